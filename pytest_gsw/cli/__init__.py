@@ -92,7 +92,7 @@ def _drop_output() -> None:
 
 
 class _Version(argparse.Action):
-    """Print the version, with its import only on demand."""
+    """Print the version; its module is imported only then."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         from importlib.metadata import version

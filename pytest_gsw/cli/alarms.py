@@ -1,4 +1,4 @@
-"""``pytest-gsw alarms``: a list with onset and owner of each; ``acknowledge ID`` and ``reopen ID``."""
+"""``pytest-gsw alarms``: list alarms, each with onset and owner; ``acknowledge ID`` and ``reopen ID``."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _decide(history: History, asked: argparse.Namespace, alarm: Alarm, now_s: fl
         history.decide(Event(REVOKE, known.alarm, known.cluster, now_s, {"why": why}, known.event))
         return f"{history.shown}: {alarm.id} is open again"
     if not asked.owner or asked.until is None:
-        raise ConfigurationError("somebody looks after it until some day; add --owner=NAME --until=DATE")
+        raise ConfigurationError("an acknowledgement has an owner and a last day; add --owner=NAME --until=DATE")
     if asked.until <= now_s:
         raise ConfigurationError(f"--until: {day(asked.until - 1)} is over")
     if not alarm.stands:

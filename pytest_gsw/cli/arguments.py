@@ -204,7 +204,7 @@ COMMANDS: dict[str, tuple[str, str, Callable[[argparse.ArgumentParser], Any]]] =
     "report": ("report", "write runs as pages, or one as JUnit, Markdown or OpenMetrics", _report),
     "history": ("history", "show what rows took, run by run, and which drift; import older runs", _history),
     "compare": ("compare", "compare two runs row by row", _compare),
-    "nodes": ("nodes", "list nodes that make jobs slow or fail, with these jobs", _nodes),
+    "nodes": ("nodes", "list nodes that slow jobs down or make them fail, with those jobs", _nodes),
     "alarms": ("alarms", "list alarms: what is wrong, since when, and the owner", _alarms),
 }
 

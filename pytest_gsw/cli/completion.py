@@ -1,4 +1,4 @@
-"""Completion in shells behind ``pytest-gsw``: rows, clusters and runs, by argcomplete.
+"""Completion in shells after ``pytest-gsw``: rows, clusters and runs, by argcomplete.
 
 A shell that completes runs the command itself, with a variable set; no other call comes here.
 """
@@ -66,7 +66,7 @@ def _rows(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[str
 
 
 def _rows_or_runs(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[str]:
-    """Rows of ``pytest-gsw history``, its words in place of rows, and the runs behind these."""
+    """Rows of ``pytest-gsw history``, its words in place of rows, and the runs after these."""
     if parsed_args.rows and parsed_args.rows[0] in WORDS:
         return _runs(prefix)
     return [*_starting_with(prefix, () if parsed_args.rows else WORDS), *_rows(prefix, parsed_args)]

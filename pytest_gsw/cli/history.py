@@ -262,7 +262,8 @@ def _import_runs(asked: argparse.Namespace, history: History) -> Imported:
     rows = _rows(asked)
     if option == "--from-logs":
         return import_logs(path, rows, asked.cluster, history.has_job, lambda row: format_of(row, asked.plugins))
-    wing = import_module("pytest_gsw.nvidia.database")  # the core imports nothing of it by a statement
+    # Imported by name: the core has no import statement of this package.
+    wing = import_module("pytest_gsw.nvidia.database")
     found: Imported = wing.import_llmb(path, rows, asked.cluster, history.has_job)
     return found
 

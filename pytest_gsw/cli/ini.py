@@ -69,7 +69,7 @@ class Ini:
         return given or self.baselines or None
 
     def fill(self, asked: argparse.Namespace, *names: str) -> None:
-        """Give options of a subcommand that the command line lacks the values of sessions."""
+        """Set options of a subcommand to the values of sessions, unless the command line has them."""
         for name in names:
             if not getattr(asked, name):
                 setattr(asked, name, getattr(self, name))

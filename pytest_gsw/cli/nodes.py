@@ -36,7 +36,7 @@ def run(asked: argparse.Namespace) -> Answer:
 
 
 def exclude_list(found: Sequence[SlowNode | FailingNode]) -> str:
-    """The argument of ``sbatch --exclude=``, which may be empty; an empty file of nodes it refuses."""
+    """The argument of ``sbatch --exclude=``, which may be empty; sbatch refuses an empty file of nodes."""
     return ",".join(sorted({node for one in found for node in one.nodes}))
 
 

@@ -272,7 +272,7 @@ def _accepted_changes(before: Baseline, after: Baseline) -> dict[str, Change]:
 
 
 def _configuration(row: Baseline) -> dict[str, Any]:
-    """All keys but the figures, and but the place and wording of the row."""
+    """All keys except for the figures, and for the place and wording of the row."""
     facts = definition_facts(row)
     facts.pop("release", None)  # each of two documents has its own
     return {

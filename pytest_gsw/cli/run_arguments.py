@@ -120,7 +120,7 @@ def no_run(ini: Ini, given: str, history: History | None = None, in_history: Seq
 
 
 def clusters_of(history: History, asked: argparse.Namespace) -> Sequence[str]:
-    """The clusters of a history, or the one of the arguments; a ConfigurationError if it lacks it."""
+    """The clusters of a history, or the given one; a ConfigurationError if it has none, or not this one."""
     known = sorted({key.cluster for key in history.series()})
     if not known:
         raise ConfigurationError(f"the history {history.shown} has no measured job\n{_next(asked.ini)}")

@@ -1,7 +1,7 @@
 """Checks of a row's figures against each other: step time, throughput, batch, length, MFU, days, GPUs.
 
-``24.7`` is any value from 24.65 to 24.8: it may have been rounded or cut. A figure contradicts its row if no step time
-with the documented digits that gives the row's documented throughput gives the figure.
+``24.7`` is any value from 24.65 to 24.8: it may have been rounded or cut. A figure contradicts its row if it follows
+from no step time that has the documented digits and gives the row's documented throughput.
 """
 
 from __future__ import annotations

@@ -85,9 +85,9 @@ def _rejection(accelerator: str, entry: Mapping[str, Spelt], step: Stated) -> st
     if _ACCELERATOR.fullmatch(accelerator) is None:
         return "is of no accelerator that has a name"
     if precision not in _PRECISIONS:
-        return f"has the precision '{precision}', which has no dtype"
+        return f"has the precision '{precision}', for which no dtype is known"
     if any(_OPTIONS[name].search(command) is None for name in ("nodes", "gpus_per_node", "steps")):
-        return "has a command without nodes, GPUs of a node and steps"
+        return "has a command that lacks nodes, GPUs of a node or steps"
     if _NUMBER.fullmatch(step.text) is None or not Decimal(step.text):
         return f"has a step time of '{step.text}', which is no number above 0"
     return ""

@@ -32,7 +32,7 @@ _ANY_NAME = r"[^\n]{1,200}"
 
 
 class Label(NamedTuple):
-    """The meaning of a column, a row or a setting: its key, and its unit in that of the key."""
+    """The meaning of a column, a row or a setting: its key, and the factor from its unit to the key's."""
 
     key: str
     #: A factor, or ``%`` for percentages without the sign; empty if the unit is the key's.

@@ -103,7 +103,7 @@ class _Row:
 
 
 def _html_table(lines: Sequence[str], first: int, headings: tuple[Cell, ...]) -> tuple[int, Table | Remark]:
-    """The table that begins in a line and ends in one of these lines, and the line behind it; both count from 0."""
+    """The table that begins in a line and ends in one of these lines, and the line after it; both count from 0."""
     last = first
     while _TABLE_END.search(lines[last]) is None:
         last += 1
@@ -249,7 +249,7 @@ def parse_document(text: str) -> Document:
     left_out: list[Remark] = []
     headings: list[tuple[int, Cell]] = []
     number = 0
-    # End of the last table: a table that begins behind it does not end.
+    # End of the last table: a table that begins after it does not end.
     last_end = max((at for at, line in enumerate(visible, 1) if _TABLE_END.search(line)), default=0)
     while number < len(visible):
         line = visible[number]
@@ -342,7 +342,7 @@ def _is_delimiter(line: str) -> bool:
 
 
 def _pipe_table(lines: Sequence[str], number: int, headings: tuple[Cell, ...]) -> tuple[int, Table | Remark]:
-    """The table whose header is this line, and the line behind it."""
+    """The table whose header is this line, and the line after it."""
     header = _cells(lines[number], number)
     end = number + 2
     while end < len(lines) and "|" in lines[end]:

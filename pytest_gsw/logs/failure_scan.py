@@ -4,9 +4,9 @@ A script that goes on after its training has died (``|| true``, ``| tee``, a las
 reports COMPLETED. The log shows the failure. A line counts by its place and its subject:
 
 - Failures of machines, the fabric or the job (Xid, ECC, a hung GPU, a collective's time-out, a failed task, a
-  cancellation) count anywhere behind the first step. Later steps prove nothing: ranks may train each on its own, and a
+  cancellation) count anywhere after the first step. Later steps prove nothing: ranks may train each on its own, and a
   buffered log shows steps late. Broken hardware counts before the first step, too.
-- A program's own errors (an exception, no memory, no space) count behind the last steps. Three steps or more after an
+- A program's own errors (an exception, no memory, no space) count after the last steps. Three steps or more after an
   error show that training recovered: frameworks try kernels that do not fit, and retry failed saves.
 - Before the first step nothing else counts: training started all the same.
 - Lines before the last attempt belong to that attempt, see :mod:`pytest_gsw.logs.steps`. Hardware that broke there
@@ -50,7 +50,7 @@ from pytest_gsw.logs.signatures import (
 
 #: Name of an error that no other signature matches.
 LAST_WORDS = "an error"
-_LOOK = "look at the lines before it: a program with such an end has failed"
+_LOOK = "look at the lines before it: a program that ends like this has failed"
 #: The place of an exception's name in a line: behind labels, times and levels, not in a sentence or in displayed code.
 _BEFORE_NAME = r"\A {0,2}(?:\d{1,7}: {1,2})?|[\]>]:? {0,2}|/\d{1,5} |\bERROR\W{1,3}|\d:\d\d(?:[.,]\d{1,9})?Z? "
 _CLASS = (
@@ -109,7 +109,7 @@ _LAST_WORDS = {
     r"|\bX[Ii][Dd]\b(?: errors?)?[ :=]{1,3}[1-9]": "ut of memory|mlx5_core|Xid|XID",
 }
 
-#: Bad ends without a reason: a failed job's exit code has the same information, and so they are no cause of one.
+#: Bad ends without a reason: they add nothing to a failed job's exit code, and so are no cause of a failure.
 ENDINGS: tuple[Signature, ...] = (
     signature(
         "a failed task",
@@ -142,7 +142,7 @@ ENDINGS: tuple[Signature, ...] = (
     *(signature(LAST_WORDS, markers, pattern, _LOOK) for pattern, markers in _LAST_WORDS.items()),
 )
 
-#: Such a line about a recovery, about a plan, or about no part of the training.
+#: Lines that resemble a failure, but report a recovery or an intention, or concern no part of the training.
 CLEAN_UP = re.compile(
     rb"(?i:\b(?:fall(?:ing|s)? ?back|retrying|retried|will retry|ignor(?:ed|ing)|skipp(?:ed|ing)|proceeding|non-fatal"
     rb"|graceful(?:ly)?|(?:signal|SIG[A-Z]{2,6}) handlers?|no (?:\w{1,12} ){1,2}failed|not failed)\b)"
@@ -189,7 +189,7 @@ class Harmless:
     """A traceback that is no sign of failure.
 
     Attributes:
-        before: Pattern of the line before it, and so before all that are chained behind it.
+        before: Pattern of the line before it, and so before all that are chained to it.
         body: Pattern of its lines; in a chain, of the last traceback, with which the chain ends.
         innermost: Pattern of the file that raised: that of the last frame outside Python and HTTP libraries.
     """
@@ -237,7 +237,7 @@ HARMLESS: tuple[Harmless, ...] = (
 
 @dataclass(frozen=True)
 class Traceback:
-    """One traceback in a log, with those chained behind it, without the lines of other ranks between its own."""
+    """One traceback in a log, with those chained to it, without the lines of other ranks between its own."""
 
     #: Label of its rank's lines: ``[rank3]: ``.
     label: bytes
@@ -249,7 +249,7 @@ class Traceback:
     last: bytes
     last_offset: int
     end: int
-    #: Byte offsets of the heads that are chained behind it.
+    #: Byte offsets of the heads that are chained to it.
     chained: frozenset[int] = frozenset()
 
     @property
@@ -286,7 +286,7 @@ def read_traceback(path: Path, offset: int, line: bytes) -> Traceback:
     lines = [without_escapes(one).rstrip(b"\r") for one in behind]
     label = head = line[: line.index(TRACEBACK)]
     if not any(one.startswith(label) for one in lines[1:_OTHER_LINES]):
-        label = b""  # a logger's label, which the lines behind it lack
+        label = b""  # a logger's label, which the lines after it lack
     before = line_before(path, offset, label)
     body: list[bytes] = []
     chained: list[int] = []
@@ -445,7 +445,7 @@ def is_requeued(path: Path, start: int, stop: int) -> bool:
 # -- the search ------------------------------------------------------------------------------------
 
 
-#: So many steps behind a program's own error show that training recovered. After the death of one rank the others may
+#: So many steps after a program's own error show that training recovered. After the death of one rank the others may
 #: still print a finished step or two.
 STEPS_AFTER = 3
 
@@ -461,7 +461,7 @@ AT_START = frozenset(
 )
 #: Errors of a run that never trained, or of another program that its script runs.
 _NEVER_STARTED = frozenset({"submission refused", "script not found", "command not found"})
-#: Ends of a job behind which a new attempt begins.
+#: Ends of a job after which a new attempt begins.
 _JOB_ENDS = frozenset({"node failure", "preemption", "requeued"})
 
 
@@ -598,7 +598,7 @@ def _search(file: LogFile, search: _Search) -> CauseLine | None:
 
 
 def _unfinished_line(file: LogFile) -> tuple[int, bytes]:
-    """The last line without a line end, and its byte offset: no step, but a killed process leaves one."""
+    """The unfinished last line, and its byte offset: it is no step, but a killed process leaves one."""
     start = max(0, file.size - LINE_BYTES)
     tail = file.read(start, LINE_BYTES)
     at = max(tail.rfind(b"\n"), tail.rfind(b"\r")) + 1
@@ -616,7 +616,7 @@ class _Search:
         self._of_shell = of_shell
         self._excused = excused
         self.has_steps = steps is not None
-        #: Byte offsets of the run's begin, of the first step, and of the first of the last steps.
+        #: Byte offsets of the run's beginning, of the first step, and of the first of the last steps.
         self._begin = self._first = self._last = 0
         #: True if one line covers the whole run: all of the run is then before the "first step".
         self._is_summary = steps is not None and len(steps.steps) == 1
@@ -658,13 +658,13 @@ class _Search:
         name = found.signature.name
         if self.has_steps and name != LAST_WORDS:
             return found
-        # Later log lines of the batch shell's script show that an exception was survived, and no more than that.
+        # Later log lines of the batch shell's script show that it survived an unspecific error, and no more than that.
         if self._output_scan is not None and not self.has_steps and (not self._of_shell or name == LAST_WORDS):
             label, end, _ = self._traceback if TRACEBACK in line else (line, offset + len(line), False)
             if not self._output_scan.counts(name, line, label, end):
                 return None
         if self._of_shell and _JOB_RESTART.search(line):
-            # The job that COMPLETED is the one that Slurm restarted behind this line.
+            # The job that COMPLETED is the one that Slurm restarted after this line.
             self.early = self._hardware = None
             return None
         # A specific cause has more information than an unknown error.
@@ -714,7 +714,7 @@ class _Search:
     def _take_early(self, found: CauseLine) -> None:
         name = found.signature.name
         if name in _JOB_ENDS and not self._is_summary:
-            self.early = None  # the job was restarted behind it
+            self.early = None  # the job was restarted after it
         elif self.early is None and (
             (name in HARDWARE and found.signature.infrastructure) or (self._is_summary and name in WHEREVER)
         ):

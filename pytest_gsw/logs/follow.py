@@ -41,7 +41,7 @@ class Progress:
     steps: int = 0
     #: The newest of them, with its time or rate in the unit of the log.
     last: Step | None = None
-    #: The median of the last ten steps, in the same unit.
+    #: The median of the last steps, ten at most, in the same unit.
     median: Step | None = None
     #: Step number and text of the first loss, gradient norm or step time that is not finite.
     not_finite: tuple[int | None, str] | None = None
@@ -177,19 +177,19 @@ class _Lines:
         markers = tuple(marker for dialect in log_format.dialects for marker in dialect)
         self._scanner = Scanner((RECIPE_MARKER, *markers), wraps=log_format.wraps)
         self._wraps = log_format.wraps
-        self._offset = 0  # of the first byte held
-        self._held = bytearray()
+        self._offset = 0  # of the first pending byte
+        self._pending = bytearray()
         self._skipping = False
-        #: Number of records of the held line that were returned already.
+        #: Number of records of the pending line that were returned already.
         self._returned = 0
 
     def take(self, data: bytes) -> tuple[list[Record], list[Record]]:
         """Return the records that are complete now, and those that are valid until the next call.
 
         A bar ends each of its repaints with a carriage return, and its line perhaps never. But a line that srun labels
-        may be broken, and continue behind those of other ranks.
+        may be broken, and continue after those of other ranks.
         """
-        block = self._held
+        block = self._pending
         block += data
         if self._skipping:
             # The rest of a line that is too long to hold a step.
@@ -213,12 +213,12 @@ class _Lines:
         return whole, []
 
     def _not_returned(self, records: list[Record]) -> list[Record]:
-        """The records of the held line, without those that were returned already."""
+        """The records of the pending line, without those that were returned already."""
         returned, self._returned = self._returned, 0
         return records[returned:]
 
     def _drop(self, count: int) -> None:
-        del self._held[:count]
+        del self._pending[:count]
         self._offset += count
 
 

@@ -76,7 +76,7 @@ class Step:
     setup: StepSetup = StepSetup()
 
 
-#: So few steps are kept in memory.
+#: Up to this number, steps are kept in memory.
 _FEW = 100
 
 

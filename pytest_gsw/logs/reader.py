@@ -38,7 +38,7 @@ from pytest_gsw.logs.steps import CALIBRATION, calibration_flops
 class Runs:
     """The runs in a file, separated by the recipe's lines with their identity.
 
-    A requeued job that resumes from a checkpoint continues the step count: only a recipe's line behind a step separates
+    A requeued job that resumes from a checkpoint continues the step count: only a recipe's line after a step separates
     its steps from the earlier run's. All ranks print such a line when a run begins; a new run begins only if a step is
     between two of them. This holds for every format; its parser is fed one run alone.
     """
@@ -50,7 +50,7 @@ class Runs:
         #: Attempts in the earlier runs, and those of them that diverged.
         self._attempts_before = 0
         self._diverged: tuple[Diverged, ...] = ()
-        #: Byte offset of the last run, behind the first byte of its first line; 0 at the beginning of the file.
+        #: Byte offset of the last run, after the first byte of its first line; 0 at the beginning of the file.
         self.begin = 0
         #: The recipe's own lines in the last run.
         self.lines = RecipeLines()
@@ -181,7 +181,7 @@ def _read(file: LogFile, log_format: LogFormat) -> StepLog:
 def _identity_records(file: LogFile, log: StepLog, begin: int) -> Iterator[tuple[int, bytes]]:
     """Records that may state the run's identity.
 
-    They are at a run's beginning: lines behind the first step may be another run's. Searching gigabytes for them would
+    They are at a run's beginning: lines after the first step may be another run's. Searching gigabytes for them would
     take longer than for the steps. Only the beginnings of the log and of its last run are searched, and the part
     directly before the last attempt.
     """
@@ -213,7 +213,7 @@ def last_step(path: Path, log_format: LogFormat) -> Step | None:
                 steps = _tail_of(log_format, records).recent
                 if steps:
                     return steps[-1]
-                # A line across the border belongs to the next piece.
+                # A line across the border belongs to the earlier part of the log, which is read next.
                 stop = 0 if start == 0 else _line_end(path, start, stop)
     return None
 
@@ -409,7 +409,7 @@ def _unknown_format_error(path: Path, size: int) -> LogError:
     )
 
 
-# -- Begin and end of the steps, and signs that the log was cut behind them --------------------------
+# -- Start and end of the steps, and signs that the log was cut after them ---------------------------
 
 
 def before_step(first: int, begin: int = 0) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -444,7 +444,7 @@ def has_end_marker(file: LogFile, log_format: LogFormat, log: StepLog, begin: in
         return None
     size, last = file.size, log.steps[-1].offset or 0
     head = min(last + _END_BYTES, size)
-    # Output of the teardown behind them may be large.
+    # Output of the teardown after them may be large.
     return holds(words.last, last, head) or holds(words.last, max(head, size - _END_BYTES), size)
 
 

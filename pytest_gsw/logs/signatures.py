@@ -407,7 +407,7 @@ SIGNATURES: tuple[Signature, ...] = (
     signature(
         COMMAND,
         "Exited with exit code 127|: command not found",
-        # The shell's line alone is no cause: scripts go on behind it.
+        # The shell's line alone is no cause: scripts go on after it.
         r"srun: error: (?:[^\s:]{1,400}: )?tasks? [\d,\-\[\]]{1,400}: Exited with exit code 127\b"
         r"|\S{1,200}: command not found",
         "the node or the image lacks a command that the launch script calls: install it, or name another image",
@@ -420,7 +420,7 @@ SIGNATURES: tuple[Signature, ...] = (
     ),
 )
 
-#: End of a successful MLPerf run: output of the teardown behind it is no cause.
+#: End of a successful MLPerf run: output of the teardown after it is no cause.
 ENDED_WELL = re.compile(rb'"key": "run_stop".{1,200}"status": "success"')
 RUN_STOP = b'"key": "run_stop"'
 #: Enroot's reason for a container that did not start, not the bare failure.

@@ -662,7 +662,7 @@ def run_report(
     Args:
         records: Its records.
         run: What its records do not have.
-        history: The runs before, or what has read some of them already; ``None`` if there is none.
+        history: The runs before, or a reader that has some of them already; ``None`` if there is none.
 
     Raises:
         HistoryError: The history could not be read.
@@ -756,7 +756,7 @@ def _build_rows(records: Sequence[Record], reader: HistoryReader | None) -> tupl
             if row.verdict is not None and row.needs is severity.INCONCLUSIVE:
                 inconclusive_text(record, row.verdict)
             rows.append(replace(row, since=since_of(row)))
-        except ValueError as error:  # numbers that nothing can be computed of
+        except ValueError as error:  # numbers from which nothing can be computed
             broken[record.row.node_id] = f"its record cannot be shown: {error}"
     return tuple(rows), broken
 

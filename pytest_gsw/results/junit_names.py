@@ -63,7 +63,7 @@ def class_of_incident(cluster: str) -> str:
 
 
 def suite_properties(noted: RunManifest, run_id: str, records: Iterable[Record]) -> list[tuple[str, str]]:
-    """The properties of a run's suite: its cluster, its id, the release of its recipes, and the versions behind it."""
+    """The properties of a run's suite: its cluster, its id, the release of its recipes, and software versions."""
     rows = list(records)
     slurm = next((version for one in rows if (version := one.run.environment.get("slurm"))), "")
     versions = {**noted.versions, "slurm": slurm}

@@ -31,7 +31,7 @@ def resume_command(directory: Path) -> str:
 
 
 def left_text(directory: Path) -> str:
-    """Why a row has no record after its session."""
+    """The reason for a missing record after the end of its session."""
     return f"the session ended before this row was judged; {resume_command(directory)} goes on with it"
 
 
@@ -77,7 +77,7 @@ def newest_run(runs: Path, *holding: str) -> Path | None:
 
     A replay is no run of a cluster and counts only if all are replays. A run without permission to read counts: the
     caller reports it and does not take an older one. A session that fails at its start leaves a directory with an
-    empty file.
+    empty file, which does not count.
     """
     newest_replay = None
     for run in sorted(runs.glob("*"), key=lambda path: path.name, reverse=True):

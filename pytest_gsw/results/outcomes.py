@@ -26,7 +26,7 @@ class Outcome:
     severity: int
     #: The reader's task for such a row.
     attention: Attention
-    #: The label behind a number of such rows on the screen; the word by default.
+    #: The label after a number of such rows on the screen; the word by default.
     counted: str = ""
     #: Its name in texts; the word by default.
     named: str = ""

@@ -73,7 +73,7 @@ class ResultText:
     accepted_note: str | None = None
     #: The drift of the newest runs, of which none has failed.
     drift: str | None = None
-    #: The part of slow nodes in the outcome: one explains it, or later jobs avoided it.
+    #: The role of slow nodes in the outcome: one explains it, or later jobs avoided it.
     slow_nodes: str | None = None
     #: The newer jobs that a replay passed over, each with the reason, and the age of the judged one.
     passed_over: str | None = None
@@ -140,7 +140,8 @@ class RunFacts:
     #: The variables that table, cluster and session gave the job, by name; a secret's value is hidden. ``None`` if
     #: unknown, as for logs without a session.
     variables: Mapping[str, str] | None = None
-    #: Settings that the log states in agreement with the row, by name: ``{"sequence length": "8192"}``.
+    #: Settings that the log states in agreement with the row, by name, ``{"sequence length": "8192"}``; empty without
+    #: a measurement.
     compared: Mapping[str, str] = field(default_factory=dict)
     #: The file that defines the cluster, if the command line names it.
     clusters_file: str | None = None

@@ -107,10 +107,10 @@ def verdict_fact(
     fact = f"{measured} is {compared} ({_limit_text(verdict)}){_ranks(verdict.ranks)}"
     if is_accepted:
         fact += f", {_change_words(verdict.documented_throughput_change, words)} the documented {documented}{unit}"
-    return f"{fact}{_beside_others(verdict)}{_statistic_gap(verdict)}"
+    return f"{fact}{_effect_text(verdict)}{_statistic_gap(verdict)}"
 
 
-def _beside_others(verdict: Verdict) -> str:
+def _effect_text(verdict: Verdict) -> str:
     """The change of a row that has not passed, without the cluster's effect; empty for other rows."""
     effect, left = verdict.cluster_effect, verdict.left_change
     if effect is None or left is None or verdict.own in {Outcome.PASSED, Outcome.IMPROVED}:
@@ -174,7 +174,7 @@ def _ranks(ranks: RankSpread | None) -> str:
 
 
 def noise_text(noise: Noise) -> str:
-    """The noise between jobs of a row, and the number of jobs that it is computed of."""
+    """The noise between jobs of a row, and the number of jobs that it is computed from."""
     if not noise.jobs:
         return f"its jobs are taken to differ by {noise.sigma * 100:.2g} % until enough of them are known"
     return f"its jobs differ by {noise.sigma * 100:.2g} % (standard deviation of {noise.jobs})"
@@ -486,7 +486,7 @@ MOST_FOR_IDS = 34
 #: A longer id is cut in its middle: ids differ at their ends.
 _LONGEST_ID = 60
 #: The columns for outcome, change or cause, as long as so many remain for the id.
-_BESIDE_ID, _SHORTEST_ID = 41, 26
+_AFTER_ID, _SHORTEST_ID = 41, 26
 #: The least of a text that is worth showing.
 _LEAST = 12
 
@@ -495,7 +495,7 @@ _JOB = re.compile(
 )
 _ENDED = re.compile(r"^job \S+ ")
 #: Words of lines with the reason for which something ended.
-_TELLING = re.compile(
+_CAUSE_WORDS = re.compile(
     r"error|exception|fatal|fail|abort|kill|cannot|can't|not found|no such|denied|invalid|unable|timed? ?out"
     r"|terminated|refused|assert|segmentation|panic|\bfault",
     re.IGNORECASE,
@@ -513,11 +513,11 @@ class RowLine:
     parts: tuple[str, ...] = ()
 
     def texts(self, width: int, ids: int = 0) -> tuple[str, str, str]:
-        """Id, word and the rest, each with the blanks after it, in a width.
+        """Id, word and the rest, each with the blanks after it, within a width.
 
         ``ids`` is the width of ids; a longer one moves the rest.
         """
-        longest = min(_LONGEST_ID, max(_SHORTEST_ID, width - _BESIDE_ID))
+        longest = min(_LONGEST_ID, max(_SHORTEST_ID, width - _AFTER_ID))
         name = without_middle(self.row, longest).ljust(min(ids, MOST_FOR_IDS, longest))
         head = f"{name}  {self.word.ljust(_WORD)}"
         return f"{name}  ", self.word.ljust(_WORD), fitted(self.parts, width - len(head))
@@ -584,7 +584,7 @@ def _tolerance_text(tolerance: float) -> str:
 
 def telling_line(lines: Iterable[str]) -> str:
     """The last line that looks like the cause of an error; empty if none does."""
-    return next((text for line in reversed(list(lines)) if _TELLING.search(text := line.strip())), "")
+    return next((text for line in reversed(list(lines)) if _CAUSE_WORDS.search(text := line.strip())), "")
 
 
 def fitted(parts: Sequence[str], room: int) -> str:

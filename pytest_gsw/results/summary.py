@@ -25,7 +25,7 @@ from pytest_gsw.tables.model import TOLERANCE
 
 _ROWS_SHOWN = 10
 
-#: A job's id has a figure; the words behind "its job" have none.
+#: A job's id has a figure; the words after "its job" have none.
 _JOB = re.compile(r"\bjob (?=[\w.;:-]{0,79}\d)[\w.;:-]{1,80}")
 
 
@@ -122,10 +122,10 @@ _Cases = Mapping[str, Mapping[int, Record]]
 
 
 def run_table(records: Sequence[Record], width: int) -> list[str]:
-    """The change of throughput of each row, in a table of a width.
+    """The change of throughput of each row, in a table that fits a width.
 
-    A case has a line, and each number of GPUs a column. Rows that share both are counted on lines of their own, with
-    the worst and the best of them.
+    A case has a line, and each number of GPUs a column. Rows that share both would hide each other: they are counted
+    on lines of their own, with the worst and the best of them.
     """
     cases, shared = _cases(records)
     lines: list[str] = []
@@ -297,7 +297,7 @@ class ClusterResult:
     #: The logarithm of the rows' time over their usual time, and the limit beyond which that is an incident.
     effect: float
     limit: float
-    #: The number of rows that it is computed of, the slower ones of them, and the rows that are slow by nothing else.
+    #: The number of rows that it is computed from, of the slower ones, and the rows that are inconclusive by it alone.
     rows: int
     slower: int
     parts: tuple[str, ...]
@@ -306,7 +306,7 @@ class ClusterResult:
 
     @property
     def is_incident(self) -> bool:
-        """True if it is one; so it is if any row was left to the incident."""
+        """True if it is an incident, which it always is if a row's failure was attributed to it."""
         return self.effect > self.limit or bool(self.parts)
 
     @property
@@ -352,8 +352,8 @@ def incident_of(records: Iterable[Record]) -> ClusterResult | None:
 def cluster_result_of(records: Iterable[Record]) -> ClusterResult | None:
     """The effect of a run on its whole cluster, an incident or not; ``None`` if it has too few rows.
 
-    It is computed of the first job of each row with a cluster effect, whatever its outcome, unless that job had a slow
-    node.
+    It is computed from the first job of each row with a cluster effect, whatever its outcome, unless that job had a
+    slow node.
     """
     rows = list(records)
     known = [

@@ -33,7 +33,7 @@ from pytest_gsw.stats.noise import (
     usual,
 )
 
-#: Fewest rows with a run effect, their median.
+#: Fewest rows for a run's effect, which is their median.
 FEWEST_ROWS = 8
 
 #: Least effect that is reported: 1.5 % less throughput.
@@ -246,8 +246,8 @@ def decide_adjusted(
     """Decide a row from all its jobs of this run and from the other rows' effect.
 
     The worse decision counts: by the full time, or by the time without the effect. Jobs of one run share its effect;
-    more of them do not narrow the noise between runs. The full time requests no job if a usual time would be beyond the
-    tolerance in this run: the job would show the same again.
+    more of them do not narrow the noise between runs. The full time is no reason for a further job if even a usual time
+    would be beyond the tolerance in this run: the job would show the same again.
 
     Args:
         times_s: The step time of each job so far, seconds.
@@ -281,7 +281,7 @@ def decide_adjusted(
 
 @dataclass(frozen=True)
 class CurrentRun:
-    """A current run: excesses of rows so far over their levels, and the number of first jobs still to end."""
+    """The current run: the rows' excesses over their levels so far, and the number of first jobs still to end."""
 
     before: ClusterReference
     over: Mapping[str, float]

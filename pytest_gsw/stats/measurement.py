@@ -107,7 +107,7 @@ class Measurement:
     #: Every step's seconds, in order.
     series_s: tuple[float, ...]
     #: The judged seconds of each of the row's jobs, in order; :attr:`judged_s` is their median, and the series is that
-    #: of the last one. Empty for a single run.
+    #: of the last one. A single run has one entry.
     jobs_s: tuple[float, ...] = ()
     #: The median of the steady steps of each of several jobs; for a single one :attr:`steady` has it.
     steadies_s: tuple[float, ...] = ()

@@ -98,7 +98,7 @@ PRIOR_JOBS = 2
 
 @dataclass(frozen=True)
 class Interval:
-    """A confidence interval of the median of jobs."""
+    """A confidence interval for the median of jobs."""
 
     low_s: float
     high_s: float

@@ -153,8 +153,8 @@ class _Search:
             self._weigh_jobs()
             peak = self._find_peak(self.enough / 2)
             if peak is not None:
-                # The jobs of one suspect do not show how odd jobs are otherwise: those after its begin are left out of
-                # that.
+                # The jobs of one suspect do not show how often jobs are odd otherwise: those since its beginning count
+                # for half of the limit alone.
                 self._weigh_jobs(self._jobs_of({peak.best}, peak.since[peak.best]))
                 peak = self._find_peak(self.enough, peak.sums)
             if peak is None:
@@ -227,7 +227,10 @@ class _Search:
         return {index for indices in runs for index in indices if not theirs.isdisjoint(self.suspects[index])}
 
     def _weigh_jobs(self, but: Collection[int] = ()) -> None:
-        """Limit each job's log likelihood ratio by the share of odd jobs."""
+        """Limit each job's log likelihood ratio: the rarer odd jobs are, the more evidence one may be.
+
+        ``but`` are jobs that are left out of the share of odd ones in one half of the limit.
+        """
         odd, ratios = self.odd, self.ratios
         shares = ((len(odd) + 1) / (len(ratios) + 1), (len(odd.difference(but)) + 1) / (len(ratios.keys() - but) + 1))
         self.most = most = -sum(map(math.log, shares)) / 2

@@ -278,7 +278,7 @@ def read_tables(paths: Sequence[Path] | None = None) -> Table:
 
 
 def _entries(values: Values, key: str) -> Iterator[tuple[int, Value]]:
-    """The right entries of a list with their numbers."""
+    """The valid entries of a list with their numbers."""
     listed = values[key].value if key in values else None
     return ((number, entry) for number, entry in enumerate(listed or ()) if entry.value is not None)
 
@@ -680,7 +680,7 @@ def states_none(release: str) -> bool:
 
 
 def other_release(baseline: Baseline, run_releases: Sequence[str], what: str, *where: str) -> OtherRelease:
-    """The error for ``what``, a log or a recipe, of one of the releases ``ran``, which are not certainly the row's.
+    """The error for ``what``, a log or a recipe, of one of ``run_releases``, which are not certainly the row's.
 
     ``where`` are the options of pytest that name the log, or the cluster with the recipe.
     """

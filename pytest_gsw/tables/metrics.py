@@ -1,6 +1,6 @@
 """Every figure of a row: its name, unit, direction, label and basis.
 
-It is in this room because the tables' keys are its names; :mod:`pytest_gsw.stats.figures` computes derived figures.
+It is among the tables because their keys are its names; :mod:`pytest_gsw.stats.figures` computes derived figures.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CALIBRATION = "calibration"
 
 @dataclass(frozen=True)
 class MetricLabel:
-    """What a record has of a metric: all that is shown of it without the plugin that reads it."""
+    """The part of a metric that a record keeps: enough to show it without the plugin that reads it."""
 
     #: Its name in tables, records, JUnit and exports, unit included: ``step_time_s``.
     key: str

@@ -167,7 +167,7 @@ class Accepted:
     job_ids: str
     #: ISO date of the newest of them.
     date: str
-    #: The definition of their row, see :mod:`pytest_gsw.tables.model`.
+    #: Hash of the definition under which they were measured, see :func:`definition_hash`.
     definition: str
     #: Their container image, if known.
     image: str | None = None

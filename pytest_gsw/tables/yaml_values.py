@@ -350,7 +350,7 @@ def _read(node: yaml.Node, field: Nested | Sequence_, path: str, faults: list[Fa
 
 
 def _list_values(node: yaml.SequenceNode, field: Field, path: str, faults: list[Fault]) -> Iterator[Any]:
-    """The right values of a list, each once."""
+    """The valid values of a list, each once."""
     seen: set[str] = set()
     for number, item in enumerate(node.value):
         try:

@@ -59,8 +59,7 @@ class Evidence:
     """Facts about a job from a file: its launcher, or the settings of its run."""
 
     path: Path
-    #: The run to which the file belongs. A log of a different row belongs to another run, as with the log's own
-    #: identity.
+    #: The run to which the file belongs. If it contradicts the row, the log is rejected as if it stated this itself.
     identity: Identity
     #: A reason for which the job's figures are not comparable with the row's; ``None`` if there is none.
     not_comparable: str | None = None

@@ -297,7 +297,7 @@ def _check_evidence(baseline: Baseline, run: Run, identity: Identity) -> None:
     """Check that the job's other files belong to the row.
 
     Raises:
-        LogError: One belongs to another.
+        LogError: One belongs to another row or run.
     """
     quantized = [one.identity.quantization for one in run.evidence]
     quantization = next((one for one in quantized if one is not None), identity.quantization)
@@ -380,7 +380,7 @@ def _job_advice(run: Run) -> str:
 # -- Completeness of a log: enough steps, and the last one
 
 
-#: A log with no more lines may have all lines of its interval.
+#: With no more lines than this, a log may still have all lines of its interval.
 _FEW_LINES = 3
 _TWO_ATTEMPTS = "two attempts of the job may be in one log: run it again, or correct recipe.steps in the table"
 
@@ -469,7 +469,7 @@ def check_measured(
         first_index: The number that the log's format gives to the first step.
 
     Raises:
-        LogError: One has others.
+        LogError: One has other settings.
     """
     path = run.log
     if path is None or len(timed) != len(log.steps) or baseline.judged_by.series is Series.SAVES:

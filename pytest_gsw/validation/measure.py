@@ -270,7 +270,7 @@ def _begin(path: Path, log: StepLog) -> int:
     """Byte offset of the last attempt; lines before its first step may be an earlier attempt's.
 
     Raises:
-        LogError: There are several attempts, and the begin of the last one is unknown.
+        LogError: There are several attempts, and the beginning of the last one is unknown.
     """
     if log.attempts < 2:
         return 0

@@ -122,7 +122,7 @@ def ran_out_of_memory(run: Run) -> bool:
 
 @dataclass(frozen=True)
 class Problem:
-    """A fact that forbids to judge a run, with evidence and advice; the caller adds the job and the log."""
+    """A fact that forbids judging a run, with evidence and advice; the caller adds the job and the log."""
 
     fact: str
     advice: str

@@ -98,7 +98,7 @@ WRONG = {
     ("--why=x",): "--why, --owner and --until are of an alarm: pytest-gsw alarms acknowledge ID",
     ("acknowledge", "zzzz"): "there is no alarm 'zzzz'\nnext: pytest-gsw alarms",
     ("acknowledge", "ID"): "the history keeps the reason; add --why=TEXT",
-    ("acknowledge", "ID", "--why=x"): "somebody looks after it until some day; add --owner=NAME --until=DATE",
+    ("acknowledge", "ID", "--why=x"): "an acknowledgement has an owner and a last day; add --owner=NAME --until=DATE",
     ("acknowledge", "ID", *ACKNOWLEDGED[:2], "--until=2001-01-01"): "--until: 2001-01-01 is over",
     ("reopen", "ID", "--why=x"): "alarm ID is not acknowledged",
 }

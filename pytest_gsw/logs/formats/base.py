@@ -119,7 +119,7 @@ class LineFormat:
     every_rank_prints: bool = False
     #: True if every such line has a loss: one without is an error.
     always_has_loss: bool = False
-    #: Markers before a run's first step and behind its last one, if it prints them.
+    #: Markers before a run's first step and after its last one, if it prints them.
     last_words: EndMarkers | None = None
 
     def step(self, line: bytes) -> StepLine | None:

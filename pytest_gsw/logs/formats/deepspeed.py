@@ -64,7 +64,7 @@ class _Parser(SeriesParser):
         # Old versions of the timer print on every rank.
         self._pipe, self._timer = SingleRankSteps(), MultiRankSteps(Unit.SAMPLES_PER_S)
         super().__init__("deepspeed", self._pipe, self._timer)
-        #: A loss of the script's own lines that is not finite in the timer's last attempt, and the offset of its begin.
+        #: A loss in the script's own lines that is not finite, in the timer's last attempt; and that attempt's offset.
         self._lost_loss: str | None = None
         self._began = 0
 

@@ -106,7 +106,7 @@ class _LossLine:
 
     @property
     def may_be_skipped(self) -> bool:
-        """True if the loss was finite, which leaves a gradient that is not to the loss scaler."""
+        """True if the loss was finite: a gradient that was not is then an overflow of the loss scaler."""
         return math.isfinite(self.loss) and self.loss != 0
 
 

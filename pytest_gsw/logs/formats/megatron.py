@@ -12,7 +12,7 @@ Megatron-Bridge       the same, and ``Step Time : 9.09s GPU utilization: …``  
 ====================  ==========================================================  ==================================
 
 The last rank prints; steps count from 1. ``Step Time`` has no number and is printed by the first rank, which also
-marks the begin of a run: ``[after dataloaders are built]`` (``setup.py``) and, since November 2025, ``Starting training
+marks the start of a run: ``[after dataloaders are built]`` (``setup.py``) and, since November 2025, ``Starting training
 loop at iteration`` (``train.py``). If an output holds that rank alone, they are the border between two attempts.
 """
 
@@ -44,7 +44,7 @@ _NOT_FINITE = re.compile(
 #: A loss that is no number is not printed at all if DeepSpeed's engine takes the step. Nor is that of a step that the
 #: loss scaler of half precision skips, and "number of skipped iterations" does not count those there; but a scale of 1
 #: scales nothing.
-#: Losses of a mixture of experts and of further heads are printed next to it, also if it is not.
+#: Losses of a mixture of experts and of further heads are printed next to it, even if it is missing.
 _LOSS = re.compile(
     rb"(?<!balancing_)(?<!balancing )(?<!aux_)(?<!aux )(?<!moe )(?<!moe_)(?<!\bz_)(?<!mtp_\d )loss[:=] {0,12}([-+]?%b)"
     % NUMBER

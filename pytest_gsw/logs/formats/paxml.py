@@ -115,7 +115,7 @@ class _Ranks(Series):
 
     def take(self, attempt: list[_Run], begin: int, losses: list[tuple[int, int, float, str]]) -> None:
         self.restart(begin)
-        # In any process.
+        # An impossible time of any process counts.
         bad = min(
             ((at, one) for run in attempt for at, one in zip(run.offsets, run.values, strict=True) if not can_be(one)),
             default=None,

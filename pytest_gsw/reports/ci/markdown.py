@@ -19,7 +19,7 @@ from pytest_gsw.results.row_text import hides_loss
 from pytest_gsw.results.severity import ACCEPTED, IMPROVED, REGRESSED, Attention
 from pytest_gsw.results.summary import OF_CLUSTER
 
-#: GitHub takes 1 MiB from one step, and shows nothing of more; some of it is left for other plugins.
+#: GitHub takes 1 MiB from one step, and shows nothing of more; some of it is left for other programs of the step.
 LIMIT_BYTES = 900_000
 
 #: The most letters of a fact, of a command, and of a list of nodes in a table.

@@ -136,7 +136,7 @@ def _of_run(
     yield "gsw_slow_node_throughput_change_ratio", what, ((labels, one.change) for labels, one in slow)
     what = "Share of a node's jobs that fail, where that is beyond chance."
     yield "gsw_failing_node_ratio", what, ((labels, one.failed / one.of) for labels, one in failing)
-    yield "gsw_alarm_pages", "Whether an alarm that stands is acknowledged by nobody.", _alarms(report)
+    yield "gsw_alarm_pages", "Whether an active alarm is not acknowledged.", _alarms(report)
     whole = report.whole
     if whole is not None:
         of = {"cluster": cluster_of(report.records[0])}

@@ -1144,8 +1144,8 @@ RUN_INDEX, FOLDER = "runs.html", "runs"
 KEPT, _LISTED = 30, 200
 
 #: The element with links to the runs before and after, in pages that were written before the run after.
-_BESIDE = "beside"
-_BESIDE_TEXT = re.compile(rf'<p class="run" id="{_BESIDE}">.*?</p>', re.DOTALL)
+_RUN_LINKS = "beside"
+_RUN_LINKS_TEXT = re.compile(rf'<p class="run" id="{_RUN_LINKS}">.*?</p>', re.DOTALL)
 
 #: The attribute of a kept page with the clusters of its run, and the beginning of its element.
 _CLUSTERS = "data-clusters"
@@ -1194,7 +1194,7 @@ def beside(address: str, pages: Sequence[str], here: int) -> ET.Element:
 
     links = [one for one in (link(here - 1, "the run before"), link(here + 1, "the run after")) if one is not None]
     parts: list[Content] = [links[0], ", ", links[1]] if len(links) == 2 else list(links)
-    return element("p", *parts, class_="run", id=_BESIDE)
+    return element("p", *parts, class_="run", id=_RUN_LINKS)
 
 
 def link_beside(directory: Path, pages: Mapping[str, str]) -> None:
@@ -1204,7 +1204,7 @@ def link_beside(directory: Path, pages: Mapping[str, str]) -> None:
         path = directory / address
         text = path.read_text(encoding="utf-8")
         new = markup(beside(address, places, number))
-        linked = _BESIDE_TEXT.sub(lambda _, new=new: new, text, count=1)  # type: ignore[misc]
+        linked = _RUN_LINKS_TEXT.sub(lambda _, new=new: new, text, count=1)  # type: ignore[misc]
         if linked != text:
             write_whole(path, linked)
 

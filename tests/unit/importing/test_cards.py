@@ -94,8 +94,8 @@ def test_a_batch_that_contradicts_the_length_of_the_command_is_left_out(tmp_path
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("fp8_mx", "fp8_new", "has the precision 'fp8_new', which has no dtype"),
-        ("--nodes 32 ", "", "has a command without nodes, GPUs of a node and steps"),
+        ("fp8_mx", "fp8_new", "has the precision 'fp8_new', for which no dtype is known"),
+        ("--nodes 32 ", "", "has a command that lacks nodes, GPUs of a node or steps"),
         ("8134.600", "-8134.600", "has a step time of '-8134.600', which is no number above 0"),
         ("8134.600", "0.000", "has a step time of '0.000', which is no number above 0"),
         ("    GB300:", "    all:", "is of no accelerator that has a name"),

@@ -210,7 +210,7 @@ class TestLines:
         log.add(maxtext(0, "4.5"))
         for _ in range(30):
             log.add(b"x" * 1000)
-        assert len(log.follower._lines._held) <= 10_000
+        assert len(log.follower._lines._pending) <= 10_000
         log.add(b"completed step: 1, seconds: 4.5\r")
         assert log.add(maxtext(2, "4.5")).steps == 2
 
