@@ -100,7 +100,7 @@ def line(step: JobStep) -> str:
 
 
 def limited_steps(steps: tuple[JobStep, ...] | None) -> tuple[JobStep, ...] | None:
-    """The steps that a journal and a record hold: at most :data:`MOST_KEPT`, those that did not end well first."""
+    """The steps for a journal and a record: at most :data:`MOST_KEPT`, those that did not end well first."""
     return tuple(sorted(steps, key=is_well)[:MOST_KEPT]) if steps is not None and len(steps) > MOST_KEPT else steps
 
 
