@@ -3,7 +3,7 @@
 An alarm is raised by one run and stays active until it is fixed. Its identity comes from that run, and later runs do
 not change it: the same drift is the same alarm in the next run, and a problem that was fixed and returns is a new one.
 An acknowledgement has a reason, an owner and an end. An acknowledged alarm does not page, unless it becomes worse.
-Outcomes and exit statuses are independent of alarms: an acknowledgement turns nothing green.
+Alarms affect neither outcomes nor exit statuses: an acknowledgement turns nothing green.
 """
 
 from __future__ import annotations
@@ -590,10 +590,10 @@ def incident_periods_of(
         together_past = replace(past, beside=beside)
         found += [*slow, *(replace(one, part_of=explained) for one in drifts(key, together_past))]
     found += (_with_incident(one, of_cluster) for one in cluster_drifts(cluster, together))
-    told_s = newest.time_s - AGAIN_S  # since then, a fixed alarm may still continue
+    oldest_end_s = newest.time_s - AGAIN_S  # since then, a fixed alarm may still continue
     known = [_as_of(newest.time_s, spell) for spell in found]
     ends = ((spell, spell.gone_s if spell.mended_s is None else spell.mended_s) for spell in known)
-    return tuple(spell for spell, end_s in ends if end_s is None or end_s >= told_s)
+    return tuple(spell for spell, end_s in ends if end_s is None or end_s >= oldest_end_s)
 
 
 def _with_node(

@@ -156,7 +156,7 @@ class PostgresqlDatabase:
             self._limit_s = STATEMENT_TIMEOUT_S
 
     def _call(self, call: Callable[[Connection], Result]) -> Result:
-        """The result of a call of psycopg; after an error of the connection it is closed."""
+        """The result of a call of psycopg; the connection is closed after its own errors and interrupted waits."""
         try:
             return call(self._connected())
         except (self._psycopg.OperationalError, self._psycopg.InterfaceError) as error:

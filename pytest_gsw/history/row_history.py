@@ -270,7 +270,7 @@ class ClusterHistory:
 
     @cached_property
     def before(self) -> ClusterReference:
-        """The common effect of these runs."""
+        """The reference for the effect of a run: levels of rows, and the noise that their runs have in common."""
         levels = {row: level_of([one.judged_s for one in past.reference]) for row, past in self.histories.items()}
         seconds = [{row: point.judged_s for row, point in run.points.items()} for run in self.runs]
         slow = [{row for row, point in run.points.items() if point.is_too_slow} for run in self.runs]
@@ -669,7 +669,7 @@ def _in_order_of_arrival(runs: Sequence[Point]) -> tuple[Point, ...]:
     return tuple(run for run in runs if run.added_s <= complete_s or run.time_s > end_s)
 
 
-#: Runs with the same value before a change of the environment counts as one.
+#: A change of the environment counts only if the value was the same in this many runs before.
 _SAME_BEFORE = 3
 
 #: Runs to either side of the first suspect one whose changes may be the cause: it is seldom that very run.
@@ -779,8 +779,8 @@ def first_to_last(found: Iterable[Mapping[str, tuple[str, str]]]) -> dict[str, t
 def changes_at(points: Sequence[Point], run: int) -> dict[str, tuple[str, str]]:
     """Changes of the environment in a run (an index), by name: the values before and since.
 
-    A value counts if it was the same for some runs before, or returns to that: what changes in every run, as
-    nodes do, is no evidence. An unknown value may be the same as before.
+    A change counts if the value was the same for some runs before, or if it reverts such a change: values that differ
+    in every run, as nodes do, are no evidence. An unknown value may be the same as before.
     """
     runs = points[max(0, run - 2 * _SAME_BEFORE + 1) : run + 1]
     facts = ran_with(*runs)
