@@ -1191,7 +1191,7 @@ class SlurmLauncher:
         texts = map(_text, (self._output_file(job.spec), *self._output_files()))
         return next((info for info in map(job.spec.launch.told_by, texts) if job.id in info.job_ids), ExperimentInfo())
 
-    def _job(self, spec: JobSpec, job_id: str, told_ids: Sequence[str], submitted_s: float) -> Job:
+    def _job(self, spec: JobSpec, job_id: str, printed_ids: Sequence[str], submitted_s: float) -> Job:
         """The job with the id that a script printed; its name in the scheduler may differ.
 
         Raises:
@@ -1204,8 +1204,8 @@ class SlurmLauncher:
             raise _wrong_job_error(spec, job_id, "is another user's", ())
         has_own_name = found is not None and found.name == spec.name
         own = None if has_own_name or not spec.unique_name else self._by_name(spec, submitted_s)
-        if own is not None and own.id not in told_ids:
-            cancelled = self._cancel(spec, told_ids, submitted_s)
+        if own is not None and own.id not in printed_ids:
+            cancelled = self._cancel(spec, printed_ids, submitted_s)
             raise _wrong_job_error(spec, job_id, f"is not {own.id}, the job of the row's name{cancelled}", ())
         if found is None:
             raise SchedulerUnreachableError(
