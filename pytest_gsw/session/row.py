@@ -62,7 +62,7 @@ from pytest_gsw.validation.run import Run, ran_out_of_memory, unset_boost
 
 # -- The two sources of an ended row: a job of this session or a given log, and an earlier record ---
 #
-# Both have the same interface: measuring and judging are independent of the source.
+# Both have the same interface: measuring and judging do not depend on the source.
 
 
 _Error = TypeVar("_Error", bound=RunError)
@@ -417,7 +417,7 @@ class Context:
     strict: bool = False
     #: The times of its jobs in the previous run, seconds, if it failed there.
     previous_failed_seconds: Sequence[float] = ()
-    #: The nodes with evidence of slow jobs.
+    #: The nodes that are known to make jobs slow.
     slow_nodes: Sequence[str] = ()
 
 
