@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-#: Timeout of a connection and of the begin of a transaction: no session waits longer for its history.
+#: Timeout of a connection and of the start of a transaction: no session waits longer for its history.
 CONNECT_TIMEOUT_S = 10
 #: Timeout of any other statement; it is also set on the server, but not relied on there.
 STATEMENT_TIMEOUT_S = 60

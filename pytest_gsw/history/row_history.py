@@ -149,7 +149,7 @@ class Nodes:
 
     @cached_property
     def _since_s(self) -> float:
-        """Begin of the time in which failures count."""
+        """Time from which on failures count."""
         times_s = [*(point.time_s for point in self._points), *(one.time_s for one in self._failures)]
         return max(times_s, default=0.0) - FAILURES_DAYS * SECONDS_PER_DAY
 
@@ -204,7 +204,7 @@ def _named(one: SlowNodeGroup, names: Sequence[str], points: Sequence[Point]) ->
     )
 
 
-# -- The runs of all rows of a cluster: the slowdown of each for all rows, its begin, and the changes then --
+# -- The runs of all rows of a cluster: the slowdown of each for all rows, its start, and the changes then --
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ class ClusterRun:
 
     @property
     def begin_s(self) -> float:
-        """Its begin."""
+        """Its start."""
         return begin_of(self.name, self.time_s)
 
 
@@ -315,7 +315,7 @@ class ClusterHistory:
 
     @cached_property
     def drifting(self) -> ClusterDrifting | None:
-        """The drift of all rows together, its begin and the changes then; ``None`` if there is none."""
+        """The drift of all rows together, its start and the changes then; ``None`` if there is none."""
         numbers = list(self.before.effects)
         ratios = [math.exp(self.before.effects[number]) for number in numbers]
         found = drift(ratios)
@@ -678,7 +678,7 @@ ABOUT = 5
 
 @dataclass(frozen=True)
 class Drifting:
-    """A drift of a row: the difference of its newest runs from its first ones, its begin, and the changes then."""
+    """A drift of a row: the difference of its newest runs from its first ones, its start, and the changes then."""
 
     drift: Drift
     #: The first run that differs from the first ones.
@@ -749,7 +749,7 @@ def since(points: Sequence[Point], accepted: Accepted | None) -> tuple[Point, ..
 
 
 def drifting(runs: Sequence[Point], adjusted_seconds: Sequence[float] | None = None) -> Drifting | None:
-    """The drift of the newest runs that count, its begin and the changes then; ``None`` if there is none.
+    """The drift of the newest runs that count, its start and the changes then; ``None`` if there is none.
 
     Args:
         runs: The runs that count.
