@@ -149,7 +149,7 @@ def _is_helper(step: JobStep, steps: Collection[JobStep]) -> bool:
 
 
 def _span(step: JobStep) -> tuple[float, float]:
-    """Begin and end of a step; NaN, unequal to any time, if unknown."""
+    """Start and end of a step; NaN, unequal to any time, if unknown."""
     return math.nan if step.start_s is None else step.start_s, math.nan if step.end_s is None else step.end_s
 
 

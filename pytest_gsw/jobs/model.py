@@ -113,7 +113,7 @@ def exit_and_signal(code: str) -> tuple[int | None, int]:
 #: Suffix of the recipes' stderr in place of the log's ``.out``.
 ERROR_SUFFIX = ".err"
 
-#: Slurm's reason of a job that waits for one which has failed: it stays pending for ever.
+#: Slurm's reason for a job that waits for one which has failed: it stays pending for ever.
 NEVER_STARTS = "DependencyNeverSatisfied"
 
 #: The variable with the number of a row's job in this session; unset in the first.
@@ -137,7 +137,7 @@ class ExperimentInfo:
     directory: Path | None = None
     #: Why there is no such job; empty if there is one.
     problem: str = ""
-    #: Every job that is named, whatever is wrong.
+    #: Ids of all jobs in the output, even if there is a problem.
     job_ids: tuple[str, ...] = ()
     #: The jobs that it waits for, as one that imports a checkpoint, with the directories of their files.
     waits_for: tuple[tuple[str, Path], ...] = ()

@@ -157,7 +157,7 @@ _FAILING = {
 
 
 def _reason(report: Any) -> str:
-    """The reason of a skipped row."""
+    """The reason why a row was skipped."""
     if hasattr(report, "wasxfail"):
         return str(report.wasxfail)
     shown = report.longrepr

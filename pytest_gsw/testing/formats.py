@@ -101,7 +101,7 @@ class LogFormatContract:
     def test_only_the_last_attempt_counts(self, log_format: LogFormat, tmp_path: Path) -> None:
         """A requeued job continues in the same file; the steps of its first attempt do not count."""
         if not self.numbered and not self.head():
-            pytest.skip("its lines have neither the number of a step nor the begin of a run")
+            pytest.skip("its lines have neither the number of a step nor the start of a run")
         slow = dict.fromkeys(range(self.steps), "9.5")
         both = self._run(log_format, steps=max(1, self.steps - 5), seconds=slow) + self._run(log_format)
         if self._is_error(log_format, tmp_path, both):

@@ -327,7 +327,7 @@ def _exit_code(text: str) -> tuple[int | None, int]:
 QUERY_TIMEOUT_S = 45.0
 #: Slurm's version is optional, and a site's wrapper of sbatch may not support ``--version``.
 VERSION_TIMEOUT_S = 5.0
-#: A submission or a cancellation needs a long timeout: after it, jobs may start or continue nevertheless.
+#: A submission or a cancellation needs a long timeout: jobs may start or continue although it was given up.
 #: One scancel of 500 running jobs took 41 s on a busy controller with 2 cores; sbatch itself retries for two
 #: minutes if slurmctld has reached its limit of jobs.
 COMMAND_TIMEOUT_S = 150.0

@@ -96,7 +96,7 @@ class Poller:
     def __init__(self, ask: Ask, clock: Callable[[], float] = time.monotonic) -> None:
         self._ask = ask
         self._clock = clock
-        #: Begin of the wait for the accounting record of a row's ended job; monotonic seconds.
+        #: Start of the wait for the accounting record of a row's ended job; monotonic seconds.
         self._awaited_s: dict[tuple[str, str], float] = {}
         #: The steps of an ended job in the last answer of accounting, and since when they are the same.
         self._steps: dict[tuple[str, str], tuple[tuple[JobStep, ...], float]] = {}
@@ -307,7 +307,7 @@ def _unknown(reason: str, status: JobStatus) -> JobStatus:
 def _combine(job: Job, queued: JobStatus | None, final: JobStatus | None, squeue: Output, sacct: Output) -> JobStatus:
     """The status of a job that squeue does not show as pending or running."""
     if final is not None and final.state.ended:
-        # The reason of a pending job is gone by then; squeue's reason for the end is better than none.
+        # The reason for a pending job is gone by then; squeue's reason for the end is better than none.
         return final if final.reason or queued is None else replace(final, reason=queued.reason)
     if queued is not None and queued.state.ended:
         if queued.state is not JobState.COMPLETED or queued.exit_code is not None:
@@ -477,7 +477,7 @@ _ADVICE = (
     (r"Unable to open file", "is the recipe set up? The script must exist: ls -l {script}"),
     (
         r"contact slurm controller|timed out|gave no answer",
-        "scontrol ping; squeue --name={name} shows if the job was accepted nevertheless",
+        "scontrol ping; squeue --name={name} shows whether the job was accepted after all",
     ),
 )
 
@@ -581,7 +581,7 @@ def _is_counted(state: JobState, follower: JobState | None) -> bool:
 
 # -- Partitions in the answer of ``scontrol``, and jobs that would wait in one for ever -------------
 #
-# Slurm accepts such jobs nevertheless.
+# Slurm accepts such jobs.
 
 
 @dataclass(frozen=True)
@@ -617,7 +617,7 @@ class Excess:
 
     fact: str
     advice: str
-    #: True if a QOS may allow it nevertheless.
+    #: True if a QOS may still allow it.
     by_limit: bool = False
 
 
