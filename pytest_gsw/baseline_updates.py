@@ -249,7 +249,7 @@ def _figure(row: Baseline, records: Sequence[Record], rules: Rules) -> Proposal 
         return f"the spread of {plural(jobs, 'job')} is {spread_text}{_differences_text(records)}"
     date = _date(records[-1])
     if date is None:
-        return "no record has the end of its job"
+        return "no record has the time at which its job ended"
     accepted = Accepted(
         cluster=records[-1].run.cluster,
         # The written figure is the one used for verdicts, to the last digit.

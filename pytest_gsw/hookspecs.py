@@ -132,7 +132,7 @@ def pytest_gsw_judge(
     :param baseline: The row.
     :param measurement: The measurement; of several jobs their median, with all of them in ``jobs_s``.
     :param tolerance: Accepted loss of throughput as a fraction.
-    :param accepted: The cluster's own figure of the row, if it has a valid one. A verdict
+    :param accepted: The cluster's own figure of the row, if there is one that applies. A verdict
         based on it sets ``accepted_s``.
     :param noise: The noise between jobs of the row on this cluster; ``None`` if unknown.
     :param repeats: Limits on the row's jobs. A verdict whose ``more`` is above zero requests that many;
@@ -146,7 +146,7 @@ def pytest_gsw_judge(
 
 @pytest.hookspec
 def pytest_gsw_job_state_changed(config: pytest.Config, baseline: Baseline, job_id: str, status: JobStatus) -> None:
-    """Called when a job has a new state.
+    """Called when a job is in a new state.
 
     :param config: The pytest config.
     :param baseline: The job's row.

@@ -135,7 +135,8 @@ class Backoff:
         self.full = ""
         #: No row is submitted before this time.
         self.due_s = -math.inf
-        #: Submissions that may be under way: one after a refusal, then one more for each accepted one.
+        #: Submissions that may be under way: one after a full queue or an unreachable scheduler, then one more for each
+        #: accepted one.
         self.window = at_once
         self._at_once = at_once
         self._back_off_s = BACK_OFF_S
@@ -612,7 +613,7 @@ class Executor:
         self.launcher = self._launcher = launcher
         #: True once nothing more will be submitted: rows may have had fewer jobs than they need.
         self.interrupted = False
-        #: Whether all jobs of the run were counted after the last of them had ended.
+        #: True once all jobs of the run were counted after the last of them had ended.
         self._is_counted = False
         self._rows = RowTable(launcher, limits or Limits())
         self._notes = JournalWriter(journal)

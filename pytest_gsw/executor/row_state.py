@@ -93,11 +93,11 @@ class Queued:
     since_s: float | None = None
     #: Why it waits: the scheduler was unreachable, and may have its job.
     away: SchedulerUnreachableError | None = None
-    #: Since when the scheduler is unreachable for its submission; monotonic seconds.
+    #: Time since which the scheduler is unreachable for its submission; monotonic seconds.
     away_since_s: float | None = None
     #: Files with the name of a log of the row before its first submission; ``None`` if not checked.
     names: frozenset[str] | None = None
-    #: Its submission: the time (seconds since the epoch), true if it was refused, and its answer.
+    #: Its submission: the time (seconds since the epoch), true if it certainly left no job, and its answer.
     tried_s: float = 0.0
     refused: bool = False
     answer: Future[Job] | None = None
@@ -109,7 +109,7 @@ class Active:
 
     row: RowJobs
     seen: SubmittedJob
-    #: Since when the job's state is unknown; monotonic seconds.
+    #: Time since which the job's state is unknown; monotonic seconds.
     unknown_since_s: float | None = None
     watch: Watch | None = None
     #: True if its log cannot be watched.

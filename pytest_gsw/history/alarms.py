@@ -3,7 +3,7 @@
 An alarm is raised by one run and stays active until it is fixed. Its identity comes from that run, and later runs do
 not change it: the same drift is the same alarm in the next run, and a problem that was fixed and returns is a new one.
 An acknowledgement has a reason, an owner and an end. An acknowledged alarm does not page, unless it becomes worse.
-Outcomes and exit statuses are independent of alarms: an acknowledgement turns nothing green.
+Alarms affect neither outcomes nor exit statuses: an acknowledgement turns nothing green.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Occurrence:
 
     @property
     def begin_s(self) -> float:
-        """Begin of its run."""
+        """Start of its run."""
         return begin_of(self.run_id, self.time_s)
 
 
@@ -108,7 +108,7 @@ class IncidentPeriod:
     token: str
     #: Its runs, from the one that raised it on; at least one.
     runs: tuple[Occurrence, ...] = ()
-    #: Its earliest possible begin, after the fix of the last one of the same things.
+    #: Its earliest possible start, after the fix of the last one of the same things.
     begin_s: float = 0.0
     #: Standard deviation of a run's level without changes.
     sd: float = 0.0
@@ -129,7 +129,7 @@ class IncidentPeriod:
     is_away: bool = False
     #: The level before; ``None`` if unknown.
     usual: float | None = None
-    #: Begin of the first run that differs from those before, if that did not raise it.
+    #: Start of the first run that differs from those before, if that did not raise it.
     since_s: float | None = None
     #: True if the newest run found it, for periods of nodes, whose runs are those of their slow jobs.
     is_new: bool = False
@@ -137,7 +137,7 @@ class IncidentPeriod:
     is_always: bool = False
     #: The identity of the period that explains it and pages for it; empty if there is none.
     part_of: str = ""
-    #: Changes at its begin, by name: the values before and since.
+    #: Changes at its start, by name: the values before and since.
     changes: Mapping[str, tuple[str, str]] | None = None
 
 
@@ -174,12 +174,12 @@ class Alarm:
 
     @property
     def since_s(self) -> float:
-        """Begin of the first run with it, seconds since the epoch."""
+        """Start of the first run with it, seconds since the epoch."""
         return self.spell.runs[0].begin_s if self.spell.since_s is None else self.spell.since_s
 
     @property
     def mended_s(self) -> float | None:
-        """Begin of the run that found it fixed; ``None`` while it is active."""
+        """Start of the run that found it fixed; ``None`` while it is active."""
         spell = self.spell
         return None if spell.mended_s is None else begin_of(spell.mended_by, spell.mended_s)
 
@@ -208,7 +208,7 @@ def alarms(spells: Iterable[IncidentPeriod], known: Sequence[Acknowledgement], n
     for spell in spells:
         one = _alarm(spell, known, now_s)
         if one.acknowledged is not None and one.acknowledged.alarm not in taken:
-            # The known begin may change; the identity that people have known does not.
+            # The known start may change; the identity that people have known does not.
             one = replace(one, id=one.acknowledged.alarm)
         taken.add(one.id)
         found.append(one)
@@ -287,7 +287,7 @@ def acknowledge(alarm: Alarm, *, why: str, owner: str, until_s: float, time_s: f
         "why": why,
         "owner": owner,
         "until_s": until_s,
-        # These identify it even if its begin turns out to be another run.
+        # These identify it even if its start turns out to be another run.
         "alarm": spell.kind.value,
         "things": sorted(spell.things),
         "seen_s": spell.runs[-1].time_s,
@@ -590,10 +590,10 @@ def incident_periods_of(
         together_past = replace(past, beside=beside)
         found += [*slow, *(replace(one, part_of=explained) for one in drifts(key, together_past))]
     found += (_with_incident(one, of_cluster) for one in cluster_drifts(cluster, together))
-    told_s = newest.time_s - AGAIN_S  # since then, a fixed alarm may still continue
+    oldest_end_s = newest.time_s - AGAIN_S  # since then, a fixed alarm may still continue
     known = [_as_of(newest.time_s, spell) for spell in found]
     ends = ((spell, spell.gone_s if spell.mended_s is None else spell.mended_s) for spell in known)
-    return tuple(spell for spell, end_s in ends if end_s is None or end_s >= told_s)
+    return tuple(spell for spell, end_s in ends if end_s is None or end_s >= oldest_end_s)
 
 
 def _with_node(

@@ -39,13 +39,13 @@ from pytest_gsw.stats.verdict import Verdict
 
 
 def drift_text(found: Drifting) -> str:
-    """The drift of a row, its begin, and the changes in that run, in one line."""
+    """The drift of a row, its start, and the changes in that run, in one line."""
     job = f" (job {found.since.job_id} of run {found.since.run_id})"
     return _drift_text(", beside the other rows," if found.is_beside else "", found, job)
 
 
 def cluster_drift_text(found: ClusterDrifting) -> str:
-    """The drift of all rows of a cluster together, its begin, and the changes then, in one line."""
+    """The drift of all rows of a cluster together, its start, and the changes then, in one line."""
     return _drift_text(f", of {plural(found.rows, 'row')} together,", found)
 
 
@@ -60,7 +60,7 @@ def _drift_text(of_whom: str, found: Drifting | ClusterDrifting, job: str = "") 
 class ClusterText:
     """The state of a cluster by the runs of its rows together, in words."""
 
-    #: Begin of an incident in every run since, and the changes then; empty if there is none.
+    #: Start of an incident that every run since then has had, and the changes then; empty if there is none.
     since: str = ""
     #: Its drift; empty if there is none, ``None`` if its runs are too few.
     drift: str | None = None
@@ -78,7 +78,7 @@ def cluster_text(together: ClusterHistory) -> ClusterText:
 
 
 def _since_text(since: ClusterRun | None, changes: Mapping[str, tuple[str, str]]) -> str:
-    """Begin of an incident and its changes: ``, since 2026-11-20 22:04; changed: driver 550.54 -> 560.28``."""
+    """Start of an incident and its changes: ``, since 2026-11-20 22:04; changed: driver 550.54 -> 560.28``."""
     if since is None:
         return ""
     return f", since {minute(since.begin_s)}" + (f"; changed: {changes_text(changes)}" if changes else "")
@@ -221,7 +221,7 @@ def _node_label(one: SlowNode | FailingNode) -> str:
 
 
 def slow_since_text(one: SlowNode) -> str:
-    """The same with its begin: ``node pool0-0017 (-9.8 %, 41 jobs) since 2026-11-18 22:04``."""
+    """The same with its start: ``node pool0-0017 (-9.8 %, 41 jobs) since 2026-11-18 22:04``."""
     return f"{suspect_text(one)} since {minute(one.accusing[0].begin_s)}"
 
 
@@ -401,7 +401,7 @@ def _measured_s(record: Record) -> float | None:
 
 
 def _difference(before: Record, after: Record) -> str | None:
-    """The reason why two measured records of a row cannot be compared nevertheless."""
+    """The reason why two measured records of a row cannot be compared."""
     then, now = ((record.jobs.last and record.jobs.last.id, record.run.log) for record in (before, after))
     if then == now or before.run.id == after.run.id:
         return f"is of the same job in both, {now[0]}"

@@ -23,7 +23,7 @@ class HistoryUnavailableError(HistoryError):
 
 
 class HistoryUnusableError(HistoryError):
-    """A database that is no history of this release, with the next step; records wait meanwhile."""
+    """A database that this release cannot use as a history; the message has the next step, and records wait."""
 
 
 #: The values of a row, or of the placeholders ``?``.
@@ -41,7 +41,7 @@ class Database(Protocol):
 
     #: Its place, for messages.
     shown: str
-    #: Its place, independent of the working directory and without a password.
+    #: Its place, the same from every directory and without a password.
     place: str
     #: The SQL type of a table's integer key, and that of bytes.
     key_sql: str

@@ -69,7 +69,7 @@ class Point:
     environment: Mapping[str, str] = field(default_factory=dict)
     #: The job's variables by name; ``None`` if unknown.
     variables: Mapping[str, str] | None = None
-    #: The reason of the outcome, see :class:`~pytest_gsw.stats.verdict.Reason`.
+    #: The reason for the outcome, see :class:`~pytest_gsw.stats.verdict.Reason`.
     reason: str = ""
     #: Values of the site's metrics, by key.
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Point:
 
     @property
     def begin_s(self) -> float:
-        """Begin of its run."""
+        """Start of its run."""
         return begin_of(self.run_id, self.time_s)
 
     @property
@@ -122,7 +122,7 @@ class RowOutcome(NamedTuple):
 
     @property
     def begin_s(self) -> float:
-        """Begin of the run."""
+        """Start of the run."""
         return begin_of(self.run_id, self.time_s)
 
 

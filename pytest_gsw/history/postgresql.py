@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-#: Timeout of a connection and of the begin of a transaction: no session waits longer for its history.
+#: Timeout of a connection and of the start of a transaction: no session waits longer for its history.
 CONNECT_TIMEOUT_S = 10
 #: Timeout of any other statement; it is also set on the server, but not relied on there.
 STATEMENT_TIMEOUT_S = 60
@@ -156,7 +156,7 @@ class PostgresqlDatabase:
             self._limit_s = STATEMENT_TIMEOUT_S
 
     def _call(self, call: Callable[[Connection], Result]) -> Result:
-        """The result of a call of psycopg; after an error of the connection it is closed."""
+        """The result of a call of psycopg; the connection is closed after its own errors and interrupted waits."""
         try:
             return call(self._connected())
         except (self._psycopg.OperationalError, self._psycopg.InterfaceError) as error:

@@ -149,7 +149,7 @@ class Nodes:
 
     @cached_property
     def _since_s(self) -> float:
-        """Begin of the time in which failures count."""
+        """Time from which on failures count."""
         times_s = [*(point.time_s for point in self._points), *(one.time_s for one in self._failures)]
         return max(times_s, default=0.0) - FAILURES_DAYS * SECONDS_PER_DAY
 
@@ -204,7 +204,7 @@ def _named(one: SlowNodeGroup, names: Sequence[str], points: Sequence[Point]) ->
     )
 
 
-# -- The runs of all rows of a cluster: the slowdown of each for all rows, its begin, and the changes then --
+# -- The runs of all rows of a cluster: the slowdown of each for all rows, its start, and the changes then --
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ class ClusterRun:
 
     @property
     def begin_s(self) -> float:
-        """Its begin."""
+        """Its start."""
         return begin_of(self.name, self.time_s)
 
 
@@ -270,7 +270,7 @@ class ClusterHistory:
 
     @cached_property
     def before(self) -> ClusterReference:
-        """The common effect of these runs."""
+        """The reference for the effect of a run: levels of rows, and the noise that their runs have in common."""
         levels = {row: level_of([one.judged_s for one in past.reference]) for row, past in self.histories.items()}
         seconds = [{row: point.judged_s for row, point in run.points.items()} for run in self.runs]
         slow = [{row for row, point in run.points.items() if point.is_too_slow} for run in self.runs]
@@ -315,7 +315,7 @@ class ClusterHistory:
 
     @cached_property
     def drifting(self) -> ClusterDrifting | None:
-        """The drift of all rows together, its begin and the changes then; ``None`` if there is none."""
+        """The drift of all rows together, its start and the changes then; ``None`` if there is none."""
         numbers = list(self.before.effects)
         ratios = [math.exp(self.before.effects[number]) for number in numbers]
         found = drift(ratios)
@@ -669,7 +669,7 @@ def _in_order_of_arrival(runs: Sequence[Point]) -> tuple[Point, ...]:
     return tuple(run for run in runs if run.added_s <= complete_s or run.time_s > end_s)
 
 
-#: Runs with the same value before a change of the environment counts as one.
+#: A change of the environment counts only if the value was the same in this many runs before.
 _SAME_BEFORE = 3
 
 #: Runs to either side of the first suspect one whose changes may be the cause: it is seldom that very run.
@@ -678,7 +678,7 @@ ABOUT = 5
 
 @dataclass(frozen=True)
 class Drifting:
-    """A drift of a row: the difference of its newest runs from its first ones, its begin, and the changes then."""
+    """A drift of a row: the difference of its newest runs from its first ones, its start, and the changes then."""
 
     drift: Drift
     #: The first run that differs from the first ones.
@@ -749,7 +749,7 @@ def since(points: Sequence[Point], accepted: Accepted | None) -> tuple[Point, ..
 
 
 def drifting(runs: Sequence[Point], adjusted_seconds: Sequence[float] | None = None) -> Drifting | None:
-    """The drift of the newest runs that count, its begin and the changes then; ``None`` if there is none.
+    """The drift of the newest runs that count, its start and the changes then; ``None`` if there is none.
 
     Args:
         runs: The runs that count.
@@ -779,8 +779,8 @@ def first_to_last(found: Iterable[Mapping[str, tuple[str, str]]]) -> dict[str, t
 def changes_at(points: Sequence[Point], run: int) -> dict[str, tuple[str, str]]:
     """Changes of the environment in a run (an index), by name: the values before and since.
 
-    A value counts if it was the same for some runs before, or returns to that: what changes in every run, as
-    nodes do, is no evidence. An unknown value may be the same as before.
+    A change counts if the value was the same for some runs before, or if it reverts such a change: values that differ
+    in every run, as nodes do, are no evidence. An unknown value may be the same as before.
     """
     runs = points[max(0, run - 2 * _SAME_BEFORE + 1) : run + 1]
     facts = ran_with(*runs)

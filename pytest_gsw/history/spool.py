@@ -29,7 +29,7 @@ class Delivered:
     count: int = 0
     #: Number of files that still wait.
     left: int = 0
-    #: Reason of the first of them; ``None`` if none waits.
+    #: The reason why the first of them waits; ``None`` if none does.
     why: str | None = None
     #: Errors of files without a valid record. These files remain, and do not block others.
     unreadable: tuple[str, ...] = ()

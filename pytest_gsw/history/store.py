@@ -489,7 +489,7 @@ class History:
 
     @property
     def place(self) -> str:
-        """Its place, independent of the working directory and without a password."""
+        """Its place, the same from every directory and without a password."""
         return self._database.place
 
     def add(self, records: Iterable[Record]) -> int:

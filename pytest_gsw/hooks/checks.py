@@ -40,7 +40,7 @@ def hook_error(error: BaseException, plugins: Iterable[tuple[str, object]]) -> H
         return HookError(f"pytest-gsw itself raised {message}", evidence, advice="report it with this text")
     entry = frames[first][0]
     plugin = _plugin_of(entry, plugins)
-    own = [(frame, line) for frame, line in frames[first:] if _is_beside(frame, entry)]
+    own = [(frame, line) for frame, line in frames[first:] if _is_same_site(frame, entry)]
     return HookError(
         f"{_function_name(entry)} of {plugin} raised {message}",
         (("at", _place(*own[-1])),),
@@ -104,7 +104,7 @@ def _is_foreign(frame: FrameType) -> bool:
     return package not in _BETWEEN and not of_python
 
 
-def _is_beside(frame: FrameType, entry: FrameType) -> bool:
+def _is_same_site(frame: FrameType, entry: FrameType) -> bool:
     """True if a frame belongs to the same site as the called function."""
     beside, path = Path(entry.f_code.co_filename).parent, Path(frame.f_code.co_filename)
     return path.is_relative_to(beside) and "site-packages" not in path.relative_to(beside).parts

@@ -100,7 +100,7 @@ def line(step: JobStep) -> str:
 
 
 def limited_steps(steps: tuple[JobStep, ...] | None) -> tuple[JobStep, ...] | None:
-    """The steps that a journal and a record hold: at most :data:`MOST_KEPT`, those that did not end well first."""
+    """The steps for a journal and a record: at most :data:`MOST_KEPT`, those that did not end well first."""
     return tuple(sorted(steps, key=is_well)[:MOST_KEPT]) if steps is not None and len(steps) > MOST_KEPT else steps
 
 
@@ -149,7 +149,7 @@ def _is_helper(step: JobStep, steps: Collection[JobStep]) -> bool:
 
 
 def _span(step: JobStep) -> tuple[float, float]:
-    """Begin and end of a step; NaN, unequal to any time, if unknown."""
+    """Start and end of a step; NaN, unequal to any time, if unknown."""
     return math.nan if step.start_s is None else step.start_s, math.nan if step.end_s is None else step.end_s
 
 

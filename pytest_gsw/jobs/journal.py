@@ -124,11 +124,11 @@ class Submission:
     #: The row's definition at the submission, and the image as known by then; empty if unknown.
     definition: str = ""
     image: str | None = None
-    #: As :attr:`~pytest_gsw.jobs.model.JobSpec.variables`.
+    #: The job's :attr:`~pytest_gsw.jobs.model.JobSpec.variables`.
     variables: Mapping[str, str] | None = field(default=None, kw_only=True)
     #: Files with the name of its job's log before it; ``None`` if unknown.
     logs_before: tuple[LogBefore, ...] | None = None
-    #: As :attr:`~pytest_gsw.jobs.model.Job.other_name`.
+    #: The job's :attr:`~pytest_gsw.jobs.model.Job.other_name`.
     other_name: str = field(default="", kw_only=True)
     #: The name of the job, and the row's documented figures at the submission.
     name: str = field(default="", compare=False)
@@ -146,11 +146,11 @@ class RunState:
     cluster: str
     #: Node ids of all rows that were to run, in whichever of the run's sessions.
     rows: tuple[str, ...]
-    #: By row id, the rows that were submitted or about to be.
+    #: The rows that were submitted or about to be, by id.
     submissions: Mapping[str, Submission] = field(default_factory=dict)
     #: The release of the recipes whose bundled rows they are; ``None``: those of the documents, or of other tables.
     release: str | None = None
-    #: By option, values of its command line for a session that resumes it: paths, and the rules of judging.
+    #: Values of its command line by option, for a session that resumes it: paths, and the rules of judging.
     paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: Damage of the journal, a line each: ``…/journal.jsonl:17 is not readable``.
     damage: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
 """Jobs as processes on this machine, under the launch contract that recipes use on Slurm.
 
-For recipes on a single machine with GPUs, and for the simulated cluster. No thread or process runs next to the
+For recipes on a single machine with GPUs, and for the simulated cluster. No helper thread or process runs next to the
 session: jobs start, time out and are reaped when :meth:`LocalLauncher.poll` is called, and none
 outlives :meth:`LocalLauncher.close`.
 """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class JobState(enum.Enum):
     """The closed table of job states. *Unknown* is a state of its own and never means "done".
 
-    The names are Slurm's, which users know from ``squeue`` and ``sacct``.
+    The names are Slurm's, familiar to users from ``squeue`` and ``sacct``.
     """
 
     PENDING = "PENDING"
@@ -105,7 +105,7 @@ def _of_flags(words: list[str]) -> JobState:
 
 
 def exit_and_signal(code: str) -> tuple[int | None, int]:
-    """Exit code and signal as Slurm writes them, ``1:0``; no exit code if it is none."""
+    """Exit code and signal as Slurm writes them, ``1:0``; ``(None, 0)`` for any other text."""
     match = EXIT_CODE.fullmatch(code)
     return (None, 0) if match is None else (int(match[1]), int(match[2]))
 
@@ -113,7 +113,7 @@ def exit_and_signal(code: str) -> tuple[int | None, int]:
 #: Suffix of the recipes' stderr in place of the log's ``.out``.
 ERROR_SUFFIX = ".err"
 
-#: Slurm's reason of a job that waits for one which has failed: it stays pending for ever.
+#: Slurm's reason for a job that waits for one which has failed: it stays pending for ever.
 NEVER_STARTS = "DependencyNeverSatisfied"
 
 #: The variable with the number of a row's job in this session; unset in the first.
@@ -137,16 +137,16 @@ class ExperimentInfo:
     directory: Path | None = None
     #: Why there is no such job; empty if there is one.
     problem: str = ""
-    #: Every job that is named, whatever is wrong.
+    #: Ids of all jobs in the output, even if there is a problem.
     job_ids: tuple[str, ...] = ()
     #: The jobs that it waits for, as one that imports a checkpoint, with the directories of their files.
     waits_for: tuple[tuple[str, Path], ...] = ()
 
 
 class Launch:
-    """How a recipe's jobs are submitted to Slurm. This one leaves it to sbatch; a recipe's own way is a subclass."""
+    """The way in which a recipe's jobs are submitted to Slurm: by sbatch here; a recipe's own way is a subclass."""
 
-    #: As ``launcher`` of a table or a cluster names it.
+    #: Its name as ``launcher`` in a table or a cluster file.
     name = "sbatch"
     #: The program that has to be on the PATH.
     program = "sbatch"
@@ -221,7 +221,7 @@ class JobSpec:
     name: str
     #: The recipe's launch script.
     script: Path
-    #: Where the script is submitted from; recipes read files beside their script.
+    #: The directory of the submission; recipes read files next to their script.
     directory: Path
     #: The staging area (``STAGE_PATH``), under which the recipe writes its results.
     stage: Path
@@ -238,11 +238,11 @@ class JobSpec:
     #: File of the batch shell's output on Slurm, with ``%j`` for the job's id; ``None``: the script's own, or one in
     #: the directory of the submission.
     batch_output: str | None = None
-    #: How the job is submitted to Slurm.
+    #: The way in which the job is submitted to Slurm.
     launch: Launch = field(default=SBATCH, repr=False)
     #: Arguments of the launch script, if it takes any.
     arguments: tuple[str, ...] = ()
-    #: Where the job's log is, as a glob below :attr:`stage`; ``{job_id}`` is the job's id.
+    #: The path of the job's log, as a glob below :attr:`stage`; ``{job_id}`` is the job's id.
     log_glob: str = ""
     #: True if no job of another session ever has this name.
     unique_name: bool = False
@@ -250,7 +250,7 @@ class JobSpec:
     excluded_nodes: tuple[str, ...] = ()
     #: Nodes that the job avoids if possible, because an earlier one was measured on them.
     avoided_nodes: tuple[str, ...] = ()
-    #: Which attempt at the row this is, from 1.
+    #: The number of this attempt at the row, from 1.
     attempt: int = 1
     #: The row's definition at the submission, and the image as known by then.
     definition: str = ""
@@ -331,7 +331,7 @@ class JobStep:
 
     #: Its number within the job.
     id: str
-    #: By default the name of its program.
+    #: Its name, by default that of its program.
     name: str
     state: JobState
     #: The scheduler's own word.
@@ -383,7 +383,7 @@ class JobStatus:
     steps: tuple[JobStep, ...] | None = None
     #: The worst end of the steps that ended before the batch script, as Slurm writes it (``1:0``); empty if unknown.
     derived_exit_code: str = ""
-    #: Which facts of a job's end could not be queried, and why; one line, empty if all are known.
+    #: Facts of the job's end that could not be queried, with the reason; one line, empty if all are known.
     unchecked: str = ""
     #: Ids of further jobs behind the same submission; there must be none.
     siblings: tuple[str, ...] = ()
@@ -413,7 +413,7 @@ class Attempt:
     why: str
     #: Nodes that its later jobs excluded; after a measured job, if possible.
     excluded_nodes: tuple[str, ...] = ()
-    #: It did not fail: its figure counts beside those of the later jobs.
+    #: True if it did not fail: its figure counts together with those of the later jobs.
     measured: bool = False
 
     def after(self, spec: JobSpec) -> JobSpec:
@@ -461,7 +461,7 @@ class Launcher(Protocol):
 
     @property
     def poll_interval_s(self) -> float:
-        """Seconds between two polls of all jobs that do not burden its scheduler."""
+        """Seconds between two polls of all jobs, long enough not to burden the scheduler."""
 
     @property
     def parallel_submissions(self) -> int:

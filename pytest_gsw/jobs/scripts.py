@@ -492,7 +492,7 @@ def fixed_by(baseline: Baseline) -> dict[str, str | None]:
 
 
 def own_variables(baseline: Baseline, scripts: Scripts, log_path: str) -> dict[str, str | None]:
-    """The variables with which a recipe's scripts run the row, independent of the user's shell.
+    """The variables with which a recipe's scripts run the row, whatever the user's shell exports.
 
     Args:
         baseline: The row.

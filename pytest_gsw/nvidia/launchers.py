@@ -349,7 +349,8 @@ class _SubmitsItself(Experiment):
         options = _sbatch_options(spec)
         variables = {_ALWAYS[name]: value or "" for name, value in options.items() if name in _ALWAYS}
         rest = {name: value for name, value in options.items() if name not in _ALWAYS}
-        text = script_text(spec.script) if self.runs_script else None  # llmb-run's own script is unknown
+        text = script_text(spec.script) if self.runs_script else None
+        # A script that is missing, or is llmb-run's own, counts as one that reads the variable for all options.
         if text is None or _ADDITIONAL in text:
             given = spec.environment.get(_ADDITIONAL, "")
             texts = [given, *(name if value is None else f"{name}={value}" for name, value in rest.items())]

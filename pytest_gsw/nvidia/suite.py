@@ -194,7 +194,7 @@ def _names(case: Case, framework: str) -> frozenset[str]:
 
 #: The share of the figure's throughput that must be exceeded.
 LEAST = 0.95
-#: Upper limit on rounding errors of decimal numbers at the limit.
+#: More than the rounding error of a decimal number at the limit in binary.
 _ROUNDING = 1e-12
 #: Outcomes of a run with a plausible measurement.
 _MEASURED = frozenset({Outcome.PASSED.value, Outcome.IMPROVED.value, Outcome.REGRESSED.value})

@@ -198,7 +198,7 @@ def _check_row(config: pytest.Config, node_id: str, row: str, path: Path) -> Non
 # -- The markers of a row: for its selection, and to skip it ----------------------------------------
 
 
-#: The reason of rows that are skipped for lack of a cluster.
+#: The reason why rows are skipped for lack of a cluster.
 NO_CLUSTER = "no cluster: give --gsw-cluster=NAME to run it, or --gsw-replay=PATH to judge a log"
 
 

@@ -342,7 +342,7 @@ class Reports:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_report_teststatus(self, report: Any) -> Generator[None, Any, Any]:
-        """Suppress pytest's output of a row's outcome if it has its line; it is counted nevertheless."""
+        """Suppress pytest's output of a row's outcome if it has its line; it is still counted."""
         status = yield
         # pytest's short summary needs the bare word, after all rows have run.
         if self._has_line(report) and not self._config.stash.get(FINISHED, False):

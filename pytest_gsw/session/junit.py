@@ -160,7 +160,7 @@ class JunitCases:
 def _message(text: str, fact: str) -> str:
     """One line of an element's text: the row's fact if the text has it; empty for an empty text.
 
-    An error of a hook, or the reason of an expected failure, has not: the row itself may be fast enough.
+    An error of a hook, or the reason for an expected failure, is not about the fact: the row itself may be fast enough.
     """
     if fact and fact in text:
         return fact

@@ -1,4 +1,7 @@
-"""The options of the command line and of the ini file. Every pytest session imports them, and no other module."""
+"""The options of the command line and of the ini file.
+
+Every pytest session imports this module, which imports no other one of this package.
+"""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ def _variables(planned: Sequence[Planned], here: Here) -> Findings:
 
 
 def _modules(planned: Sequence[Planned], here: Here) -> Findings:
-    """Recipes whose Python lacks imported modules, if their jobs run on this machine."""
+    """Recipes whose Python lacks modules that their script lists, if their jobs run on this machine."""
     if here.cluster.scheduler != LOCAL.scheduler:
         return {}
     needed = cache(modules_of)
@@ -467,7 +467,7 @@ def _note_rows(
 
 
 def _in_order(rows: list[BaselineItem], specs: dict[str, JobSpec | RunError]) -> dict[str, JobSpec | RunError]:
-    """Canaries first, since slow rows wait for their verdict; then the rows that take longest."""
+    """Canaries first, since rows that are too slow wait for their verdict; then the rows that take longest."""
     # A row with an unknown time counts its GPUs.
     times_s = {row.id: expected_run_s(row) or 1.0 for row in (item.baseline for item in rows)}
     weights = {row.id: (row.canary, row.gpus * times_s[row.id]) for row in (item.baseline for item in rows)}
@@ -564,7 +564,7 @@ def _observer(config: pytest.Config, rows: Mapping[str, SessionRow]) -> StateObs
     def observe(row_id: str, job_id: str, status: JobStatus) -> None:
         nonlocal is_reported
         if status.unchecked and not is_reported:
-            is_reported = True  # once: it holds for all jobs
+            is_reported = True  # once: it applies to all jobs
             write(config, f"gsw: of job {job_id}, {status.unchecked}")
         row = rows[row_id]
         try:
@@ -576,7 +576,7 @@ def _observer(config: pytest.Config, rows: Mapping[str, SessionRow]) -> StateObs
 
 
 def make_plans(rows: Sequence[BaselineItem], settings: Settings) -> dict[str, RowPlan]:
-    """The plan of each row by its id; the only caller of the rows' hooks."""
+    """The plan of each row by its id; the hooks of plans are called here, once for each row."""
     plans = {item.baseline.id: _make_plan(item.config, item.baseline, item.nodeid, settings) for item in rows}
     specs = [plan.spec for plan in plans.values() if isinstance(plan.spec, JobSpec)]
     refused = other_clusters(specs, settings)
@@ -631,7 +631,7 @@ def _complete_spec(config: pytest.Config, row: Baseline, spec: JobSpec, settings
 
 
 def _cluster_of(settings: Settings) -> Cluster:
-    """The session's cluster; in a replay its staging area is the replayed one, per recipe."""
+    """The session's cluster; in a replay its staging area is the replayed place, with each recipe's own in it."""
     cluster = settings.cluster or Cluster("replay", "replay")
     if settings.replay is None or cluster.simulated:
         return cluster

@@ -63,7 +63,7 @@ def make_ticker(config: pytest.Config, rows: Mapping[str, SessionRow]) -> Ticker
     interval_s = LIVE_S if live else HEARTBEAT_S
     last_s = time.monotonic()
 
-    def tell(executor: Executor) -> None:
+    def show(executor: Executor) -> None:
         nonlocal last_s
         if time.monotonic() - last_s < interval_s:
             return
@@ -78,7 +78,7 @@ def make_ticker(config: pytest.Config, rows: Mapping[str, SessionRow]) -> Ticker
         else:
             write(config, text)
 
-    return tell
+    return show
 
 
 def _simulated_s(settings: Settings) -> float | None:
@@ -111,14 +111,14 @@ def _progress(row: Baseline, phase: Phase, simulated_s: float | None) -> RowProg
 def repeat_teller(config: pytest.Config) -> RepeatObserver:
     """A function that reports every job with a successor."""
 
-    def tell(row_id: str, attempt: Attempt) -> None:
+    def report(row_id: str, attempt: Attempt) -> None:
         if config.getoption("verbose", -1) >= 0:
             facts = JobFacts.of(attempt.job_id, "", attempt.status, why_repeated=attempt.why)
             nodes = compressed(attempt.excluded_nodes)
             without = f", without {nodes}{' where that is possible' if attempt.measured else ''}" if nodes else ""
             write(config, f"gsw: {row_id}: job {attempt_text(facts)}; submitted again{without}")
 
-    return tell
+    return report
 
 
 def _reporter(config: pytest.Config) -> pytest.TerminalReporter | None:

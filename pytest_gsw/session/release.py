@@ -88,7 +88,7 @@ def bundled_rows(cluster: Cluster, release: str | None) -> tuple[str, str]:
 
 
 def meant(asked: Asked, cluster: Cluster | None) -> Asked:
-    """The same request, of a container if only that has the release and its launcher is staged.
+    """The same request, for the container with this release if its launcher is staged.
 
     Raises:
         ConfigurationError: It may be the recipes' or the container's, and only the latter's figures are bundled.
@@ -111,7 +111,7 @@ def meant(asked: Asked, cluster: Cluster | None) -> Asked:
 
 
 def tables_of(asked: Asked) -> tuple[Path, ...]:
-    """The bundled tables that hold for a release.
+    """The bundled tables of a release.
 
     Raises:
         ConfigurationError: There are none.

@@ -97,7 +97,7 @@ def _is_named(config: pytest.Config, node_id: str) -> bool:
         if f"{table}/".startswith(f"{argument.rstrip('/')}/"):
             return True
         place = os.path.realpath(config.invocation_params.dir / argument)
-        if file.is_relative_to(place) and file.exists():  # tables elsewhere are none of a real directory's
+        if file.is_relative_to(place) and file.exists():  # a real directory contains no tables from elsewhere
             return True
     return not given
 
@@ -196,7 +196,7 @@ def resume_summary(directory: Path, past: RunState) -> str:
 
 
 def own_run(config: pytest.Config, settings: Settings, tell: Callable[[str], None]) -> tuple[Settings, Journal | None]:
-    """Lock the run for this session; the returned settings have the journal until the earlier session's very end.
+    """Lock the run for this session; the returned settings include the journal up to the earlier session's very end.
 
     A replay, which submits nothing, has no journal, and owns nothing.
 
@@ -269,13 +269,13 @@ def take_over(
     for spec in wanted:
         row_id = spec.row_id
         try:
-            standing = plan.state_of(spec)
+            state = plan.state_of(spec)
         except RunError as error:
             specs[row_id] = error
             executor.started[row_id] = spec
             continue
-        submission, job = standing.past, standing.job
-        specs[row_id] = standing.spec
+        submission, job = state.past, state.job
+        specs[row_id] = state.spec
         if job is not None and (submission.ended is not None or executor.launcher.jobs_outlive_session):
             executor.attach(job, submission)
             taken[row_id] = dataclasses.replace(submission, job_id=job.id)
@@ -297,7 +297,7 @@ class _ResumePlan:
         self._past = past
         self._tell = tell
         self._since_s = past.begun_s
-        #: By row, its jobs at the scheduler; ``None`` if the launcher cannot list all of them at once.
+        #: The jobs of each row at the scheduler; ``None`` if the launcher cannot list all of them at once.
         self._named: Mapping[str, list[FoundJob]] | None = None
         self._away = False
         self._hangs: RunError | None = None
@@ -336,27 +336,27 @@ class _ResumePlan:
         """
         past = self._past.submissions.get(spec.row_id)
         if self._named is not None and spec.unique_name:
-            standing = take_up(spec, past, self._named.get(spec.row_id, ()))
-            if standing.unknown:
-                jobs = plural(len(standing.unknown), "job")
-                self._tell(f"gsw: {spec.row_id}: found {jobs} that the journal lacks: {', '.join(standing.unknown)}")
-            submission = standing.past
-            if submission.intended_s and standing.job is None and spec.submits_itself:
-                return self._look_up(standing)  # by its script's answer: the job may have another name
+            state = take_up(spec, past, self._named.get(spec.row_id, ()))
+            if state.unknown:
+                jobs = plural(len(state.unknown), "job")
+                self._tell(f"gsw: {spec.row_id}: found {jobs} that the journal lacks: {', '.join(state.unknown)}")
+            submission = state.past
+            if submission.intended_s and state.job is None and spec.submits_itself:
+                return self._look_up(state)  # by its script's answer: the job may have another name
             if submission.job_id is None:
                 # The scheduler has none of its jobs: nothing has to be looked up again.
-                standing = dataclasses.replace(standing, past=dataclasses.replace(submission, intended_s=0.0))
-            return standing
-        standing = take_up(spec, past, ())
-        if standing.job is not None or not self._launcher.jobs_outlive_session:
-            return standing
-        return self._look_up(standing)
+                state = dataclasses.replace(state, past=dataclasses.replace(submission, intended_s=0.0))
+            return state
+        state = take_up(spec, past, ())
+        if state.job is not None or not self._launcher.jobs_outlive_session:
+            return state
+        return self._look_up(state)
 
-    def _look_up(self, standing: ResumeState) -> ResumeState:
+    def _look_up(self, state: ResumeState) -> ResumeState:
         """Look up a row's job by itself."""
-        spec, past = standing.spec, standing.past
+        spec, past = state.spec, state.past
         if not (past.intended_s or spec.unique_name or self._past.damage):
-            return standing  # other sessions' jobs have its name as well
+            return state  # other sessions' jobs have its name as well
         since_s = past.intended_s or self._since_s
         if self._hangs is not None:
             raise self._hangs
@@ -366,11 +366,11 @@ class _ResumePlan:
             try:
                 job = self._launcher.find(spec, since_s)
             except SchedulerUnreachableError:
-                self._away = True  # one question without an answer is enough: the executor asks again in a while
+                self._away = True  # one query without an answer is enough: the executor repeats it later
         if job is not None and not is_next(job, past.attempts):
             job = None
         since_s = since_s if self._away else 0.0
-        return dataclasses.replace(standing, past=dataclasses.replace(past, intended_s=since_s), job=job)
+        return dataclasses.replace(state, past=dataclasses.replace(past, intended_s=since_s), job=job)
 
 
 def _report_damage(past: RunState, tell: Callable[[str], None]) -> None:

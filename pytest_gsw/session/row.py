@@ -62,7 +62,7 @@ from pytest_gsw.validation.run import Run, ran_out_of_memory, unset_boost
 
 # -- The two sources of an ended row: a job of this session or a given log, and an earlier record ---
 #
-# Both have the same interface: measuring and judging are independent of the source.
+# Both have the same interface: measuring and judging do not depend on the source.
 
 
 _Error = TypeVar("_Error", bound=RunError)
@@ -417,7 +417,7 @@ class Context:
     strict: bool = False
     #: The times of its jobs in the previous run, seconds, if it failed there.
     previous_failed_seconds: Sequence[float] = ()
-    #: The nodes with evidence of slow jobs.
+    #: The nodes that are known to make jobs slow.
     slow_nodes: Sequence[str] = ()
 
 
@@ -478,7 +478,7 @@ class SessionRow:
         self.hook_failure: HookError | None = None
         #: The most likely error line of a failed job whose cause is unknown.
         self.said = ""
-        #: Begin of a regression, and the changes at that time.
+        #: Start of a regression, and the changes at that time.
         self._since: tuple[tuple[str, str], ...] = ()
         #: The newer jobs that a replay skipped, and the age of the one that it judges.
         self.passed_over: str | None = None
@@ -635,7 +635,7 @@ class SessionRow:
             # Without its record, the result does not count.
             self.not_written = (
                 f"the record cannot be written: {error.strerror}: {error.filename or self._settings.run_directory}\n"
-                f"it would have been: {made.outcome}: {made.fact}\n"
+                f"the result would have been: {made.outcome}: {made.fact}\n"
                 "next       make room there, or give another directory with --gsw-results=DIR"
             )
             fail(self.not_written)

@@ -182,7 +182,7 @@ def run_unready(session: pytest.Session, start: Start, ran: list[pytest.Item]) -
 
     Raises:
         pytest.Session.Failed: ``-x`` or ``--maxfail`` ends the session.
-        pytest.Session.Interrupted: Something else asks the session to stop.
+        pytest.Session.Interrupted: Another plugin stops the session.
     """
     items = [*blank_rows(session.items), *start.unready]
     for position, item in enumerate(items):
@@ -199,7 +199,7 @@ def run_session(
     Raises:
         KeyboardInterrupt: After an interruption, once every row has been reported.
         pytest.Session.Failed: ``-x`` or ``--maxfail`` ends the session.
-        pytest.Session.Interrupted: Something else asks the session to stop.
+        pytest.Session.Interrupted: Another plugin stops the session.
     """
     waiting = _waiting(session, executor, ran)
     done = set(ran)
@@ -385,7 +385,7 @@ def _finish(session: pytest.Session) -> None:
 
 
 def _fail(session: pytest.Session) -> None:
-    """Fail the session independent of its rows; an interruption takes precedence."""
+    """Fail the session whatever its rows' outcomes; an interruption takes precedence."""
     if session.exitstatus in {outcomes.GREEN, outcomes.OPEN}:
         session.exitstatus = outcomes.FAILED
 
@@ -408,7 +408,7 @@ def _deliver_history(config: pytest.Config) -> None:
 def _report(config: pytest.Config, exit_status: int) -> bool:
     """Find the alarms of the run and write its report; True if all files were written."""
     settings = config.stash[SETTINGS]
-    # A replay is of no run of its own.
+    # A replay adds no run to the history.
     has_alarms = (
         settings.history is not None and settings.replay is None and bool(config.stash[OUTCOME_COUNTS].outcomes)
     )

@@ -111,7 +111,7 @@ class SessionHistory:
 
     @property
     def slow_nodes(self) -> tuple[str, ...]:
-        """The names of slow nodes, which a confirming job excludes.
+        """The names of slow nodes, which a confirming job avoids if possible.
 
         A node without a job for a month may be gone, and Slurm refuses a list with an unknown name.
         """
@@ -130,7 +130,7 @@ class SessionHistory:
 
     @property
     def sound(self) -> KnownGoodNodes | None:
-        """The other nodes; ``None`` if the history was not read."""
+        """The nodes known good, and those without enough data; ``None`` if the history was not read."""
         return None if self._series is None or self._series.nodes is None else self._series.nodes.sound
 
     def _read_series(self) -> ClusterSeries | None:
@@ -194,17 +194,17 @@ class ClusterPeers:
     @cached_property
     def together(self) -> ClusterHistory:
         """The earlier runs of all rows; none if the session has too few rows or no earlier run."""
-        asked = self._rows if len(self._rows) >= FEWEST_ROWS and self._session_history.has_runs else ()
+        rows = self._rows if len(self._rows) >= FEWEST_ROWS and self._session_history.has_runs else ()
         return ClusterHistory(
             {
                 row.id: self._session_history.past(row.id, "", experiment_hash(row), accepted, self._run_id)
-                for row, accepted in asked
+                for row, accepted in rows
             }
         )
 
     @property
     def effect_may_change(self) -> bool:
-        """True if the run may have an effect on all rows."""
+        """True if the session's rows show, or may still show, an effect of the run on the whole cluster."""
         return self._current_run is not None
 
     def add_first_job(self, row: str, first_s: float | None, *, had_slow_node: bool = False) -> None:

@@ -116,7 +116,7 @@ def _write_pages(report: RunReport, directory: Path | None, history: History | N
 
 
 def _write_texts(config: pytest.Config, report: RunReport, directory: Path | None, *, is_on_github: bool) -> None:
-    """Write the texts for CI beside the pages, the step's summary and annotations for GitHub Actions."""
+    """Write the texts for CI next to the pages, and the step's summary and annotations for GitHub Actions."""
     from pytest_gsw.reports.ci import TEXTS
     from pytest_gsw.reports.ci.findings import github
 
@@ -133,7 +133,7 @@ def _write_texts(config: pytest.Config, report: RunReport, directory: Path | Non
 
 
 def row_alarms(
-    record: Record, past: RowHistory, said: Sequence[Acknowledgement]
+    record: Record, past: RowHistory, known: Sequence[Acknowledgement]
 ) -> tuple[str | None, tuple[tuple[str, str], ...]]:
     """The active alarms of a row, and since when it is too slow as the report has it; without secrets.
 
@@ -141,7 +141,7 @@ def row_alarms(
     """
     key = ExperimentKey(record.row.id, record.run.cluster, record.row.experiment)
     whole = past.including_run(point.point for point in points_of(record))
-    found = alarms((*regressions(key, whole), *drifts(key, whole)), said, time.time())
+    found = alarms((*regressions(key, whole), *drifts(key, whole)), known, time.time())
     text = "; ".join(line_of(one) for one in found if one.stands)
     return redact((text or None, since_facts(since_of(Row(record, record.row.id, whole)))), os.environ)
 
@@ -154,15 +154,15 @@ def report_cluster(session: pytest.Session) -> None:
         current_run = {record.row.id: points[0].point for record in records if (points := points_of(record))}
         together = config.stash[CLUSTER_PEERS].together.including_run(current_run)
         config.stash[CLUSTER_TEXT] = redact(cluster_text(together), os.environ)
-    told = config.stash.setdefault(CLUSTER_TEXT, ClusterText())
+    cluster_state = config.stash.setdefault(CLUSTER_TEXT, ClusterText())
     incident = redact(incident_of(records), os.environ)
     if incident is None:
         return
-    text, name = incident.text(told.since), incident.node_id
+    text, name = incident.text(cluster_state.since), incident.node_id
     report = pytest.TestReport(name, (name, None, name), {}, "failed", text, "call")
     report.gsw_junit = (class_of_incident(incident.cluster), INCIDENT, 0.0, incident.fact)  # type: ignore[attr-defined]
     session.testscollected += 1  # or pytest counts beyond 100 %
     config.hook.pytest_runtest_logreport(report=report)
-    add_incident(config, incident, told.since)
+    add_incident(config, incident, cluster_state.since)
     if session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

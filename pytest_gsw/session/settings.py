@@ -492,7 +492,7 @@ def _positive(name: str, given: str | None, factor: float = 1.0) -> float | None
 
 
 def _poll_interval_s(given: str | None) -> float | None:
-    """A poll interval, checked: a controller takes one poll every half second; after minutes, ended jobs idle."""
+    """A poll interval within limits: a controller can answer two polls a second; with minutes, ended rows idle."""
     seconds = _positive("poll-interval", given)
     if seconds is not None and not 0.5 <= seconds <= 300:
         raise ConfigurationError(f"gsw_poll_interval: got '{given}', wanted 0.5 to 300 seconds")
@@ -517,7 +517,7 @@ def _retries(name: str, given: str | None) -> int:
 
 
 def _history(config: pytest.Config, given: str | None, results: Path) -> str | Path | None:
-    """The place of the history; ``None`` with the word ``none``.
+    """The place of the history; ``None`` for the word ``none``.
 
     Raises:
         ConfigurationError: The place is invalid, or its driver is not installed.
@@ -576,7 +576,7 @@ CLUSTER_PEERS: pytest.StashKey[ClusterPeers] = pytest.StashKey()
 CLUSTER_TEXT: pytest.StashKey[ClusterText] = pytest.StashKey()
 #: Ids of the canary rows that were too slow in this session.
 CANARIES = pytest.StashKey[list[str]]()
-#: True if the session fails independent of its rows: a plan has rows that cannot be submitted, or a worker failed.
+#: True if the session fails whatever its rows' outcomes: a plan has rows that cannot be submitted, or a worker failed.
 NOT_READY = pytest.StashKey[bool]()
 #: True once all rows have run.
 FINISHED = pytest.StashKey[bool]()
@@ -584,7 +584,7 @@ FINISHED = pytest.StashKey[bool]()
 CRITERION = pytest.StashKey["tuple[str, ...]"]()
 #: The alarms of the session's run.
 ALARMS: pytest.StashKey[SessionAlarms] = pytest.StashKey()
-#: Lines on the selection: words that match no row, and plugins that rerun no row.
+#: Lines on the selection: words that match no row, and that rows are not rerun.
 OF_SELECTION = pytest.StashKey["list[str]"]()
 _ENVIRON = pytest.StashKey["Mapping[str, str]"]()
 

@@ -36,17 +36,17 @@ class OutcomeCounts:
 
     def __init__(self, *, profiled_on_purpose: bool) -> None:
         self._profiled_on_purpose = profiled_on_purpose
-        #: By node id, the outcome of each row that was run; "" if it was skipped.
+        #: The outcome of each row that was run, by node id; "" if it was skipped.
         self._outcomes: dict[str, str] = {}
-        #: By node id, the fact of each row that is an error without a record.
+        #: The fact of each row that is an error without a record, by node id.
         self._facts: dict[str, str] = {}
         #: Node ids of rows that were reported to pytest as not passed.
         self._not_passed: set[str] = set()
-        #: By node id, the record of each row that was reported with one.
+        #: The record of each row that was reported with one, by node id.
         self.reported: dict[str, Record] = {}
-        #: By node id, the exit status of a session with the row.
+        #: The exit status of a session with the row, by node id.
         self._statuses: dict[str, int] = {}
-        #: By the names of their files, the records that this process has made or read.
+        #: The records that this process has made or read, by the names of their files.
         self.records: dict[str, Record] = {}
         #: Rows of a session without a cluster, which are skipped; whether another test has run.
         self.without_cluster = 0
@@ -157,7 +157,7 @@ _FAILING = {
 
 
 def _reason(report: Any) -> str:
-    """The reason of a skipped row."""
+    """The reason why a row was skipped."""
     if hasattr(report, "wasxfail"):
         return str(report.wasxfail)
     shown = report.longrepr
@@ -166,7 +166,7 @@ def _reason(report: Any) -> str:
 
 
 def line_width(reporter: pytest.TerminalReporter) -> int:
-    """The longest line: as wide as the terminal, and as windows in which logs are read."""
+    """The longest line: no wider than the terminal, nor than the windows in which logs are read."""
     return min(WIDEST, shutil.get_terminal_size().columns - 1) if reporter.isatty else WIDEST
 
 

@@ -88,7 +88,7 @@ class LogFormatContract:
     def test_a_loss_that_is_not_finite_is_told(self, log_format: LogFormat, tmp_path: Path) -> None:
         """A diverged run is an error, in whichever step it diverged."""
         if not self.prints_loss:
-            pytest.skip("its lines tell no loss")
+            pytest.skip("its lines have no loss")
         for broken in ("nan", "inf"):
             for at in (0, self.steps // 2, self.steps - 1):
                 assert self._is_error(log_format, tmp_path, self._run(log_format, loss={at: broken})), (broken, at)
@@ -101,7 +101,7 @@ class LogFormatContract:
     def test_only_the_last_attempt_counts(self, log_format: LogFormat, tmp_path: Path) -> None:
         """A requeued job continues in the same file; the steps of its first attempt do not count."""
         if not self.numbered and not self.head():
-            pytest.skip("its lines tell neither the number of a step nor where a run begins")
+            pytest.skip("its lines have neither the number of a step nor the start of a run")
         slow = dict.fromkeys(range(self.steps), "9.5")
         both = self._run(log_format, steps=max(1, self.steps - 5), seconds=slow) + self._run(log_format)
         if self._is_error(log_format, tmp_path, both):

@@ -101,7 +101,7 @@ def test_a_record_that_cannot_be_written_is_no_pass(pytester: pytest.Pytester) -
     result.stdout.re_match_lines(
         [
             r"the record cannot be written: File exists: .*/records",
-            r"it would have been: passed: throughput .*",
+            r"the result would have been: passed: throughput .*",
             r"next       make room there, or give another directory with --gsw-results=DIR",
         ]
     )

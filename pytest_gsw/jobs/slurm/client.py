@@ -59,7 +59,7 @@ def squeue_command(
 ) -> tuple[str, ...]:
     """Query slurmctld for the state of jobs: of these ids, of a name, or all; this user's, or any user's.
 
-    ``--all`` shows hidden partitions too. squeue would filter a long list of names itself, from all jobs.
+    ``--all`` shows hidden partitions too. For a long list of names squeue would fetch all jobs and filter them itself.
     """
     own = ("--me",) if mine else ()
     which = ("-j", ",".join(ids)) if ids else (f"--name={name}",) if name else ()
@@ -193,7 +193,8 @@ class Output:
 def parse_sbatch(text: str) -> tuple[str, str] | None:
     """The job in the output of ``sbatch --parsable``, one line: ``481220``, or ``481220;eos`` on the cluster eos.
 
-    A site's wrapper may print lines of text around it. If these contain another number, the id is ambiguous.
+    A site's wrapper may print lines of text around it. If these contain another number as a word of its own, the id is
+    ambiguous.
 
     Returns:
         Its cluster, if printed, and its id; ``None`` if there is no number, or more than one that may be the id.
@@ -326,7 +327,7 @@ def _exit_code(text: str) -> tuple[int | None, int]:
 QUERY_TIMEOUT_S = 45.0
 #: Slurm's version is optional, and a site's wrapper of sbatch may not support ``--version``.
 VERSION_TIMEOUT_S = 5.0
-#: A submission or a cancellation needs a long timeout: after it, jobs may start or continue nevertheless.
+#: A submission or a cancellation needs a long timeout: jobs may start or continue although it was given up.
 #: One scancel of 500 running jobs took 41 s on a busy controller with 2 cores; sbatch itself retries for two
 #: minutes if slurmctld has reached its limit of jobs.
 COMMAND_TIMEOUT_S = 150.0

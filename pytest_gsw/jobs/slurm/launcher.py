@@ -1,7 +1,8 @@
 """Jobs on a Slurm cluster: submission, polling, cancellation and preflight checks.
 
-Slurm's commands run as processes (:mod:`~pytest_gsw.jobs.slurm.client`); all else here is pure: it builds an
-argument list, parses a text, or maps a state.
+Slurm's commands, and the parsers of their output, are in :mod:`~pytest_gsw.jobs.slurm.client`. This module combines
+their answers into the status of a job, interprets the errors of ``sbatch``, and looks for jobs whose submission got no
+answer.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class Poller:
     def __init__(self, ask: Ask, clock: Callable[[], float] = time.monotonic) -> None:
         self._ask = ask
         self._clock = clock
-        #: Since when the accounting record of a row's ended job is awaited; monotonic seconds.
+        #: Start of the wait for the accounting record of a row's ended job; monotonic seconds.
         self._awaited_s: dict[tuple[str, str], float] = {}
         #: The steps of an ended job in the last answer of accounting, and since when they are the same.
         self._steps: dict[tuple[str, str], tuple[tuple[JobStep, ...], float]] = {}
@@ -306,13 +307,13 @@ def _unknown(reason: str, status: JobStatus) -> JobStatus:
 def _combine(job: Job, queued: JobStatus | None, final: JobStatus | None, squeue: Output, sacct: Output) -> JobStatus:
     """The status of a job that squeue does not show as pending or running."""
     if final is not None and final.state.ended:
-        # The reason of a pending job is gone by then; squeue's reason for the end is better than none.
+        # The reason for a pending job is gone by then; squeue's reason for the end is better than none.
         return final if final.reason or queued is None else replace(final, reason=queued.reason)
     if queued is not None and queued.state.ended:
         if queued.state is not JobState.COMPLETED or queued.exit_code is not None:
             return queued
         return replace(queued, state=JobState.UNKNOWN, reason=f"ended, but its exit code is unknown: {why(sacct)}")
-    if queued is not None:  # a state that is not in the table, or another user's job
+    if queued is not None:  # a state that is not in the table, or another job with this id
         return queued if queued.reason else replace(queued, reason=f'squeue says "{queued.raw_state}"')
     if final is not None and final.state is JobState.UNKNOWN:
         return final if final.reason else replace(final, reason=f'sacct says "{final.raw_state}"')
@@ -476,7 +477,7 @@ _ADVICE = (
     (r"Unable to open file", "is the recipe set up? The script must exist: ls -l {script}"),
     (
         r"contact slurm controller|timed out|gave no answer",
-        "scontrol ping; squeue --name={name} shows if the job was accepted nevertheless",
+        "scontrol ping; squeue --name={name} shows whether the job was accepted after all",
     ),
 )
 
@@ -572,7 +573,7 @@ def _script_error(
 
 
 def _is_counted(state: JobState, follower: JobState | None) -> bool:
-    """True if a job counts as the row's, by its state and that of a job waiting for it, if any."""
+    """True if a job counts as the row's, by its state and that of its follower, the job waiting for it, if any."""
     if follower is None:
         return True
     return follower is JobState.COMPLETED and state is not follower if state.ended else follower.ended
@@ -580,7 +581,7 @@ def _is_counted(state: JobState, follower: JobState | None) -> bool:
 
 # -- Partitions in the answer of ``scontrol``, and jobs that would wait in one for ever -------------
 #
-# Slurm accepts such jobs nevertheless.
+# Slurm accepts such jobs.
 
 
 @dataclass(frozen=True)
@@ -616,7 +617,7 @@ class Excess:
 
     fact: str
     advice: str
-    #: True if a QOS may allow it nevertheless.
+    #: True if a QOS may still allow it.
     by_limit: bool = False
 
 
@@ -790,7 +791,7 @@ class SlurmLauncher:
         environ: The session's environment; by default that of this process when the launcher is made.
         query_timeout_s: Timeout of one query.
         command_timeout_s: Timeout of one submission or cancellation.
-        lock: Held by each submission while it is under way.
+        lock: Taken by each submission while it is under way.
         work_directory: Directory of launch scripts' outputs; by default the system's for temporary files.
     """
 
@@ -798,7 +799,7 @@ class SlurmLauncher:
     #: The keys of ``clusters.yaml`` that determine the call of sbatch.
     cluster_keys = frozenset({"account", "partition", "gres", "constraint", "launcher", "sbatch", "arguments"})
     log_wait_s = 30.0
-    #: One query for all jobs makes 240 queries an hour, independent of the number of jobs.
+    #: One query for all jobs makes 240 queries an hour, however many jobs there are.
     poll_interval_s = 15.0
     #: sbatch mostly waits for the controller; more at once would only increase its load.
     parallel_submissions = 8
@@ -916,7 +917,7 @@ class SlurmLauncher:
         A job whose id was not yet seen with its name is queried first: the id may belong to another job.
 
         Raises:
-            JobError: Slurm refused the request: jobs may still run.
+            JobError: Slurm did not accept the request: jobs may still run.
         """
         before = sorted(one.id for job in jobs for one in self._prerequisite_jobs(job))
         ids = [*(job.id for job in self._confirm_ids(jobs)), *before]
@@ -1000,7 +1001,8 @@ class SlurmLauncher:
     def _jobs_since(self, specs: Sequence[JobSpec], since_s: float) -> tuple[FoundJob, ...]:
         """All jobs of the user since then, except those that a row's own job waits for.
 
-        Such a job counts nevertheless if the other continues after its end, or failed after it COMPLETED.
+        A job that is waited for counts nevertheless if it is still active after the row's own job has ended, or did
+        not complete although that one COMPLETED: then the row's own job did not wait for it.
         """
         what, cluster = "the run's rows were", cluster_of(specs[0])
         recorded = self._query_jobs(
@@ -1189,7 +1191,7 @@ class SlurmLauncher:
         texts = map(_text, (self._output_file(job.spec), *self._output_files()))
         return next((info for info in map(job.spec.launch.told_by, texts) if job.id in info.job_ids), ExperimentInfo())
 
-    def _job(self, spec: JobSpec, job_id: str, told_ids: Sequence[str], submitted_s: float) -> Job:
+    def _job(self, spec: JobSpec, job_id: str, printed_ids: Sequence[str], submitted_s: float) -> Job:
         """The job with the id that a script printed; its name in the scheduler may differ.
 
         Raises:
@@ -1202,8 +1204,8 @@ class SlurmLauncher:
             raise _wrong_job_error(spec, job_id, "is another user's", ())
         has_own_name = found is not None and found.name == spec.name
         own = None if has_own_name or not spec.unique_name else self._by_name(spec, submitted_s)
-        if own is not None and own.id not in told_ids:
-            cancelled = self._cancel(spec, told_ids, submitted_s)
+        if own is not None and own.id not in printed_ids:
+            cancelled = self._cancel(spec, printed_ids, submitted_s)
             raise _wrong_job_error(spec, job_id, f"is not {own.id}, the job of the row's name{cancelled}", ())
         if found is None:
             raise SchedulerUnreachableError(

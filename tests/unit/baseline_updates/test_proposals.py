@@ -227,7 +227,7 @@ def test_the_day_of_a_job_without_times_is_that_of_its_session(table: Path, tabl
     ]
     assert propose(timeless, tables).proposed[0].accepted.date == "2026-11-24"
     nameless = [varied(one, run_id="night") for one in timeless]
-    assert why(propose(nameless, tables)) == [f"{ROW} on eos: no record has the end of its job"]
+    assert why(propose(nameless, tables)) == [f"{ROW} on eos: no record has the time at which its job ended"]
 
 
 def test_a_job_counts_on_the_cluster_that_recorded_it_first(table: Path, tables: Find) -> None:

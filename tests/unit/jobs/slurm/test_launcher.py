@@ -508,7 +508,7 @@ def test_no_word_of_a_job_is_not_the_word_that_there_is_none(say: Say, squeue: O
     assert type(error) is SchedulerUnreachableError
     assert error.fact == f"whether row was submitted is not known: squeue: {squeue.problem}"
     assert dict(error.evidence)["command"].endswith(" --name=gsw-a")
-    assert error.advice == "scontrol ping; squeue --name=gsw-a shows if the job was accepted nevertheless"
+    assert error.advice == "scontrol ping; squeue --name=gsw-a shows whether the job was accepted after all"
 
 
 def test_a_queue_without_the_job_is_the_word_that_there_is_none(say: Say) -> None:
