@@ -321,7 +321,8 @@ class Reports:
         #: The rows that the session judges, and the width of their ids.
         self._rows: frozenset[str] = frozenset()
         self._columns = 0
-        self._one_a_line = config.get_verbosity(pytest.Config.VERBOSITY_TEST_CASES) > 0
+        #: True if each row has a line of its own; known once :func:`begin` has set the verbosity.
+        self._one_a_line = False
 
     @property
     def _reporter(self) -> pytest.TerminalReporter | None:
@@ -353,6 +354,7 @@ class Reports:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Keep the session, whose number of tests is the base of percentages, and its rows."""
         self._session = session
+        self._one_a_line = self._config.get_verbosity(pytest.Config.VERBOSITY_TEST_CASES) > 0
         if self._config.stash[SETTINGS].judges:
             self._rows = frozenset(item.nodeid for item in session.items if isinstance(item, TellsFact))
         lengths = (len(row_of(node_id)) for node_id in self._rows)
