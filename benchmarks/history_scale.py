@@ -37,6 +37,7 @@ from pytest_gsw.history import open_history  # noqa: E402 - found from the check
 from pytest_gsw.history.comparison import compare_runs  # noqa: E402
 from pytest_gsw.history.row_history import histories_of_records  # noqa: E402
 from pytest_gsw.history.store import History  # noqa: E402 - found from the checkout
+from pytest_gsw.jobs.model import JobState  # noqa: E402
 from pytest_gsw.results.record import JobFacts, Record  # noqa: E402
 from tests.postgresql.server import PostgresqlServer, missing_requirements  # noqa: E402
 from tests.unit.results.records import recorded, varied  # noqa: E402
@@ -93,16 +94,14 @@ def record(number: int, row: int, noise: random.Random) -> Record:
         p90_s=judged_s,
         series_s=series_s,
         job=JobFacts(
-            str(number * 1000 + row),
-            "slurm",
-            "TIMEOUT" if is_error else "COMPLETED",
+            JobState.TIMEOUT if is_error else JobState.COMPLETED,
+            id=str(number * 1000 + row),
+            launcher="slurm",
             exit_code=0,
             nodes=f"pool0-[{row:04}-{row + 7:04}]",
             submit_s=end_s - 900,
             start_s=end_s - 700,
             end_s=end_s,
-            queue_s=200.0,
-            run_s=700.0,
         ),
         log=f"/stage/results/25.05/bf16/model/64/log-nemo_model_{row}_64_{number * 1000 + row}.out",
         definition=f"{row:012x}",

@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from pytest_gsw.history import open_history  # noqa: E402 - found from the checkout
+from pytest_gsw.jobs.model import JobState  # noqa: E402
 from pytest_gsw.reports.html.pages import write_report  # noqa: E402
 from pytest_gsw.reports.run_report import Run, run_report  # noqa: E402
 from pytest_gsw.results.record import JobFacts, Record  # noqa: E402
@@ -98,16 +99,14 @@ def record(number: int, runs: int, row: int, noise: random.Random) -> Record:
         warm_up_steps=1,
         series_s=(round(judged_s * 9, 3), *series_s[:-1], judged_s),
         job=JobFacts(
-            job_id,
-            "slurm",
-            "NODE_FAIL" if "NODE_FAIL" in error else "FAILED" if "exit code" in error else "COMPLETED",
+            JobState("NODE_FAIL" if "NODE_FAIL" in error else "FAILED" if "exit code" in error else "COMPLETED"),
+            id=job_id,
+            launcher="slurm",
             exit_code=1 if error else 0,
             nodes=f"pool0-[{row % 64 * 8:04}-{row % 64 * 8 + 7:04}]",
-            submit_s=LAST_S - (runs - 1 - number) * DAY_S,
+            submit_s=end_s - 700 - 12.0 * row,
             start_s=end_s - 700,
             end_s=end_s,
-            queue_s=12.0 * row,
-            run_s=700.0,
         ),
         log=f"/stage/results/25.05/{dtype}/{workload}/{gpus}/log-nemo_{workload}_{gpus}_{job_id}.out",
         definition=f"{row:012x}",

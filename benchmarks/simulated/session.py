@@ -11,6 +11,7 @@ from benchmarks.simulated.cluster import Life, Ran
 from pytest_gsw.history.model import ExperimentKey, Point, points_of
 from pytest_gsw.history.row_history import ClusterAdjustment, ClusterHistory
 from pytest_gsw.history.store import Event, Failure, History
+from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results.record import FigureFacts, JobFacts, Jobs, Record, RowFacts, RunFacts
 from pytest_gsw.session.session_history import SessionHistory
 from pytest_gsw.stats.cluster_effect import ClusterEffect, CurrentRun
@@ -223,7 +224,7 @@ def record_of(row: int, run: int, judged: Judged) -> Record:
         JobFacts(
             id=str(1000 * run + len(judged.ran) * row + number),
             launcher="slurm",
-            state="COMPLETED",
+            state=JobState.COMPLETED,
             nodes=_names(one),
             end_s=_end_s(row, run, number),
             judged_s=one.time_s,
