@@ -53,7 +53,18 @@ from pytest_gsw.executor.row_state import (
 from pytest_gsw.jobs.environment import session_environment
 from pytest_gsw.jobs.journal import Journal, Submission, is_next
 from pytest_gsw.jobs.layout import check_new, logs_before, names_before, names_in, outputs_beside
-from pytest_gsw.jobs.model import NEVER_STARTS, Attempt, EarlyStop, Job, JobSpec, JobState, JobStatus, Launcher
+from pytest_gsw.jobs.model import (
+    COMPLETING,
+    NEVER_STARTS,
+    STANDING_STILL,
+    Attempt,
+    EarlyStop,
+    Job,
+    JobSpec,
+    JobState,
+    JobStatus,
+    Launcher,
+)
 from pytest_gsw.logs.reader import detect_format
 from pytest_gsw.stats.decision import Done, Repeat, Undecided
 from pytest_gsw.validation.checks import not_alone, read_identity
@@ -488,9 +499,6 @@ _LAST_ANSWER_S = 1.0
 #: Slurm's reasons for a job that waits for unavailable nodes.
 _NODES_UNAVAILABLE = ("ReqNodeNotAvail", "BadConstraints", "PartitionNodeLimit")
 
-#: Slurm's state of a job whose script has ended, or whose end is not in the accounting database yet.
-_COMPLETING = "COMPLETING"
-
 _NO_ANSWER = JobStatus(JobState.UNKNOWN, reason="no answer")
 
 
@@ -539,9 +547,6 @@ class PollSchedule:
 
 #: Interval between two reads of running jobs' logs; each costs the file system one ``stat`` a job.
 LOG_LOOK_S = 2.0
-
-#: Slurm's states of jobs that have not ended and do not run either.
-_NOT_RUNNING = frozenset({"SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING", "COMPLETING"})
 
 
 def too_large(spec: JobSpec, limits: Limits) -> SubmissionError:
@@ -1024,7 +1029,7 @@ class Executor:
         rows = self._rows
         if rows.waiting or rows.submitting or not rows.live:
             return False
-        return all(_COMPLETING in live.seen.status.raw_state for live in rows.live.values())
+        return all(COMPLETING in live.seen.status.raw_state for live in rows.live.values())
 
     def _poll(self, jobs: list[Job]) -> tuple[Mapping[str, JobStatus], Count]:
         answers = self._launcher.poll(jobs)
@@ -1150,7 +1155,7 @@ class Executor:
 
     def _sample_of(self, live: Active, now_s: float) -> Sample | None:
         """Progress of a running job by its log; ``None`` if unknown, or if Slurm's state explains the standstill."""
-        if live.seen.status.raw_state.upper().partition("+")[0] in _NOT_RUNNING:
+        if live.seen.status.raw_state.upper().partition("+")[0] in STANDING_STILL:
             live.watch = None
             return None
         if live.unwatched or self._watcher is None:

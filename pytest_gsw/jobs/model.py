@@ -65,6 +65,12 @@ TABLE: dict[str, JobState] = {
     **{word: JobState(word) for word in ("BOOT_FAIL", "DEADLINE", "PREEMPTED", "REVOKED")},
 }
 
+#: The state of a job whose script has ended, or whose end is not in the accounting database yet.
+COMPLETING = "COMPLETING"
+#: States of jobs that have started and not ended, and whose processes may stand still: nothing new in their logs is no
+#: stall. UPDATE_DB is none: slurmctld is only to send accounting the job's start again.
+STANDING_STILL = frozenset({"SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING", COMPLETING, "EXPEDITING"})
+
 #: Exit code and signal as Slurm writes them.
 EXIT_CODE = re.compile(r"([0-9]{1,9}):([0-9]{1,9})", re.ASCII)
 

@@ -17,9 +17,9 @@ from pytest_gsw.jobs.model import BOOST_NOT_SET, JobState
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.results.record import JobFacts, Record
+from pytest_gsw.stats.decision import WORST_FIRST
 from pytest_gsw.stats.noise import Noise, jobs_to_resolve, median_interval
 from pytest_gsw.stats.verdict import (
-    WORST_FIRST,
     MetricVerdict,
     Outcome,
     RankSpread,
@@ -670,10 +670,9 @@ def reported_status(
             judged = "  ".join(figures(record))
             why = f"not judged, because {record.not_comparable} makes the figures not comparable: {judged}"
             return ReportedStatus(outcome, why, why)
-        case "skipped" if verdict is None:
-            return ReportedStatus(outcome, record.fact, f"inconclusive: {record.fact}")
-        case "skipped" if verdict is not None:
-            return ReportedStatus(outcome, record.fact, inconclusive_text(record, verdict, canaries))
+        case "skipped" if outcome is outcomes.INCONCLUSIVE:
+            text = f"inconclusive: {record.fact}" if verdict is None else inconclusive_text(record, verdict, canaries)
+            return ReportedStatus(outcome, record.fact, text)
         case "failed" if verdict is not None:
             return ReportedStatus(outcome, record.fact, failure_text(record, verdict, facts()))
         case _:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
-from pytest_gsw.stats.decision import Decision, Outcome, decide, is_below
+from pytest_gsw.stats.decision import WORST_FIRST, Decision, Outcome, decide, is_below
 from pytest_gsw.stats.drift import NEWEST
 from pytest_gsw.stats.noise import (
     FEWEST_JOBS,
@@ -42,8 +42,6 @@ LEAST_EFFECT = -math.log1p(-0.015)
 #: Prior noise between runs: what the least effect allows for.
 _PRIOR = Noise(LEAST_EFFECT / K, 0)
 
-#: Of several outcomes, the first counts.
-_WORST_FIRST = (Outcome.REGRESSED, Outcome.INCONCLUSIVE, Outcome.IMPROVED, Outcome.PASSED)
 _PASSING = frozenset({Outcome.PASSED, Outcome.IMPROVED})
 
 _Run = TypeVar("_Run")
@@ -275,7 +273,7 @@ def decide_adjusted(
         return JointDecision(Outcome.INCONCLUSIVE, more, raw, left, is_part=True)
     outcomes = {left.outcome, raw.outcome}
     # A gain is one of the row's own figure; faster than a slow run is none.
-    worst = raw.outcome if outcomes <= _PASSING else min(outcomes, key=_WORST_FIRST.index)
+    worst = raw.outcome if outcomes <= _PASSING else min(outcomes, key=WORST_FIRST.index)
     return JointDecision(worst, more, raw, left, is_part=False)
 
 

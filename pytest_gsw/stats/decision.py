@@ -68,6 +68,10 @@ class Outcome(enum.Enum):
     INCONCLUSIVE = "inconclusive"
 
 
+#: Of several outcomes of a row, the first counts.
+WORST_FIRST = (Outcome.REGRESSED, Outcome.INCONCLUSIVE, Outcome.IMPROVED, Outcome.PASSED)
+
+
 @dataclass(frozen=True)
 class Decision:
     """The decision on a row after its jobs of this run."""

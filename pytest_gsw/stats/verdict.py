@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from pytest_gsw.stats import noise as noises
 from pytest_gsw.stats.cluster_effect import ClusterEffect, decide_adjusted
+from pytest_gsw.stats.decision import WORST_FIRST, Repeats, decide, is_above, is_below
 from pytest_gsw.stats.decision import Outcome as Outcome
-from pytest_gsw.stats.decision import Repeats, decide, is_above, is_below
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.tables.metrics import METRIC_KEY, STEP_TIME, Direction, Metric, MetricLabel
@@ -132,10 +132,6 @@ _USUAL_REASON = {
     Outcome.REGRESSED: Reason.SLOWER,
     Outcome.INCONCLUSIVE: Reason.WITHIN_NOISE,
 }
-
-
-#: Of several outcomes of a row, the first counts.
-WORST_FIRST = (Outcome.REGRESSED, Outcome.INCONCLUSIVE, Outcome.IMPROVED, Outcome.PASSED)
 
 
 @dataclass(frozen=True)

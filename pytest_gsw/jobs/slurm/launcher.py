@@ -37,6 +37,7 @@ from pytest_gsw.errors import (
 from pytest_gsw.jobs import layout
 from pytest_gsw.jobs.environment import job_environment, masked_command, session_environment
 from pytest_gsw.jobs.model import (
+    COMPLETING,
     NEVER_STARTS,
     ExperimentInfo,
     FoundJob,
@@ -83,7 +84,6 @@ RECORD_WAIT_S = 60.0
 #: record before squeue shows COMPLETED, and slurmdbd may be slow to write it.
 SETTLED_S = 10.0
 
-_COMPLETING = "COMPLETING"
 #: sacct's error on a cluster without accounting; any other error may be gone at the next poll.
 _OFF = "Slurm accounting storage is disabled"
 #: The DerivedExitCode of a job without a failed step.
@@ -212,7 +212,7 @@ class Poller:
             return replace(
                 status,
                 state=JobState.RUNNING,
-                raw_state=_COMPLETING,
+                raw_state=COMPLETING,
                 exit_code=None,
                 end_s=None,
                 steps=None,

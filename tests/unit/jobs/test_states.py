@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.jobs.model import TABLE, JobState, job_state
+from pytest_gsw.jobs.model import STANDING_STILL, TABLE, JobState, job_state
 
 
 @pytest.mark.parametrize(
@@ -55,3 +55,9 @@ def test_a_text_that_names_no_end_ends_no_job(text: str) -> None:
 
 def test_an_end_is_known_and_final() -> None:
     assert {state for state in JobState if not state.ended} == {JobState.PENDING, JobState.RUNNING, JobState.UNKNOWN}
+
+
+def test_a_word_of_a_running_job_says_whether_its_processes_may_stand_still() -> None:
+    running = {word for word, state in TABLE.items() if state is JobState.RUNNING}
+    assert running - STANDING_STILL == {"RUNNING", "UPDATE_DB"}
+    assert running >= STANDING_STILL

@@ -9,12 +9,13 @@ import pytest
 from pytest_gsw.results import outcomes, severity
 from pytest_gsw.results.record import of_content
 from pytest_gsw.results.row_text import reported_status
-from pytest_gsw.stats import verdict
+from pytest_gsw.stats import decision
 from tests.unit.results.records import SLOW, varied
 
 
-def test_a_verdicts_outcomes_are_those_that_are_judged() -> None:
-    assert {one.value for one in verdict.Outcome} == outcomes.JUDGED
+def test_each_outcome_of_a_verdict_has_an_entry_and_a_place_among_the_worst() -> None:
+    assert {one.value for one in decision.Outcome} <= outcomes.BY_WORD.keys()
+    assert set(decision.WORST_FIRST) == set(decision.Outcome)
 
 
 @pytest.mark.parametrize("outcome", outcomes.OUTCOMES, ids=lambda one: one.word)
