@@ -618,8 +618,6 @@ class Executor:
         self.launcher = self._launcher = launcher
         #: True once nothing more will be submitted: rows may have had fewer jobs than they need.
         self.interrupted = False
-        #: True once all jobs of the run were counted after the last of them had ended.
-        self._is_counted = False
         self._rows = RowTable(launcher, limits or Limits())
         self._notes = JournalWriter(journal)
         self._environ = session_environment(environ)
@@ -789,7 +787,6 @@ class Executor:
     def count(self) -> None:
         """Compare the scheduler's jobs of the run with those of the rows once more."""
         self._rows.hold(self._rows.count(has_reason=True))
-        self._is_counted = True
 
     # -- shutdown -----------------------------------------------------------------------------
 
@@ -830,7 +827,7 @@ class Executor:
         if self._cancelling is not None:
             self._cancelling.exception()  # only after it are the remaining jobs known
         try:
-            count = self._rows.count(has_reason=not self._is_counted)
+            count = self._rows.count(has_reason=True)
             self._rows.hold(count)
             running = [seen.job for seen in self._rows.running() if not detach]
             if not detach:

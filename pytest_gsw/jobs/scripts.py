@@ -563,9 +563,9 @@ def _evaluate(node: ast.expr) -> int:
     raise ValueError(ast.dump(node))
 
 
-def exported_to(spec: JobSpec, environ: Mapping[str, str], scripts: Scripts | None = None) -> list[str]:
+def exported_to(spec: JobSpec, environ: Mapping[str, str], scripts: Scripts) -> list[str]:
     """The session's exported variables that a job's scripts read, if they affect its run."""
-    taken = (scripts or scripts_of(spec.script)).taken & environ.keys() - spec.environment.keys()
+    taken = scripts.taken & environ.keys() - spec.environment.keys()
     return [
         name
         for name in sorted(taken)

@@ -40,7 +40,7 @@ from pytest_gsw.jobs.preflight import (
     variables_problem,
 )
 from pytest_gsw.jobs.replay import RECIPE, RecordedRun, ReplayLauncher
-from pytest_gsw.jobs.scripts import differences, exported_to
+from pytest_gsw.jobs.scripts import differences, exported_to, scripts_of
 from pytest_gsw.jobs.spec import PROFILING_VARIABLES, expected_run_s, profiling_in, steps_of
 from pytest_gsw.logs.failure_scan import find_fatal
 from pytest_gsw.logs.formats.registry import FORMATS
@@ -626,7 +626,8 @@ def _complete_spec(config: pytest.Config, row: Baseline, spec: JobSpec, settings
     handed_on = {name: environ[name] for name in PROFILING_VARIABLES if name in environ}
     spec = dataclasses.replace(spec, environment={**handed_on, **spec.environment})
     runs_recipe = settings.replay is None and not _cluster_of(settings).simulated
-    variables = kept_variables(environ, spec, exported_to(spec, environ) if runs_recipe else ())
+    exported = exported_to(spec, environ, scripts_of(spec.script)) if runs_recipe else ()
+    variables = kept_variables(environ, spec, exported)
     return _add_definition(row, dataclasses.replace(spec, variables=variables), environ)
 
 

@@ -20,7 +20,7 @@ from tests.unit.executor.test_executor import (
     Clock,
     FakeLauncher,
     NumberedLauncher,
-    retrying,
+    repeating,
     spec,
     started,
 )
@@ -90,7 +90,7 @@ def test_any_other_end_of_a_job_that_a_session_takes_over_is_its_rows(
 def test_a_job_that_an_earlier_session_cancelled_costs_its_row_no_retry(clock: Clock) -> None:
     past = Submission(900.0, "job-a-1", cancelled=True)
     launcher = NumberedLauncher(clock, script={"a": [CANCELLED, LOST_NODE, DONE]})
-    executor, told = retrying(launcher, clock, retries=1)
+    executor, told = repeating(launcher, clock, retries=1)
     executor.attach(Job("job-a-1", spec("a"), 900.0), past)
     assert executor.result_of("a").job_id == "job-a-3"
     assert [attempt.why for _, attempt in told] == ["its session ended early", "node failure"]

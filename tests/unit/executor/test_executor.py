@@ -585,21 +585,22 @@ def test_a_job_that_is_put_back_into_the_queue_is_watched_anew(launcher: FakeLau
 LOST_NODE = JobStatus(JobState.NODE_FAIL, exit_code=0, nodes="n17")
 
 
-def retrying(launcher: FakeLauncher, clock: Clock, retries: int) -> tuple[Executor, list[tuple[str, Attempt]]]:
+def repeating(launcher: FakeLauncher, clock: Clock, **options: Any) -> tuple[Executor, list[tuple[str, Attempt]]]:
+    """An executor, and the repeats that it reports."""
     told: list[tuple[str, Attempt]] = []
     executor = Executor(
         launcher,
         POLL_S,
-        retries=retries,
         on_repeat=lambda row_id, attempt: told.append((row_id, attempt)),
         clock=clock,
         sleep=clock.sleep,
+        **options,
     )
     return executor, told
 
 
 def test_a_row_that_lost_its_node_is_run_again_without_it(launcher: FakeLauncher, clock: Clock) -> None:
-    executor, told = retrying(launcher, clock, retries=2)
+    executor, told = repeating(launcher, clock, retries=2)
     launcher.script = {"a": [LOST_NODE, RUNNING, COMPLETED]}
     executor.submit({"a": replace(spec("a"), unique_name=True)})
     run = executor.result_of("a")
@@ -612,7 +613,7 @@ def test_a_row_that_lost_its_node_is_run_again_without_it(launcher: FakeLauncher
 
 
 def test_a_row_is_not_run_more_often_than_allowed(launcher: FakeLauncher, clock: Clock) -> None:
-    executor, told = retrying(launcher, clock, retries=2)
+    executor, told = repeating(launcher, clock, retries=2)
     launcher.script = {"a": [LOST_NODE]}
     executor.submit({"a": spec("a")})
     run = executor.result_of("a")
@@ -628,7 +629,7 @@ def test_a_row_is_not_run_more_often_than_allowed(launcher: FakeLauncher, clock:
 def test_what_is_not_the_infrastructures_fault_is_never_run_again(
     launcher: FakeLauncher, clock: Clock, status: JobStatus
 ) -> None:
-    executor, told = retrying(launcher, clock, retries=5)
+    executor, told = repeating(launcher, clock, retries=5)
     launcher.script = {"a": [status]}
     executor.submit({"a": spec("a")})
     assert (executor.result_of("a").status, told, launcher.submitted) == (status, [], ["a"])
@@ -655,22 +656,12 @@ DONE = replace(COMPLETED, nodes="n1")
 def wanting(
     launcher: FakeLauncher, clock: Clock, jobs: int, **options: Any
 ) -> tuple[Executor, list[tuple[str, Attempt]]]:
-    """A executor whose rows want so many jobs that end well."""
-    told: list[tuple[str, Attempt]] = []
+    """An executor whose rows want so many jobs that end well."""
 
     def decide(row_id: str, run: Run) -> Repeat | Done:
         return Repeat(f"{len(run.jobs)} of {jobs}", (run.status.nodes,)) if len(run.jobs) < jobs else Done()
 
-    executor = Executor(
-        launcher,
-        POLL_S,
-        decide=decide,
-        on_repeat=lambda row_id, attempt: told.append((row_id, attempt)),
-        clock=clock,
-        sleep=clock.sleep,
-        **options,
-    )
-    return executor, told
+    return repeating(launcher, clock, decide=decide, **options)
 
 
 def test_a_row_has_as_many_jobs_as_are_wanted(clock: Clock) -> None:
