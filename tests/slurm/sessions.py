@@ -118,7 +118,7 @@ class Session:
 
     def end(self) -> Told:
         """Wait for its end, and look at its row."""
-        self.process.wait(150)
+        self.process.wait(300)
         output = (self.directory / "output").read_text()
         counts = re.findall(r"\b1 (passed|failed|error|skipped|xfailed)\b", output.rstrip().rpartition("\n")[2])
         assert len(counts) == 1, output

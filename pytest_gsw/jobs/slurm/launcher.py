@@ -1005,11 +1005,13 @@ class SlurmLauncher:
         not complete although that one COMPLETED: then the row's own job did not wait for it.
         """
         what, cluster = "the run's rows were", cluster_of(specs[0])
+        # In this order: what slurmctld has purged is recorded by then.
+        queued = self._query_jobs(client.squeue_command(cluster, mine=True), what, specs[0])
         recorded = self._query_jobs(
             client.sacct_jobs_command(cluster, since_s=since_s - layout.CLOCK_SKEW_S), what, specs[0]
         )
-        queued = self._query_jobs(client.squeue_command(cluster, mine=True), what, specs[0])
-        answers = client.parse_sacct(recorded) | client.parse_squeue(queued)  # slurmctld's answer is newer
+        # All states are of the time of squeue, where it has the job: accounting may lag behind it.
+        answers = client.parse_sacct(recorded) | client.parse_squeue(queued)
         found = [FoundJob(job_id, answer.job_name, answer.status) for job_id, answer in answers.items()]
         # Read last: scripts may have submitted more jobs by now.
         before = self._prerequisites({spec.launch.name: spec.launch for spec in specs}.values())
