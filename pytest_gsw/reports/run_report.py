@@ -36,7 +36,7 @@ from pytest_gsw.history.store import EXCLUDE, History
 from pytest_gsw.jobs.journal import RunState
 from pytest_gsw.logs.signatures import DIVERGED, NOT_FINITE, SIGNATURES
 from pytest_gsw.results import outcomes, severity
-from pytest_gsw.results.junit_names import RunManifest, read_noted
+from pytest_gsw.results.junit_names import FACTS, RunManifest, facts_of, read_noted
 from pytest_gsw.results.missing_records import WAITS, begun, is_owned, left_text, newest_begun
 from pytest_gsw.results.node_lists import expand
 from pytest_gsw.results.outcomes import ERROR
@@ -100,8 +100,8 @@ class Row:
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Its facts by name: all of :data:`FACTS`."""
-        return {name: str(getattr(self.record.row, name)) for name in FACTS}
+        """Its facts by name: all of :data:`~pytest_gsw.results.junit_names.FACTS`."""
+        return facts_of(self.record.row)
 
     @cached_property
     def drifting(self) -> Drifting | None:
@@ -282,17 +282,13 @@ class Run:
     begun_s: float | None = None
 
 
-#: The facts of a row without a record, as metrics name them.
-FACTS = ("workload", "framework", "dtype", "accelerator", "gpus")
-
-
 @dataclass(frozen=True)
 class Unrecorded:
     """A row without a record, or with one that cannot be read: an error."""
 
     node_id: str
     why: str
-    #: Its facts by name, by the session's manifest: all of :data:`FACTS`, or none.
+    #: Its facts by name, by the session's manifest: all that others have, or none.
     facts: Mapping[str, str]
 
     @property

@@ -15,6 +15,7 @@ from pytest_gsw.history.model import cluster_of
 from pytest_gsw.history.row_history import FailingNode, SlowNode
 from pytest_gsw.reports.ci.findings import regressed_metrics
 from pytest_gsw.reports.run_report import RunReport
+from pytest_gsw.results.junit_names import facts_of
 from pytest_gsw.results.outcomes import ERROR, OUTCOMES
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.metrics import METRICS
@@ -118,11 +119,7 @@ def _labels(record: Record) -> _Labels:
         "row": record.row.id,
         "table": record.row.node_id.partition("::")[0],
         "cluster": cluster_of(record),
-        "workload": record.row.workload,
-        "framework": record.row.framework,
-        "dtype": record.row.dtype,
-        "accelerator": record.row.accelerator,
-        "gpus": str(record.row.gpus),
+        **facts_of(record.row),
     }
 
 
