@@ -37,10 +37,21 @@ FAILURES_DAYS = 90
 
 
 @dataclass(frozen=True)
-class SlowNode:
-    """A node that makes jobs slow, or several indistinguishable ones of which one does."""
+class _NodeGroup:
+    """A node, or several indistinguishable ones."""
 
     nodes: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """``pool0-0017``, or ``one of pool0-[0017-0018]``."""
+        return self.nodes[0] if len(self.nodes) == 1 else f"one of {compressed(self.nodes)}"
+
+
+@dataclass(frozen=True)
+class SlowNode(_NodeGroup):
+    """A node that makes jobs slow, or several indistinguishable ones of which one does."""
+
     #: Its effect on throughput, as a fraction below 0.
     change: float
     #: Its slow jobs, the first of which follows the last one that cleared it; and its other jobs.
@@ -48,11 +59,6 @@ class SlowNode:
     clearing: tuple[Point, ...]
     #: True if it has been fast again.
     mended: bool
-
-    @property
-    def name(self) -> str:
-        """``pool0-0017``, or ``one of pool0-[0017-0018]``."""
-        return name_of(self.nodes)
 
     @cached_property
     def jobs(self) -> frozenset[tuple[str, str]]:
@@ -76,21 +82,15 @@ class KnownGoodNodes:
 
 
 @dataclass(frozen=True)
-class FailingNode:
+class FailingNode(_NodeGroup):
     """Failed jobs of a node in the newest days, or of several nodes one of which fails them."""
 
-    nodes: tuple[str, ...]
     failed: int
     of: int
     #: The share of failures of the same rows, in the same runs, on all nodes of the cluster.
     usual: float
     #: True if that is beyond chance.
     named: bool
-
-    @property
-    def name(self) -> str:
-        """``pool0-0017``, or ``one of pool0-[0017-0018]``."""
-        return name_of(self.nodes)
 
 
 class Nodes:
@@ -187,11 +187,6 @@ class Nodes:
     def all_told(self) -> bool:
         """True if nodes have run in the newest runs, and each is known to be slow or good."""
         return bool(self._jobs) and not self.sound.untold
-
-
-def name_of(nodes: Sequence[str]) -> str:
-    """``pool0-0017``, or ``one of pool0-[0017-0018]``."""
-    return nodes[0] if len(nodes) == 1 else f"one of {compressed(nodes)}"
 
 
 def _named(one: SlowNodeGroup, names: Sequence[str], points: Sequence[Point]) -> SlowNode:

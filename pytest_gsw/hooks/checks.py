@@ -48,11 +48,11 @@ def hook_error(error: BaseException, plugins: Iterable[tuple[str, object]]) -> H
     )
 
 
-def wrong_answer(hook: Any, problem: str, advice: str = "", wrong: Sequence[str] = ()) -> InvalidHookResultError:
-    """An error for a hook's invalid result; ``wrong`` names attributes of the result."""
+def wrong_answer(hook: Any, problem: str, advice: str = "") -> InvalidHookResultError:
+    """An error for a hook's invalid result."""
     return InvalidHookResultError(
         f"an implementation of {hook.name} returned {problem}",
-        (*(("wrong", one) for one in wrong), *(("plugin", name) for name in implementers(hook))),
+        tuple(("plugin", name) for name in implementers(hook)),
         advice=advice or "docs/hooks.md lists the results that the hook may return",
     )
 

@@ -46,7 +46,7 @@ from pytest_gsw.results.run_id import RECORDS, RUNS, begin_of
 from pytest_gsw.results.severity import Attention
 from pytest_gsw.results.suggested_commands import needs_of
 from pytest_gsw.results.summary import ClusterResult, cause_of, cluster_result_of, error_nodes
-from pytest_gsw.stats.verdict import DOUBTS, Outcome, Verdict, compare
+from pytest_gsw.stats.verdict import DOUBTS, Outcome, compare
 from pytest_gsw.tables.load import accepted_figures
 from pytest_gsw.tables.model import Accepted
 
@@ -121,16 +121,6 @@ class Row:
         return self.needs.kind
 
     @cached_property
-    def verdict(self) -> Verdict | None:
-        """Its verdict, ``None`` if it has none."""
-        return self.record.judged
-
-    @cached_property
-    def change(self) -> float | None:
-        """Measured throughput over its reference, less one; ``None`` if it was not judged."""
-        return self.record.throughput_change
-
-    @cached_property
     def failures(self) -> tuple[RowOutcome, ...]:
         """The runs in which it could not be measured, the oldest first, this one among them."""
         this = RowOutcome(self.record.run.id, record_time_s(self.record), self.record.outcome)
@@ -143,22 +133,12 @@ class Row:
         return tuple(sorted(self.record.jobs.all, key=submission_order))
 
 
-def begin_of_job(job: JobFacts) -> float:
-    """When a job was submitted, or the nearest known time; 0 if there is none."""
-    return job.submit_s or job.start_s or job.end_s or 0.0
-
-
 def submission_order(job: JobFacts) -> tuple[float, ByNumber]:
     """The sort key of jobs in the order of their submission.
 
     Slurm's times are whole seconds; jobs of one second are in the order of their ids.
     """
-    return begin_of_job(job), by_number(job.id)
-
-
-def worst_first(row: Row) -> tuple[int, float, ByNumber]:
-    """The sort key of rows, the worst first, and among equals the greatest loss."""
-    return KINDS.index(row.kind), row.change or 0.0, by_number(row.record.row.id)
+    return job.known_begin_s, by_number(job.id)
 
 
 def is_slow(record: Record) -> bool:
@@ -327,11 +307,6 @@ class RunJob:
             else bool(self.facts.why_repeated) and self.facts.judged_s is None
         )
 
-    @property
-    def begin_s(self) -> float:
-        """When it was submitted, or the nearest known time; 0 if there is none."""
-        return begin_of_job(self.facts)
-
 
 @dataclass(frozen=True)
 class RunListEntry:
@@ -374,8 +349,12 @@ class RunReport:
 
     @cached_property
     def worst_first(self) -> tuple[Row, ...]:
-        """Its rows, the worst first."""
-        return tuple(sorted(self.rows, key=worst_first))
+        """Its rows, the worst first, and among equals the greatest loss."""
+
+        def place(row: Row) -> tuple[int, float, ByNumber]:
+            return KINDS.index(row.kind), row.record.throughput_change or 0.0, by_number(row.id)
+
+        return tuple(sorted(self.rows, key=place))
 
     @cached_property
     def records(self) -> tuple[Record, ...]:
@@ -447,7 +426,7 @@ class RunReport:
     @cached_property
     def begin_s(self) -> float | None:
         """When it began, or if unknown when its first job was submitted."""
-        known = [job.begin_s for job in self.jobs if job.begin_s]
+        known = [job.facts.known_begin_s for job in self.jobs if job.facts.known_begin_s]
         first_s = self.run.begun_s or min(known, default=min(self._recorded_s, default=0.0))
         name = self.records[0].run.id if self.records else self.run_id
         return begin_of(self.replay_of or name, first_s) or None
@@ -650,9 +629,7 @@ def _with_never_judged(
     return {row: tuple(sorted(of_row.values(), key=lambda one: one.time_s)) for row, of_row in found.items()}
 
 
-def run_report(
-    records: Iterable[Record], run: Run | None = None, history: History | HistoryReader | None = None
-) -> RunReport:
+def run_report(records: Iterable[Record], run: Run, history: History | HistoryReader | None = None) -> RunReport:
     """The report of one run, without secrets.
 
     Args:
@@ -664,8 +641,8 @@ def run_report(
         HistoryError: The history could not be read.
     """
     listed = list(records)
-    run_id = listed[0].run.id if listed else "" if run is None else run.directory.name
-    (found,) = _build_reports({run_id: listed}, {} if run is None else {run_id: run}, history)
+    run_id = listed[0].run.id if listed else run.directory.name
+    (found,) = _build_reports({run_id: listed}, {run_id: run}, history)
     return found
 
 
@@ -693,10 +670,7 @@ def _build_reports(
     begun_runs = {run_id: _with_manifest(run) for run_id, run in runs.items()}
     if reader is not None:
         reader.read([record for of_run in shown.values() for record in of_run], begun_runs.values())
-    return [
-        _build_report(redact(name, os.environ), of_run, begun_runs.get(name) or Run(Path()), reader)
-        for name, of_run in shown.items()
-    ]
+    return [_build_report(redact(name, os.environ), of_run, begun_runs[name], reader) for name, of_run in shown.items()]
 
 
 def _with_manifest(run: Run) -> Run:
@@ -749,8 +723,8 @@ def _build_rows(records: Sequence[Record], reader: HistoryReader | None) -> tupl
         past = _row_history(record, {} if reader is None else reader.histories)
         try:
             row = Row(record, name, past, earlier=() if reader is None else reader.before(record))
-            if row.verdict is not None and row.needs is severity.INCONCLUSIVE:
-                inconclusive_text(record, row.verdict)
+            if record.judged is not None and row.needs is severity.INCONCLUSIVE:
+                inconclusive_text(record, record.judged)
             rows.append(replace(row, since=since_of(row)))
         except ValueError as error:  # numbers from which nothing can be computed
             broken[record.row.node_id] = f"its record cannot be shown: {error}"

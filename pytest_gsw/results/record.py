@@ -25,6 +25,8 @@ from pytest_gsw.tables.metrics import Metric
 
 #: The cluster of logs that were replayed without one.
 NO_CLUSTER = "replay"
+#: The name of a cluster that tables and histories take.
+CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +56,11 @@ class JobFacts(JobStatus):
     def status(self) -> JobStatus:
         """The status alone, for a replay."""
         return JobStatus(**facts(JobStatus, self))
+
+    @property
+    def known_begin_s(self) -> float:
+        """When it was submitted, or the nearest known time; 0 if there is none."""
+        return self.submit_s or self.start_s or self.end_s or 0.0
 
     @property
     def known_end_s(self) -> float | None:

@@ -455,7 +455,7 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
 
 def _levels(row: Row) -> list[tuple[float, str, str]]:
     """The references of runs in seconds, each with its class and its name."""
-    record, judged, verdict = row.record, row.record.judged_metric.key, row.verdict
+    record, judged, verdict = row.record, row.record.judged_metric.key, row.record.judged
     documented, accepted = record.figures.documented.get(judged), record.figures.accepted.get(judged)
     allowed = (record.limit or record.row.tolerance) if verdict is None else verdict.allowed
     held = accepted or documented
