@@ -278,7 +278,7 @@ def decide(history: History, word: str, runs: list[str], why: str | None) -> str
         raise ConfigurationError(f"history {word}: name a run\nnext: pytest-gsw history --csv")
     if not why:
         raise ConfigurationError(f"history {word}: the history keeps the reason; add --why=TEXT")
-    clusters = {one.run_id: one.cluster for one in history.runs()}
+    clusters = history.runs()
     runs = [max(clusters) if run == LAST and clusters else run for run in runs]
     excluded = {one.subject: one for one in history.events(kind=EXCLUDE)}
     for run in runs:

@@ -396,8 +396,6 @@ class RowHistory:
     excluded: Collection[str] = frozenset()
     #: Nodes that make, or made, jobs of the cluster slow.
     slow: Collection[SlowNode] = ()
-    #: All nodes of the cluster; ``None`` if not analysed.
-    nodes: Nodes | None = field(default=None, compare=False, repr=False)
     #: The effect of the cluster on its runs; ``None`` if not adjusted.
     beside: ClusterAdjustment | None = field(default=None, compare=False, repr=False)
 
@@ -563,7 +561,7 @@ class ClusterSeries:
             if (experiment and name == experiment) or any(point.definition == definition for point in points)
         ]
         points = lines[0] if len(lines) == 1 else sorted((one for line in lines for one in line), key=_time)
-        return RowHistory(tuple(points), accepted, self.excluded, self.slow, self.nodes)
+        return RowHistory(tuple(points), accepted, self.excluded, self.slow)
 
     def newest(self, accepted: Mapping[str, Accepted]) -> Iterator[tuple[str, str, RowHistory]]:
         """The experiments of each row's newest run, each with its history; ``accepted`` has figures by row."""

@@ -20,7 +20,6 @@ from pytest_gsw.history.model import (
     JobPoint,
     Point,
     RowOutcome,
-    RunSummary,
     SeriesKey,
     by_run,
     cluster_of,
@@ -436,9 +435,6 @@ def _has_schema(database: Database) -> bool:
 # -- the history -----------------------------------------------------------------------------------
 
 
-#: More than any series has; SQLite has no "LIMIT ALL".
-_ALL = 2**62
-
 # A job counts once however often it was recorded. A replay records it again, in a later run. The time of an import is
 # the log's last change. The session's own record of the same job, whenever that arrives, is matched by the job's id
 # within two days, in which no id returns.
@@ -459,10 +455,6 @@ FROM gsw_series s JOIN gsw_point p ON p.series_id = s.id
 WHERE s.cluster = ? AND p.time_s >= ? AND {_ONCE}
 ORDER BY p.time_s, p.run_id, p.job"""  # noqa: S608 - names of ours
 
-_RUNS = """
-SELECT run_id, cluster, outcome, COUNT(*), MIN(time_s), MAX(time_s) FROM gsw_record
-WHERE run_id IN (SELECT DISTINCT run_id FROM gsw_record ORDER BY run_id DESC LIMIT ?)
-GROUP BY run_id, cluster, outcome"""
 # An import has one log, and is no real run.
 _OUTCOMES = """
 SELECT r.row_id, r.run_id, r.time_s, r.outcome FROM gsw_record r JOIN (
@@ -564,25 +556,16 @@ class History:
         ]
         return tuple(sorted(chosen, key=lambda key: (by_number(key.row), key.cluster, -newest[key], key.definition)))
 
-    def runs(self, last: int | None = None) -> tuple[RunSummary, ...]:
-        """The runs, or the last ones, in the order of their names, which begin with their time."""
-        found = self._query(_RUNS, (_ALL if last is None else last,))
-        runs: dict[tuple[str, str], RunSummary] = {}
-        for run_id, cluster, outcome, rows, first_s, last_s in sorted(found):
-            known = runs.get((run_id, cluster), RunSummary(run_id, cluster, first_s, last_s, {}))
-            runs[run_id, cluster] = RunSummary(
-                run_id,
-                cluster,
-                min(known.first_s, first_s),
-                max(known.last_s, last_s),
-                {**known.outcomes, outcome: rows},
-            )
-        return tuple(runs.values())
+    def runs(self) -> Mapping[str, str]:
+        """The cluster of each run, in the order of the runs' names, which begin with their time."""
+        return dict(sorted(self._query("SELECT DISTINCT run_id, cluster FROM gsw_record")))
 
     def outcomes(self, cluster: str, last: int) -> Mapping[str, tuple[RowOutcome, ...]]:
         """Outcomes of the last runs of a cluster by row, measured or not, the oldest first."""
-        found = self._query(_OUTCOMES, (*plain(cluster), last, *plain(cluster)))
-        return _outcomes_by_row(found)
+        found: dict[str, list[RowOutcome]] = {}
+        for row, *one in self._query(_OUTCOMES, (*plain(cluster), last, *plain(cluster))):
+            found.setdefault(row, []).append(RowOutcome(*one))
+        return {row: tuple(of_row) for row, of_row in found.items()}
 
     def records(self, run_id: str, rows: Collection[str] | None = None) -> tuple[Record, ...]:
         """The records of one run, or of its rows with these ids, in the order of their node ids.
@@ -631,13 +614,6 @@ class History:
     def _query(self, sql: str, values: Values = ()) -> Rows:
         with self._transaction(write=False) as database:
             return database.execute(sql, values)
-
-
-def _outcomes_by_row(found: Rows) -> Mapping[str, tuple[RowOutcome, ...]]:
-    outcomes: dict[str, list[RowOutcome]] = {}
-    for row, *one in found:
-        outcomes.setdefault(row, []).append(RowOutcome(*one))
-    return {row: tuple(of_row) for row, of_row in outcomes.items()}
 
 
 def _point(row: Sequence[Any], added_s: float) -> Point:
