@@ -164,7 +164,9 @@ def add_records(database: Database, records: Mapping[tuple[str, str], Record]) -
             for one in points_of(record)
         ],
     )
-    keep_failures(database, taken)
+    database.execute_many("DELETE FROM gsw_failure WHERE record_id = ?", [(record_id,) for record_id in taken])
+    failed = [(record_id, *one) for record_id, record in taken.items() for one in _failure_values(record)]
+    database.execute_many(_INSERT_FAILURE, failed)
     return changed
 
 
@@ -235,7 +237,7 @@ def key_values(key: SeriesKey) -> tuple[str, ...]:
     return plain(key.row, key.cluster, key.definition)
 
 
-_INSERT = """
+_INSERT_FAILURE = """
 INSERT INTO gsw_failure (record_id, job, cluster, job_id, time_s, nodes, why) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (record_id, job) DO NOTHING"""
 _OF_CLUSTER = """
@@ -257,22 +259,7 @@ class Failure:
     why: str
 
 
-def keep_failures(database: Database, records: Mapping[int, Record]) -> None:
-    """Store the failed jobs of records, by the numbers of these, in place of those stored before."""
-    database.execute_many("DELETE FROM gsw_failure WHERE record_id = ?", [(record_id,) for record_id in records])
-    values = [(record_id, *one) for record_id, record in records.items() for one in _values(record)]
-    database.execute_many(_INSERT, values)
-
-
-def failures_of_cluster(database: Database, cluster: str, since_s: float) -> tuple[Failure, ...]:
-    """The failed jobs of a cluster, the oldest first; a job that a replay recorded again belongs to its first run."""
-    found: dict[str, Failure] = {}
-    for job, *values in database.execute(_OF_CLUSTER, (printable(cluster), since_s)):
-        found.setdefault(job, Failure(*values))
-    return tuple(found.values())
-
-
-def _values(record: Record) -> Iterator[tuple[object, ...]]:
+def _failure_values(record: Record) -> Iterator[tuple[object, ...]]:
     for job, why in failed_jobs(record):
         texts = map(printable, (job_name(job), cluster_of(record), job.id))
         yield (*texts, job_time_s(job, record), printable(job.nodes), printable(why))
@@ -533,9 +520,14 @@ class History:
         return tuple(one for one in found if cluster in {None, one.cluster} and kind in {None, one.kind})
 
     def failures(self, cluster: str, since_s: float = 0.0) -> tuple[Failure, ...]:
-        """The jobs of a cluster that failed because of the infrastructure, the oldest first."""
-        with self._transaction(write=False) as database:
-            return failures_of_cluster(database, cluster, since_s)
+        """The jobs of a cluster that failed because of the infrastructure, the oldest first.
+
+        A job that a replay recorded again belongs to its first run.
+        """
+        found: dict[str, Failure] = {}
+        for job, *values in self._query(_OF_CLUSTER, (printable(cluster), since_s)):
+            found.setdefault(job, Failure(*values))
+        return tuple(found.values())
 
     def series(self, rows: Sequence[str] = (), cluster: str | None = None) -> tuple[SeriesKey, ...]:
         """The series that have points: by row, cluster and time, the one with the newest point first.

@@ -18,7 +18,7 @@ from functools import cached_property
 from operator import itemgetter
 
 from pytest_gsw.common.text import day, minute, named, plural, share
-from pytest_gsw.reports.html.layout import element, jobs_text, plain
+from pytest_gsw.reports.html.layout import element, plain
 from pytest_gsw.reports.run_report import Row, device, is_implausible, is_slow
 from pytest_gsw.results import severity
 from pytest_gsw.results.outcomes import OUTCOMES
@@ -430,7 +430,8 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
     svg.append(line(usual, "pale"))
     outcomes = [run.outcome for run in points]
     for place, run in zip(places, points, strict=True):
-        told = f"{run.judged_s:.4g} s, {minute(run.time_s)}, {jobs_text(run)}"
+        jobs = "job" if run.jobs == 1 else "median of jobs"
+        told = f"{run.judged_s:.4g} s, {minute(run.time_s)}, {jobs} {run.job_id}"
         drawn = _DRAWN.get(run.outcome)
         told += f", {run.outcome}" if drawn else ""
         told += f": {run.reason}" if run.reason in UNUSUAL else ""

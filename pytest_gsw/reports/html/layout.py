@@ -18,7 +18,6 @@ from pytest_gsw.common.redact import printable
 from pytest_gsw.common.text import calendar, plural, shortened
 from pytest_gsw.history import comparison
 from pytest_gsw.history.comparison import changes_text
-from pytest_gsw.history.model import Point
 from pytest_gsw.reports.run_report import Row, RunReport, Since, since_line
 from pytest_gsw.results import outcomes, row_text, severity
 from pytest_gsw.results.record import Record
@@ -331,11 +330,6 @@ def nodes_fact(record: Record) -> tuple[str, str]:
     """The nodes of a row, after their name: one figure may be of several jobs."""
     jobs = len(record.told_jobs)
     return "nodes" if jobs < 2 else f"nodes of {jobs} jobs", record.nodes
-
-
-def jobs_text(point: Point) -> str:
-    """The jobs of a run: ``job 481220``, ``median of jobs 481220, 481221, 481222``."""
-    return f"job {point.job_id}" if point.jobs == 1 else f"median of jobs {point.job_id}"
 
 
 def shown_nodes(nodes: str) -> str:
