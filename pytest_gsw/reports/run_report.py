@@ -64,10 +64,8 @@ _LONGEST_NAME = 120
 class Since:
     """The onset of a row's state in this run."""
 
-    #: When the first run with it began, as far as known, seconds since the epoch; its id and its job.
+    #: When the first run with it began, as far as known, seconds since the epoch.
     time_s: float
-    run_id: str
-    job_id: str
     #: The number of runs with it, this one included.
     runs: int
     #: The last run before without it; empty if unknown.
@@ -218,7 +216,7 @@ def since_of(row: Row) -> Since | None:
             first -= 1
     else:
         return None  # a canary's run, or nothing that counts
-    found = Since(runs[first].begin_s, runs[first].run_id, runs[first].job_id, len(runs) - first)
+    found = Since(runs[first].begin_s, len(runs) - first)
     if first:
         before, good_s = runs[first - 1], row.past.judged[first - 1].judged_s
         changes = changes_between(runs, first - ABOUT, first) if drifting is None else drifting.changes
@@ -231,12 +229,11 @@ def since_of(row: Row) -> Since | None:
 
 def _error_since(row: Row) -> Since:
     """The onset of a row's errors."""
-    record, last = row.record, row.record.jobs.last
-    found = Since(begin_of(record.run.id, record_time_s(record)), record.run.id, "" if last is None else last.id, 1)
+    found = Since(begin_of(row.record.run.id, record_time_s(row.record)), 1)
     for point in reversed(row.earlier):
         if point.outcome != outcomes.ERROR.word:
             return replace(found, good_run_id=point.run_id, good_time_s=point.begin_s)
-        found = replace(found, time_s=point.begin_s, run_id=point.run_id, job_id="", runs=found.runs + 1)
+        found = replace(found, time_s=point.begin_s, runs=found.runs + 1)
     return found
 
 
