@@ -326,18 +326,16 @@ class ClusterHistory:
         return first_to_last(map(self._changed_at, runs))
 
     def _changed_at(self, run: ClusterRun) -> Mapping[str, tuple[str, str]]:
-        rows = [(self.histories[row].counted, point) for row, point in run.points.items()]
-        return _of_most([changes_at(points, points.index(point)) for points, point in rows], len(rows))
+        seen: Counter[tuple[str, tuple[str, str]]] = Counter()
+        for row, point in run.points.items():
+            points = self.histories[row].counted
+            seen.update(changes_at(points, points.index(point)).items())
+        return {name: one for (name, one), count in seen.items() if 2 * count > len(run.points) and name != "nodes"}
 
     @cached_property
     def taken(self) -> Mapping[str, float]:
         """The part of the cluster's effect that is subtracted from a row before a search for drift, by run."""
         return {self.runs[number].name: one for number, one in self.before.taken.items()}
-
-
-def _of_most(changes: Iterable[Mapping[str, tuple[str, str]]], rows: int) -> dict[str, tuple[str, str]]:
-    seen = Counter((name, change) for each in changes for name, change in each.items() if name != "nodes")
-    return {name: change for (name, change), count in seen.items() if 2 * count > rows}
 
 
 _DEVIATIONS = statistics.NormalDist().inv_cdf(0.975)

@@ -686,7 +686,7 @@ def _curves(rows: Sequence[Row]) -> tuple[Curve, ...]:
         for batch, of_batch in _by_batch(of_experiment, rule).items()
         if len(one_of_each := tuple({row.record.row.gpus: row for row in reversed(of_batch)}.values())[::-1]) > 1
     ]
-    varies = _varying_names([experiment(of_curve[0]) for _, _, of_curve in found])
+    varies = varying_names([experiment(of_curve[0]) for _, _, of_curve in found])
     listed = [
         Curve(rule, _name(of_curve[0], varies), of_curve, batch)
         for rule, batch, of_curve in sorted(found, key=lambda one: (one[2][0].record.row.id, one[0].value))
@@ -707,10 +707,10 @@ def _by_batch(rows: Iterable[Row], rule: Rule) -> Mapping[Fraction, list[Row]]:
     return found
 
 
-def _varying_names(experiments: Sequence[Mapping[str, str]]) -> list[str]:
-    """The names of properties that differ between experiments."""
-    names = dict.fromkeys(name for one in experiments for name in one)
-    return [name for name in names if len({one.get(name) for one in experiments}) > 1]
+def varying_names(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """The names of properties that differ between rows."""
+    names = dict.fromkeys(name for one in rows for name in one)
+    return [name for name in names if len({one.get(name) for one in rows}) > 1]
 
 
 def _name(row: Row, varies: Iterable[str]) -> str:

@@ -52,6 +52,7 @@ from pytest_gsw.reports.html.charts import (
     round_numbers,
     scaling_plot,
     steps_plot,
+    varying_names,
     workloads,
 )
 from pytest_gsw.reports.html.layout import (
@@ -573,7 +574,7 @@ def _head(number: int, noun: str) -> ET.Element:
 def _by_case(name: str, group: str, rows: Sequence[_Any]) -> ET.Element | None:
     """A line for each row of a workload with several rows on one number of GPUs, with the settings that differ."""
     settings = [_settings(row) for row in rows]
-    varies = {name for one in settings for name in one if len({other.get(name) for other in settings}) > 1}
+    varies = varying_names(settings)
     lines: list[list[Content]] = [
         [
             element("span", _case(row, one, varies), class_="case"),
