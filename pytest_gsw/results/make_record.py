@@ -55,29 +55,25 @@ def record_of(
     )
 
 
+#: The facts of a row that are the same in its table and in its record.
+_SAME = ("id", "workload", "framework", "dtype", "accelerator", "gpus", "proxy", "settings", "metric", "canary")
+
+
 def row_facts(baseline: Baseline, node_id: str, tolerance: float, definition: str, experiment: str) -> RowFacts:
     """The recorded facts of a row; ``definition`` and ``experiment`` are the hashes at its start."""
+    source = baseline.source
     return RowFacts(
-        id=baseline.id,
+        **{name: getattr(baseline, name) for name in _SAME},
         node_id=node_id,
         baseline=f"{node_id.partition('::')[0]}:{baseline.location.line}",
-        document=baseline.source.document,
-        document_line=baseline.source.line,
-        workload=baseline.workload,
-        framework=baseline.framework,
-        dtype=baseline.dtype,
-        accelerator=baseline.accelerator,
-        gpus=baseline.gpus,
+        document=source.document,
+        document_line=source.line,
         tolerance=tolerance,
         definition=definition,
         experiment=experiment,
         batch=baseline.global_batch_size,
         layers=baseline.all_layers,
-        proxy=baseline.proxy,
-        settings=baseline.settings,
-        metric=baseline.metric,
-        canary=baseline.canary,
-        source="; ".join(filter(None, (baseline.source.in_words, baseline.notes and f"noted there: {baseline.notes}"))),
+        source="; ".join(filter(None, (source.in_words, baseline.notes and f"noted there: {baseline.notes}"))),
     )
 
 
