@@ -652,7 +652,7 @@ def alarms_of(
     runs, nodes = lines.runs, lines.nodes
     if any(point.time_s > until_s for points in runs.values() for point in points):
         runs = {key: [point for point in points if point.time_s <= until_s] for key, points in runs.items()}
-        nodes = None
+        nodes = Nodes(runs, lines.excluded)
     figures = {row: of_row[cluster] for row, of_row in accepted.items() if cluster in of_row}
     spells = incident_periods_of(cluster, runs, lines.excluded, figures, slow_before, nodes)
     found = [one if _is_seen(one, measured) else replace(one, is_newest=False, is_new=False) for one in spells]

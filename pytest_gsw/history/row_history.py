@@ -538,16 +538,16 @@ class ClusterSeries:
     def __init__(
         self,
         runs: Mapping[ExperimentKey, Sequence[Point]],
-        excluded: Collection[str] = frozenset(),
-        nodes: Nodes | None = None,
+        excluded: Collection[str],
+        nodes: Nodes,
     ) -> None:
         self._by_row: dict[str, list[tuple[str, Sequence[Point]]]] = {}
         self.runs = runs
         self.excluded = excluded
-        #: All nodes of the cluster; ``None`` if not analysed.
+        #: All nodes of the cluster.
         self.nodes = nodes
         #: Nodes that make, or made, jobs of the cluster slow.
-        self.slow: tuple[SlowNode, ...] = () if nodes is None else nodes.slow
+        self.slow = nodes.slow
         for key, points in runs.items():
             self._by_row.setdefault(key.row, []).append((key.experiment, points))
 

@@ -686,7 +686,7 @@ def _build_report(run_id: str, records: Sequence[Record], run: Run, reader: Hist
     alarms = reader.alarms(records) if run.alarms is None else run.alarms
     series = {cluster: reader.series(cluster) for cluster in reader.clusters_of(records)}
     slow = {cluster: tuple(one for one in of.slow if not one.mended) for cluster, of in series.items()}
-    nodes = {cluster: of.nodes for cluster, of in series.items() if of.nodes is not None}
+    nodes = {cluster: of.nodes for cluster, of in series.items()}
     report = RunReport(
         run_id,
         run,
