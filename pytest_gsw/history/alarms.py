@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_gsw.common.text import by_number
-from pytest_gsw.history.model import ExperimentKey, Point, points_of, record_time_s, series_key
+from pytest_gsw.history.model import ExperimentKey, Point
 from pytest_gsw.history.row_history import (
     COMPARED,
     GONE_DAYS,
@@ -34,7 +34,6 @@ from pytest_gsw.history.row_history import (
 )
 from pytest_gsw.history.store import ACKNOWLEDGE, Event, History
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.record import Record
 from pytest_gsw.results.run_id import begin_of
 from pytest_gsw.stats.drift import NEWEST, warned_runs
 from pytest_gsw.stats.figures import SECONDS_PER_DAY
@@ -665,50 +664,3 @@ def _is_seen(spell: IncidentPeriod, measured: Collection[str] | None) -> bool:
         return True
     is_of_row = spell.kind in OF_ROWS and spell.subject != whole_cluster(spell.cluster)
     return spell.subject in measured if is_of_row else bool(measured)
-
-
-def alarms_of_records(
-    history: History,
-    records: Iterable[Record],
-    accepted: Mapping[str, Mapping[str, Accepted]],
-    now_s: float,
-    slow_before: Sequence[SlowNode] | None = None,
-    read: Callable[[str], ClusterSeries] | None = None,
-) -> tuple[Alarm, ...]:
-    """The alarms of the rows of these records, and of their clusters' nodes, by the runs until then.
-
-    Args:
-        history: It contains the records as well, if it is complete.
-        records: The records of one run.
-        accepted: Accepted figures by row and cluster.
-        now_s: Seconds since the epoch, to find expired acknowledgements.
-        slow_before: The nodes that were slow before, if known.
-        read: Returns a cluster's runs, if they have been read already.
-
-    Raises:
-        HistoryError: The history did not answer.
-    """
-    of_cluster: dict[str, list[Record]] = {}
-    for record in records:
-        if (key := series_key(record)) is not None:
-            of_cluster.setdefault(key.cluster, []).append(record)
-    found: list[Alarm] = []
-    for cluster, ran in of_cluster.items():
-        rows = {record.row.id for record in ran}
-        until_s = max(map(record_time_s, ran)) or math.inf
-        known = alarms_of(
-            history,
-            cluster,
-            {row: of_row for row, of_row in accepted.items() if row in rows},
-            now_s=now_s,
-            until_s=until_s,
-            measured={record.row.id for record in ran if points_of(record)},
-            slow_before=slow_before,
-            read=read,
-        )
-        found += (
-            one
-            for one in known
-            if one.spell.kind not in OF_ROWS or one.spell.subject in {*rows, whole_cluster(cluster)}
-        )
-    return tuple(found)

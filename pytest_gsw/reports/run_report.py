@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 import time
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import ByNumber, by_number, minute
-from pytest_gsw.history.alarms import Alarm, Kind, alarms_of_records, by_state
+from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind, alarms_of, by_state, whole_cluster
 from pytest_gsw.history.comparison import ClusterText, changes_text, cluster_text
 from pytest_gsw.history.database import HistoryError, HistoryUnavailableError
 from pytest_gsw.history.model import Point, RowOutcome, SeriesKey, cluster_of, points_of, record_time_s, series_key
@@ -540,9 +541,30 @@ class HistoryReader:
         return self._series[cluster]
 
     def alarms(self, records: Iterable[Record], slow_before: Sequence[SlowNode] | None = None) -> tuple[Alarm, ...]:
-        """The alarms of a run's rows and of its clusters' nodes; ``slow_before`` are those slow before it, if known."""
-        found = alarms_of_records(self._history, records, self._accepted, time.time(), slow_before, self.series)
-        return redact(found, os.environ)
+        """The alarms of a run's rows and of its clusters' nodes, by the runs until then.
+
+        ``slow_before`` are the nodes that were slow before it, if known.
+        """
+        of_cluster: dict[str, list[Record]] = {}
+        for record in records:
+            if (key := series_key(record)) is not None:
+                of_cluster.setdefault(key.cluster, []).append(record)
+        found: list[Alarm] = []
+        for cluster, ran in of_cluster.items():
+            rows = {record.row.id for record in ran}
+            known = alarms_of(
+                self._history,
+                cluster,
+                {row: of_row for row, of_row in self._accepted.items() if row in rows},
+                now_s=time.time(),
+                until_s=max(map(record_time_s, ran)) or math.inf,
+                measured={record.row.id for record in ran if points_of(record)},
+                slow_before=slow_before,
+                read=self.series,
+            )
+            shown = {*rows, whole_cluster(cluster)}
+            found += (one for one in known if one.spell.kind not in OF_ROWS or one.spell.subject in shown)
+        return redact(tuple(found), os.environ)
 
     def read(self, records: Collection[Record], runs: Collection[Run]) -> None:
         """Read the histories of rows, and the outcomes of earlier runs without excluded ones.
