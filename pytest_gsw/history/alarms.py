@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 import statistics
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,7 +30,6 @@ from pytest_gsw.history.row_history import (
     Nodes,
     RowHistory,
     SlowNode,
-    series_of_cluster,
 )
 from pytest_gsw.history.store import ACKNOWLEDGE, Event, History
 from pytest_gsw.results import outcomes
@@ -75,7 +74,7 @@ class State(enum.Enum):
 
 
 #: Headings of alarms in reports, by their state.
-_LISTED = {State.NEW: "new", State.WORSE: "new", State.STILL: "ongoing", State.MENDED: "fixed"}
+LISTED = {State.NEW: "new", State.WORSE: "new", State.STILL: "ongoing", State.MENDED: "fixed"}
 
 
 @dataclass(frozen=True)
@@ -232,16 +231,6 @@ def _with_cause(one: Alarm, by: Alarm | None) -> Alarm:
         return one
     others = None if by.pages else by.acknowledged
     return replace(one, pages=False, part_of=by.id, acknowledged=others if one.pages else one.acknowledged)
-
-
-def by_state(alarms: Iterable[Alarm], runs: Collection[str]) -> dict[str, list[Alarm]]:
-    """Unexplained alarms by the headings of a report of some runs; an alarm fixed by another run is left out."""
-    found: dict[str, list[Alarm]] = {"new": [], "ongoing": [], "fixed": []}
-    for one in alarms:
-        is_told = not one.part_of and (one.stands or one.spell.mended_by in runs)
-        if is_told and (state := _LISTED.get(one.state)):
-            found[state].append(one)
-    return found
 
 
 def least_worse(sd: float) -> float:
@@ -632,22 +621,21 @@ def _as_of(now_s: float, spell: IncidentPeriod) -> IncidentPeriod:
 def alarms_of(
     history: History,
     cluster: str,
+    lines: ClusterSeries,
     accepted: Mapping[str, Mapping[str, Accepted]],
     *,
     now_s: float,
     until_s: float = math.inf,
     measured: Collection[str] | None = None,
     slow_before: Sequence[SlowNode] | None = None,
-    read: Callable[[str], ClusterSeries] | None = None,
 ) -> tuple[Alarm, ...]:
-    """The alarms of a cluster by all runs until a time, as reported by a run that measured some rows.
+    """The alarms of a cluster by all its runs until a time, as reported by a run that measured some rows.
 
     Without a reporting run, ``measured`` is ``None``. For the other arguments see :func:`incident_periods_of`.
 
     Raises:
         HistoryError: The history did not answer.
     """
-    lines = series_of_cluster(history, cluster) if read is None else read(cluster)
     runs, nodes = lines.runs, lines.nodes
     if any(point.time_s > until_s for points in runs.values() for point in points):
         runs = {key: [point for point in points if point.time_s <= until_s] for key, points in runs.items()}

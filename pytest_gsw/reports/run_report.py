@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import ByNumber, by_number, minute
-from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind, alarms_of, by_state, whole_cluster
+from pytest_gsw.history.alarms import LISTED, OF_ROWS, Alarm, Kind, alarms_of, whole_cluster
 from pytest_gsw.history.comparison import ClusterText, changes_text, cluster_text
 from pytest_gsw.history.database import HistoryError, HistoryUnavailableError
 from pytest_gsw.history.model import Point, RowOutcome, SeriesKey, cluster_of, points_of, record_time_s, series_key
@@ -418,8 +418,14 @@ class RunReport:
 
     @cached_property
     def alarms_by_state(self) -> Mapping[str, list[Alarm]]:
-        """Its alarms that are new, ongoing, and fixed in it."""
-        return by_state(self.alarms, {self.run_id, *(record.run.id for record in self.records)})
+        """Its unexplained alarms that are new, ongoing, and fixed in it; those fixed by another run are left out."""
+        found: dict[str, list[Alarm]] = {"new": [], "ongoing": [], "fixed": []}
+        runs = {self.run_id, *(record.run.id for record in self.records)}
+        for one in self.alarms:
+            is_told = not one.part_of and (one.stands or one.spell.mended_by in runs)
+            if is_told and (state := LISTED.get(one.state)):
+                found[state].append(one)
+        return found
 
     @cached_property
     def begin_s(self) -> float | None:
@@ -555,12 +561,12 @@ class HistoryReader:
             known = alarms_of(
                 self._history,
                 cluster,
+                self.series(cluster),
                 {row: of_row for row, of_row in self._accepted.items() if row in rows},
                 now_s=time.time(),
                 until_s=max(map(record_time_s, ran)) or math.inf,
                 measured={record.row.id for record in ran if points_of(record)},
                 slow_before=slow_before,
-                read=self.series,
             )
             shown = {*rows, whole_cluster(cluster)}
             found += (one for one in known if one.spell.kind not in OF_ROWS or one.spell.subject in shown)
