@@ -147,7 +147,6 @@ def questions(place: str, runs: int) -> Iterator[Figure]:
         "comparison of two nights", place, [lambda history, n=n: compared(history, n - 1, n) for n in some_runs]
     )
     yield timed("list of all series", place, [lambda history: len(history.series())] * 5)
-    yield timed("last 30 runs", place, [lambda history: len(history.runs(last=30))] * 5)
 
 
 def compared(history: History, before: int, after: int) -> int:

@@ -16,18 +16,18 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import timezone
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from pytest_gsw.common.redact import MASK
-from pytest_gsw.common.text import by_number, enumerated, plural
+from pytest_gsw.common.text import by_number, calendar, enumerated, plural
 from pytest_gsw.errors import FileError
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.record import NO_CLUSTER, Record, ran_with
+from pytest_gsw.results.record import CLUSTER_NAME, NO_CLUSTER, Record, ran_with
 from pytest_gsw.stats.figures import documented_peak_flops, figures_of
 from pytest_gsw.stats.noise import ACCEPTED_JOBS
 from pytest_gsw.stats.verdict import Reason
@@ -48,7 +48,6 @@ from pytest_gsw.tables.value_types import LARGEST, SMALLEST
 #: A row whose jobs spread by 3 % fails a tolerance of 5 % in one run of twenty without any change.
 MAX_SPREAD = 0.03
 
-_CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 _JOB_ID = re.compile(r"[A-Za-z0-9._:/-]{1,100}")
 
 
@@ -228,7 +227,7 @@ def _not_a_point(record: Record, rules: Rules) -> str | None:
         f"has no figure that a table takes, from {SMALLEST:g} to {LARGEST:g} s": measured_s is not None
         and not SMALLEST <= measured_s <= LARGEST,
         "has a job that ended on no day": _ended_s(record) is not None and _day(_ended_s(record)) is None,
-        "has a cluster whose name no table takes": _CLUSTER.fullmatch(record.run.cluster) is None,
+        "has a cluster whose name no table takes": CLUSTER_NAME.fullmatch(record.run.cluster) is None,
         "has an image whose name no table takes": not (record.run.image or "-").isprintable(),
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
@@ -307,10 +306,8 @@ def _date(record: Record) -> str | None:
 
 def _day(seconds: float | None) -> str | None:
     """The day (UTC) of a time since the epoch; ``None`` if out of the calendar's range."""
-    try:
-        return None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc).date().isoformat()
-    except (OverflowError, ValueError, OSError):  # different errors for different ranges
-        return None
+    found = calendar(seconds, timezone.utc)
+    return None if found is None else found.date().isoformat()
 
 
 # -- from proposals to a diff that a person reviews: this module changes no file -------------------

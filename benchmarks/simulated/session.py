@@ -16,7 +16,7 @@ from pytest_gsw.results.record import FigureFacts, JobFacts, Jobs, Record, RowFa
 from pytest_gsw.session.session_history import SessionHistory
 from pytest_gsw.stats.cluster_effect import ClusterEffect, CurrentRun
 from pytest_gsw.stats.decision import Repeats, is_known
-from pytest_gsw.stats.measurement import Measurement, Steady
+from pytest_gsw.stats.measurement import Measurement, Timing
 from pytest_gsw.stats.noise import REFERENCE_JOBS, Noise
 from pytest_gsw.stats.verdict import Outcome, Verdict, judge
 from pytest_gsw.tables.model import Baseline, Figures, Location, Parallelism, Recipe, Source
@@ -183,13 +183,8 @@ def _verdict(times_s: list[float], usual_s: float, noise: Noise | None, beside: 
     judged_s = statistics.median(times_s)
     measurement = Measurement(
         judged_s=judged_s,
-        statistic="median",
-        steps=1,
-        first_s=judged_s,
-        last_s=judged_s,
-        steady=Steady(0, 1, judged_s, judged_s, judged_s, 0.0),
         figures=Figures(step_time_s=judged_s),
-        series_s=(judged_s,),
+        timing=Timing("median"),
         jobs_s=tuple(times_s),
     )
     row = replace(_ROW, documented=Figures(step_time_s=usual_s))

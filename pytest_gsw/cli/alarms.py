@@ -15,6 +15,7 @@ from pytest_gsw.common.text import day
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.alarms import Alarm, acknowledge, alarms_of
 from pytest_gsw.history.comparison import COLUMNS, acknowledged_text, advice_line, cells, counts_text, state_text
+from pytest_gsw.history.row_history import series_of_cluster
 from pytest_gsw.history.store import REVOKE, Event, History
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.tables.load import accepted_figures
@@ -37,7 +38,8 @@ def run(asked: argparse.Namespace) -> Answer:
 
 def _read_alarms(history: History, asked: argparse.Namespace, now_s: float) -> tuple[Alarm, ...]:
     accepted = accepted_figures(asked.ini.tables(asked.baselines))
-    found = [one for name in clusters_of(history, asked) for one in alarms_of(history, name, accepted, now_s=now_s)]
+    lines = {name: series_of_cluster(history, name) for name in clusters_of(history, asked)}
+    found = [one for name, of in lines.items() for one in alarms_of(history, name, of, accepted, now_s=now_s)]
     return tuple(sorted(found, key=lambda one: (not one.stands, not one.pages)))
 
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
-import re
 import statistics
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
 from importlib import import_module
 from typing import Any
 
@@ -19,7 +16,7 @@ from pytest_gsw.cli.output import Answer, changes_facts, csv_text, quoted_answer
 from pytest_gsw.cli.plugins import format_of
 from pytest_gsw.cli.run_arguments import NOISE_NOTE, noise_cell, opened, run_directory, series_of
 from pytest_gsw.common.redact import redact
-from pytest_gsw.common.text import by_number, minute, percent, plural
+from pytest_gsw.common.text import by_number, calendar, minute, percent, plural
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.comparison import change_text, changes_of, changes_text, cluster_drift_text
 from pytest_gsw.history.imports import Imported, import_logs, import_runs
@@ -27,7 +24,7 @@ from pytest_gsw.history.model import SIMULATED, Point, SeriesKey, newest_definit
 from pytest_gsw.history.row_history import Change, ClusterDrifting, Drifting, RowHistory, newest_histories
 from pytest_gsw.history.store import EXCLUDE, REVOKE, Event, History
 from pytest_gsw.results.plain_table import plain_table
-from pytest_gsw.results.record import NO_CLUSTER
+from pytest_gsw.results.record import CLUSTER_NAME, NO_CLUSTER
 from pytest_gsw.results.run_id import LAST
 from pytest_gsw.stats.drift import NEWEST
 from pytest_gsw.stats.noise import PRIOR, REFERENCE_JOBS, Noise, reference
@@ -42,8 +39,6 @@ _ASCII = ".:-=+*#@"
 
 #: The least that a sparkline spans, as a share of the median: noise of a few thousandths is to look like nothing.
 _LEAST_SPAN = 0.05
-
-_CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 
 
 def run(asked: argparse.Namespace) -> Answer:
@@ -208,12 +203,8 @@ def _cell(text: str) -> str:
 
 def _moment(time_s: float) -> str:
     """A time in the reader's zone, in ISO 8601; empty if the calendar does not have it."""
-    if not math.isfinite(time_s):
-        return ""
-    try:
-        return datetime.fromtimestamp(time_s, timezone.utc).astimezone().isoformat(timespec="seconds")
-    except (OverflowError, ValueError, OSError):  # by how far off it is
-        return ""
+    found = calendar(time_s)
+    return "" if found is None else found.isoformat(timespec="seconds")
 
 
 # -- imports, and runs that do not count ---------------------------------------------------------
@@ -257,7 +248,7 @@ def _import_runs(asked: argparse.Namespace, history: History) -> Imported:
     asked.ini.fill(asked, "cluster")
     if asked.cluster is None:
         raise ConfigurationError(f"{option}: nothing there says where the jobs ran; add --cluster=NAME")
-    if _CLUSTER.fullmatch(asked.cluster) is None or asked.cluster in {SIMULATED, NO_CLUSTER}:
+    if CLUSTER_NAME.fullmatch(asked.cluster) is None or asked.cluster in {SIMULATED, NO_CLUSTER}:
         raise ConfigurationError(f"--cluster: '{asked.cluster}' is no name of a cluster that jobs ran on")
     rows = _rows(asked)
     if option == "--from-logs":
@@ -287,7 +278,7 @@ def decide(history: History, word: str, runs: list[str], why: str | None) -> str
         raise ConfigurationError(f"history {word}: name a run\nnext: pytest-gsw history --csv")
     if not why:
         raise ConfigurationError(f"history {word}: the history keeps the reason; add --why=TEXT")
-    clusters = {one.run_id: one.cluster for one in history.runs()}
+    clusters = history.runs()
     runs = [max(clusters) if run == LAST and clusters else run for run in runs]
     excluded = {one.subject: one for one in history.events(kind=EXCLUDE)}
     for run in runs:

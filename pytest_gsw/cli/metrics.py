@@ -22,7 +22,7 @@ from pytest_gsw.jobs.spec import make_job_spec
 from pytest_gsw.logs.model import LogFormat, Step, StepLog
 from pytest_gsw.logs.reader import detect_format, last_step, read_log
 from pytest_gsw.results.row_text import unused_text
-from pytest_gsw.stats.measurement import TimedStep, apply, steady
+from pytest_gsw.stats.measurement import TimedStep, apply, timing_of
 from pytest_gsw.stats.verdict import judge
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.load import load_tables
@@ -133,7 +133,7 @@ def _log_metrics(log: StepLog, statistic: str) -> dict[str, Any]:
         metrics.STEP_TIME.key: judged_s,
         "first_step_time_s": timed[0].seconds if timed else None,
         "last_step_time_s": timed[-1].seconds if timed else None,
-        "median_step_time_s": steady([step.seconds for step in timed]).median_s if timed else None,
+        "median_step_time_s": timing_of([step.seconds for step in timed]).median_s if timed else None,
         metrics.SAMPLES_PER_S.key: last.samples_per_s if last else None,
         metrics.TOKENS_PER_S_PER_GPU: last.tokens_per_s_per_gpu if last else None,
         "global_batch_size": log.identity.global_batch_size,
@@ -172,17 +172,17 @@ def _row_metrics(
         verdict = judge(row, measurement, tolerance, accepted, max_gain=cluster.max_gain if cluster else None)
     except ValueError as error:
         raise LogError(str(error)) from None
-    found, shown = measurement.figures, redact(image, os.environ)
+    found, timing, shown = measurement.figures, measurement.timing, redact(image, os.environ)
     # The series of a calibrated row is that of the documented machine; the figures here are this run's.
     scale = (found.step_time_s or 1.0) / found.calibrated_step_time_s if found.calibrated_step_time_s else 1.0
     return {
         "format": log.format,
         "steps": measurement.steps,
-        "statistic": measurement.statistic,
+        "statistic": timing.statistic,
         metrics.STEP_TIME.key: found.step_time_s,
-        "first_step_time_s": measurement.first_s * scale,
-        "last_step_time_s": measurement.last_s * scale,
-        "median_step_time_s": measurement.steady.median_s * scale,
+        "first_step_time_s": timing.series_s[0] * scale,
+        "last_step_time_s": timing.series_s[-1] * scale,
+        "median_step_time_s": measurement.steady_s * scale,
         metrics.SAVE_TIME.key: found.checkpoint_save_time_s,
         metrics.CALIBRATED_STEP_TIME.key: found.calibrated_step_time_s,
         "calibration_flops": measurement.calibration_flops,

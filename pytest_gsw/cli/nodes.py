@@ -14,7 +14,6 @@ from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.comparison import sound_text
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.row_history import FAILURES_DAYS, FailingNode, Nodes, SlowNode, series_of_cluster
-from pytest_gsw.history.store import History
 from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.stats.slow_nodes import LOSS, NEWEST_RUNS
 
@@ -22,7 +21,8 @@ from pytest_gsw.stats.slow_nodes import LOSS, NEWEST_RUNS
 def run(asked: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
     with opened(asked) as history:
-        found = {cluster: _of_cluster(history, cluster, asked.since) for cluster in clusters_of(history, asked)}
+        clusters = clusters_of(history, asked)
+        found = {cluster: series_of_cluster(history, cluster, asked.since).nodes for cluster in clusters}
     slow = [one for nodes in found.values() for one in nodes.slow if not one.mended]
     failing = [one for nodes in found.values() for one in nodes.failing]
     if asked.exclude_file is not None:
@@ -38,12 +38,6 @@ def run(asked: argparse.Namespace) -> Answer:
 def exclude_list(found: Sequence[SlowNode | FailingNode]) -> str:
     """The argument of ``sbatch --exclude=``, which may be empty; sbatch refuses an empty file of nodes."""
     return ",".join(sorted({node for one in found for node in one.nodes}))
-
-
-def _of_cluster(history: History, cluster: str, since_s: float) -> Nodes:
-    nodes = series_of_cluster(history, cluster, since_s).nodes
-    assert nodes is not None  # a series from a history has them
-    return nodes
 
 
 def _lines(found: Mapping[str, Nodes], told: bool, slow: int) -> Iterator[str]:

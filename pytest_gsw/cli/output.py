@@ -49,12 +49,12 @@ def csv_text(header: Iterable[str], lines: Iterable[Iterable[object]]) -> str:
     return text.getvalue().removesuffix("\n")
 
 
-def answer_to(path: Path | None, text: str, line: str, status: int = 0) -> Answer:
+def answer_to(path: Path | None, text: str, line: str) -> Answer:
     """A text as the answer; or, with a path, a file with the text, and a line about the file."""
     if path is None:
-        return Answer(text, status)
+        return Answer(text)
     write_answer(path, text)
-    return Answer(f"{path}: {line}", status)
+    return Answer(f"{path}: {line}")
 
 
 def write_answer(path: Path, text: str) -> None:

@@ -100,7 +100,7 @@ def whole_run(ini: Ini, directory: Path) -> tuple[tuple[Record, ...], dict[str, 
 
 def records_in(ini: Ini, history: History | None, given: str) -> tuple[Record, ...]:
     """The records of a run without a directory; a ConfigurationError if the history lacks it."""
-    runs = [] if history is None else [one.run_id for one in history.runs()]
+    runs = [] if history is None else [*history.runs()]
     run = runs[-1] if given == LAST and runs else given
     if history is None or run not in runs:
         raise no_run(ini, given, history, runs)

@@ -77,7 +77,7 @@ def write_new(path: Path, content: bytes) -> None:
         raise
 
 
-def open_own(path: Path, flags: int, mode: int = PRIVATE) -> int:
+def open_own(path: Path, flags: int) -> int:
     """A descriptor of a file in a place where others may write: a new file, or the user's own one.
 
     The flags are ``os.O_WRONLY`` or ``os.O_RDWR``.
@@ -87,15 +87,15 @@ def open_own(path: Path, flags: int, mode: int = PRIVATE) -> int:
     """
     flags |= os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     with contextlib.suppress(FileExistsError):
-        return os.open(path, flags | os.O_EXCL, mode)
+        return os.open(path, flags | os.O_EXCL, PRIVATE)
     if path.is_symlink():
         raise PermissionError(None, "it is a symbolic link", str(path))
-    descriptor = os.open(path, flags, mode)
+    descriptor = os.open(path, flags, PRIVATE)
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_nlink != 1:
         os.close(descriptor)
         raise PermissionError(None, "it is no file of your own", str(path))
-    os.fchmod(descriptor, mode)
+    os.fchmod(descriptor, PRIVATE)
     return descriptor
 
 

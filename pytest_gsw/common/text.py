@@ -7,6 +7,7 @@ import re
 import shlex
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timezone, tzinfo
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
@@ -61,6 +62,14 @@ def duration(seconds: float) -> str:
     if whole >= 3600:
         return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
     return f"{whole // 60}m{whole % 60:02d}s" if whole >= 60 else f"{whole}s"
+
+
+def calendar(time_s: float | None, zone: tzinfo | None = None) -> datetime | None:
+    """A time in a zone, by default this machine's; ``None`` if the calendar does not have it."""
+    try:
+        return None if time_s is None else datetime.fromtimestamp(time_s, timezone.utc).astimezone(zone)
+    except (OverflowError, ValueError, OSError):  # by how far off it is
+        return None
 
 
 def day(time_s: float) -> str:

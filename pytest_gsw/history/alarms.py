@@ -13,12 +13,12 @@ import hashlib
 import json
 import math
 import statistics
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_gsw.common.text import by_number
-from pytest_gsw.history.model import ExperimentKey, Point, points_of, record_time_s, series_key
+from pytest_gsw.history.model import ExperimentKey, Point
 from pytest_gsw.history.row_history import (
     COMPARED,
     GONE_DAYS,
@@ -30,11 +30,9 @@ from pytest_gsw.history.row_history import (
     Nodes,
     RowHistory,
     SlowNode,
-    series_of_cluster,
 )
 from pytest_gsw.history.store import ACKNOWLEDGE, Event, History
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.record import Record
 from pytest_gsw.results.run_id import begin_of
 from pytest_gsw.stats.drift import NEWEST, warned_runs
 from pytest_gsw.stats.figures import SECONDS_PER_DAY
@@ -76,7 +74,7 @@ class State(enum.Enum):
 
 
 #: Headings of alarms in reports, by their state.
-_LISTED = {State.NEW: "new", State.WORSE: "new", State.STILL: "ongoing", State.MENDED: "fixed"}
+LISTED = {State.NEW: "new", State.WORSE: "new", State.STILL: "ongoing", State.MENDED: "fixed"}
 
 
 @dataclass(frozen=True)
@@ -233,16 +231,6 @@ def _with_cause(one: Alarm, by: Alarm | None) -> Alarm:
         return one
     others = None if by.pages else by.acknowledged
     return replace(one, pages=False, part_of=by.id, acknowledged=others if one.pages else one.acknowledged)
-
-
-def by_state(alarms: Iterable[Alarm], runs: Collection[str]) -> dict[str, list[Alarm]]:
-    """Unexplained alarms by the headings of a report of some runs; an alarm fixed by another run is left out."""
-    found: dict[str, list[Alarm]] = {"new": [], "ongoing": [], "fixed": []}
-    for one in alarms:
-        is_told = not one.part_of and (one.stands or one.spell.mended_by in runs)
-        if is_told and (state := _LISTED.get(one.state)):
-            found[state].append(one)
-    return found
 
 
 def least_worse(sd: float) -> float:
@@ -633,26 +621,25 @@ def _as_of(now_s: float, spell: IncidentPeriod) -> IncidentPeriod:
 def alarms_of(
     history: History,
     cluster: str,
+    lines: ClusterSeries,
     accepted: Mapping[str, Mapping[str, Accepted]],
     *,
     now_s: float,
     until_s: float = math.inf,
     measured: Collection[str] | None = None,
     slow_before: Sequence[SlowNode] | None = None,
-    read: Callable[[str], ClusterSeries] | None = None,
 ) -> tuple[Alarm, ...]:
-    """The alarms of a cluster by all runs until a time, as reported by a run that measured some rows.
+    """The alarms of a cluster by all its runs until a time, as reported by a run that measured some rows.
 
     Without a reporting run, ``measured`` is ``None``. For the other arguments see :func:`incident_periods_of`.
 
     Raises:
         HistoryError: The history did not answer.
     """
-    lines = series_of_cluster(history, cluster) if read is None else read(cluster)
     runs, nodes = lines.runs, lines.nodes
     if any(point.time_s > until_s for points in runs.values() for point in points):
         runs = {key: [point for point in points if point.time_s <= until_s] for key, points in runs.items()}
-        nodes = None
+        nodes = Nodes(runs, lines.excluded)
     figures = {row: of_row[cluster] for row, of_row in accepted.items() if cluster in of_row}
     spells = incident_periods_of(cluster, runs, lines.excluded, figures, slow_before, nodes)
     found = [one if _is_seen(one, measured) else replace(one, is_newest=False, is_new=False) for one in spells]
@@ -665,50 +652,3 @@ def _is_seen(spell: IncidentPeriod, measured: Collection[str] | None) -> bool:
         return True
     is_of_row = spell.kind in OF_ROWS and spell.subject != whole_cluster(spell.cluster)
     return spell.subject in measured if is_of_row else bool(measured)
-
-
-def alarms_of_records(
-    history: History,
-    records: Iterable[Record],
-    accepted: Mapping[str, Mapping[str, Accepted]],
-    now_s: float,
-    slow_before: Sequence[SlowNode] | None = None,
-    read: Callable[[str], ClusterSeries] | None = None,
-) -> tuple[Alarm, ...]:
-    """The alarms of the rows of these records, and of their clusters' nodes, by the runs until then.
-
-    Args:
-        history: It contains the records as well, if it is complete.
-        records: The records of one run.
-        accepted: Accepted figures by row and cluster.
-        now_s: Seconds since the epoch, to find expired acknowledgements.
-        slow_before: The nodes that were slow before, if known.
-        read: Returns a cluster's runs, if they have been read already.
-
-    Raises:
-        HistoryError: The history did not answer.
-    """
-    of_cluster: dict[str, list[Record]] = {}
-    for record in records:
-        if (key := series_key(record)) is not None:
-            of_cluster.setdefault(key.cluster, []).append(record)
-    found: list[Alarm] = []
-    for cluster, ran in of_cluster.items():
-        rows = {record.row.id for record in ran}
-        until_s = max(map(record_time_s, ran)) or math.inf
-        known = alarms_of(
-            history,
-            cluster,
-            {row: of_row for row, of_row in accepted.items() if row in rows},
-            now_s=now_s,
-            until_s=until_s,
-            measured={record.row.id for record in ran if points_of(record)},
-            slow_before=slow_before,
-            read=read,
-        )
-        found += (
-            one
-            for one in known
-            if one.spell.kind not in OF_ROWS or one.spell.subject in {*rows, whole_cluster(cluster)}
-        )
-    return tuple(found)

@@ -22,7 +22,6 @@ from pytest_gsw.history.row_history import (
     Change,
     ClusterDrifting,
     ClusterHistory,
-    ClusterRun,
     Drifting,
     FailingNode,
     KnownGoodNodes,
@@ -60,7 +59,8 @@ def _drift_text(of_whom: str, found: Drifting | ClusterDrifting, job: str = "") 
 class ClusterText:
     """The state of a cluster by the runs of its rows together, in words."""
 
-    #: Start of an incident that every run since then has had, and the changes then; empty if there is none.
+    #: Start of an incident that every run since then has had, and the changes then; empty if there is none:
+    #: ``, since 2026-11-20 22:04; changed: driver 550.54 -> 560.28``.
     since: str = ""
     #: Its drift; empty if there is none, ``None`` if its runs are too few.
     drift: str | None = None
@@ -70,18 +70,13 @@ def cluster_text(together: ClusterHistory) -> ClusterText:
     """The state of a cluster by its runs, the newest of which is the reported one."""
     if together.before.noise is None:
         return ClusterText()  # too few runs for any statement
-    first, drifting = together.since(), together.drifting
-    since = _since_text(first, {} if first is None else together.changed(first))
+    first, drifting, since = together.since(), together.drifting, ""
+    if first is not None:
+        changes = together.changed(first)
+        since = f", since {minute(first.begin_s)}" + (f"; changed: {changes_text(changes)}" if changes else "")
     if not together.knows_drift:
         return ClusterText(since)
     return ClusterText(since, "" if drifting is None else cluster_drift_text(drifting))
-
-
-def _since_text(since: ClusterRun | None, changes: Mapping[str, tuple[str, str]]) -> str:
-    """Start of an incident and its changes: ``, since 2026-11-20 22:04; changed: driver 550.54 -> 560.28``."""
-    if since is None:
-        return ""
-    return f", since {minute(since.begin_s)}" + (f"; changed: {changes_text(changes)}" if changes else "")
 
 
 def changes_text(changes: Mapping[str, tuple[str, str]]) -> str:

@@ -22,7 +22,7 @@ from pytest_gsw.results.make_record import RowResult, record_of, row_facts
 from pytest_gsw.results.record import JobFacts, Jobs, Record, RunFacts
 from pytest_gsw.results.run_id import RUNS
 from pytest_gsw.stats.figures import documented_peak_flops
-from pytest_gsw.stats.measurement import Measurement, TimedStep
+from pytest_gsw.stats.measurement import Measurement, TimedStep, Timing
 from pytest_gsw.stats.verdict import Outcome, judge
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.model import Baseline, definition_hash, experiment_hash, image_name
@@ -55,7 +55,7 @@ def run_id(job_id: str, source: Path) -> str:
 def figure_alone(row: Baseline, judged_s: float) -> Measurement:
     """A measurement with only a result, without steps."""
     found = summarize(row, (TimedStep(None, judged_s),), judged_s, documented_peak_flops(row))
-    return replace(found, steps=0, series_s=())
+    return replace(found, timing=Timing(row.statistic))
 
 
 def imported_record(

@@ -99,18 +99,6 @@ class JobPoint:
     point: Point
 
 
-@dataclass(frozen=True)
-class RunSummary:
-    """One run: its cluster, its time, and the number of its rows by outcome."""
-
-    run_id: str
-    cluster: str
-    #: Times of its first and its last row, seconds since the epoch.
-    first_s: float
-    last_s: float
-    outcomes: Mapping[str, int]
-
-
 class RowOutcome(NamedTuple):
     """The outcome of one row in one run."""
 

@@ -37,10 +37,21 @@ FAILURES_DAYS = 90
 
 
 @dataclass(frozen=True)
-class SlowNode:
-    """A node that makes jobs slow, or several indistinguishable ones of which one does."""
+class _NodeGroup:
+    """A node, or several indistinguishable ones."""
 
     nodes: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """``pool0-0017``, or ``one of pool0-[0017-0018]``."""
+        return self.nodes[0] if len(self.nodes) == 1 else f"one of {compressed(self.nodes)}"
+
+
+@dataclass(frozen=True)
+class SlowNode(_NodeGroup):
+    """A node that makes jobs slow, or several indistinguishable ones of which one does."""
+
     #: Its effect on throughput, as a fraction below 0.
     change: float
     #: Its slow jobs, the first of which follows the last one that cleared it; and its other jobs.
@@ -48,11 +59,6 @@ class SlowNode:
     clearing: tuple[Point, ...]
     #: True if it has been fast again.
     mended: bool
-
-    @property
-    def name(self) -> str:
-        """``pool0-0017``, or ``one of pool0-[0017-0018]``."""
-        return name_of(self.nodes)
 
     @cached_property
     def jobs(self) -> frozenset[tuple[str, str]]:
@@ -76,21 +82,15 @@ class KnownGoodNodes:
 
 
 @dataclass(frozen=True)
-class FailingNode:
+class FailingNode(_NodeGroup):
     """Failed jobs of a node in the newest days, or of several nodes one of which fails them."""
 
-    nodes: tuple[str, ...]
     failed: int
     of: int
     #: The share of failures of the same rows, in the same runs, on all nodes of the cluster.
     usual: float
     #: True if that is beyond chance.
     named: bool
-
-    @property
-    def name(self) -> str:
-        """``pool0-0017``, or ``one of pool0-[0017-0018]``."""
-        return name_of(self.nodes)
 
 
 class Nodes:
@@ -187,11 +187,6 @@ class Nodes:
     def all_told(self) -> bool:
         """True if nodes have run in the newest runs, and each is known to be slow or good."""
         return bool(self._jobs) and not self.sound.untold
-
-
-def name_of(nodes: Sequence[str]) -> str:
-    """``pool0-0017``, or ``one of pool0-[0017-0018]``."""
-    return nodes[0] if len(nodes) == 1 else f"one of {compressed(nodes)}"
 
 
 def _named(one: SlowNodeGroup, names: Sequence[str], points: Sequence[Point]) -> SlowNode:
@@ -331,18 +326,16 @@ class ClusterHistory:
         return first_to_last(map(self._changed_at, runs))
 
     def _changed_at(self, run: ClusterRun) -> Mapping[str, tuple[str, str]]:
-        rows = [(self.histories[row].counted, point) for row, point in run.points.items()]
-        return _of_most([changes_at(points, points.index(point)) for points, point in rows], len(rows))
+        seen: Counter[tuple[str, tuple[str, str]]] = Counter()
+        for row, point in run.points.items():
+            points = self.histories[row].counted
+            seen.update(changes_at(points, points.index(point)).items())
+        return {name: one for (name, one), count in seen.items() if 2 * count > len(run.points) and name != "nodes"}
 
     @cached_property
     def taken(self) -> Mapping[str, float]:
         """The part of the cluster's effect that is subtracted from a row before a search for drift, by run."""
         return {self.runs[number].name: one for number, one in self.before.taken.items()}
-
-
-def _of_most(changes: Iterable[Mapping[str, tuple[str, str]]], rows: int) -> dict[str, tuple[str, str]]:
-    seen = Counter((name, change) for each in changes for name, change in each.items() if name != "nodes")
-    return {name: change for (name, change), count in seen.items() if 2 * count > rows}
 
 
 _DEVIATIONS = statistics.NormalDist().inv_cdf(0.975)
@@ -401,8 +394,6 @@ class RowHistory:
     excluded: Collection[str] = frozenset()
     #: Nodes that make, or made, jobs of the cluster slow.
     slow: Collection[SlowNode] = ()
-    #: All nodes of the cluster; ``None`` if not analysed.
-    nodes: Nodes | None = field(default=None, compare=False, repr=False)
     #: The effect of the cluster on its runs; ``None`` if not adjusted.
     beside: ClusterAdjustment | None = field(default=None, compare=False, repr=False)
 
@@ -547,16 +538,16 @@ class ClusterSeries:
     def __init__(
         self,
         runs: Mapping[ExperimentKey, Sequence[Point]],
-        excluded: Collection[str] = frozenset(),
-        nodes: Nodes | None = None,
+        excluded: Collection[str],
+        nodes: Nodes,
     ) -> None:
         self._by_row: dict[str, list[tuple[str, Sequence[Point]]]] = {}
         self.runs = runs
         self.excluded = excluded
-        #: All nodes of the cluster; ``None`` if not analysed.
+        #: All nodes of the cluster.
         self.nodes = nodes
         #: Nodes that make, or made, jobs of the cluster slow.
-        self.slow: tuple[SlowNode, ...] = () if nodes is None else nodes.slow
+        self.slow = nodes.slow
         for key, points in runs.items():
             self._by_row.setdefault(key.row, []).append((key.experiment, points))
 
@@ -568,7 +559,7 @@ class ClusterSeries:
             if (experiment and name == experiment) or any(point.definition == definition for point in points)
         ]
         points = lines[0] if len(lines) == 1 else sorted((one for line in lines for one in line), key=_time)
-        return RowHistory(tuple(points), accepted, self.excluded, self.slow, self.nodes)
+        return RowHistory(tuple(points), accepted, self.excluded, self.slow)
 
     def newest(self, accepted: Mapping[str, Accepted]) -> Iterator[tuple[str, str, RowHistory]]:
         """The experiments of each row's newest run, each with its history; ``accepted`` has figures by row."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import uuid
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,13 +75,13 @@ class Spool:
             }
         except OSError as error:
             return Delivered(why=f"{self._directory} cannot be read: {error.strerror}")
-        waiting = {path: record for path, record in found.items() if isinstance(record, Record)}
+        waiting = [(path, record) for path, record in found.items() if isinstance(record, Record)]
         unreadable = tuple(why for why in found.values() if isinstance(why, str))
         count = 0
         problems: list[str] = []
-        for batch in _batches(waiting):
+        for start in range(0, len(waiting), _BATCH):
             try:
-                count += _hand_over(history, {path: waiting[path] for path in batch}, problems)
+                count += _hand_over(history, dict(waiting[start : start + _BATCH]), problems)
             except (HistoryUnavailableError, HistoryUnusableError) as error:
                 problems.append(str(error))
                 break
@@ -137,8 +136,3 @@ def _read(path: Path) -> Record | str | None:
         return read_record(path)
     except ValueError as error:
         return str(error) if path.exists() else None
-
-
-def _batches(paths: Iterable[Path]) -> Iterable[list[Path]]:
-    listed = list(paths)
-    return (listed[start : start + _BATCH] for start in range(0, len(listed), _BATCH))

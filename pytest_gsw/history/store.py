@@ -20,7 +20,6 @@ from pytest_gsw.history.model import (
     JobPoint,
     Point,
     RowOutcome,
-    RunSummary,
     SeriesKey,
     by_run,
     cluster_of,
@@ -165,7 +164,9 @@ def add_records(database: Database, records: Mapping[tuple[str, str], Record]) -
             for one in points_of(record)
         ],
     )
-    keep_failures(database, taken)
+    database.execute_many("DELETE FROM gsw_failure WHERE record_id = ?", [(record_id,) for record_id in taken])
+    failed = [(record_id, *one) for record_id, record in taken.items() for one in _failure_values(record)]
+    database.execute_many(_INSERT_FAILURE, failed)
     return changed
 
 
@@ -236,7 +237,7 @@ def key_values(key: SeriesKey) -> tuple[str, ...]:
     return plain(key.row, key.cluster, key.definition)
 
 
-_INSERT = """
+_INSERT_FAILURE = """
 INSERT INTO gsw_failure (record_id, job, cluster, job_id, time_s, nodes, why) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (record_id, job) DO NOTHING"""
 _OF_CLUSTER = """
@@ -258,22 +259,7 @@ class Failure:
     why: str
 
 
-def keep_failures(database: Database, records: Mapping[int, Record]) -> None:
-    """Store the failed jobs of records, by the numbers of these, in place of those stored before."""
-    database.execute_many("DELETE FROM gsw_failure WHERE record_id = ?", [(record_id,) for record_id in records])
-    values = [(record_id, *one) for record_id, record in records.items() for one in _values(record)]
-    database.execute_many(_INSERT, values)
-
-
-def failures_of_cluster(database: Database, cluster: str, since_s: float) -> tuple[Failure, ...]:
-    """The failed jobs of a cluster, the oldest first; a job that a replay recorded again belongs to its first run."""
-    found: dict[str, Failure] = {}
-    for job, *values in database.execute(_OF_CLUSTER, (printable(cluster), since_s)):
-        found.setdefault(job, Failure(*values))
-    return tuple(found.values())
-
-
-def _values(record: Record) -> Iterator[tuple[object, ...]]:
+def _failure_values(record: Record) -> Iterator[tuple[object, ...]]:
     for job, why in failed_jobs(record):
         texts = map(printable, (job_name(job), cluster_of(record), job.id))
         yield (*texts, job_time_s(job, record), printable(job.nodes), printable(why))
@@ -436,9 +422,6 @@ def _has_schema(database: Database) -> bool:
 # -- the history -----------------------------------------------------------------------------------
 
 
-#: More than any series has; SQLite has no "LIMIT ALL".
-_ALL = 2**62
-
 # A job counts once however often it was recorded. A replay records it again, in a later run. The time of an import is
 # the log's last change. The session's own record of the same job, whenever that arrives, is matched by the job's id
 # within two days, in which no id returns.
@@ -459,10 +442,6 @@ FROM gsw_series s JOIN gsw_point p ON p.series_id = s.id
 WHERE s.cluster = ? AND p.time_s >= ? AND {_ONCE}
 ORDER BY p.time_s, p.run_id, p.job"""  # noqa: S608 - names of ours
 
-_RUNS = """
-SELECT run_id, cluster, outcome, COUNT(*), MIN(time_s), MAX(time_s) FROM gsw_record
-WHERE run_id IN (SELECT DISTINCT run_id FROM gsw_record ORDER BY run_id DESC LIMIT ?)
-GROUP BY run_id, cluster, outcome"""
 # An import has one log, and is no real run.
 _OUTCOMES = """
 SELECT r.row_id, r.run_id, r.time_s, r.outcome FROM gsw_record r JOIN (
@@ -541,9 +520,14 @@ class History:
         return tuple(one for one in found if cluster in {None, one.cluster} and kind in {None, one.kind})
 
     def failures(self, cluster: str, since_s: float = 0.0) -> tuple[Failure, ...]:
-        """The jobs of a cluster that failed because of the infrastructure, the oldest first."""
-        with self._transaction(write=False) as database:
-            return failures_of_cluster(database, cluster, since_s)
+        """The jobs of a cluster that failed because of the infrastructure, the oldest first.
+
+        A job that a replay recorded again belongs to its first run.
+        """
+        found: dict[str, Failure] = {}
+        for job, *values in self._query(_OF_CLUSTER, (printable(cluster), since_s)):
+            found.setdefault(job, Failure(*values))
+        return tuple(found.values())
 
     def series(self, rows: Sequence[str] = (), cluster: str | None = None) -> tuple[SeriesKey, ...]:
         """The series that have points: by row, cluster and time, the one with the newest point first.
@@ -564,25 +548,16 @@ class History:
         ]
         return tuple(sorted(chosen, key=lambda key: (by_number(key.row), key.cluster, -newest[key], key.definition)))
 
-    def runs(self, last: int | None = None) -> tuple[RunSummary, ...]:
-        """The runs, or the last ones, in the order of their names, which begin with their time."""
-        found = self._query(_RUNS, (_ALL if last is None else last,))
-        runs: dict[tuple[str, str], RunSummary] = {}
-        for run_id, cluster, outcome, rows, first_s, last_s in sorted(found):
-            known = runs.get((run_id, cluster), RunSummary(run_id, cluster, first_s, last_s, {}))
-            runs[run_id, cluster] = RunSummary(
-                run_id,
-                cluster,
-                min(known.first_s, first_s),
-                max(known.last_s, last_s),
-                {**known.outcomes, outcome: rows},
-            )
-        return tuple(runs.values())
+    def runs(self) -> Mapping[str, str]:
+        """The cluster of each run, in the order of the runs' names, which begin with their time."""
+        return dict(sorted(self._query("SELECT DISTINCT run_id, cluster FROM gsw_record")))
 
     def outcomes(self, cluster: str, last: int) -> Mapping[str, tuple[RowOutcome, ...]]:
         """Outcomes of the last runs of a cluster by row, measured or not, the oldest first."""
-        found = self._query(_OUTCOMES, (*plain(cluster), last, *plain(cluster)))
-        return _outcomes_by_row(found)
+        found: dict[str, list[RowOutcome]] = {}
+        for row, *one in self._query(_OUTCOMES, (*plain(cluster), last, *plain(cluster))):
+            found.setdefault(row, []).append(RowOutcome(*one))
+        return {row: tuple(of_row) for row, of_row in found.items()}
 
     def records(self, run_id: str, rows: Collection[str] | None = None) -> tuple[Record, ...]:
         """The records of one run, or of its rows with these ids, in the order of their node ids.
@@ -631,13 +606,6 @@ class History:
     def _query(self, sql: str, values: Values = ()) -> Rows:
         with self._transaction(write=False) as database:
             return database.execute(sql, values)
-
-
-def _outcomes_by_row(found: Rows) -> Mapping[str, tuple[RowOutcome, ...]]:
-    outcomes: dict[str, list[RowOutcome]] = {}
-    for row, *one in found:
-        outcomes.setdefault(row, []).append(RowOutcome(*one))
-    return {row: tuple(of_row) for row, of_row in outcomes.items()}
 
 
 def _point(row: Sequence[Any], added_s: float) -> Point:

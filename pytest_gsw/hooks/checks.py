@@ -19,7 +19,7 @@ from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.text import shortened
 from pytest_gsw.errors import HookError, InvalidHookResultError
 from pytest_gsw.jobs.layout import JOB_ID
-from pytest_gsw.jobs.model import JobSpec, JobState, JobStep, Launch
+from pytest_gsw.jobs.model import JobSpec, JobState, JobStep, Launch, Launcher
 from pytest_gsw.tables.metrics import BY_KEY, DOCUMENTED, METRIC_KEY, STATISTICS, Direction
 
 # -- Errors of hooks that raised or returned an invalid result, with the plugin and the place -------
@@ -48,11 +48,11 @@ def hook_error(error: BaseException, plugins: Iterable[tuple[str, object]]) -> H
     )
 
 
-def wrong_answer(hook: Any, problem: str, advice: str = "", wrong: Sequence[str] = ()) -> InvalidHookResultError:
-    """An error for a hook's invalid result; ``wrong`` names attributes of the result."""
+def wrong_answer(hook: Any, problem: str, advice: str = "") -> InvalidHookResultError:
+    """An error for a hook's invalid result."""
     return InvalidHookResultError(
         f"an implementation of {hook.name} returned {problem}",
-        (*(("wrong", one) for one in wrong), *(("plugin", name) for name in implementers(hook))),
+        tuple(("plugin", name) for name in implementers(hook)),
         advice=advice or "docs/hooks.md lists the results that the hook may return",
     )
 
@@ -179,15 +179,11 @@ _LAUNCHER: Mapping[str, _Check] = {
     "parallel_submissions": _WHOLE_ABOVE_0,
     "jobs_outlive_session": _FLAG,
 }
+#: The arguments of a launcher's methods.
 _LAUNCHER_METHODS: Mapping[str, tuple[str, ...]] = {
-    "command": ("spec",),
-    "submit": ("spec",),
-    "find": ("spec", "since_s"),
-    "poll": ("jobs",),
-    "cancel": ("jobs",),
-    "find_log": ("job",),
-    "batch_output": ("job",),
-    "close": (),
+    name: method.__code__.co_varnames[1 : method.__code__.co_argcount]
+    for name, method in vars(Launcher).items()
+    if inspect.isfunction(method) and not name.startswith("_")
 }
 #: Optional methods of a launcher.
 _LAUNCHER_OPTIONS: Mapping[str, tuple[str, ...]] = {"named": ("specs", "since_s")}
@@ -222,24 +218,22 @@ _BY_TYPE: Mapping[str, _Check] = {
 }
 
 
-def _by_types(kind: type, without: Collection[str] = (), **own: _Check) -> Mapping[str, _Check]:
-    """The checks of a class's fields: by their types, or as given."""
-    names = [(name, str(of)) for name, of in inspect.get_annotations(kind).items() if name not in without]
-    return {name: own.get(name) or _BY_TYPE[of] for name, of in names}
-
-
-#: Checks of a job's spec; the row's id, and fields that the session sets, are not the hook's.
-_SPEC = _by_types(
-    JobSpec,
-    without=("row_id", "definition", "image", "variables", "documented"),
-    name=_NAME,
-    time_limit_s=_or_none("seconds above 0,", _is_above_0),
-    log_glob=(
+#: Checks of a job's spec: by the types of its fields, or as given. The row's id, and fields that the session sets, are
+#: not the hook's.
+_SPEC: Mapping[str, _Check] = {
+    **{
+        name: _BY_TYPE[str(kind)]
+        for name, kind in inspect.get_annotations(JobSpec).items()
+        if name not in {"row_id", "definition", "image", "variables", "documented"}
+    },
+    "name": _NAME,
+    "time_limit_s": _or_none("seconds above 0,", _is_above_0),
+    "log_glob": (
         "a glob below the staging area with {job_id} in the file's name",
         lambda value: isinstance(value, str) and (not value or _is_log_glob(value)),
     ),
-    attempt=_WHOLE_ABOVE_0,
-)
+    "attempt": _WHOLE_ABOVE_0,
+}
 
 
 #: Longest texts that leave room for the figures on a row's line.

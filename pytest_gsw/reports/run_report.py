@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 import time
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import ByNumber, by_number, minute
-from pytest_gsw.history.alarms import Alarm, Kind, alarms_of_records, by_state
+from pytest_gsw.history.alarms import LISTED, OF_ROWS, Alarm, Kind, alarms_of, whole_cluster
 from pytest_gsw.history.comparison import ClusterText, changes_text, cluster_text
 from pytest_gsw.history.database import HistoryError, HistoryUnavailableError
 from pytest_gsw.history.model import Point, RowOutcome, SeriesKey, cluster_of, points_of, record_time_s, series_key
@@ -36,7 +37,7 @@ from pytest_gsw.history.store import EXCLUDE, History
 from pytest_gsw.jobs.journal import RunState
 from pytest_gsw.logs.signatures import DIVERGED, NOT_FINITE, SIGNATURES
 from pytest_gsw.results import outcomes, severity
-from pytest_gsw.results.junit_names import RunManifest, read_noted
+from pytest_gsw.results.junit_names import FACTS, RunManifest, facts_of, read_noted
 from pytest_gsw.results.missing_records import WAITS, begun, is_owned, left_text, newest_begun
 from pytest_gsw.results.node_lists import expand
 from pytest_gsw.results.outcomes import ERROR
@@ -46,7 +47,7 @@ from pytest_gsw.results.run_id import RECORDS, RUNS, begin_of
 from pytest_gsw.results.severity import Attention
 from pytest_gsw.results.suggested_commands import needs_of
 from pytest_gsw.results.summary import ClusterResult, cause_of, cluster_result_of, error_nodes
-from pytest_gsw.stats.verdict import DOUBTS, Outcome, Verdict, compare
+from pytest_gsw.stats.verdict import DOUBTS, Outcome, compare
 from pytest_gsw.tables.load import accepted_figures
 from pytest_gsw.tables.model import Accepted
 
@@ -64,10 +65,8 @@ _LONGEST_NAME = 120
 class Since:
     """The onset of a row's state in this run."""
 
-    #: When the first run with it began, as far as known, seconds since the epoch; its id and its job.
+    #: When the first run with it began, as far as known, seconds since the epoch.
     time_s: float
-    run_id: str
-    job_id: str
     #: The number of runs with it, this one included.
     runs: int
     #: The last run before without it; empty if unknown.
@@ -100,8 +99,8 @@ class Row:
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Its facts by name: all of :data:`FACTS`."""
-        return {name: str(getattr(self.record.row, name)) for name in FACTS}
+        """Its facts by name: all of :data:`~pytest_gsw.results.junit_names.FACTS`."""
+        return facts_of(self.record.row)
 
     @cached_property
     def drifting(self) -> Drifting | None:
@@ -121,16 +120,6 @@ class Row:
         return self.needs.kind
 
     @cached_property
-    def verdict(self) -> Verdict | None:
-        """Its verdict, ``None`` if it has none."""
-        return self.record.judged
-
-    @cached_property
-    def change(self) -> float | None:
-        """Measured throughput over its reference, less one; ``None`` if it was not judged."""
-        return self.record.throughput_change
-
-    @cached_property
     def failures(self) -> tuple[RowOutcome, ...]:
         """The runs in which it could not be measured, the oldest first, this one among them."""
         this = RowOutcome(self.record.run.id, record_time_s(self.record), self.record.outcome)
@@ -143,22 +132,12 @@ class Row:
         return tuple(sorted(self.record.jobs.all, key=submission_order))
 
 
-def begin_of_job(job: JobFacts) -> float:
-    """When a job was submitted, or the nearest known time; 0 if there is none."""
-    return job.submit_s or job.start_s or job.end_s or 0.0
-
-
 def submission_order(job: JobFacts) -> tuple[float, ByNumber]:
     """The sort key of jobs in the order of their submission.
 
     Slurm's times are whole seconds; jobs of one second are in the order of their ids.
     """
-    return begin_of_job(job), by_number(job.id)
-
-
-def worst_first(row: Row) -> tuple[int, float, ByNumber]:
-    """The sort key of rows, the worst first, and among equals the greatest loss."""
-    return KINDS.index(row.kind), row.change or 0.0, by_number(row.record.row.id)
+    return job.known_begin_s, by_number(job.id)
 
 
 def is_slow(record: Record) -> bool:
@@ -238,7 +217,7 @@ def since_of(row: Row) -> Since | None:
             first -= 1
     else:
         return None  # a canary's run, or nothing that counts
-    found = Since(runs[first].begin_s, runs[first].run_id, runs[first].job_id, len(runs) - first)
+    found = Since(runs[first].begin_s, len(runs) - first)
     if first:
         before, good_s = runs[first - 1], row.past.judged[first - 1].judged_s
         changes = changes_between(runs, first - ABOUT, first) if drifting is None else drifting.changes
@@ -251,12 +230,11 @@ def since_of(row: Row) -> Since | None:
 
 def _error_since(row: Row) -> Since:
     """The onset of a row's errors."""
-    record, last = row.record, row.record.jobs.last
-    found = Since(begin_of(record.run.id, record_time_s(record)), record.run.id, "" if last is None else last.id, 1)
+    found = Since(begin_of(row.record.run.id, record_time_s(row.record)), 1)
     for point in reversed(row.earlier):
         if point.outcome != outcomes.ERROR.word:
             return replace(found, good_run_id=point.run_id, good_time_s=point.begin_s)
-        found = replace(found, time_s=point.begin_s, run_id=point.run_id, job_id="", runs=found.runs + 1)
+        found = replace(found, time_s=point.begin_s, runs=found.runs + 1)
     return found
 
 
@@ -282,17 +260,13 @@ class Run:
     begun_s: float | None = None
 
 
-#: The facts of a row without a record, as metrics name them.
-FACTS = ("workload", "framework", "dtype", "accelerator", "gpus")
-
-
 @dataclass(frozen=True)
 class Unrecorded:
     """A row without a record, or with one that cannot be read: an error."""
 
     node_id: str
     why: str
-    #: Its facts by name, by the session's manifest: all of :data:`FACTS`, or none.
+    #: Its facts by name, by the session's manifest: all that others have, or none.
     facts: Mapping[str, str]
 
     @property
@@ -330,11 +304,6 @@ class RunJob:
             if is_last
             else bool(self.facts.why_repeated) and self.facts.judged_s is None
         )
-
-    @property
-    def begin_s(self) -> float:
-        """When it was submitted, or the nearest known time; 0 if there is none."""
-        return begin_of_job(self.facts)
 
 
 @dataclass(frozen=True)
@@ -378,8 +347,12 @@ class RunReport:
 
     @cached_property
     def worst_first(self) -> tuple[Row, ...]:
-        """Its rows, the worst first."""
-        return tuple(sorted(self.rows, key=worst_first))
+        """Its rows, the worst first, and among equals the greatest loss."""
+
+        def place(row: Row) -> tuple[int, float, ByNumber]:
+            return KINDS.index(row.kind), row.record.throughput_change or 0.0, by_number(row.id)
+
+        return tuple(sorted(self.rows, key=place))
 
     @cached_property
     def records(self) -> tuple[Record, ...]:
@@ -445,13 +418,19 @@ class RunReport:
 
     @cached_property
     def alarms_by_state(self) -> Mapping[str, list[Alarm]]:
-        """Its alarms that are new, ongoing, and fixed in it."""
-        return by_state(self.alarms, {self.run_id, *(record.run.id for record in self.records)})
+        """Its unexplained alarms that are new, ongoing, and fixed in it; those fixed by another run are left out."""
+        found: dict[str, list[Alarm]] = {"new": [], "ongoing": [], "fixed": []}
+        runs = {self.run_id, *(record.run.id for record in self.records)}
+        for one in self.alarms:
+            is_told = not one.part_of and (one.stands or one.spell.mended_by in runs)
+            if is_told and (state := LISTED.get(one.state)):
+                found[state].append(one)
+        return found
 
     @cached_property
     def begin_s(self) -> float | None:
         """When it began, or if unknown when its first job was submitted."""
-        known = [job.begin_s for job in self.jobs if job.begin_s]
+        known = [job.facts.known_begin_s for job in self.jobs if job.facts.known_begin_s]
         first_s = self.run.begun_s or min(known, default=min(self._recorded_s, default=0.0))
         name = self.records[0].run.id if self.records else self.run_id
         return begin_of(self.replay_of or name, first_s) or None
@@ -568,9 +547,30 @@ class HistoryReader:
         return self._series[cluster]
 
     def alarms(self, records: Iterable[Record], slow_before: Sequence[SlowNode] | None = None) -> tuple[Alarm, ...]:
-        """The alarms of a run's rows and of its clusters' nodes; ``slow_before`` are those slow before it, if known."""
-        found = alarms_of_records(self._history, records, self._accepted, time.time(), slow_before, self.series)
-        return redact(found, os.environ)
+        """The alarms of a run's rows and of its clusters' nodes, by the runs until then.
+
+        ``slow_before`` are the nodes that were slow before it, if known.
+        """
+        of_cluster: dict[str, list[Record]] = {}
+        for record in records:
+            if (key := series_key(record)) is not None:
+                of_cluster.setdefault(key.cluster, []).append(record)
+        found: list[Alarm] = []
+        for cluster, ran in of_cluster.items():
+            rows = {record.row.id for record in ran}
+            known = alarms_of(
+                self._history,
+                cluster,
+                self.series(cluster),
+                {row: of_row for row, of_row in self._accepted.items() if row in rows},
+                now_s=time.time(),
+                until_s=max(map(record_time_s, ran)) or math.inf,
+                measured={record.row.id for record in ran if points_of(record)},
+                slow_before=slow_before,
+            )
+            shown = {*rows, whole_cluster(cluster)}
+            found += (one for one in known if one.spell.kind not in OF_ROWS or one.spell.subject in shown)
+        return redact(tuple(found), os.environ)
 
     def read(self, records: Collection[Record], runs: Collection[Run]) -> None:
         """Read the histories of rows, and the outcomes of earlier runs without excluded ones.
@@ -654,9 +654,7 @@ def _with_never_judged(
     return {row: tuple(sorted(of_row.values(), key=lambda one: one.time_s)) for row, of_row in found.items()}
 
 
-def run_report(
-    records: Iterable[Record], run: Run | None = None, history: History | HistoryReader | None = None
-) -> RunReport:
+def run_report(records: Iterable[Record], run: Run, history: History | HistoryReader | None = None) -> RunReport:
     """The report of one run, without secrets.
 
     Args:
@@ -668,8 +666,8 @@ def run_report(
         HistoryError: The history could not be read.
     """
     listed = list(records)
-    run_id = listed[0].run.id if listed else "" if run is None else run.directory.name
-    (found,) = _build_reports({run_id: listed}, {} if run is None else {run_id: run}, history)
+    run_id = listed[0].run.id if listed else run.directory.name
+    (found,) = _build_reports({run_id: listed}, {run_id: run}, history)
     return found
 
 
@@ -697,10 +695,7 @@ def _build_reports(
     begun_runs = {run_id: _with_manifest(run) for run_id, run in runs.items()}
     if reader is not None:
         reader.read([record for of_run in shown.values() for record in of_run], begun_runs.values())
-    return [
-        _build_report(redact(name, os.environ), of_run, begun_runs.get(name) or Run(Path()), reader)
-        for name, of_run in shown.items()
-    ]
+    return [_build_report(redact(name, os.environ), of_run, begun_runs[name], reader) for name, of_run in shown.items()]
 
 
 def _with_manifest(run: Run) -> Run:
@@ -719,7 +714,7 @@ def _build_report(run_id: str, records: Sequence[Record], run: Run, reader: Hist
     alarms = reader.alarms(records) if run.alarms is None else run.alarms
     series = {cluster: reader.series(cluster) for cluster in reader.clusters_of(records)}
     slow = {cluster: tuple(one for one in of.slow if not one.mended) for cluster, of in series.items()}
-    nodes = {cluster: of.nodes for cluster, of in series.items() if of.nodes is not None}
+    nodes = {cluster: of.nodes for cluster, of in series.items()}
     report = RunReport(
         run_id,
         run,
@@ -753,8 +748,8 @@ def _build_rows(records: Sequence[Record], reader: HistoryReader | None) -> tupl
         past = _row_history(record, {} if reader is None else reader.histories)
         try:
             row = Row(record, name, past, earlier=() if reader is None else reader.before(record))
-            if row.verdict is not None and row.needs is severity.INCONCLUSIVE:
-                inconclusive_text(record, row.verdict)
+            if record.judged is not None and row.needs is severity.INCONCLUSIVE:
+                inconclusive_text(record, record.judged)
             rows.append(replace(row, since=since_of(row)))
         except ValueError as error:  # numbers from which nothing can be computed
             broken[record.row.node_id] = f"its record cannot be shown: {error}"

@@ -11,13 +11,13 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import timezone
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pytest_gsw.common.redact import redact
-from pytest_gsw.common.text import at_line
+from pytest_gsw.common.text import at_line, calendar
 from pytest_gsw.results import outcomes, row_text
 from pytest_gsw.results.junit_names import (
     INCIDENT,
@@ -295,11 +295,8 @@ def _span(records: Iterable[Record]) -> dict[str, str]:
         return {"time": "0.000"}
     start_s = min(starts)
     took_s = max(0.0, max(ends, default=start_s) - start_s)
-    try:
-        timestamp = {"timestamp": datetime.fromtimestamp(start_s, timezone.utc).isoformat()}
-    except (OverflowError, ValueError, OSError):  # by how far off it is
-        timestamp = {}
-    return {"time": f"{took_s:.3f}", **timestamp}
+    begun = calendar(start_s, timezone.utc)
+    return {"time": f"{took_s:.3f}", **({} if begun is None else {"timestamp": begun.isoformat()})}
 
 
 def _element(tag: str, text: str | None = None, /, **attributes: object) -> ET.Element:

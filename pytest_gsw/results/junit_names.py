@@ -13,7 +13,8 @@ from pathlib import Path, PurePosixPath
 
 from pytest_gsw.common.files import PRIVATE, write_whole
 from pytest_gsw.common.typed_json import read
-from pytest_gsw.results.record import NO_CLUSTER, Record
+from pytest_gsw.results.record import NO_CLUSTER, Record, RowFacts
+from pytest_gsw.tables.model import Baseline
 
 #: The test case of an incident.
 INCIDENT = "incident"
@@ -21,6 +22,8 @@ _OF_CLUSTER = "cluster"
 _UNKNOWN = "unknown"
 #: The file in a run's directory.
 _NAME = "junit.json"
+#: The facts of a row without a record, as metrics name them.
+FACTS = ("workload", "framework", "dtype", "accelerator", "gpus")
 
 
 @dataclass(frozen=True)
@@ -32,19 +35,23 @@ class RunManifest:
     release: str = ""
     #: Versions of the software that ran the session, by name.
     versions: Mapping[str, str] = field(default_factory=dict)
-    #: By node id, the class name of each row.
-    classes: Mapping[str, str] = field(default_factory=dict)
     #: By node id, why rows cannot run that never have a record: a cell of theirs is blank.
     errors: Mapping[str, str] = field(default_factory=dict)
     #: The run that was replayed, or the place of logs that were; empty if the session ran jobs of its own.
     replay_of: str = ""
-    #: By node id, the facts of each row: its ``workload``, ``framework``, ``dtype``, ``accelerator`` and ``gpus``.
+    #: By node id, the facts of each row: all of :data:`FACTS`, or workload and framework of one that cannot run.
     rows: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def class_of(self, node_id: str) -> str:
         """The class name of a row without a record; by the path of its table if it was not noted."""
         table = PurePosixPath(node_id.partition("::")[0])
-        return self.classes.get(node_id) or class_name(self.cluster or NO_CLUSTER, table.parent.name, table.stem)
+        facts = {"framework": table.parent.name, "workload": table.stem, **self.rows.get(node_id, {})}
+        return class_name(self.cluster or NO_CLUSTER, facts["framework"], facts["workload"])
+
+
+def facts_of(row: Baseline | RowFacts) -> dict[str, str]:
+    """The facts of a row by name: all of :data:`FACTS`."""
+    return {name: str(getattr(row, name)) for name in FACTS}
 
 
 def class_name(cluster: str, framework: str, workload: str) -> str:
@@ -83,7 +90,7 @@ def write_noted(directory: Path, noted: RunManifest) -> None:
         OSError: Nothing can be written there.
     """
     before = read_noted(directory)
-    of_rows = {name: {**getattr(before, name), **getattr(noted, name)} for name in ("classes", "errors", "rows")}
+    of_rows = {name: {**getattr(before, name), **getattr(noted, name)} for name in ("errors", "rows")}
     write_whole(directory / _NAME, f"{json.dumps({**vars(noted), **of_rows})}\n", PRIVATE)
 
 

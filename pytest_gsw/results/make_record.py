@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pytest_gsw.jobs.model import JobState, JobStatus
-from pytest_gsw.results.record import FigureFacts, JobFacts, Jobs, Record, ResultText, RowFacts, RunFacts, Timing
+from pytest_gsw.results.record import FigureFacts, JobFacts, Jobs, Record, ResultText, RowFacts, RunFacts
 from pytest_gsw.stats.figures import documented_peak_flops, figures, figures_of, mfu_note
-from pytest_gsw.stats.measurement import Measurement
+from pytest_gsw.stats.measurement import Measurement, Timing
 from pytest_gsw.stats.verdict import Verdict
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.validation.run import Run
@@ -50,53 +50,30 @@ def record_of(
             mfu_note=mfu_note(baseline, (measurement and measurement.calibration_flops) or peak_flops),
         ),
         jobs=jobs,
-        timing=_timing(measurement) if measurement else Timing(),
+        timing=measurement.timing if measurement else Timing(),
         verdict=found.verdict,
     )
 
 
+#: The facts of a row that are the same in its table and in its record.
+_SAME = ("id", "workload", "framework", "dtype", "accelerator", "gpus", "proxy", "settings", "metric", "canary")
+
+
 def row_facts(baseline: Baseline, node_id: str, tolerance: float, definition: str, experiment: str) -> RowFacts:
     """The recorded facts of a row; ``definition`` and ``experiment`` are the hashes at its start."""
+    source = baseline.source
     return RowFacts(
-        id=baseline.id,
+        **{name: getattr(baseline, name) for name in _SAME},
         node_id=node_id,
         baseline=f"{node_id.partition('::')[0]}:{baseline.location.line}",
-        document=baseline.source.document,
-        document_line=baseline.source.line,
-        workload=baseline.workload,
-        framework=baseline.framework,
-        dtype=baseline.dtype,
-        accelerator=baseline.accelerator,
-        gpus=baseline.gpus,
+        document=source.document,
+        document_line=source.line,
         tolerance=tolerance,
         definition=definition,
         experiment=experiment,
         batch=baseline.global_batch_size,
         layers=baseline.all_layers,
-        proxy=baseline.proxy,
-        settings=baseline.settings,
-        metric=baseline.metric,
-        canary=baseline.canary,
-        source="; ".join(filter(None, (baseline.source.in_words, baseline.notes and f"noted there: {baseline.notes}"))),
-    )
-
-
-def _timing(measurement: Measurement) -> Timing:
-    if not measurement.series_s:
-        return Timing(measurement.statistic)
-    steady = measurement.steady
-    return Timing(
-        statistic=measurement.statistic,
-        steps=measurement.steps,
-        first_s=measurement.first_s,
-        last_s=measurement.last_s,
-        median_s=steady.median_s,
-        mean_s=steady.mean_s,
-        p90_s=steady.p90_s,
-        spike_fraction=steady.spike_fraction,
-        steady_steps=steady.steps,
-        warm_up_steps=steady.warm_up_steps,
-        series_s=measurement.series_s,
+        source="; ".join(filter(None, (source.in_words, baseline.notes and f"noted there: {baseline.notes}"))),
     )
 
 

@@ -18,12 +18,15 @@ from pytest_gsw.jobs.job_steps import limited_steps
 from pytest_gsw.jobs.layout import cut_name
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.results import outcomes
+from pytest_gsw.stats.measurement import Timing
 from pytest_gsw.stats.verdict import MetricVerdict, Verdict
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import Metric
 
 #: The cluster of logs that were replayed without one.
 NO_CLUSTER = "replay"
+#: The name of a cluster that tables and histories take.
+CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +56,11 @@ class JobFacts(JobStatus):
     def status(self) -> JobStatus:
         """The status alone, for a replay."""
         return JobStatus(**facts(JobStatus, self))
+
+    @property
+    def known_begin_s(self) -> float:
+        """When it was submitted, or the nearest known time; 0 if there is none."""
+        return self.submit_s or self.start_s or self.end_s or 0.0
 
     @property
     def known_end_s(self) -> float | None:
@@ -250,26 +258,6 @@ class FigureFacts:
     def stated(self, key: str) -> float | None:
         """A documented figure, or one implied by the documented step time."""
         return self.documented.get(key) or self.implied.get(key)
-
-
-@dataclass(frozen=True)
-class Timing:
-    """The times of the (last) job's steps."""
-
-    statistic: str = ""
-    #: Steps read, and the series' first and last, in seconds.
-    steps: int = 0
-    first_s: float | None = None
-    last_s: float | None = None
-    #: Of the steady steps, after warm-up: median, mean and 90th percentile in seconds, the share of them that took
-    #: over 1.2 times the median, how many they are, and how many steps were before them.
-    median_s: float | None = None
-    mean_s: float | None = None
-    p90_s: float | None = None
-    spike_fraction: float | None = None
-    steady_steps: int = 0
-    warm_up_steps: int = 0
-    series_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

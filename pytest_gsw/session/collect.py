@@ -489,7 +489,7 @@ def run_before(config: pytest.Config) -> RunState | None:
     from pytest_gsw.jobs.journal import RunState
     from pytest_gsw.results.junit_names import read_noted
 
-    node_ids = [*read_noted(settings.replay).classes, *(record.row.node_id for record in recorded.values())]
+    node_ids = [*read_noted(settings.replay).rows, *(record.row.node_id for record in recorded.values())]
     return RunState("", tuple(dict.fromkeys(node_ids)))
 
 

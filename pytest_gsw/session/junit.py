@@ -17,7 +17,7 @@ from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import percent
 from pytest_gsw.results import junit, outcomes
-from pytest_gsw.results.junit_names import RunManifest, class_name, class_of, read_noted, write_noted
+from pytest_gsw.results.junit_names import RunManifest, class_name, class_of, facts_of, read_noted, write_noted
 from pytest_gsw.results.record import NO_CLUSTER, Record
 from pytest_gsw.results.row_text import shown_by
 from pytest_gsw.session.collect import BaselineItem, BlankItem
@@ -25,7 +25,6 @@ from pytest_gsw.session.resume import LostRow
 from pytest_gsw.session.settings import SESSION_HISTORY, SETTINGS, Settings
 from pytest_gsw.session.terminal import run_records
 from pytest_gsw.tables.metrics import MFU, STEP_TIME
-from pytest_gsw.tables.model import Baseline
 
 # -- Test cases of a session's rows: names in their reports, and the manifest in the run's directory
 
@@ -56,33 +55,32 @@ def note_rows(settings: Settings, items: Iterable[pytest.Item]) -> None:
     """
     rows = [item for item in items if isinstance(item, BaselineItem | BlankItem)]
     versions = {"pytest-gsw": version("pytest-gsw"), "pytest": pytest.__version__, "python": python_version()}
-    classes = {item.nodeid: class_of_item(item) for item in rows}
     release = "" if settings.release is None else settings.release
     errors = {item.nodeid: item.error.fact for item in rows if isinstance(item, BlankItem)}
-    known = {item.nodeid: _row_facts(item.baseline) for item in rows if isinstance(item, BaselineItem)}
+    known = {item.nodeid: _facts_of(item) for item in rows}
     replay, replayed = settings.replay, ""
     if replay is not None:  # the run, or the place of the logs
         replayed = replay.resolve().name if (replay / "records").is_dir() else str(relative_path(replay))
-    noted = RunManifest(cluster_of(settings), release, versions, classes, errors, replayed, known)
+    noted = RunManifest(cluster_of(settings), release, versions, errors, replayed, known)
     write_noted(settings.run_directory, redact(noted, os.environ))
 
 
-def _row_facts(row: Baseline) -> dict[str, str]:
+def _facts_of(item: BaselineItem | BlankItem) -> dict[str, str]:
     """The facts of a row, for metrics and the report if it has no record."""
-    return {name: str(getattr(row, name)) for name in ("workload", "framework", "dtype", "accelerator", "gpus")}
+    if isinstance(item, BaselineItem):
+        return facts_of(item.baseline)
+    known = item.blank.known
+    model, size = known.get("model") or "", known.get("size")
+    return {"framework": known.get("framework") or "", "workload": f"{model}_{size}" if size else model}
 
 
 def class_of_item(item: pytest.Item) -> str:
     """The class name of a row that has no record yet."""
     settings = item.config.stash[SETTINGS]
-    cluster = cluster_of(settings)
-    if isinstance(item, BaselineItem):
-        return class_name(cluster, item.baseline.framework, item.baseline.workload)
-    if isinstance(item, BlankItem):
-        known = item.blank.known
-        model, size = known.get("model") or "", known.get("size")
-        return class_name(cluster, known.get("framework") or "", f"{model}_{size}" if size else model)
-    return read_noted(settings.run_directory).class_of(item.nodeid)
+    if not isinstance(item, BaselineItem | BlankItem):
+        return read_noted(settings.run_directory).class_of(item.nodeid)
+    facts = _facts_of(item)
+    return class_name(cluster_of(settings), facts["framework"], facts["workload"])
 
 
 def cluster_of(settings: Settings) -> str:

@@ -126,12 +126,12 @@ class SessionHistory:
     @property
     def failing(self) -> tuple[FailingNode, ...]:
         """The nodes on which more jobs fail than by chance; none if the history was not read."""
-        return () if self._series is None or self._series.nodes is None else self._series.nodes.failing
+        return () if self._series is None else self._series.nodes.failing
 
     @property
     def sound(self) -> KnownGoodNodes | None:
         """The nodes known good, and those without enough data; ``None`` if the history was not read."""
-        return None if self._series is None or self._series.nodes is None else self._series.nodes.sound
+        return None if self._series is None else self._series.nodes.sound
 
     def _read_series(self) -> ClusterSeries | None:
         """The runs of the cluster, read when they are first needed."""

@@ -25,24 +25,30 @@ SPIKE = 1.2
 
 
 @dataclass(frozen=True)
-class Steady:
-    """The settled steps of a run; times are in seconds."""
+class Timing:
+    """The times of a job's steps; without its series, of a figure alone."""
 
-    #: Steps before the steady state, not included in it.
-    warm_up_steps: int
-    #: Steps in it.
-    steps: int
-    median_s: float
-    mean_s: float
-    p90_s: float
-    #: The share of its steps that are spikes.
-    spike_fraction: float
+    statistic: str = ""
+    #: Steps read, and the series' first and last, in seconds.
+    steps: int = 0
+    first_s: float | None = None
+    last_s: float | None = None
+    #: Of the steady steps, after warm-up: median, mean and 90th percentile in seconds, the share of them that took
+    #: over 1.2 times the median, how many they are, and how many steps were before them.
+    median_s: float | None = None
+    mean_s: float | None = None
+    p90_s: float | None = None
+    spike_fraction: float | None = None
+    steady_steps: int = 0
+    warm_up_steps: int = 0
+    #: Every step's seconds, in order.
+    series_s: tuple[float, ...] = ()
 
 
-def steady(series_s: Sequence[float]) -> Steady:
-    """The steady state of a run; if it never settles, the last steps, as few as make a steady state.
+def timing_of(series_s: Sequence[float], statistic: str = "") -> Timing:
+    """The times of a job's steps; if they never settle, the last ones are steady, as few as make a steady state.
 
-    If most steps are slower than those, it is the whole run.
+    If most steps are slower than those, all are.
 
     Raises:
         ValueError: There are no steps.
@@ -52,9 +58,19 @@ def steady(series_s: Sequence[float]) -> Steady:
     first = _warm_up_steps(series_s)
     settled = series_s[first:]
     median_s = statistics.median(settled)
-    spikes = sum([seconds > SPIKE * median_s for seconds in settled])
-    mean_s = math.fsum([seconds / len(settled) for seconds in settled])  # a log's numbers may overflow a float's sum
-    return Steady(first, len(settled), median_s, mean_s, p90(settled), spikes / len(settled))
+    return Timing(
+        statistic,
+        len(series_s),
+        series_s[0],
+        series_s[-1],
+        median_s,
+        mean_s=math.fsum([seconds / len(settled) for seconds in settled]),  # a float's sum may overflow
+        p90_s=p90(settled),
+        spike_fraction=sum([seconds > SPIKE * median_s for seconds in settled]) / len(settled),
+        steady_steps=len(settled),
+        warm_up_steps=first,
+        series_s=tuple(series_s),
+    )
 
 
 def p90(values: Sequence[float]) -> float:
@@ -95,21 +111,14 @@ class Measurement:
 
     #: The judged seconds: of one training step, or of saving one checkpoint.
     judged_s: float
-    #: The statistic that gave :attr:`judged_s`.
-    statistic: str
-    steps: int
-    first_s: float
-    last_s: float
-    #: Its steps after warm-up.
-    steady: Steady
     #: The figures that follow from the judged step time (all ``None`` but one for a checkpoint row).
     figures: Figures
-    #: Every step's seconds, in order.
-    series_s: tuple[float, ...]
+    #: Its steps, and the statistic that gave :attr:`judged_s`.
+    timing: Timing
     #: The judged seconds of each of the row's jobs, in order; :attr:`judged_s` is their median, and the series is that
     #: of the last one. A single run has one entry.
     jobs_s: tuple[float, ...] = ()
-    #: The median of the steady steps of each of several jobs; for a single one :attr:`steady` has it.
+    #: The median of the steady steps of each of several jobs; for a single one :attr:`steady_s` has it.
     steadies_s: tuple[float, ...] = ()
     #: FLOP/s of the (last) job's own calibration, if the MFU is relative to it and not to the accelerator's peak.
     calibration_flops: float | None = None
@@ -118,6 +127,16 @@ class Measurement:
     ranks_s: Mapping[str, float] = field(default_factory=dict)
     #: Values of the site's metrics that the row documents: by key, one for each job, in order.
     metrics: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+    @property
+    def steps(self) -> int:
+        """The number of its steps."""
+        return self.timing.steps
+
+    @property
+    def steady_s(self) -> float:
+        """The median of the steady steps of the (last) job; of a figure alone, the figure."""
+        return self.timing.median_s or self.judged_s
 
 
 class Numbered(Protocol):

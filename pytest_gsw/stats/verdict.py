@@ -358,7 +358,7 @@ def judge(
     if joint is not None and joint.is_part:
         reason = Reason.INCIDENT
     plausible, ranks = plausible_gain(max_gain, tolerance, row_noise), ranks_apart(measurement.ranks_s, tolerance)
-    steady_s = statistics.median(measurement.steadies_s or (measurement.steady.median_s,))
+    steady_s = statistics.median(measurement.steadies_s or (measurement.steady_s,))
     # A job that is unlike its steps counts as slow as these.
     usual_s = statistics.median([*map(max, jobs_s, measurement.steadies_s)] or [steady_s])
     if outcome is Outcome.REGRESSED and is_last_step_alone(baseline, measurement, reference_s, tolerance):
@@ -395,9 +395,9 @@ def is_last_step_alone(baseline: Baseline, measurement: Measurement, reference_s
     of that median, but the last step is not: a job that slows down at its end has more slow steps. The comparison keeps
     the statistic: no row passes by its median.
     """
-    if measurement.statistic != "last" or baseline.metric != STEP_TIME.name or len(measurement.jobs_s) > 1:
+    if measurement.timing.statistic != "last" or baseline.metric != STEP_TIME.name or len(measurement.jobs_s) > 1:
         return False
-    usual_s, before_s = measurement.steady.median_s, (*measurement.series_s[-2:-1], math.inf)[0]
+    usual_s, before_s = measurement.steady_s, (*measurement.timing.series_s[-2:-1], math.inf)[0]
     is_usual = not is_below(reference_s / usual_s, tolerance) and not is_below(usual_s / before_s, tolerance)
     return is_usual and is_below(usual_s / measurement.judged_s, tolerance)
 

@@ -16,7 +16,7 @@ from pytest_gsw.logs.reader import reading
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.logs.steps import CALIBRATION_EXAMPLE
 from pytest_gsw.stats.figures import calibration_factor, figures, figures_of, model_flops, peak_flops
-from pytest_gsw.stats.measurement import Measurement, TimedStep, apply, log_interval, ranks_s, selected, steady
+from pytest_gsw.stats.measurement import Measurement, TimedStep, apply, log_interval, ranks_s, selected, timing_of
 from pytest_gsw.stats.verdict import ranks_of_jobs
 from pytest_gsw.tables.metrics import CALIBRATION, STEP_TIME, Metric, Series
 from pytest_gsw.tables.model import Baseline, parse_statistic
@@ -117,16 +117,10 @@ def summarize(
     baseline: Baseline, timed: tuple[TimedStep, ...], judged_s: float, peak_flops: float | None
 ) -> Measurement:
     """A measurement from its steps and the judged number."""
-    series_s = tuple([step.seconds for step in timed])
     return Measurement(
-        judged_s=judged_s,
-        statistic=baseline.statistic,
-        steps=len(timed),
-        first_s=series_s[0],
-        last_s=series_s[-1],
-        steady=steady(series_s),
-        figures=figures_of(baseline, judged_s, peak_flops),
-        series_s=series_s,
+        judged_s,
+        figures_of(baseline, judged_s, peak_flops),
+        timing_of([step.seconds for step in timed], baseline.statistic),
         jobs_s=(judged_s,),
     )
 
@@ -147,7 +141,7 @@ def of_all_jobs(baseline: Baseline, jobs: Sequence[Measurement], peak_flops: flo
     all_figures = figures_of(baseline, judged_s, peak_flops)
     ranks = ranks_of_jobs(one.ranks_s for one in jobs)
     metrics = {key: tuple(one.metrics[key][0] for one in jobs) for key in jobs[-1].metrics}
-    last = replace(jobs[-1], steadies_s=tuple(one.steady.median_s for one in jobs), metrics=metrics)
+    last = replace(jobs[-1], steadies_s=tuple(one.steady_s for one in jobs), metrics=metrics)
     return replace(last, judged_s=judged_s, figures=all_figures, jobs_s=jobs_s, ranks_s=ranks)
 
 

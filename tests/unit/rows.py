@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_gsw.stats.measurement import Measurement, steady
+from pytest_gsw.stats.measurement import Measurement, timing_of
 from pytest_gsw.tables.model import Baseline, Figures, Location, Parallelism, Recipe, Source
 
 LLAMA2_FP8_X128 = Baseline(
@@ -35,12 +35,7 @@ def measured(judged_s: float, figures: Figures | None = None) -> Measurement:
     """A measurement of 49 steps that all took the judged time."""
     return Measurement(
         judged_s=judged_s,
-        statistic="last",
-        steps=49,
-        first_s=judged_s,
-        last_s=judged_s,
-        steady=steady([judged_s] * 49),
         figures=figures or Figures(step_time_s=judged_s),
-        series_s=(judged_s,) * 49,
+        timing=timing_of([judged_s] * 49, "last"),
         jobs_s=(judged_s,),
     )

@@ -34,7 +34,6 @@ class Finding:
     kind: str
     row: str
     node_id: str
-    cluster: str
     #: The fact.
     text: str
     #: The command to type next; empty if the text has it.
@@ -83,10 +82,7 @@ def findings(report: RunReport) -> tuple[Finding, ...]:
     known = {(one.spell.kind, one.spell.subject, one.spell.cluster): one for one in report.alarms if one.stands}
     of_rows = (row for row in report.rows if report.incident is None or row.record.reason != Reason.INCIDENT.value)
     found = [*_cluster_findings(report), *(_with_alarm(one, known) for row in of_rows for one in _row_findings(row))]
-    found += [
-        Finding(severity.ERROR.kind, one.id, one.node_id, report.run.noted.cluster, one.why)
-        for one in report.unrecorded
-    ]
+    found += [Finding(severity.ERROR.kind, one.id, one.node_id, one.why) for one in report.unrecorded]
     return tuple(sorted(found, key=_rank))
 
 
@@ -112,11 +108,11 @@ def _cluster_findings(report: RunReport) -> Iterator[Finding]:
         name, following = incident.cluster, history_command(incident.cluster)
         text = incident.text(report.incident_since)
         kind = severity.INCIDENT.kind
-        yield Finding(kind, f"cluster {name}", incident.node_id, name, text, following, table=table, whole=incident)
+        yield Finding(kind, f"cluster {name}", incident.node_id, text, following, table=table, whole=incident)
     for name, text_of in report.cluster_texts.items():
         if text_of.drift:
             kind, following = severity.DRIFT.kind, history_command(name, drift=True)
-            yield Finding(kind, f"cluster {name}", f"{OF_CLUSTER}{name}", name, text_of.drift, following, table=table)
+            yield Finding(kind, f"cluster {name}", f"{OF_CLUSTER}{name}", text_of.drift, following, table=table)
 
 
 def _rank(finding: Finding) -> tuple[int, float, ByNumber]:
@@ -139,7 +135,7 @@ def _row_findings(row: Row) -> Iterator[Finding]:
 
 def _finding(needs: Attention, record: Record, text: str, since: str = "") -> Finding:
     following = next_command(record, needs.in_report, RUNS / record.run.id)
-    return Finding(needs.kind, record.row.id, record.row.node_id, record.run.cluster, text, following, since, record)
+    return Finding(needs.kind, record.row.id, record.row.node_id, text, following, since, record)
 
 
 def counts_text(report: RunReport) -> str:

@@ -58,15 +58,11 @@ def _head(report: RunReport, found: Sequence[Finding]) -> list[str]:
 
 def _changes_list(report: RunReport) -> list[str]:
     """The new, ongoing and fixed alarms; nothing if there are none."""
-    by_state = report.alarms_by_state
-    if not any(by_state.values()):
-        return []
-    return [*(f"- **{state}** ({len(alarms)}){_alarm_names(alarms)}" for state, alarms in by_state.items()), ""]
-
-
-def _alarm_names(alarms: Sequence[Alarm]) -> str:
-    names = [_code(_shorten(f"{one.spell.kind.value} of {one.spell.subject}", _LONGEST_FACT)) for one in alarms]
-    return f": {named(names, _NAMED)}" if names else ""
+    lines = []
+    for state, alarms in report.alarms_by_state.items():
+        names = [_code(_shorten(f"{one.spell.kind.value} of {one.spell.subject}", _LONGEST_FACT)) for one in alarms]
+        lines.append(f"- **{state}** ({len(alarms)}){': ' if names else ''}{named(names, _NAMED)}")
+    return [*lines, ""] if any(report.alarms_by_state.values()) else []
 
 
 def _attention_text(found: Sequence[Finding]) -> str:
@@ -80,15 +76,11 @@ def _attention_text(found: Sequence[Finding]) -> str:
 
 def _findings_table(found: Sequence[Finding], room_bytes: int) -> list[str]:
     """The findings, a line each, as far as there is room."""
-    if not found:
-        return []
     return _fit_table(_heading(_HEADERS, "llrrlll"), map(_finding_line, found), len(found), room_bytes, "finding")
 
 
 def _alarms_table(alarms: Sequence[Alarm], room_bytes: int) -> list[str]:
     """The alarms, a line each, as far as there is room."""
-    if not alarms:
-        return []
     heads = [column.removeprefix(">") for column in COLUMNS]
     align = "".join("r" if column.startswith(">") else "l" for column in COLUMNS)
     lines = (_line(_code(_shorten(cell, _LONGEST_FACT)) for cell in cells(one)) for one in alarms)
@@ -128,8 +120,6 @@ def _overview(records: Sequence[Record], room_bytes: int) -> list[str]:
     for record in sorted(records, key=lambda one: (one.row.workload, one.row.dtype, one.row.accelerator, one.row.id)):
         of_line = lines.setdefault((record.row.workload, record.row.dtype, record.row.accelerator), {})
         of_line.setdefault(record.row.gpus, []).append(record)
-    if not lines:
-        return []
     headers = ("workload", "dtype", "accelerator", *(_column(number, records) for number in gpus))
     shown = (
         _line(
@@ -181,7 +171,9 @@ def _bold(word: str, needs: Attention) -> str:
 
 
 def _fit_table(table: Sequence[str], lines: Iterable[str], count: int, room_bytes: int, noun: str) -> list[str]:
-    """A table with as many lines as there is room for, and the number of those left out."""
+    """A table with as many lines as there is room for, and the number of those left out; nothing without lines."""
+    if not count:
+        return []
     room_bytes -= 100  # for the sentence below
     kept = list(table) if _size(table) <= room_bytes else []
     room_bytes -= _size(table)

@@ -15,6 +15,7 @@ from pytest_gsw.history.model import cluster_of
 from pytest_gsw.history.row_history import FailingNode, SlowNode
 from pytest_gsw.reports.ci.findings import regressed_metrics
 from pytest_gsw.reports.run_report import RunReport
+from pytest_gsw.results.junit_names import facts_of
 from pytest_gsw.results.outcomes import ERROR, OUTCOMES
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.metrics import METRICS
@@ -43,10 +44,6 @@ def _of_job(name: str) -> Callable[[Record], float | None]:
     return lambda record: None if record.jobs.last is None else getattr(record.jobs.last, name)
 
 
-def _allowed_loss(record: Record) -> float:
-    return record.row.tolerance if record.limit is None else record.limit
-
-
 def _of_figures() -> Iterator[_Metric]:
     """The measured figures, and the references of those that rows are judged by."""
     for metric in (one for one in METRICS if one.exported):
@@ -72,7 +69,11 @@ FAMILIES = (
         "Measured throughput against what the outcome rests on, less one.",
         lambda record: record.throughput_change,
     ),
-    _Metric("gsw_allowed_loss_ratio", "Loss of throughput beyond which the row is a regression.", _allowed_loss),
+    _Metric(
+        "gsw_allowed_loss_ratio",
+        "Loss of throughput beyond which the row is a regression.",
+        lambda record: record.row.tolerance if record.limit is None else record.limit,
+    ),
     _Metric("gsw_drift", "Whether the newest runs differ from the first ones.", lambda record: bool(record.drift)),
     _Metric("gsw_queue_seconds", "Time that the last job waited.", _of_job("queue_s")),
     _Metric("gsw_run_seconds", "Time that the last job ran.", _of_job("run_s")),
@@ -96,7 +97,10 @@ def _gauge(name: str, text: str, samples: Iterable[_Sample]) -> list[str]:
     """A family: its help and type, its labels with their values; nothing if it has none."""
     # One format escapes a quote, and the other does not.
     escaped = _escape(text.replace('"', "'"))
-    lines = [f"{name}{{{_label_text(labels)}}} {float(value)!r}" for labels, value in samples]
+    lines = []
+    for labels, value in samples:
+        listed = ",".join(f'{label}="{_escape(text)}"' for label, text in labels.items())
+        lines.append(f"{name}{{{listed}}} {float(value)!r}")
     return [f"# HELP {name} {escaped}", f"# TYPE {name} gauge", *lines] if lines else []
 
 
@@ -118,11 +122,7 @@ def _labels(record: Record) -> _Labels:
         "row": record.row.id,
         "table": record.row.node_id.partition("::")[0],
         "cluster": cluster_of(record),
-        "workload": record.row.workload,
-        "framework": record.row.framework,
-        "dtype": record.row.dtype,
-        "accelerator": record.row.accelerator,
-        "gpus": str(record.row.gpus),
+        **facts_of(record.row),
     }
 
 
@@ -194,10 +194,6 @@ def _each_node(found: Mapping[str, Sequence[_Found]]) -> Iterator[tuple[dict[str
         worst = {node: one for one in worst_first[::-1] for node in one.nodes}
         for node, one in worst.items():
             yield {"cluster": cluster, "node": node, "one_of": str(len(one.nodes))}, one
-
-
-def _label_text(labels: _Labels) -> str:
-    return ",".join(f'{label}="{_escape(text)}"' for label, text in labels.items())
 
 
 def _escape(text: str) -> str:

@@ -18,7 +18,7 @@ from functools import cached_property
 from operator import itemgetter
 
 from pytest_gsw.common.text import day, minute, named, plural, share
-from pytest_gsw.reports.html.layout import element, jobs_text, plain
+from pytest_gsw.reports.html.layout import element, plain
 from pytest_gsw.reports.run_report import Row, device, is_implausible, is_slow
 from pytest_gsw.results import severity
 from pytest_gsw.results.outcomes import OUTCOMES
@@ -430,7 +430,8 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
     svg.append(line(usual, "pale"))
     outcomes = [run.outcome for run in points]
     for place, run in zip(places, points, strict=True):
-        told = f"{run.judged_s:.4g} s, {minute(run.time_s)}, {jobs_text(run)}"
+        jobs = "job" if run.jobs == 1 else "median of jobs"
+        told = f"{run.judged_s:.4g} s, {minute(run.time_s)}, {jobs} {run.job_id}"
         drawn = _DRAWN.get(run.outcome)
         told += f", {run.outcome}" if drawn else ""
         told += f": {run.reason}" if run.reason in UNUSUAL else ""
@@ -455,7 +456,7 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
 
 def _levels(row: Row) -> list[tuple[float, str, str]]:
     """The references of runs in seconds, each with its class and its name."""
-    record, judged, verdict = row.record, row.record.judged_metric.key, row.verdict
+    record, judged, verdict = row.record, row.record.judged_metric.key, row.record.judged
     documented, accepted = record.figures.documented.get(judged), record.figures.accepted.get(judged)
     allowed = (record.limit or record.row.tolerance) if verdict is None else verdict.allowed
     held = accepted or documented
@@ -685,7 +686,7 @@ def _curves(rows: Sequence[Row]) -> tuple[Curve, ...]:
         for batch, of_batch in _by_batch(of_experiment, rule).items()
         if len(one_of_each := tuple({row.record.row.gpus: row for row in reversed(of_batch)}.values())[::-1]) > 1
     ]
-    varies = _varying_names([experiment(of_curve[0]) for _, _, of_curve in found])
+    varies = varying_names([experiment(of_curve[0]) for _, _, of_curve in found])
     listed = [
         Curve(rule, _name(of_curve[0], varies), of_curve, batch)
         for rule, batch, of_curve in sorted(found, key=lambda one: (one[2][0].record.row.id, one[0].value))
@@ -706,10 +707,10 @@ def _by_batch(rows: Iterable[Row], rule: Rule) -> Mapping[Fraction, list[Row]]:
     return found
 
 
-def _varying_names(experiments: Sequence[Mapping[str, str]]) -> list[str]:
-    """The names of properties that differ between experiments."""
-    names = dict.fromkeys(name for one in experiments for name in one)
-    return [name for name in names if len({one.get(name) for one in experiments}) > 1]
+def varying_names(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """The names of properties that differ between rows."""
+    names = dict.fromkeys(name for one in rows for name in one)
+    return [name for name in names if len({one.get(name) for one in rows}) > 1]
 
 
 def _name(row: Row, varies: Iterable[str]) -> str:

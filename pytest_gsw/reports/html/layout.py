@@ -9,17 +9,15 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
 from functools import lru_cache
 from html import escape
 from typing import TypeAlias
 
 from pytest_gsw.common import text
 from pytest_gsw.common.redact import printable
-from pytest_gsw.common.text import plural, shortened
+from pytest_gsw.common.text import calendar, plural, shortened
 from pytest_gsw.history import comparison
 from pytest_gsw.history.comparison import changes_text
-from pytest_gsw.history.model import Point
 from pytest_gsw.reports.run_report import Row, RunReport, Since, since_line
 from pytest_gsw.results import outcomes, row_text, severity
 from pytest_gsw.results.record import Record
@@ -131,7 +129,8 @@ def kind_cell(needs: Attention) -> ET.Element:
 
 def change(row: Row) -> ET.Element | None:
     """The change of a row's throughput against its reference."""
-    return None if row.change is None else element("strong", f"{percent(row.change)} throughput")
+    shown = percent(row.record.throughput_change)
+    return element("strong", f"{shown} throughput") if shown else None
 
 
 def row_link(row: Row) -> ET.Element:
@@ -148,7 +147,7 @@ def simulated_note(records: Iterable[Record]) -> ET.Element | None:
 
 def time_element(time_s: float) -> ET.Element:
     """A time, for people and for programs."""
-    found = moment(time_s)
+    found = calendar(time_s)
     if found is None:
         return element("span", "at a time that is not known")
     return element("time", minute(time_s), datetime=found.isoformat(timespec="seconds"))
@@ -265,7 +264,7 @@ def card_text(row: Row) -> str:
 
 def fact_text(row: Row) -> str:
     """The fact of a row, in one line."""
-    record, verdict = row.record, row.verdict
+    record, verdict = row.record, row.record.judged
     if row.needs is severity.DRIFT:
         return drift_text(row) or record.fact
     if row.needs is severity.INCONCLUSIVE and verdict is not None:
@@ -299,7 +298,8 @@ def since_facts(row: Row) -> list[tuple[str, str]]:
         return [("since", "no run before is known")] if is_slow else []
     if row.needs is severity.ERROR and not since_line(row.since):
         return []
-    facts = [("since", since_text(row.since, row.verdict.reference_s if row.verdict else None))]
+    verdict = row.record.judged
+    facts = [("since", since_text(row.since, verdict.reference_s if verdict else None))]
     if row.since.changes and row.needs is not severity.DRIFT:  # the text of a drift has them
         facts.append(("changed then", changes_text(row.since.changes)))
     return facts
@@ -307,7 +307,7 @@ def since_facts(row: Row) -> list[tuple[str, str]]:
 
 def limit_text(row: Row) -> str:
     """The allowed loss, and the limit with its reason if that is another."""
-    verdict = row.verdict
+    verdict = row.record.judged
     if verdict is None:
         return ""
     allowed = f"a loss of {verdict.tolerance * 100:g} % of throughput"
@@ -332,11 +332,6 @@ def nodes_fact(record: Record) -> tuple[str, str]:
     return "nodes" if jobs < 2 else f"nodes of {jobs} jobs", record.nodes
 
 
-def jobs_text(point: Point) -> str:
-    """The jobs of a run: ``job 481220``, ``median of jobs 481220, 481221, 481222``."""
-    return f"job {point.job_id}" if point.jobs == 1 else f"median of jobs {point.job_id}"
-
-
 def shown_nodes(nodes: str) -> str:
     """A node list for a cell of a table."""
     return shortened(nodes, _LONGEST_NODES)
@@ -347,9 +342,9 @@ def signed(text: str) -> str:
     return _NEGATIVE.sub("\N{MINUS SIGN}", text)
 
 
-def percent(fraction: float) -> str:
-    """A change with a real minus sign, on one line: ``+12.2 %``."""
-    return shown_change(text.percent(fraction))
+def percent(fraction: float | None) -> str:
+    """A change with a real minus sign, on one line: ``+12.2 %``; empty if unknown."""
+    return "" if fraction is None else shown_change(text.percent(fraction))
 
 
 def shown_change(text: str) -> str:
@@ -360,11 +355,3 @@ def shown_change(text: str) -> str:
 def minute(time_s: float | None) -> str:
     """A time, ``2026-11-20 21:23``; empty if the calendar does not have it."""
     return "" if time_s is None else text.minute(time_s)
-
-
-def moment(time_s: float | None) -> datetime | None:
-    """A time in this machine's zone; ``None`` if the calendar does not have it."""
-    try:
-        return None if time_s is None else datetime.fromtimestamp(time_s).astimezone()
-    except (OverflowError, ValueError, OSError):  # by how far off it is
-        return None

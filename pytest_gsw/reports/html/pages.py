@@ -19,7 +19,7 @@ from importlib import resources
 from pathlib import Path
 
 from pytest_gsw.common.files import make_directory, write_whole
-from pytest_gsw.common.text import command, duration, enumerated, named, plural, rounded, share, shortened
+from pytest_gsw.common.text import calendar, command, duration, enumerated, named, plural, rounded, share, shortened
 from pytest_gsw.errors import LogError
 from pytest_gsw.history.alarms import Alarm, Kind
 from pytest_gsw.history.comparison import (
@@ -52,6 +52,7 @@ from pytest_gsw.reports.html.charts import (
     round_numbers,
     scaling_plot,
     steps_plot,
+    varying_names,
     workloads,
 )
 from pytest_gsw.reports.html.layout import (
@@ -71,7 +72,6 @@ from pytest_gsw.reports.html.layout import (
     limit_text,
     markup,
     minute,
-    moment,
     nodes_fact,
     page,
     percent,
@@ -260,7 +260,7 @@ def _drift_cards(report: RunReport) -> list[ET.Element]:
 def _run_facts(report: RunReport, kept: str) -> list[Content]:
     name = element("code", report.run_id)
     parts: list[Content] = ["run ", element("a", name, href=kept) if kept else name]
-    if report.begin_s and report.end_s and moment(report.begin_s) and moment(report.end_s):
+    if report.begin_s and report.end_s and calendar(report.begin_s) and calendar(report.end_s):
         took = duration(report.end_s - report.begin_s)
         parts += [", ", time_element(report.begin_s), " to ", time_element(report.end_s), f" ({took})"]
     return [*parts, f", {report.gpu_hours:,.1f} GPU-hours, {_end_text(report)}"]
@@ -419,15 +419,15 @@ def _all_rows(report: RunReport) -> ET.Element | None:
 
 
 def _list_line(row: Row) -> list[Content]:
-    record, verdict, jobs = row.record, row.verdict, row.record.told_jobs
+    record, jobs = row.record, row.record.told_jobs
     runs_s = [job.run_s for job in jobs if job.run_s is not None]
     mfu, measured_s = record.figures.measured.get(MFU.key), record.judged_s
     return [
         row_link(row),
         kind_cell(row.needs),
-        "" if row.change is None else percent(row.change),
+        percent(record.throughput_change),
         "" if measured_s is None else f"{measured_s:.4g} s",
-        "" if verdict is None else f"{verdict.reference_s:.4g} s",
+        "" if record.judged is None else f"{record.judged.reference_s:.4g} s",
         "" if mfu is None else share(mfu),
         minute(row.since.time_s) if row.since is not None and since_line(row.since) else "",
         several(shown_nodes(record.nodes)),
@@ -574,7 +574,7 @@ def _head(number: int, noun: str) -> ET.Element:
 def _by_case(name: str, group: str, rows: Sequence[_Any]) -> ET.Element | None:
     """A line for each row of a workload with several rows on one number of GPUs, with the settings that differ."""
     settings = [_settings(row) for row in rows]
-    varies = {name for one in settings for name in one if len({other.get(name) for other in settings}) > 1}
+    varies = varying_names(settings)
     lines: list[list[Content]] = [
         [
             element("span", _case(row, one, varies), class_="case"),
@@ -616,8 +616,10 @@ def _cell(row: _Any | None) -> ET.Element:
         mark = element("a", sign(kind), " ", element("span", severity.ERROR.word), href="#missing", class_=kind)
         return element("td", mark, class_=f"verdict {kind}")
     word = element("span", row.needs.word, class_="vh" if row.needs is severity.PASSED else None)
-    change = "" if row.change is None else f" {percent(row.change)}"
-    mark = element("a", sign(row.kind), " ", word, change, href=f"rows/{row.name}.html", class_=row.kind)
+    shown = percent(row.record.throughput_change)
+    mark = element(
+        "a", sign(row.kind), " ", word, f" {shown}" if shown else None, href=f"rows/{row.name}.html", class_=row.kind
+    )
     return element("td", mark, class_=f"verdict {row.kind}")
 
 
@@ -732,7 +734,7 @@ def _job(job: RunJob) -> list[Content]:
         facts.id,
         element("td", _state(job), class_=severity.ERROR.kind if job.failed else None),
         shown_nodes(facts.nodes),
-        time_element(job.begin_s) if job.begin_s else None,
+        time_element(facts.known_begin_s) if facts.known_begin_s else None,
         "" if facts.queue_s is None else duration(facts.queue_s),
         "" if facts.run_s is None else duration(facts.run_s),
         "" if facts.run_s is None else f"{job.row.record.row.gpus * facts.run_s / 3600:,.1f}",
@@ -758,7 +760,7 @@ def jobs_plot(report: RunReport) -> Plot | None:
     jobs = sorted((job for job in report.jobs if _is_timed(job)), key=lambda one: one.facts.end_s or 0.0)
     if not jobs:
         return None
-    begin_s = min(job.begin_s for job in jobs)
+    begin_s = min(job.facts.known_begin_s for job in jobs)
     span_s = max((jobs[-1].facts.end_s or 0.0) - begin_s, 1.0)
     unit, unit_s = next(one for one in _TIME_UNITS if span_s < one[1] * 300 or one is _TIME_UNITS[-1])
     shown = jobs[-_MOST_JOBS:]
@@ -788,8 +790,8 @@ def jobs_plot(report: RunReport) -> Plot | None:
 
 def _bar(job: RunJob, x: Callable[[float], float], top: float, height: float) -> ET.Element:
     """One job: its time in the queue and its run time, under its name if bars are high enough."""
-    facts = job.facts
-    submitted, started, ended = x(job.begin_s), x(facts.start_s or job.begin_s), x(facts.end_s or 0.0)
+    facts, begin_s = job.facts, job.facts.known_begin_s
+    submitted, started, ended = x(begin_s), x(facts.start_s or begin_s), x(facts.end_s or 0.0)
     name, queue_s, run_s = job.row.record.row.id, facts.queue_s, facts.run_s
     told = [
         f"{name}: job {facts.id}, {_state(job)}",
@@ -825,7 +827,7 @@ def _part(begin: float, wide: float, top: float, high: float, kind: str) -> ET.E
 
 
 def _is_timed(job: RunJob) -> bool:
-    return bool(job.facts.end_s and 0 < job.begin_s <= job.facts.end_s < MOST)
+    return bool(job.facts.end_s and 0 < job.facts.known_begin_s <= job.facts.end_s < MOST)
 
 
 # -- the page of one row ---------------------------------------------------------------------------
@@ -920,7 +922,7 @@ def _notes(row: Row) -> list[tuple[str, str]]:
 def _figures(row: Row) -> ET.Element | None:
     figures = row.record.figures
     lines = []
-    for one in row_text.figure_cells(row.record, row.verdict):
+    for one in row_text.figure_cells(row.record, row.record.judged):
         references = (one.documented, one.accepted) if figures.accepted else (one.documented,)
         against = (cell for held, change_of in references for cell in (held, shown_change(change_of)))
         lines.append((one.title, one.measured, *against, shown_change(one.allowed)))
@@ -1328,9 +1330,7 @@ def _labels(times_s: Sequence[float]) -> list[str]:
 
     The first run has its day, or its hour if all are of one day.
     """
-    told = [
-        ("", "", "") if (at := moment(time_s)) is None else (f"{at:%d}", f"{at:%H}h", f":{at:%M}") for time_s in times_s
-    ]
+    told = [(f"{at:%d}", f"{at:%H}h", f":{at:%M}") if at else ("", "", "") for at in map(calendar, times_s)]
     days = {day for day, _, _ in told}
     before = [(day if len(days) == 1 else "", "", "") for day, _, _ in told[:1]]
     return [
@@ -1382,7 +1382,7 @@ def row_curve(row: Row) -> ET.Element | None:
 
     Unusual runs are squares apart from the line.
     """
-    verdict = row.verdict
+    verdict = row.record.judged
     runs = row.past.measured[-SHOWN:]
     if verdict is None or len(runs) < 2:
         return None

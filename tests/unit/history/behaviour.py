@@ -13,7 +13,7 @@ import pytest
 
 from pytest_gsw.history import open_history
 from pytest_gsw.history.database import Database, HistoryError, HistoryUnusableError
-from pytest_gsw.history.model import IMPORTED, ExperimentKey, RunSummary, SeriesKey
+from pytest_gsw.history.model import IMPORTED, ExperimentKey, SeriesKey
 from pytest_gsw.history.spool import Spool
 from pytest_gsw.history.store import Event, History, read_events
 from pytest_gsw.jobs.model import JobState
@@ -29,7 +29,7 @@ def everything(history: History) -> object:
     runs = history.runs()
     return (
         runs,
-        [history.records(run.run_id) for run in runs],
+        [history.records(run) for run in runs],
         points_of(history, history.series()),
     )
 
@@ -234,21 +234,11 @@ class StoreBehaviour:
                 (run_record(2).run.id, FIRST_S + 2 * 86400, "passed"),
             ]
 
-    def test_runs_are_counted_by_outcome(self, place: str) -> None:
+    def test_runs_are_in_the_order_of_their_names(self, place: str) -> None:
         with open_history(place) as history:
-            assert history.runs() == ()
-            history.add(
-                [
-                    run_record(0, node_id="a"),
-                    run_record(0, node_id="b"),
-                    run_record(0, node_id="c", outcome="error", job=None, recorded_s=FIRST_S + 7),
-                    run_record(1),
-                ]
-            )
-            first = RunSummary("20261101-210000-7f3a", "eos", FIRST_S, FIRST_S + 7, {"passed": 2, "error": 1})
-            second = RunSummary("20261102-210000-7f3a", "eos", FIRST_S + 86400, FIRST_S + 86400, {"passed": 1})
-            assert history.runs() == (first, second)
-            assert history.runs(last=1) == (second,)
+            assert history.runs() == {}
+            history.add([run_record(1), run_record(0, node_id="a"), run_record(0, node_id="b")])
+            assert [*history.runs().items()] == [("20261101-210000-7f3a", "eos"), ("20261102-210000-7f3a", "eos")]
 
     def test_adding_again_changes_nothing(self, place: str) -> None:
         runs = [run_record(number, 5 + number / 100) for number in range(5)]
@@ -284,7 +274,8 @@ class StoreBehaviour:
                 for some in order:
                     history.add(some if isinstance(some, list) else [some])
                 assert history.records(resumed.run.id) == (resumed,)
-                assert [dict(run.outcomes) for run in history.runs()] == [{judged: 1}]
+                ((outcome,),) = history.outcomes("eos", 2).values()
+                assert outcome.outcome == judged
 
     def test_of_two_errors_the_later_one_stands(self, place: str) -> None:
         first = run_record(0, outcome="error", fact="interrupted", measured={}, recorded_s=10.0)

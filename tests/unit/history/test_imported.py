@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pytest_gsw.history.imports import figure_alone, imported_record
 from pytest_gsw.jobs.model import JobState
-from pytest_gsw.results.record import JobFacts, Record, Timing
-from pytest_gsw.stats.measurement import Measurement, TimedStep
+from pytest_gsw.results.record import JobFacts, Record
+from pytest_gsw.stats.measurement import Measurement, TimedStep, Timing
 from pytest_gsw.validation.measure import summarize
 from tests.unit.rows import LLAMA2_FP8_X128 as ROW
 

@@ -15,6 +15,7 @@ from pytest_gsw.history.model import ExperimentKey, Point
 from pytest_gsw.history.row_history import (
     ClusterHistory,
     ClusterSeries,
+    Nodes,
     RowHistory,
     SlowNode,
     histories_of_records,
@@ -161,13 +162,12 @@ def test_current_run_with_a_slow_node_says_nothing_of_its_row() -> None:
 
 def test_a_line_is_of_an_experiment_and_of_its_definition() -> None:
     old, new, other = run(0, definition="old"), run(1, definition="new"), run(2, definition="other")
-    lines = ClusterSeries(
-        {
-            ExperimentKey("row", "eos", "old"): (old,),
-            ExperimentKey("row", "eos", "one"): (new,),
-            ExperimentKey("row", "eos", "two"): (other,),
-        }
-    )
+    runs = {
+        ExperimentKey("row", "eos", "old"): (old,),
+        ExperimentKey("row", "eos", "one"): (new,),
+        ExperimentKey("row", "eos", "two"): (other,),
+    }
+    lines = ClusterSeries(runs, frozenset(), Nodes(runs))
     assert lines.past("row", "new", "one").points == (new,)
     assert lines.past("row", "old", "one").points == (old, new)  # whose series says of no experiment
     assert lines.past("row", "newer", "two").points == (other,)

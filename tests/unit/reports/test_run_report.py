@@ -105,9 +105,7 @@ def test_when_it_was_and_what_it_cost() -> None:
 def test_a_row_that_was_well_last_run(tmp_path: Path) -> None:
     found = only(SLOW, before=(row(NAME, CURRENT_RUN - 1),), directory=tmp_path)
     time_s = FIRST_S + CURRENT_RUN * DAY_S
-    assert found.since == Since(
-        time_s, RUN_ID, "481265", 1, f"night-{CURRENT_RUN - 1:03}", time_s - DAY_S, 4.5, changes={}
-    )
+    assert found.since == Since(time_s, 1, f"night-{CURRENT_RUN - 1:03}", time_s - DAY_S, 4.5, changes={})
 
 
 def test_a_row_that_is_slow_for_some_runs_and_what_changed_then(tmp_path: Path) -> None:
@@ -116,7 +114,7 @@ def test_a_row_that_is_slow_for_some_runs_and_what_changed_then(tmp_path: Path) 
     before = tuple(varied(slow(number), **after) for number in range(CURRENT_RUN - 3, CURRENT_RUN))
     found = only(varied(SLOW, **after), before=(*well, *before), directory=tmp_path)
     assert found.since is not None
-    assert (found.since.run_id, found.since.runs) == (f"night-{CURRENT_RUN - 3:03}", 4)
+    assert (found.since.time_s, found.since.runs) == (FIRST_S + (CURRENT_RUN - 3) * DAY_S, 4)
     assert found.since.changes == {"nccl": ("2.21.5", "2.23.4")}
 
 
@@ -150,7 +148,7 @@ def test_a_row_that_could_not_be_measured_for_some_runs(tmp_path: Path) -> None:
     before = (row(BROKEN.row.id, CURRENT_RUN - 4), *(failed(BROKEN.row.id, fact, CURRENT_RUN - n) for n in (3, 1)))
     found = only(BROKEN, before=before, directory=tmp_path)
     assert found.since is not None
-    assert (found.since.run_id, found.since.runs) == (f"night-{CURRENT_RUN - 3:03}", 3)
+    assert (found.since.time_s, found.since.runs) == (FIRST_S + (CURRENT_RUN - 3) * DAY_S, 3)
     assert found.since.good_run_id == f"night-{CURRENT_RUN - 4:03}"
 
 
@@ -160,7 +158,7 @@ def test_a_row_that_drifts(tmp_path: Path) -> None:
     found = only(row(NAME, CURRENT_RUN, 4.63), before=tuple(before), directory=tmp_path)
     assert found.kind == "drift"
     assert found.since is not None
-    assert found.since.run_id == "night-032"
+    assert found.since.time_s == FIRST_S + 32 * DAY_S
 
 
 # -- causes, nodes, workloads ----------------------------------------------------------------------

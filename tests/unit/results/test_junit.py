@@ -115,7 +115,11 @@ def test_properties_are_unique_and_of_kinds_that_junit_can_carry(record: Record)
 
 ROW = "baselines/nemo/grok1_314b.yaml::grok1_314b_fp8[H100x512]"
 NOTED = RunManifest(
-    "eos", "25.05", {"pytest-gsw": "0.1.0", "python": "3.11.7"}, {ROW: "eos.nemo.grok1_314b"}, {ROW: "dtype is blank"}
+    "eos",
+    "25.05",
+    {"pytest-gsw": "0.1.0", "python": "3.11.7"},
+    {ROW: "dtype is blank"},
+    rows={ROW: {"framework": "nemo", "workload": "grok1_314b"}},
 )
 
 
@@ -144,10 +148,13 @@ def test_what_is_noted_is_read_again(tmp_path: Path) -> None:
 
 def test_a_session_that_resumes_a_run_keeps_the_rows_of_the_one_before(tmp_path: Path) -> None:
     write_noted(tmp_path, NOTED)
-    write_noted(tmp_path, RunManifest("eos", "", {"python": "3.12.1"}, {"another.yaml::row": "eos.nemo.another"}, {}))
+    write_noted(
+        tmp_path,
+        RunManifest("eos", "", {"python": "3.12.1"}, rows={"a.yaml::row": {"framework": "nemo", "workload": "b"}}),
+    )
     noted = read_noted(tmp_path)
     assert noted.class_of(ROW) == "eos.nemo.grok1_314b"
-    assert noted.class_of("another.yaml::row") == "eos.nemo.another"
+    assert noted.class_of("a.yaml::row") == "eos.nemo.b"
     assert noted.versions == {"python": "3.12.1"}
     assert noted.errors == {ROW: "dtype is blank"}
 
@@ -165,7 +172,7 @@ def test_a_row_that_nobody_noted_is_called_by_its_table() -> None:
         "[]",
         '{"cluster": 17}',
         '{"versions": ["3.11"]}',
-        '{"classes": {"row": 17}}',
+        '{"rows": {"row": 17}}',
         '{"errors": ["row"]}',
         "[" * 100_000,
         "\ud83d",

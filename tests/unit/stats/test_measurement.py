@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from pytest_gsw.stats.measurement import (
     MIN_STEPS,
-    Steady,
     TimedStep,
+    Timing,
     apply,
     log_interval,
     p90,
     ranks_s,
     select,
-    steady,
+    timing_of,
 )
 from pytest_gsw.tables.model import parse_statistic
 
@@ -232,54 +232,56 @@ def test_a_slow_node_among_ranks_without_labels() -> None:
 
 
 def test_slow_first_steps_are_warm_up() -> None:
-    assert steady([90.0, 7.0, 5.2, *[5.0] * 40]) == Steady(2, 41, 5.0, pytest.approx(5.0049, abs=1e-4), 5.0, 0.0)
+    series_s = (90.0, 7.0, 5.2, *[5.0] * 40)
+    mean_s = pytest.approx(5.0049, abs=1e-4)
+    assert timing_of(series_s, "last") == Timing("last", 43, 90.0, 5.0, 5.0, mean_s, 5.0, 0.0, 41, 2, series_s)
 
 
 def test_two_even_steps_are_not_steady_yet() -> None:
-    assert steady([5.0, 5.0, 9.0, *[5.0] * 30]).warm_up_steps == 3
+    assert timing_of([5.0, 5.0, 9.0, *[5.0] * 30]).warm_up_steps == 3
 
 
 def test_spikes_are_part_of_the_steady_state_and_counted() -> None:
-    found = steady([*[5.0] * 18, 7.0, 6.1])
+    found = timing_of([*[5.0] * 18, 7.0, 6.1])
     assert (found.median_s, found.spike_fraction) == (5.0, 0.1)
 
 
 def test_a_step_of_exactly_the_spikes_multiple_is_none() -> None:
-    assert steady([*[5.0] * 19, 6.0]).spike_fraction == 0.0
+    assert timing_of([*[5.0] * 19, 6.0]).spike_fraction == 0.0
 
 
 def test_of_a_run_that_never_settles_the_last_steps_are_taken() -> None:
-    found = steady([float(2**step) for step in range(20)])
-    assert (found.warm_up_steps, found.steps) == (20 - MIN_STEPS, MIN_STEPS)
+    found = timing_of([float(2**step) for step in range(20)])
+    assert (found.warm_up_steps, found.steady_steps) == (20 - MIN_STEPS, MIN_STEPS)
 
 
 @pytest.mark.parametrize("steps", [1, 2, MIN_STEPS])
 def test_a_run_of_few_steps_is_taken_whole(steps: int) -> None:
-    assert steady([9.0, *[5.0] * (steps - 1)]).steps == steps
+    assert timing_of([9.0, *[5.0] * (steps - 1)]).steady_steps == steps
 
 
 @pytest.mark.parametrize("slow", [11, 14])
 def test_no_warm_up_is_most_of_a_run(slow: int) -> None:
-    found = steady([7.5] * slow + [5.0] * (20 - slow))
+    found = timing_of([7.5] * slow + [5.0] * (20 - slow))
     assert (found.warm_up_steps, found.median_s) == (0, 7.5)
-    assert steady([7.5] * 60 + [5.0] * 40).median_s == 7.5
-    assert steady([7.5] * 10 + [5.0] * 10).median_s == 5.0
+    assert timing_of([7.5] * 60 + [5.0] * 40).median_s == 7.5
+    assert timing_of([7.5] * 10 + [5.0] * 10).median_s == 5.0
 
 
 def test_no_steps_have_no_steady_state() -> None:
     with pytest.raises(ValueError, match="there are no steps"):
-        steady([])
+        timing_of([])
 
 
 def test_steps_whose_sum_is_no_number_have_a_mean() -> None:
-    assert steady([1.5e308] * 12).mean_s == pytest.approx(1.5e308)
+    assert timing_of([1.5e308] * 12).mean_s == pytest.approx(1.5e308)
 
 
 @given(st.lists(SECONDS, min_size=1, max_size=60))
 def test_the_steady_state_is_the_end_of_the_run(series_s: Sequence[float]) -> None:
-    found = steady(series_s)
+    found = timing_of(series_s)
     chosen = series_s[found.warm_up_steps :]
-    assert found.steps == len(chosen) >= min(len(series_s), MIN_STEPS)
+    assert found.steady_steps == len(chosen) >= min(len(series_s), MIN_STEPS)
     assert found.median_s == statistics.median(chosen)
     assert found.p90_s == p90(chosen)
     assert min(chosen) * (1 - 1e-9) <= found.mean_s <= max(chosen) * (1 + 1e-9)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_gsw.results import outcomes
 from pytest_gsw.stats.decision import Repeats
-from pytest_gsw.stats.measurement import TimedStep, apply, steady
+from pytest_gsw.stats.measurement import TimedStep, apply, timing_of
 from pytest_gsw.stats.noise import Noise, limit
 from pytest_gsw.stats.verdict import (
     WORST_FIRST,
@@ -237,10 +237,10 @@ def test_the_median_of_all_jobs_decides() -> None:
 
 
 def test_a_statistic_that_is_far_from_the_steady_median_is_told() -> None:
-    measurement = replace(measured(4.556), steady=steady([4.9] * 20))
+    measurement = replace(measured(4.556), timing=timing_of([4.9] * 20))
     found = judge(LLAMA2_FP8_X128, measurement, 0.05)
     assert found.statistic_gap == pytest.approx(4.556 / 4.9 - 1)
-    assert judge(LLAMA2_FP8_X128, replace(measurement, steady=steady([4.6] * 20)), 0.05).statistic_gap is None
+    assert judge(LLAMA2_FP8_X128, replace(measurement, timing=timing_of([4.6] * 20)), 0.05).statistic_gap is None
 
 
 @given(sigma=st.floats(0, 0.5), jobs=st.lists(st.floats(4.0, 6.0), min_size=1, max_size=5))
@@ -359,7 +359,7 @@ def test_a_rank_without_a_time_is_not_judged(number: float) -> None:
 def by_last_step(last_s: float, usual_s: float, **changes: object) -> Verdict:
     """A job of 30 steps, all of which take as long, but for the last, which is what its document states."""
     series_s = (*[usual_s] * 29, last_s)
-    found = replace(measured(last_s), statistic="last", series_s=series_s, steady=steady(series_s))
+    found = replace(measured(last_s), timing=timing_of(series_s, "last"))
     return judge(LLAMA2_FP8_X128, replace(found, **changes), 0.05, repeats=Repeats(confirm=2))  # type: ignore[arg-type]
 
 
@@ -385,12 +385,13 @@ def test_a_regression_by_the_last_step_that_other_steps_bear_out_stays_one(last_
 def test_a_job_that_slows_down_at_its_end_is_too_slow_by_more_than_its_last_step() -> None:
     """As GPUs that get too hot do; its median is still the usual one."""
     series_s = (*[4.556] * 24, *[4.556 * 1.3] * 6)
-    found = by_last_step(series_s[-1], 4.556, series_s=series_s, steady=steady(series_s))
+    found = by_last_step(series_s[-1], 4.556, timing=timing_of(series_s, "last"))
     assert (found.outcome, found.reason) == (Outcome.REGRESSED, Reason.SLOWER)
 
 
 def test_of_another_statistic_and_of_several_jobs_the_figure_alone_counts() -> None:
-    assert by_last_step(4.556 * 1.5, 4.556, statistic="mean[35:44]").outcome is Outcome.REGRESSED
+    series_s = (*[4.556] * 29, 4.556 * 1.5)
+    assert by_last_step(series_s[-1], 4.556, timing=timing_of(series_s, "mean[35:44]")).outcome is Outcome.REGRESSED
     jobs = (4.556 * 1.5, 4.556 * 1.5, 4.556 * 1.5)
     assert by_last_step(4.556 * 1.5, 4.556, jobs_s=jobs).outcome is Outcome.REGRESSED
 
@@ -431,7 +432,7 @@ def of_steps(statistic: str, seconds: list[float], *, slower: float = 1.0, **cha
     """A run of these steps, of a row whose document has what the run's statistic says."""
     judged_s = apply(parse_statistic(statistic), [TimedStep(number, one) for number, one in enumerate(seconds)])
     row = replace(LLAMA2_FP8_X128, documented=Figures(step_time_s=judged_s / slower), statistic=statistic)
-    found = replace(measured(judged_s), statistic=statistic, series_s=tuple(seconds), steady=steady(seconds))
+    found = replace(measured(judged_s), timing=timing_of(seconds, statistic))
     return judge(row, replace(found, **changes), 0.05)  # type: ignore[arg-type]
 
 

@@ -20,7 +20,7 @@ from tests.unit.validation.ended import IDENTITY, MEGATRON_ROW, REPLAYED, measur
 def test_a_good_run_is_measured(log: Path) -> None:
     check_job(run(log))
     result = measured(log)
-    assert (result.judged_s, result.steps, result.first_s, result.last_s, result.steady.median_s) == (
+    assert (result.judged_s, result.steps, result.timing.first_s, result.timing.last_s, result.steady_s) == (
         4.56,
         50,
         4.56,
@@ -153,7 +153,12 @@ def test_a_calibrated_row_is_judged_by_the_time_on_a_machine_like_the_documented
     assert result.figures.step_time_s == 4.56
     assert result.figures.calibrated_step_time_s == 2.28
     # All of the series is of that machine, so that what is said of it fits the figure.
-    assert (result.first_s, result.last_s, result.steady.median_s, result.series_s) == (2.28, 2.28, 2.28, (2.28,) * 50)
+    assert (result.timing.first_s, result.timing.last_s, result.steady_s, result.timing.series_s) == (
+        2.28,
+        2.28,
+        2.28,
+        (2.28,) * 50,
+    )
 
 
 def test_a_calibrated_row_whose_log_has_no_calibration_is_not_measured(log: Path) -> None:

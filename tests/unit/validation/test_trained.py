@@ -110,7 +110,7 @@ def test_half_precision_begins_with_skipped_steps_which_are_not_measured(tmp_pat
     )
     baseline = row("megatron", dtype="fp16", statistic="mean")
     result = measured(baseline, log, tmp_path)
-    assert (result.judged_s, result.steps, result.first_s) == (4.25, 14, 4.25)
+    assert (result.judged_s, result.steps, result.timing.first_s) == (4.25, 14, 4.25)
     assert refused(replace(baseline, dtype="bf16"), log, tmp_path) == (
         "the optimizer skipped 6 of 20 steps: 14 trained, 18 needed"
     )

@@ -58,7 +58,7 @@ NOON_S = 1794312000.0
 SINCE = minute(NOON_S + 8 * 86400)
 RUN = run_of(
     (PASSED, REGRESSED, ERROR, INCONCLUSIVE, DRIFTING, IMPROVED),
-    since={REGRESSED.row.node_id: Since(NOON_S + 8 * 86400, "first", "1", 3, "before")},
+    since={REGRESSED.row.node_id: Since(NOON_S + 8 * 86400, 3, "before")},
 )
 
 #: What may stand in a log, a table or a node's name, once it was quoted: no control characters but line ends.

@@ -71,13 +71,13 @@ def test_what_passed_with_a_but_is_a_notice() -> None:
 )
 def test_what_is_inconclusive_says_why(reason: str, since: str) -> None:
     one = record(64, 4.95, outcome="inconclusive", reason=reason)
-    (found,) = findings(run_of((one,), since={one.row.node_id: Since(NOON_S, "tonight", "1", 1, "before")}))
+    (found,) = findings(run_of((one,), since={one.row.node_id: Since(NOON_S, 1, "before")}))
     assert (found.kind, found.level, found.text) == ("inconclusive", Level.WARNING, f"{reason}: {one.fact}")
     assert found.since == since
 
 
 def test_an_error_says_since_when() -> None:
-    since = Since(NOON_S, "first", "1", 2, "before")
+    since = Since(NOON_S, 2, "before")
     (found,) = findings(run_of((ERROR,), since={ERROR.row.node_id: since}))
     assert (found.kind, found.since) == ("error", f"{minute(NOON_S)}, 2 runs")
 

@@ -61,7 +61,7 @@ def test_an_incident_comes_first() -> None:
 
 
 def test_since_when() -> None:
-    current_run = Since(FIRST_S, RUN_ID, "1", 1)
+    current_run = Since(FIRST_S, 1)
     assert since_text(current_run) == "no run before is known"
     assert since_text(replace(current_run, runs=3)) == f"{minute(FIRST_S)} or before, 3 runs"
     good = {"good_run_id": "r", "good_time_s": FIRST_S - 86400, "good_s": 4.5561}
@@ -145,7 +145,7 @@ def test_a_command_is_one_whatever_a_row_is_called() -> None:
 
 
 def test_all_that_can_be_typed() -> None:
-    since = Since(FIRST_S, "bad", "1", 3, "good")
+    since = Since(FIRST_S, 3, "good")
     assert all_commands(shown(varied(SLOW, log="log.out"), since), RUN) == [
         ("see whether it stays", f"pytest --gsw-cluster=eos --gsw-confirm=4 '{NODE}[H100x128]'"),
         ("run it again", f"pytest --gsw-cluster=eos '{NODE}[H100x128]'"),
