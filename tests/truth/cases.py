@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from pytest_gsw.tables.model import Baseline
 from tests.truth.cuts import cut, of_two_runs
 from tests.truth.ends import not_ended_well
 from tests.truth.model import Case
@@ -28,9 +29,9 @@ _KINDS = (
 )
 
 
-def cases(seed: int) -> Iterator[Case]:
-    """All cases of one seed."""
-    for number, baseline in enumerate(rows_of(str(seed)), 1):
+def cases(seed: int, rows: Iterable[Baseline] | None = None) -> Iterator[Case]:
+    """All cases of one seed, of these rows alone where some are given."""
+    for number, baseline in enumerate(rows or rows_of(str(seed)), 1):
         trial = Trial(baseline, seed, f"{baseline.log_format}-{number}", f"{seed} {number}")
         for kind in _KINDS:
             yield from kind(trial)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -15,17 +15,16 @@ from pytest_gsw.stats.verdict import judge
 from pytest_gsw.validation.checks import check_job, read_steps
 from pytest_gsw.validation.measure import measure
 from pytest_gsw.validation.run import Run
-from tests.truth.cases import cases
 from tests.truth.model import Case
 
 #: Each case, and in words what came out of it where that is wrong.
 Results: TypeAlias = Sequence[tuple[Case, str | None]]
 
 
-def examine(seed: int) -> Results:
-    """Write all logs of one seed, one after the other, and examine each."""
+def examine(cases: Iterable[Case]) -> Results:
+    """Write the log of each case, one after the other, and examine it."""
     with tempfile.TemporaryDirectory(prefix="pytest-gsw-truth-") as folder:
-        return [(case, examine_case(case, Path(folder))) for case in cases(seed)]
+        return [(case, examine_case(case, Path(folder))) for case in cases]
 
 
 def examine_case(case: Case, folder: Path) -> str | None:

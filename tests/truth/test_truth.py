@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -17,53 +17,41 @@ from pytest_gsw.logs.reader import read_log
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.stats.verdict import Outcome, Verdict, judge
-from pytest_gsw.tables.bundled import bundled_baselines
-from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.validation import checks
 from pytest_gsw.validation.measure import measure
 from pytest_gsw.validation.run import Run
-from tests.truth import cases, examine, rows
+from tests.truth import examine
+from tests.truth.cases import cases
 from tests.truth.model import Case, Expected
+from tests.truth.rows import rows_of
 from tests.unit.rows import LLAMA2_FP8_X128
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 @cache
-def _bundled() -> tuple[Baseline, ...]:
-    return tuple(load_tables([bundled_baselines()]))
-
-
-@pytest.fixture
-def one_row_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One row of each format, and one whose steps the table states where the documents do not."""
-    monkeypatch.setattr(rows, "load_tables", _bundled)
-
-    def few(seed: str) -> Iterator[Baseline]:
-        seen = set()
-        for row in rows.rows_of(seed):
-            kind = row.log_format, row.metric, row.recipe.steps is None
-            if kind not in seen:
-                seen.add(kind)
-                yield row
-
-    monkeypatch.setattr(cases, "rows_of", few)
+def few(seed: int) -> Sequence[Case]:
+    """Cases of one row of each format, and of one whose steps the table states where the documents do not."""
+    rows: dict[object, Baseline] = {}
+    for row in rows_of(str(seed)):
+        rows.setdefault((row.log_format, row.metric, row.recipe.steps is None), row)
+    return [*cases(seed, rows.values())]
 
 
 def wrong(results: examine.Results) -> list[tuple[Case, str]]:
     return [(case, got) for case, got in results if got is not None]
 
 
-def kinds(results: examine.Results) -> set[str]:
-    """What was done in the cases that came out wrong: ``nan`` of ``maxtext-12-nan``."""
-    return {case.name.split("-", 2)[2] for case, _ in wrong(results)}
+def kind(case: Case) -> str:
+    """What was done in a case: ``nan`` of ``maxtext-12-nan``."""
+    return case.name.split("-", 2)[2]
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", [1, 4])
 def test_everything_comes_out_right(seed: int) -> None:
-    results = examine.examine(seed)
+    results = examine.examine(cases(seed))
     assert wrong(results) == []
     assert len(results) > 1000
     assert set(WRITERS) == set(FORMATS)
@@ -75,15 +63,15 @@ def test_everything_comes_out_right(seed: int) -> None:
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("seed", [2, 3, 20261120])
-def test_every_seed_comes_out_right(seed: int, one_row_of_each: None) -> None:
-    results = examine.examine(seed)
+def test_every_seed_comes_out_right(seed: int) -> None:
+    results = examine.examine(few(seed))
     assert wrong(results) == []
     assert len(results) > 250
 
 
-def test_every_demo_fault_of_a_log_and_every_format_has_a_case(one_row_of_each: None) -> None:
-    found = list(cases.cases(1))
-    names = {case.name.split("-", 2)[2] for case in found}
+def test_every_demo_fault_of_a_log_and_every_format_has_a_case() -> None:
+    found = few(1)
+    names = {*map(kind, found)}
     assert {"untouched", "less-within", "less-beyond", "less-far", "more-within", "more-beyond", "more-far"} <= names
     assert {"more-unbelieved", "decimal", "less-in-noise", "last-alone"} <= names
     assert {"skipped", "no-loss", "diverged-then", "loss-falls", "loss-stays"} <= names
@@ -169,11 +157,10 @@ def _any_number_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
         "the job is not checked",
     ],
 )
-def test_a_wrong_comparator_is_caught(
-    patch: Patch, caught: set[str], monkeypatch: pytest.MonkeyPatch, one_row_of_each: None
-) -> None:
+def test_a_wrong_comparator_is_caught(patch: Patch, caught: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
     patch(monkeypatch)
-    assert caught <= kinds(examine.examine(1))
+    results = examine.examine(case for case in few(1) if kind(case) in caught)
+    assert {kind(case) for case, _ in wrong(results)} == caught
 
 
 def test_an_error_of_another_kind_is_wrong(tmp_path: Path) -> None:
