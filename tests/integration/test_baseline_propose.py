@@ -195,3 +195,19 @@ def test_a_file_that_is_no_diff_by_its_name(table: Path, capsys: pytest.CaptureF
         f"pytest-gsw baseline: -o: got '{name}', wanted a file whose name ends in .diff or .patch\n"
     )
     assert table.read_text() == old
+
+
+def test_runs_that_nobody_believes_are_proposed_only_up_to_a_gain(
+    table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    too_good = {"outcome": "inconclusive", "reason": "too good to be true", "max_gain": 0.25}
+    runs = write_runs(pytester.path / ".gsw", table, (0.49, 0.5, 0.5, 0.51, 0.5), **too_good)
+    assert propose(*runs) == 1
+    out, err = capsys.readouterr()
+    assert (out, err.splitlines()[0]) == ("", "pytest-gsw baseline: nothing can be proposed")
+    why = "is too good to be true; --max-gain=PERCENT counts such runs, once it is clear why they are so fast (5 runs)"
+    assert why in err
+    # 1 s / 0.49 s is a gain of 104 %.
+    assert propose(*runs, "--max-gain=99%") == 1
+    assert propose(*runs, "--max-gain=105%") == 0
+    assert "0.5 s beside the documented 1 s (50.0 % shorter); median of 5 jobs from 0.49 to 0.51 s" in capsys.readouterr().out
