@@ -85,13 +85,6 @@ def run(pytester: pytest.Pytester, *options: str) -> tuple[pytest.RunResult, lis
     return result, [json.loads(Path(path).read_text()) for path in made.glob("records/*.json")]
 
 
-def test_a_run_like_the_others_is_none_to_be_told(pytester: pytest.Pytester, rows: int) -> None:
-    result, records = run(pytester)
-
-    assert result.ret == 0
-    assert sum(record["verdict"]["cluster_effect"] is not None for record in records if record["verdict"]) == rows >= 8
-
-
 def test_a_run_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pytester, rows: int) -> None:
     result, records = run(pytester, "--gsw-demo=*=slow:12%", "--gsw-report=report")
 
@@ -139,6 +132,8 @@ def test_a_row_that_is_slow_alone_fails_alone(pytester: pytest.Pytester, rows: i
     assert {name.partition("[")[0] for name in slow} == {"llama2_70b_fp8"}
     assert result.parseoutcomes()["failed"] == len(slow)
     assert not any((record["verdict"] or {}).get("given_reason") == "incident" for record in records)
+    assert sum(record["outcome"] == "passed" for record in records) == len(records) - len(slow)
+    assert sum(record["verdict"]["cluster_effect"] is not None for record in records if record["verdict"]) == rows >= 8
 
 
 def test_an_incident_of_a_run_whose_canary_was_slow_fails_and_says_so(pytester: pytest.Pytester, rows: int) -> None:
