@@ -16,7 +16,6 @@ import sys
 def pytest_unconfigure():
     sys.stdout.write(f"modules: {sum(name.partition('.')[0] == 'pytest_gsw' for name in sys.modules)}\\n")
 """
-ROW = "llama2_70b_fp8[H100x128]"
 
 
 def run(directory: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -68,27 +67,35 @@ def test_a_variable_that_is_wrong_is_said_once_there_is_a_table(project: Path, t
     )
 
 
-def test_a_conftest_may_ask_for_a_cluster(project: Path) -> None:
-    (project / "conftest.py").write_text("def pytest_configure(config):\n    config.option.gsw_cluster = 'demo'\n")
-    ended = run(project, "-p", "pytest_gsw.plugin", "-k", ROW.replace("[", " and ").rstrip("]"))
-    assert ended.returncode == 0, ended.stdout
-    assert "1 passed, 140 deselected" in ended.stdout
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
+    """Options of a session within this process that has no other plugin."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    return "-p", "pytest_gsw.plugin"
+
+
+def test_a_conftest_may_ask_for_a_cluster(pytester: pytest.Pytester, alone: tuple[str, str]) -> None:
+    pytester.makeconftest("def pytest_configure(config):\n    config.option.gsw_cluster = 'demo'\n")
+    pytester.runpytest(*alone, "-k", "llama2_70b_fp8 and H100x128").assert_outcomes(passed=1, deselected=140)
 
 
 @pytest.mark.parametrize(
     ("name", "what"), [("pytest_gsw.session.hooks", "judging"), ("pytest_gsw.nvidia.plugin", "launching")]
 )
-def test_rows_without_their_hooks_are_a_usage_error(project: Path, name: str, what: str) -> None:
-    ended = run(project, "-p", "pytest_gsw.plugin", "-p", f"no:{name}", "--gsw-cluster=demo")
-    assert ended.returncode == pytest.ExitCode.USAGE_ERROR
-    assert ended.stderr == (
-        f"ERROR: -p no:{name} disables the {what} of rows\n"
-        "next: leave it out; -p no:pytest_gsw.plugin leaves out the whole plugin\n\n"
-    )
+def test_rows_without_their_hooks_are_a_usage_error(
+    pytester: pytest.Pytester, alone: tuple[str, str], name: str, what: str
+) -> None:
+    ended = pytester.runpytest(*alone, "-p", f"no:{name}", "--gsw-cluster=demo")
+    assert ended.ret == pytest.ExitCode.USAGE_ERROR
+    assert ended.errlines == [
+        f"ERROR: -p no:{name} disables the {what} of rows",
+        "next: leave it out; -p no:pytest_gsw.plugin leaves out the whole plugin",
+        "",
+    ]
 
 
-def test_the_built_in_answers_are_there_without_any_option(project: Path) -> None:
-    (project / "test_one.py").write_text(
+def test_the_built_in_answers_are_there_without_any_option(pytester: pytest.Pytester, alone: tuple[str, str]) -> None:
+    pytester.makepyfile(
         "from pytest_gsw.tables.bundled import bundled_baselines\n"
         "from pytest_gsw.clusters.model import DEMO\n"
         "from pytest_gsw.tables.load import load_tables\n"
@@ -100,8 +107,7 @@ def test_the_built_in_answers_are_there_without_any_option(project: Path) -> Non
         "    assert hook.pytest_gsw_make_launcher(config=config, cluster=DEMO, run_directory=tmp_path).name == 'local'\n"
         "    assert hook.pytest_gsw_make_job_spec(config=config, baseline=row, cluster=DEMO).row_id == row.id\n"
     )
-    ended = run(project, "-p", "pytest_gsw.plugin")
-    assert ended.returncode == 0, ended.stdout
+    pytester.runpytest(*alone).assert_outcomes(passed=1)
 
 
 def test_sessions_within_a_process_judge_alike(project: Path) -> None:
