@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.cli import main
 from pytest_gsw.jobs.journal import NAME
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import definition_hash, experiment_hash
-from tests.integration.conftest import tiny_table
+from tests.integration.conftest import Gsw, tiny_table
 from tests.integration.runs import accept
 
 #: A recipe that neither trains nor says that it is a simulation; it names its image where it is told one.
@@ -153,7 +152,7 @@ def test_the_definition_does_not_depend_on_the_shells_secrets(
 
 
 def test_who_changes_a_variable_of_a_cluster_reads_it_as_a_cause(
-    pytester: pytest.Pytester, site: Path, capsys: pytest.CaptureFixture[str]
+    pytester: pytest.Pytester, site: Path, gsw: Gsw
 ) -> None:
     """Between two runs somebody sets variables in clusters.yaml, and a token is renewed, which no file may have."""
 
@@ -170,11 +169,8 @@ def test_who_changes_a_variable_of_a_cluster_reads_it_as_a_cause(
 
     changed = "NCCL_IB_DISABLE not set -> 1, TINY_SECONDS 1.00 -> 1.16, TP_COMM ring -> not set"
     slower.stdout.fnmatch_lines(["since      this run", f"changed    {changed}"])
-    capsys.readouterr()
-    assert main(["compare", *map(str, runs(pytester))]) == 1
-    assert f"\nchanged: {changed} (all rows)\n" in capsys.readouterr().out
-    assert main(["history"]) == 0
-    assert f" {changed}: throughput -13.8 % " in capsys.readouterr().out
+    assert f"\nchanged: {changed} (all rows)\n" in gsw("compare", *map(str, runs(pytester)), status=1).out
+    assert f" {changed}: throughput -13.8 % " in gsw("history").out
     (row_page,) = Path("report/rows").glob("*.html")
     for text in (Path("junit.xml").read_text(), Path("report/index.html").read_text()):
         assert changed.replace(">", "&gt;") in text

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.cli import main
+from tests.integration.conftest import Gsw
 from tests.integration.test_docs import TICK_TABLE, example
 
 LOG = "tick 1 took 2.0 s, loss 9.3\ntick 2 took 0.72 s, loss 9.2\ntick 3 took 0.71 s, loss 9.1\n"
@@ -24,24 +24,24 @@ def log(pytester: pytest.Pytester) -> Path:
     return path
 
 
-def test_a_format_of_a_conftest(pytester: pytest.Pytester, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_format_of_a_conftest(pytester: pytest.Pytester, log: Path, gsw: Gsw) -> None:
     pytester.makeconftest(f"print('hello')\n{example('pytest_gsw_log_format')}")
-    assert main(["metrics", str(log), "--row=own_1b_bf16[X100x8]", "--baselines=own.yaml", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["step_time_s"] == 0.71
+    assert (
+        json.loads(gsw("metrics", log, "--row=own_1b_bf16[X100x8]", "--baselines=own.yaml", "--json").out)[
+            "step_time_s"
+        ]
+        == 0.71
+    )
     added = ["history", "--from-logs=stage", "--cluster=ours", "--baselines=own.yaml", "--history=h.sqlite"]
-    assert main(added) == 0
-    assert "1 record of 1 run added" in capsys.readouterr().out
-    assert main(["history", "--history=h.sqlite", "--csv"]) == 0
-    assert re.search(r"^own_1b_bf16.*,pod-abc,0\.71,", capsys.readouterr().out, re.MULTILINE)
+    assert "1 record of 1 run added" in gsw(*added).out
+    assert re.search(r"^own_1b_bf16.*,pod-abc,0\.71,", gsw("history", "--history=h.sqlite", "--csv").out, re.MULTILINE)
 
 
-def test_a_format_of_a_named_plugin(pytester: pytest.Pytester, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_format_of_a_named_plugin(pytester: pytest.Pytester, log: Path, gsw: Gsw) -> None:
     pytester.makepyfile(tickplugin=example("pytest_gsw_log_format"))
     pytester.syspathinsert()
-    assert main(["metrics", str(log), "--format=tick", "-p", "tickplugin"]) == 0
-    capsys.readouterr()
-    assert main(["metrics", str(log), "--format=tick"]) == 2
-    unknown, known, following = capsys.readouterr().err.splitlines()
+    gsw("metrics", log, "--format=tick", "-p", "tickplugin")
+    unknown, known, following = gsw("metrics", log, "--format=tick", status=2).err.splitlines()
     assert unknown.startswith("pytest-gsw metrics: unknown log format 'tick'")
     assert re.fullmatch(r"known: automodel, composer, deepspeed, .*, and what the plugins of .* add", known)
     assert following == "next: name the plugin that brings it with -p MODULE"

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from pytest_gsw import Job, JobError, JobSpec, JobState, JobStatus, SchedulerUnreachableError
-from pytest_gsw.cli import main
-from tests.integration.conftest import records
+from tests.integration.conftest import Gsw, records
 from tests.integration.test_docs import example
 
 #: What docs/flux.md says that a recipe does for Flux, before the simulated one.
@@ -83,9 +82,7 @@ def cluster(pytester: pytest.Pytester, recipes: Path, first: str = "") -> None:
     )
 
 
-def test_a_session_on_flux(
-    pytester: pytest.Pytester, recipes: Path, flux: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_session_on_flux(pytester: pytest.Pytester, recipes: Path, flux: Path, gsw: Gsw) -> None:
     """Ids of jobs are text wherever they go."""
     cluster(pytester, recipes)
     told = ("--gsw-history=h.sqlite", "--gsw-report=report")
@@ -98,9 +95,7 @@ def test_a_session_on_flux(
     assert {"--bank=eng", "--queue=pbatch", "--exclusive", "--nodes=16"} <= set(job["words"])
     assert f"_{job['id.f58']}.out" in record["log"]
     assert job["id.f58"] in "".join(page.read_text() for page in (pytester.path / "report").rglob("*.html"))
-    capsys.readouterr()
-    assert main(["history", "--history=h.sqlite", "--csv"]) == 0
-    assert job["id.f58"] in capsys.readouterr().out
+    assert job["id.f58"] in gsw("history", "--history=h.sqlite", "--csv").out
     (run,) = pytester.path.glob(".gsw/runs/*")
     for source in (run, "stage"):
         pytester.runpytest(f"--gsw-replay={source}", *ROW).assert_outcomes(passed=1, deselected=140)

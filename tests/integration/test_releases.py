@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.cli import main
 from pytest_gsw.importing.document import import_document
 from pytest_gsw.importing.facts import read_facts
 from pytest_gsw.stats.figures import documented_peak_flops, mfu_note
 from pytest_gsw.stats.figures import figures as performance_figures
 from pytest_gsw.tables.bundled import RELEASES_DIRECTORY, bundled_baselines, bundled_releases, is_table
 from pytest_gsw.tables.load import StatedRow, load_table, load_tables, read_tables, stated_rows
+from tests.integration.conftest import Gsw
 
 ROOT = Path(__file__).resolve().parents[2]
 RELEASES = bundled_releases()
@@ -122,7 +122,7 @@ def test_the_rows_of_megatron_bridge_and_what_the_docs_say_of_them() -> None:
 
 
 @pytest.mark.skipif("GSW_MEGATRON_BRIDGE" not in os.environ, reason="GSW_MEGATRON_BRIDGE names no checkout of it")
-def test_import_makes_the_tables_of_megatron_bridge_again_byte_for_byte(tmp_path: Path) -> None:
+def test_import_makes_the_tables_of_megatron_bridge_again_byte_for_byte(gsw: Gsw, tmp_path: Path) -> None:
     names = list(read_facts(bundled_baselines() / RELEASES_DIRECTORY / "facts.yaml").documents)
     for name in names:
         repository, at = os.environ["GSW_MEGATRON_BRIDGE"], f"{COMMIT}:{name}"
@@ -133,7 +133,7 @@ def test_import_makes_the_tables_of_megatron_bridge_again_byte_for_byte(tmp_path
     made.mkdir(parents=True)
     shutil.copy(ROOT / "baselines" / "baseline.schema.json", tmp_path / "baselines")
     shutil.copy(bundled_baselines() / RELEASES_DIRECTORY / "facts.yaml", made)
-    assert main(["import", str(tmp_path), "-o", str(made)]) == 0
+    gsw("import", tmp_path, "-o", made)
     assert {path.relative_to(made): path.read_text() for path in made.glob("*/*/*.yaml")} == {
         name_in_releases(path): path.read_text() for path in BRIDGE_TABLES
     }
@@ -157,7 +157,7 @@ def test_rows_of_cards_run_on_the_demo(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.skipif("GSW_MEGATRON_BRIDGE" not in os.environ, reason="GSW_MEGATRON_BRIDGE names no checkout of it")
-def test_import_makes_the_tables_of_verification_cards_again_byte_for_byte(tmp_path: Path) -> None:
+def test_import_makes_the_tables_of_verification_cards_again_byte_for_byte(gsw: Gsw, tmp_path: Path) -> None:
     git = ["git", "-C", os.environ["GSW_MEGATRON_BRIDGE"]]
     below = "examples/model_verification_cards/"
     listed = subprocess.run(
@@ -171,7 +171,7 @@ def test_import_makes_the_tables_of_verification_cards_again_byte_for_byte(tmp_p
     made = tmp_path / "baselines" / "releases" / "cards"
     made.mkdir(parents=True)
     shutil.copy(ROOT / "baselines" / "baseline.schema.json", tmp_path / "baselines")
-    assert main(["import", "--cards", str(tmp_path / "examples"), "-o", str(made)]) == 0
+    gsw("import", "--cards", str(tmp_path / "examples"), "-o", made)
     bundled = bundled_baselines() / RELEASES_DIRECTORY / "cards"
     assert {path.relative_to(made): path.read_text() for path in made.rglob("*.*")} == {
         path.relative_to(bundled): path.read_text() for path in bundled.rglob("*.*")
@@ -197,14 +197,14 @@ def readme(release: str, path: str, below: Path) -> Path:
 
 @needs_recipes
 @pytest.mark.parametrize("directory", DIRECTORIES, ids=lambda path: path.name)
-def test_import_makes_the_tables_of_a_release_again_byte_for_byte(directory: Path, tmp_path: Path) -> None:
+def test_import_makes_the_tables_of_a_release_again_byte_for_byte(gsw: Gsw, directory: Path, tmp_path: Path) -> None:
     for name in read_facts(directory / "facts.yaml").documents:
         readme(directory.name, name, tmp_path / "readmes")
     made = tmp_path / "baselines" / "releases" / directory.name
     made.mkdir(parents=True)
     shutil.copy(ROOT / "baselines" / "baseline.schema.json", tmp_path / "baselines")
     shutil.copy(directory / "facts.yaml", made)
-    assert main(["import", str(tmp_path / "readmes" / directory.name), "-o", str(made)]) == 0
+    gsw("import", str(tmp_path / "readmes" / directory.name), "-o", made)
     assert {path.relative_to(made): path.read_text() for path in made.rglob("*.*")} == {
         path.relative_to(directory): path.read_text() for path in directory.rglob("*.*")
     }

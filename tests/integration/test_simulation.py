@@ -11,6 +11,7 @@ from benchmarks.simulated.models import MODELS
 from benchmarks.simulated.tally import Share
 from pytest_gsw.history import open_history
 
+
 def test_a_history_in_memory_says_what_one_in_a_database_says(tmp_path: Path) -> None:
     life = life_of(MODELS["slow nodes 10%"], "test slow nodes 10%", rows=6, runs=36)
     with open_history(str(tmp_path / "history.sqlite")) as history:

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.cli import main
 from pytest_gsw.history.location import open_history
 from pytest_gsw.results.record import Record, read_records
-from tests.integration.conftest import junit, tiny_table
+from tests.integration.conftest import Gsw, junit, tiny_table
 
 ROWS = (
     "--gsw-cluster=demo",
@@ -85,7 +84,7 @@ def run(pytester: pytest.Pytester, *options: str) -> tuple[pytest.RunResult, lis
     return result, [json.loads(Path(path).read_text()) for path in made.glob("records/*.json")]
 
 
-def test_a_run_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pytester, rows: int) -> None:
+def test_a_run_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pytester, rows: int, gsw: Gsw) -> None:
     result, records = run(pytester, "--gsw-demo=*=slow:12%", "--gsw-report=report")
 
     assert result.ret == 1
@@ -120,7 +119,7 @@ def test_a_run_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pyteste
     for options in ((f"--gsw-replay={latest}",), resumed):
         again = pytester.runpytest(*options).parseoutcomes()
         assert (again["failed"], again["skipped"]) == (1, rows)
-    main(["report", "--format=junit", str(latest), "-o", "rebuilt.xml"])
+    gsw("report", "--format=junit", latest, "-o", "rebuilt.xml")
     assert junit(pytester.path / "rebuilt.xml")["incident"].find("failure") is not None
 
 
