@@ -19,10 +19,6 @@ from pytest_gsw.jobs.local import LocalLauncher
 from tests.integration.flux import end_all, install
 from tests.unit.tables.texts import HEAD
 
-SIX_ROWS = [
-    f"baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x{gpus}]" for gpus in (64, 128, 256, 512, 1024, 2048)
-]
-
 
 def tiny_table(*rows: str, framework: str = "maxtext") -> str:
     """A small table of a site's own with these rows."""
@@ -41,11 +37,6 @@ def _quick_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GSW_PYTHON", sys.executable)
     for name in ("GSW_DEMO", "STAGE_PATH", "SLURM_ACCOUNT", "SLURM_PARTITION", "ENABLE_PROFILE", "ENABLE_NCCL_TRACE"):
         monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture
-def six_rows() -> list[str]:
-    return list(SIX_ROWS)
 
 
 @pytest.fixture

@@ -9,12 +9,6 @@ import pytest
 from tests.integration.conftest import Gsw, junit, properties, tiny_table
 
 
-def test_a_directory_of_tables(pytester: pytest.Pytester, table: Path) -> None:
-    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site")
-    result.assert_outcomes(passed=3)
-    result.stdout.fnmatch_lines(["tiny_1b_bf16[[]H100x8]* PASSED *"])
-
-
 def test_the_ini_twin_is_relative_to_the_ini_file(
     pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -171,8 +171,3 @@ def test_a_mark_that_keeps_pytest_from_running_a_row_keeps_its_job_away(pytester
     assert result.ret == 0
     assert result.parseoutcomes()["passed"] == 1
     assert len(list(pytester.path.glob(".gsw/runs/*/batch/*.out"))) == 1
-
-
-@pytest.mark.parametrize("options", [("--collect-only",), ("--gsw-plan",)], ids=lambda options: str(options[0]))
-def test_what_runs_nothing_by_its_name_ends_well(pytester: pytest.Pytester, options: tuple[str, ...]) -> None:
-    assert pytester.runpytest(*ONE, *options).ret == 0

@@ -8,7 +8,7 @@ from pytest_gsw.tables.model import Baseline
 from tests.truth.cuts import cut, of_two_runs
 from tests.truth.ends import not_ended_well
 from tests.truth.model import Case
-from tests.truth.numbers import impossible_times, loss_to_fall, not_finite, untrained_runs
+from tests.truth.numbers import impossible_times, not_finite
 from tests.truth.others import of_others
 from tests.truth.rows import rows_of
 from tests.truth.speeds import not_believed, speeds
@@ -23,8 +23,6 @@ _KINDS = (
     of_others,
     of_two_runs,
     impossible_times,
-    untrained_runs,
-    loss_to_fall,
     not_ended_well,
 )
 

@@ -1,22 +1,16 @@
-"""Numbers that are none, times that cannot be, and runs that trained nothing."""
+"""Numbers that are none, and times that cannot be."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from pytest_gsw.demo.faults import Fault
-from pytest_gsw.results import outcomes
 from pytest_gsw.tables.metrics import MFU
-from tests.truth.logs import as_bytes, restarted, steps_of, with_all_figures, with_figure
+from tests.truth.logs import as_bytes, steps_of, with_all_figures, with_figure
 from tests.truth.model import Case
 from tests.truth.trial import Trial
-from tests.truth.truth import loss_count
-from tests.truth.untrained import untrained
 
 _NOT_FINITE = "the loss or a step time is not finite*"
-#: So many losses have a first and a last tenth.
-_TENTHS = 10
 
 
 def not_finite(trial: Trial) -> Iterator[Case]:
@@ -49,26 +43,3 @@ def impossible_times(trial: Trial) -> Iterator[Case]:
         wanted = trial.random.uniform(1.02, 5)
         log = as_bytes(trial.events(trial.at(wanted / trial.mfu)))
         yield trial.broken(MFU.key, f"an MFU of {wanted:.0%}", log, "MFU * is impossible: *")
-
-
-def untrained_runs(trial: Trial) -> Iterator[Case]:
-    """Runs whose steps were skipped, or whose loss is missing or was NaN in an attempt before."""
-    nan = trial.events(trial.simulate(Fault(trial.baseline.id, "nan")))
-    for name, done, log, fact in untrained(trial.run, [restarted(e) for e in trial.events(trial.run)], nan):
-        yield trial.broken(name, done, log, fact)
-
-
-def loss_to_fall(trial: Trial) -> Iterator[Case]:
-    """A table may ask for it, and then a loss that stays as it is, or of which nothing tells, is an error."""
-    row, run = replace(trial.baseline, loss="falls"), trial.run
-    count = loss_count(run)
-    if count is None:
-        fact = f"the row asks that the loss falls, and {row.log_format} prints no loss"
-    elif count < _TENTHS:
-        fact = "the log holds *, too few to tell whether it falls"
-    else:
-        fact = "the loss does not fall: *"
-        case = trial.judged("loss-falls", "the loss is to fall, and does", run, outcomes.PASSED.word)
-        yield replace(case, baseline=row)
-    log = as_bytes(trial.events(replace(run, losses=(7.0,) * len(run.losses))))
-    yield replace(trial.broken("loss-stays", "the loss is to fall, and stays as it is", log, fact), baseline=row)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pytest_gsw.demo.writers import WRITERS
 from pytest_gsw.tables.load import other_release
 from pytest_gsw.tables.releases import releases_of
-from tests.truth.contradictions import other_settings
 from tests.truth.logs import as_bytes
 from tests.truth.model import Case
 from tests.truth.trial import Trial
@@ -39,9 +38,6 @@ def of_others(trial: Trial) -> Iterator[Case]:
         log = as_bytes(trial.events(replace(trial.run, job=replace(job, version=_RELEASE))))
         fact = other_release(row, releases_of(_RELEASE), "the log", "").fact
         yield trial.broken("other-release", "the log is of another release of the recipe", log, fact)
-    for name, other, fact in other_settings(row):
-        log = as_bytes(trial.events(replace(trial.run, baseline=other)))
-        yield trial.broken(f"other-{name.replace(' ', '-')}", f"the run was of another {name}", log, fact)
     # Megatron under DeepSpeed prints DeepSpeed's lines as well.
     unlike = {row.log_format} | ({"megatron"} if row.framework == "deepspeed" else set())
     writer = trial.random.choice([name for name in WRITERS if name not in unlike])

@@ -74,9 +74,7 @@ def test_every_demo_fault_of_a_log_and_every_format_has_a_case() -> None:
     names = {*map(kind, found)}
     assert {"untouched", "less-within", "less-beyond", "less-far", "more-within", "more-beyond", "more-far"} <= names
     assert {"more-unbelieved", "decimal", "less-in-noise", "last-alone"} <= names
-    assert {"skipped", "no-loss", "diverged-then", "loss-falls", "loss-stays"} <= names
     assert {"nan", "short", "truncated", "other-model-size", "empty", "no-log", "no-steps", "other-format"} <= names
-    assert {"other-sequence-length", "other-layers", "other-precision", "other-parallelism"} <= names
     assert {"then-cut", "resumed", "step-inf", "zero", "mfu", "few", "cut"} <= names
     assert {"fail", "oom", "oom-kill", "oom-kill-lost", "stall"} <= names
     assert {case.baseline.log_format for case in found} == set(WRITERS)
@@ -142,7 +140,7 @@ def _any_number_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         (_judge(lambda *_: Outcome.REGRESSED), {"untouched", "less-within", "more-within", "more-far", "slow-then"}),
         (_judge(_a_hair_lenient), {"less-beyond", "more-beyond"}),
-        (_no_identity, {"other-model-size", "other-job", "other-GPUs", "other-sequence-length", "other-precision"}),
+        (_no_identity, {"other-model-size", "other-job", "other-GPUs"}),
         (_cut_lines_count, {"truncated", "digit"}),
         (_any_number_of_steps, {"short", "few", "then-cut"}),
         (_no_job_check, {"fail", "oom-kill", "stall"}),
