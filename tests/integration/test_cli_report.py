@@ -102,16 +102,6 @@ def test_a_place_that_cannot_be_written(run: Path, gsw: Gsw) -> None:
     )
 
 
-def test_a_replay_is_no_run_of_its_own(run: Path, pytester: pytest.Pytester, gsw: Gsw) -> None:
-    """What is judged once more was measured once: since when it is slow is not counted twice."""
-    pytester.runpytest("--gsw-cluster=demo", f"--gsw-replay={run}", "site/tiny.yaml::tiny_1b_bf16[H100x16]")
-    (replay,) = set(Path(".gsw", "runs").iterdir()) - {run}
-    for directory in (run, replay):
-        told = gsw("report", "--format=markdown", directory).out
-        assert "2 runs" not in told
-        assert "**regressed**" in told
-
-
 ROW = "site/tiny.yaml::tiny_1b_bf16[H100x16]"
 
 
@@ -134,6 +124,7 @@ def test_the_report_of_a_replay_names_its_run_and_draws_it_once(run: Path, pytes
     index = page(Path("out/index.html"))
     assert re.search(rf"1 regressed of 1 row on demo, \S+ \S+, replay of {run.name}\s", index)
     assert columns(Path("out/index.html")) == 1
+    assert "**regressed**" in gsw("report", "--format=markdown", replay).out
     assert "1 run, the newest first" in page(Path("out/runs.html"))
     assert not list(Path("out/runs").glob("*.html"))
 

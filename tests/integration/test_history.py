@@ -112,9 +112,9 @@ def write_log(directory: Path, job_id: int, gpus: int = 8, seconds: str = "1.020
     return path
 
 
-def llmb(path: Path, *jobs: dict[str, Any], columns: str = LLMB_COLUMNS) -> Path:
+def llmb(path: Path, *jobs: dict[str, Any]) -> Path:
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(f"CREATE TABLE jobs ({columns})")
+        connection.execute(f"CREATE TABLE jobs ({LLMB_COLUMNS})")
         for one in jobs:
             names, marks = ", ".join(one), ", ".join("?" * len(one))
             connection.execute(f"INSERT INTO jobs ({names}) VALUES ({marks})", tuple(one.values()))  # noqa: S608

@@ -37,10 +37,8 @@ def log_of(directory: Path, version: str | None) -> Path:
     return path
 
 
-@pytest.mark.parametrize("version", ["25.04.01", None])
-def test_a_log_of_the_rows_release_is_judged(pytester: pytest.Pytester, version: str | None) -> None:
-    result = pytester.runpytest(f"--gsw-replay={log_of(pytester.path, version)}", ROW)
-    result.assert_outcomes(passed=1)
+def test_a_log_that_does_not_say_its_release_is_judged(pytester: pytest.Pytester) -> None:
+    pytester.runpytest(f"--gsw-replay={log_of(pytester.path, None)}", ROW).assert_outcomes(passed=1)
 
 
 def test_a_loss_of_the_release_that_ran_is_a_regression_by_its_own_figures(pytester: pytest.Pytester) -> None:
@@ -65,7 +63,8 @@ def test_a_loss_of_the_release_that_ran_is_a_regression_by_its_own_figures(pytes
 
 
 def test_a_record_says_which_release_ran(pytester: pytest.Pytester) -> None:
-    pytester.runpytest(f"--gsw-replay={log_of(pytester.path, '25.02')}", ROW, "--junitxml=junit.xml")
+    replay = f"--gsw-replay={log_of(pytester.path, '25.02')}"
+    pytester.runpytest(replay, ROW, "--junitxml=junit.xml").assert_outcomes(passed=1)
     (run,) = records(pytester.path)
     assert run["environment"] == {"recipe": "25.02", "framework": "24.12"}
     assert run["compared"]["release"] == "25.02"
@@ -84,24 +83,6 @@ def eos(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
     stage.mkdir(parents=True)
     (stage / "launch.sh").write_text("#!/bin/bash\nexport GSW_VERSION=25.04\n")
     return submitted
-
-
-@pytest.mark.parametrize("plan", [["--gsw-plan"], []])
-def test_a_staged_recipe_of_another_release_is_told_before_anything_is_submitted(
-    pytester: pytest.Pytester, eos: Path, plan: list[str]
-) -> None:
-    result = pytester.runpytest("--gsw-cluster=eos", *plan, "-k", "llama2_70b_fp8")
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(
-        [
-            "gsw: eos (slurm), run *",
-            "gsw: 6 rows are of 24.11.1, 25.01 and 25.01.1, and their recipes are staged as of 25.04: not submitted*",
-            "gsw: 6 rows, about * GPU-hours by the documented step times",
-            "*the staged recipe is of release 25.04, and the row's figures are of 24.11.1, 25.01 and 25.01.1",
-            "*release *stage/maxtext/launch.sh:2  export GSW_VERSION=25.04",
-        ]
-    )
-    assert not eos.exists()
 
 
 @pytest.mark.parametrize("version", ["25.01", None])
