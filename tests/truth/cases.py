@@ -6,9 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from pytest_gsw.tables.model import Baseline
 from tests.truth.cuts import cut, of_two_runs
-from tests.truth.ends import not_ended_well
 from tests.truth.model import Case
-from tests.truth.numbers import impossible_times, not_finite
 from tests.truth.others import of_others
 from tests.truth.rows import rows_of
 from tests.truth.speeds import not_believed, speeds
@@ -18,12 +16,9 @@ from tests.truth.trial import Trial
 _KINDS = (
     speeds,
     not_believed,
-    not_finite,
     cut,
     of_others,
     of_two_runs,
-    impossible_times,
-    not_ended_well,
 )
 
 

@@ -58,7 +58,7 @@ def test_everything_comes_out_right(seed: int) -> None:
     for log_format in WRITERS:
         rows_of_format = [case.baseline.id for case, _ in results if case.baseline.log_format == log_format]
         assert len(set(rows_of_format)) >= 2
-        assert len(rows_of_format) >= 70
+        assert len(rows_of_format) >= 50
 
 
 @pytest.mark.sampled(1)
@@ -66,17 +66,16 @@ def test_everything_comes_out_right(seed: int) -> None:
 def test_every_seed_comes_out_right(seed: int) -> None:
     results = examine.examine(few(seed))
     assert wrong(results) == []
-    assert len(results) > 250
+    assert len(results) > 200
 
 
-def test_every_demo_fault_of_a_log_and_every_format_has_a_case() -> None:
+def test_every_kind_of_log_and_every_format_has_a_case() -> None:
     found = few(1)
     names = {*map(kind, found)}
     assert {"untouched", "less-within", "less-beyond", "less-far", "more-within", "more-beyond", "more-far"} <= names
     assert {"more-unbelieved", "decimal", "less-in-noise", "last-alone"} <= names
-    assert {"nan", "short", "truncated", "other-model-size", "empty", "no-log", "no-steps", "other-format"} <= names
-    assert {"then-cut", "resumed", "step-inf", "zero", "mfu", "few", "cut"} <= names
-    assert {"fail", "oom", "oom-kill", "oom-kill-lost", "stall"} <= names
+    assert {"short", "truncated", "other-model-size", "empty", "no-log", "no-steps", "other-format"} <= names
+    assert {"then-cut", "resumed", "few", "cut"} <= names
     assert {case.baseline.log_format for case in found} == set(WRITERS)
     outcomes = {case.expected.outcome for case in found}
     assert outcomes == {"passed", "improved", "regressed", "inconclusive", "not measured"}
@@ -119,10 +118,6 @@ def _cut_lines_count(monkeypatch: pytest.MonkeyPatch) -> None:
 _no_identity = _read(lambda log: replace(log, identity=Identity()))
 
 
-def _no_job_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examine, "check_job", lambda _: None)
-
-
 def _any_number_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     def careless(baseline: Baseline, run: Run, log: StepLog, **facts: Any) -> Measurement:
         return measure(replace(baseline, min_steps=1), run, log, **{**facts, "steps": None})
@@ -143,7 +138,6 @@ def _any_number_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
         (_no_identity, {"other-model-size", "other-job", "other-GPUs"}),
         (_cut_lines_count, {"truncated", "digit"}),
         (_any_number_of_steps, {"short", "few", "then-cut"}),
-        (_no_job_check, {"fail", "oom-kill", "stall"}),
     ],
     ids=[
         "everything passes",
@@ -152,7 +146,6 @@ def _any_number_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
         "the log says nothing of itself",
         "lines that are cut count",
         "steps are not checked",
-        "the job is not checked",
     ],
 )
 def test_a_wrong_comparator_is_caught(patch: Patch, caught: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
