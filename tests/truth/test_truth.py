@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from pytest_gsw.demo.writers import WRITERS
+from pytest_gsw.errors import JobError
+from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import Identity, LogFormat, StepLog
 from pytest_gsw.logs.reader import read_log
@@ -170,3 +172,10 @@ def test_an_error_of_another_kind_is_wrong(tmp_path: Path) -> None:
     assert (
         examine.examine_case(replace(right, expected=Expected("passed", judged_s=4.5, steps=50)), tmp_path) is not None
     )
+
+
+def test_a_job_that_is_not_alone_behind_its_submission_is_no_run(tmp_path: Path) -> None:
+    """Sessions find it out before its log is read."""
+    status = JobStatus(JobState.COMPLETED, exit_code=0, siblings=("1",))
+    with pytest.raises(JobError, match="2 jobs are behind the one submission of job 7, and one row is one job"):
+        checks.check_job(Run("7", status, tmp_path / "log"))
