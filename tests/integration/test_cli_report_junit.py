@@ -191,13 +191,6 @@ def read_one(run: Path) -> Record:
     return record
 
 
-def test_the_output_is_written_whole_and_its_directory_made(gsw: Gsw, run: Path) -> None:
-    path = run / "reports" / "nightly" / "junit.xml"
-    gsw("report", "--format=junit", run, "-o", path)
-    assert_valid(path)
-    assert [found.name for found in path.parent.iterdir()] == ["junit.xml"]
-
-
 def test_a_pipe_and_a_device_are_written_to_and_stay(run: Path, gsw: Gsw) -> None:
     pipe = run / "pipe"
     os.mkfifo(pipe)
