@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from pytest_gsw.tables.model import Baseline
 from tests.truth.cuts import cut, of_two_runs
 from tests.truth.model import Case
-from tests.truth.others import of_others
 from tests.truth.rows import rows_of
 from tests.truth.speeds import not_believed, speeds
 from tests.truth.trial import Trial
@@ -17,7 +16,6 @@ _KINDS = (
     speeds,
     not_believed,
     cut,
-    of_others,
     of_two_runs,
 )
 

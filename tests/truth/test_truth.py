@@ -14,7 +14,7 @@ from pytest_gsw.demo.writers import WRITERS
 from pytest_gsw.errors import JobError
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
-from pytest_gsw.logs.model import Identity, LogFormat, StepLog
+from pytest_gsw.logs.model import LogFormat, StepLog
 from pytest_gsw.logs.reader import read_log
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.noise import Noise
@@ -55,12 +55,12 @@ def kind(case: Case) -> str:
 def test_everything_comes_out_right(seed: int) -> None:
     results = examine.examine(cases(seed))
     assert wrong(results) == []
-    assert len(results) > 1000
+    assert len(results) > 800
     assert set(WRITERS) == set(FORMATS)
     for log_format in WRITERS:
         rows_of_format = [case.baseline.id for case, _ in results if case.baseline.log_format == log_format]
         assert len(set(rows_of_format)) >= 2
-        assert len(rows_of_format) >= 50
+        assert len(rows_of_format) >= 40
 
 
 @pytest.mark.sampled(1)
@@ -68,7 +68,7 @@ def test_everything_comes_out_right(seed: int) -> None:
 def test_every_seed_comes_out_right(seed: int) -> None:
     results = examine.examine(few(seed))
     assert wrong(results) == []
-    assert len(results) > 200
+    assert len(results) > 150
 
 
 def test_every_kind_of_log_and_every_format_has_a_case() -> None:
@@ -76,7 +76,7 @@ def test_every_kind_of_log_and_every_format_has_a_case() -> None:
     names = {*map(kind, found)}
     assert {"untouched", "less-within", "less-beyond", "less-far", "more-within", "more-beyond", "more-far"} <= names
     assert {"more-unbelieved", "decimal", "less-in-noise", "last-alone"} <= names
-    assert {"short", "truncated", "other-model-size", "empty", "no-log", "no-steps", "other-format"} <= names
+    assert {"short", "truncated", "empty", "no-log", "no-steps", "other-format"} <= names
     assert {"then-cut", "resumed", "few", "cut"} <= names
     assert {case.baseline.log_format for case in found} == set(WRITERS)
     outcomes = {case.expected.outcome for case in found}
@@ -101,13 +101,6 @@ def _a_hair_lenient(baseline: Baseline, measurement: Measurement, tolerance: flo
     return judge(baseline, measurement, tolerance * 1.02).outcome
 
 
-def _read(change: Callable[[StepLog], StepLog]) -> Patch:
-    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(checks, "read_log", lambda path, log_format: change(read_log(path, log_format)))
-
-    return patch
-
-
 def _cut_lines_count(monkeypatch: pytest.MonkeyPatch) -> None:
     def read(path: Path, log_format: LogFormat) -> StepLog:
         with path.open("ab") as file:
@@ -115,9 +108,6 @@ def _cut_lines_count(monkeypatch: pytest.MonkeyPatch) -> None:
         return read_log(path, log_format)
 
     monkeypatch.setattr(checks, "read_log", read)
-
-
-_no_identity = _read(lambda log: replace(log, identity=Identity()))
 
 
 def _any_number_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +127,6 @@ def _any_number_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         (_judge(lambda *_: Outcome.REGRESSED), {"untouched", "less-within", "more-within", "more-far", "slow-then"}),
         (_judge(_a_hair_lenient), {"less-beyond", "more-beyond"}),
-        (_no_identity, {"other-model-size", "other-job", "other-GPUs"}),
         (_cut_lines_count, {"truncated", "digit"}),
         (_any_number_of_steps, {"short", "few", "then-cut"}),
     ],
@@ -145,7 +134,6 @@ def _any_number_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
         "everything passes",
         "everything regresses",
         "a hair too lenient",
-        "the log says nothing of itself",
         "lines that are cut count",
         "steps are not checked",
     ],
