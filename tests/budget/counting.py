@@ -6,16 +6,20 @@ their bytecode is cached. What a module does when it is imported is counted.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import importlib
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -53,14 +57,14 @@ def count(
 ) -> Counted:
     """Run ``pytest ARGUMENTS``, or the ``main`` of another module, in a directory, in a process of its own, and count.
 
-    Plugins are those that the arguments name: none is loaded by its entry point. Bytecode is kept in the directory,
-    so that only the first of several sessions there compiles modules and rewrites asserts.
+    Plugins are those that the arguments name: none is loaded by its entry point. Bytecode is kept from one session to
+    the next, so that only the first that imports a module compiles it and rewrites its asserts.
     """
     counted = directory / "counted.json"
     fixed = {
         "PYTHONHASHSEED": "0",
         "PYTHONPATH": str(_ROOT),
-        "PYTHONPYCACHEPREFIX": str(directory / "bytecode"),
+        "PYTHONPYCACHEPREFIX": _bytecode(),
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "NO_COLOR": "1",
     }
@@ -77,6 +81,13 @@ def count(
     found = json.loads(counted.read_text())
     counted.unlink()
     return Counted(Counter(found["calls"]), frozenset(found["modules"]), ended.returncode, ended.stdout)
+
+
+@cache
+def _bytecode() -> str:
+    directory = tempfile.mkdtemp(prefix="gsw-bytecode-")
+    atexit.register(shutil.rmtree, directory)
+    return directory
 
 
 class _Counter:

@@ -9,18 +9,15 @@ import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import pytest
 
 import pytest_gsw.demo
+from pytest_gsw.cli import main
 from pytest_gsw.jobs.local import LocalLauncher
 from tests.integration.flux import end_all, install
 from tests.unit.tables.texts import HEAD
-
-SIX_ROWS = [
-    f"baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x{gpus}]" for gpus in (64, 128, 256, 512, 1024, 2048)
-]
 
 
 def tiny_table(*rows: str, framework: str = "maxtext") -> str:
@@ -40,11 +37,6 @@ def _quick_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GSW_PYTHON", sys.executable)
     for name in ("GSW_DEMO", "STAGE_PATH", "SLURM_ACCOUNT", "SLURM_PARTITION", "ENABLE_PROFILE", "ENABLE_NCCL_TRACE"):
         monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture
-def six_rows() -> list[str]:
-    return list(SIX_ROWS)
 
 
 @pytest.fixture
@@ -83,6 +75,31 @@ def flux(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("FLUX_URI", f"local://{instance}")
     yield instance
     end_all(instance)
+
+
+class Told(NamedTuple):
+    """What a subcommand has printed."""
+
+    out: str
+    err: str
+
+
+class Gsw(Protocol):
+    """Runs ``pytest-gsw`` with these words, which ends with this status."""
+
+    def __call__(self, *words: object, status: int = 0) -> Told: ...
+
+
+@pytest.fixture
+def gsw(capsys: pytest.CaptureFixture[str]) -> Gsw:
+    def run(*words: object, status: int = 0) -> Told:
+        capsys.readouterr()
+        ended = main([*map(str, words)])
+        told = Told(*capsys.readouterr())
+        assert ended == status, told
+        return told
+
+    return run
 
 
 def put_on_path(directory: Path, monkeypatch: pytest.MonkeyPatch, **commands: str) -> None:

@@ -1,12 +1,11 @@
 """A stand-in for Flux's commands: ``flux batch``, ``flux jobs`` and ``flux cancel``, with jobs as processes.
 
-It knows what the launcher of docs/flux.md asks for, and refuses everything else; words, fields and complaints are those of
+It has what the launcher of docs/flux.md asks for, and refuses everything else; words, fields and complaints are those of
 flux-batch(1), flux-jobs(1) and flux-cancel(1). ``FLUX_URI=local://DIRECTORY`` names the instance, as with Flux.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -15,14 +14,16 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import count
 from pathlib import Path
-from typing import Any
 
 ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
-#: What is empty of a job that has not begun.
-BLANK = {"returncode": "", "nodelist": "", "exception.type": "", "t_run": 0.0, "t_cleanup": 0.0}
-#: What each way to end a job early makes of it.
-EARLY = {"cancel": "CANCELED", "timeout": "TIMEOUT"}
+OPTIONS = {"--job-name", "--nodes", "--output", "--time-limit", "--requires", "--bank", "--queue", "--exclusive"}
+#: The broker of one job: in the job's own directory, when it began, its process, its exit code, and when it ended.
+BROKER = """
+[ -e "$0/cancel" ] || { date +%s.%N >"$0/t_run"; setsid bash "$1" >"$2" 2>&1 & echo $! >"$0/pid"; wait $!; code=$?; }
+date +%s.%N >"$0/t_cleanup"; echo ${code:-1} >"$0/code"; mv "$0/code" "$0/returncode"
+"""
 
 
 def install(directory: Path) -> Path:
@@ -30,20 +31,24 @@ def install(directory: Path) -> Path:
     command = directory / "flux"
     directory.mkdir(parents=True, exist_ok=True)
     command.write_text(
-        f"#!{sys.executable} -S\nimport runpy, sys\n"
-        f"sys.argv[0] = {str(command)!r}\nrunpy.run_path({str(Path(__file__).absolute())!r}, run_name='__main__')\n"
+        f"#!{sys.executable} -S\nimport runpy\nrunpy.run_path({str(Path(__file__).absolute())!r}, run_name='__main__')\n"
     )
     command.chmod(0o755)
     return command
 
 
 def end_all(instance: Path) -> None:
-    """End all jobs of an instance, and wait until each has ended."""
+    """End all jobs of an instance."""
     for place in instance.glob("*/job.json"):
-        (place.parent / "cancel").touch()
-    deadline_s = time.monotonic() + 60
-    while any(_read(place.parent)["status"] in {"SCHED", "RUN"} for place in instance.glob("*/job.json")):
-        assert time.monotonic() < deadline_s, "a job of the stand-in does not end"
+        end(place.parent)
+
+
+def end(place: Path) -> None:
+    """End a job early, and wait until it has ended."""
+    (place / "cancel").touch()
+    while not (place / "returncode").exists():
+        with contextlib.suppress(OSError, ValueError):  # it may not have begun
+            os.killpg(int((place / "pid").read_text()), signal.SIGKILL)
         time.sleep(0.02)
 
 
@@ -51,154 +56,76 @@ def main() -> int:
     """Run one of the commands."""
     instance = Path(os.environ.get("FLUX_URI", "").removeprefix("local://") or "/nonexistent")
     command, *words = sys.argv[1:]
-    if command == "run-job":
-        return _run_job(instance / words[0])
     if not instance.is_dir():
-        return _complain(command, f"Unable to connect to Flux: broker socket {instance}/local was not found")
-    return {"batch": _batch, "jobs": _jobs, "cancel": _cancel}[command](instance, words)
+        return complain(command, f"Unable to connect to Flux: broker socket {instance}/local was not found")
+    return {"batch": batch, "jobs": jobs, "cancel": cancel}[command](instance, words)
 
 
-def _batch(instance: Path, words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="flux-batch", allow_abbrev=False)
-    for option in ("--job-name", "--nodes", "--output", "--time-limit", "--requires", "--bank", "--queue"):
-        parser.add_argument(option)
-    parser.add_argument("--exclusive", action="store_true")
-    parser.add_argument("script")
-    given = parser.parse_args(words)
-    if not Path(given.script).is_file():
-        return _complain("batch", f"No such file or directory: '{given.script}'")
-    job_id, place = _new_job(instance)
-    limit = re.fullmatch(r"([0-9.]+)s", given.time_limit or "")
-    _write(
-        place,
-        {
-            **BLANK,
-            "id.f58": job_id,
-            "name": given.job_name,
-            "status": "SCHED",
-            "t_submit": time.time(),
-            "words": words,
-            "limit_s": float(limit[1]) if limit else None,
-            "output": given.output.replace("{{id}}", job_id),
-            "script": given.script,
-        },
-    )
+def batch(instance: Path, words: list[str]) -> int:
+    *options, script = words
+    given = dict(word.partition("=")[::2] for word in options)
+    if not OPTIONS.issuperset(given):
+        return complain("batch", f"unrecognized arguments: {options}")
+    for number in count():
+        place = instance / f"f2{ALPHABET[number // 58]}{ALPHABET[number % 58]}"
+        with contextlib.suppress(FileExistsError):
+            place.mkdir()
+            break
+    job_id = place.name if os.environ.get("FLUX_F58_FORCE_ASCII") else f"ƒ{place.name[1:]}"
+    job = {"id.f58": job_id, "name": given["--job-name"], "t_submit": time.time(), "words": words}
+    (place / "job.json").write_text(json.dumps(job))
+    environ = {name: text for name, text in os.environ.items() if not name.startswith(("SLURM_", "FLUX_JOB_"))}
     subprocess.Popen(
-        [sys.executable, "-S", __file__, "run-job", place.name],
+        ["bash", "-c", BROKER, place, script, given["--output"].replace("{{id}}", job_id)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        env={**environ, "FLUX_ENCLOSING_ID": job_id},
         start_new_session=True,
     )
-    sys.stdout.buffer.write(f"{job_id}\n".encode())
-    return 0
+    return say(job_id)
 
 
-def _new_job(instance: Path) -> tuple[str, Path]:
-    number = 734016966
-    while True:
-        digits, rest = "", number
-        while rest:
-            rest, digit = divmod(rest, 58)
-            digits = ALPHABET[digit] + digits
-        try:
-            (instance / f"f{digits}").mkdir()
-        except FileExistsError:
-            number += 58 * 58 + 1
-        else:
-            return ("f" if os.environ.get("FLUX_F58_FORCE_ASCII") else "ƒ") + digits, instance / f"f{digits}"
+def jobs(instance: Path, words: list[str]) -> int:
+    form = words[words.index("-o") + 1]
+    ids = [word for word in words if word[0] != "-" and word != form]
+    known = {place.parent.name: fields(place.parent) for place in sorted(instance.glob("*/job.json"))}
+    unknown = [complain("jobs", f"JobID {job_id} unknown") for job_id in ids if job_id not in known]
+    for job_id, job in known.items():
+        if job_id in ids or ("-a" in words and {f"--name={job['name']}"} >= {w for w in words if w[:6] == "--name"}):
+            say(re.sub(r"{([\w.]+)}", lambda field, job=job: str(job[field[1]]), form))  # type: ignore[misc]
+    return int(unknown != [] and len(unknown) == len(ids))
 
 
-def _jobs(instance: Path, words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="flux-jobs", allow_abbrev=False)
-    parser.add_argument("-a", action="store_true")
-    parser.add_argument("-n", action="store_true", required=True)
-    parser.add_argument("-o", required=True)
-    parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--name")
-    parser.add_argument("ids", nargs="*")
-    given = parser.parse_args(words)
-    jobs = [_read(place.parent) for place in sorted(instance.glob("*/job.json"))]
-    if given.ids:
-        known = {job["id.f58"]: job for job in jobs}
-        for job_id in given.ids:
-            if job_id not in known:
-                sys.stderr.write(f"JobID {job_id} unknown\n")
-        jobs = [known[job_id] for job_id in given.ids if job_id in known]
-        if not jobs:
-            return 1
-    elif not given.a:
-        jobs = [job for job in jobs if job["status"] in {"SCHED", "RUN"}]
-    for job in jobs:
-        if given.name in {None, job["name"]}:
-            line = re.sub(r"{([\w.]+)}", lambda field, job=job: str(job[field[1]]), given.o)  # type: ignore[misc]
-            sys.stdout.buffer.write(f"{line}\n".encode())
-    return 0
-
-
-def _cancel(instance: Path, ids: list[str]) -> int:
+def cancel(instance: Path, ids: list[str]) -> int:
     problems = 0
     for job_id in ids:
         place = instance / job_id
         if not place.is_dir():
-            problems += _complain("cancel", f"{job_id}: unknown job id")
-        elif _read(place)["status"] not in {"SCHED", "RUN"}:
-            problems += _complain("cancel", f"{job_id}: job is inactive")
+            problems += complain("cancel", f"{job_id}: unknown job id")
+        elif (place / "returncode").exists():
+            problems += complain("cancel", f"{job_id}: job is inactive")
         else:
-            (place / "cancel").touch()
+            end(place)
     return min(problems, 1)
 
 
-def _run_job(place: Path) -> int:
-    """Be the broker of one job: run its script, and write down how that fares."""
-    job = _read(place)
-    unset = ("SLURM_", "FLUX_JOB_")  # as the broker does, but for more of them
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(unset)}
-    environment["FLUX_ENCLOSING_ID"] = job["id.f58"]
-    _write(place, job := {**job, "status": "RUN", "t_run": time.time(), "nodelist": "tuo[1001-1002]"})
-    with Path(job["output"]).open("wb") as output:
-        script = subprocess.Popen(
-            ["bash", job["script"]],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            env=environment,
-            start_new_session=True,
-        )
-        early = _watch(script, place, job["limit_s"])
-    code = script.returncode if script.returncode >= 0 else 128 - script.returncode
-    status = EARLY.get(early, "COMPLETED" if code == 0 else "FAILED")
-    _write(place, {**job, "status": status, "returncode": code, "exception.type": early, "t_cleanup": time.time()})
+def fields(place: Path) -> dict[str, object]:
+    """What is known of a job."""
+    of_broker = {path.name: path.read_text().strip() for path in place.iterdir() if path.name != "job.json"}
+    code, early = of_broker.get("returncode", ""), "cancel" if "cancel" in of_broker else ""
+    status = ("CANCELED" if early else "COMPLETED" if code == "0" else "FAILED") if code else ""
+    blank = {"t_run": 0.0, "t_cleanup": 0.0, "returncode": "", "exception.type": early if code else ""}
+    seen = {"status": status or ("RUN" if "pid" in of_broker else "SCHED"), "nodelist": "tuo[1001-1002]"}
+    return {**blank, **seen, **of_broker, **json.loads((place / "job.json").read_text())}
+
+
+def say(text: str) -> int:
+    sys.stdout.buffer.write(f"{text}\n".encode())
     return 0
 
 
-def _watch(script: subprocess.Popen[bytes], place: Path, limit_s: float | None) -> str:
-    """Wait for a script's end; why it was ended early, empty where it was not."""
-    began_s, early = time.monotonic(), ""
-    while script.poll() is None:
-        if not early and (place / "cancel").exists():
-            early = "cancel"
-        elif not early and limit_s is not None and time.monotonic() - began_s > limit_s:
-            early = "timeout"
-        if early:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(script.pid, signal.SIGKILL)
-        time.sleep(0.02)
-    return early
-
-
-def _read(place: Path) -> dict[str, Any]:
-    job: dict[str, Any] = json.loads((place / "job.json").read_bytes())
-    return job
-
-
-def _write(place: Path, job: dict[str, Any]) -> None:
-    new = place / "job.json.new"
-    new.write_text(json.dumps(job))
-    new.replace(place / "job.json")
-
-
-def _complain(command: str, what: str) -> int:
+def complain(command: str, what: str) -> int:
     sys.stderr.write(f"flux-{command}: ERROR: {what}\n")
     return 1
 

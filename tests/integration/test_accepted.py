@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.cli import main
-from tests.integration.conftest import junit, properties, records, unwrapped
+from tests.integration.conftest import Gsw, junit, properties, records, unwrapped
 from tests.integration.runs import accept
 
 ROW = "tiny_1b_bf16[H100x8]"
@@ -21,9 +20,7 @@ def run(pytester: pytest.Pytester, fault: str = "slow:0%", *options: str) -> pyt
     return pytester.runpytest(*demo, "--gsw-baselines=site", "--junitxml=junit.xml", NODE_ID, *options)
 
 
-def test_a_run_within_what_is_accepted_passes_and_names_both(
-    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_within_what_is_accepted_passes_and_names_both(pytester: pytest.Pytester, table: Path, gsw: Gsw) -> None:
     definition = accept(table, 1.1)
     result = run(pytester, "slow:12%")
     result.assert_outcomes(passed=1)
@@ -52,19 +49,21 @@ def test_a_run_within_what_is_accepted_passes_and_names_both(
     }
 
     log = records(pytester.path)[-1]["log"]
-    capsys.readouterr()
 
     def metrics(*arguments: str) -> dict[str, Any]:
-        assert main(["metrics", log, "--row", ROW, "--baselines", str(table), "--json", *arguments]) == 0
-        found: dict[str, Any] = json.loads(capsys.readouterr().out)
+        found: dict[str, Any] = json.loads(
+            gsw("metrics", log, "--row", ROW, "--baselines", table, "--json", *arguments).out
+        )
         return found
 
     bare, found = metrics(), metrics("--cluster=demo")
     assert (bare["verdict"], bare["accepted_time_s"]) == ("regressed", None)
     assert (found["verdict"], found["accepted_time_s"], found["documented_time_s"]) == ("passed", 1.1, 1.0)
     assert (found["image"], found["definition"]) == ("simulation", definition)
-    assert main(["metrics", log, "--cluster=demo"]) == 2
-    assert capsys.readouterr().err == "pytest-gsw metrics: --cluster judges a row; add --row=ID\n"
+    assert (
+        gsw("metrics", log, "--cluster=demo", status=2).err
+        == "pytest-gsw metrics: --cluster judges a row; add --row=ID\n"
+    )
 
     # A replay judges as the session did; without a cluster it is not known whose accepted figure counts.
     (directory,) = (pytester.path / ".gsw" / "runs").iterdir()

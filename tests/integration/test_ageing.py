@@ -11,7 +11,7 @@ import pytest
 from pytest_gsw.jobs.journal import NAME
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import definition_hash, experiment_hash
-from tests.integration.conftest import tiny_table
+from tests.integration.conftest import Gsw, tiny_table
 from tests.integration.runs import accept
 
 #: A recipe that neither trains nor says that it is a simulation; it names its image where it is told one.
@@ -30,8 +30,6 @@ CLUSTERS = """\
 clusters:
   eos: {scheduler: local, accelerator: H100, gpus: 64, stage: stage, recipes: recipes}
   pool0: {scheduler: local, accelerator: H100, gpus: 64, stage: stage, recipes: recipes}
-  tight: {scheduler: local, accelerator: H100, gpus: 64, stage: stage, recipes: recipes, tolerance: 1%}
-  newer: {scheduler: local, gpus: 64, stage: stage, recipes: recipes, environment: {RUN_CONF_IMAGE: /stage/new.sqsh}}
 """
 
 
@@ -148,3 +146,35 @@ def test_the_definition_does_not_depend_on_the_shells_secrets(
     run(pytester).assert_outcomes(passed=1)
     found = recorded(runs(pytester)[-1])
     assert (found["image"], found["definition"]) == ("***", definition)
+
+
+# -- what has changed between two runs ----------------------------------------------------
+
+
+def test_who_changes_a_variable_of_a_cluster_reads_it_as_a_cause(
+    pytester: pytest.Pytester, site: Path, gsw: Gsw
+) -> None:
+    """Between two runs somebody sets variables in clusters.yaml, and a token is renewed, which no file may have."""
+
+    def set_variables(**variables: str) -> None:
+        environment = f", environment: {json.dumps(variables)}}}\n  pool0"
+        Path("clusters.yaml").write_text(CLUSTERS.replace("}\n  pool0", environment))
+
+    tokens = ("tk-first-0123456789", "tk-second-0123456789")
+    set_variables(TINY_SECONDS="1.00", HF_TOKEN=tokens[0], TP_COMM="ring")
+    run(pytester).assert_outcomes(passed=1)
+    set_variables(TINY_SECONDS="1.16", HF_TOKEN=tokens[1], NCCL_IB_DISABLE="1")
+    slower = run(pytester, "--junitxml=junit.xml", "--gsw-report=report")
+    slower.assert_outcomes(failed=1)
+
+    changed = "NCCL_IB_DISABLE not set -> 1, TINY_SECONDS 1.00 -> 1.16, TP_COMM ring -> not set"
+    slower.stdout.fnmatch_lines(["since      this run", f"changed    {changed}"])
+    assert f"\nchanged: {changed} (all rows)\n" in gsw("compare", *map(str, runs(pytester)), status=1).out
+    assert f" {changed}: throughput -13.8 % " in gsw("history").out
+    (row_page,) = Path("report/rows").glob("*.html")
+    for text in (Path("junit.xml").read_text(), Path("report/index.html").read_text()):
+        assert changed.replace(">", "&gt;") in text
+    assert "NCCL_IB_DISABLE=1, TINY_SECONDS=1.16" in row_page.read_text()
+
+    written = [path for path in pytester.path.rglob("*") if path.is_file() and path.name != "clusters.yaml"]
+    assert not [path for path in written if any(token.encode() in path.read_bytes() for token in tokens)]

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.cli import main
 from pytest_gsw.common.text import minute
+from tests.integration.conftest import Gsw
 from tests.integration.runs import remember
 
 ROW = "tiny_1b_bf16[H100x8]"
@@ -36,10 +36,8 @@ def runs(table: Path, slow: Sequence[int], count: int = 45, **changes: Any) -> N
     remember(place, table, seconds, BEGIN_S, of_run=lambda number: outcomes[number in slow], **changes)
 
 
-def listed(table: Path, capsys: pytest.CaptureFixture[str], status: int = 1) -> list[dict[str, Any]]:
-    capsys.readouterr()
-    assert main(["alarms", f"--baselines={table}", "--json"]) == status
-    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+def listed(table: Path, gsw: Gsw, status: int = 1) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(gsw("alarms", f"--baselines={table}", "--json", status=status).out)
     return found
 
 
@@ -50,45 +48,42 @@ def junit_alarm(file: str) -> str:
     return found["gsw_alarm"] or ""
 
 
-def test_a_regression_is_listed(pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_regression_is_listed(pytester: pytest.Pytester, table: Path, gsw: Gsw) -> None:
     runs(table, (43, 44))
-    assert main(["alarms", "--cluster=eos", f"--baselines={table}"]) == 1
-    lines = capsys.readouterr().out.splitlines()
+    lines = gsw("alarms", "--cluster=eos", f"--baselines={table}", status=1).out.splitlines()
     assert lines[2].split()[1:5] == ["regression", "still", ROW, "eos"]
     assert lines[3:] == ["1 alarm, 1 to look at"]
-    (one,) = listed(table, capsys)
+    (one,) = listed(table, gsw)
     assert (one["raised"]["run_id"], one["last"]["run_id"], one["runs"]) == ("night-043", "night-044", 2)
     assert one["throughput_change"] == pytest.approx(-0.1, abs=0.04)
     assert one["acknowledged"] is None
 
 
 def test_an_acknowledged_alarm_keeps_its_name_and_pages_no_more(
-    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
+    pytester: pytest.Pytester, table: Path, gsw: Gsw
 ) -> None:
     runs(table, (43, 44))
-    (before,) = listed(table, capsys)
-    assert main(["alarms", "acknowledge", before["id"][:4], *ACKNOWLEDGED, f"--baselines={table}"]) == 0
-    assert capsys.readouterr().out == (
+    (before,) = listed(table, gsw)
+    assert gsw("alarms", "acknowledge", before["id"][:4], *ACKNOWLEDGED, f"--baselines={table}").out == (
         f"{HISTORY}: {before['id']} pages no more until {UNTIL}, unless it becomes worse; "
         f"to take that back: pytest-gsw alarms reopen {before['id']} --why=TEXT\n"
     )
-    (known,) = listed(table, capsys)  # which does not turn green
+    (known,) = listed(table, gsw)  # which does not turn green
     assert (known["id"], known["state"], known["pages"]) == (before["id"], "still", False)
     assert known["acknowledged"]["text"] == f"ops until {UNTIL}: a switch"
     runs(table, (43, 44, 45, 46), 47)
-    (later,) = listed(table, capsys)
+    (later,) = listed(table, gsw)
     assert (later["id"], later["pages"], later["runs"]) == (before["id"], False, 4)
-    assert main(["alarms", "reopen", before["id"], "--why=another switch", f"--baselines={table}"]) == 0
-    (after,) = listed(table, capsys)
+    gsw("alarms", "reopen", before["id"], "--why=another switch", f"--baselines={table}")
+    (after,) = listed(table, gsw)
     assert (after["pages"], after["acknowledged"]) == (True, None)
 
 
-def test_a_mended_alarm_is_none(pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mended_alarm_is_none(pytester: pytest.Pytester, table: Path, gsw: Gsw) -> None:
     runs(table, (42,))
-    (mended,) = listed(table, capsys, 0)
+    (mended,) = listed(table, gsw, 0)
     assert mended["state"] == "mended"
-    assert main(["alarms", "acknowledge", mended["id"], *ACKNOWLEDGED, f"--baselines={table}"]) == 2
-    assert capsys.readouterr().err == (
+    assert gsw("alarms", "acknowledge", mended["id"], *ACKNOWLEDGED, f"--baselines={table}", status=2).err == (
         f"pytest-gsw alarms: alarm {mended['id']} is over since {minute(mended['mended_s'])}; there is nothing to acknowledge\n"
     )
 
@@ -104,30 +99,29 @@ WRONG = {
 }
 
 
-def test_what_is_wrong_is_said(pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_wrong_is_said(pytester: pytest.Pytester, table: Path, gsw: Gsw) -> None:
     runs(table, (44,))
-    (one,) = listed(table, capsys)
+    (one,) = listed(table, gsw)
     for arguments, said in WRONG.items():
         given = [one["id"] if argument == "ID" else argument for argument in arguments]
-        assert main(["alarms", *given, f"--baselines={table}"]) == 2
-        assert capsys.readouterr().err.replace(one["id"], "ID") == f"pytest-gsw alarms: {said}\n"
+        assert (
+            gsw("alarms", *given, f"--baselines={table}", status=2).err.replace(one["id"], "ID")
+            == f"pytest-gsw alarms: {said}\n"
+        )
 
 
-def test_a_row_that_was_never_fast_enough(
-    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_row_that_was_never_fast_enough(pytester: pytest.Pytester, table: Path, gsw: Gsw) -> None:
     runs(table, range(5), 5)
-    assert main(["alarms", f"--baselines={table}"]) == 1
     told = f"{ROW} was never within its tolerance on eos; if that is how it is: "
-    line = capsys.readouterr().out.splitlines()[3]
+    line = gsw("alarms", f"--baselines={table}", status=1).out.splitlines()[3]
     assert line.startswith(f"{told}pytest-gsw baseline propose '--row={ROW}' --cluster=eos ")
     program, *proposed = shlex.split(line.removeprefix(told))
-    assert (program, main([*proposed, f"--baselines={table}"])) == ("pytest-gsw", 0)
-    assert "accepted" in capsys.readouterr().out
+    assert program == "pytest-gsw"
+    assert "accepted" in gsw(*proposed, f"--baselines={table}").out
 
 
 def test_a_session_tells_alarms_and_is_not_green_by_an_acknowledgement(
-    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
+    pytester: pytest.Pytester, table: Path, gsw: Gsw
 ) -> None:
     # Simulated runs, as the demo's are.
     runs(table, (43, 44), cluster="demo", simulated=True)
@@ -135,9 +129,9 @@ def test_a_session_tells_alarms_and_is_not_green_by_an_acknowledgement(
     result = pytester.runpytest(*session, "--junitxml=j.xml")
     result.stdout.fnmatch_lines(["*= alarms =*", f"*  still regression of {SHOWN}: * since *, 3 runs"])
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    (one,) = listed(table, capsys)
+    (one,) = listed(table, gsw)
     assert junit_alarm("j.xml") in result.stdout.str()
-    assert main(["alarms", "acknowledge", one["id"], *ACKNOWLEDGED, f"--baselines={table}"]) == 0
+    gsw("alarms", "acknowledge", one["id"], *ACKNOWLEDGED, f"--baselines={table}")
     result = pytester.runpytest(*session, "--gsw-report=report", "--junitxml=j.xml")
     text = f"ops until {UNTIL}: a switch"
     result.stdout.fnmatch_lines([f"{one['id']}  still regression of {SHOWN}: * since *, 4 runs; {text}"])

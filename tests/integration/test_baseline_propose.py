@@ -5,12 +5,13 @@ from __future__ import annotations
 import shlex
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from pytest_gsw.cli import main
 from pytest_gsw.tables.load import load_table
+from tests.integration.conftest import Gsw
 from tests.integration.runs import record, write_runs
 
 ROW = "tiny_1b_bf16[H100x8]"
@@ -38,38 +39,37 @@ def _here(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(pytester.path)
 
 
-def propose(*arguments: object) -> int:
-    return main(["baseline", "propose", *map(str, arguments)])
+@pytest.fixture
+def propose(gsw: Gsw) -> Gsw:
+    return partial(gsw, "baseline", "propose")
 
 
 def git(*arguments: str, cwd: Path | None = None) -> str:
     return subprocess.run(["git", *arguments], cwd=cwd, check=True, capture_output=True, text=True).stdout
 
 
+#: How it says that there is nothing, and of which row and cluster that is.
+NOTHING = f"pytest-gsw baseline: nothing can be proposed\n  {ROW} on eos: "
+
+
 def diff_of(table: Path) -> str:
     return DIFF.replace("DEFINITION", record(table, 0, 1.0).row.definition)
 
 
-def test_the_whole_diff(table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_whole_diff(table: Path, pytester: pytest.Pytester, propose: Gsw) -> None:
     text = table.read_text()
-    assert propose(*write_runs(pytester.path / ".gsw", table)) == 0
-    assert capsys.readouterr() == (diff_of(table), "")
+    assert propose(*write_runs(pytester.path / ".gsw", table)) == (diff_of(table), "")
     assert table.read_text() == text  # never in place
     assert sorted(path.name for path in table.parent.iterdir()) == ["tiny.yaml"]
 
 
-def test_runs_that_only_the_shared_history_has(
-    table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_runs_that_only_the_shared_history_has(table: Path, pytester: pytest.Pytester, gsw: Gsw, propose: Gsw) -> None:
     runs = write_runs(pytester.path / ".gsw", table)
-    assert main(["history", "--add", *map(str, runs), "--history=shared.sqlite"]) == 0
+    gsw("history", "--add", *runs, "--history=shared.sqlite")
     shutil.rmtree(pytester.path / ".gsw")
-    capsys.readouterr()
     ids = [run.name for run in runs]
-    assert propose(*ids, "--history=shared.sqlite") == 0
-    assert capsys.readouterr() == (diff_of(table), "")
-    assert propose(*ids, "nowhere", "--history=shared.sqlite") == 2
-    assert capsys.readouterr().err == (
+    assert propose(*ids, "--history=shared.sqlite") == (diff_of(table), "")
+    assert propose(*ids, "nowhere", "--history=shared.sqlite", status=2).err == (
         "pytest-gsw baseline: there is no run 'nowhere' in .gsw/runs, and none in the history shared.sqlite\n"
         "next: ls .gsw/runs\n"
     )
@@ -79,7 +79,7 @@ def test_runs_that_only_the_shared_history_has(
 def test_the_diff_applies_by_the_command_that_is_told(
     table: Path,
     pytester: pytest.Pytester,
-    capsys: pytest.CaptureFixture[str],
+    propose: Gsw,
     monkeypatch: pytest.MonkeyPatch,
     in_git: bool,
 ) -> None:
@@ -89,8 +89,7 @@ def test_the_diff_applies_by_the_command_that_is_told(
     monkeypatch.chdir(table.parent if in_git else pytester.path)
     runs = write_runs(pytester.path / ".gsw", table)
     given = ["--baselines", str(table.parent)] if in_git else []
-    assert propose(*runs, *given, "--output=out/b.diff") == 0
-    out, error = capsys.readouterr()
+    out, error = propose(*runs, *given, "--output=out/b.diff")
     proposed, review = out.splitlines()
     where = f"git -C {pytester.path} apply {table.parent}/out/b.diff" if in_git else "git apply out/b.diff"
     assert proposed == diff_of(table).splitlines()[0].removeprefix("# ")
@@ -101,60 +100,44 @@ def test_the_diff_applies_by_the_command_that_is_told(
     row = load_table(table)[0]
     assert (row.judged_s, row.accepted["eos"].judged_s) == (1.0, 1.04)
     # What is accepted is not proposed twice.
-    assert propose(*runs, *given) == 1
-    assert capsys.readouterr().err == (
-        f"pytest-gsw baseline: nothing can be proposed\n  {ROW} on eos: the figure of 5 jobs is accepted already\n"
-    )
+    assert propose(*runs, *given, status=1).err == f"{NOTHING}the figure of 5 jobs is accepted already\n"
 
 
-def test_rows_and_clusters_can_be_chosen(
-    table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_and_clusters_can_be_chosen(table: Path, pytester: pytest.Pytester, propose: Gsw) -> None:
     results = pytester.path / ".gsw"
     runs = [*write_runs(results, table), *write_runs(results, table, (0.5,) * 5, row=1)]
     runs += write_runs(pytester.path / "other", table, cluster="selene")
-    propose(*runs, "--row", ROW, "--cluster=eos")
-    assert capsys.readouterr() == (diff_of(table), "")
-    propose(*runs, "--row=*x16]")
-    assert [line for line in capsys.readouterr().out.splitlines() if "row:" in line] == [
+    assert propose(*runs, "--row", ROW, "--cluster=eos") == (diff_of(table), "")
+    assert [line for line in propose(*runs, "--row=*x16]").out.splitlines() if "row:" in line] == [
         "+  - row: tiny_1b_bf16[H100x16]"
     ]
-    propose(*runs)
-    assert [line.split()[1:4] for line in capsys.readouterr().out.splitlines() if line.startswith("# ")] == [
+    assert [line.split()[1:4] for line in propose(*runs).out.splitlines() if line.startswith("# ")] == [
         [ROW, "on", "eos:"],
         [ROW, "on", "selene:"],
         ["tiny_1b_bf16[H100x16]", "on", "eos:"],
     ]
-    assert propose(*runs, "--cluster=eso") == 2
-    assert propose(*runs, "--row=tiny_1b_bf16[H100x9]") == 2
-    assert capsys.readouterr().err == (
+    assert propose(*runs, "--cluster=eso", status=2).err == (
         "pytest-gsw baseline: --cluster: these runs are of eos, selene, not of eso; did you mean 'eos'?\n"
+    )
+    assert propose(*runs, "--row=tiny_1b_bf16[H100x9]", status=2).err == (
         "pytest-gsw baseline: --row: no run is of the row 'tiny_1b_bf16[H100x9]'; did you mean 'tiny_1b_bf16[H100x8]'?\n"
     )
 
 
-def test_fewer_and_noisier_jobs_only_when_told(
-    table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_fewer_and_noisier_jobs_only_when_told(table: Path, pytester: pytest.Pytester, propose: Gsw) -> None:
     runs = write_runs(pytester.path / ".gsw", table, (1.0, 1.1, 1.2))
-    assert propose(*runs) == 1
-    assert capsys.readouterr() == (
+    assert propose(*runs, status=1) == (
         "",
-        f"pytest-gsw baseline: nothing can be proposed\n  {ROW} on eos: 3 jobs, at least 5 needed (--min-jobs)\n",
+        f"{NOTHING}3 jobs, at least 5 needed (--min-jobs)\n",
     )
-    assert propose(*runs, "--min-jobs=3") == 1
     noisy = "the spread of 3 jobs is 9.1 % (1 to 1.2 s), at most 3 % allowed (--max-spread)"
-    assert capsys.readouterr().err == f"pytest-gsw baseline: nothing can be proposed\n  {ROW} on eos: {noisy}\n"
-    assert propose(*runs, "--min-jobs=3", "--max-spread=10%") == 0
-    assert "+    step_time_s: 1.1\n" in capsys.readouterr().out
+    assert propose(*runs, "--min-jobs=3", status=1).err == f"{NOTHING}{noisy}\n"
+    assert "+    step_time_s: 1.1\n" in propose(*runs, "--min-jobs=3", "--max-spread=10%").out
 
 
-def test_the_documented_figures_of_a_sites_own_table(
-    table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_documented_figures_of_a_sites_own_table(table: Path, pytester: pytest.Pytester, propose: Gsw) -> None:
     runs = write_runs(pytester.path / ".gsw", table)
-    assert propose(*runs, "--documented", "-o", "b.diff") == 0
-    assert "1.04 s in place of the documented 1 s (4.0 % longer);" in capsys.readouterr().out
+    assert "1.04 s in place of the documented 1 s (4.0 % longer);" in propose(*runs, "--documented", "-o", "b.diff").out
     old = table.read_text()
     git("apply", "b.diff")
     ids = "481220, 481221, 481222, 481223, 481224"
@@ -165,33 +148,43 @@ def test_the_documented_figures_of_a_sites_own_table(
     )
     assert load_table(table)[0].judged_s == 1.04
     # Its figure was another when the jobs ran: whether that was known to them nobody can say.
-    assert propose(*runs) == 1
     changed = "the documented figure has changed since, from 1 s to 1.04 s"
-    assert capsys.readouterr().err == (
-        f"pytest-gsw baseline: nothing can be proposed\n  {ROW} on eos: {changed} (5 runs)\n"
-    )
+    assert propose(*runs, status=1).err == f"{NOTHING}{changed} (5 runs)\n"
 
 
-def test_tables_that_have_moved(table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_that_have_moved(table: Path, pytester: pytest.Pytester, propose: Gsw) -> None:
     runs = write_runs(pytester.path / ".gsw", table)
     moved = pytester.mkdir("new tables") / "site"
     table.parent.rename(moved)
-    assert propose(*runs) == 1
     gone = "there is no table site/tiny.yaml here; go to where it is, or name it with --baselines=PATH"
-    assert capsys.readouterr().err == (
-        f"pytest-gsw baseline: nothing can be proposed\n  {ROW} on eos: {gone} (5 runs)\n"
-    )
-    assert propose(*runs, "--baselines=new tables", "-o", "b.diff") == 0
+    assert propose(*runs, status=1).err == f"{NOTHING}{gone} (5 runs)\n"
+    propose(*runs, "--baselines=new tables", "-o", "b.diff")
     assert "\n--- /dev/null\n+++ b/new tables/site/tiny.accepted.yaml\t\n" in Path("b.diff").read_text()
     git("apply", "b.diff")
     assert load_table(moved / "tiny.yaml")[0].accepted["eos"].judged_s == 1.04
 
 
 @pytest.mark.parametrize("name", ["b.txt", "site/tiny.yaml"])
-def test_a_file_that_is_no_diff_by_its_name(table: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_a_file_that_is_no_diff_by_its_name(table: Path, propose: Gsw, name: str) -> None:
     old = table.read_text()
-    assert propose(".", "-o", name) == 2
-    assert capsys.readouterr().err == (
+    assert propose(".", "-o", name, status=2).err == (
         f"pytest-gsw baseline: -o: got '{name}', wanted a file whose name ends in .diff or .patch\n"
     )
     assert table.read_text() == old
+
+
+def test_runs_that_nobody_believes_are_proposed_only_up_to_a_gain(
+    table: Path, pytester: pytest.Pytester, propose: Gsw
+) -> None:
+    too_good = {"outcome": "inconclusive", "reason": "too good to be true", "max_gain": 0.25}
+    runs = write_runs(pytester.path / ".gsw", table, (0.49, 0.5, 0.5, 0.51, 0.5), **too_good)
+    out, err = propose(*runs, status=1)
+    assert (out, err.splitlines()[0]) == ("", "pytest-gsw baseline: nothing can be proposed")
+    why = "is too good to be true; --max-gain=PERCENT counts such runs, once it is clear why they are so fast (5 runs)"
+    assert why in err
+    # 1 s / 0.49 s is a gain of 104 %.
+    propose(*runs, "--max-gain=99%", status=1)
+    assert (
+        "0.5 s beside the documented 1 s (50.0 % shorter); median of 5 jobs from 0.49 to 0.51 s"
+        in propose(*runs, "--max-gain=105%").out
+    )

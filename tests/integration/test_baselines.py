@@ -6,14 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.cli import main
-from tests.integration.conftest import junit, properties, tiny_table
-
-
-def test_a_directory_of_tables(pytester: pytest.Pytester, table: Path) -> None:
-    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site")
-    result.assert_outcomes(passed=3)
-    result.stdout.fnmatch_lines(["tiny_1b_bf16[[]H100x8]* PASSED *"])
+from tests.integration.conftest import Gsw, junit, properties, tiny_table
 
 
 def test_the_ini_twin_is_relative_to_the_ini_file(
@@ -37,9 +30,7 @@ def test_tables_outside_the_rootdir_keep_short_ids_that_select(
     assert any(line.startswith("tiny_1b_bf16[H100x16]  PASSED ") for line in result.outlines)
 
 
-def test_a_table_of_ones_own_needs_no_more_than_what_is_judged(
-    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_table_of_ones_own_needs_no_more_than_what_is_judged(pytester: pytest.Pytester, gsw: Gsw) -> None:
     """Neither a line of its document, nor how many steps there are, nor a length: step times need none of them."""
     text = tiny_table("gpus: 8, step_time_s: 1.000", "gpus: 16, step_time_s: 0.500, line: 11")
     own = text.replace("sequence_length: 1024\n", "").replace(", steps: 20", "")
@@ -53,9 +44,7 @@ def test_a_table_of_ones_own_needs_no_more_than_what_is_judged(
     assert (passed["gsw_document"], failed["gsw_document"]) == ("site.md", "site.md:11")
     assert not [name for name in passed if "tokens" in name or "days" in name]
     assert passed["gsw_documented_step_time_s"] == "1.0"
-    capsys.readouterr()
-    assert main(["rows", "tiny.yaml"]) == 0
-    assert [line.split()[-1] for line in capsys.readouterr().out.splitlines() if "H100" in line] == [
+    assert [line.split()[-1] for line in gsw("rows", "tiny.yaml").out.splitlines() if "H100" in line] == [
         "site.md",
         "site.md:11",
     ]

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.cli import main
-from tests.integration.conftest import put_on_path, tiny_table
+from tests.integration.conftest import Gsw, put_on_path, tiny_table
 
 CLUSTER = """\
 clusters:
@@ -126,7 +125,7 @@ def commands_of(text: str) -> list[str]:
 
 
 def test_the_commands_of_a_session_name_the_file_that_it_was_given(
-    pytester: pytest.Pytester, submitted: Path, capsys: pytest.CaptureFixture[str]
+    pytester: pytest.Pytester, submitted: Path, gsw: Gsw
 ) -> None:
     (pytester.path / "etc").mkdir()
     (pytester.path / "clusters.yaml").rename(pytester.path / "etc" / "eos.yaml")
@@ -136,6 +135,7 @@ def test_the_commands_of_a_session_name_the_file_that_it_was_given(
         words = shlex.split(again)
         assert words == ["pytest", "--gsw-cluster=eos", "--gsw-clusters=etc/eos.yaml", node_id.replace("[[]", "[")]
         pytester.runpytest("--gsw-baselines=site", *words[1:]).assert_outcomes(errors=1)
-    capsys.readouterr()
-    assert main(["report", "--format=junit", str(next((pytester.path / ".gsw" / "runs").iterdir()))]) == 0
-    assert "pytest --gsw-cluster=eos --gsw-clusters=etc/eos.yaml" in capsys.readouterr().out
+    assert (
+        "pytest --gsw-cluster=eos --gsw-clusters=etc/eos.yaml"
+        in gsw("report", "--format=junit", str(next((pytester.path / ".gsw" / "runs").iterdir()))).out
+    )

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.cli import main
-from tests.integration.conftest import junit, properties, tiny_table
+from tests.integration.conftest import Gsw, junit, properties, tiny_table
 
 README = """\
 # Llama 3
@@ -121,20 +120,11 @@ def test_the_report_and_a_resumed_run_miss_it(pytester: pytest.Pytester, table: 
     )
 
 
-def imported(pytester: pytest.Pytester, text: str, facts: str = FACTS) -> list[str]:
-    """Import a document with facts; the words of the command."""
-    (pytester.path / "README.md").write_text(text)
-    (pytester.path / "tables").mkdir(exist_ok=True)
-    (pytester.path / "tables" / "facts.yaml").write_text(facts)
-    words = ["import", "README.md", "-o", "tables"]
-    assert main(words) == 0
-    return words
-
-
-def test_what_is_said_of_a_blank_fills_it_in(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_said_of_a_blank_fills_it_in(pytester: pytest.Pytester, gsw: Gsw) -> None:
     """The lines for facts.yaml, with values behind them, are all that a newcomer has to write."""
-    imported(pytester, README)
-    assert capsys.readouterr().out.splitlines()[1:] == [
+    (pytester.path / "README.md").write_text(README)
+    pytester.mkdir("tables").joinpath("facts.yaml").write_text(FACTS)
+    assert gsw("import", "README.md", "-o", "tables").out.splitlines()[1:] == [
         "  fill in    nemo/llama3.yaml: dtype of 2 rows: the document does not say",
         "tables/nemo/llama3.yaml: 4 rows, written",
         "next: pytest-gsw rows tables shows what to write into facts.yaml",
@@ -149,7 +139,7 @@ def test_what_is_said_of_a_blank_fills_it_in(pytester: pytest.Pytester, capsys: 
     )
     more = re.sub(r"dtype:.*", "dtype: fp8", said[2]).removeprefix("documents:\n  - document: README.md\n")
     (pytester.path / "tables" / "facts.yaml").write_text(FACTS + more)
-    assert main(said[1].split()) == 0
+    gsw(*said[1].split())
     result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=tables")
     result.assert_outcomes(passed=4)
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.cli import main
-from tests.integration.conftest import tiny_table
+from tests.integration.conftest import Gsw, tiny_table
 from tests.unit.validation.ended import step_lines
 
 MEGATRON = "".join(
@@ -23,41 +22,15 @@ MEGATRON = "".join(
 )
 
 
-def rows(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
-    assert main(["rows", "--json"]) == 0
-    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
-    return found
-
-
-def test_rows_json_has_every_row_with_its_keys(capsys: pytest.CaptureFixture[str]) -> None:
-    found = rows(capsys)
+def test_rows_json_has_every_row_with_its_keys(gsw: Gsw) -> None:
+    found = json.loads(gsw("rows", "--json").out)
     assert len(found) == len({row["id"] for row in found}) == 141
-    keys = {
-        *("id", "workload", "framework", "dtype", "accelerator", "gpus", "nodes", "sequence_length"),
-        *("global_batch_size", "step_time_s", "documented", "computed", "model_flops_per_sample", "proxy"),
-        *("expected_failure", "source"),
-    }
-    derived = {
-        "tokens_per_s",
-        "samples_per_s",
-        "mfu",
-        "days_to_train_1t_tokens",
-        "tflops_per_gpu",
-        "checkpoint_save_time_s",
-        "calibrated_step_time_s",
-    }
-    for row in found:
-        assert keys <= set(row)
-        assert set(row["documented"]) == set(row["computed"]) == derived
-        assert set(row["source"]) == {"document", "line", "release", "releases", "title", "section"}
-
-
-def test_rows_json_of_one_row(capsys: pytest.CaptureFixture[str]) -> None:
-    row = next(row for row in rows(capsys) if row["id"] == "llama3.1_405b_bf16[H100x96]")
-    assert row["workload"] == "llama3.1_405b"
-    assert row["nodes"] == 12
-    assert row["step_time_s"] == 8.75
-    assert row["proxy"] is True
+    (row,) = (row for row in found if row["id"] == "llama3.1_405b_bf16[H100x96]")
+    for other in found:
+        assert set(other) == set(row)
+        assert set(other["documented"]) == set(other["computed"]) == set(row["documented"])
+        assert set(other["source"]) == set(row["source"])
+    assert (row["workload"], row["nodes"], row["step_time_s"], row["proxy"]) == ("llama3.1_405b", 12, 8.75, True)
     assert row["documented"] == {
         "tokens_per_s": 117965.0,
         "samples_per_s": None,
@@ -80,75 +53,50 @@ def test_rows_json_of_one_row(capsys: pytest.CaptureFixture[str]) -> None:
     }
 
 
-def test_rows_of_a_path(capsys: pytest.CaptureFixture[str], table: Path) -> None:
-    assert main(["rows", str(table)]) == 0
-    out = capsys.readouterr().out
-    assert out.splitlines()[0].split() == [
-        "row",
-        "nodes",
-        "GBS",
-        "seconds",
-        "tokens/s",
-        "MFU",
-        "TFLOP/s/GPU",
-        "tolerance",
-        "document",
-    ]
-    assert out.splitlines()[2].split() == [
-        "tiny_1b_bf16[H100x8]",
-        "1",
-        "64",
-        "1",
-        "65,536",
-        "derived",
-        "4.85%",
-        "5",
-        "%",
-        "site.md:10",
-    ]
+def test_rows_of_a_path(gsw: Gsw, table: Path) -> None:
+    out = gsw("rows", table).out
+    head, _, row = map(str.split, out.splitlines()[:3])
+    assert head == ["row", "nodes", "GBS", "seconds", "tokens/s", "MFU", "TFLOP/s/GPU", "tolerance", "document"]
+    assert row == ["tiny_1b_bf16[H100x8]", "1", "64", "1", "65,536", "derived", "4.85%", "5", "%", "site.md:10"]
     assert out.endswith("3 rows\n")
 
 
-def metrics(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    assert main(["metrics", "--json", *arguments]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+def metrics(gsw: Gsw, *arguments: object) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(gsw("metrics", "--json", *arguments).out)
     return found
 
 
-def test_metrics_of_a_log(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_metrics_of_a_log(gsw: Gsw, tmp_path: Path) -> None:
     log = tmp_path / "run.log"
     log.write_text(MEGATRON)
-    found = metrics(capsys, str(log))
+    found = metrics(gsw, log)
     assert found["format"] == "megatron"
     assert (found["steps"], found["statistic"]) == (5, "last")
     assert found["step_time_s"] == found["last_step_time_s"] == 2.41
     assert found["first_step_time_s"] == 9.0
     assert found["median_step_time_s"] == 2.45
     assert found["global_batch_size"] == 256
-    found = metrics(capsys, str(log), "--last")
+    found = metrics(gsw, log, "--last")
     assert (found["step"], found["step_time_s"]) == (5, 2.41)
-    assert metrics(capsys, str(log), "--statistic=mean[2:3]")["step_time_s"] == 2.45
+    assert metrics(gsw, log, "--statistic=mean[2:3]")["step_time_s"] == 2.45
     for given in ("average", ""):
-        assert main(["metrics", str(log), f"--statistic={given}"]) == 2
         said = f"pytest-gsw metrics: --statistic: got '{given}', wanted last, mean or median"
-        assert capsys.readouterr().err.startswith(said)
-    assert main(["metrics", str(log), "--row", "llama2_70b_fp8[H100x65]"]) == 2
-    assert capsys.readouterr().err == (
+        assert gsw("metrics", log, f"--statistic={given}", status=2).err.startswith(said)
+    assert gsw("metrics", log, "--row", "llama2_70b_fp8[H100x65]", status=2).err == (
         "pytest-gsw metrics: there is no row 'llama2_70b_fp8[H100x65]'; did you mean 'llama2_70b_fp8[H100x64]'?\n"
         "next: pytest-gsw rows\n"
     )
     log.write_text("")
-    assert main(["metrics", str(log)]) == 1
-    assert str(log) in capsys.readouterr().err
+    assert str(log) in gsw("metrics", log, status=1).err
 
 
-def test_metrics_as_a_run_of_a_row(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_metrics_as_a_run_of_a_row(gsw: Gsw, tmp_path: Path) -> None:
     row = "baselines/huggingface/gpt2.yaml::gpt2_52b_fp16[V100-32GBx64-hf-mbs8-0525]"
     summary = tmp_path / "hf.log"
     summary.write_text(
         "{'train_runtime': 273.0144, 'train_samples_per_second': 3.663, 'train_steps_per_second': 0.007, 'epoch': 1.0}\n"
     )
-    found = metrics(capsys, str(summary), "--row", row)
+    found = metrics(gsw, summary, "--row", row)
     assert found["format"] == "huggingface"
     assert found["step_time_s"] == pytest.approx(512 / 3.663)
     assert found["tflops_per_gpu"] == pytest.approx(24.4, abs=0.05)
@@ -156,46 +104,41 @@ def test_metrics_as_a_run_of_a_row(capsys: pytest.CaptureFixture[str], tmp_path:
     assert found["change"] == pytest.approx(512 / 3.663 / 139 - 1)
 
 
-def test_a_log_whose_stderr_tells_of_a_bad_end(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_log_whose_stderr_tells_of_a_bad_end(gsw: Gsw, tmp_path: Path) -> None:
     log, errors = tmp_path / "run.out", tmp_path / "run.err"
     log.write_text(step_lines(range(50), "4.324"))
     row = "llama2_70b_fp8[H100x64]"
-    assert metrics(capsys, str(log), "--row", row)["step_time_s"] == 4.324
+    assert metrics(gsw, log, "--row", row)["step_time_s"] == 4.324
     errors.write_text("NVRM: Xid (PCI:0000:41:00): 79, pid=42, GPU has fallen off the bus.\n")
-    assert main(["metrics", str(log), "--row", row]) == 1
-    assert f"said at    {errors}:1" in capsys.readouterr().err
+    assert f"said at    {errors}:1" in gsw("metrics", log, "--row", row, status=1).err
 
 
-def test_a_log_as_a_run_of_a_row_is_of_no_job(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_log_as_a_run_of_a_row_is_of_no_job(gsw: Gsw, tmp_path: Path) -> None:
     log = tmp_path / "run.log"
     row = "gpt2_18b_fp16[V100-32GBx16-pp8-gas64-mbs4]"
     log.write_text(MEGATRON[: MEGATRON.index("\n") + 1].replace("9000.0", "1.0"))
-    assert main(["metrics", str(log), "--row", row]) == 1
-    error = capsys.readouterr().err
+    error = gsw("metrics", log, "--row", row, status=1).err
     assert "\nlog " in error
     assert "REPLAYED" not in error
 
 
-def test_a_rate_of_next_to_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_rate_of_next_to_nothing(gsw: Gsw, tmp_path: Path) -> None:
     path = tmp_path / "run.log"
     path.write_text("{'train_runtime': 1.0, 'train_samples_per_second': 1e-320, 'epoch': 1.0}\n")
     row = "gpt2_52b_fp16[V100-32GBx64-hf-mbs8-0525]"
-    assert main(["metrics", str(path), "--json", "--row", row]) == 1
-    out, error = capsys.readouterr()
+    out, error = gsw("metrics", path, "--json", "--row", row, status=1)
     assert (out, error.partition("\n")[0]) == ("", "pytest-gsw metrics: inf s is no time of a step")
 
 
-def test_a_statistic_that_overflows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_statistic_that_overflows(gsw: Gsw, tmp_path: Path) -> None:
     path = tmp_path / "run.log"
     step = "[PAX STATUS]: train_step() took 1e308 seconds.\n"
     path.write_text(step * 2)
-    assert main(["metrics", str(path), "--json", "--statistic=mean"]) == 1
-    assert capsys.readouterr() == (
+    assert gsw("metrics", path, "--json", "--statistic=mean", status=1) == (
         "",
         f"pytest-gsw metrics: the numbers in {path} are too large to be measured\n",
     )
-    assert main(["metrics", str(path), "--json"]) == 1
-    assert capsys.readouterr() == (
+    assert gsw("metrics", path, "--json", status=1) == (
         "",
         f"pytest-gsw metrics: median_step_time_s is inf: the numbers in {path} cannot be measured\n",
     )
@@ -232,10 +175,8 @@ def test_a_reader_that_has_gone_is_no_error() -> None:
 def test_what_a_terminal_cannot_show_is_no_traceback(tmp_path: Path) -> None:
     table = tmp_path / "t.yaml"
     table.write_text(tiny_table("gpus: 8, step_time_s: 1.0, line: 10").replace("site.md", "sit\u00e9.md"))
-    command = [sys.executable, "-m", "pytest_gsw.cli", "rows", str(table)]
-    program = [sys.executable, "-c", "import sys; from pytest_gsw.cli import main; sys.exit(main(sys.argv[1:]))"]
     ended = subprocess.run(
-        [*program, *command[3:]],
+        [sys.executable, "-m", "pytest_gsw.cli", "rows", str(table)],
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
         capture_output=True,
         text=True,
@@ -245,39 +186,34 @@ def test_what_a_terminal_cannot_show_is_no_traceback(tmp_path: Path) -> None:
     assert "  sit?.md:10\n" in ended.stdout
 
 
-def test_rows_of_a_cluster_are_those_of_its_release(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_of_a_cluster_are_those_of_its_release(gsw: Gsw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("NOT_SET", raising=False)
     (tmp_path / "clusters.yaml").write_text(
         "clusters:\n  eos:\n    scheduler: slurm\n    account: ${NOT_SET}\n    release: '25.02'\n"
         "  dgx:\n    scheduler: slurm\n    release: '1.02'\n"
     )
-    assert main(["rows", "--json", "--cluster=eos"]) == 0
-    listed = json.loads(capsys.readouterr().out)
+    listed = json.loads(gsw("rows", "--json", "--cluster=eos").out)
     assert len(listed) == 118
-    assert main(["rows", "--json", "--cluster=demo"]) == 0
-    assert len(json.loads(capsys.readouterr().out)) == 141
-    assert main(["rows", "--cluster=dgx"]) == 2
-    assert "no bundled table has figures of release 1.02" in capsys.readouterr().err
+    assert len(json.loads(gsw("rows", "--json", "--cluster=demo").out)) == 141
+    assert "no bundled table has figures of release 1.02" in gsw("rows", "--cluster=dgx", status=2).err
     # The row of the release that is staged, not the document's of the same name.
-    assert main(["metrics", "nowhere.out", "--cluster=eos", "--row=llama2_70b_fp8[H100x128]"]) == 2
-    assert "there is no row 'llama2_70b_fp8[H100x128]'" in capsys.readouterr().err
+    assert (
+        "there is no row 'llama2_70b_fp8[H100x128]'"
+        in gsw("metrics", "nowhere.out", "--cluster=eos", "--row=llama2_70b_fp8[H100x128]", status=2).err
+    )
 
 
 def test_rows_of_a_cluster_with_megatron_bridge_are_those_of_its_container(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    gsw: Gsw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "clusters.yaml").write_text(
         f"clusters:\n  eos:\n    scheduler: slurm\n    accelerator: GB200\n    gpus_per_node: 4\n    stage: {tmp_path}\n"
         f"    recipes: {tmp_path}/Megatron-Bridge\n    release: '26.06'\n"
     )
-    assert main(["rows", "--cluster=eos"]) == 2
-    assert "release 26.06 may be the recipes' or the NeMo container's" in capsys.readouterr().err
+    assert "release 26.06 may be the recipes' or the NeMo container's" in gsw("rows", "--cluster=eos", status=2).err
     script = tmp_path / "Megatron-Bridge" / "scripts" / "performance" / "setup_experiment.py"
     script.parent.mkdir(parents=True)
     script.touch()
-    assert main(["rows", "--json", "--cluster=eos"]) == 0
-    assert len(json.loads(capsys.readouterr().out)) == 41
+    assert len(json.loads(gsw("rows", "--json", "--cluster=eos").out)) == 41

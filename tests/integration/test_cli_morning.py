@@ -7,26 +7,21 @@ import shlex
 
 import pytest
 
-from pytest_gsw.cli import main
+from tests.integration.conftest import Gsw
 
 ROWS = ("--gsw-cluster=demo", "-k", "llama2_70b and x128")
 
 
-def test_without_a_run_it_names_the_next_command(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 0
-    out = capsys.readouterr().out
+def test_without_a_run_it_names_the_next_command(pytester: pytest.Pytester, gsw: Gsw) -> None:
+    out = gsw().out
     assert out == "there is no run in .gsw/runs\nnext: pytest --gsw-cluster=NAME, or pytest-gsw --help\n"
 
 
-def test_the_newest_run_is_told_with_what_to_type_next(
-    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_newest_run_is_told_with_what_to_type_next(pytester: pytest.Pytester, gsw: Gsw) -> None:
     pytester.runpytest(*ROWS).assert_outcomes(passed=2, deselected=139)
     result = pytester.runpytest(*ROWS, "--gsw-demo=*fp8*=slow:12%", "--gsw-demo=*bf16*=oom")
     result.assert_outcomes(failed=1, errors=1, deselected=139)
-    capsys.readouterr()
-    assert main([]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = gsw().out.splitlines()
     (newest,) = {path.name for path in pytester.path.glob(".gsw/runs/*")} & {lines[0].split()[1]}
     assert re.fullmatch(rf"run +{newest} on demo, \d{{4}}-\d\d-\d\d \d\d:\d\d", lines[0])
     assert re.sub(r" +", " ", lines[1]) == "rows 2 rows: 1 regressed, 1 error"
@@ -41,11 +36,9 @@ def test_the_newest_run_is_told_with_what_to_type_next(
     pytester.runpytest(*again).assert_outcomes(failed=1)
 
 
-def test_where_all_is_well_the_report_is_next(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+def test_where_all_is_well_the_report_is_next(pytester: pytest.Pytester, gsw: Gsw) -> None:
     pytester.makeini("[pytest]\ngsw_cluster = demo\ngsw_results = out\ngsw_history = none\n")
     pytester.runpytest("-k", "gpt3_175b and x128").assert_outcomes(passed=1, deselected=140)
-    capsys.readouterr()
-    assert main([]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = gsw().out.splitlines()
     assert [line.split()[0] for line in lines] == ["run", "rows", "next"]
     assert lines[-1].split(maxsplit=1)[1] == "pytest-gsw report last"

@@ -9,24 +9,18 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.cli import main
+from tests.integration.conftest import Gsw
 from tests.integration.runs import write_runs
 
 NEWEST = "20261114-221000-7f3a"
 
 
 @pytest.fixture
-def runs(pytester: pytest.Pytester, table: Path) -> list[Path]:
+def runs(gsw: Gsw, pytester: pytest.Pytester, table: Path) -> list[Path]:
     """Five runs of one row on eos, which the history has as well."""
     found = write_runs(pytester.path / ".gsw", table)
-    assert main(["history", "--add", *map(str, found)]) == 0
+    gsw("history", "--add", *found)
     return found
-
-
-def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """What a subcommand says that finds nothing of what it is asked for."""
-    capsys.readouterr()
-    assert main(list(arguments)) == 2
-    return capsys.readouterr().err
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -38,86 +32,83 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
 LAST = ("compare 20261110-221000-7f3a", "report", "report --format=junit", "report --format=markdown", "history --add")
 
 
-def test_the_last_run_is_the_newest(runs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_last_run_is_the_newest(runs: list[Path], gsw: Gsw) -> None:
     for command in map(str.split, LAST):
-        capsys.readouterr()
-        by_id = main([*command, str(Path(".gsw/runs", NEWEST))])
-        expected = capsys.readouterr().out
-        assert main([*command, "last"]) == by_id, command
-        assert capsys.readouterr().out == expected.replace(f"{NEWEST}'", "last'"), command
+        by_id = gsw(*command, Path(".gsw/runs", NEWEST)).out
+        assert gsw(*command, "last").out == by_id.replace(f"{NEWEST}'", "last'"), command
 
 
-def test_the_last_run_of_the_history_is_excluded(runs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
-    capsys.readouterr()
-    assert main(["history", "exclude", "last", "--why=maintenance"]) == 0
-    assert capsys.readouterr().out == (
+def test_the_last_run_of_the_history_is_excluded(runs: list[Path], gsw: Gsw) -> None:
+    assert gsw("history", "exclude", "last", "--why=maintenance").out == (
         f".gsw/history.sqlite: {NEWEST} counts no more; to take that back: pytest-gsw history include {NEWEST} --why=TEXT\n"
     )
-    assert main(["history", "include", "last", "--why=it was none"]) == 0
+    gsw("history", "include", "last", "--why=it was none")
 
 
-def test_no_last_run(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
-    assert told(capsys, "report", "--format=junit", "last") == "pytest-gsw report: there is no run in .gsw/runs\n"
+def test_no_last_run(pytester: pytest.Pytester, gsw: Gsw) -> None:
+    assert gsw("report", "--format=junit", "last", status=2).err == "pytest-gsw report: there is no run in .gsw/runs\n"
 
 
-def test_what_the_history_and_the_runs_do_not_have(runs: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_the_history_and_the_runs_do_not_have(runs: list[Path], gsw: Gsw) -> None:
     for command in ("report --format=junit", "report", "baseline propose", "compare last"):
         where = "" if "--format" in command else ", and none in the history .gsw/history.sqlite"
-        assert told(capsys, *command.split(), "20261114-221000-7f3b") == (
+        assert gsw(*command.split(), "20261114-221000-7f3b", status=2).err == (
             f"pytest-gsw {command.split()[0]}: there is no run '20261114-221000-7f3b' in .gsw/runs{where}; "
             f"did you mean '{NEWEST}'?\nnext: ls .gsw/runs\n"
         )
     for command in ("history", "history --drift", "nodes", "alarms"):
         of_eos = "--cluster: the history .gsw/history.sqlite is of eos, not of eso; did you mean 'eos'?\n"
-        assert told(capsys, *command.split(), "--cluster=eso") == f"pytest-gsw {command.split()[0]}: {of_eos}"
+        assert gsw(*command.split(), "--cluster=eso", status=2).err == f"pytest-gsw {command.split()[0]}: {of_eos}"
     for command in ("history", "history --drift"):
-        assert told(capsys, *command.split(), "tiny*", "tiny_1b_bf16[H100x9]") == (
+        assert gsw(*command.split(), "tiny*", "tiny_1b_bf16[H100x9]", status=2).err == (
             "pytest-gsw history: the history .gsw/history.sqlite has no row 'tiny_1b_bf16[H100x9]'; did you mean "
             "'tiny_1b_bf16[H100x8]'?\nnext: pytest-gsw history\n"
         )
-    assert told(capsys, "history", "exclude", "20261114-221000-7f3b", "--why=x") == (
+    assert gsw("history", "exclude", "20261114-221000-7f3b", "--why=x", status=2).err == (
         "pytest-gsw history: the history .gsw/history.sqlite has no run '20261114-221000-7f3b'; did you mean "
         f"'{NEWEST}'?\nnext: pytest-gsw history --csv\n"
     )
 
 
 def test_a_path_may_begin_at_home(
-    runs: list[Path], pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    runs: list[Path],
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    gsw: Gsw,
 ) -> None:
     monkeypatch.setenv("HOME", str(pytester.path))
-    assert main(["report", "--format=junit", f"~/.gsw/runs/{NEWEST}", "--output=~/junit.xml"]) == 0
+    gsw("report", "--format=junit", f"~/.gsw/runs/{NEWEST}", "--output=~/junit.xml")
     assert (pytester.path / "junit.xml").is_file()
     with pytest.raises(SystemExit, match="2"):
         main(["report", "--format=junit", "last", "--output=~nobody-here/junit.xml"])
     assert "argument -o/--output: unknown home directory: '~nobody-here'\n" in capsys.readouterr().err
-    assert told(capsys, "report", "--format=junit", "~nobody-here/run") == (
+    assert gsw("report", "--format=junit", "~nobody-here/run", status=2).err == (
         "pytest-gsw report: unknown home directory: '~nobody-here'\n"
     )
 
 
-def test_rows_on_a_cluster_that_nobody_knows(
-    table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_on_a_cluster_that_nobody_knows(table: Path, pytester: pytest.Pytester, gsw: Gsw) -> None:
     (pytester.path / "clusters.yaml").write_text(
         "clusters: {eos: {scheduler: slurm, stage: s, account: '${NOT_SET}'}}\n"
     )
-    assert told(capsys, "rows", str(table), "--cluster=eso").splitlines()[:2] == [
+    assert gsw("rows", table, "--cluster=eso", status=2).err.splitlines()[:2] == [
         "pytest-gsw rows: no cluster 'eso'; did you mean 'eos'?",
         "known: demo, eos, local",
     ]
-    assert main(["rows", str(table), "--cluster=eos"]) == 0  # what it cannot be asked for today is no matter
+    gsw("rows", table, "--cluster=eos")  # what it cannot be asked for today is no matter
     (pytester.path / "clusters.yaml").rename(pytester.path / "etc.yaml")
-    assert told(capsys, "rows", str(table), "--cluster=eos").startswith("pytest-gsw rows: no cluster 'eos'\n")
-    assert main(["rows", str(table), "--cluster=eos", "--clusters=etc.yaml"]) == 0
+    assert gsw("rows", table, "--cluster=eos", status=2).err.startswith("pytest-gsw rows: no cluster 'eos'\n")
+    gsw("rows", table, "--cluster=eos", "--clusters=etc.yaml")
 
 
 def test_rows_on_a_cluster_that_a_table_knows(
-    table: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], runs: list[Path]
+    table: Path, pytester: pytest.Pytester, gsw: Gsw, runs: list[Path]
 ) -> None:
-    assert main(["baseline", "propose", *map(str, runs), "--output=b.diff"]) == 0
+    gsw("baseline", "propose", *runs, "--output=b.diff")
     subprocess.run(["patch", "-p1", "-i", "b.diff"], check=True, cwd=pytester.path, stdout=subprocess.DEVNULL)
-    assert main(["rows", str(table), "--cluster=eos"]) == 0
-    assert told(capsys, "rows", str(table), "--cluster=eso").startswith(
+    gsw("rows", table, "--cluster=eos")
+    assert gsw("rows", table, "--cluster=eso", status=2).err.startswith(
         "pytest-gsw rows: no cluster 'eso'; did you mean 'eos'?\nknown: demo, eos, local\n"
     )
 
@@ -149,12 +140,9 @@ def test_a_command_and_an_option_that_are_misspelt(
 
 
 @pytest.mark.parametrize("command", ["alarms", "history --drift", "history", "nodes"])
-def test_a_history_without_a_run_is_no_all_clear(
-    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
+def test_a_history_without_a_run_is_no_all_clear(pytester: pytest.Pytester, gsw: Gsw, command: str) -> None:
     (pytester.path / ".gsw").mkdir()
     (pytester.path / ".gsw" / "history.sqlite").touch()
     said = "the history .gsw/history.sqlite has no measured job\nnext: run rows, pytest --gsw-cluster=NAME\n"
     for more in ([], ["--cluster=eos"]):
-        assert main([*command.split(), *more]) == 2
-        assert capsys.readouterr().err == f"pytest-gsw {command.split()[0]}: {said}"
+        assert gsw(*command.split(), *more, status=2).err == f"pytest-gsw {command.split()[0]}: {said}"

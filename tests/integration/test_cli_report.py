@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.cli import main
 from pytest_gsw.results.junit_names import read_noted
-from tests.integration.conftest import RunOnce
+from tests.integration.conftest import Gsw, RunOnce
 from tests.unit.jobs.owners import leave_owner
 
 
@@ -29,10 +28,8 @@ def page(path: Path) -> str:
     return re.sub(r"<[^>]*>", " ", path.read_text(encoding="utf-8"))
 
 
-def test_a_runs_report_is_in_its_directory(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    capsys.readouterr()
-    assert main(["report", str(run)]) == 0
-    assert capsys.readouterr().out == f"{run}/report/index.html: 1 passed, 1 regressed\n"
+def test_a_runs_report_is_in_its_directory(run: Path, gsw: Gsw) -> None:
+    assert gsw("report", run).out == f"{run}/report/index.html: 1 passed, 1 regressed\n"
     index = page(run / "report" / "index.html")
     assert "1 regressed of 2 rows on demo" in index
     assert "This is a simulation: no GPU was used, the figures are made up." in index
@@ -47,47 +44,38 @@ def test_a_runs_report_is_in_its_directory(run: Path, capsys: pytest.CaptureFixt
     assert not list(run.rglob("*.svg"))
 
 
-def test_its_command_can_be_typed_as_it_stands(run: Path, pytester: pytest.Pytester) -> None:
-    main(["report", str(run), "-o", "out"])
+def test_its_command_can_be_typed_as_it_stands(gsw: Gsw, run: Path, pytester: pytest.Pytester) -> None:
+    gsw("report", run, "-o", "out")
     assert "pytest-gsw history 'tiny_1b_bf16[H100x16]' --cluster=demo" in page(
         Path("out/rows/tiny_1b_bf16_H100x16.html")
     )
-    assert main(["history", "tiny_1b_bf16[H100x16]", "--cluster", "demo"]) == 0
+    gsw("history", "tiny_1b_bf16[H100x16]", "--cluster", "demo")
 
 
-def test_a_run_that_the_history_has_alone(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_the_history_has_alone(run: Path, gsw: Gsw) -> None:
     run.rename("elsewhere")
-    capsys.readouterr()
-    assert main(["report", run.name]) == 2
-    assert capsys.readouterr().err == (
+    assert gsw("report", run.name, status=2).err == (
         f"pytest-gsw report: run {run.name} is in the history and has no directory here\nnext: add -o DIR\n"
     )
-    assert main(["report", run.name, "-o", "out"]) == 0
+    gsw("report", run.name, "-o", "out")
     assert "1 regressed of 2 rows on demo" in page(Path("out/index.html"))
 
 
-def test_several_runs(run: Path, pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_runs(run: Path, pytester: pytest.Pytester, table: Path, gsw: Gsw) -> None:
     pytester.runpytest("--gsw-cluster=demo", f"--gsw-baselines={table}", "-k", "H100")
     first, second = sorted(Path(".gsw", "runs").iterdir())
-    capsys.readouterr()
-    assert main(["report", str(first), str(second)]) == 2
-    assert capsys.readouterr().err == (
+    assert gsw("report", first, second, status=2).err == (
         "pytest-gsw report: where is the report of 2 runs to be written?\nnext: add -o DIR\n"
     )
-    assert main(["report", str(first), str(second), "-o", "out"]) == 0
-    assert capsys.readouterr().out == "out/index.html: 2 runs\n"
+    assert gsw("report", first, second, "-o", "out").out == "out/index.html: 2 runs\n"
     assert "All well: 2 rows" in page(Path("out/index.html"))
     assert "1 regressed of 2 rows" in page(Path("out/runs") / first.name / "index.html")
 
 
-def test_a_row_whose_record_cannot_be_read_is_one_error_and_was_judged(
-    run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_row_whose_record_cannot_be_read_is_one_error_and_was_judged(run: Path, gsw: Gsw) -> None:
     (broken,) = (run / "records").glob("*H100x16.json")
     broken.write_text("{")
-    capsys.readouterr()
-    assert main(["report", str(run)]) == 0
-    assert capsys.readouterr().out == f"{run}/report/index.html: 1 passed, 1 error\n"
+    assert gsw("report", run).out == f"{run}/report/index.html: 1 passed, 1 error\n"
     index = page(run / "report" / "index.html")
     assert "1 error of 2 rows" in index
     assert f"site/tiny.yaml::tiny_1b_bf16[H100x16] : {broken} is no record: " in index
@@ -96,37 +84,22 @@ def test_a_row_whose_record_cannot_be_read_is_one_error_and_was_judged(
     assert "GPU-hours, exit status 1" in index
 
 
-def test_rows_that_a_session_has_not_come_to_yet(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_that_a_session_has_not_come_to_yet(run: Path, gsw: Gsw) -> None:
     next(run.glob("records/*H100x16.json")).unlink()
     leave_owner(run)
-    assert main(["report", str(run)]) == 0
+    gsw("report", run)
     index = page(run / "report" / "index.html")
     assert "site/tiny.yaml::tiny_1b_bf16[H100x16] : this row is not judged yet: its session goes on" in index
     assert "GPU-hours, its session goes on" in index
     assert "--gsw-resume" not in index
-    capsys.readouterr()
-    assert main(["report", "--format=junit", str(run)]) == 0
-    assert 'message="this row is not judged yet: its session goes on"' in capsys.readouterr().out
+    assert 'message="this row is not judged yet: its session goes on"' in gsw("report", "--format=junit", run).out
 
 
-def test_a_place_that_cannot_be_written(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_place_that_cannot_be_written(run: Path, gsw: Gsw) -> None:
     Path("out").write_text("")
-    assert main(["report", str(run), "-o", "out"]) == 2
-    assert capsys.readouterr().err == ("pytest-gsw report: the report cannot be written: File exists: out\n")
-
-
-def test_a_replay_is_no_run_of_its_own(
-    run: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What is judged once more was measured once: since when it is slow is not counted twice."""
-    pytester.runpytest("--gsw-cluster=demo", f"--gsw-replay={run}", "site/tiny.yaml::tiny_1b_bf16[H100x16]")
-    (replay,) = set(Path(".gsw", "runs").iterdir()) - {run}
-    capsys.readouterr()
-    for directory in (run, replay):
-        assert main(["report", "--format=markdown", str(directory)]) == 0
-        told = capsys.readouterr().out
-        assert "2 runs" not in told
-        assert "**regressed**" in told
+    assert gsw("report", run, "-o", "out", status=2).err == (
+        "pytest-gsw report: the report cannot be written: File exists: out\n"
+    )
 
 
 ROW = "site/tiny.yaml::tiny_1b_bf16[H100x16]"
@@ -145,40 +118,35 @@ def columns(index: Path) -> int:
     return len(re.findall("<li", index.read_text().partition('class="strip"')[2].partition("</ol>")[0]))
 
 
-def test_the_report_of_a_replay_names_its_run_and_draws_it_once(run: Path, pytester: pytest.Pytester) -> None:
+def test_the_report_of_a_replay_names_its_run_and_draws_it_once(run: Path, pytester: pytest.Pytester, gsw: Gsw) -> None:
     replay = replayed(pytester, run.name)
-    main(["report", str(replay), "-o", "out"])
+    gsw("report", replay, "-o", "out")
     index = page(Path("out/index.html"))
     assert re.search(rf"1 regressed of 1 row on demo, \S+ \S+, replay of {run.name}\s", index)
     assert columns(Path("out/index.html")) == 1
+    assert "**regressed**" in gsw("report", "--format=markdown", replay).out
     assert "1 run, the newest first" in page(Path("out/runs.html"))
     assert not list(Path("out/runs").glob("*.html"))
 
 
-def test_the_last_run_is_no_replay(run: Path, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_last_run_is_no_replay(run: Path, pytester: pytest.Pytester, gsw: Gsw) -> None:
     replayed(pytester, run.name)
     again = replayed(pytester, "last")
-    capsys.readouterr()
-    assert main(["report", "--format=markdown", "last"]) == 0
-    assert f"run `{run.name}`" in capsys.readouterr().out
+    assert f"run `{run.name}`" in gsw("report", "--format=markdown", "last").out
     assert read_noted(again).replay_of == run.name
     log = next(run.rglob("log-*_16_*.out"))
     assert read_noted(replayed(pytester, str(log))).replay_of == str(log)
 
 
-def test_a_replay_that_is_added_to_the_history_is_left_out(
-    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_replay_that_is_added_to_the_history_is_left_out(pytester: pytest.Pytester, table: Path, gsw: Gsw) -> None:
     session(pytester, table)
     (run,) = Path(".gsw", "runs").iterdir()
     replay = replayed(pytester, run.name)
-    capsys.readouterr()
-    assert main(["history", "--add", str(run), str(replay)]) == 0
-    told = capsys.readouterr()
+    told = gsw("history", "--add", run, replay)
     assert told.out == ".gsw/history.sqlite: nothing new, 2 records of 1 run there already, 1 left out\n"
     assert told.err == f"pytest-gsw history: left out: {replay} is a replay of {run.name}\n"
     session(pytester, table)
-    main(["report", "last", "-o", "out"])
+    gsw("report", "last", "-o", "out")
     assert columns(Path("out/index.html")) == 2
     assert ", 2 runs" in page(Path("out/index.html"))
     assert "2 runs, the newest first" in page(Path("out/runs.html"))

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pytest_gsw.cli import main
 from pytest_gsw.history.database import SqliteDatabase
 from pytest_gsw.history.store import History
 from pytest_gsw.results.record import write_record
-from tests.integration.conftest import RunOnce
+from tests.integration.conftest import Gsw, RunOnce
 from tests.integration.runs import record
 from tests.unit.reports.ci.nights import RUN
 from tests.unit.results.records import SLOW, varied
@@ -22,22 +21,20 @@ FAULTS = ("--gsw-demo=*x128]=slow:12%", "--gsw-demo=*x256]=oom", "--gsw-demo=*x5
 
 
 @pytest.fixture
-def run(pytester: pytest.Pytester, run_once: RunOnce, capsys: pytest.CaptureFixture[str]) -> Path:
+def run(pytester: pytest.Pytester, run_once: RunOnce) -> Path:
     """The directory of a run with rows that passed, regressed, improved and failed."""
     options = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 or zero-id11", *FAULTS)
     run_once(pytester, lambda: pytester.runpytest(*options))
     (directory,) = Path(".gsw/runs").iterdir()
-    capsys.readouterr()
     return directory
 
 
-def exported(run: Path | str, form: str, capsys: pytest.CaptureFixture[str], *options: str) -> str:
-    assert main(["report", str(run), "--format", form, *options]) == 0
-    return capsys.readouterr().out
+def exported(gsw: Gsw, run: Path, form: str, *options: str) -> str:
+    return gsw("report", run, "--format", form, *options).out
 
 
-def test_markdown(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = exported(run, "markdown", capsys).splitlines()
+def test_markdown(run: Path, gsw: Gsw) -> None:
+    lines = exported(gsw, run, "markdown").splitlines()
     assert lines[0] == "### pytest-gsw: 2 rows need attention"
     assert lines[2].startswith(
         f"`demo`, run `{run.name}`, 7 rows: 3 passed, 1 improved, 1 regressed, 1 error, 1 failed as documented, "
@@ -48,9 +45,9 @@ def test_markdown(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--gsw-confirm=4" in row
 
 
-def test_metrics(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_metrics(run: Path, gsw: Gsw) -> None:
     path = run / "gsw.prom"
-    assert exported(run, "openmetrics", capsys, f"--output={path}") == f"{path}: openmetrics\n"
+    assert exported(gsw, run, "openmetrics", f"--output={path}") == f"{path}: openmetrics\n"
     found = {family.name: family for family in text_string_to_metric_families(path.read_text())}
     outcomes = {s.labels["row"]: s.labels["outcome"] for s in found["gsw_outcome"].samples if s.value}
     assert outcomes["llama2_70b_fp8[H100x128]"] == "regressed"
@@ -74,17 +71,16 @@ def slow_run(table: Path) -> Path:
     return Path("run")
 
 
-def test_since_when_a_row_is_slow(slow_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "| 2026-11-1" not in exported(slow_run, "markdown", capsys)
-    out = exported(slow_run, "markdown", capsys, "--history=history.sqlite")
+def test_since_when_a_row_is_slow(slow_run: Path, gsw: Gsw) -> None:
+    assert "| 2026-11-1" not in exported(gsw, slow_run, "markdown")
+    out = exported(gsw, slow_run, "markdown", "--history=history.sqlite")
     assert ", 2 runs |" in out
-    assert out == exported(slow_run, "markdown", capsys, "--history=history.sqlite")
+    assert out == exported(gsw, slow_run, "markdown", "--history=history.sqlite")
 
 
-def test_a_history_that_does_not_answer_hides_no_run(slow_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_history_that_does_not_answer_hides_no_run(slow_run: Path, gsw: Gsw) -> None:
     Path("broken.sqlite").write_text("no database, but long enough to be read as one " * 50)
-    assert main(["report", "--format=markdown", str(slow_run), "--history=broken.sqlite"]) == 0
-    out, err = capsys.readouterr()
+    out, err = gsw("report", "--format=markdown", slow_run, "--history=broken.sqlite")
     assert out.startswith("### pytest-gsw: 1 row needs attention\n")
     assert err.startswith("pytest-gsw report: without the history: ")
 
@@ -94,7 +90,7 @@ def test_a_history_that_does_not_answer_hides_no_run(slow_run: Path, capsys: pyt
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_secrets_are_masked_and_control_characters_left_out(
-    tmp_path: Path, form: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, form: str, gsw: Gsw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", "hunter2hunter2")
     text = "hunter2hunter2 \x1b[31m\u202e"
@@ -102,12 +98,14 @@ def test_secrets_are_masked_and_control_characters_left_out(
         job = replace(SLOW.jobs.last, nodes=text)  # type: ignore[type-var]
         odd = varied(one, fact=text, row=f"{text}{number}", job=job, drift=text, workload=text)
         write_record(tmp_path, odd)
-    out = exported(tmp_path, form, capsys)
+    out = exported(gsw, tmp_path, form)
     assert out.strip()
     assert "hunter2" not in out
     assert not {"\x1b", "\u202e"} & set(out)
 
 
-def test_a_text_is_of_one_run(slow_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", "--format=junit", str(slow_run), "other"]) == 2
-    assert capsys.readouterr().err == "pytest-gsw report: --format=junit takes one run, not 2\n"
+def test_a_text_is_of_one_run(slow_run: Path, gsw: Gsw) -> None:
+    assert (
+        gsw("report", "--format=junit", slow_run, "other", status=2).err
+        == "pytest-gsw report: --format=junit takes one run, not 2\n"
+    )

@@ -1,11 +1,10 @@
-"""Whoever reads the output has gone: ``pytest … | head -1``, ``pytest-gsw rows | head -1``."""
+"""Whoever reads a session's output has gone: ``pytest … | head -1``."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -81,7 +80,3 @@ def test_while_jobs_run(pytester: pytest.Pytester) -> None:
     assert (pytester.path / "cancelled.txt").read_text().split()
     assert list(pytester.path.glob(".gsw/runs/*/records/*.json"))
     assert not list(pytester.path.glob(".gsw/runs/*/owner.*"))  # the run has been let go of
-
-
-def test_a_subcommand(pytester: pytest.Pytester) -> None:
-    assert read_until(pytester, "", sys.executable, "-m", "pytest_gsw.cli", "rows") == (0, "")

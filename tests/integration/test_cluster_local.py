@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.cli import main
 from pytest_gsw.tables.load import load_table
+from tests.integration.conftest import Gsw
 
 TABLE = """\
 model: own
@@ -93,19 +93,14 @@ def test_a_machine_that_is_as_fast_and_takes_longer_fails(pytester: pytest.Pytes
     assert '"gsw_calibration_flops" value="102000000000.0"' in (pytester.path / "junit.xml").read_text()
 
 
-def test_what_is_measured_can_be_accepted_or_documented(
-    pytester: pytest.Pytester, site: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_measured_can_be_accepted_or_documented(pytester: pytest.Pytester, site: Path, gsw: Gsw) -> None:
     # Half as fast a machine, and a step that takes 5 % longer than on one that is as fast as the documented one.
     run(pytester, "--gsw-repeat=5", "--gsw-tolerance=50%", seconds="4.200", flops="0.5e+11").assert_outcomes(passed=1)
     (directory,) = pytester.path.glob(".gsw/runs/*")
-    capsys.readouterr()
-    assert main(["baseline", "propose", str(directory)]) == 0
-    proposed = capsys.readouterr().out
+    proposed = gsw("baseline", "propose", directory).out
     assert "\n+  - row: own_1m_fp32[CPUx1]\n+    cluster: local\n+    calibrated_step_time_s: 2.1\n" in proposed
     Path("b.diff").write_text(proposed)
-    assert main(["baseline", "propose", str(directory), "--documented"]) == 0
-    lines = capsys.readouterr().out
+    lines = gsw("baseline", "propose", directory, "--documented").out
     assert "step_time_s: 2.100, mfu: 38.10%, calibration_flops: 1.0e+11" in lines
     pytester.run("git", "apply", "b.diff")
     (row,) = load_table(site / "own.yaml")

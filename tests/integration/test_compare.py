@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_gsw.cli import main
 from pytest_gsw.history import open_history
 from pytest_gsw.results.record import Record, write_record
+from tests.integration.conftest import Gsw
 from tests.unit.history.runs import run_record
 
 DEFAULT = Path(".gsw", "history.sqlite")
@@ -24,8 +25,9 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GSW_HISTORY", raising=False)
 
 
-def compare(*arguments: object) -> int:
-    return main(["compare", *map(str, arguments)])
+@pytest.fixture
+def compare(gsw: Gsw) -> Gsw:
+    return partial(gsw, "compare")
 
 
 def row(name: str, number: int, judged_s: float = 5.0, **changes: Any) -> Record:
@@ -67,10 +69,9 @@ not compared: other has another definition: 0123456789ab and then ffffffffffff
 """
 
 
-def test_the_worst_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_worst_comes_first(compare: Gsw) -> None:
     fill(*two_runs())
-    assert compare(A, B) == 1
-    assert capsys.readouterr() == (TEXT, "")
+    assert compare(A, B, status=1) == (TEXT, "")
 
 
 NO_DATABASE = "the history notes does not take this: file is not a database"
@@ -88,7 +89,7 @@ def test_directories_are_compared_while_the_history_is_away(
     arguments: list[str],
     named: str,
     why: str,
-    capsys: pytest.CaptureFixture[str],
+    compare: Gsw,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for record in two_runs():
@@ -99,25 +100,23 @@ def test_directories_are_compared_while_the_history_is_away(
         connection.execute("CREATE TABLE gsw_schema (version)")
         connection.execute("INSERT INTO gsw_schema VALUES (7)")
     connection.close()
-    assert compare(A, B, *arguments) == 1
-    assert capsys.readouterr() == (
+    assert compare(A, B, *arguments, status=1) == (
         TEXT,
         f"pytest-gsw compare: without the history, noise is what is usual: {why}\n",
     )
 
 
-def test_what_is_better_or_the_same_is_no_finding(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_better_or_the_same_is_no_finding(compare: Gsw) -> None:
     fill(row("fast", 12), row("fast", 13, 4.0), row("same", 12), row("same", 13), row("new", 13))
-    assert compare(A, B) == 0
-    assert compare(B, A) == 1
+    compare(A, B)
+    compare(B, A, status=1)
     fill(row("lost", 12))
-    assert compare(A, B) == 1
+    compare(A, B, status=1)
 
 
-def test_what_others_wrote_is_shown_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_others_wrote_is_shown_without_control_characters(compare: Gsw) -> None:
     fill(row("x", 12), row("x", 13, outcome="error", measured={}, fact="\x1b[2Jgone, token hf_AAAAbbbbCCCCdddd1111"))
-    assert compare(A, B) == 1
-    assert capsys.readouterr().out == (
+    assert compare(A, B, status=1).out == (
         "not compared: x has no figure in the second run: error: gone, token ***\n1 row: 1 not compared\n"
     )
 
@@ -138,27 +137,23 @@ def test_what_others_wrote_is_shown_without_control_characters(capsys: pytest.Ca
         ),
     ],
 )
-def test_what_is_asked_wrongly(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_asked_wrongly(arguments: list[str], message: str, compare: Gsw) -> None:
     fill(*two_runs())
-    assert compare(*arguments) == 2
-    assert capsys.readouterr() == ("", f"pytest-gsw compare: {message}\n")
+    assert compare(*arguments, status=2) == ("", f"pytest-gsw compare: {message}\n")
 
 
-def test_a_run_that_was_not_compared_as_a_whole_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_was_not_compared_as_a_whole_shows_nothing(compare: Gsw) -> None:
     fill(row("same", 12), row("same", 13), row("other", 12), row("other", 13, definition="ffffffffffff"))
-    assert compare(A, B) == 6
-    assert capsys.readouterr().out.endswith("\n2 rows: 1 within noise, 1 not compared\n")
+    assert compare(A, B, status=6).out.endswith("\n2 rows: 1 within noise, 1 not compared\n")
     fill(row("slow", 12), row("slow", 13, 6.0))  # what is known to be worse counts more
-    assert compare(A, B) == 1
+    compare(A, B, status=1)
 
 
-def test_a_run_is_not_compared_with_itself(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_is_not_compared_with_itself(compare: Gsw) -> None:
     fill(row("x", 12))
-    assert compare(A, A) == 6
     same = "not compared: x is of the same job in both, {job}\n1 row: 1 not compared\n"
     own_job = row("x", 12).jobs.last
     assert own_job is not None
-    assert capsys.readouterr().out == same.format(job=own_job.id)
+    assert compare(A, A, status=6).out == same.format(job=own_job.id)
     fill(row("x", 13, job=own_job))  # as a replay of the first run has it
-    assert compare(A, B) == 6
-    assert capsys.readouterr().out == same.format(job=own_job.id)
+    assert compare(A, B, status=6).out == same.format(job=own_job.id)

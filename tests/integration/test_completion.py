@@ -48,11 +48,6 @@ def runs(pytester: pytest.Pytester, table: Path) -> list[str]:
     return sorted((run.name for run in write_runs(pytester.path / ".gsw", table)), reverse=True)
 
 
-def test_commands_and_options(complete: Complete) -> None:
-    assert complete("pytest-gsw com") == ["compare"]
-    assert complete("pytest-gsw metrics --cl") == ["--cluster", "--clusters"]
-
-
 def test_an_ini_file_that_cannot_be_read_takes_no_words_away(
     complete: Complete, runs: list[str], pytester: pytest.Pytester
 ) -> None:
@@ -61,9 +56,9 @@ def test_an_ini_file_that_cannot_be_read_takes_no_words_away(
     assert complete("pytest-gsw metrics a.log --row gpt3_175b_fp8[H100x10") == ["gpt3_175b_fp8\\[H100x1024\\]"]
 
 
-@pytest.mark.parametrize("line", ["metrics a.log --row=", "baseline propose last --row "])
-def test_rows(complete: Complete, line: str) -> None:
-    assert complete(f"pytest-gsw {line}gpt3_175b_fp8") == [
+def test_options_and_rows(complete: Complete) -> None:
+    assert complete("pytest-gsw metrics --cl") == ["--cluster", "--clusters"]
+    assert complete("pytest-gsw baseline propose last --row gpt3_175b_fp8") == [
         f"gpt3_175b_fp8\\[H100x{gpus}\\]" for gpus in (1024, 128, 2048, 256, 512)
     ]
 

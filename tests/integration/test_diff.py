@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.cli import main
+from tests.integration.conftest import Gsw
 
 TABLE = """\
 model: tiny
@@ -49,9 +49,8 @@ def releases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]
     return "a.yaml", "b.yaml"
 
 
-def test_the_whole_text(releases: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["rows", "--diff", *releases]) == 1
-    assert capsys.readouterr().out == (
+def test_the_whole_text(releases: tuple[str, str], gsw: Gsw) -> None:
+    assert gsw("rows", "--diff", *releases, status=1).out == (
         "row                        seconds        throughput  changed\n"
         "---------------------  -----------  ----------------  --------------------------------------------------------------------\n"
         "tiny_1b_bf16[H100x32]  0.3 -> none                    step_time_s 0.3 -> none; expected_failure none -> out_of_memory\n"
@@ -63,8 +62,7 @@ def test_the_whole_text(releases: tuple[str, str], capsys: pytest.CaptureFixture
         "added: tiny_1b_bf16[H100x48]\n"
         "5 rows before, 5 after: 1 slower, 1 faster, 2 otherwise changed, 1 removed, 1 added\n"
     )
-    assert main(["rows", "--json", "--diff", *releases]) == 1
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    found: dict[str, Any] = json.loads(gsw("rows", "--json", "--diff", *releases, status=1).out)
     assert (found["before"], found["after"]) == (5, 5)
     assert [(change["id"][18:-1], change["kind"]) for change in found["changes"]] == [
         ("32", "changed"),
@@ -81,22 +79,17 @@ def test_the_whole_text(releases: tuple[str, str], capsys: pytest.CaptureFixture
     assert found["changes"][0]["throughput_change"] is None
 
 
-def test_no_difference_but_in_words_and_places(releases: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_difference_but_in_words_and_places(releases: tuple[str, str], gsw: Gsw) -> None:
     text = Path("a.yaml").read_text()
     Path("c.yaml").write_text(text.replace("a.yaml.md", "c.md").replace("line: 1", "notes: a word, line: 7"))
-    assert main(["rows", "--diff", "a.yaml", "c.yaml"]) == 0
-    assert capsys.readouterr().out == "5 rows, no difference\n"
-    assert main(["rows", "--json", "--diff", "a.yaml", "c.yaml"]) == 0
-    assert json.loads(capsys.readouterr().out)["changes"] == []
+    assert gsw("rows", "--diff", "a.yaml", "c.yaml").out == "5 rows, no difference\n"
+    assert json.loads(gsw("rows", "--json", "--diff", "a.yaml", "c.yaml").out)["changes"] == []
 
 
-def compared(
-    capsys: pytest.CaptureFixture[str], before: str, after: str, head: tuple[str, str] = ("", "")
-) -> dict[str, Any]:
+def compared(gsw: Gsw, before: str, after: str, head: tuple[str, str] = ("", "")) -> dict[str, Any]:
     for name, row in {"c.yaml": before, "d.yaml": after}.items():
         Path(name).write_text(TABLE.format(document="x.md", rows=f"      - {{{row}, line: 1}}\n").replace(*head))
-    assert main(["rows", "--json", "--diff", "c.yaml", "d.yaml"]) == 1
-    (change,) = json.loads(capsys.readouterr().out)["changes"]
+    (change,) = json.loads(gsw("rows", "--json", "--diff", "c.yaml", "d.yaml", status=1).out)["changes"]
     found: dict[str, Any] = change
     return found
 
@@ -119,9 +112,9 @@ def compared(
     ],
 )
 def test_throughput_is_of_tokens_and_not_of_steps(
-    releases: tuple[str, str], capsys: pytest.CaptureFixture[str], before: str, after: str, change: float | None
+    releases: tuple[str, str], gsw: Gsw, before: str, after: str, change: float | None
 ) -> None:
-    found = compared(capsys, f"gpus: 8, {before}", f"gpus: 8, {after}")
+    found = compared(gsw, f"gpus: 8, {before}", f"gpus: 8, {after}")
     assert found["throughput_change"] == (None if change is None else pytest.approx(change))
 
 
@@ -136,35 +129,30 @@ def test_throughput_is_of_tokens_and_not_of_steps(
     ],
 )
 def test_throughput_where_a_batch_is_not_known(
-    releases: tuple[str, str], capsys: pytest.CaptureFixture[str], before: str, after: str, change: float | None
+    releases: tuple[str, str], gsw: Gsw, before: str, after: str, change: float | None
 ) -> None:
-    found = compared(capsys, f"gpus: 8, {before}", f"gpus: 8, {after}", ("global_batch_size: 64\ntables", "tables"))
+    found = compared(gsw, f"gpus: 8, {before}", f"gpus: 8, {after}", ("global_batch_size: 64\ntables", "tables"))
     assert found["throughput_change"] == (None if change is None else pytest.approx(change))
 
 
-def test_secrets_are_hidden_in_both_forms(
-    releases: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_secrets_are_hidden_in_both_forms(releases: tuple[str, str], gsw: Gsw, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SITE_TOKEN", "swordfish")
     text = Path("a.yaml").read_text()
     head = "steps: 20, environment: {{DB_PASSWORD: {}, NOTE: {}}}"
     for name, words in {"c.yaml": ("hunter", "x"), "d.yaml": ("letmein", "swordfish")}.items():
         Path(name).write_text(text.replace("steps: 20", head.format(*words)))
     for form in ([], ["--json"]):
-        assert main(["rows", *form, "--diff", "c.yaml", "d.yaml"]) == 1
-        out = capsys.readouterr().out
+        out = gsw("rows", *form, "--diff", "c.yaml", "d.yaml", status=1).out
         assert not [word for word in ("hunter", "letmein", "swordfish") if word in out]
-    assert main(["rows", "--diff", "c.yaml", "d.yaml"]) == 1
     hidden = "  recipe.environment.DB_PASSWORD *** -> ***; recipe.environment.NOTE x -> ***\n"
-    assert hidden in capsys.readouterr().out
+    assert hidden in gsw("rows", "--diff", "c.yaml", "d.yaml", status=1).out
 
 
-def test_two_rows_of_one_name(releases: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_rows_of_one_name(releases: tuple[str, str], gsw: Gsw) -> None:
     Path("twice").mkdir()
     for name in ("one.yaml", "two.yaml"):
         Path("twice", name).write_text(Path("a.yaml").read_text())
-    assert main(["rows", "--diff", "twice", "b.yaml"]) == 2
-    assert capsys.readouterr().err == (
+    assert gsw("rows", "--diff", "twice", "b.yaml", status=2).err == (
         "pytest-gsw rows: two rows are called tiny_1b_bf16[H100x8]:\n"
         "  twice/one.yaml:13\n  twice/two.yaml:13\nnext: compare files one by one\n"
     )

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.cli import main
-from tests.integration.conftest import unwrapped
+from tests.integration.conftest import Gsw, unwrapped
 from tests.integration.runs import remember
 
 CREEPS, STAYS = "tiny_1b_bf16[H100x8]", "tiny_1b_bf16[H100x16]"
@@ -36,21 +35,17 @@ def runs(table: Path, times_s: Sequence[float], row: int = 0, **changes: Any) ->
     remember(place, table, times_s, begin_s, row, of_run=environment, **changes)
 
 
-def test_a_row_that_creeps_is_named_with_what_changed(
-    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_row_that_creeps_is_named_with_what_changed(pytester: pytest.Pytester, table: Path, gsw: Gsw) -> None:
     runs(table, seconds(0.02, 1.0))
     runs(table, seconds(0.0, 0.5), row=1)
-    assert main(["history", "--drift", f"--baselines={table}"]) == 1
-    lines = capsys.readouterr().out.splitlines()
+    lines = gsw("history", "--drift", f"--baselines={table}", status=1).out.splitlines()
     assert lines[0].split("  ")[0] == "row"
     assert lines[2].startswith(CREEPS)
     assert "nccl 2.21.5 -> 2.23.4" in lines[2]
     assert "driver" not in lines[2]
     assert lines[3].startswith(STAYS)
     assert lines[-1] == "1 row drifts"
-    assert main(["history", "--drift", "*x16*", f"--baselines={table}"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "of 1 row none drifts"
+    assert gsw("history", "--drift", "*x16*", f"--baselines={table}").out.splitlines()[-1] == "of 1 row none drifts"
 
 
 def test_a_session_warns_of_a_row_that_creeps_and_fails_nothing(pytester: pytest.Pytester, table: Path) -> None:

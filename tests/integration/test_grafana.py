@@ -11,11 +11,11 @@ import promql_parser as promql
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from pytest_gsw.cli import main
 from pytest_gsw.history.comparison import ClusterText
 from pytest_gsw.history.row_history import FailingNode, SlowNode
 from pytest_gsw.reports.ci.openmetrics import openmetrics
 from tests import grafana
+from tests.integration.conftest import Gsw
 from tests.unit.reports.ci.nights import run_of
 from tests.unit.results.test_incident import run_records
 
@@ -23,20 +23,13 @@ from tests.unit.results.test_incident import run_records
 
 
 @pytest.fixture
-def labels(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> Mapping[str, frozenset[str]]:
+def labels(pytester: pytest.Pytester, gsw: Gsw) -> Mapping[str, frozenset[str]]:
     """By metric, the labels of what ``export`` writes of a run, and of runs with what a single run does not have."""
-    rows = (
-        "--gsw-cluster=demo",
-        "-k",
-        "llama2_70b_fp8 and x128",
-        "--gsw-demo=*=slow:12%",
-        "--gsw-history=history.sqlite",
-    )
+    rows = ("-k", "llama2_70b_fp8 and x128", "--gsw-demo=*=slow:12%", "--gsw-history=history.sqlite")
     for _ in range(2):
-        pytester.runpytest(*rows)
+        pytester.runpytest("--gsw-cluster=demo", *rows)
     run = max(pytester.path.glob(".gsw/runs/*"))
-    capsys.readouterr()
-    assert main(["report", str(run), "--format=openmetrics", "--history=history.sqlite"]) == 0
+    out = gsw("report", run, "--format=openmetrics", "--history=history.sqlite").out
     suspect = SlowNode(("n1",), -0.1, (), (), mended=False)
     odd = replace(
         run_of(run_records([0.06] * 9 + [-0.01])),
@@ -45,7 +38,7 @@ def labels(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> Map
         cluster_texts={"eos": ClusterText(drift="drifts")},
     )
     found: dict[str, frozenset[str]] = {}
-    for text in (capsys.readouterr().out, f"{openmetrics(odd)}\n"):
+    for text in (out, f"{openmetrics(odd)}\n"):
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 found[sample.name] = found.get(sample.name, frozenset()) | frozenset(sample.labels)

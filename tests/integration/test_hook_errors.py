@@ -134,11 +134,10 @@ def pytest_gsw_make_launcher(cluster, run_directory):
 
 @pytest.mark.parametrize("method", ["poll", "find_log"])
 def test_a_launcher_that_raises_later_ends_the_session_with_its_traceback(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, method: str
+    pytester: pytest.Pytester, method: str
 ) -> None:
-    monkeypatch.setenv("GSW_DEMO_SECONDS", "0")
     pytester.makeconftest(OWN.format(body=f"def {method}(self, *_): raise KeyError('x')"))
-    result = pytester.runpytest_subprocess(*TWO, "--gsw-demo=*x64]=stall")
+    result = pytester.runpytest(*TWO, "--gsw-demo=*x64]=stall")
     assert result.ret == pytest.ExitCode.INTERNAL_ERROR
     result.stdout.fnmatch_lines([f'INTERNALERROR>   File "*conftest.py", line 4, in {method}', "*KeyError: 'x'"])
     result.stdout.fnmatch_lines(["gsw: * still pending or running, and cancelled"])
@@ -166,7 +165,7 @@ def test_a_session_that_does_not_know_all_jobs_of_its_run_fails(pytester: pytest
         from pytest_gsw import SubmissionError
         raise SubmissionError('nobody answers', (('command', 'squeue --me'),), advice='ask again')"""
     pytester.makeconftest(OWN.format(body=away))
-    result = pytester.runpytest_subprocess("--gsw-cluster=demo", "-k", "gpt3_175b_fp8 and H100x128")
+    result = pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b_fp8 and H100x128")
     result.stdout.fnmatch_lines(
         ["gsw: whether the run has jobs that are no row's is not known: nobody answers", "command *squeue --me"]
     )

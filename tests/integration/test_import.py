@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.cli import main
+from tests.integration.conftest import Gsw
 
 ROOT = Path(__file__).resolve().parents[2]
 #: The five documents' tables and headings at their own lines; GSW_DOCUMENTS may name the originals.
@@ -45,13 +45,11 @@ def readme(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_five_documents_give_the_bundled_tables_byte_for_byte(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_five_documents_give_the_bundled_tables_byte_for_byte(tmp_path: Path, gsw: Gsw) -> None:
     shutil.copy(ROOT / "baselines" / "facts.yaml", tmp_path)
     documents = sorted(DOCUMENTS.glob("*.txt"))
     assert len(documents) == 5
-    assert main(["import", "--strict", *map(str, documents), "-o", str(tmp_path)]) == 0
+    out = gsw("import", "--strict", *documents, "-o", tmp_path).out
     there = {path.relative_to(ROOT / "baselines"): path.read_text() for path in (ROOT / "baselines").rglob("*.yaml")}
     there = {path: text for path, text in there.items() if path.parts[0] != "releases"}
     del there[Path("huggingface/smoke_gpt.yaml")]  # measured by this project itself
@@ -59,12 +57,11 @@ def test_the_five_documents_give_the_bundled_tables_byte_for_byte(
     assert sorted(made) == sorted(there)
     for name, text in there.items():
         assert made[name] == text, name
-    out = capsys.readouterr().out
     assert not [word for word in ("fill in", "look at", "left out") if word in out]
 
 
-def test_what_was_imported_is_collected(pytester: pytest.Pytester, readme: Path, tmp_path: Path) -> None:
-    assert main(["import", str(readme), "-o", str(tmp_path / "out")]) == 0
+def test_what_was_imported_is_collected(gsw: Gsw, pytester: pytest.Pytester, readme: Path, tmp_path: Path) -> None:
+    gsw("import", readme, "-o", tmp_path / "out")
     result = pytester.runpytest("--gsw-cluster=demo", f"--gsw-baselines={tmp_path / 'out'}")
     result.assert_outcomes(passed=2)
 
@@ -102,34 +99,30 @@ def test_what_was_imported_is_collected(pytester: pytest.Pytester, readme: Path,
 def test_what_is_refused_and_what_is_not_declared_are_named_with_the_line_to_add(
     readme: Path,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    gsw: Gsw,
     cell: str,
     instead: str,
     said: str,
     add: str,
 ) -> None:
     readme.write_text(README.replace(cell, instead) if cell else README)
-    assert main(["import", str(readme), "-o", str(tmp_path / "out")]) == 0
-    out = capsys.readouterr().out
+    out = gsw("import", readme, "-o", tmp_path / "out").out
     assert (f"  look at    {said}\n             add {add}\n" in out) == bool(said)
-    assert main(["import", "--strict", str(readme), "-o", str(tmp_path / "out")]) == int(bool(said))
+    gsw("import", "--strict", readme, "-o", tmp_path / "out", status=int(bool(said)))
 
 
-def test_a_table_that_differs_is_kept(readme: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["import", str(readme), "-o", str(tmp_path / "out")]
-    assert main(command) == 0
+def test_a_table_that_differs_is_kept(readme: Path, tmp_path: Path, gsw: Gsw) -> None:
+    command = ["import", str(readme), "-o", tmp_path / "out"]
+    gsw(*command)
     table = tmp_path / "out" / "nemo" / "llama3_8b.yaml"
-    assert main(command) == 0
-    assert capsys.readouterr().out.endswith("2 rows, unchanged\n")
+    assert gsw(*command).out.endswith("2 rows, unchanged\n")
     readme.write_text(README.replace("| 2.0 |", "| 2.2 |").replace("| 524288 |", "| 476625 |"))
-    assert main(command) == 1
-    assert capsys.readouterr().out.endswith(
+    assert gsw(*command, status=1).out.endswith(
         f"{table}: 2 rows, NOT written: the file is there and differs\n"
         "next: look at what differs, with pytest-gsw rows --diff; then the same again with --overwrite\n"
     )
     assert "step_time_s: 2.0," in table.read_text()
-    assert main([*command, "--overwrite"]) == 0
-    assert capsys.readouterr().out.endswith("2 rows, replaced\n")
+    assert gsw(*command, "--overwrite").out.endswith("2 rows, replaced\n")
     assert "step_time_s: 2.2," in table.read_text()
 
 
@@ -141,11 +134,10 @@ def release(below: Path) -> Path:
     return below
 
 
-def test_a_whole_release_is_one_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_whole_release_is_one_command(tmp_path: Path, gsw: Gsw) -> None:
     """READMEs of one name are told apart by their paths."""
     out = tmp_path / "out"
-    assert main(["import", str(release(tmp_path / "v1")), "-o", str(out), "--release=v1"]) == 1
-    said = capsys.readouterr().out
+    said = gsw("import", str(release(tmp_path / "v1")), "-o", out, "--release=v1", status=1).out
     assert "llama3/README.md: 2 rows\n" in said
     assert (
         "llama4/README.md: 2 rows, NOT written: no cell and no fact has the model and framework\n"
@@ -157,7 +149,7 @@ def test_a_whole_release_is_one_command(tmp_path: Path, capsys: pytest.CaptureFi
     (out / "facts.yaml").write_text(
         FACTS.format(name="llama3/README.md") + FACTS.format(name="llama4/README.md").removeprefix("documents:\n")
     )
-    assert main(["import", "--strict", str(tmp_path / "v1"), "-o", str(out)]) == 0
+    gsw("import", "--strict", str(tmp_path / "v1"), "-o", out)
     tables = {path.stem: path.read_text() for path in out.rglob("nemo/*.yaml")}
     assert sorted(tables) == ["llama3_8b", "llama3_9b"]
     assert 'document: "llama4/README.md"\n' in tables["llama3_9b"]
@@ -166,27 +158,24 @@ def test_a_whole_release_is_one_command(tmp_path: Path, capsys: pytest.CaptureFi
 # ---- Arithmetic alone ------------------------------------------------------------------------------
 
 
-def test_the_figures_of_a_document_are_checked(
-    readme: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_figures_of_a_document_are_checked(readme: Path, tmp_path: Path, gsw: Gsw) -> None:
     command = ["import", "--check", str(readme), f"--facts={tmp_path / 'out' / 'facts.yaml'}"]
-    assert main(command) == 0
-    assert capsys.readouterr().out == "2 rows: 0 contradictions, 0 off by less than 0.25 %, 0 acknowledged\n"
+    assert gsw(*command).out == "2 rows: 0 contradictions, 0 off by less than 0.25 %, 0 acknowledged\n"
     readme.write_text(README.replace("998644", "1048576"))
-    assert main(command) == 1
-    assert capsys.readouterr().out == (
+    assert gsw(*command, status=1).out == (
         "README.md:6: llama3_8b_bf16[H100x16]: tokens_per_s is 1048576, and 8192 * 256 / 2.1 s = 998644\n"
         "2 rows: 1 contradiction, 0 off by less than 0.25 %, 0 acknowledged\n"
         'next: put it right, or say at the row why it stays: acknowledged: {tokens_per_s: "WHY IT STAYS"}\n'
     )
     readme.write_text(README.replace("998644", "998000").replace("2.1", "2.100"))
-    assert main(command) == 0
-    assert main([*command, "--strict"]) == 1
-    assert "= 998644 (less than 0.25 % off)\n" in capsys.readouterr().out
+    gsw(*command)
+    assert "= 998644 (less than 0.25 % off)\n" in gsw(*command, "--strict", status=1).out
 
 
 def test_the_bundled_tables_contradict_themselves_nowhere_that_is_not_acknowledged(
-    capsys: pytest.CaptureFixture[str],
+    gsw: Gsw,
 ) -> None:
-    assert main(["import", "--check", str(ROOT / "baselines"), str(ROOT / "baselines" / "releases")]) == 0
-    assert " rows: 0 contradictions, " in capsys.readouterr().out
+    assert (
+        " rows: 0 contradictions, "
+        in gsw("import", "--check", str(ROOT / "baselines"), str(ROOT / "baselines" / "releases")).out
+    )

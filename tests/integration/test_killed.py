@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.cli import main
+from tests.integration.conftest import Gsw
 
 ROWS = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and (x64 or x128 or x256)")
 #: The session ends with so many rows judged, of which the last has its record and is not kept for the history.
@@ -26,7 +26,7 @@ def text_of(path: Path) -> str:
     return re.sub(r"<[^>]*>", " ", path.read_text(encoding="utf-8"))
 
 
-def test_rows_that_a_killed_session_never_judged_are_errors_in_all_reports(pytester: pytest.Pytester) -> None:
+def test_rows_that_a_killed_session_never_judged_are_errors_in_all_reports(gsw: Gsw, pytester: pytest.Pytester) -> None:
     """Of three rows two have a record, and one is known to the history."""
     pytester.runpytest(*ROWS).assert_outcomes(passed=3, deselected=138)
     (before,) = Path(".gsw", "runs").iterdir()
@@ -35,7 +35,7 @@ def test_rows_that_a_killed_session_never_judged_are_errors_in_all_reports(pytes
     Path("conftest.py").unlink()
     (killed,) = set(Path(".gsw", "runs").iterdir()) - {before}
 
-    assert main(["report", str(killed), "-o", "out"]) == 0
+    gsw("report", killed, "-o", "out")
     index = re.sub(r"\s+", " ", text_of(Path("out/index.html")))
     assert "1 error of 3 rows on demo, " in index
     (never,) = set(re.findall(r"::(\S+) : the session ended before this row was judged", index))

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.cli import main
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_table
+from tests.integration.conftest import Gsw
 from tests.integration.test_docs import TICK_TABLE, example
 
 ROW = "own_1b_bf16[X100x8]"
@@ -125,7 +125,7 @@ def test_a_metric_that_nobody_reads_is_an_error(pytester: pytest.Pytester) -> No
 
 
 def test_history_report_and_prometheus_have_them(
-    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    pytester: pytest.Pytester, gsw: Gsw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GSW_HISTORY", raising=False)
     log(pytester.path, memory="70.1")
@@ -137,9 +137,7 @@ def test_history_report_and_prometheus_have_them(
     # The site's plugins are asked for nothing any more: the record has it all.
     for name in ("conftest.py", "memory.py", "output.py"):
         (pytester.path / name).unlink()
-    capsys.readouterr()
-    assert main(["report", str(run), "--format", "openmetrics"]) == 0
-    text = capsys.readouterr().out
+    text = gsw("report", run, "--format", "openmetrics").out
     assert "# HELP gsw_metric_peak_memory_gib Measured peak memory in GiB, lower is better.\n" in text
     assert re.search(r"^gsw_metric_peak_memory_gib\{.*\} 70\.1$", text, re.MULTILINE)
     assert re.search(r"^gsw_documented_metric_output_tokens_per_s\{.*\} 1840\.0$", text, re.MULTILINE)

@@ -12,9 +12,8 @@ from random import Random
 
 import pytest
 
-from pytest_gsw.cli import main
 from pytest_gsw.history.location import open_history
-from tests.integration.conftest import junit, properties, suite_properties
+from tests.integration.conftest import Gsw, junit, properties, suite_properties
 from tests.integration.runs import record as record_of
 from tests.unit.results.records import varied
 
@@ -55,18 +54,16 @@ def runs(
         assert history.add(records) == len(records)
 
 
-def test_a_slow_node_is_named(pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_slow_node_is_named(pytester: pytest.Pytester, table: Path, gsw: Gsw) -> None:
     runs(table, {SLOW: (SUSPECT, RUNS)})
-    assert main(["nodes"]) == 1
-    lines = capsys.readouterr().out.splitlines()
+    lines = gsw("nodes", status=1).out.splitlines()
     assert lines[0].split()[:3] == ["nodes", "cluster", "throughput"]
     assert lines[2].split()[:2] == ["pool0-0007", "eos"]
     assert lines[3:] == [
         "1 culprit, see --json for the jobs",
         "eos: 15 nodes cleared of a loss of 5.8 % or more by the last 30 runs",
     ]
-    assert main(["nodes", "--cluster=eos", "--json"]) == 1
-    (eos,) = json.loads(capsys.readouterr().out)
+    (eos,) = json.loads(gsw("nodes", "--cluster=eos", "--json", status=1).out)
     assert (eos["cluster"], eos["could_not_be_told"]) == ("eos", [])
     assert eos["cleared"] == [name for name in NAMES if name != NAMES[SLOW]]
     assert eos["cleared_of"] == pytest.approx(-0.058, abs=0.001)
@@ -78,30 +75,23 @@ def test_a_slow_node_is_named(pytester: pytest.Pytester, table: Path, capsys: py
     assert found["clearing"] == []
 
 
-def test_a_node_that_fails_jobs_is_named(
-    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_node_that_fails_jobs_is_named(pytester: pytest.Pytester, table: Path, gsw: Gsw) -> None:
     runs(table, {}, failing=5)
-    assert main(["nodes", "--exclude-file=nodes.txt"]) == 1
-    lines = capsys.readouterr().out.splitlines()
+    lines = gsw("nodes", "--exclude-file=nodes.txt", status=1).out.splitlines()
     assert lines[0] == "no node makes jobs slow"
     assert lines[2] == "eos: 16 jobs failed by the infrastructure in 90 days, more than by chance on"
     assert lines[3].split() == ["nodes", "failed", "of", "jobs", "usual"]
     assert lines[5].split()[:3] == ["pool0-0005", "16", "32"]
     assert Path("nodes.txt").read_text(encoding="utf-8") == "pool0-0005\n"
-    assert main(["nodes", "--json"]) == 1
-    (eos,) = json.loads(capsys.readouterr().out)
+    (eos,) = json.loads(gsw("nodes", "--json", status=1).out)
     (found,) = eos["failures"]
     assert (found["nodes"], found["failed"], found["beyond_chance"]) == (["pool0-0005"], 16, True)
     assert found["usual"] < found["failed"] / found["of"]
 
 
-def test_a_repaired_node_is_told_and_not_excluded(
-    pytester: pytest.Pytester, table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_repaired_node_is_told_and_not_excluded(pytester: pytest.Pytester, table: Path, gsw: Gsw) -> None:
     runs(table, {SLOW: (15, 32)})
-    assert main(["nodes", "--exclude-file=nodes.txt"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = gsw("nodes", "--exclude-file=nodes.txt").out.splitlines()
     assert lines[2].split()[0] == "pool0-0007"
     assert lines[2].endswith("fast again")
     assert lines[3:] == [

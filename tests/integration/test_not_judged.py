@@ -142,10 +142,7 @@ def test_hooks_that_make_every_report_green(pytester: pytest.Pytester, body: str
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
-@pytest.mark.parametrize("options", [(), ("--lf",), ("-n1",)], ids=lambda options: (*options, "alone")[0])
-def test_a_row_that_is_open_is_not_covered_by_others_that_pass(
-    pytester: pytest.Pytester, table: Path, options: tuple[str, ...]
-) -> None:
+def test_a_row_that_is_open_is_not_covered_by_others_that_pass(pytester: pytest.Pytester, table: Path) -> None:
     """Beside a row that passes, one that a marker leaves out, and an ordinary test."""
     pytester.makeconftest(
         "import pytest\ndef pytest_collection_modifyitems(items):\n"
@@ -153,15 +150,15 @@ def test_a_row_that_is_open_is_not_covered_by_others_that_pass(
     )
     pytester.makepyfile(test_one="def test_one(): pass")
     rows = ("--gsw-baselines=site", "site", "test_one.py", "--junitxml=junit.xml")
-    session = ("--gsw-cluster=demo", *rows, *options)
-    result = pytester.runpytest_subprocess(*session, "--gsw-demo=*[H100x8]=fast:40%")
-    assert result.parseoutcomes().items() >= {"passed": 2, "skipped": 2}.items()
-    assert result.ret == 6
-    found = {name: kinds for name, kinds in tags(pytester).items() if name.startswith("tiny")}
-    name = "tiny_1b_bf16[{}]".format
-    assert found == {name("H100x8"): ["skipped"], name("H100x16"): [], name("B200x8"): ["skipped"]}
-    result.stdout.fnmatch_lines(["*= inconclusive =*", "tiny_1b_bf16[[]H100x8]  too good to be true: *"])
-    assert pytester.runpytest_subprocess(*session).ret == pytest.ExitCode.OK
+    for options in ((), ("--lf",), ("-n1",)):
+        result = pytester.runpytest("--gsw-cluster=demo", *rows, *options, "--gsw-demo=*[H100x8]=fast:40%")
+        assert result.parseoutcomes().items() >= {"passed": 2, "skipped": 2}.items(), options
+        assert result.ret == 6, options
+        found = {name: kinds for name, kinds in tags(pytester).items() if name.startswith("tiny")}
+        name = "tiny_1b_bf16[{}]".format
+        assert found == {name("H100x8"): ["skipped"], name("H100x16"): [], name("B200x8"): ["skipped"]}, options
+        result.stdout.fnmatch_lines(["*= inconclusive =*", "tiny_1b_bf16[[]H100x8]  too good to be true: *"])
+    assert pytester.runpytest("--gsw-cluster=demo", *rows).ret == pytest.ExitCode.OK
 
 
 @pytest.mark.parametrize("mark", ["skipif(True, reason='rack 7')", "xfail(run=False)"])
@@ -174,8 +171,3 @@ def test_a_mark_that_keeps_pytest_from_running_a_row_keeps_its_job_away(pytester
     assert result.ret == 0
     assert result.parseoutcomes()["passed"] == 1
     assert len(list(pytester.path.glob(".gsw/runs/*/batch/*.out"))) == 1
-
-
-@pytest.mark.parametrize("options", [("--collect-only",), ("--gsw-plan",)], ids=lambda options: str(options[0]))
-def test_what_runs_nothing_by_its_name_ends_well(pytester: pytest.Pytester, options: tuple[str, ...]) -> None:
-    assert pytester.runpytest(*ONE, *options).ret == 0

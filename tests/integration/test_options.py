@@ -66,6 +66,13 @@ def settings(pytester: pytest.Pytester, *arguments: str) -> dict[str, Any]:
     return facts
 
 
+def begin(pytester: pytest.Pytester, *arguments: str, run: str = "night") -> dict[str, Any]:
+    """The settings of a session that notes them for whoever goes on with its run."""
+    found = settings(pytester, *arguments)
+    Journal(pytester.path / ".gsw" / "runs" / run).session(found["cluster"].name, [], paths=found["shared"])
+    return found
+
+
 def test_every_option_has_a_twin() -> None:
     assert (
         set(TWINS) == {option.name for option in OPTIONS} == {*TOGETHER, *(name for names in APART for name in names)}
@@ -157,6 +164,7 @@ def test_help_has_the_options_in_groups_each_with_its_default(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("--gsw-tolerance=101%",), "--gsw-tolerance: got '101%', wanted a percentage such as 5%"),
         (("--gsw-timeout=0",), "--gsw-timeout: got '0', wanted a number above 0"),
         (("-ogsw_poll_interval=0.1",), "gsw_poll_interval: got '0.1', wanted 0.5 to 300 seconds"),
         (
@@ -199,8 +207,7 @@ def test_a_resumed_run_has_the_paths_that_it_was_given(pytester: pytest.Pytester
     def found(facts: dict[str, Any]) -> list[object]:
         return [facts["baselines"], facts["suite"], facts["cluster"].path, facts["history"], facts["shared"]]
 
-    first = settings(pytester, "--gsw-cluster=here", *options)
-    Journal(pytester.path / ".gsw" / "runs" / "night").session("here", [], paths=first["shared"])
+    first = begin(pytester, "--gsw-cluster=here", *options)
     assert found(settings(pytester, "--gsw-resume=night")) == found(first)
     assert found(settings(pytester, "--gsw-resume=night", *options))[:-1] == found(first)[:-1]
     for name, value in PATHS.items():
@@ -275,22 +282,18 @@ def test_a_resumed_run_has_the_history_that_its_environment_named(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GSW_HISTORY", "first.sqlite")
-    first = settings(pytester, "--gsw-cluster=demo")
-    Journal(pytester.path / ".gsw" / "runs" / "night").session("demo", [], paths=first["shared"])
+    first = begin(pytester, "--gsw-cluster=demo")
     assert settings(pytester, "--gsw-resume=night")["history"] == first["history"]
     monkeypatch.setenv("GSW_HISTORY", "other.sqlite")
     assert settings(pytester, "--gsw-resume=night")["history"] == first["history"]
     monkeypatch.setenv("GSW_HISTORY", "postgresql://gsw:sesame@db.example/nights")
-    url = settings(pytester, "--gsw-cluster=demo")
-    Journal(pytester.path / ".gsw" / "runs" / "later").session("demo", [], paths=url["shared"])
+    url = begin(pytester, "--gsw-cluster=demo", run="later")
     assert settings(pytester, "--gsw-resume=later")["history"] == url["history"]  # with its password
 
 
 def test_a_resumed_run_is_told_the_user_of_its_history_again(pytester: pytest.Pytester) -> None:
     url = "postgresql://gsw:sesame@db.example/nights"
-    first = settings(pytester, "--gsw-cluster=demo", f"--gsw-history={url}")
-    journal = Journal(pytester.path / ".gsw" / "runs" / "night")
-    journal.session("demo", [], paths=first["shared"])
+    begin(pytester, "--gsw-cluster=demo", f"--gsw-history={url}")
     assert "sesame" not in (pytester.path / ".gsw" / "runs" / "night" / "journal.jsonl").read_text()
     assert settings(pytester, "--gsw-resume=night", f"--gsw-history={url}")["history"] == url
     again = (

@@ -31,23 +31,6 @@ def test_a_plan_without_a_terminal(pytester: pytest.Pytester) -> None:
     assert result.outlines[-1].startswith("1 row, 128 GPUs on 16 nodes")
 
 
-def test_a_mark_of_a_conftest_skips_a_row(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest(
-        """
-        import pytest
-
-        def pytest_collection_modifyitems(items):
-            for item in items:
-                if item.get_closest_marker("gsw").kwargs["gpus"] == 256:
-                    item.add_marker(pytest.mark.skip(reason="rack 7 is down"))
-        """
-    )
-    result = pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b and (x128 or x256)", "-rs")
-    result.assert_outcomes(passed=1, skipped=1, deselected=139)
-    result.stdout.fnmatch_lines(["SKIPPED * rack 7 is down"])
-    assert len(list(pytester.path.glob(".gsw/runs/*/batch/*.out"))) == 1
-
-
 def test_a_session_that_waits_says_where_it_stands(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_gsw.session.progress.HEARTBEAT_S", 0.2)
     arguments = ("--gsw-cluster=demo", "-k", "gpt3_175b and H100x128", "--gsw-demo=*=stall", "--gsw-timeout=0.02")

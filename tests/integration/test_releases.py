@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.cli import main
 from pytest_gsw.importing.document import import_document
 from pytest_gsw.importing.facts import read_facts
 from pytest_gsw.stats.figures import documented_peak_flops, mfu_note
 from pytest_gsw.stats.figures import figures as performance_figures
 from pytest_gsw.tables.bundled import RELEASES_DIRECTORY, bundled_baselines, bundled_releases, is_table
 from pytest_gsw.tables.load import StatedRow, load_table, load_tables, read_tables, stated_rows
+from tests.integration.conftest import Gsw
 
 ROOT = Path(__file__).resolve().parents[2]
 RELEASES = bundled_releases()
@@ -50,22 +50,21 @@ def test_the_releases_that_are_bundled() -> None:
     ]
 
 
+def stated_in_the_docs(release: str) -> list[tuple[int, int]]:
+    """How many tables and rows a release has by the page of releases."""
+    text = (ROOT / "docs" / "releases.md").read_text()
+    found = re.findall(rf"^\| {re.escape(release)} \| (\d+) \| (\d+) \|", text, re.MULTILINE)
+    return [(int(tables), int(rows)) for tables, rows in found]
+
+
 @pytest.mark.parametrize("release", OF_RECIPES)
-def test_every_row_of_a_release_can_run(release: str) -> None:
+def test_every_row_of_a_release_can_run_and_the_docs_say_how_many_there_are(release: str) -> None:
     found = read_tables(RELEASES[release])
     assert not found.blanks
     assert [row.id for row in found.rows if row.judged_s is None] == []
     assert {release in row.source.releases for row in found.rows} == {True}
     assert [name for name, count in Counter(row.id for row in found.rows).items() if count > 1] == []
-
-
-@pytest.mark.parametrize("release", OF_RECIPES)
-def test_the_docs_state_how_many_rows_a_release_has(release: str) -> None:
-    rows, tables = load_tables(RELEASES[release]), RELEASES[release]
-    text = (ROOT / "docs" / "releases.md").read_text()
-    assert re.findall(rf"^\| {re.escape(release)} \| (\d+) \| (\d+) \|", text, re.MULTILINE) == [
-        (str(len(tables)), str(len(rows)))
-    ]
+    assert stated_in_the_docs(release) == [(len(RELEASES[release]), len(found.rows))]
 
 
 def test_recipes_that_submit_by_themselves_are_launched_so() -> None:
@@ -106,14 +105,12 @@ def test_a_session_of_a_release_runs_a_row_of_each_table(pytester: pytest.Pytest
 
 
 def test_the_rows_of_megatron_bridge_and_what_the_docs_say_of_them() -> None:
-    text = (ROOT / "docs" / "releases.md").read_text()
     for directory in BRIDGE:
         release = directory.parent.name
         found = read_tables(RELEASES[f"nemo:{release}"])
         assert not found.blanks
         assert len({row.id for row in found.rows}) == len(found.rows)
-        stated = re.findall(rf"^\| {re.escape(release)} \| (\d+) \| (\d+) \|", text, re.MULTILINE)
-        assert stated == [(str(len(RELEASES[f"nemo:{release}"])), str(len(found.rows)))]
+        assert stated_in_the_docs(release) == [(len(RELEASES[f"nemo:{release}"]), len(found.rows))]
         for row in found.rows:
             assert row.framework == "megatron-bridge"
             assert row.statistic == "mean[35:44]"
@@ -122,7 +119,7 @@ def test_the_rows_of_megatron_bridge_and_what_the_docs_say_of_them() -> None:
 
 
 @pytest.mark.skipif("GSW_MEGATRON_BRIDGE" not in os.environ, reason="GSW_MEGATRON_BRIDGE names no checkout of it")
-def test_import_makes_the_tables_of_megatron_bridge_again_byte_for_byte(tmp_path: Path) -> None:
+def test_import_makes_the_tables_of_megatron_bridge_again_byte_for_byte(gsw: Gsw, tmp_path: Path) -> None:
     names = list(read_facts(bundled_baselines() / RELEASES_DIRECTORY / "facts.yaml").documents)
     for name in names:
         repository, at = os.environ["GSW_MEGATRON_BRIDGE"], f"{COMMIT}:{name}"
@@ -133,10 +130,10 @@ def test_import_makes_the_tables_of_megatron_bridge_again_byte_for_byte(tmp_path
     made.mkdir(parents=True)
     shutil.copy(ROOT / "baselines" / "baseline.schema.json", tmp_path / "baselines")
     shutil.copy(bundled_baselines() / RELEASES_DIRECTORY / "facts.yaml", made)
-    assert main(["import", str(tmp_path), "-o", str(made)]) == 0
-    assert {path.relative_to(made): path.read_text() for path in made.glob("*/*/*.yaml")} == {
-        name_in_releases(path): path.read_text() for path in BRIDGE_TABLES
-    }
+    gsw("import", tmp_path, "-o", made)
+    found = {made / path.relative_to(bundled_baselines() / RELEASES_DIRECTORY): path for path in BRIDGE_TABLES}
+    assert sorted(made.glob("*/*/*.yaml")) == sorted(found)
+    assert [path.read_text() for path in found] == [path.read_text() for path in found.values()]
 
 
 def test_the_rows_of_verification_cards_are_there_to_be_selected() -> None:
@@ -157,7 +154,7 @@ def test_rows_of_cards_run_on_the_demo(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.skipif("GSW_MEGATRON_BRIDGE" not in os.environ, reason="GSW_MEGATRON_BRIDGE names no checkout of it")
-def test_import_makes_the_tables_of_verification_cards_again_byte_for_byte(tmp_path: Path) -> None:
+def test_import_makes_the_tables_of_verification_cards_again_byte_for_byte(gsw: Gsw, tmp_path: Path) -> None:
     git = ["git", "-C", os.environ["GSW_MEGATRON_BRIDGE"]]
     below = "examples/model_verification_cards/"
     listed = subprocess.run(
@@ -171,15 +168,13 @@ def test_import_makes_the_tables_of_verification_cards_again_byte_for_byte(tmp_p
     made = tmp_path / "baselines" / "releases" / "cards"
     made.mkdir(parents=True)
     shutil.copy(ROOT / "baselines" / "baseline.schema.json", tmp_path / "baselines")
-    assert main(["import", "--cards", str(tmp_path / "examples"), "-o", str(made)]) == 0
+    gsw("import", "--cards", str(tmp_path / "examples"), "-o", made)
     bundled = bundled_baselines() / RELEASES_DIRECTORY / "cards"
-    assert {path.relative_to(made): path.read_text() for path in made.rglob("*.*")} == {
-        path.relative_to(bundled): path.read_text() for path in bundled.rglob("*.*")
-    }
+    assert texts_below(made) == texts_below(bundled)
 
 
-def name_in_releases(path: Path) -> Path:
-    return path.relative_to(bundled_baselines() / RELEASES_DIRECTORY)
+def texts_below(directory: Path) -> dict[Path, str]:
+    return {path.relative_to(directory): path.read_text() for path in directory.rglob("*.*")}
 
 
 # ---- With a checkout of the recipes ----------------------------------------------------------------
@@ -197,17 +192,15 @@ def readme(release: str, path: str, below: Path) -> Path:
 
 @needs_recipes
 @pytest.mark.parametrize("directory", DIRECTORIES, ids=lambda path: path.name)
-def test_import_makes_the_tables_of_a_release_again_byte_for_byte(directory: Path, tmp_path: Path) -> None:
+def test_import_makes_the_tables_of_a_release_again_byte_for_byte(gsw: Gsw, directory: Path, tmp_path: Path) -> None:
     for name in read_facts(directory / "facts.yaml").documents:
         readme(directory.name, name, tmp_path / "readmes")
     made = tmp_path / "baselines" / "releases" / directory.name
     made.mkdir(parents=True)
     shutil.copy(ROOT / "baselines" / "baseline.schema.json", tmp_path / "baselines")
     shutil.copy(directory / "facts.yaml", made)
-    assert main(["import", str(tmp_path / "readmes" / directory.name), "-o", str(made)]) == 0
-    assert {path.relative_to(made): path.read_text() for path in made.rglob("*.*")} == {
-        path.relative_to(directory): path.read_text() for path in directory.rglob("*.*")
-    }
+    gsw("import", str(tmp_path / "readmes" / directory.name), "-o", made)
+    assert texts_below(made) == texts_below(directory)
 
 
 @needs_recipes

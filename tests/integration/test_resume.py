@@ -157,7 +157,7 @@ def test_ctrl_c_before_the_jobs_are_taken_over_says_which_run_on(
     pytester: pytest.Pytester, left_running: None, place: str
 ) -> None:
     pytester.makeconftest(f"def {place}:\n    raise KeyboardInterrupt\n")
-    result = pytester.runpytest_subprocess("--gsw-resume=last", "--gsw-baselines=site")
+    result = pytester.runpytest_inprocess("--gsw-resume=last", "--gsw-baselines=site", no_reraise_ctrlc=True)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.stdout.fnmatch_lines(
         [

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from pytest_gsw.cli import main
 from pytest_gsw.clusters.model import Cluster, find_cluster
 from pytest_gsw.common.redact import UNSAFE
 from pytest_gsw.demo.faults import parse_faults
@@ -21,6 +20,7 @@ from pytest_gsw.errors import FileError
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.tables.load import load_table
 from tests.endless import it_ends
+from tests.integration.conftest import Gsw, put_on_path
 
 ROW = "llama2_70b_fp8 and H100x64"
 IN_SESSION = "correct-horse-battery"
@@ -31,9 +31,13 @@ SECRETS = (IN_SESSION, IN_CLUSTER, UNKNOWN, "hunter2")
 #: A terminal's title, colours, a carriage return, a bell, NUL, text from right to left, half a character.
 CONTROL = "\x1b]0;own\x07\x1b[31mred\x1b[0m\r\x07\x00\u202egnp\u2066\u200b\x9b"
 
+#: Runs a session; tells what it has shown.
+Run = Callable[..., pytest.RunResult]
+Shown = Callable[[pytest.RunResult], str]
+
 
 @pytest.fixture
-def cluster(pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., pytest.RunResult]:
+def cluster(pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs the one row of a site on a cluster whose launch script ends with the given lines."""
     monkeypatch.setenv("HF_TOKEN", IN_SESSION)
 
@@ -52,18 +56,23 @@ def cluster(pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPa
     return run
 
 
-def shown(pytester: pytest.Pytester, result: pytest.RunResult) -> str:
-    """Everything that a session has shown or written, but for what the jobs themselves wrote."""
-    files = [pytester.path / "junit.xml"]
-    for directory in (pytester.path / ".gsw" / "runs").iterdir():
-        files += [directory / "journal.jsonl", directory / "live.jsonl", *directory.glob("records/*")]
-        files.append(pytester.path / "rebuilt.xml")
-        assert main(["report", "--format=junit", str(directory), "-o", "rebuilt.xml"]) == 0
-    texts = [file.read_text() for file in files if file.exists()]
-    for file in files:
-        if file.suffix == ".xml":
-            etree.parse(file)
-    return "\n".join([str(result.stdout), str(result.stderr), *texts])
+@pytest.fixture
+def shown(gsw: Gsw, pytester: pytest.Pytester) -> Shown:
+    """Tells everything that a session has shown or written, but for what the jobs themselves wrote."""
+
+    def tell(result: pytest.RunResult) -> str:
+        files = [pytester.path / "junit.xml"]
+        for directory in (pytester.path / ".gsw" / "runs").iterdir():
+            files += [directory / "journal.jsonl", directory / "live.jsonl", *directory.glob("records/*")]
+            files.append(pytester.path / "rebuilt.xml")
+            gsw("report", "--format=junit", directory, "-o", "rebuilt.xml")
+        texts = [file.read_text() for file in files if file.exists()]
+        for file in files:
+            if file.suffix == ".xml":
+                etree.parse(file)
+        return "\n".join([str(result.stdout), str(result.stderr), *texts])
+
+    return tell
 
 
 def check(text: str) -> None:
@@ -90,41 +99,23 @@ set -x
         ("env | grep -E 'TOKEN|KEY'; kill -9 $$", "job * failed by signal 9"),
     ],
 )
-def test_what_a_job_prints(
-    pytester: pytest.Pytester, cluster: Callable[..., pytest.RunResult], last: str, fact: str
-) -> None:
+def test_what_a_job_prints(cluster: Run, shown: Shown, last: str, fact: str) -> None:
     result = cluster(LEAK + last)
     result.assert_outcomes(errors=1, skipped=1)
     result.stdout.fnmatch_lines([fact])
-    text = shown(pytester, result)
+    text = shown(result)
     assert "***" in text
     check(text)
 
 
-def test_the_log_of_a_run_that_was_cut(pytester: pytest.Pytester, cluster: Callable[..., pytest.RunResult]) -> None:
+def test_the_log_of_a_run_that_was_cut(pytester: pytest.Pytester, cluster: Run, shown: Shown) -> None:
     log = "stage/results/x/bf16/1b/8/log-maxtext_tiny_1b_8_$SLURM_JOB_ID.out"
     script = f'cd {pytester.path}; mkdir -p $(dirname {log}); echo "step: token=$HF_TOKEN {UNKNOWN}" > {log}'
     result = cluster(script)
     result.stdout.fnmatch_lines(["no maxtext step times in the log: *", "last       step: token=[*][*][*] [*][*][*]"])
-    check(shown(pytester, result))
+    check(shown(result))
     (written,) = pytester.path.glob("stage/results/*/*/*/*/*.out")
     assert IN_SESSION in written.read_text()  # a job's own log is the job's affair
-
-
-@pytest.fixture
-def slurm(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Commands that answer as Slurm would, and say what they are told to."""
-    folder = pytester.path / "bin"
-    folder.mkdir()
-    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
-
-    def answer(**commands: str) -> None:
-        for name, script in commands.items():
-            command = folder / name
-            command.write_bytes(b"#!/bin/bash\n" + script.encode("utf-8", "surrogateescape"))
-            command.chmod(0o755)
-
-    return answer
 
 
 SAID = f"{CONTROL} HF_TOKEN={IN_SESSION} {IN_CLUSTER} {UNKNOWN} password: hunter2"
@@ -132,9 +123,11 @@ SAID = SAID.replace("\0", "").replace("\r", "")  # no argument holds the one, an
 
 
 def test_what_sbatch_says(
-    pytester: pytest.Pytester, cluster: Callable[..., pytest.RunResult], slurm: Callable[..., None]
+    pytester: pytest.Pytester, cluster: Run, shown: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slurm(
+    put_on_path(
+        pytester.path / "bin",
+        monkeypatch,
         sbatch=f"cat >&2 <<'END'\nsbatch: error: Batch job submission failed: {SAID}\nEND\nexit 1\n",
         squeue="exit 0\n",
         sacct="exit 0\n",
@@ -144,14 +137,16 @@ def test_what_sbatch_says(
     result.stdout.fnmatch_lines(
         ["sbatch refused the job: redgnp HF_TOKEN=[*][*][*] [*][*][*] [*][*][*] password: [*][*][*]"]
     )
-    check(shown(pytester, result))
+    check(shown(result))
 
 
 def test_what_squeue_and_sacct_say(
-    pytester: pytest.Pytester, cluster: Callable[..., pytest.RunResult], slurm: Callable[..., None]
+    pytester: pytest.Pytester, cluster: Run, shown: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = pytester.path / "name"
-    slurm(
+    put_on_path(
+        pytester.path / "bin",
+        monkeypatch,
         sbatch=f'[[ $1 == --version ]] && exit\nwhile [[ $1 != -J ]]; do shift; done; echo "$2" > {name}; echo 7\n',
         scontrol="exit 1\n",
         squeue="exit 0\n",
@@ -162,12 +157,12 @@ def test_what_squeue_and_sacct_say(
     result.stdout.fnmatch_lines(
         ["job 7 failed with exit code 2", "reason *redgnp HF_TOKEN=[*][*][*] [*][*][*] [*][*][*] password: [*][*][*]"]
     )
-    text = shown(pytester, result)
+    text = shown(result)
     assert '"nodes": "n[1-2]"' in text
     check(text)
 
 
-def test_a_plan(pytester: pytest.Pytester, cluster: Callable[..., pytest.RunResult]) -> None:
+def test_a_plan(pytester: pytest.Pytester, cluster: Run) -> None:
     result = cluster("", "--gsw-plan")
     result.stdout.fnmatch_lines(["  environment  SITE_API_KEY=[*][*][*]"])
     check(str(result.stdout))
@@ -221,22 +216,18 @@ def recorded(pytester: pytest.Pytester) -> Path:
     return directory
 
 
-def test_a_hostile_record_as_junit(
-    recorded: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_hostile_record_as_junit(recorded: Path, monkeypatch: pytest.MonkeyPatch, gsw: Gsw) -> None:
     monkeypatch.setenv("HF_TOKEN", IN_SESSION)
-    assert main(["report", "--format=junit", str(recorded)]) == 0
-    text = capsys.readouterr().out
+    text = gsw("report", "--format=junit", recorded).out
     (case,) = etree.fromstring(text.encode()).iter("testcase")
     assert case.find("error").get("message") == "job failed: redgnp *** ***"
     check("".join(case.itertext()) + " ".join(value for one in case.iter() for value in one.attrib.values()))
 
 
-def test_the_metrics_of_a_log(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_metrics_of_a_log(pytester: pytest.Pytester, gsw: Gsw) -> None:
     log = pytester.path / "x.log"
     log.write_text(f"{CONTROL}\ntoken: {UNKNOWN}\n")
-    assert main(["metrics", str(log)]) == 1
-    error = capsys.readouterr().err
+    error = gsw("metrics", log, status=1).err
     assert "last       gnp\n" in error  # what a line was before a carriage return, it is no more
     assert "           token: ***\n" in error
     check(error)
@@ -247,14 +238,14 @@ def test_the_metrics_of_a_log(pytester: pytest.Pytester, capsys: pytest.CaptureF
     [f"{CONTROL} ]]><!--&amp;<error/> \udcff\udc80", "x" * 1_000_000, "\x1b[" * 300_000],
     ids=["control-and-xml-and-not-utf-8", "1MB", "1MB-of-escapes"],
 )
-def test_odd_lines(pytester: pytest.Pytester, cluster: Callable[..., pytest.RunResult], line: str) -> None:
+def test_odd_lines(pytester: pytest.Pytester, cluster: Run, shown: Shown, line: str) -> None:
     """As the cause of a failure, and as the last line."""
     text = f"RuntimeError: CUDA out of memory. {line}\n{line}\n"
     (pytester.path / "line").write_bytes(text.encode("utf-8", "surrogateescape"))
     with it_ends():
         result = cluster(f"cat {pytester.path}/line; exit 1")
     result.assert_outcomes(errors=1, skipped=1)
-    text = shown(pytester, result)
+    text = shown(result)
     assert max(map(len, text.splitlines())) < 5000
     check(text)
 
@@ -403,7 +394,7 @@ def test_a_link_in_the_place_of_the_counter_of_local_jobs(pytester: pytest.Pytes
     assert {path.name for path in (pytester.path / "stage").iterdir()} == {".gsw-local-job-id", "results"}
 
 
-def test_a_job_whose_log_is_a_link_out(pytester: pytest.Pytester, cluster: Callable[..., pytest.RunResult]) -> None:
+def test_a_job_whose_log_is_a_link_out(pytester: pytest.Pytester, cluster: Run) -> None:
     log = f"{pytester.path}/stage/results/x/bf16/1b/8/log-maxtext_tiny_1b_8_$SLURM_JOB_ID.out"
     result = cluster(
         f"echo other > {pytester.path}/other; mkdir -p $(dirname {log}); ln -s {pytester.path}/other {log}"

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.cli import main
 from pytest_gsw.history.location import open_history
 from pytest_gsw.results.record import Record, read_records
-from tests.integration.conftest import junit, tiny_table
+from tests.integration.conftest import Gsw, junit, tiny_table
 
 ROWS = (
     "--gsw-cluster=demo",
@@ -85,14 +84,7 @@ def run(pytester: pytest.Pytester, *options: str) -> tuple[pytest.RunResult, lis
     return result, [json.loads(Path(path).read_text()) for path in made.glob("records/*.json")]
 
 
-def test_a_run_like_the_others_is_none_to_be_told(pytester: pytest.Pytester, rows: int) -> None:
-    result, records = run(pytester)
-
-    assert result.ret == 0
-    assert sum(record["verdict"]["cluster_effect"] is not None for record in records if record["verdict"]) == rows >= 8
-
-
-def test_a_run_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pytester, rows: int) -> None:
+def test_a_run_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pytester, rows: int, gsw: Gsw) -> None:
     result, records = run(pytester, "--gsw-demo=*=slow:12%", "--gsw-report=report")
 
     assert result.ret == 1
@@ -127,7 +119,7 @@ def test_a_run_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pyteste
     for options in ((f"--gsw-replay={latest}",), resumed):
         again = pytester.runpytest(*options).parseoutcomes()
         assert (again["failed"], again["skipped"]) == (1, rows)
-    main(["report", "--format=junit", str(latest), "-o", "rebuilt.xml"])
+    gsw("report", "--format=junit", latest, "-o", "rebuilt.xml")
     assert junit(pytester.path / "rebuilt.xml")["incident"].find("failure") is not None
 
 
@@ -139,6 +131,8 @@ def test_a_row_that_is_slow_alone_fails_alone(pytester: pytest.Pytester, rows: i
     assert {name.partition("[")[0] for name in slow} == {"llama2_70b_fp8"}
     assert result.parseoutcomes()["failed"] == len(slow)
     assert not any((record["verdict"] or {}).get("given_reason") == "incident" for record in records)
+    assert sum(record["outcome"] == "passed" for record in records) == len(records) - len(slow)
+    assert sum(record["verdict"]["cluster_effect"] is not None for record in records if record["verdict"]) == rows >= 8
 
 
 def test_an_incident_of_a_run_whose_canary_was_slow_fails_and_says_so(pytester: pytest.Pytester, rows: int) -> None:

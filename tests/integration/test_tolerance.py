@@ -1,8 +1,6 @@
-"""``--gsw-tolerance`` over the cluster's over the row's."""
+"""The tolerance of a row's own."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
@@ -18,27 +16,3 @@ def test_the_rows_own(pytester: pytest.Pytester) -> None:
     result.stdout.re_match_lines([r"2 passed, 1 of them beyond 5 %"])
     (other,) = [line for line in result.outlines if line.startswith("gpt3_175b") and "PASSED" in line]
     assert "allowed" not in other
-
-
-def test_the_clusters(pytester: pytest.Pytester, recipes: Path) -> None:
-    (pytester.path / "clusters.yaml").write_text(
-        f"""\
-clusters:
-  here:
-    scheduler: local
-    gpus: 4096
-    stage: {pytester.path}/stage
-    recipes: {recipes}
-    tolerance: 0.1%
-"""
-    )
-    result = pytester.runpytest("--gsw-cluster=here", "-k", "llama2_70b_fp8 and H100x64")
-    assert "(allowed 0.1 %)" in result.stdout.str() or result.ret == 0
-    (record,) = (pytester.path / ".gsw").rglob("records/*.json")
-    assert '"tolerance": 0.001,' in record.read_text()
-
-
-def test_what_is_no_percentage_is_a_usage_error(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest("--gsw-cluster=demo", "--gsw-tolerance=101%")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --gsw-tolerance: got '101%', wanted a percentage such as 5%"])

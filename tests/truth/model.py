@@ -5,12 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from pytest_gsw.errors import LogError, RunError
-from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.tables.model import Baseline
-
-ENDED_WELL = JobStatus(JobState.COMPLETED, exit_code=0)
 
 
 @dataclass(frozen=True)
@@ -19,8 +15,7 @@ class Expected:
 
     #: passed, improved, regressed, inconclusive, or ``not measured``.
     outcome: str
-    #: Of what is not measured: the kind of error, and its fact, in which ``*`` is any text; one of several.
-    error: type[RunError] = LogError
+    #: Of what is not measured: its fact, in which ``*`` is any text; one of several.
     facts: tuple[str, ...] = ()
     #: Of what is measured: the true time and number of steps, and how exactly a log can tell the time.
     judged_s: float = math.nan
@@ -41,7 +36,6 @@ class Case:
     log: bytes | None
     expected: Expected
     job_id: str
-    status: JobStatus = ENDED_WELL
     tolerance: float = 0.05
     #: By how much jobs of the row are known to differ.
     noise: Noise | None = None

@@ -10,8 +10,6 @@ from pytest_gsw.demo.faults import Fault
 from pytest_gsw.demo.simulation import Job, simulate
 from pytest_gsw.demo.simulation import Run as SimulatedRun
 from pytest_gsw.demo.writers import WRITERS, Event
-from pytest_gsw.errors import JobError
-from pytest_gsw.jobs.model import JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.stats.figures import documented_peak_flops, figures
 from pytest_gsw.tables.metrics import Series
@@ -68,8 +66,7 @@ class Trial:
         self.one_number = baseline.log_format == "huggingface"
         self.steps_known = baseline.recipe.steps is not None and not self.saves
         mfu = figures(baseline, baseline.documented.step_time_s, documented_peak_flops(baseline)).mfu
-        #: The documented MFU; the most throughput that hardware can have, against the documented one.
-        self.mfu = None if self.saves else mfu
+        #: The most throughput that hardware can have, against the documented one.
         self.most = math.inf if mfu is None else _MOST_MFU / mfu
         #: Whether a log without its last step can be told.
         self.end_known = self.steps_known and FORMATS[baseline.log_format].first_index is not None
@@ -120,10 +117,6 @@ class Trial:
     def broken(self, name: str, done: str, log: bytes | None, *facts: str) -> Case:
         """A case that is not measured because of its log; its fact is one of these."""
         return self._case(name, done, log, Expected("not measured", facts=facts))
-
-    def failed(self, name: str, done: str, log: bytes, status: JobStatus, fact: str) -> Case:
-        """A case that is not measured because of its job."""
-        return replace(self._case(name, done, log, Expected("not measured", JobError, (fact,))), status=status)
 
     def _case(self, name: str, done: str, log: bytes | None, expected: Expected) -> Case:
         case = f"{self._name}-{name}", self.baseline, self._seed, done, log, expected, self.job.id

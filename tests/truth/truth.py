@@ -33,22 +33,6 @@ def logged_steps(run: SimulatedRun) -> Sequence[tuple[int | None, float]]:
             return list(enumerate(steps_s))
 
 
-def loss_count(run: SimulatedRun) -> int | None:
-    """How many losses the run's log tells; ``None`` where its lines have none."""
-    steps = len(run.steps_s)
-    match run.baseline.log_format:
-        case "deepspeed":
-            return None
-        case "paxml":
-            return steps // 10
-        case "megatron":
-            return steps // run.log_interval
-        case "huggingface":
-            return steps // max(1, steps // 10)
-        case _:
-            return steps
-
-
 def statistic_s(text: str, logged: Sequence[tuple[int | None, float]]) -> float:
     """The statistic, computed the plain way."""
     wanted = parse_statistic(text)
