@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_gsw.demo.recipe import train
-from pytest_gsw.tables.model import Baseline, Figures, Parallelism, Recipe
+from pytest_gsw.tables.model import Baseline, Figures, Recipe
 from tests.unit.rows import LLAMA2_FP8_X128
 
 ENVIRONMENT = {
@@ -55,17 +55,6 @@ def gpt2(log_format: str, **changes: Any) -> Baseline:
 
 ROWS = {
     "maxtext": LLAMA2,
-    "paxml": replace(
-        LLAMA2,
-        id="gpt3_175b_fp8[H100x64]",
-        model="gpt3",
-        size="175b",
-        framework="paxml",
-        log_format="paxml",
-        documented=Figures(step_time_s=7.47),
-        min_steps=18,
-        recipe=Recipe("paxml", steps=100, logged_steps=20),
-    ),
     "nemo": replace(
         LLAMA2,
         id="llama3.1_405b_fp8[H100x64]",
@@ -79,23 +68,8 @@ ROWS = {
     "torchtitan": replace(
         LLAMA2, id="llama2_70b_fp8[H100x64-titan]", framework="torchtitan", log_format="torchtitan", dtype="mxfp8"
     ),
-    "automodel": replace(LLAMA2, id="llama2_70b_fp8[H100x64-automodel]", framework="automodel", log_format="automodel"),
     "composer": replace(LLAMA2, id="llama2_70b_fp8[H100x64-llm]", framework="llm-foundry", log_format="composer"),
     "megatron": gpt2("megatron"),
-    "megatron-window": gpt2(
-        "megatron", id="gpt2_7.5b_fp16[V100-32GBx64-w]", statistic="mean[31:40]", documented=Figures(step_time_s=0.661)
-    ),
-    "megatron-deepspeed": gpt2("megatron", framework="deepspeed", parallelism=Parallelism(tp=4, pp=16, dp=1)),
-    "checkpoint": gpt2(
-        "megatron",
-        id="gpt2_25b_fp16[V100-32GBx64-save]",
-        framework="deepspeed",
-        metric="checkpoint_save_time",
-        documented=Figures(checkpoint_save_time_s=17.96068),
-        global_batch_size=None,
-        min_steps=1,
-    ),
-    "deepspeed": gpt2("deepspeed", statistic="last", min_steps=10),
     "huggingface": gpt2("huggingface", global_batch_size=512, documented=Figures(step_time_s=139.0), min_steps=1),
 }
 

@@ -1,8 +1,9 @@
-"""How runs with faults end, in this process: those that end the process are in test_launch."""
+"""How runs with faults end in this process, and what their logs say beside the figures that tests/truth measures."""
 
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -23,94 +24,31 @@ from pytest_gsw.tables.model import Baseline
 from pytest_gsw.validation.checks import check_job, read_steps
 from pytest_gsw.validation.measure import measure_as_documented
 from pytest_gsw.validation.run import Run, ran_out_of_memory
-from tests.unit.demo.conftest import ENVIRONMENT, Trained
+from tests.unit.demo.conftest import ENVIRONMENT, ROWS, Trained
 
 Train = Callable[..., Trained]
 Rows = Mapping[str, Baseline]
 BUNDLED = load_tables([bundled_baselines()])
-NAMES = (
-    "paxml",
-    "nemo",
-    "maxtext",
-    "automodel",
-    "composer",
-    "megatron",
-    "megatron-window",
-    "megatron-deepspeed",
-    "deepspeed",
-    "huggingface",
+
+
+@pytest.mark.parametrize(
+    ("name", "fault", "error"),
+    [
+        ("maxtext", "oom", "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to "),
+        ("nemo", "oom", "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 3 has "),
+        ("megatron", "fail", "Traceback (most recent call last):\n"),
+    ],
 )
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_out_of_memory(rows: Rows, trained: Train, name: str) -> None:
-    run = trained(rows[name], "oom")
+def test_a_training_that_raises(rows: Rows, trained: Train, name: str, fault: str, error: str) -> None:
+    """What is left of its steps, tests/truth says of each format and fault."""
+    run = trained(rows[name], fault)
     assert run.exit_code == 1
-    if name in {"paxml", "maxtext"}:
-        error = "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate "
-    else:
-        error = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 3 has "
     assert f"\n{error}" in run.text
-    for trained_step in (
-        "train_step() took",
-        "completed step",
-        "[batch=",
-        "iteration  ",
-        "CurrSamples",
-        "'train_runtime'",
-        "1/",
-    ):
-        assert trained_step not in run.text.replace("1/1]", "").replace("iterations", "")
-
-
-def test_a_row_documented_to_run_out_of_memory_does(rows: Rows, trained: Train) -> None:
-    row = replace(rows["nemo"], expected_failure="out_of_memory")
-    assert "OutOfMemoryError" in trained(row).text
-    assert trained(row, "slow:0%").exit_code == 0  # a fault that is asked for replaces it
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_failure_after_a_few_steps(rows: Rows, trained: Train, name: str) -> None:
-    run = trained(rows[name], "fail")
-    assert run.exit_code == 1
-    assert "\nTraceback (most recent call last):\n" in run.text
-    assert run.text.endswith("is invalid for input of size 33550336\n")
-    assert len(run.log) < len(trained(rows[name]).log)
-
-
-def test_short_and_truncated_logs(rows: Rows, trained: Train) -> None:
-    def last_line(fault: str) -> str:
-        run = trained(rows["maxtext"], fault, GSW_DEMO_SEED="1")
-        assert run.exit_code == 0
-        return run.text.rpartition("completed step: ")[2]
-
-    whole, short, truncated = last_line("slow:0%"), last_line("short"), last_line("truncated")
-    assert whole.startswith("49, seconds: 4.3")
-    assert short.startswith("29, seconds: 4.")
-    # Cut off inside the figure, so that what is left is still a number.
-    assert truncated.startswith("49, seconds: 4.3")
-    assert len(truncated) == len("49, seconds: 4.32")
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(("fault", "share"), [("short", 0.95), ("truncated", 1.0)])
-def test_every_log_can_be_cut(rows: Rows, trained: Train, name: str, fault: str, share: float) -> None:
-    whole = trained(rows[name], GSW_DEMO_SEED="1").log
-    cut = trained(rows[name], fault, GSW_DEMO_SEED="1").log
-    assert 0 < len(cut) < share * len(whole)
-    if fault == "truncated":
-        assert cut[-1:].isdigit() or cut[-1:] == b"."
 
 
 def test_wrong_identity(rows: Rows, trained: Train) -> None:
     assert " MODEL_SIZE=8b " in trained(rows["maxtext"], "wrong-identity").text
     assert " MODEL_SIZE=70b " in trained(replace(rows["maxtext"], size="8b"), "wrong-identity").text
-
-
-def test_exit_code_of_a_perfect_log(rows: Rows, trained: Train) -> None:
-    run = trained(rows["maxtext"], "exit:9", GSW_DEMO_SEED="1")
-    assert run.exit_code == 9
-    assert run.log == trained(rows["maxtext"], GSW_DEMO_SEED="1").log
 
 
 def test_seeds(rows: Rows, trained: Train) -> None:
@@ -120,11 +58,6 @@ def test_seeds(rows: Rows, trained: Train) -> None:
     assert other_job != trained(row).text
     seeded = trained(row, GSW_DEMO_SEED="7")
     assert seeded.text == trained(row, SLURM_JOB_ID="481221", GSW_DEMO_SEED="7").text.replace("481221", "481220")
-
-
-def test_faults_are_for_the_rows_that_they_match(rows: Rows, trained: Train) -> None:
-    assert trained(rows["maxtext"], GSW_DEMO="*[H100x64]=exit:9;grok1*=fail").exit_code == 9
-    assert trained(rows["maxtext"], GSW_DEMO="*=exit:9;llama2*=slow:1%").exit_code == 0
 
 
 def test_a_run_takes_the_seconds_it_is_given(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,3 +125,42 @@ def test_every_bundled_row_comes_to_what_is_documented(table: Path, trained: Tra
         log_format = FORMATS[row.log_format]
         measurement = measure_as_documented(row, ended, read_steps(row, ended, log_format), log_format)
         assert judge(row, measurement, row.tolerance).outcome is Outcome.PASSED, row.id
+
+
+# ---- What logs of the demo say beside their figures, which tests/truth measures ------------------
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_every_log_says_that_it_is_simulated_and_whose_it_is(rows: Rows, trained: Train, name: str) -> None:
+    row = rows[name]
+    lines = trained(row, OPTIMIZATION_NAME="try").text.splitlines()
+    assert lines[0] == "pytest-gsw demo: this is a simulation, no GPU was used"
+    assert lines[1] == (
+        f"GSW: MODEL={row.model} FRAMEWORK={row.framework} MODEL_SIZE={row.size} JOB_NUM_NODES=8 GPUS_PER_NODE=8"
+        f" DTYPE={row.dtype} SYNTHETIC_DATA=True GSW_VERSION=demo FW_VERSION=simulation IMAGE='simulation'"
+        " JOB_ID=481220 JOB_MODE=training OPTIMIZATION_NAME='try' OPTIMIZATION_CODE='' BASE_CONFIG=''"
+    )
+    assert any(" NCCL INFO " in line for line in lines)
+
+
+def test_nemo_draws_each_step_twice_and_the_first_is_stale(rows: Rows, trained: Train) -> None:
+    text = trained(rows["nemo"]).text
+    bars = re.findall(r"\| (\d+)/50 \[[^\]]*global_step=([\d.]+), [^\]]*\]", text)
+    assert bars[:4] == [("1", "0.000"), ("2", "0.000"), ("2", "1.000"), ("3", "1.000")]
+    assert bars.count(("50", "49.00")) == 3
+    assert "consumed_samples=6400.0," in text
+    assert re.search(r"]\[NeMo W \d{4}-", text)  # glued to a bar
+    assert "`Trainer.fit` stopped: `max_steps=50` reached." in text
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("megatron", r"^  fp8 \.+ hybrid$"),
+        ("nemo", r"^      fp8: true$"),
+        ("torchtitan", r" Float8 tensorwise scaled training active$"),
+        ("composer", r"^precision: amp_fp8$"),
+    ],
+)
+def test_a_variant_of_fp8_is_fp8(rows: Rows, trained: Train, name: str, line: str) -> None:
+    assert re.search(line, trained(replace(rows[name], dtype="mxfp8")).text, re.MULTILINE)

@@ -99,34 +99,30 @@ def test_no_contradiction(values: dict[str, str]) -> None:
     assert found_in(values) == []
 
 
-def test_what_is_less_than_a_quarter_of_a_percent_off_decides_nothing() -> None:
+def test_what_decides_nothing_or_too_much() -> None:
+    # What is less than a quarter of a percent off decides nothing.
     (finding,) = found_in({**GROK, "mfu": "25.20%"})
     assert (finding.key, finding.is_contradiction) == ("mfu", False)
+    # More than an accelerator can do.
+    (finding,) = found_in({"accelerator": "H100", "dtype": "bf16", "tflops_per_gpu": "1200"})
+    assert (finding.formula, finding.computed) == ("the peak of a H100", "989")
+    # What is acknowledged has its reason.
+    (tokens, mfu) = found_in({**GROK, "step_time_s": "17.01"}, {"tokens_per_s": "of 17.10 s"})
+    assert (tokens.acknowledged, mfu.acknowledged) == ("of 17.10 s", "")
 
 
-def test_a_throughput_tells_the_step_time_more_exactly_than_its_own_digits() -> None:
+def test_digits_of_a_step_time() -> None:
+    # A throughput tells the step time more exactly than its own digits.
     values = {**GROK, "step_time_s": "17", "mfu": "25.7%"}
     assert [one.key for one in found_in(values)] == ["mfu"]
     del values["tokens_per_s"]
     assert found_in({**values, "days_to_train_1t_tokens": "12"}) == []
-
-
-def test_a_step_time_that_follows_from_a_throughput() -> None:
+    # A step time that follows from a throughput.
     values = {key: text for key, text in GROK.items() if key != "step_time_s"}
     assert found_in(values) == []
     assert [one.formula for one in found_in({**values, "mfu": "50%"})] == [
         "2048 * 4.27e+15 FLOPs / 17.0999 s / 1024 GPUs / 1.979e+15 FLOP/s"
     ]
-
-
-def test_more_than_an_accelerator_can_do() -> None:
-    (finding,) = found_in({"accelerator": "H100", "dtype": "bf16", "tflops_per_gpu": "1200"})
-    assert (finding.formula, finding.computed) == ("the peak of a H100", "989")
-
-
-def test_what_is_acknowledged_has_its_reason() -> None:
-    (tokens, mfu) = found_in({**GROK, "step_time_s": "17.01"}, {"tokens_per_s": "of 17.10 s"})
-    assert (tokens.acknowledged, mfu.acknowledged) == ("of 17.10 s", "")
 
 
 @given(

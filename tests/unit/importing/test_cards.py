@@ -78,13 +78,12 @@ def test_the_model_of_a_title(tmp_path: Path, title: str, workload: str) -> None
     assert row.id.startswith(f"{workload}_mxfp8[")
 
 
-def test_a_length_that_the_throughput_does_not_prove_is_a_blank(tmp_path: Path) -> None:
+def test_lengths_that_the_throughput_does_not_prove(tmp_path: Path) -> None:
+    # A length that the throughput does not prove is a blank.
     for other in ("GBS/MBS 2000/1", "GBS/MBS 0/1", "no batch"):
         found = import_card(card(tmp_path, CARD.replace("GBS/MBS 2048/1", other)))
         assert [blank[1:] for blank in found.blanks] == [(ROW, "sequence_length", "the document does not say")]
-
-
-def test_a_batch_that_contradicts_the_length_of_the_command_is_left_out(tmp_path: Path) -> None:
+    # A batch that contradicts the length of the command is left out.
     text = CARD.replace("--max_steps 50", "--max_steps 50 --seq_length 8192")
     (row,) = import_card(card(tmp_path, text)).rows
     assert row.values["sequence_length"].text == "8192"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+
 from pytest_gsw.logs.model import StepLog
 
 NOISE = b"node7:4242:4311 [3] NCCL INFO Channel 05/0 : 3[3] -> 4[4] via P2P/CUMEM\n"
@@ -105,6 +108,53 @@ def summary(rate: str, loss: str = "1.5") -> bytes:
         f"'train_loss': {loss}, 'epoch': 1.0}}\n"
     ).encode()
 
+
+def dllogger(step: int, figure: str) -> bytes:
+    return (
+        f'DLLL {{"type": "LOG", "step": {step}, "data": {{"global_step": {step}.0, "train_step_timing in s": {figure}, '
+        '"epoch": 0}}\n'
+    ).encode()
+
+
+def mlperf(step: int, figure: str) -> bytes:
+    value = {"key": "tracked_stats", "value": {"train_step_time": "?"}, "metadata": {"step": (step + 1) * 896}}
+    return f":::MLLOG {json.dumps(value)}\n".replace('"?"', figure).encode()
+
+
+def argonne(step: int, figure: str) -> bytes:
+    return f" iteration= {step + 1}/ 6 | elapsed_time_per_iteration_ms={figure} | lm loss=1.5 |\n".encode()
+
+
+def block(rate: str) -> bytes:
+    return f"***** train metrics *****\n  train_samples_per_second = {rate:>10}\n  train_steps = 5\n".encode()
+
+
+#: Each way of writing a step: its format, its figure as it is in a whole log, and the line of a step.
+FORMS: dict[str, tuple[str, str, Callable[[int, str], bytes]]] = {
+    "maxtext": ("maxtext", "4.567", maxtext),
+    "paxml": ("paxml", "4.567891", lambda _, figure: paxml(figure)),
+    "paxml, a second rank": ("paxml", "4.567891", lambda _, figure: paxml("4.5", 1) + paxml(figure, 2)),
+    "nemo bar": ("nemo", "4.567", lambda step, figure: b"\r" + bar(step + 1, f"{step}.000", figure) + b"\n"),
+    "nemo dll": ("nemo", "4.56789", dll),
+    "nemo dll json": ("nemo", "4.56789", dllogger),
+    "nemo 2": ("nemo", "4.567", lambda step, figure: printer(step, step, figure)),
+    "nemo mlperf": ("nemo", "4.567", mlperf),
+    "nemo delta": ("nemo", "4.567", lambda step, figure: f"Step {step}: train_step_timing in s={figure}\n".encode()),
+    "megatron": ("megatron", "4567.8", lambda step, figure: megatron(step + 1, figure)),
+    "megatron in s": ("megatron", "4.5678", lambda step, figure: megatron(step + 1, figure, unit="s")),
+    "primus": ("megatron", "4567.8", lambda step, figure: megatron(step + 1, f"{figure}/5678.9")),
+    "argonne": ("megatron", "4567.8", argonne),
+    "bridge": ("megatron", "4.56", lambda _, figure: f"Step Time : {figure}s GPU utilization: 1.5\n".encode()),
+    "torchtitan": ("torchtitan", "6,785", lambda step, figure: titan(step + 1, figure)),
+    "automodel": ("automodel", "4.567891", automodel),
+    "composer": ("composer", "6785.1234", lambda step, figure: composer(step + 1, figure)),
+    "deepspeed pipe": ("deepspeed", "4.567", lambda step, figure: pipe(step + 1, figure)),
+    "deepspeed timer": ("deepspeed", "12.345", lambda step, figure: throughput(step + 1, figure)),
+    "deepspeed 2020": ("deepspeed", "12.345", lambda step, figure: f"0/{step}, SamplesPerSec={figure}\n".encode()),
+    "huggingface": ("huggingface", "95.339", lambda step, figure: summary(figure) * (step == 0)),
+    "huggingface 5": ("huggingface", "95.339", lambda step, figure: summary(f"'{figure}'") * (step == 0)),
+    "huggingface block": ("huggingface", "95.339", lambda step, figure: block(figure) * (step == 0)),
+}
 
 #: A short log of each format.
 EXAMPLES = {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from pytest_gsw.errors import LogError
@@ -12,67 +10,17 @@ from pytest_gsw.logs.model import StepLog
 from pytest_gsw.logs.reader import read_log
 from tests.unit.logs.conftest import Read, WriteLog
 from tests.unit.logs.lines import (
+    FORMS,
     automodel,
     bar,
     composer,
     dll,
     maxtext,
     megatron,
-    paxml,
-    pipe,
-    printer,
     summary,
     throughput,
     titan,
 )
-
-
-def dllogger(step: int, figure: str) -> bytes:
-    return (
-        f'DLLL {{"type": "LOG", "step": {step}, "data": {{"global_step": {step}.0, "train_step_timing in s": {figure}, '
-        '"epoch": 0}}\n'
-    ).encode()
-
-
-def mlperf(step: int, figure: str) -> bytes:
-    value = {"key": "tracked_stats", "value": {"train_step_time": "?"}, "metadata": {"step": (step + 1) * 896}}
-    return f":::MLLOG {json.dumps(value)}\n".replace('"?"', figure).encode()
-
-
-def argonne(step: int, figure: str) -> bytes:
-    return f" iteration= {step + 1}/ 6 | elapsed_time_per_iteration_ms={figure} | lm loss=1.5 |\n".encode()
-
-
-def block(rate: str) -> bytes:
-    return f"***** train metrics *****\n  train_samples_per_second = {rate:>10}\n  train_steps = 5\n".encode()
-
-
-#: Each way of writing a step, with the figure as it is in a whole log.
-STEPS = {
-    "maxtext": ("maxtext", "4.567", maxtext),
-    "paxml": ("paxml", "4.567891", lambda _, figure: paxml(figure)),
-    "paxml, a second rank": ("paxml", "4.567891", lambda _, figure: paxml("4.5", 1) + paxml(figure, 2)),
-    "nemo bar": ("nemo", "4.567", lambda step, figure: b"\r" + bar(step + 1, f"{step}.000", figure) + b"\n"),
-    "nemo dll": ("nemo", "4.56789", dll),
-    "nemo dll json": ("nemo", "4.56789", dllogger),
-    "nemo 2": ("nemo", "4.567", lambda step, figure: printer(step, step, figure)),
-    "nemo mlperf": ("nemo", "4.567", mlperf),
-    "nemo delta": ("nemo", "4.567", lambda step, figure: f"Step {step}: train_step_timing in s={figure}\n".encode()),
-    "megatron": ("megatron", "4567.8", lambda step, figure: megatron(step + 1, figure)),
-    "megatron in s": ("megatron", "4.5678", lambda step, figure: megatron(step + 1, figure, unit="s")),
-    "primus": ("megatron", "4567.8", lambda step, figure: megatron(step + 1, f"{figure}/5678.9")),
-    "argonne": ("megatron", "4567.8", argonne),
-    "bridge": ("megatron", "4.56", lambda _, figure: f"Step Time : {figure}s GPU utilization: 1.5\n".encode()),
-    "torchtitan": ("torchtitan", "6,785", lambda step, figure: titan(step + 1, figure)),
-    "automodel": ("automodel", "4.567891", automodel),
-    "composer": ("composer", "6785.1234", lambda step, figure: composer(step + 1, figure)),
-    "deepspeed pipe": ("deepspeed", "4.567", lambda step, figure: pipe(step + 1, figure)),
-    "deepspeed timer": ("deepspeed", "12.345", lambda step, figure: throughput(step + 1, figure)),
-    "deepspeed 2020": ("deepspeed", "12.345", lambda step, figure: f"0/{step}, SamplesPerSec={figure}\n".encode()),
-    "huggingface": ("huggingface", "95.339", lambda step, figure: summary(figure) * (step == 0)),
-    "huggingface 5": ("huggingface", "95.339", lambda step, figure: summary(f"'{figure}'") * (step == 0)),
-    "huggingface block": ("huggingface", "95.339", lambda step, figure: block(figure) * (step == 0)),
-}
 
 #: Figures that end their line: what is left of one that the launcher ended with a line feed looks whole.
 ENDS_ITS_LINE = {"nemo 2", "nemo delta", "deepspeed 2020", "huggingface block"}
@@ -88,10 +36,10 @@ ENDS = ("", "slurmstepd: error: a task ended\n", "\n", "\r")
 
 @pytest.mark.sampled(25)
 @pytest.mark.parametrize(
-    ("name", "end"), [(name, end) for name in STEPS for end in (ENDS[:2] if name in ENDS_ITS_LINE else ENDS)]
+    ("name", "end"), [(name, end) for name in FORMS for end in (ENDS[:2] if name in ENDS_ITS_LINE else ENDS)]
 )
 def test_a_figure_that_was_cut_never_counts(write_log: WriteLog, name: str, end: str) -> None:
-    format_name, figure, line = STEPS[name]
+    format_name, figure, line = FORMS[name]
     before = b"".join(line(step, figure) for step in range(5))
     last = line(5, figure) or line(0, figure)
     whole = values(read_log(write_log(before + last), FORMATS[format_name]))
@@ -110,23 +58,21 @@ IMPOSSIBLE = ("nan", "inf", "-inf", "NaN", "1e999", "-4.5", "1.#INF00", "-1.#IND
 @pytest.mark.sampled(150)
 @pytest.mark.parametrize(
     ("name", "figure"),
-    [(name, figure) for name in STEPS for figure in IMPOSSIBLE[: 9 if "json" in name or "mlperf" in name else 8]],
+    [(name, figure) for name in FORMS for figure in IMPOSSIBLE[: 9 if "json" in name or "mlperf" in name else 8]],
 )
 @pytest.mark.parametrize("at", [0, 3, 5])
 def test_a_figure_that_cannot_be_is_never_passed_over(read: Read, name: str, figure: str, at: int) -> None:
-    format_name, good, line = STEPS[name]
+    format_name, good, line = FORMS[name]
     content = b"".join(line(step, figure if step == at else good) for step in range(6))
     if format_name == "huggingface":  # of two nodes
         content = line(0, figure) + line(0, good) if at else line(0, good) + line(0, figure)
     assert read(format_name, content).not_finite is not None
 
 
-def test_bars_pad_what_is_not_finite(read: Read) -> None:
+def test_what_is_not_finite_counts_wherever_nemo_says_it(read: Read) -> None:
+    # Bars pad what is not finite.
     bars = b"".join(b"\r" + bar(step + 1, f"{step}.000", "nan.0" if step == 3 else "4.567") for step in range(6))
     assert read("nemo", bars + b"\n").not_finite == (3, "step time nan")
-
-
-def test_what_is_not_finite_counts_wherever_nemo_says_it(read: Read) -> None:
     healthy = b"".join(bar(step + 1, f"{step}.000", "4.567") + dll(step, "4.56789") for step in range(6))
     assert read("nemo", healthy).not_finite is None
     assert read("nemo", healthy.replace(b"loss=9.250, global_step=3", b"loss=nan.0, global_step=3")).not_finite == (

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,54 +16,34 @@ if TYPE_CHECKING:
 
 CAUSES = [
     ("CUDA out of memory", b"[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 3"),
-    ("CUDA out of memory", b"[1,5]<stderr>:RuntimeError: CUDA out of memory. Tried to allocate 64.00 MiB (GPU 5;"),
     ("CUDA out of memory", b"RuntimeError: CUDA error: out of memory"),
-    ("CUDA out of memory", b"torch.cuda.OutOfMemoryError: HIP out of memory. Tried to allocate 1.00 GiB"),
     ("XLA out of memory", b"jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to"),
     ("XLA out of memory", b"jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error."),
     ("host out of memory", b"slurmstepd: error: Detected 1 oom-kill event(s) in StepId=77.0. Some of your processes"),
     ("host out of memory", b"slurmstepd: error: Detected 2 oom_kill events in StepId=77.0. Some of the step tasks"),
-    (
-        "host out of memory",
-        b"RuntimeError: [enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you",
-    ),
-    (
-        "gloo time-out",
-        b"[rank0]: RuntimeError: [gloo/unbound_buffer.cc:81] Timed out waiting 15000ms for recv operation to complete",
-    ),
+    ("host out of memory", b"RuntimeError: [enforce fail at c.cpp:127] DefaultCPUAllocator: can't allocate memory"),
+    ("gloo time-out", b"RuntimeError: [gloo/pair.cc:81] Timed out waiting 15000ms for recv operation to complete"),
     ("host out of memory", b"srun: error: node3: task 0: Out Of Memory"),
     ("host out of memory", b"RuntimeError: DataLoader worker (pid 4242) is killed by signal: Killed."),
     ("shared memory exhausted", b"ERROR: Unexpected bus error encountered in worker. This might be caused by"),
     ("shared memory exhausted", b"RuntimeError: DataLoader worker (pid 42) is killed by signal: Bus error. It is"),
     ("NCCL time-out", b"[Rank 9] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2, OpType=ALLREDUCE"),
     ("NCCL error", b"RuntimeError: NCCL error in: ../torch/lib/c10d/ProcessGroupNCCL.cpp:911, unhandled system error"),
-    ("NCCL error", b"torch.distributed.DistBackendError: NCCL error in: /x.cpp:42, remote process exited"),
     ("GPU error (Xid)", b"kernel: NVRM: Xid (PCI:0000:41:00): 79, pid=4242, GPU has fallen off the bus."),
     ("ECC error", b"RuntimeError: CUDA error: uncorrectable ECC error encountered"),
     ("ECC error", b"amdgpu 0000:dd:00.0: {1}uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!"),
     ("GPU hang", b"HW Exception by GPU node-4 (Agent handle: 0x1ebc04e0) reason :GPU Hang"),
     ("GPU hang", b"kernel: amdgpu 0000:c3:00.0: amdgpu: GPU reset begin!"),
-    ("GPU hang", b"amdgpu: GPU reset begin!"),
     ("GPU memory fault", b"Memory access fault by GPU node-4 (Agent handle: 0x55d) on address 0x7f. Reason: Unknown."),
     ("node failure", b"srun: error: Node failure on node7"),
-    (
-        "node failure",
-        b"slurmstepd: error: *** STEP 77.0 ON n7 CANCELLED AT 2031-02-03T04:05:06 DUE TO NODE FAILURE, SEE",
-    ),
+    ("node failure", b"slurmstepd: error: *** STEP 7.0 ON n7 CANCELLED AT 2031-02-03T04:05:06 DUE TO NODE FAILURE,"),
     ("node failure", b"srun: error: Nodes node[7-9] are still not ready"),
-    (
-        "time limit",
-        b" 0: slurmstepd: error: *** STEP 77.1 ON n7 CANCELLED AT 2031-02-03T04:05:06 DUE TO TIME LIMIT ***",
-    ),
+    ("time limit", b" 0: slurmstepd: error: *** STEP 7.1 ON n7 CANCELLED AT 2031-02-03T04:05:06 DUE TO TIME LIMIT"),
     ("preemption", b"slurmstepd: error: *** JOB 77 ON n7 CANCELLED AT 2031-02-03T04:05:06 DUE TO PREEMPTION ***"),
     ("requeued", b"slurmstepd: error: *** JOB 77 ON n7 CANCELLED AT 2031-02-03T04:05:06 DUE TO JOB REQUEUE ***"),
     ("cancelled", b"slurmstepd: error: *** JOB 77 ON n7 CANCELLED AT 2031-02-03T04:05:06 ***"),
     ("container import", b"slurmstepd: error: pyxis: child 4242 failed with error code: 1"),
     ("container import", b"slurmstepd: error: pyxis: failed to import docker image"),
-    (
-        "container import",
-        b"slurmstepd: error: pyxis:     [ERROR] URL https://a.example/v2 returned error code: 401 Unauth",
-    ),
     ("container import", b'srun: error: pyxis: mount source must be a relative path, an absolute path, "tmpfs"'),
     ("container import", b"srun: error: Invalid --container-mounts argument: a:/b"),
     ("container import", b"slurmstepd-n7: error: pyxis: container start failed with error code: 1"),
@@ -73,54 +52,25 @@ CAUSES = [
     ("no container plugin", b'slurmstepd: error: Warning: SPANK plugin "pyxis" option "container-image" not found'),
     ("MPI plugin not found", b"srun: error: Invalid MPI type 'pmix', --mpi=list for acceptable types"),
     ("MPI plugin not found", b"srun: error: Couldn't find the specified plugin name for mpi/pmix looking at all files"),
-    (
-        "MPI plugin not found",
-        b"srun: error: Couldn't load specified plugin name for mpi/pmix: Plugin init() callback failed",
-    ),
+    ("MPI plugin not found", b"srun: error: Couldn't load specified plugin name for mpi/pmix: Plugin init() failed"),
     ("MPI plugin not found", b"srun: error: MPI: Unable to load any plugin"),
     ("MPI plugin not found", b'srun: error: "--mpi=pmix" -- long invalid MPI type, --mpi=list for acceptable types.'),
-    (
-        "task layout refused",
-        b"srun: error: Unable to create step for job 77: More processors requested than permitted",
-    ),
+    ("task layout refused", b"srun: error: Unable to create step for job 7: More processors requested than permitted"),
     ("model access refused", b"OSError: You are trying to access a gated repo."),
-    (
-        "model access refused",
-        b"huggingface_hub.errors.HfHubHTTPError: 401 Client Error: Unauthorized for url: https://x",
-    ),
-    (
-        "GPUs not requested",
-        b"srun: error: Unable to create step for job 77: Invalid generic resource (gres) specification",
-    ),
+    ("model access refused", b"huggingface_hub.errors.HfHubHTTPError: 401 Client Error: Unauthorized for url: x"),
+    ("GPUs not requested", b"srun: error: Unable to create step for job 77: Invalid generic resource (gres) spec"),
     ("no GPU found", b"RuntimeError: No CUDA GPUs are available"),
     ("no GPU found", b"RuntimeError: CUDA error: no CUDA-capable device is detected"),
-    (
-        "no GPU found",
-        b"RuntimeError: Unable to initialize backend 'cuda': FAILED_PRECONDITION: No visible GPU devices.",
-    ),
-    (
-        "submission refused",
-        b"sbatch: error: Batch job submission failed: Invalid account or account/partition combination",
-    ),
+    ("no GPU found", b"RuntimeError: Unable to initialize backend 'cuda': PRECONDITION: No visible GPU devices."),
+    ("submission refused", b"sbatch: error: Batch job submission failed: Invalid account"),
     ("submission refused", b"sbatch: error: Cannot submit batch jobs to gpu_interactive"),
     ("port in use", b"torch.distributed.DistNetworkError: The server socket has failed to listen, name: EADDRINUSE"),
     ("port in use", b"OSError: [Errno 98] Address already in use"),
-    (
-        "rendezvous failed",
-        b"torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 2/4 clients",
-    ),
+    ("rendezvous failed", b"torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 2/4"),
     ("rendezvous failed", b"torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError"),
-    (
-        "coordination service lost",
-        b"E0203 x.cc:1] task:15 has been set to ERROR [type.googleapis.com/tensorflow.CoordinationServiceError='']",
-    ),
+    ("coordination service lost", b"E0203 x.cc:1] task:15 is set to ERROR [tensorflow.CoordinationServiceError='']"),
     ("NaN loss", b"AssertionError: Rank 1: found NaN in local forward loss calculation. Device: 1, node: n7"),
     ("segmentation fault", b"[n7:42:0:42] Caught signal 11 (Segmentation fault: address not mapped to object at 0x8)"),
-    ("segmentation fault", b"Fatal Python error: Segmentation fault"),
-    (
-        "segmentation fault",
-        b"/spool/job77/slurm_script: line 7:  4242 Segmentation fault      (core dumped) python train.py",
-    ),
     ("segmentation fault", b"srun: error: node7: task 3: Segmentation fault"),
     ("segmentation fault", b"traceback : Signal 11 (SIGSEGV) received by PID 4242"),
     ("module not found", b"ModuleNotFoundError: No module named 'megatron'"),
@@ -221,6 +171,11 @@ def test_the_root_cause_is_the_earliest(write_log: WriteLog) -> None:
     cause = find_cause(path)
     assert cause is not None
     assert cause.name == "CUDA out of memory"
+    # A later start.
+    first = b"srun: error: Node failure on node7\n"
+    cause = find_cause(write_log(first + b"RuntimeError: CUDA out of memory. Tried\n"), len(first))
+    assert cause is not None
+    assert (cause.name, cause.line) == ("CUDA out of memory", 2)
 
 
 def test_a_command_that_is_not_there_is_named_and_counts_only_where_a_task_ended_by_it(write_log: WriteLog) -> None:
@@ -243,13 +198,6 @@ def test_what_follows_the_end_of_an_mlperf_run_is_no_cause(write_log: WriteLog) 
     assert find_cause(write_log(stop % b"aborted" + error)) is not None
 
 
-def test_a_later_start(write_log: WriteLog) -> None:
-    first = b"srun: error: Node failure on node7\n"
-    cause = find_cause(write_log(first + b"RuntimeError: CUDA out of memory. Tried\n"), len(first))
-    assert cause is not None
-    assert (cause.name, cause.line) == ("CUDA out of memory", 2)
-
-
 def test_missing(tmp_path: Path) -> None:
     with pytest.raises(LogError, match=r"\Athe log cannot be read: run\.log: No such file or directory\n"):
         find_cause(tmp_path / "run.log")
@@ -269,12 +217,6 @@ def test_no_line_makes_a_pattern_slow(write_log: WriteLog) -> None:
         find_cause(write_log(b"\n".join(hostile) + b"\n"))
 
 
-@pytest.mark.parametrize("signature", SIGNATURES, ids=lambda signature: signature.name)
-def test_patterns_have_no_unbounded_repetition(signature: object) -> None:
-    source = signature.pattern.pattern.decode()  # type: ignore[attr-defined]
-    assert not re.search(r"(?<!\\)[*+]", source.replace(r"\*", "").replace("[*+]", "").replace("[^*]", ""))
-
-
 IMPORTED = b"""\
 pyxis: importing docker image: nvcr.io/nvidia/nemo:24.09
 slurmstepd: error: pyxis: child 4242 failed with error code: 1
@@ -291,16 +233,8 @@ srun: error: n7: task 0: Exited with exit code 1
 @pytest.mark.parametrize(
     ("reason", "line", "advice"),
     [
-        (
-            b"pyxis:     [ERROR] URL https://nvcr.io/proxy_auth returned error code: 401 Unauthorized",
-            6,
-            "the registry refused",
-        ),
-        (
-            b"pyxis:     [ERROR] URL https://nvcr.io/v2/x/manifests/1 returned error code: 404 Not Found",
-            6,
-            "there is no such",
-        ),
+        (b"pyxis:     [ERROR] URL https://nvcr.io/auth returned error code: 401", 6, "the registry refused"),
+        (b"pyxis:     [ERROR] URL https://nvcr.io/v2/x returned error code: 404", 6, "there is no such"),
         (b"pyxis:     [ERROR] No such file or directory: /lustre/x.sqsh", 6, "there is no such image"),
         (b"pyxis:     tar: ./x: Cannot write: No space left on device", 6, "enroot has no room"),
         (b"pyxis:     [ERROR] URL https://nvcr.io/v2/x returned error code: 500", 6, "check the image's name"),

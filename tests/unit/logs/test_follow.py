@@ -136,13 +136,12 @@ def assert_same(log: Log, log_format: LogFormat) -> None:
 
 
 class TestProgress:
-    def test_of_a_log_that_is_not_there_yet(self, log: Log) -> None:
+    def test_of_a_log_that_is_not_there_yet(self, log: Log, tmp_path: Path) -> None:
         assert log.follower.advance() == Progress()
         log.path.touch()
         assert log.follower.advance() == Progress()
         assert log.add(NOISE) == Progress(bytes_read=len(NOISE))
-
-    def test_of_a_folder_that_is_not_there_yet(self, tmp_path: Path) -> None:
+        # Of a folder that is not there yet.
         (tmp_path / "file").touch()
         for path in (tmp_path / "folder" / "run.log", tmp_path / "file" / "run.log"):
             assert Follower(path, MAXTEXT).advance() == Progress()
@@ -374,7 +373,7 @@ def test_every_look_at_a_long_log_is_right_and_costs_little(tmp_path: Path, name
     format_name, line = GROWING[name]
     counting = Counting(FORMATS[format_name])
     log = Log(tmp_path / "run.log", counting)
-    steps = 400
+    steps = 200
     for step in range(steps):
         progress = log.add(NOISE + line(step))
         assert progress.steps == step + 1

@@ -132,13 +132,12 @@ def test_an_attempt_that_diverged_before(write_log: WriteLog) -> None:
     assert (diverged.attempt, diverged.index, diverged.begin, diverged.end) == (1, 1, 0, len(first))
 
 
-def test_a_loss_that_is_missing(write_log: WriteLog) -> None:
+def test_units_and_a_loss_that_is_missing(write_log: WriteLog) -> None:
+    # A loss that is missing.
     log = read_log(write_log(ticks(1, rest=", loss 9") + ticks(2) + ticks(3, rest=", loss 0.000")), Lossy())
     assert log.without_loss == (2,)
     assert list(log.losses or ()) == [9.0, 0.0]
-
-
-def test_units(write_log: WriteLog) -> None:
+    # Units.
     assert [step.seconds for step in read_log(write_log(ticks(1, took="700")), Milliseconds()).steps] == [0.7]
     log = read_log(write_log(b"tock 8.5\ntock 9.5\n"), Unnumbered())
     assert [step.samples_per_s for step in log.steps] == [8.5, 9.5]

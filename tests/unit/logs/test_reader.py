@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gc
 import os
-import pickle
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,6 +19,7 @@ from tests.endless import it_ends
 from tests.unit.logs.conftest import Read, WriteLog
 from tests.unit.logs.lines import (
     EXAMPLES,
+    FORMS,
     NOISE,
     automodel,
     bar,
@@ -47,102 +47,68 @@ UNSAFE = tuple(
 ) + tuple(map(chr, (*range(0x2066, 0x206A), 0x061C, 0x180E, 0xFEFF, 0xFFF9, 0xFFFB, 0xFFFE, 0xE0001, 0xE007F)))
 
 
-def message(error: pytest.ExceptionInfo[LogError]) -> str:
-    assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)  # noqa: S301 - our own
-    return str(error.value)
+def refused(read: Callable[..., object], *arguments: object) -> LogError:
+    with pytest.raises(LogError) as error:
+        read(*arguments)
+    return error.value
 
 
-class TestMessages:
+class TestRefused:
     def test_missing(self, tmp_path: Path) -> None:
         path = tmp_path / "run.log"
         (tmp_path / "other.log").touch()
-        with pytest.raises(LogError) as error:
-            read_log(path, MAXTEXT)
-        assert message(error) == (
+        assert str(refused(read_log, path, MAXTEXT)) == (
             "the log does not exist: run.log\n"
             "\n"
             f"log        {path}\n"
             f"folder     {tmp_path} holds 1 other entry\n"
             "next       find out whether the job started, and whether it writes to this path"
         )
+        error = refused(read_log, tmp_path / "results" / "run.log", MAXTEXT)
+        assert ("folder", f"{tmp_path}/results does not exist") in error.evidence
 
-    def test_missing_folder(self, tmp_path: Path) -> None:
-        with pytest.raises(LogError) as error:
-            read_log(tmp_path / "results" / "run.log", MAXTEXT)
-        assert f"folder     {tmp_path}/results does not exist\n" in message(error)
-
-    def test_directory(self, tmp_path: Path) -> None:
-        with pytest.raises(LogError) as error:
-            detect_format(tmp_path)
-        assert message(error) == (
-            f"the log is a directory: {tmp_path.name}\n\nlog        {tmp_path}\nnext       name the log file itself"
-        )
-
-    def test_no_regular_file(self, tmp_path: Path) -> None:
+    def test_no_file(self, tmp_path: Path) -> None:
+        error = refused(detect_format, tmp_path)
+        assert (error.fact, error.advice) == (f"the log is a directory: {tmp_path.name}", "name the log file itself")
         os.mkfifo(tmp_path / "pipe")
-        with pytest.raises(LogError, match=r"\Athe log is no regular file: pipe\n"):
-            read_log(tmp_path / "pipe", MAXTEXT)
+        assert refused(read_log, tmp_path / "pipe", MAXTEXT).fact == "the log is no regular file: pipe"
 
     def test_empty(self, write_log: WriteLog) -> None:
         path = write_log(b"")
-        with pytest.raises(LogError) as error:
-            read_log(path, MAXTEXT)
-        assert message(error) == (
-            "the log is empty: run.log\n"
-            "\n"
-            f"log        {path}, 0 bytes\n"
-            "next       the job ended before it wrote anything: look at the batch shell's output and at sacct"
-        )
+        error = refused(read_log, path, MAXTEXT)
+        assert (error.fact, error.evidence) == ("the log is empty: run.log", (("log", f"{path}, 0 bytes"),))
+        assert error.advice.startswith("the job ended before it wrote anything: ")
 
     def test_no_steps(self, write_log: WriteLog) -> None:
         path = write_log(b"starting\n\x1b[31mTraceback\x1b[0m\n" + b"  8%|#   |\r 16%|##  |\r\nKilled")
-        with pytest.raises(LogError) as error:
-            read_log(path, MAXTEXT)
-        assert message(error) == (
-            "no maxtext step times in the log: run.log\n"
-            "\n"
-            f"log        {path}, {path.stat().st_size} bytes\n"
-            "searched   'completed step: '\n"
-            "last       starting\n"
-            "           Traceback\n"
-            "           16%|##  |\n"
-            "           Killed\n"
-            "next       the last lines may show why training did not get to its first logged step"
-        )
+        error = refused(read_log, path, MAXTEXT)
+        assert error.fact == "no maxtext step times in the log: run.log"
+        assert error.evidence == (("log", f"{path}, {path.stat().st_size} bytes"), ("searched", "'completed step: '"))
+        assert error.tail == ("starting", "Traceback", "16%|##  |", "Killed")
+        assert error.advice == "the last lines may show why training did not get to its first logged step"
 
     def test_no_steps_of_this_format_but_of_another(self, write_log: WriteLog) -> None:
-        with pytest.raises(LogError, match=r"next       the log holds megatron steps: read it as megatron\Z"):
-            read_log(write_log(megatron(1, "4.0")), MAXTEXT)
+        error = refused(read_log, write_log(megatron(1, "4.0")), MAXTEXT)
+        assert error.advice == "the log holds megatron steps: read it as megatron"
 
     def test_no_step_time_is_finite(self, write_log: WriteLog) -> None:
-        with pytest.raises(LogError) as error:
-            read_log(write_log(maxtext(0, "nan")), MAXTEXT)
-        assert message(error).startswith("no step time in the maxtext log is finite: step time nan: run.log\n")
+        error = refused(read_log, write_log(maxtext(0, "nan")), MAXTEXT)
+        assert error.fact == "no step time in the maxtext log is finite: step time nan: run.log"
 
     def test_unknown_format(self, write_log: WriteLog) -> None:
-        path = write_log(b"step_i: 100, training loss: 6.35\n")
-        with pytest.raises(LogError) as error:
-            detect_format(path)
-        assert message(error) == (
-            "no step times of a known format in the log: run.log\n"
-            "\n"
-            f"log        {path}, 33 bytes\n"
-            "known      automodel, composer, deepspeed, huggingface, maxtext, megatron, nemo, paxml, torchtitan\n"
-            "last       step_i: 100, training loss: 6.35\n"
-            "next       the last lines may show why training did not get to its first logged step"
-        )
-
-    def test_nanotron_is_refused(self, write_log: WriteLog) -> None:
+        error = refused(detect_format, write_log(b"step_i: 100, training loss: 6.35\n"))
+        assert error.fact == "no step times of a known format in the log: run.log"
+        known = "automodel, composer, deepspeed, huggingface, maxtext, megatron, nemo, paxml, torchtitan"
+        assert ("known", known) in error.evidence
+        assert error.tail == ("step_i: 100, training loss: 6.35",)
         line = b"iteration: 51 / 120 | elapsed_time_per_iteration_ms: 13.8K | tokens_per_sec: 30.3K | lm_loss: 13.9\n"
-        with pytest.raises(LogError, match=r"\Ananotron logs are not supported: run\.log\n"):
-            detect_format(write_log(line))
+        assert refused(detect_format, write_log(line)).fact == "nanotron logs are not supported: run.log"
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
     def test_no_permission(self, write_log: WriteLog) -> None:
         path = write_log(maxtext(0, "4.0"))
         path.chmod(0)
-        with pytest.raises(LogError, match=r"\Athe log cannot be read: run\.log: Permission denied\n"):
-            read_log(path, MAXTEXT)
+        assert refused(read_log, path, MAXTEXT).fact == "the log cannot be read: run.log: Permission denied"
 
 
 class TestDetectFormat:
@@ -223,60 +189,43 @@ class TestIdentity:
         log = read("megatron", self.LINE + megatron(1, "4.0") + megatron(2, "4.0") + noise + again + megatron(1, "4.0"))
         assert (log.attempts, log.identity.job_id) == (2, "4712")
 
-    def test_what_precedes_the_last_attempt_counts_where_nothing_precedes_it_directly(self, read: Read) -> None:
-        run = b"".join(maxtext(step, "4.0") for step in range(4))
-        log = read("maxtext", self.LINE + run + run)
-        assert (log.attempts, log.identity.job_id) == (2, "4711")
-
-    def test_of_lines_before_the_same_attempt_the_last_counts(self, read: Read) -> None:
+    def test_which_of_several_lines_counts(self, read: Read) -> None:
+        # Of lines before the same attempt the last counts.
         other = self.LINE.replace(b"MODEL_SIZE=7b", b"MODEL_SIZE=70b")
         assert read("maxtext", self.LINE + NOISE + other + maxtext(0, "4.0")).identity.size == "70b"
-
-    def test_a_line_between_steps_begins_another_run(self, read: Read) -> None:
+        # A line between steps begins another run.
         late = self.LINE.replace(b"4711", b"4712")
         for first in (self.LINE, b""):
             log = read("maxtext", first + maxtext(0, "9.0") + late + maxtext(1, "4.0"))
             assert (log.identity.job_id, log.attempts, indexes(log)) == ("4712", 2, [1])
+        # What precedes the last attempt counts where nothing precedes it directly.
+        run = b"".join(maxtext(step, "4.0") for step in range(4))
+        log = read("maxtext", self.LINE + run + run)
+        assert (log.attempts, log.identity.job_id) == (2, "4711")
 
-    def test_facts_after_the_first_step_say_nothing(self, read: Read) -> None:
+    def test_what_says_nothing_or_less(self, read: Read) -> None:
+        # Facts after the first step say nothing.
         size = b"using world size: %d, data-parallel-size: 4\n"
         assert read("maxtext", size % 64 + maxtext(0, "4.0") + size % 128).identity.gpus == 64
+        # Incomplete and odd values.
+        log = read("maxtext", b"GSW: MODEL=m JOB_NUM_NODES=two GPUS_PER_NODE=8 DTYPE= JOB_ID=\n" + maxtext(0, "4.0"))
+        assert log.identity == Identity(model="m")
+        # Step lines know the batch best.
+        log = read("nemo", b"  global_batch_size: 8\n" + printer(0, 0, "4.0"))
+        assert log.identity.global_batch_size == 256
 
     @pytest.mark.parametrize("label", [b"", b"3: "])
     @pytest.mark.parametrize("noise", [NOISE, NOISE * (9_000_000 // len(NOISE))])
     def test_a_later_run_without_steps(self, write_log: WriteLog, label: bytes, noise: bytes) -> None:
         run = self.LINE + b"".join(maxtext(step, "4.0") for step in range(4))
         path = write_log(run + noise + label + self.LINE + self.LINE + b"Killed\n")
-        with pytest.raises(LogError) as error:
-            read_log(path, MAXTEXT)
+        error = refused(read_log, path, MAXTEXT)
         line = run.count(b"\n") + noise.count(b"\n") + 1
-        head = f"a later run in the same file logged no steps\n\nlog        {path}:{line}\nlast       "
-        assert message(error).startswith(head)
-        assert message(error).endswith(
-            "\n           Killed"
-            "\nnext       look at the last lines: the steps before them are of an earlier run, which is not judged"
+        assert error.fact == "a later run in the same file logged no steps"
+        assert (error.evidence, error.tail[-1]) == ((("log", f"{path}:{line}"),), "Killed")
+        assert (
+            error.advice == "look at the last lines: the steps before them are of an earlier run, which is not judged"
         )
-
-    def test_incomplete_and_odd_values(self, read: Read) -> None:
-        log = read("maxtext", b"GSW: MODEL=m JOB_NUM_NODES=two GPUS_PER_NODE=8 DTYPE= JOB_ID=\n" + maxtext(0, "4.0"))
-        assert log.identity == Identity(model="m")
-
-    @pytest.mark.parametrize(
-        ("line", "gpus", "batch"),
-        [
-            (b"using world size: 64, data-parallel-size: 4\n", 64, None),
-            (b"All distributed processes registered. Starting with 16 processes\n", 16, None),
-            (b"  global_batch_size ............................... 1024\n", None, 1024),
-            (b"Config param global_batch_size_to_train_on: 512\n", None, 512),
-            (b"Config param global_batch_size_to_load: 256\n", None, None),
-            (b"  --global-batch-size 2048\n", None, None),
-            (b':::MLLOG {"key": "global_batch_size", "value": 1536, "metadata": {}}\n', None, 1536),
-            (b"[2031-02-03] [INFO] [config.py:999:print]   train_batch_size ............. 48\n", None, 48),
-        ],
-    )
-    def test_facts(self, read: Read, line: bytes, gpus: int | None, batch: int | None) -> None:
-        identity = read("maxtext", line + maxtext(0, "4.0")).identity
-        assert (identity.gpus, identity.global_batch_size) == (gpus, batch)
 
     @pytest.mark.parametrize(
         ("line", "steps"),
@@ -291,30 +240,19 @@ class TestIdentity:
     def test_how_many_steps_there_will_be(self, read: Read, line: bytes, steps: int | None) -> None:
         assert read("maxtext", line + maxtext(0, "4.0")).total_steps == steps
 
-    def test_step_lines_know_the_batch_best(self, read: Read) -> None:
-        log = read("nemo", b"  global_batch_size: 8\n" + printer(0, 0, "4.0"))
-        assert log.identity.global_batch_size == 256
+
+def ranks(step: int, figure: str) -> bytes:
+    """MaxText's line of three ranks, whose median has the figure."""
+    return b"".join(maxtext(step, took, head=f"{rank}: ") for rank, took in enumerate(("4.1", figure, "9.9")))
 
 
-#: Steps 0 to 11 and 12 to 19 of each way of writing them.
-RESUMED = {
-    "maxtext": ("maxtext", lambda step: maxtext(step, "4.5")),
-    "maxtext ranks": (
-        "maxtext",
-        lambda step: b"".join(maxtext(step, f"4.{rank}", head=f"{rank}: ") for rank in (4, 5, 6)),
-    ),
-    "paxml": ("paxml", lambda _: paxml("4.5")),
-    "nemo bar": ("nemo", lambda step: b"\r" + bar(step + 1, f"{step}.000", "4.5") + b"\n" * (step % 4 == 3)),
-    "nemo dll": ("nemo", lambda step: dll(step, "4.5")),
-    "nemo 2": ("nemo", lambda step: printer(step, step, "4.5")),
-    "megatron": ("megatron", lambda step: megatron(step + 1, "4500.0", rest=" extra: 1.0 |")),
-    "bridge": ("megatron", lambda _: b"Step Time : 4.5s GPU utilization: 1.5\n"),
-    "torchtitan": ("torchtitan", lambda step: titan(step + 1, "6,785")),
-    "automodel": ("automodel", lambda step: automodel(step, "4.250000")),
-    "composer": ("composer", lambda step: composer(step + 1, "3160.4732")),
-    "deepspeed pipe": ("deepspeed", lambda step: pipe(step + 1, "4.5")),
-    "deepspeed timer": ("deepspeed", lambda step: throughput(step + 1, "12.5")),
-    "huggingface": ("huggingface", lambda step: summary("95.3") * (step in {11, 19})),
+#: Ways of writing a step that a run which goes on from a checkpoint is told by.
+RESUMED = {"ranks": ("maxtext", "4.5", ranks)} | {
+    name: FORMS[name]
+    for name in (
+        *("maxtext", "paxml", "nemo bar", "nemo dll", "nemo 2", "megatron", "bridge", "torchtitan", "automodel"),
+        *("composer", "deepspeed pipe", "deepspeed timer", "huggingface"),
+    )
 }
 
 
@@ -325,7 +263,10 @@ class TestResumedFromACheckpoint:
 
     @staticmethod
     def steps(name: str, first: int, last: int) -> bytes:
-        return b"".join(RESUMED[name][1](step) for step in range(first, last + 1))
+        _, figure, line = RESUMED[name]
+        if name == "huggingface":  # which sums up at the end
+            return line(0, figure) * (last in {11, 19})
+        return b"".join(line(step, figure) for step in range(first, last + 1))
 
     @pytest.mark.parametrize("name", RESUMED)
     @pytest.mark.parametrize("label", [b"", b"3: "])
@@ -349,8 +290,7 @@ class TestResumedFromACheckpoint:
         save = b"time (ms) | save-checkpoint: 17000.00\n"
         log = read("megatron", megatron(1, "4.0") + save + self.LINE + megatron(2, "4.0") + save)
         assert log.checkpoint_saves_s == (17.0,)
-
-    def test_what_is_printed_before_the_first_step_belongs_to_its_run(self, read: Read) -> None:
+        # What is printed before the first step belongs to its run.
         # One rank says who it is when another has started already: how many start tells whose steps are whose.
         start = self.LINE + paxml_start()
         steps = b"".join(paxml(time) for time in ("9.1", "9.2", "9.3", "4.1", "4.3", "4.2"))
@@ -358,22 +298,21 @@ class TestResumedFromACheckpoint:
         log = read("paxml", start * 3 + steps + start * 3 + steps)
         assert (seconds(log), log.attempts) == ([9.2, 4.2], 2)
 
-    def test_a_line_glued_to_a_bar_that_was_killed(self, read: Read, write_log: WriteLog) -> None:
+    def test_a_line_within_others(self, read: Read, write_log: WriteLog) -> None:
+        # A line glued to a bar that was killed.
         killed = b"".join(b"\r" + bar(step + 1, f"{step}.000", "9.5") for step in range(12))
         after = b"".join(b"\r" + bar(step + 1, f"{step}.000", "4.5") for step in range(12, 20)) + b"\n"
         log = read("nemo", killed + self.LINE + after)
         assert (log.attempts, indexes(log), set(seconds(log))) == (2, list(range(12, 20)), {4.5})
         with pytest.raises(LogError, match=r"\Aa later run in the same file logged no steps\n"):
             read_log(write_log(killed + self.LINE), FORMATS["nemo"])
-
-    def test_a_line_that_srun_broke(self, read: Read) -> None:
+        # A line that srun broke.
         long = self.LINE.replace(b"DTYPE", b"IMAGE='" + b"x" * 1500 + b"' DTYPE")
         text = b"".join(printer(step, step, "9.5") for step in range(12)) + long
         text += b"".join(printer(step, step, "4.5") for step in range(12, 20))
         log = read("nemo", labelled("3: ", text))
         assert (log.attempts, indexes(log)) == (2, list(range(12, 20)))
-
-    def test_a_format_sees_but_the_lines_that_it_asks_for(self, read: Read) -> None:
+        # A format sees but the lines that it asks for.
         log = read(
             "maxtext", maxtext(0, "4.0") + b"+ echo 'GSW: MODEL=m'\n  echo \"GSW: MODEL=$M\"\n" + maxtext(1, "4.0")
         )
@@ -385,8 +324,7 @@ class TestTail:
         path = write_log(b"a\nb\n\n\x1b]0;title\x07c\x00\x9b\xff\n" + b"d" * 1000 + b"\n10%\r20%\r\r\n\n")
         tail = tail_lines(path, 3)
         assert tail == ("c\ufffd\ufffd", "d" * 239 + "…", "20%")
-
-    def test_of_a_line_longer_than_what_is_read(self, write_log: WriteLog) -> None:
+        # Of a line longer than what is read.
         assert tail_lines(write_log(b"x" * 1_000_000)) == ("x" * 239 + "…",)
 
     def test_missing(self, tmp_path: Path) -> None:
@@ -500,8 +438,12 @@ def test_many_steps_in_no_order_are_read_in_linear_time(read: Read) -> None:
     assert len(log.steps) == count + 1
 
 
-def test_the_example_is_one() -> None:
+def test_the_last_line_counts() -> None:
+    # The example is one.
     assert calibration_flops([CALIBRATION_EXAMPLE.encode()]) == 9.5e10
+    assert calibration_flops([b"GSW: CALIBRATION_FLOPS=1e10", b"GSW: CALIBRATION_FLOPS=2e10"]) == 2e10
+    # One that is no number does not let an older one stand.
+    assert calibration_flops([b"GSW: CALIBRATION_FLOPS=1e10", b"GSW: CALIBRATION_FLOPS=nan"]) is None
 
 
 @pytest.mark.parametrize(
@@ -521,12 +463,6 @@ def test_the_example_is_one() -> None:
 )
 def test_one_line(record: bytes, flops: float | None) -> None:
     assert calibration_flops([record]) == flops
-
-
-def test_the_last_line_counts() -> None:
-    assert calibration_flops([b"GSW: CALIBRATION_FLOPS=1e10", b"GSW: CALIBRATION_FLOPS=2e10"]) == 2e10
-    # One that is no number does not let an older one stand.
-    assert calibration_flops([b"GSW: CALIBRATION_FLOPS=1e10", b"GSW: CALIBRATION_FLOPS=nan"]) is None
 
 
 STEPS = b"".join(maxtext(step, "4.0") for step in range(5))

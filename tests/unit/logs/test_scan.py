@@ -57,38 +57,17 @@ def test_whatever_the_noise_holds(write_log: WriteLog, noise: bytes) -> None:
 @pytest.mark.parametrize("filler", [0, 3000])
 def test_many_markers_are_found_as_few_are(write_log: WriteLog, filler: int) -> None:
     """Many are searched for at once: each alone on a line, the first and the last of a file, and side by side."""
-    many = tuple(
-        mark.encode()
-        for mark in [
-            "Xid",
-            "XID",
-            "ABORT",
-            "bort",
-            "[F",
-            "(): ",
-            "rror",
-            "error: ***",
-            "a.b*c",
-            "train",
-            "died",
-            "F10",
-            "F1",
-            "w",
-            "x",
-            "ab",
-            "é",
-        ]
-    )
+    text = "Xid|XID|ABORT|bort|[F|(): |rror|error: ***|a.b*c|train|died|F10|F1|w|x|ab|é"
+    many = tuple(mark.encode() for mark in text.split("|"))
     path = write_log(b"".join(b"%s\n%s" % (mark, b"0 0\n" * filler) for mark in (*many, many[0] + many[1])))
     assert [line for _, line in records(path, *many)] == [*many, b"XidXID"]
 
 
-def test_escapes_and_nul_are_taken_out(write_log: WriteLog) -> None:
+def test_escapes_nul_and_the_shells_trace(write_log: WriteLog) -> None:
+    # Escapes and NUL are taken out.
     path = write_log(b"\x1b[34mmark: \x1b[38;2;1;2;3m6\x1b[0m\0\0\x1b[K\n\0\0\0mark 7\x1b[Amark 8\n")
     assert [line for _, line in records(path, b"mark")] == [b"mark: 6", b"mark 7", b"mark 8"]
-
-
-def test_the_shells_trace_is_left_out(write_log: WriteLog) -> None:
+    # The shell's trace is left out.
     path = write_log(b"+ echo mark\n++ mark\n 12: +++ mark\nx + mark\n")
     assert [line for _, line in records(path, b"mark")] == [b"x + mark"]
 
@@ -166,12 +145,11 @@ class TestSrunLabel:
         assert seconds(read("nemo", labelled(" 0: ", text))) == [4.25]
 
 
-def test_crlf_and_labels(read: Read) -> None:
+def test_what_stands_around_a_step(read: Read) -> None:
+    # CRLF and labels.
     content = b"".join(b"%3d: " % rank + maxtext(step, "4.5") for step in (0, 1) for rank in (0, 64, 127))
     assert seconds(read("maxtext", content.replace(b"\n", b"\r\n"))) == [4.5, 4.5]
-
-
-def test_invalid_utf8_around(read: Read) -> None:
+    # Invalid UTF-8 around.
     assert seconds(read("megatron", b"\xff\xfe\n\xe2\x96" + megatron(1, "4250.0") + b"\xc3\n")) == [4.25]
 
 

@@ -223,6 +223,10 @@ def test_a_launchers_label_changes_nothing(label: str) -> None:
 @pytest.mark.parametrize(
     ("format_name", "line", "expected"),
     [
+        ("maxtext", "All distributed processes registered. Starting with 16 processes", {"gpus": 16}),
+        ("maxtext", "  global_batch_size ............................... 1024", {"global_batch_size": 1024}),
+        ("maxtext", "  --global-batch-size 2048", {}),
+        ("maxtext", ':::MLLOG {"key": "global_batch_size", "value": 1536, "metadata": {}}', {"global_batch_size": 1536}),
         ("megatron", "  seq_length ...................... 2048........................updated", {"sequence_length": 2048}),
         ("megatron", "  precision ....................... fp16........................updated", {"precision": "fp16"}),
         ("megatron", "  model_parallel_size ............. 4", {"tp": 4}),
@@ -309,23 +313,19 @@ def test_what_one_configuration_says_twice_and_not_alike_is_not_known() -> None:
     siblings = "    model:\n      encoder:\n        num_layers: 12\n      decoder:\n        num_layers: 24\n"
     assert said("nemo", siblings) == {}
     assert said("nemo", siblings.replace("12", "24")) == {"layers": 24}
-
-
-def test_batches_that_one_configuration_tells_apart_are_not_known() -> None:
-    """Data to train on and data to validate with have each a batch size of their own."""
+    # Data to train on and data to validate with have each a batch size of their own.
     text = "    train_ds:\n      global_batch_size: 64\n    validation_ds:\n      global_batch_size: 16\n"
     assert "global_batch_size" not in said("nemo", text)
     assert said("nemo", text.replace("16", "64"))["global_batch_size"] == 64
 
 
-def test_of_a_tree_the_outermost_counts() -> None:
+def test_what_of_a_configuration_counts() -> None:
+    # Of a tree the outermost counts.
     tuning = (
         "    model:\n      micro_batch_size: 4\n      data:\n        validation_ds:\n          micro_batch_size: 1\n"
     )
     assert said("nemo", tuning) == {"micro_batch_size": 4}
-
-
-def test_the_configuration_as_it_is_used_counts_before_the_file_that_is_shown() -> None:
+    # The configuration as it is used counts before the file that is shown.
     template = "|   precision: 16\n|   fp8: false\n"
     assert said("nemo", template + NEMO) == NEMO_SAYS
 
@@ -351,21 +351,18 @@ def test_a_recipes_own_line_may_hold_settings() -> None:
     }
 
 
-def test_what_ran_counts_before_what_the_recipe_had_asked_for() -> None:
+def test_places_and_what_counts_before() -> None:
+    # What ran counts before what the recipe had asked for.
     asked = b"GSW: MODEL=m JOB_NUM_NODES=8 GPUS_PER_NODE=8 SEQ_LEN=4096"
     ran = b"using world size: 32, data-parallel-size: 8"
     found = with_identity(StepLog("megatron", (), attempts=0), [(0, asked), (60, ran)]).identity
     assert (found.gpus, found.sequence_length, dict(found.requested)) == (32, 4096, {"gpus": 64})
     assert found.places["gpus"] == 60
-
-
-def test_what_a_format_has_read_itself_is_kept() -> None:
+    # What a format has read itself is kept.
     own = StepLog("megatron", (), attempts=1, identity=Identity(sequence_length=77, places={"sequence_length": 5}))
     found = with_identity(own, [(0, b"  seq_length .......... 1024"), (30, b"  num_layers .......... 24")]).identity
     assert (found.sequence_length, found.layers, dict(found.places)) == (77, 24, {"sequence_length": 5, "layers": 30})
-
-
-def test_where_it_stands() -> None:
+    # Where it stands.
     records = [(0, b"GSW: MODEL=m"), (20, b"  seq_length .... 8"), (60, b"using world size: 4, data"), (99, b"x")]
     found = with_identity(StepLog("megatron", (), attempts=0), records).identity
     assert dict(found.places) == {"model": 0, "sequence_length": 20, "gpus": 60}

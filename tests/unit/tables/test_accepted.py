@@ -86,8 +86,6 @@ def test_a_row_that_has_no_documented_figure(message: Message, beside: Callable[
     ("text", "fault"),
     [
         (f"accepted:\n{SELENE * 2}", "11:5    accepted[1]: selene has accepted a figure for tiny_1b_bf16[H100x8] in line 2 already"),
-        (OWN.replace("x8]", "x9]"), "2:5     accepted[0]: there is no row 'tiny_1b_bf16[H100x9]' in t.yaml; did you mean 'tiny_1b_bf16[H100x8]'?"),
-        (OWN.replace("jobs: 7", "jobs: 0"), "5:11    accepted[0].jobs: got '0', wanted a whole number above 0, such as 64"),
         ("accepted: []\n", "1:11    accepted: is empty, wanted at least one entry"),
         ("", "1:1     is empty"),
         (f"{OWN}model: tiny\n", "11:1    model: unknown key"),

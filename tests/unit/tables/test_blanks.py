@@ -98,12 +98,11 @@ def test_a_blank_of_one_row_stops_that_row_alone(
     assert (blank.id, blank_error(blank).fact) == (row, fact)
 
 
-def test_a_blank_counts_before_what_stands_further_out(read: Callable[[str], Table]) -> None:
+def test_what_is_nearer_counts(read: Callable[[str], Table]) -> None:
+    # A blank counts before what stands further out.
     (row,) = read(change("gpus: 8,", "gpus: 8, sequence_length: ~,")).blanks
     assert [(blank.key, blank.is_own) for blank in row.blanks] == [("sequence_length", True)]
-
-
-def test_a_value_counts_before_a_blank_further_out(read: Callable[[str], Table]) -> None:
+    # A value counts before a blank further out.
     table = read(change("dtype: bf16", "dtype: bf16\n    sequence_length: 2048").replace("length: 1024", "length:"))
     assert [row.sequence_length for row in table.rows] == [2048, 2048]
     assert table.blanks == ()
@@ -114,7 +113,8 @@ def test_rows_whose_names_are_blank_may_be_others_when_filled_in(read: Callable[
     assert [row.id for row in table.blanks] == ["tiny_1b_bf16[H100xBLANK]", "tiny_1b_bf16[H100xBLANK-line13]"]
 
 
-def test_two_rows_of_one_name_are_a_fault_blank_or_not(read: Callable[[str], Table]) -> None:
+def test_what_else_of_a_row_with_a_blank_is_a_fault(read: Callable[[str], Table]) -> None:
+    # Two rows of one name are a fault blank or not.
     with pytest.raises(FileError) as error:
         read(change("gpus: 16,", "gpus: 8, sequence_length: ~,"))
     assert str(error.value) == (
@@ -122,9 +122,7 @@ def test_two_rows_of_one_name_are_a_fault_blank_or_not(read: Callable[[str], Tab
         "  baselines/own/t.yaml:13:9    tables[0].rows[1]: has the id tiny_1b_bf16[H100x8] of line 12; "
         "give it a 'case' of its own"
     )
-
-
-def test_what_else_a_row_with_a_blank_lacks_is_a_fault(read: Callable[[str], Table]) -> None:
+    # What else a row with a blank lacks is a fault.
     with pytest.raises(FileError) as error:
         read(change("dtype: bf16", "title: one").replace("gpus: 8,", "gpus: 12, sequence_length: ~,"))
     assert [fault.problem for fault in error.value.faults] == [
@@ -134,12 +132,11 @@ def test_what_else_a_row_with_a_blank_lacks_is_a_fault(read: Callable[[str], Tab
     ]
 
 
-def test_how_many_steps_a_log_must_hold_waits_for_the_framework(read: Callable[[str], Table]) -> None:
+def test_what_waits_until_a_row_is_complete(read: Callable[[str], Table]) -> None:
+    # How many steps a log must hold waits for the framework.
     table = read(TINY.replace("framework: maxtext", "framework: ~").replace(", steps: 20", ""))
     assert [blank_error(row).fact for row in table.blanks] == ["framework is blank"] * 2
-
-
-def test_an_accepted_figure_waits_until_its_row_is_complete(read: Callable[[str], Table]) -> None:
+    # An accepted figure waits until its row is complete.
     text = change("gpus: 8,", "gpus: 8, sequence_length: ~,")
     assert [row.id for row in read(text).blanks] == ["tiny_1b_bf16[H100x8]"]
     Path("baselines/own/t.accepted.yaml").write_text(f"accepted:\n{ENTRY}")
@@ -227,9 +224,7 @@ def test_a_row_without_a_size(read: Callable[[str], Table]) -> None:
 def test_a_table_without_a_document_is_its_own(read: Callable[[str], Table]) -> None:
     text = TINY.replace("document: site.md\n", "").replace(", line: 10", "").replace(", line: 11", "")
     assert [(row.source.document, row.source.line) for row in read(text).rows] == [("t.yaml", 11), ("t.yaml", 12)]
-
-
-def test_a_line_is_one_of_a_document(read: Callable[[str], Table]) -> None:
+    # A line is one of a document.
     with pytest.raises(FileError) as error:
         read(TINY.replace("document: site.md\n", ""))
     assert [fault.problem for fault in error.value.faults] == [

@@ -36,15 +36,6 @@ def test_every_row_of_the_documents_is_there() -> None:
         "003_74aabd83c4a30565.txt": 12,
         "004_e3558243c967e79c.txt": 18,
     }
-    assert Counter("/".join(row.location.path.parts[-2:]) for row in ROWS) == {
-        "deepspeed/gpt2.yaml": 46,
-        "huggingface/gpt2.yaml": 13,
-        "maxtext/llama2_70b.yaml": 12,
-        "megatron/gpt2.yaml": 33,
-        "nemo/grok1_314b.yaml": 18,
-        "nemo/llama3.1_405b.yaml": 12,
-        "paxml/gpt3_175b.yaml": 5,
-    }
 
 
 def test_ids_are_unique() -> None:
@@ -55,25 +46,15 @@ def test_ids_are_unique() -> None:
     ("row_id", "line", "batch", "step_time_s", "tokens_per_s", "mfu", "days"),
     [
         ("gpt3_175b_fp8[H100x128]", 49, 256, 7.47, 70185.8, 0.2976, 164.9),
-        ("gpt3_175b_fp8[H100x2048]", 49, 4096, 8.02, 1045961.09, 0.2772, 11.07),
         (LLAMA2("fp8", 64), 31, 128, 4.324, 121250.69, None, 95.46),
-        (LLAMA2("fp8", 128), 31, 256, 4.556, 230152.77, None, 50.29),
-        (LLAMA2("fp8", 256), 31, 512, 4.959, 422898.16, None, 27.37),
-        (LLAMA2("fp8", 512), 31, 1024, 5.043, 831708.11, None, 13.92),
-        (LLAMA2("fp8", 1024), 31, 2048, 5.062, 1657172.66, None, 6.98),
-        (LLAMA2("fp8", 2048), 31, 4096, 4.93, 3403086.41, None, 3.40),
-        (LLAMA2("bf16", 64), 25, 128, 6.999, 74908.99, 0.5259, 154.51),
         (LLAMA2("bf16", 2048), 25, 4096, 7.066, 2374358.34, 0.5209, 4.87),
         (LLAMA3("bf16", 96), 58, 126, 8.75, 117965, 0.5617, None),
-        (LLAMA3("bf16", 576), 58, 252, 17.20, 120022, 0.5578, 96.43),
-        (LLAMA3("fp8", 32), 69, 126, 5.80, 178118, 0.4477, None),
         (LLAMA3("fp8", 2304), 69, 1008, 12.35, 668626, 0.3887, 17.31),
         (GROK("bf16", 8), 66, 1024, 24.00, 174762, 0.454, None),
-        (GROK("bf16", 2048), 66, 4096, 21.29, 1576065, 0.4056, 7.34),
         (GROK("fp8", 1024), 73, 2048, 17.01, 981295, 0.2524, 11.73),
     ],
 )
-def test_figures_copied_from_the_recipes_documents(
+def test_figures_of_each_document(
     row_id: str, line: int, batch: int, step_time_s: float, tokens_per_s: float, mfu: float | None, days: float | None
 ) -> None:
     row = BY_ID[row_id]
@@ -89,12 +70,9 @@ def test_figures_copied_from_the_recipes_documents(
     ("row_id", "line", "step_time_s", "tflops_per_gpu"),
     [
         (GPT2("7.5b", "V100-16GBx16-max"), 73, 0.661, 23.2),
-        (GPT2("206b", "V100-32GBx256-max"), 88, 6.736, 3.9),
         (GPT2("39b", "V100-32GBx32-pp8-gas512-mbs6"), 111, 478, 64.2),
-        (GPT2("52b", "V100-32GBx64-ds3d-off"), 186, 126, 54.1),
         (GPT2("52b", "V100-32GBx64-ds3d-gas1024-mbs4-gbs4096"), 183, 544, 50.1),
         (GPT2("52b", "V100-32GBx64-zero-id8"), 418, 178, 45.5),
-        (GPT2("97b", "V100-32GBx64-hf-max"), 468, 222, 14.3),
         (GPT2("52b", "V100-32GBx64-hf-mbs12-offload-optimizer-run2"), 484, 175, 29.2),
     ],
 )
@@ -107,7 +85,8 @@ def test_figures_copied_from_the_gpt2_document(
     assert row.documented.tflops_per_gpu == tflops_per_gpu
 
 
-def test_the_times_of_saving_a_checkpoint() -> None:
+def test_rows_that_are_judged_by_no_step_time() -> None:
+    # The times of saving a checkpoint.
     rows = [row for row in ROWS if row.metric == "checkpoint_save_time"]
     assert [(row.size, row.gpus, row.judged_s, row.source.line) for row in rows] == [
         ("25b", 32, 17.96068, 287),
@@ -118,16 +97,12 @@ def test_the_times_of_saving_a_checkpoint() -> None:
         ("97b", 256, 11.52599, 294),
         ("181b", 256, 19.49531, 296),
     ]
-
-
-def test_the_rows_that_run_out_of_memory() -> None:
+    # The rows that run out of memory.
     assert {row.id: row.source.line for row in ROWS if row.expected_failure} == {
         GPT2("52b", "V100-32GBx64-zero-id11"): 421,
         GPT2("52b", "V100-32GBx64-hf-zero2-offload"): 487,
     }
-
-
-def test_every_other_row_has_the_figure_that_it_is_judged_by() -> None:
+    # Every other row has the figure that it is judged by.
     assert [row.id for row in ROWS if row.judged_s is None] == [row.id for row in ROWS if row.expected_failure]
 
 
@@ -204,7 +179,8 @@ def model_flops(row: Baseline) -> float:
 # ---- What this project has measured itself ---------------------------------------------------------
 
 
-def test_the_figures_of_smoke_gpt_are_those_of_its_document() -> None:
+def test_the_figures_of_smoke_gpt() -> None:
+    # The figures of smoke_gpt are those of its document.
     rows = [row for row in ALL_ROWS if row.source.document == OWN]
     assert [row.id for row in rows] == ["smoke_gpt_20m_fp32[CPUx1]", "smoke_gpt_20m_fp32[CPUx2]"]
     lines = (Path(__file__).parents[3] / "docs" / OWN).read_text().splitlines()
@@ -213,9 +189,7 @@ def test_the_figures_of_smoke_gpt_are_those_of_its_document() -> None:
         assert row.calibration_flops is not None
         stated = f"| `{row.id}` | 7 | {row.judged_s:.3f} | {row.documented.mfu:.2%} | {row.calibration_flops / 1e9:g} |"
         assert lines[row.source.line - 1].replace(" %", "%").startswith(stated)
-
-
-def test_the_figures_of_smoke_gpt_follow_from_each_other() -> None:
+    # The figures of smoke_gpt follow from each other.
     for row in (row for row in ALL_ROWS if row.source.document == OWN):
         assert row.model_flops_per_sample == model_flops(row)
         found = figures(row, row.documented.step_time_s, row.calibration_flops)

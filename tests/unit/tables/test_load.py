@@ -1,14 +1,21 @@
+"""Tables as they are read: what their rows have, as values and as they are spelt, with YAML and without."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_gsw.errors import ConfigurationError, FileError
-from pytest_gsw.tables.load import load_table, load_tables, table_files
+from pytest_gsw.tables import load
+from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables.load import load_table, load_tables, read_by_line, stated_rows, table_files
 from pytest_gsw.tables.model import Baseline, Documented, Figures, Location, Parallelism, Recipe, Source
-from tests.unit.tables.texts import TINY, change
+from pytest_gsw.tables.yaml_values import Stated
+from tests.budget.tables import HEAD as MANY_ROWS
+from tests.unit.tables.texts import HEAD, TINY, change
 
 Load = Callable[[str | bytes], tuple[Baseline, ...]]
 
@@ -19,13 +26,18 @@ def test_a_row_has_what_its_file_and_table_say(load: Load) -> None:
     assert (row.documented, row.parallelism) == (Figures(step_time_s=0.75), Parallelism())
     assert (row.recipe, row.source) == (Recipe("tiny", steps=20), Source("site.md", 11))
     assert row.location == Location(Path("t.yaml"), 13, 9)
-
-
-def test_a_calibrated_row(load: Load) -> None:
+    # A calibrated row.
     text = change("step_time_s: 1.5", "step_time_s: 1.5, metric: calibrated_step_time, calibration_flops: 9.5e+10")
     row = load(text)[0]
     assert row.documented == Figures(step_time_s=1.5, calibrated_step_time_s=1.5)
     assert (row.judged_s, row.calibration_flops) == (1.5, 9.5e10)
+    # The nearest level wins.
+    rows = load(
+        TINY.replace("size: 1b", "size: 1b\ntolerance: 1%")
+        .replace("dtype: bf16", "dtype: bf16\n    tolerance: 2%")
+        .replace("gpus: 16", "tolerance: 3%, gpus: 16")
+    )
+    assert [row.tolerance for row in rows] == [0.02, 0.03]
 
 
 FULL = """\
@@ -107,26 +119,10 @@ def test_every_key_of_a_table(load: Load) -> None:
     )
 
 
-def test_the_nearest_level_wins(load: Load) -> None:
-    rows = load(
-        TINY.replace("size: 1b", "size: 1b\ntolerance: 1%")
-        .replace("dtype: bf16", "dtype: bf16\n    tolerance: 2%")
-        .replace("gpus: 16", "tolerance: 3%, gpus: 16")
-    )
-    assert [row.tolerance for row in rows] == [0.02, 0.03]
-
-
 def test_properties_of_a_row(load: Load) -> None:
     (row,) = load(FULL)
-    assert row.workload == "tiny_7.5b"
-    assert row.name == "tiny_7.5b_fp16"
-    assert row.parameters_in_billions == "7.5"
-    assert row.nodes == 8
-    assert row.judged_s == 9.0
-    assert str(row.location) == "t.yaml:22"
-
-
-def test_a_size_that_is_a_word_has_no_number_of_parameters(load: Load) -> None:
+    assert (row.workload, row.name, row.parameters_in_billions) == ("tiny_7.5b", "tiny_7.5b_fp16", "7.5")
+    assert (row.nodes, row.judged_s, str(row.location)) == (8, 9.0, "t.yaml:22")
     (row, _) = load(change("size: 1b", "size: large"))
     assert row.parameters_in_billions is None
 
@@ -190,49 +186,42 @@ def test_formats_that_do_not_log_every_step(
     assert (row.min_steps, row.recipe.logged_steps) == (min_steps, logged_steps)
 
 
-def test_a_framework_that_writes_another_ones_log(load: Load) -> None:
+def test_what_a_format_and_a_metric_change(load: Load) -> None:
+    # A framework that writes another one's log.
     (row, _) = load(TINY.replace("framework: maxtext", "framework: megatron-bridge"))
     assert (row.framework, row.log_format) == ("megatron-bridge", "megatron")
-
-
-def test_steps_say_nothing_of_how_many_checkpoints_are_saved(load: Load) -> None:
+    # Steps say nothing of how many checkpoints are saved.
     checkpoint = change("step_time_s: 1.5", "metric: checkpoint_save_time, checkpoint_save_time_s: 17.9")
     assert [row.min_steps for row in load(checkpoint)] == [1, 18]
     (row, _) = load(checkpoint.replace("17.9", "17.9, min_steps: 3"))
     assert row.min_steps == 3
 
 
-def test_a_case_may_have_60_characters(load: Load) -> None:
-    (row, _) = load(change("gpus: 8,", f"gpus: 8, case: {'x' * 60},"))
-    assert row.id == f"tiny_1b_bf16[H100x8-{'x' * 60}]"
-
-
-def test_a_percentage_is_the_decimal_number_that_is_written(load: Load) -> None:
+def test_values_as_they_are_written(load: Load) -> None:
+    # A percentage is the decimal number that is written.
     (row, _) = load(change("gpus: 8,", "gpus: 8, tolerance: 0.1%, mfu: 100 %,"))
     assert row.tolerance == 0.001
     assert row.documented.mfu == 1.0
-
-
-def test_numbers_may_be_quoted_and_texts_may_look_like_numbers(load: Load) -> None:
+    # Numbers may be quoted and texts may look like numbers.
     (row, _) = load(change("gpus: 8,", 'gpus: "8", notes: 05, attributes: {id: 1.10},'))
     assert row.gpus == 8
     assert row.notes == "05"
     assert row.attributes == {"id": "1.10"}
-
-
-def test_an_anchor_stands_for_what_it_names(load: Load) -> None:
+    # A case may have 60 characters.
+    (row, _) = load(change("gpus: 8,", f"gpus: 8, case: {'x' * 60},"))
+    assert row.id == f"tiny_1b_bf16[H100x8-{'x' * 60}]"
+    # An anchor stands for what it names.
     shared = change("recipe: {directory: tiny, steps: 20}", "recipe: &r {directory: tiny, steps: 20}")
     rows = load(shared.replace("    rows:", "    recipe: *r\n    rows:"))
     assert rows[0].recipe == Recipe("tiny", steps=20)
 
 
-def test_a_row_that_runs_out_of_memory_needs_no_figure(load: Load) -> None:
+def test_a_row_of_other_figures(load: Load) -> None:
+    # A row that runs out of memory needs no figure.
     (row, _) = load(change("gpus: 8, step_time_s: 1.5", "gpus: 8, expected_failure: out_of_memory"))
     assert row.expected_failure == "out_of_memory"
     assert row.judged_s is None
-
-
-def test_a_row_documents_further_metrics(load: Load) -> None:
+    # A row documents further metrics.
     stated = "metrics: {peak_memory_gib: {value: 61.2, tolerance: 5 %}, output_tokens_per_s: {value: 1840}}"
     (row, other) = load(change("gpus: 8, step_time_s: 1.5", f"gpus: 8, step_time_s: 1.5, {stated}"))
     assert row.metrics == {
@@ -263,15 +252,11 @@ def test_tables_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as error:
         load_tables([tmp_path / "nowhere"])
     assert str(error.value) == f"no baselines at {tmp_path}/nowhere: there is no such file or directory"
-
-
-def test_a_directory_without_tables(tmp_path: Path) -> None:
+    # A directory without tables.
     with pytest.raises(ConfigurationError) as error:
         load_tables([tmp_path])
     assert str(error.value) == f"no baselines in {tmp_path}: there is no .yaml or .yml file"
-
-
-def test_a_file_that_cannot_be_opened(tmp_path: Path) -> None:
+    # A file that cannot be opened.
     with pytest.raises(FileError) as error:
         load_table(tmp_path)
     assert str(error.value) == f"{tmp_path}: 1 problem\n  {tmp_path}:1:1     cannot be read: Is a directory"
@@ -290,3 +275,158 @@ def test_a_file_that_cannot_be_opened(tmp_path: Path) -> None:
 def test_a_throughput_stands_for_the_step_time(load: Load, stated: str, seconds: float) -> None:
     (row, *_) = load(TINY.replace("gpus: 16, step_time_s: 0.75", f"gpus: 16, {stated}"))[1:]
     assert row.documented.step_time_s == seconds
+
+
+# ---- Tables whose rows stand on one line each: what is read without YAML is what YAML reads, or nothing is
+
+_TABLE = """\
+{head}\
+{file}
+tables:
+  - dtype: fp8
+{table}
+    rows:
+      - {{gpus: 1, case: r0, step_time_s: 4.3, line: 1}}
+{rows}
+"""
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., Path]:
+    def _write(rows: str = "", file: str = "", table: str = "") -> Path:
+        path = tmp_path / "rows.yaml"
+        path.write_text(_TABLE.format(head=MANY_ROWS, file=file, table=table, rows=rows))
+        return path
+
+    return _write
+
+
+def _without_lines(path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    with monkeypatch.context() as patch:
+        patch.setattr(load, "read_by_line", lambda _path: None)
+        return load_table(path)
+
+
+@pytest.mark.parametrize("path", table_files(bundled_baselines()), ids=lambda path: path.name)
+def test_a_bundled_table_is_the_same_both_ways(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_table(path) == _without_lines(path, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "      - {gpus: 2, step_time_s: 4.3, tokens_per_s: 1905.12, tolerance: 5%, line: 2}",
+        "      - {gpus: 2, step_time_s: 4.30e+0, notes: two words, line: 2}",
+        "      - {gpus: 2, step_time_s: '4.3', line: 2}  # a comment",
+        "      - gpus: 2\n        step_time_s: 4.3\n        line: 2",
+        "      - {gpus: 2, step_time_s: 4.3, attributes: {id: 7}, line: 2}",
+        "      - {gpus: 2, step_time_s: 4.3, line: 2}\n      - {gpus: ~, step_time_s: 4.3, line: 2}",
+    ],
+)
+def test_rows_are_read_without_yaml(row: str, write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(row)
+    assert read_by_line(path) is not None
+    rows = load_table(path)
+    assert [row.gpus for row in rows] == [1, 2]
+    assert rows == _without_lines(path, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        {"rows": "      - {gpus: 2, gpus: 2, step_time_s: 4.3, line: 2}"},
+        {"rows": "      - {gpus: 0, step_time_s: 4.3, line: 2}"},
+        {"rows": "      - {gpus: 2, step_time: 4.3, line: 2}"},
+        {"rows": "      - {gpus: 2, step_time_s: 4,3, line: 2}"},
+        {"rows": "      - {gpus: 2, step_time_s: 4.3, attributes: 4, line: 2}"},
+        {"rows": "      - {gpus: 2, step_time_s: 4.3, line: 2}\n\n    - {gpus: 2}"},
+        {"rows": "      - {gpus: 2, step_time_s: 4.3, line: 2}\n      - {gpus: 2, step_time_s: 4.3, line: 2}"},
+        {"rows": "      - {gpus: 2, line: 2}"},
+        {"rows": "      - {}"},
+        {"file": "release:\n  - {gpus: 2}"},
+        {"file": "release: a\n  - {gpus: 2}"},
+    ],
+)
+def test_what_is_wrong_is_told_as_it_is_without_lines(
+    places: dict[str, str], write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(**places)
+    with pytest.raises(Exception) as told:
+        load_table(path)
+    with pytest.raises(type(told.value)) as wanted:
+        _without_lines(path, monkeypatch)
+    assert str(told.value) == str(wanted.value)
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        {"table": "    notes: |\n      - {gpus: 2}"},
+        {"table": "    notes: 'one\n      - {gpus: 2}\n      '"},
+        {"table": '    notes: "one\n      - {gpus: 2}\n      "'},
+        {"table": "    notes: in München"},
+        {"table": "    notes: one\u2028two"},
+        {"table": "    notes: &note one\n    title: *note"},
+        {"table": "    title: &rows\n      - {gpus: 2}"},
+    ],
+)
+def test_what_only_looks_like_a_row_is_left_to_yaml(places: dict[str, str], write: Callable[..., Path]) -> None:
+    assert read_by_line(write(**places)) is None
+
+
+def test_a_text_keeps_what_looks_like_a_row(write: Callable[..., Path]) -> None:
+    (row,) = load_table(write(table="    notes: |\n      - {gpus: 2}"))
+    assert row.notes == "- {gpus: 2}\n"
+
+
+# ---- Rows as they are spelt: digits, places, what file, table and row say, what is acknowledged --
+
+TABLE = f"""\
+activation_recomputation: true
+{HEAD}\
+architecture: {{formula: gpt3, layers: 96}}
+attributes: {{a: "1", b: "2"}}
+acknowledged: {{mfu: of the file, gpus: of the file}}
+tables:
+  - dtype: bf16
+    title: First
+    mfu: 52.50%
+    acknowledged: {{mfu: of the table}}
+    rows:
+      - {{gpus: 8, step_time_s: 1.50, line: 10, attributes: {{c: "3"}}, acknowledged: {{line_26: of the row}}}}
+  - dtype: fp8
+    rows:
+      - {{gpus: 16, step_time_s: 2.0, line: 11}}
+"""
+
+
+def test_each_key_is_the_nearest_ones_as_written(tmp_path: Path) -> None:
+    path = tmp_path / "t.yaml"
+    path.write_text(TABLE)
+    first, second = stated_rows(path)
+    assert (first.id, second.id) == ("tiny_1b_bf16[H100x8]", "tiny_1b_fp8[H100x16]")
+    assert first.file == str(path)
+    assert first.values["step_time_s"] == Stated("1.50", 19, 32)
+    assert first.values["mfu"] == Stated("52.50%", 16, 10)
+    assert first.values["sequence_length"] == Stated("1024", 9, 18)
+    assert first.values["architecture.layers"] == Stated("96", 10, 39)
+    assert first.values["activation_recomputation"].text == "true"
+    assert "title" not in first.values
+    assert "recipe.steps" not in first.values
+    # A nearer mapping takes the place of the whole other one; what is acknowledged adds up.
+    of_rows = [{key for key in row.values if key.startswith("attributes.")} for row in (first, second)]
+    assert of_rows == [{"attributes.c"}, {"attributes.a", "attributes.b"}]
+    assert first.acknowledged == {"mfu": "of the table", "gpus": "of the file", "line_26": "of the row"}
+    assert second.acknowledged == {"mfu": "of the file", "gpus": "of the file"}
+
+
+def test_every_bundled_row_is_stated() -> None:
+    for path in table_files(bundled_baselines()):
+        rows = load_table(path)
+        stated = stated_rows(path)
+        assert [row.id for row in rows] == [row.id for row in stated]
+        for row, spelt in zip(rows, stated, strict=True):
+            assert int(spelt.values["gpus"].text) == row.gpus
+            assert spelt.values["document"].text == row.source.document
+            if row.documented.mfu is not None:
+                assert float(spelt.values["mfu"].text.rstrip("%")) == pytest.approx(100 * row.documented.mfu)

@@ -22,6 +22,9 @@ ROW = "tiny_1b_bf16[H100x8]"
         ("*x?]", ROW, True),
         ("tiny_1b_bf16[H100x16]", ROW, False),
         ("tiny_1b_bf16H", ROW, False),
+        ("*x[8]]", ROW, False),
+        ("TINY*", ROW, False),
+        ("tiny", ROW, False),
         ("", ROW, False),
     ],
 )
@@ -39,13 +42,10 @@ WANTED = "wanted last, mean or median, optionally with a window such as mean[35:
         ("mean", Statistic("mean")),
         ("median", Statistic("median")),
         ("mean[35:44]", Statistic("mean", 35, 44)),
-        ("mean[35:35]", Statistic("mean", 35, 35)),
         ("mean[:44]", Statistic("mean", None, 44)),
         ("mean[0:]", Statistic("mean", 0, None)),
         ("median[-10:]", Statistic("median", -10, None)),
-        ("median[-10:-1]", Statistic("median", -10, -1)),
         ("mean[5:-2]", Statistic("mean", 5, -2)),
-        ("mean[-20:30]", Statistic("mean", -20, 30)),
     ],
 )
 def test_what_a_statistic_says(text: str, statistic: Statistic) -> None:
@@ -58,10 +58,7 @@ def test_what_a_statistic_says(text: str, statistic: Statistic) -> None:
     [
         ("", f"got '', {WANTED}"),
         ("mode", f"got 'mode', {WANTED}"),
-        ("Mean", f"got 'Mean', {WANTED}"),
-        ("mean ", f"got 'mean ', {WANTED}"),
         ("mean[35]", f"got 'mean[35]', {WANTED}"),
-        ("mean[35:44", f"got 'mean[35:44', {WANTED}"),
         ("mean[3.5:44]", f"got 'mean[3.5:44]', {WANTED}"),
         ("mean[1:2:3]", f"got 'mean[1:2:3]', {WANTED}"),
         ("mean[]", f"got 'mean[]', {WANTED}"),

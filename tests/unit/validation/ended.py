@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
-from pytest_gsw.errors import LogError
+from pytest_gsw.errors import LogError, RunError
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.stats.measurement import Measurement
@@ -18,6 +19,7 @@ from pytest_gsw.validation.measure import measure, measure_as_documented
 from pytest_gsw.validation.run import Run
 from tests.unit.rows import LLAMA2_FP8_X128
 
+Error = TypeVar("Error", bound=RunError)
 GOOD = JobStatus(JobState.COMPLETED, exit_code=0, nodes="pool0-[0017-0032]", start_s=1000.0, end_s=1662.0)
 REPLAYED = JobStatus(JobState.REPLAYED)
 IDENTITY = (
@@ -47,13 +49,18 @@ def measured(log: Path, row: Baseline = LLAMA2_FP8_X128, status: JobStatus = GOO
     return measure(row, of, steps, peak_flops=peak_flops, steps=row.recipe.steps, first_index=log_format.first_index)
 
 
+def raised(kind: type[Error], call: Callable[..., object], *arguments: Any, **named: Any) -> Error:
+    """The error of this kind that a call raises."""
+    with pytest.raises(kind) as caught:
+        call(*arguments, **named)
+    return caught.value
+
+
 def refused(
     log: Path, row: Baseline = LLAMA2_FP8_X128, status: JobStatus = GOOD, peak_flops: float | None = 1979e12
 ) -> str:
     """Why a log is not measured."""
-    with pytest.raises(LogError) as caught:
-        measured(log, row, status, peak_flops)
-    return caught.value.fact
+    return raised(LogError, measured, log, row, status, peak_flops).fact
 
 
 def of_bytes(baseline: Baseline, log: bytes, folder: Path) -> Measurement:

@@ -1,8 +1,9 @@
-"""What a log says of its run, set against its row."""
+"""What a log says of its run, set against its row; which image and versions it used."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from pytest_gsw.logs.model import Identity
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline, Parallelism, Source
-from pytest_gsw.validation.agreement import agreed, compare, stated_parallelism
+from pytest_gsw.validation.agreement import agreed, compare, provenance_in, stated_parallelism
 from tests.unit.rows import LLAMA2_FP8_X128
 
 ROW = replace(
@@ -96,9 +97,14 @@ def test_what_ran_and_what_the_recipe_had_asked_for() -> None:
     assert len(differences(ROW, Identity(gpus=1, requested={"gpus": 2}))) == 1
 
 
-def test_what_a_log_does_not_say_is_not_compared() -> None:
+def test_the_degrees_of_a_log_give_its_gpus() -> None:
+    # What a log does not say is not compared.
     assert compare(ROW, Identity(), job_id="7", image="a.sqsh") == ()
     assert compare(replace(ROW, hidden_size=None), Identity(hidden_size=3, ep=2, cp=4, fsdp=8), job_id=None) == ()
+    row = replace(ROW, parallelism=Parallelism())
+    assert differences(row, Identity(tp=4, pp=2, dp=4)) == ["GPUs by TP·PP·DP 32 in the log, 64 in the row"]
+    assert differences(row, Identity(tp=4, pp=2, cp=2, dp=4)) == []
+    assert differences(row, Identity(tp=4, pp=2)) == []
 
 
 @pytest.mark.parametrize(
@@ -139,13 +145,6 @@ def test_a_run_of_fp8_that_was_none_names_what_it_was() -> None:
     ]
 
 
-def test_the_degrees_of_a_log_give_its_gpus() -> None:
-    row = replace(ROW, parallelism=Parallelism())
-    assert differences(row, Identity(tp=4, pp=2, dp=4)) == ["GPUs by TP·PP·DP 32 in the log, 64 in the row"]
-    assert differences(row, Identity(tp=4, pp=2, cp=2, dp=4)) == []
-    assert differences(row, Identity(tp=4, pp=2)) == []
-
-
 @pytest.mark.parametrize(
     ("own", "gpus", "expected"),
     [
@@ -184,39 +183,27 @@ def test_layers_of_the_full_model_are_not_a_proxys() -> None:
 
 
 @pytest.mark.parametrize(
-    ("release", "said", "agrees"),
+    ("release", "releases", "said", "agrees"),
     [
-        ("v25.01.1", "25.01", True),
-        ("v25.03", "25.02", True),  # its scripts say so
-        ("v25.03", "25.03", True),
-        ("v25.04.02", "25.04.01", True),
-        ("v25.02", "25.04", False),
-        ("v25.02", "demo", None),
-        ("main", "25.02", None),
-        (None, "25.02", None),
+        ("v25.01.1", (), "25.01", True),
+        ("v25.03", (), "25.02", True),  # its scripts say so
+        ("v25.04.02", (), "25.04.01", True),
+        ("v25.02", (), "25.04", False),
+        ("v25.02", (), "demo", None),
+        ("main", (), "25.02", None),
+        (None, (), "25.02", None),
+        # What its figures are of counts before what it was published with.
+        ("v24.11.1", ("25.01", "25.01.1"), "25.01", True),
+        ("v24.11.1", ("25.03",), "25.02", True),
+        ("v24.11.1", ("25.04",), "25.04.01", False),
+        ("v24.11.1", ("25.04.02",), "25.04.01", True),
+        ("v24.11.1", ("24.11.1",), "26.11", False),  # of a release that is not known yet, too
+        ("v24.11.1", ("24.11.1",), "demo", None),
+        ("v24.11.1", ("24.11.1",), None, None),
     ],
 )
-def test_release(release: str | None, said: str, agrees: bool | None) -> None:
-    row = replace(ROW, source=Source("readme.md", 31, release))
-    compared = compare(row, Identity(release=said), job_id=None)
-    assert [one.agrees for one in compared] == ([] if agrees is None else [agrees])
-
-
-@pytest.mark.parametrize(
-    ("releases", "said", "agrees"),
-    [
-        (("25.01", "25.01.1"), "25.01", True),
-        (("25.03",), "25.02", True),  # its scripts say so
-        (("25.04",), "25.04.01", False),
-        (("25.04.02",), "25.04.01", True),
-        (("24.11.1",), "24.11", True),
-        (("24.11.1",), "26.11", False),  # of a release that is not known yet, too
-        (("24.11.1",), "demo", None),
-        (("24.11.1",), None, None),
-    ],
-)
-def test_releases(releases: tuple[str, ...], said: str | None, agrees: bool | None) -> None:
-    row = replace(ROW, source=Source("readme.md", 31, "v24.11.1", releases))
+def test_release(release: str | None, releases: tuple[str, ...], said: str | None, agrees: bool | None) -> None:
+    row = replace(ROW, source=Source("readme.md", 31, release, releases))
     compared = compare(row, Identity(release=said), job_id=None)
     assert [one.agrees for one in compared] == ([] if agrees is None else [agrees])
 
@@ -244,3 +231,68 @@ def test_bundled_rows_know_their_architecture() -> None:
     assert known["llama2_70b"] == (80, 8192)
     assert known["llama3.1_405b"] == (126, 16384)
     assert known["grok1_314b"] == (64, 6144)
+
+
+# ---- Which container image and versions a run used -----------------------------------------------
+
+BANNER = "| NVIDIA-SMI 550.54.15   Driver Version: 550.54.15   CUDA Version: 12.4     |\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("NCCL version 2.21.5+cuda12.4\n", {"nccl": "2.21.5+cuda12.4"}),
+        ("n17:42:99 [0] NCCL INFO cudaDriverVersion 12040\n", {"cuda_driver": "12040"}),
+        (BANNER, {"driver": "550.54.15", "cuda": "12.4"}),
+        (
+            "GSW: MODEL=tiny FRAMEWORK=maxtext NCCL_VERSION=2.23.4 DRIVER_VERSION=560.28.03 CUDA_VERSION=12.6\n",
+            {"nccl": "2.23.4", "driver": "560.28.03", "cuda": "12.6"},
+        ),
+        ("NCCL version 2.20.3\nstep 1\nNCCL version 2.21.5\n", {"nccl": "2.21.5"}),
+        ("completed step: 0, seconds: 1.0\n", {}),
+        ("NCCL version unknown\nDriver Version: N/A\n", {}),
+        ("", {}),
+    ],
+)
+def test_the_versions_that_a_log_names(tmp_path: Path, text: str, expected: dict[str, str]) -> None:
+    log = tmp_path / "log"
+    log.write_text(text)
+    assert provenance_in(log).versions == expected
+
+
+def test_a_version_without_an_end_is_cut(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"NCCL version 2" + b"." * 1_000 + b"\n")
+    assert len(provenance_in(log).versions["nccl"]) == 41
+    # A log that is not there.
+    with pytest.raises(OSError, match="log"):
+        provenance_in(tmp_path / "gone.log")
+
+
+LINE = (
+    "GSW: MODEL=llama2 FRAMEWORK=maxtext MODEL_SIZE=70b FW_VERSION=2024.12.09 IMAGE={} JOB_ID=481221 BASE_CONFIG=''\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("log", "image"),
+    [
+        (LINE.format("'/lustre/stage/nvidia+jax+maxtext-2024.12.09.sqsh'"), "nvidia+jax+maxtext-2024.12.09.sqsh"),
+        (LINE.format("/stage/x.sqsh"), "x.sqsh"),
+        (LINE.format("'nvcr.io/nvidia/nemo:24.09'"), "nvcr.io/nvidia/nemo:24.09"),
+        ("0: " + LINE.format("'a.sqsh'") + "1: " + LINE.format("'a.sqsh'"), "a.sqsh"),
+        (LINE.format("'first.sqsh'") + "step 1\n" + LINE.format("'second.sqsh'"), "second.sqsh"),
+        (LINE.format("'\x1b[31mred.sqsh'"), "red.sqsh"),
+        (LINE.format("'/stage/x.sqsh'") + "+ echo " + LINE.format("'$IMAGE'"), "x.sqsh"),
+        ("+ echo " + LINE.format("'${IMAGE}'"), None),
+        (LINE.format("''"), None),
+        (LINE.replace("IMAGE={} ", ""), None),
+        ("completed step: 1, seconds: 4.3\n", None),
+        (LINE.format("'x.sqsh'").strip(), None),  # a line without its end is not whole
+        ("", None),
+    ],
+)
+def test_the_image_that_a_log_names(tmp_path: Path, log: str, image: str | None) -> None:
+    path = tmp_path / "run.log"
+    path.write_text(log)
+    assert provenance_in(path).image == image

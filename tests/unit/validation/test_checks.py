@@ -1,7 +1,8 @@
-"""Everything that must hold before a log is measured."""
+"""Everything that must hold before a log is measured: how its job ended, whose it is, enough steps."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,23 @@ from hypothesis import strategies as st
 from pytest_gsw.errors import JobError, LogError
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
-from pytest_gsw.tables.model import Recipe
+from pytest_gsw.tables.model import Baseline, Recipe
 from pytest_gsw.validation.checks import check_job, read_steps
+from pytest_gsw.validation.run import ran_out_of_memory
 from tests.unit.rows import LLAMA2_FP8_X128
-from tests.unit.validation.ended import GOOD, IDENTITY, MEGATRON_ROW, OOM, measured, megatron, refused, run, step_lines
+from tests.unit.validation.ended import (
+    GOOD,
+    IDENTITY,
+    MEGATRON_ROW,
+    OOM,
+    REPLAYED,
+    measured,
+    megatron,
+    raised,
+    refused,
+    run,
+    step_lines,
+)
 
 
 @given(
@@ -29,8 +43,7 @@ def test_only_completed_with_exit_code_0_goes_on(state: JobState, exit_code: int
     if (state, exit_code, signal) == (JobState.COMPLETED, 0, 0):
         check_job(run(None, status))
     else:
-        with pytest.raises(JobError):
-            check_job(run(None, status))
+        raised(JobError, check_job, run(None, status))
 
 
 @pytest.mark.parametrize(
@@ -40,8 +53,9 @@ def test_only_completed_with_exit_code_0_goes_on(state: JobState, exit_code: int
         (JobStatus(JobState.COMPLETED, exit_code=7), "job 481221 ended with exit code 7"),
         (JobStatus(JobState.COMPLETED), "the exit code of job 481221 is not known"),
         (JobStatus(JobState.FAILED, exit_code=0, signal=9), "job 481221 failed by signal 9"),
-        (JobStatus(JobState.TIMEOUT, exit_code=0), "job 481221 ended TIMEOUT"),
-        (JobStatus(JobState.CANCELLED, exit_code=0), "job 481221 ended CANCELLED"),
+        # The exit code of a batch shell that Slurm has ended says nothing.
+        (JobStatus(JobState.TIMEOUT, exit_code=143), "job 481221 ended TIMEOUT"),
+        (JobStatus(JobState.CANCELLED, exit_code=143), "job 481221 ended CANCELLED"),
         (JobStatus(JobState.NODE_FAIL, exit_code=0), "job 481221 ended NODE_FAIL"),
         (JobStatus(JobState.OUT_OF_MEMORY, exit_code=0, signal=125), "job 481221 ended OUT_OF_MEMORY by signal 125"),
         (JobStatus(JobState.UNKNOWN, reason="no answer"), "the end of job 481221 is not known: no answer"),
@@ -49,20 +63,13 @@ def test_only_completed_with_exit_code_0_goes_on(state: JobState, exit_code: int
     ],
 )
 def test_how_a_job_ended(status: JobStatus, fact: str) -> None:
-    with pytest.raises(JobError) as caught:
-        check_job(run(None, status))
-    assert caught.value.fact == fact
+    assert raised(JobError, check_job, run(None, status)).fact == fact
 
 
 def test_a_job_that_a_federation_has_moved() -> None:
-    with pytest.raises(JobError) as caught:
-        check_job(run(None, JobStatus(JobState.REVOKED, exit_code=0)))
-    assert str(caught.value) == (
-        "job 481221 ended REVOKED\n\n"
-        "job        481221 REVOKED 0:0\n"
-        "next       a federation of clusters has moved the job, which may run on: scancel 481221; "
-        "keep jobs on one cluster with --clusters=NAME under `sbatch` of the cluster"
-    )
+    error = raised(JobError, check_job, run(None, JobStatus(JobState.REVOKED, exit_code=0)))
+    assert (error.fact, error.evidence) == ("job 481221 ended REVOKED", (("job", "481221 REVOKED 0:0"),))
+    assert error.advice.startswith("a federation of clusters has moved the job, which may run on: scancel 481221; keep")
 
 
 def test_the_whole_message_of_a_failed_job_with_a_cause(tmp_path: Path) -> None:
@@ -71,9 +78,7 @@ def test_the_whole_message_of_a_failed_job_with_a_cause(tmp_path: Path) -> None:
     status = JobStatus(
         JobState.FAILED, exit_code=1, nodes="n[001-016]", start_s=0.0, end_s=72.0, reason="NonZeroExitCode"
     )
-    with pytest.raises(JobError) as caught:
-        check_job(run(path, status))
-    assert str(caught.value) == (
+    assert str(raised(JobError, check_job, run(path, status))) == (
         "job 481221 failed with exit code 1: CUDA out of memory\n"
         "\n"
         "job        481221 FAILED 1:0 after 1m12s on n[001-016]\n"
@@ -96,15 +101,13 @@ def test_the_first_ranks_reason_is_told_and_not_that_srun_ended_the_others(tmp_p
         "srun: error: n001: task 0: Exited with exit code 127\nsrun: error: n002: task 1: Terminated\n"
         "srun: Force Terminated StepId=481221.0\n"
     )
-    with pytest.raises(JobError) as caught:
-        check_job(run(path, JobStatus(JobState.FAILED, exit_code=15), output))
-    assert caught.value.fact == "job 481221 failed with exit code 15: command not found"
-    assert ("cause", "0: /usr/bin/bash: line 1: numactl: command not found") in caught.value.evidence
-    assert ("said at", f"{path}:1") in caught.value.evidence
+    of = run(path, JobStatus(JobState.FAILED, exit_code=15), output)
+    error = raised(JobError, check_job, of)
+    assert error.fact == "job 481221 failed with exit code 15: command not found"
+    assert ("cause", "0: /usr/bin/bash: line 1: numactl: command not found") in error.evidence
+    assert ("said at", f"{path}:1") in error.evidence
     path.write_text(cancelled)
-    with pytest.raises(JobError) as caught:
-        check_job(run(path, JobStatus(JobState.FAILED, exit_code=15), output))
-    assert ("said at", f"{output}:1") in caught.value.evidence
+    assert ("said at", f"{output}:1") in raised(JobError, check_job, of).evidence
 
 
 def test_a_cancelled_step_is_told_where_nothing_says_more(tmp_path: Path) -> None:
@@ -112,25 +115,18 @@ def test_a_cancelled_step_is_told_where_nothing_says_more(tmp_path: Path) -> Non
     path.write_text(STEP_CANCELLED)
     output.write_text("srun: error: n001: task 0: Exited with exit code 1\n")
     for state, cause in ((JobState.FAILED, " with exit code 15: cancelled"), (JobState.CANCELLED, "")):
-        with pytest.raises(JobError) as caught:
-            check_job(run(path, JobStatus(state, exit_code=15), output))
-        assert caught.value.fact.endswith(f"{'failed' if cause else 'ended CANCELLED'}{cause}")
-        assert ("said at", f"{path}:1") in caught.value.evidence
+        error = raised(JobError, check_job, run(path, JobStatus(state, exit_code=15), output))
+        assert error.fact.endswith(f"{'failed' if cause else 'ended CANCELLED'}{cause}")
+        assert ("said at", f"{path}:1") in error.evidence
 
 
-def test_the_whole_message_of_a_completed_job_whose_log_tells_otherwise(log: Path) -> None:
+def test_a_completed_job_whose_log_tells_otherwise(log: Path) -> None:
     log.write_text(step_lines(range(50)) + OOM)
-    with pytest.raises(LogError) as caught:
-        measured(log)
-    assert str(caught.value) == (
-        "job 481221 completed, but its log tells of an end by CUDA out of memory\n"
-        "\n"
-        "job        481221 COMPLETED 0:0 after 11m02s on pool0-[0017-0032]\n"
-        f"log        {log}\n"
-        f"cause      {OOM.strip()}\n"
-        f"said at    {log}:51\n"
-        "next       check that the GPUs were free, then batch size, parallelism and activation checkpointing of the row"
-    )
+    error = raised(LogError, measured, log)
+    assert error.fact == "job 481221 completed, but its log tells of an end by CUDA out of memory"
+    assert error.evidence[1:] == (("log", str(log)), ("cause", OOM.strip()), ("said at", f"{log}:51"))
+    assert error.advice.startswith("check that the GPUs were free, ")
+    assert refused(log, status=REPLAYED) == "the log tells of an end by CUDA out of memory"
 
 
 def test_a_completed_job_whose_batch_output_tells_otherwise(log: Path, tmp_path: Path) -> None:
@@ -138,10 +134,9 @@ def test_a_completed_job_whose_batch_output_tells_otherwise(log: Path, tmp_path:
     output = tmp_path / "slurm-481221.out"
     output.write_text("starting\nsrun: error: node7: task 3: Exited with exit code 1\n")
     of = replace(run(log), batch_output=output)
-    with pytest.raises(LogError) as caught:
-        read_steps(LLAMA2_FP8_X128, of, FORMATS["maxtext"])
-    assert caught.value.fact == "job 481221 completed, but its batch output tells of an end by a failed task"
-    assert ("said at", f"{output}:2") in caught.value.evidence
+    error = raised(LogError, read_steps, LLAMA2_FP8_X128, of, FORMATS["maxtext"])
+    assert error.fact == "job 481221 completed, but its batch output tells of an end by a failed task"
+    assert ("said at", f"{output}:2") in error.evidence
     output.write_text("starting\n")
     assert len(read_steps(LLAMA2_FP8_X128, of, FORMATS["maxtext"]).steps) == 50
 
@@ -156,7 +151,7 @@ def test_a_completed_job_whose_batch_output_tells_otherwise(log: Path, tmp_path:
         ('Traceback (most recent call last):\n  File "t.py", line 1, in <module>\nKeyError: 7', "an exception"),
     ],
 )
-@pytest.mark.parametrize("status", [GOOD, JobStatus(JobState.REPLAYED)])
+@pytest.mark.parametrize("status", [GOOD, REPLAYED])
 def test_a_completed_job_whose_stderr_tells_otherwise(
     log: Path, tmp_path: Path, line: str, name: str, status: JobStatus
 ) -> None:
@@ -171,34 +166,10 @@ def test_a_completed_job_whose_stderr_tells_otherwise(
     )
     assert len(read_steps(LLAMA2_FP8_X128, of, FORMATS["maxtext"]).steps) == 50
     errors.write_text(f"WARNING: old\n{line}\n")
-    with pytest.raises(LogError) as caught:
-        read_steps(LLAMA2_FP8_X128, of, FORMATS["maxtext"])
+    error = raised(LogError, read_steps, LLAMA2_FP8_X128, of, FORMATS["maxtext"])
     where = "job 481221 completed, but its stderr" if status is GOOD else "stderr beside the log"
-    assert caught.value.fact == f"{where} tells of an end by {name}"
-    assert dict(caught.value.evidence)["said at"].startswith(f"{errors}:")
-
-
-def test_a_replayed_log_that_tells_of_a_bad_end(log: Path) -> None:
-    log.write_text(step_lines(range(50)) + OOM)
-    with pytest.raises(LogError) as caught:
-        read_steps(LLAMA2_FP8_X128, run(log, JobStatus(JobState.REPLAYED)), FORMATS["maxtext"])
-    assert caught.value.fact == "the log tells of an end by CUDA out of memory"
-
-
-def test_the_whole_message_of_a_failed_job_without_a_cause(tmp_path: Path) -> None:
-    batch = tmp_path / "slurm-481221.out"
-    batch.write_text("one\ntwo\n")
-    with pytest.raises(JobError) as caught:
-        check_job(run(None, JobStatus(JobState.FAILED, exit_code=1), batch))
-    assert str(caught.value) == (
-        "job 481221 failed with exit code 1\n"
-        "\n"
-        "job        481221 FAILED 1:0\n"
-        f"batch log  {batch}\n"
-        "last       one\n"
-        "           two\n"
-        f"next       look at {batch}"
-    )
+    assert error.fact == f"{where} tells of an end by {name}"
+    assert dict(error.evidence)["said at"].startswith(f"{errors}:")
 
 
 @pytest.mark.parametrize(
@@ -228,32 +199,30 @@ def test_a_cause_that_only_repeats_the_state_is_not_said_twice(
 ) -> None:
     path = tmp_path / "job.out"
     path.write_text(f"slurmstepd: error: {line}\n")
-    with pytest.raises(JobError) as caught:
-        check_job(run(path, JobStatus(state, exit_code=0)))
-    assert caught.value.fact == f"job 481221 {fact}"
+    error = raised(JobError, check_job, run(path, JobStatus(state, exit_code=0)))
+    assert error.fact == f"job 481221 {fact}"
     # What the log says of it, and what to do, is shown all the same.
-    assert ("said at", f"{path}:1") in caught.value.evidence
-    assert caught.value.advice
+    assert ("said at", f"{path}:1") in error.evidence
+    assert error.advice
 
 
 @pytest.mark.parametrize(
     ("said", "instead", "name", "line"),
     [
-        ("MODEL=llama2", "MODEL=llama3", "model", "model      llama3 in the log, llama2 in the row"),
-        ("MODEL_SIZE=70b", "MODEL_SIZE=13b", "model size", "model size 13b in the log, 70b in the row"),
-        ("FRAMEWORK=maxtext", "FRAMEWORK=nemo", "framework", "framework  nemo in the log, maxtext in the row"),
-        ("DTYPE=fp8", "DTYPE=bf16", "dtype", "dtype      bf16 in the log, fp8 in the row"),
-        ("NODES=16", "NODES=32", "GPUs", "GPUs       256 in the log, 128 in the row"),
-        ("JOB_ID=481221", "JOB_ID=481220", "job", "job        481220 in the log, 481221 wanted"),
+        ("MODEL=llama2", "MODEL=llama3", "model", "llama3 in the log, llama2 in the row"),
+        ("MODEL_SIZE=70b", "MODEL_SIZE=13b", "model size", "13b in the log, 70b in the row"),
+        ("FRAMEWORK=maxtext", "FRAMEWORK=nemo", "framework", "nemo in the log, maxtext in the row"),
+        ("DTYPE=fp8", "DTYPE=bf16", "dtype", "bf16 in the log, fp8 in the row"),
+        ("NODES=16", "NODES=32", "GPUs", "256 in the log, 128 in the row"),
+        ("JOB_ID=481221", "JOB_ID=481220", "job", "481220 in the log, 481221 wanted"),
     ],
 )
 def test_a_log_of_another_run(log: Path, said: str, instead: str, name: str, line: str) -> None:
     log.write_text(log.read_text().replace(said, instead))
-    with pytest.raises(LogError) as caught:
-        measured(log)
-    assert caught.value.fact == f"the log belongs to another run, by its {name}"
-    assert caught.value.advice.startswith("look whether another recipe writes there, ")
-    assert line in str(caught.value).splitlines()
+    error = raised(LogError, measured, log)
+    assert error.fact == f"the log belongs to another run, by its {name}"
+    assert error.advice.startswith("look whether another recipe writes there, ")
+    assert (name, line) in error.evidence
 
 
 ARGUMENTS = """\
@@ -271,20 +240,17 @@ def test_a_run_that_was_not_the_rows(tmp_path: Path) -> None:
     log = tmp_path / "megatron.out"
     log.write_text(ARGUMENTS + megatron(range(1, 51)))
     row = replace(MEGATRON_ROW, dtype="bf16", gpus=8, sequence_length=1024, layers=24)
-    with pytest.raises(LogError) as caught:
-        measured(log, row)
-    assert str(caught.value) == (
+    error = raised(LogError, measured, log, row)
+    assert error.fact == (
         "the run was not the row's: sequence length 256 in the log, 1024 in the row; layers 2 in the log, 24 in the "
-        "row; precision fp32 in the log, bf16 in the row\n\n"
-        "sequence length 256 in the log, 1024 in the row\n"
-        "layers     2 in the log, 24 in the row\n"
-        "precision  fp32 in the log, bf16 in the row\n"
-        f"said at    {log}:5, 6, 7\n"
-        "baseline   baselines/maxtext/llama2_70b.yaml:41\n"
-        "job        481221 COMPLETED 0:0 after 11m02s on pool0-[0017-0032]\n"
-        f"log        {log}\n"
-        "next       correct what the recipe is given (recipe.environment in the table, or the launch script), or the row"
+        "row; precision fp32 in the log, bf16 in the row"
     )
+    assert error.evidence[2:5] == (
+        ("precision", "fp32 in the log, bf16 in the row"),
+        ("said at", f"{log}:5, 6, 7"),
+        ("baseline", "baselines/maxtext/llama2_70b.yaml:41"),
+    )
+    assert error.advice.startswith("correct what the recipe is given (recipe.environment in the table, ")
     log.write_text(
         ARGUMENTS.replace("256", "1024").replace(" 2\n", " 24\n").replace("32", "16") + megatron(range(1, 51))
     )
@@ -294,10 +260,9 @@ def test_a_run_that_was_not_the_rows(tmp_path: Path) -> None:
 def test_a_log_of_another_run_by_what_it_is_set_up_with_as_well(tmp_path: Path) -> None:
     log = tmp_path / "megatron.out"
     log.write_text(ARGUMENTS + megatron(range(1, 51)))
-    with pytest.raises(LogError) as caught:
-        measured(log, replace(MEGATRON_ROW, dtype="fp32", gpus=16, sequence_length=1024))
-    assert caught.value.fact == "the log belongs to another run, by its GPUs"
-    assert caught.value.evidence[:4] == (
+    error = raised(LogError, measured, log, replace(MEGATRON_ROW, dtype="fp32", gpus=16, sequence_length=1024))
+    assert error.fact == "the log belongs to another run, by its GPUs"
+    assert error.evidence[:4] == (
         ("GPUs", "8 in the log, 16 in the row"),
         ("sequence length", "256 in the log, 1024 in the row"),
         ("said at", f"{log}:1, 7"),
@@ -313,39 +278,22 @@ def test_names_are_compared_without_case(log: Path) -> None:
 def test_a_replayed_log_may_be_of_any_job(log: Path) -> None:
     log.write_text(log.read_text().replace("JOB_ID=481221", "JOB_ID=7"))
     # A log that bears no job's id in its name is told apart by that name.
-    renamed = replace(run(log.rename(log.with_name("some.out")), JobStatus(JobState.REPLAYED)), job_id="some")
+    renamed = replace(run(log.rename(log.with_name("some.out")), REPLAYED), job_id="some")
     assert len(read_steps(LLAMA2_FP8_X128, renamed, FORMATS["maxtext"]).steps) == 50
-    with pytest.raises(LogError):  # an id of a site's own scheduler is one, too
-        read_steps(LLAMA2_FP8_X128, replace(renamed, job_id="pod-abc"), FORMATS["maxtext"])
-    with pytest.raises(LogError):  # a name that is a job's id has to be that of the job in the log
-        read_steps(LLAMA2_FP8_X128, replace(renamed, job_id="481221"), FORMATS["maxtext"])
-
-
-def test_a_log_that_does_not_say_whose_it_is_counts_as_the_jobs_own(log: Path) -> None:
-    log.write_text(step_lines(range(50)))
-    assert measured(log).steps == 50
+    # An id of a site's own scheduler is one, too, and a name that is a job's id has to be that of the job in the log.
+    for job_id in ("pod-abc", "481221"):
+        raised(LogError, read_steps, LLAMA2_FP8_X128, replace(renamed, job_id=job_id), FORMATS["maxtext"])
 
 
 def test_no_log_at_all() -> None:
-    with pytest.raises(LogError) as caught:
-        read_steps(LLAMA2_FP8_X128, run(None), FORMATS["maxtext"])
-    assert str(caught.value) == (
-        "job 481221 left no log\n\njob        481221 COMPLETED 0:0 after 11m02s on pool0-[0017-0032]"
-    )
+    error = raised(LogError, read_steps, LLAMA2_FP8_X128, run(None), FORMATS["maxtext"])
+    assert error.fact == "job 481221 left no log"
+    assert error.evidence == (("job", "481221 COMPLETED 0:0 after 11m02s on pool0-[0017-0032]"),)
 
 
 def test_a_loss_that_is_not_finite(log: Path) -> None:
     log.write_text(IDENTITY + step_lines(range(25)) + step_lines(range(25, 50), loss="nan"))
     assert refused(log) == "the loss or a step time is not finite at step 25: loss: nan"
-
-
-def test_another_global_batch_size_is_another_run(tmp_path: Path) -> None:
-    log = tmp_path / "megatron.out"
-    log.write_text(megatron(range(1, 51)))
-    assert (
-        refused(log, replace(MEGATRON_ROW, global_batch_size=512))
-        == "the log belongs to another run, by its global batch size"
-    )
 
 
 def test_a_mean_that_counts_the_steps_of_a_run_before(tmp_path: Path) -> None:
@@ -355,23 +303,10 @@ def test_a_mean_that_counts_the_steps_of_a_run_before(tmp_path: Path) -> None:
     log.write_text(summary)
     assert measured(log, row).steps == 1
     log.write_text("  Continuing training from global step 800\n" + summary)
-    with pytest.raises(LogError) as caught:
-        measured(log, row)
-    assert str(caught.value).splitlines() == [
-        "the run went on from a checkpoint of step 800, and its mean counts the steps before it",
-        "",
-        f"log        {log}:2",
-        "steps      1 read as huggingface",
-        "job        481221 COMPLETED 0:0 after 11m02s on pool0-[0017-0032]",
-        "next       remove the checkpoint, or do not resume from it, and run it again",
-    ]
-
-
-@pytest.mark.parametrize("state", [JobState.TIMEOUT, JobState.CANCELLED])
-def test_the_exit_code_of_a_batch_shell_that_slurm_ended_is_not_told(log: Path, state: JobState) -> None:
-    with pytest.raises(JobError) as error:
-        check_job(run(log, JobStatus(state, exit_code=143)))
-    assert error.value.fact == f"job 481221 ended {state.value}"
+    error = raised(LogError, measured, log, row)
+    assert error.fact == "the run went on from a checkpoint of step 800, and its mean counts the steps before it"
+    assert error.evidence[:2] == (("log", f"{log}:2"), ("steps", "1 read as huggingface"))
+    assert error.advice == "remove the checkpoint, or do not resume from it, and run it again"
 
 
 def test_a_log_is_opened_once_to_be_read_and_checked(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -400,17 +335,12 @@ def written(folder: Path, *parts: str) -> Path:
 def test_lines_that_contradict_each_other_are_an_error(tmp_path: Path) -> None:
     other = IDENTITY.replace("MODEL_SIZE=70b", "MODEL_SIZE=7b")
     log = written(tmp_path, "a line\n", other, other, "NCCL INFO\n", IDENTITY, step_lines(range(50)))
-    with pytest.raises(LogError) as caught:
-        read_steps(LLAMA2_FP8_X128, run(log), FORMATS["maxtext"])
-    assert str(caught.value) == (
-        "the log's own lines contradict each other before its first step: MODEL_SIZE=7b and MODEL_SIZE=70b\n"
-        "\n"
-        f"log        {log}:55\n"
-        "steps      50 read as maxtext\n"
-        "job        481221 COMPLETED 0:0 after 11m02s on pool0-[0017-0032]\n"
-        f"said at    {log}:3,5\n"
-        "next       find out which two runs write into one log, or what else prints such a line"
+    error = raised(LogError, measured, log)
+    assert error.fact == (
+        "the log's own lines contradict each other before its first step: MODEL_SIZE=7b and MODEL_SIZE=70b"
     )
+    assert (error.evidence[0], error.evidence[-1]) == (("log", f"{log}:55"), ("said at", f"{log}:3,5"))
+    assert error.advice == "find out which two runs write into one log, or what else prints such a line"
 
 
 @pytest.mark.parametrize(
@@ -428,14 +358,18 @@ def test_lines_that_contradict_each_other_are_an_error(tmp_path: Path) -> None:
 def test_whatever_two_lines_say_differently(field: str, other: str, tmp_path: Path) -> None:
     mine = IDENTITY.replace("SYNTHETIC_DATA=True", "SYNTHETIC_DATA=True TP=1")
     log = written(tmp_path, IDENTITY.replace(field, other), mine, step_lines(range(50)))
-    with pytest.raises(LogError, match="contradict each other before its first step"):
-        measured(log)
+    assert "contradict each other before its first step" in refused(log)
 
 
-def test_what_only_an_earlier_line_says_counts_too(tmp_path: Path) -> None:
+def test_lines_far_from_the_steps_count(tmp_path: Path) -> None:
+    # What only an earlier line says counts too.
     log = written(tmp_path, IDENTITY.replace("DTYPE=fp8", "DTYPE=bf16"), "GSW: MODEL=llama2\n", step_lines(range(50)))
-    with pytest.raises(LogError, match="by its dtype"):
-        measured(log)
+    assert refused(log) == "the log belongs to another run, by its dtype"
+    # A run deep in a log is told by its own line.
+    noise = "NCCL INFO channel 0\n" * 250_000  # 5 MB
+    other = IDENTITY.replace("DTYPE=fp8", "DTYPE=bf16")
+    log = written(tmp_path, IDENTITY, step_lines(range(3)), noise, other, noise, step_lines(range(50)))
+    assert refused(log) == "the log belongs to another run, by its dtype"
 
 
 @pytest.mark.parametrize(
@@ -449,10 +383,9 @@ def test_what_only_an_earlier_line_says_counts_too(tmp_path: Path) -> None:
 def test_images_are_told_by_their_names(first: str, second: str, told: str, tmp_path: Path) -> None:
     both = [IDENTITY.replace("JOB_ID", f"IMAGE='{image}' JOB_ID") for image in (first, second)]
     log = written(tmp_path, IDENTITY.replace("fp8", "bf16"), IDENTITY, *both, step_lines(range(50)))
-    with pytest.raises(LogError) as caught:
-        measured(log)
-    assert "hunter" not in str(caught.value)
-    assert caught.value.fact.endswith(told or "DTYPE=bf16 and DTYPE=fp8")
+    error = raised(LogError, measured, log)
+    assert "hunter" not in str(error)
+    assert error.fact.endswith(told or "DTYPE=bf16 and DTYPE=fp8")
 
 
 @pytest.mark.parametrize("cut", [IDENTITY.index("DTYPE") + len(text) for text in ("DTYPE=f", "DTYPE=fp8 SYN", "DT")])
@@ -468,25 +401,225 @@ def test_the_job_that_slurm_began_anew_may_say_something_else(tmp_path: Path) ->
     log = written(tmp_path, other, REQUEUE, IDENTITY, step_lines(range(50)))
     assert measured(log).steps == 50
     for unexcused in ((REQUEUE, other, IDENTITY), (other, REQUEUE, other, IDENTITY), (other, IDENTITY, REQUEUE)):
-        log = written(tmp_path, *unexcused, step_lines(range(50)))
-        with pytest.raises(LogError, match="contradict"):
-            measured(log)
-
-
-def test_a_job_that_slurm_began_anew_keeps_its_id(tmp_path: Path) -> None:
+        assert "contradict" in refused(written(tmp_path, *unexcused, step_lines(range(50))))
+    # A job that Slurm began anew keeps its id.
     other = IDENTITY.replace("JOB_ID=481221", "JOB_ID=481220")
-    with pytest.raises(LogError, match="JOB_ID=481220 and JOB_ID=481221"):
-        measured(written(tmp_path, other, REQUEUE, IDENTITY, step_lines(range(50))))
-
-
-def test_lines_of_an_earlier_run_with_steps_contradict_none(tmp_path: Path) -> None:
+    log = written(tmp_path, other, REQUEUE, IDENTITY, step_lines(range(50)))
+    assert refused(log).endswith("JOB_ID=481220 and JOB_ID=481221")
+    # Lines of an earlier run with steps contradict none.
     other = IDENTITY.replace("DTYPE=fp8", "DTYPE=bf16")
     assert measured(written(tmp_path, other, step_lines(range(50)), IDENTITY, step_lines(range(50)))).steps == 50
 
 
-def test_a_run_deep_in_a_log_is_told_by_its_own_line(tmp_path: Path) -> None:
-    noise = "NCCL INFO channel 0\n" * 250_000  # 5 MB
-    other = IDENTITY.replace("DTYPE=fp8", "DTYPE=bf16")
-    log = written(tmp_path, IDENTITY, step_lines(range(3)), noise, other, noise, step_lines(range(50)))
-    with pytest.raises(LogError, match="by its dtype"):
-        measured(log)
+# ---- An ended job: why it failed, and what is shown of it ----------------------------------------
+
+
+def test_out_of_memory(log: Path, tmp_path: Path) -> None:
+    path, failed = tmp_path / "job.out", JobStatus(JobState.FAILED, exit_code=1)
+    path.write_text(OOM)
+    # It is looked for in each file of the job.
+    assert ran_out_of_memory(run(path, failed))
+    assert ran_out_of_memory(run(log, failed, path))
+    assert ran_out_of_memory(run(log, failed, beside=(path,)))
+    assert not ran_out_of_memory(run(log, failed))
+    assert ran_out_of_memory(run(None, JobStatus(JobState.OUT_OF_MEMORY, exit_code=0)))
+    # A run that recovered from one and completed did not run out of memory.
+    assert not ran_out_of_memory(run(path, GOOD))
+
+
+def test_the_last_lines_of_both_the_log_and_the_batch_shell_are_shown(log: Path, tmp_path: Path) -> None:
+    batch = tmp_path / "slurm-481221.out"
+    batch.write_text("+ srun train.sh\nbash: line 1: train.sh: oops\n")
+    log.write_text("one\ntwo\n")
+    failed = JobStatus(JobState.FAILED, exit_code=1)
+    said = ("+ srun train.sh", "bash: line 1: train.sh: oops")
+    error = raised(JobError, check_job, run(log, failed, batch))
+    assert error.tail == ("-- log:", "one", "two", "-- batch log:", *said)
+    error = raised(JobError, check_job, run(None, failed, batch))
+    assert (error.fact, error.evidence[-1]) == ("job 481221 failed with exit code 1", ("batch log", str(batch)))
+    assert (error.tail, error.advice) == (said, f"look at {batch}")
+
+
+def test_each_file_of_a_job_has_one_name(tmp_path: Path) -> None:
+    log, errors, batch = (tmp_path / name for name in ("log_1.out", "log_1.err", "slurm-1.out"))
+    of = run(log, GOOD, batch, (errors,))
+    assert of.outputs == (("log", log), ("stderr", errors), ("batch log", batch))
+    assert of.others == (errors, batch)
+    # A recipe that leaves its log to the batch shell; NeMo-Run's shell writes beside the log.
+    assert run(batch, GOOD, batch).outputs == (("log", batch),)
+    assert run(log, GOOD, batch, (batch,)).outputs == (("log", log), ("output", batch))
+    assert run(None).outputs == ()
+
+
+PYXIS = "slurmstepd: error: pyxis: child 4711 failed with error code: 1\n"
+
+
+def test_a_cause_that_went_to_stderr(tmp_path: Path) -> None:
+    log, errors, batch = (tmp_path / name for name in ("log_1.out", "log_1.err", "slurm-1.out"))
+    log.write_text("")
+    errors.write_text(f"importing\n{PYXIS}")
+    batch.write_text("srun: error: n1: task 0: Exited with exit code 1\n")
+    error = raised(JobError, check_job, run(log, JobStatus(JobState.FAILED, exit_code=1), batch, (errors,)))
+    assert error.fact == "job 481221 failed with exit code 1: container import"
+    assert error.evidence == (
+        ("job", "481221 FAILED 1:0"),
+        *(("log", str(log)), ("stderr", str(errors)), ("batch log", str(batch))),
+        *(("cause", PYXIS.strip()), ("said at", f"{errors}:2")),
+    )
+    assert error.advice.startswith("check the image's name and mounts, the registry's credentials ")
+
+
+def test_without_a_cause_the_first_file_that_holds_anything_is_named(tmp_path: Path) -> None:
+    log, errors, batch = (tmp_path / name for name in ("log_1.out", "log_1.err", "slurm-1.out"))
+    log.write_text("")
+    errors.write_text("ValueError: wrong\n")
+    batch.write_text("bye\n")
+    of = run(log, JobStatus(JobState.FAILED, exit_code=1), batch, (errors,))
+    error = raised(JobError, check_job, of)
+    assert error.tail == ("-- stderr:", "ValueError: wrong", "-- batch log:", "bye")
+    assert error.advice == f"look at {errors}"
+    errors.write_text("")
+    error = raised(JobError, check_job, of)
+    assert error.advice == f"look at {batch}"
+    assert ("stderr", str(errors)) not in error.evidence
+    log.write_text("step 1\n")
+    assert raised(JobError, check_job, of).advice == f"look at {log}"
+    errors.write_text("launch.sh: line 7: PYTHONPATH: unbound variable\n")
+    assert raised(JobError, check_job, of).advice == f"look at {errors}"
+
+
+# ---- A log must hold enough steps, and the last one ----------------------------------------------
+
+
+def test_too_few_steps(log: Path) -> None:
+    log.write_text(IDENTITY + step_lines(range(44)))
+    error = raised(LogError, measured, log)
+    assert error.fact == "the log holds 44 steps, 45 of 50 needed"
+    assert error.evidence[:2] == (("log", f"{log}:45"), ("steps", "44 read as maxtext"))
+    assert error.tail == tuple(step_lines(range(39, 44)).splitlines())
+    assert error.advice == "the run stopped early or its log was cut; look at the last lines"
+    # A few lost lines do no harm.
+    kept = [line for n, line in enumerate(step_lines(range(50)).splitlines(keepends=True)) if n not in {7, 8, 30}]
+    log.write_text(IDENTITY + "".join(kept))
+    assert measured(log).steps == 47
+
+
+@pytest.mark.parametrize("last", [45, 48])
+def test_the_last_step_must_be_there(log: Path, last: int) -> None:
+    log.write_text(IDENTITY + step_lines(range(last + 1)))
+    assert refused(log) == f"the log ends at step {last}, the run's last step is 49"
+
+
+def test_steps_without_numbers_are_counted(tmp_path: Path) -> None:
+    row = replace(
+        LLAMA2_FP8_X128,
+        framework="paxml",
+        log_format="paxml",
+        min_steps=18,
+        recipe=Recipe("paxml", steps=100, logged_steps=20),
+    )
+    log = tmp_path / "paxml.out"
+    line = "I0411 15:03:26.866614 140737350317184 programs.py:366] [PAX STATUS]: train_step() took 7.470000 seconds.\n"
+    log.write_text(line * 20)
+    assert measured(log, row).judged_s == 7.47
+    log.write_text(line * 17)
+    assert refused(log, row) == "the log holds 17 steps, 18 of 20 needed"
+
+
+@pytest.mark.parametrize("kept", [[0, 25], [24, 49], [16, 33, 49], [0, 10, 20, 30, 40]])
+def test_a_few_steps_are_not_taken_for_a_log_interval(log: Path, kept: list[int]) -> None:
+    log.write_text(IDENTITY + step_lines(kept))
+    assert refused(log) == f"the log holds {len(kept)} steps, 45 of 50 needed"
+
+
+#: A row whose document does not say how many steps there were.
+ANY_STEPS = replace(MEGATRON_ROW, min_steps=2, recipe=Recipe("x"))
+
+
+def of(steps: int | None = None) -> Baseline:
+    """One of which a line is enough, and whose table may state its steps."""
+    return replace(ANY_STEPS, min_steps=1, recipe=Recipe("x", steps=steps))
+
+
+FEW = "the log holds {} steps, 45 of 50 needed".format
+ENDS_BEFORE = "the log ends at step {}, the run's last step is {}".format
+NAMES_ITS_END = "the log ends at step {}, and states {} as its last step".format
+
+
+@pytest.mark.parametrize(
+    ("row", "lines", "total", "found"),
+    [
+        # The last line of a log interval may come before the last step.
+        (MEGATRON_ROW, range(10, 51, 10), 50, 5),
+        (MEGATRON_ROW, range(15, 50, 15), 50, 3),  # steps 46 to 50 have no line
+        (MEGATRON_ROW, range(10, 41, 10), 50, FEW(40)),
+        (replace(MEGATRON_ROW, min_steps=40), range(10, 41, 10), 50, ENDS_BEFORE(40, 50)),
+        # One line may be lost where the last is there.
+        (MEGATRON_ROW, [10, 20, 30, 50], 50, 4),
+        (MEGATRON_ROW, [10, 20, 50], 50, FEW(3)),
+        (MEGATRON_ROW, [5, 10, 15, 35, 40, 45, 50], 50, FEW(35)),
+        # The table knows better than the log where a run ends; beyond that step it must reach the log's end.
+        (of(steps=7), range(1, 8), 1000, 7),
+        (of(steps=7), range(1, 13), 12, 12),
+        (of(steps=7), range(1, 10), 12, NAMES_ITS_END(9, 12)),
+        # A log interval may leave out the last steps, and no line.
+        *((of(), lines, total, len(lines)) for lines, total in (([5, 10], 12), ([10, 20, 30], 39), ([1, 10, 20], 25))),
+        *((of(), lines, total, len(lines)) for lines, total in (([1, 10, 20, 30], 39), ([10, 30, 40], 49), ([7], 7))),
+        (of(), [5, 10], 15, NAMES_ITS_END(10, 15)),
+        (of(), [10, 20, 30], 40, NAMES_ITS_END(30, 40)),
+        (of(), [1, 10, 20, 30], 40, NAMES_ITS_END(30, 40)),
+        (of(), [7], 12, NAMES_ITS_END(7, 12)),
+        (of(), [1, 2, 3, 5], 6, NAMES_ITS_END(5, 6)),
+    ],
+)
+def test_lines_of_a_log_interval(
+    tmp_path: Path, row: Baseline, lines: Sequence[int], total: int, found: int | str
+) -> None:
+    log = tmp_path / "megatron.out"
+    log.write_text(megatron(lines, total))
+    assert (measured(log, row).steps if isinstance(found, int) else refused(log, row)) == found
+
+
+def test_a_log_must_reach_the_end_that_it_names_itself(tmp_path: Path) -> None:
+    log = tmp_path / "megatron.out"
+    log.write_text(megatron(range(1, 8), total=12))
+    error = raised(LogError, measured, log, ANY_STEPS)
+    assert error.fact == "the log ends at step 7, and states 12 as its last step"
+    assert error.advice == (
+        "the run stopped early or its log was cut; if its script ends the run there on purpose, "
+        "write 'recipe: {steps: 7}' in the table"
+    )
+    assert measured(log, ANY_STEPS, REPLAYED).steps == 7  # as a published log may
+    log.write_text(megatron(range(1, 13), total=12))
+    assert measured(log, ANY_STEPS).steps == 12
+
+
+def test_the_end_that_counts_is_the_one_of_the_last_attempt(tmp_path: Path) -> None:
+    log = tmp_path / "megatron.out"
+    log.write_text(megatron(range(1, 51), total=50) + megatron(range(1, 13), total=12))
+    assert measured(log, ANY_STEPS).steps == 12
+    log.write_text(megatron(range(1, 13), total=12) + megatron(range(1, 13), total=50))
+    assert refused(log, ANY_STEPS) == "the log ends at step 12, and states 50 as its last step"
+
+
+def test_the_configuration_in_a_log_names_its_end(log: Path) -> None:
+    row = replace(LLAMA2_FP8_X128, min_steps=2, recipe=Recipe("x"))
+    log.write_text("Config param steps: 50\n" + step_lines(range(7)))
+    error = raised(LogError, measured, log, row)
+    assert error.fact == "the log ends at step 6, and states 49 as its last step"
+    assert error.advice.endswith("write 'recipe: {steps: 7}' in the table")
+    log.write_text("Config param steps: 50\n" + step_lines(range(50)))
+    assert measured(log, row).steps == 50
+
+
+def test_a_run_of_fewer_steps_than_the_rows_is_not_measured_though_it_logs_one_figure(tmp_path: Path) -> None:
+    path = tmp_path / "log-huggingface_llama2_70b_128_481221.out"
+    row = replace(LLAMA2_FP8_X128, log_format="huggingface", framework="huggingface", statistic="mean", min_steps=1)
+    for steps in (50, 2):
+        path.write_text(
+            f"***** Running training *****\n  Total optimization steps = {steps}\n"
+            "{'train_runtime': 228.0, 'train_samples_per_second': 56.14, 'train_loss': 9.1, 'epoch': 1.0}\n"
+        )
+        if steps == 50:
+            assert measured(path, row).judged_s == pytest.approx(256 / 56.14)
+    assert refused(path, row) == "the run was to do 2 steps, 50 needed"

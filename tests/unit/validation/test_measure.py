@@ -1,63 +1,65 @@
-"""From the steps of a log to a measurement."""
+"""From the steps of a log to a measurement, a site's metrics included, and what cannot be."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pytest_gsw.errors import LogError
+from pytest_gsw.errors import LogError, TableError
 from pytest_gsw.logs.model import Step, StepLog
 from pytest_gsw.stats.measurement import TimedStep
-from pytest_gsw.tables.model import Figures, Recipe
+from pytest_gsw.tables.metrics import Direction, Metric, MetricStatistic
+from pytest_gsw.tables.model import Documented, Figures, Recipe
 from pytest_gsw.validation.checks import check_job
-from pytest_gsw.validation.measure import of_all_jobs, timed_steps
+from pytest_gsw.validation.measure import (
+    MetricLog,
+    impossible_measurement,
+    impossible_table,
+    of_all_jobs,
+    read_metrics,
+    timed_steps,
+)
 from tests.unit.rows import LLAMA2_FP8_X128
-from tests.unit.validation.ended import IDENTITY, MEGATRON_ROW, REPLAYED, measured, megatron, refused, run, step_lines
+from tests.unit.validation.ended import (
+    IDENTITY,
+    MEGATRON_ROW,
+    REPLAYED,
+    measured,
+    megatron,
+    raised,
+    refused,
+    run,
+    step_lines,
+)
 
 
 def test_a_good_run_is_measured(log: Path) -> None:
     check_job(run(log))
     result = measured(log)
-    assert (result.judged_s, result.steps, result.timing.first_s, result.timing.last_s, result.steady_s) == (
-        4.56,
-        50,
-        4.56,
-        4.56,
-        4.56,
-    )
+    assert (result.steps, result.judged_s) == (50, 4.56)
+    assert {result.timing.first_s, result.timing.last_s, result.steady_s} == {4.56}
     assert result.figures.tokens_per_s == pytest.approx(4096 * 256 / 4.56)
     assert result.figures.mfu == pytest.approx(256 * 1.82e15 / 4.56 / 128 / 1979e12)
 
 
-def test_a_window_that_lacks_steps(tmp_path: Path) -> None:
+def test_a_window_of_steps_that_are_not_there(tmp_path: Path) -> None:
+    # A window that lacks steps.
     log = tmp_path / "megatron.out"
     log.write_text(megatron([*range(1, 35), *range(40, 51)]))
     assert refused(log, replace(MEGATRON_ROW, statistic="mean[35:44]")) == (
         "the log does not hold the steps that mean[35:44] needs: the window has 5 of 10 steps"
     )
-
-
-def test_a_window_that_the_log_does_not_reach(tmp_path: Path) -> None:
+    # A window that the log does not reach.
     log = tmp_path / "megatron.out"
     log.write_text(megatron(range(1, 31)))
     row = replace(MEGATRON_ROW, statistic="mean[31:40]", min_steps=2, recipe=Recipe("x"))
     assert refused(log, row, REPLAYED) == (
         "the log does not hold the steps that mean[31:40] needs: no step lies in the window of mean[31:40]"
     )
-
-
-@pytest.mark.parametrize(
-    ("seconds", "fact"),
-    [
-        ("0.000", "0 s is no time of a step"),
-        ("0.029", "MFU 6342.5 % is impossible: no hardware takes 0.029 s for a step"),
-    ],
-)
-def test_what_cannot_be(log: Path, seconds: str, fact: str) -> None:
-    log.write_text(IDENTITY + step_lines(range(50), seconds))
-    assert refused(log) == fact
 
 
 @pytest.mark.parametrize("statistic", ["last", "median", "mean[35:44]", "mean[-10:]"])
@@ -96,12 +98,11 @@ def test_rates_alone_need_what_makes_seconds_of_them(log: Path) -> None:
     said = [f"step: {n}  loss: {9 - n / 20:.4f}  tps: 4,096  tflops: 1.0  mfu: 1.00%" for n in range(1, 51)]
     log.write_text("\n".join(said) + "\n")
     row = replace(LLAMA2_FP8_X128, log_format="torchtitan", framework="torchtitan", sequence_length=None)
-    with pytest.raises(LogError) as refused:
-        measured(log, row)
-    assert refused.value.fact == (
+    error = raised(LogError, measured, log, row)
+    assert error.fact == (
         "the log states rates and no step times, and the row has no batch or length that makes seconds of them"
     )
-    assert refused.value.advice == f"write sequence_length and global_batch_size into the table: {row.location}"
+    assert error.advice == f"write sequence_length and global_batch_size into the table: {row.location}"
     assert measured(log, replace(row, sequence_length=4096)).judged_s == 256 * 4096 / 128 / 4096
 
 
@@ -162,12 +163,9 @@ def test_a_calibrated_row_is_judged_by_the_time_on_a_machine_like_the_documented
 
 
 def test_a_calibrated_row_whose_log_has_no_calibration_is_not_measured(log: Path) -> None:
-    with pytest.raises(LogError) as caught:
-        measured(log, CORES, peak_flops=None)
-    assert caught.value.fact == "the log holds no calibration, on which the row's verdict rests"
-    assert caught.value.advice == (
-        "the recipe prints it when it has trained, as GSW: CALIBRATION_FLOPS=9.5e+10; did it end well?"
-    )
+    error = raised(LogError, measured, log, CORES, peak_flops=None)
+    assert error.fact == "the log holds no calibration, on which the row's verdict rests"
+    assert error.advice.startswith("the recipe prints it when it has trained, as GSW: CALIBRATION_FLOPS=9.5e+10; ")
 
 
 def test_a_known_peak_is_what_the_mfu_of_other_rows_is_of_whatever_the_log_says(log: Path) -> None:
@@ -199,12 +197,9 @@ def test_several_jobs_of_a_calibrated_row(log: Path) -> None:
 
 def test_an_mfu_above_a_measured_peak_is_the_calibrations_fault(log: Path) -> None:
     calibrated(log, "1e+13")
-    with pytest.raises(LogError) as caught:
-        measured(log, CORES, peak_flops=None)
-    assert caught.value.fact == "MFU 438.6 % of the measured peak is impossible: 1e+13 FLOP/s are no peak"
-    assert caught.value.advice == (
-        "the machine was busier while it calibrated than while it trained: run it again, alone on the machine"
-    )
+    error = raised(LogError, measured, log, CORES, peak_flops=None)
+    assert error.fact == "MFU 438.6 % of the measured peak is impossible: 1e+13 FLOP/s are no peak"
+    assert error.advice.startswith("the machine was busier while it calibrated than while it trained: run it again, ")
 
 
 def test_a_calibrated_row_whose_log_is_cut_is_told_in_steps(log: Path) -> None:
@@ -217,3 +212,135 @@ def test_a_calibration_costs_a_row_that_is_judged_by_its_step_time_no_more_than_
     calibrated(log, "1e+12")
     result = measured(log, peak_flops=None)
     assert (result.judged_s, result.figures.mfu, result.calibration_flops) == (4.56, None, None)
+
+
+# ---- An MFU above one: whose fault it is ---------------------------------------------------------
+
+PEAK = 1979e12
+LOG = (("log", "/stage/log.out:120"),)
+DOCUMENTED = replace(LLAMA2_FP8_X128.documented, mfu=0.4037)
+ROW = replace(LLAMA2_FP8_X128, documented=DOCUMENTED)
+
+
+def test_a_table_whose_own_figures_agree() -> None:
+    assert impossible_table(ROW, PEAK) is None
+    assert impossible_table(ROW, None) is None
+    assert impossible_table(replace(ROW, model_flops_per_sample=None), PEAK) is None
+
+
+def test_a_table_whose_flops_are_those_of_another_model() -> None:
+    error = impossible_table(replace(ROW, model_flops_per_sample=2.17e16), PEAK)
+    assert isinstance(error, TableError)
+    assert error.fact == "the table contradicts itself: MFU 481.3 % is impossible, and its own 4.556 s gives it"
+    assert error.evidence == (
+        ("baseline", str(ROW.location)),
+        ("document", f"{ROW.source.document}:{ROW.source.line}"),
+        ("documented", "4.556 s a step, an MFU of 40.37 %"),
+        ("computed", "256 * 2.17e+16 FLOPs / 4.556 s / 128 GPUs / 1.979e+15 FLOP/s = 481.3 %"),
+    )
+    assert error.advice == "correct model_flops there, or leave it out: the verdict does not rest on it"
+
+
+def test_a_table_whose_tflops_are_beyond_its_peak() -> None:
+    documented = replace(DOCUMENTED, mfu=None, tflops_per_gpu=2474.0)
+    error = impossible_table(replace(ROW, model_flops_per_sample=None, documented=documented), PEAK)
+    assert isinstance(error, TableError)
+    assert error.fact == "the table contradicts itself: MFU 125.0 % is impossible, and its own 4.556 s gives it"
+    assert error.evidence[-1] == (
+        "computed",
+        "256 * 5.636e+15 FLOPs / 4.556 s / 128 GPUs / 1.979e+15 FLOP/s = 125.0 %",
+    )
+    assert error.advice == "correct tflops_per_gpu there, or leave it out: the verdict does not rest on it"
+
+
+@pytest.mark.parametrize(
+    ("flops", "judged_s", "kind", "fact"),
+    [
+        (1.82e15, 0.029, LogError, "MFU 6342.5 % is impossible: no hardware takes 0.029 s for a step"),
+        (2.17e16, 4.6, TableError, "the table contradicts itself: MFU 481.3 % is impossible, and its own 4.556 s*"),
+        (
+            3.64e15,
+            3.0,
+            TableError,
+            "the table contradicts itself: 3 s is an MFU of 61.3 % by its mfu, and of 122.6 % by its model_flops",
+        ),
+    ],
+)
+def test_whose_fault_a_measured_mfu_is(flops: float, judged_s: float, kind: type, fact: str) -> None:
+    row = replace(ROW, model_flops_per_sample=flops)
+    mfu = 256 * flops / judged_s / 128 / PEAK
+    error = impossible_measurement(row, mfu, judged_s, PEAK, LOG)
+    assert type(error) is kind
+    assert error.fact == fact or (fact.endswith("*") and error.fact.startswith(fact[:-1]))
+
+
+def test_without_a_documented_mfu_only_the_documented_step_time_tells() -> None:
+    row = replace(ROW, model_flops_per_sample=3.64e15, documented=replace(DOCUMENTED, mfu=None))
+    assert isinstance(impossible_measurement(row, 1.226, 3.0, PEAK, LOG), LogError)
+
+
+# ---- What a site's metrics read of a log, and what is an error -----------------------------------
+
+MEMORY_ROW = replace(LLAMA2_FP8_X128, metrics={"peak_memory_gib": Documented(61.2, 0.05)})
+
+
+def memory(log: MetricLog) -> Iterable[Any]:
+    return [line.rpartition(b" ")[2] for line in log.lines(b"memory ")]
+
+
+def read(path: Path, log: StepLog | None = None, statistic: MetricStatistic = "max", **changes: Any) -> float:
+    metric = Metric(
+        "peak_memory_gib", "GiB", Direction.LOWER_IS_BETTER, "peak memory", read=memory, statistic=statistic
+    )
+    log = log or StepLog("maxtext", (Step(0, 1.0, offset=0),), attempts=1)
+    return read_metrics(MEMORY_ROW, path, log, {"peak_memory_gib": replace(metric, **changes)})["peak_memory_gib"]
+
+
+def written(directory: Path, *values: str) -> Path:
+    path = directory / "run.log"
+    path.write_text("".join(f"step\nmemory {value}\n" for value in values))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("statistic", "value"), [("last", 3.0), ("median", 3.0), ("mean", 4.0), ("max", 8.0), ("min", 1.0)]
+)
+def test_numbers_become_one(tmp_path: Path, statistic: MetricStatistic, value: float) -> None:
+    assert read(written(tmp_path, "1", "8", "3"), statistic=statistic) == value
+
+
+def test_a_row_that_documents_none_reads_none(tmp_path: Path) -> None:
+    log = StepLog("maxtext", (), attempts=2)
+    assert read_metrics(LLAMA2_FP8_X128, tmp_path / "none", log, {}) == {}
+
+
+def test_a_log_without_a_metric_is_an_error(tmp_path: Path) -> None:
+    # A log without it is an error.
+    error = raised(LogError, read, written(tmp_path))
+    assert error.fact == "the log holds no peak memory (peak_memory_gib), which the row documents"
+    assert error.advice == "look at whether the run prints it, and at the plugin that reads it"
+    # A log that is gone is an error.
+    assert "cannot be read" in raised(LogError, read, tmp_path / "gone.log").fact
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "0", "-3", "lots", "12GB"])
+@pytest.mark.parametrize("statistic", ["last", "max", "min", "median", "mean"])
+def test_one_number_that_is_none_makes_the_row_an_error(tmp_path: Path, value: str, statistic: MetricStatistic) -> None:
+    error = raised(LogError, read, written(tmp_path, "60", value, "61"), statistic=statistic)
+    assert error.fact == f"peak memory (peak_memory_gib) is {value} in the log, wanted a number above 0"
+
+
+@pytest.mark.parametrize("value", [True, None, [1.0], "x"])
+def test_what_is_no_number_is_an_error(tmp_path: Path, value: Any) -> None:
+    error = raised(LogError, read, written(tmp_path, "60"), read=lambda _: [value])
+    assert error.fact == f"peak memory (peak_memory_gib) is {value!r} in the log, wanted a number above 0"
+
+
+def test_an_earlier_attempt_counts_for_nothing(tmp_path: Path) -> None:
+    path = written(tmp_path, "90", "60")
+    begin = path.read_bytes().rindex(b"step")
+    log = StepLog("maxtext", (Step(0, 1.0, offset=begin),), attempts=2)
+    assert read(path, log) == 60.0
+    # Attempts that cannot be told apart are an error.
+    error = raised(LogError, read, written(tmp_path, "60"), StepLog("own", (Step(0, 1.0),), attempts=2))
+    assert error.fact == "the log holds 2 attempts, and its format does not show where the last one begins"

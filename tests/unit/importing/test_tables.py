@@ -1,10 +1,10 @@
-"""Tables of Markdown and HTML become cells with their places."""
+"""Tables of Markdown and HTML become cells with their places, and cells plain numbers and names."""
 
 from __future__ import annotations
 
 import pytest
 
-from pytest_gsw.importing.tables import MAX_PLACES, Cell, Document, parse_document, plain
+from pytest_gsw.importing.tables import MAX_PLACES, Cell, Document, parse_document, plain, read_cell
 from tests.endless import it_ends
 
 TABLE = "| a | b |\n|---|---|\n| 1 | 2 |\n"
@@ -76,11 +76,6 @@ def test_no_tables(text: str) -> None:
     assert texts(parse_document(text)) == []
 
 
-def test_what_looks_like_a_comment_hides_nothing() -> None:
-    assert texts(parse_document(f"a <!-- b\n\n{TABLE}")) == [ROWS]
-    assert texts(parse_document(f"a `<table>` of runs\n\n{TABLE}")) == [ROWS]
-
-
 def test_headings() -> None:
     text = f"Title\n=====\n\n## One ##\n\n### Deep\n\n{TABLE}\nTwo\n---\n\n{TABLE}\n# **Three**\n{TABLE}"
     headings = [[(one.text, one.line) for one in table.headings] for table in parse_document(text).tables]
@@ -91,18 +86,18 @@ def test_headings() -> None:
     ]
 
 
-def test_two_tables_below_each_other_are_two() -> None:
+def test_odd_tables() -> None:
+    # Two tables below each other are two.
     assert texts(parse_document(TABLE + TABLE)) == [ROWS, ROWS]
-
-
-def test_a_row_with_another_number_of_cells_says_so() -> None:
+    # A row with another number of cells says so.
     (table,) = parse_document("| a | b |\n|---|---|\n| 1 |\n| 1 | 2 | 3 |\n").tables
     assert [len(row) for row in table.rows] == [1, 3]
-
-
-def test_a_header_that_its_delimiter_does_not_fit() -> None:
+    # A header that its delimiter does not fit.
     document = parse_document("| a | b |\n|---|\n| 1 | 2 |\n")
     assert reasons(document) == [(1, "the line below the table's header has another number of cells")]
+    # What looks like a comment hides nothing.
+    assert texts(parse_document(f"a <!-- b\n\n{TABLE}")) == [ROWS]
+    assert texts(parse_document(f"a `<table>` of runs\n\n{TABLE}")) == [ROWS]
 
 
 # ---- HTML ------------------------------------------------------------------------------------------
@@ -136,22 +131,18 @@ def test_marks_in_cells_of_html() -> None:
     assert texts(parse_document(text)) == [[["a b"], ["1^2"], ["x < y"]]]
 
 
-def test_a_merged_cell_is_in_each_place_that_it_covers() -> None:
+def test_merged_cells_of_html() -> None:
+    # A merged cell is in each place that it covers.
     text = (
         "<table><tr><th>a</th><th>b</th><th>c</th></tr>"
         "<tr><td rowspan=2>1</td><td>2</td><td>3</td></tr><tr><td colspan='2'>OOM</td></tr>"
         "<tr><td>5</td><td>6</td><td>7</td></tr></table>"
     )
     assert texts(parse_document(text)) == [[["a", "b", "c"], ["1", "2", "3"], ["1", "OOM", "OOM"], ["5", "6", "7"]]]
-
-
-def test_a_number_over_several_columns_is_none_of_them() -> None:
+    # A number over several columns is none of them.
     text = "<table><tr><th>a</th><th>b</th></tr><tr><td colspan=2>64</td></tr></table>"
     assert texts(parse_document(text))[0][1] == ["64 (over 2 columns)"] * 2
-
-
-def test_a_row_that_has_lost_a_cell_is_short() -> None:
-    """The merged cell behind the gap does not move to the left."""
+    # The merged cell behind the gap does not move to the left.
     text = (
         "<table><tr><th>a</th><th>b</th><th>c</th></tr>"
         "<tr><td>1</td><td>2</td><td rowspan=2>3</td></tr><tr><td>4</td></tr></table>"
@@ -159,15 +150,14 @@ def test_a_row_that_has_lost_a_cell_is_short() -> None:
     assert texts(parse_document(text))[0][2] == ["4"]
 
 
-def test_a_head_of_two_rows_is_one_header() -> None:
+def test_heads_of_html_tables() -> None:
+    # A head of two rows is one header.
     text = (
         "<table><thead><tr><th rowspan=2>GPUs</th><th colspan=2>FP8</th></tr>"
         "<tr><th>x</th><th>y</th></tr></thead><tr><td>8</td><td>1</td><td>2</td></tr></table>"
     )
     assert texts(parse_document(text)) == [[["GPUs", "FP8 x", "FP8 y"], ["8", "1", "2"]]]
-
-
-def test_a_caption_is_the_innermost_heading() -> None:
+    # A caption is the innermost heading.
     table = "<table><caption>On H100</caption><tr><th>a</th></tr><tr><td>1</td></tr></table>"
     (found,) = parse_document(f"# A\n\n{table}\n").tables
     assert [one.text for one in found.headings] == ["A", "On H100"]
@@ -209,3 +199,82 @@ def test_html_that_is_not_read(text: str, reason: str) -> None:
 def test_hostile_text_costs_no_more_than_its_length(text: str) -> None:
     with it_ends():
         parse_document(f"| a | b |\n|---|---|\n| {text} | 1 |\n{text}")
+
+
+# ---- Cells say plain numbers and names, or are refused -------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "cell", "value"),
+    [
+        ("step_time_s", "8.85", "8.85"),
+        ("step_time_s", "0.50", "0.50"),
+        ("step_time_s", "8.85 s", "8.85"),
+        ("step_time_s", "8850ms", "8.850"),
+        ("tokens_per_s", "1,048,576", "1048576"),
+        ("tokens_per_s", "37.5k", "37500.0"),
+        ("tokens_per_s_per_gpu", "1035 tokens/s/GPU", "1035"),
+        ("mfu", "54.1%", "54.1%"),
+        ("mfu", "54.1 %", "54.1%"),
+        ("tflops_per_gpu", "661 TFLOP/s", "661"),
+        ("days_to_train_1t_tokens", "24.7 days", "24.7"),
+        ("gpus", "1,024", "1024"),
+        ("dtype", "FP8", "fp8"),
+        ("size", "70B", "70b"),
+        ("model", "Llama 3.1", "llama-3.1"),
+        ("accelerator", "A100-80GB", "A100-80GB"),
+        ("notes", "05-26", "05-26"),
+        ("attributes.ds", "N", "N"),
+        ("attributes.bucket", "na", "na"),
+        *(("step_time_s", cell, "") for cell in ("", "-", "n/a", "NA", "\u2014")),
+        ("vp", "None", ""),
+    ],
+)
+def test_what_a_cell_says(key: str, cell: str, value: str) -> None:
+    assert read_cell(key, cell) == value
+
+
+@pytest.mark.parametrize(
+    ("key", "cell", "factor", "value"),
+    [
+        ("checkpoint_save_time_s", "17960.60", "0.001", "17.96060"),
+        ("sequence_length", "4", "1024", "4096"),
+        ("gpus", "8", "4", "32"),
+        ("mfu", "41.25", "%", "41.25%"),
+        ("mfu", "41.25%", "%", "41.25%"),
+    ],
+)
+def test_the_unit_that_a_label_declares(key: str, cell: str, factor: str, value: str) -> None:
+    assert read_cell(key, cell, factor) == value
+
+
+@pytest.mark.parametrize(
+    ("key", "cell", "reason"),
+    [
+        ("step_time_s", "8.7 5", "the cell reads '8.7 5', which is no plain number"),
+        ("step_time_s", "~200", "the cell reads '~200', which is no plain number"),
+        ("step_time_s", "8,309", "the cell reads '8,309', which is no plain number"),
+        (
+            "step_time_s",
+            "2 h",
+            "the cell reads '2 h', wanted 's', 'sec', 'secs', 'seconds', 's/step', 'ms' behind the number",
+        ),
+        ("step_time_s", "0.0", "the cell reads '0.0', wanted a number above 0"),
+        ("step_time_s", "1e999", "got '1e999', wanted a number above 0, such as 4.324"),
+        ("tokens_per_s", "37556 (36108)", "the cell reads '37556 (36108)', which is no plain number"),
+        ("tokens_per_s", "121.250,69", "the cell reads '121.250,69', which is no plain number"),
+        ("tokens_per_s", "4.1*", "the cell reads '4.1*', which is no plain number"),
+        ("mfu", "23.4", "the cell reads '23.4', wanted '%' behind the number"),
+        ("gpus", "64-512", "the cell reads '64-512', which is no plain number"),
+        ("gpus", "8.5", "the cell reads '8.5', wanted a whole number above 0"),
+        ("gpus", "0248", "the cell reads '0248', which is no plain number"),
+        ("gpus", "8k", "the cell reads '8k', wanted no unit behind the number"),
+        ("dtype", "FP8-CS (FP8-MX)", "got 'fp8-cs (fp8-mx)', wanted a name such as fp8"),
+        ("accelerator", "DGX H100", "got 'DGX H100', wanted a name such as H100"),
+        ("mfu", "118.8%", "got '118.8%', wanted a percentage such as 5%"),
+    ],
+)
+def test_what_is_refused(key: str, cell: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=r"wanted|no plain number") as error:
+        read_cell(key, cell)
+    assert str(error.value) == reason

@@ -1,4 +1,4 @@
-"""What llmb-run says of a job is held against the row."""
+"""What llmb-run and Megatron-Bridge write beside a log is held against the row."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import pytest
 
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.formats.registry import FORMATS
-from pytest_gsw.nvidia.evidence import Task, task_beside
+from pytest_gsw.logs.model import Identity
+from pytest_gsw.nvidia.evidence import Task, configuration_beside, task_beside
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.validation.checks import agreed_with_row, read_steps
 from tests.unit.nvidia.ended import measured, run
 from tests.unit.rows import LLAMA2_FP8_X128
-from tests.unit.validation.ended import IDENTITY, step_lines
+from tests.unit.validation.ended import IDENTITY, raised, step_lines
 
 CONFIG = """\
 job_info:
@@ -40,7 +41,6 @@ job_config:
 
 @pytest.fixture
 def config(log: Path) -> Path:
-    log.write_text(IDENTITY + step_lines(range(50)))
     path = log.parent / "llmb-config_481221.yaml"
     path.write_text(CONFIG)
     return path
@@ -54,9 +54,7 @@ def told(config: Path) -> Task:
 
 def test_the_rows_own_task(log: Path, config: Path) -> None:
     assert measured(log).judged_s == 4.56
-
-
-def test_the_release_that_llmb_run_alone_states(log: Path, config: Path) -> None:
+    # The release that llmb-run alone states.
     row = replace(LLAMA2_FP8_X128, source=replace(LLAMA2_FP8_X128.source, releases=("24.11.1",)))
     log.write_text((IDENTITY + step_lines(range(50))).replace("GSW_VERSION=24.11 ", ""))
     steps = read_steps(row, run(log), FORMATS[row.log_format])
@@ -79,11 +77,9 @@ def test_the_release_that_llmb_run_alone_states(log: Path, config: Path) -> None
 )
 def test_another_task(log: Path, config: Path, own: str, other: str, name: str) -> None:
     config.write_text(CONFIG.replace(own, other))
-    with pytest.raises(LogError) as caught:
-        measured(log)
-    assert caught.value.fact == f"the log belongs to another run, by its {name}"
-    assert caught.value.advice.startswith("look whether another recipe writes there, ")
-    assert ("said in", str(config)) in caught.value.evidence
+    error = raised(LogError, measured, log)
+    assert error.fact == f"the log belongs to another run, by its {name}"
+    assert ("said in", str(config)) in error.evidence
 
 
 @pytest.mark.parametrize(
@@ -105,7 +101,8 @@ def test_a_model_by_another_spelling(log: Path, config: Path, name: str) -> None
     assert measured(log).judged_s == 4.56
 
 
-def test_a_task_that_is_not_comparable(config: Path) -> None:
+def test_a_task_that_is_not_comparable_or_boosted(config: Path) -> None:
+    # A task that is not comparable.
     assert told(config).not_comparable is None
     config.write_text(CONFIG.replace("profile_enabled: false", "profile_enabled: true"))
     assert told(config).not_comparable == "profile_enabled in llmb-config_481221.yaml"
@@ -113,18 +110,16 @@ def test_a_task_that_is_not_comparable(config: Path) -> None:
     assert told(config).not_comparable is None
     config.write_text(f"{CONFIG}  mbridge_args:\n  - --moe_a2a_overlap\n  - 'true'\n")
     assert told(config).not_comparable == "mbridge_args in llmb-config_481221.yaml"
+    # The boost of one cluster.
+    assert told(config).environment == {"vboost": "true"}
+    config.write_text(CONFIG.replace("eos", "dgx"))
+    assert told(config).environment == {}
 
 
 def test_a_job_that_llmb_run_has_not_launched(tmp_path: Path) -> None:
     assert task_beside(tmp_path / "run.log", "7") is None
     (tmp_path / "llmb-config_7.yaml").mkdir()
     assert task_beside(tmp_path / "run.log", "7") is None
-
-
-def test_the_boost_of_one_cluster(config: Path) -> None:
-    assert told(config).environment == {"vboost": "true"}
-    config.write_text(CONFIG.replace("eos", "dgx"))
-    assert told(config).environment == {}
 
 
 @pytest.mark.parametrize(
@@ -154,31 +149,6 @@ def mx_row(dtype: str = "mxfp8", **attributes: str) -> Baseline:
 
 
 @pytest.mark.parametrize(
-    ("task", "row", "is_row"),
-    [
-        (MX_TASK, mx_row(), True),
-        (MX_TASK, mx_row("fp8"), True),
-        (MX_TASK, mx_row("fp8", precision="FP8-MX"), True),
-        (MX_TASK, mx_row("fp8", precision="FP8-CS"), False),
-        (MX_TASK, mx_row("nvfp4"), False),
-        (MX_TASK, mx_row("bf16"), False),
-        (MX_TASK.replace("dtype: fp8", "dtype: nvfp4"), mx_row(), False),
-        (MX_TASK.replace("dtype: fp8", "dtype: bf16"), mx_row(), False),
-        # On H100 the same recipe scales each tensor.
-        (MX_TASK.replace("gb200", "h100"), replace(mx_row(), accelerator="H100"), False),
-        # A recipe of which nobody knows it.
-        (CONFIG, replace(LLAMA2_FP8_X128, dtype="mxfp8"), False),
-    ],
-)
-def test_fp8_of_llmb_run_is_what_the_launch_script_makes_of_it(
-    config: Path, task: str, row: Baseline, *, is_row: bool
-) -> None:
-    config.write_text(task)
-    assert told(config).is_of(row) is is_row
-    assert [one.name for one in told(config).differing(row)] == ([] if is_row else ["dtype"])
-
-
-@pytest.mark.parametrize(
     ("recipe", "own", "other"), [("mxfp8", "FP8-MX", "FP8-CS"), ("tensorwise", "FP8-CS", "FP8-MX")]
 )
 @pytest.mark.parametrize("accelerator", ["gb200", "h100"])
@@ -197,6 +167,7 @@ def test_what_ran_says_more_of_fp8_than_the_launch_script(
 
 def test_a_log_says_more_of_fp8_than_the_launch_script(config: Path) -> None:
     config.write_text(MX_TASK)
+    assert [told(config).is_of(mx_row(dtype)) for dtype in ("mxfp8", "fp8", "bf16")] == [True, True, False]
     assert told(config).differing(mx_row(), "mxfp8") == told(config).differing(mx_row(), "fp8") == ()
     assert [one.text for one in told(config).differing(mx_row(), "fp8_blockwise")] == [
         "fp8 in the log, mxfp8 in the row"
@@ -210,3 +181,80 @@ def test_a_job_of_mxfp8_is_measured_and_one_that_its_log_says_was_none_is_not(lo
     log.write_text(f"Config param quantization: fp8_gpu\n{step_lines(range(50))}")
     with pytest.raises(LogError, match="precision fp8_gpu in the log, mxfp8 in the row"):
         measured(log, mx_row())
+
+
+# ---- The configuration that Megatron-Bridge writes beside a job's log is held against the row ----
+
+CONFIGURATION = """\
+_target_: megatron.bridge.training.config.ConfigContainer
+mixed_precision:
+  _target_: megatron.bridge.training.mixed_precision.MixedPrecisionConfig
+  bf16: true
+  fp4: null
+  fp4_recipe: nvfp4
+  fp8: hybrid
+  fp8_recipe: tensorwise
+model:
+  context_parallel_size: 1
+  transformer:
+    seq_length: 77
+  seq_length: 4096
+  tensor_model_parallel_size: 4
+train:
+  global_batch_size: 256
+  micro_batch_size: null
+"""
+
+
+def written(directory: Path, text: str = CONFIGURATION) -> Path:
+    path = directory / "configs" / "ConfigContainer.yaml"
+    path.parent.mkdir()
+    path.write_text(text)
+    return path
+
+
+def said_by(directory: Path, text: str = CONFIGURATION) -> Identity:
+    written(directory, text)
+    found = configuration_beside(directory / "log.out")
+    assert found is not None
+    return found.identity
+
+
+def test_what_is_read_of_it(tmp_path: Path) -> None:
+    said = said_by(tmp_path)
+    assert (said.sequence_length, said.global_batch_size, said.micro_batch_size) == (4096, 256, None)
+    assert (said.tp, said.cp, said.pp, said.quantization) == (4, 1, None, "fp8_tensorwise")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "quantization"),
+    [
+        ("fp8_recipe: tensorwise", "fp8_recipe: mxfp8", "mxfp8"),
+        ("fp8: hybrid", "fp8: null", "none"),
+        ("fp4: null", "fp4: e2m1", "nvfp4"),
+        ("  fp4: null\n", "", "fp8_tensorwise"),
+        ("  fp8: hybrid\n", "", None),
+        ("mixed_precision:\n", "mixed_precision: bf16_mixed\nother:\n", None),
+    ],
+)
+def test_what_it_computes_in(tmp_path: Path, old: str, new: str, quantization: str | None) -> None:
+    said = said_by(tmp_path, CONFIGURATION.replace(old, new))
+    assert said.quantization == quantization
+
+
+def test_a_run_without_one(tmp_path: Path) -> None:
+    assert configuration_beside(tmp_path / "log.out") is None
+
+
+@pytest.mark.parametrize("text", ["", "- a\n- b\n", "model:\n  seq_length: many\n", "\x00\n" * 9])
+def test_one_that_says_nothing(tmp_path: Path, text: str) -> None:
+    said = said_by(tmp_path, text)
+    assert (said.sequence_length, said.quantization) == (None, None)
+
+
+def test_a_run_of_another_length_is_not_the_rows(log: Path) -> None:
+    path = written(log.parent, CONFIGURATION.replace("4096", "8192").replace("  global_batch_size: 256\n", ""))
+    error = raised(LogError, measured, log)
+    assert error.fact.startswith("the run was not the row's: ")
+    assert ("sequence length", "8192 in the log, 4096 in the row") in error.evidence
+    assert ("said in", str(path)) in error.evidence
