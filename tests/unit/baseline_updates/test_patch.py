@@ -29,23 +29,6 @@ def names(patch: Patch) -> list[str]:
     return [line for line in patch.text.splitlines() if line.startswith(("--- ", "+++ "))]
 
 
-def test_a_table_below_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    patch = make_patch([proposal(tmp_path / "site" / "t.yaml")])
-    assert names(patch) == ["--- /dev/null", "+++ b/site/t.accepted.yaml"]
-    assert apply_command(patch, Path("b.diff")) == ["git", "apply", "b.diff"]
-
-
-def test_a_table_of_a_repository_is_named_from_its_top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "repo" / ".git").mkdir(parents=True)
-    below = tmp_path / "repo" / "site"
-    one = proposal(below / "t.yaml")
-    monkeypatch.chdir(below)
-    patch = make_patch([one])
-    assert names(patch)[1] == "+++ b/site/t.accepted.yaml"
-    assert apply_command(patch, Path("b.diff")) == ["git", "-C", f"{tmp_path}/repo", "apply", f"{below}/b.diff"]
-
-
 def test_tables_that_share_no_more_than_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = tmp_path / "here"
     here.mkdir()

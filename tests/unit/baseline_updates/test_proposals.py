@@ -116,12 +116,6 @@ def test_too_few_jobs(table: Path, tables: Find) -> None:
     assert propose(four[:1], tables, Rules(min_jobs=1)).proposed[0].accepted.spread == 0
 
 
-def test_a_job_that_was_judged_again_counts_once(table: Path, tables: Find) -> None:
-    four = runs(table)[:4]
-    again = [varied(one, run_id="20261201-090000-0000") for one in four]
-    assert why(propose([*four, *again], tables)) == [f"{ROW} on eos: 4 jobs, at least 5 needed (--min-jobs)"]
-
-
 def test_a_job_id_that_came_back_is_another_job(table: Path, tables: Find) -> None:
     same_id = [varied(one, job=replace(one.jobs.last, id="7")) for one in runs(table) if one.jobs.last]
     assert propose(same_id, tables).proposed[0].accepted.job_ids == "7, 7, 7, 7, 7"
@@ -188,17 +182,6 @@ def test_a_row_that_runs_out_of_memory_by_now(table: Path, tables: Find) -> None
     assert why(propose(records, tables)) == [
         f"{ROW} on eos: the documented figure has changed since, from 1.5 s to none (5 runs)"
     ]
-
-
-def test_clusters_and_rows_are_kept_apart(table: Path, tables: Find) -> None:
-    jobs = [
-        varied(one, job=replace(one.jobs.last, id=f"9{one.jobs.last.id}"))
-        for one in runs(table, (1.4,) * 5)
-        if one.jobs.last
-    ]
-    selene = [varied(one, cluster="selene") for one in jobs]
-    found = propose([*runs(table)[:3], *selene, *runs(table)[3:]], tables)
-    assert [(one.accepted.cluster, one.accepted.judged_s) for one in found.proposed] == [("eos", 1.61), ("selene", 1.4)]
 
 
 def test_the_newest_image_counts(table: Path, tables: Find) -> None:

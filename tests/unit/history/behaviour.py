@@ -22,6 +22,8 @@ from tests.unit.history.runs import DAY_S, FIRST_S, KEY, job, points_of, run_rec
 from tests.unit.results.records import SLOW, varied
 
 WRITERS = 4
+#: How many runs they write.
+RUNS = 24
 
 
 def everything(history: History) -> object:
@@ -58,16 +60,8 @@ class StoreBehaviour:
 
     def test_a_run_is_a_point(self, place: str) -> None:
         with open_history(place) as history:
-            assert (
-                history.add(
-                    [
-                        run_record(
-                            0, 5.11, outcome="regressed", reason="slower than allowed", environment={"nccl": "2.21"}
-                        )
-                    ]
-                )
-                == 1
-            )
+            told = {"outcome": "regressed", "reason": "slower than allowed", "environment": {"nccl": "2.21"}}
+            assert history.add([run_record(0, 5.11, **told)]) == 1
             (point,) = stored_points(history, KEY)
         assert (point.run_id, point.job_id, point.time_s) == ("20261101-210000-7f3a", "481220", FIRST_S)
         assert (point.judged_s, point.outcome, point.reason) == (5.11, "regressed", "slower than allowed")
@@ -255,16 +249,6 @@ class StoreBehaviour:
             assert history.add([run_record(0), run_record(1, recorded_s=3e9), run_record(2)]) == 2
             assert history.add([run_record(1)]) == 0  # an older one
 
-    def test_a_resumed_run_s_later_record_takes_the_earlier_one_s_place(self, place: str) -> None:
-        earlier = run_record(0, outcome="error", fact="the session ended", measured={}, job=None, recorded_s=10.0)
-        later = run_record(0, 5.0, recorded_s=20.0)
-        for order in ([earlier, later], [later, earlier]):
-            with open_history(place) as history:
-                for record in order:
-                    history.add([record])
-                assert history.records(later.run.id) == (later,)
-                assert len(stored_points(history, KEY)) == 1
-
     @pytest.mark.parametrize("judged", ["passed", "regressed", "inconclusive", "profiled"])
     def test_a_clock_that_went_back_loses_no_measurement(self, place: str, judged: str) -> None:
         interrupted = run_record(0, outcome="error", fact="interrupted", measured={}, recorded_s=2e9)
@@ -401,33 +385,34 @@ class WriterBehaviour:
         # They make the schema and the same series, and write each other's records: all that can collide does.
         with at_once() as pool:
             taken = pool.starmap(write_runs, [(place, seed) for seed in range(WRITERS)], chunksize=1)
-        assert sum(taken) == 60  # each was new to one of them
+        assert sum(taken) == RUNS  # each was new to one of them
         with open_history(place) as history:
             assert len(history.series()) == 3
-            assert sorted(len(points) for points in points_of(history, history.series()).values()) == [20, 20, 20]
-            assert len(history.runs()) == 60
+            assert {len(points) for points in points_of(history, history.series()).values()} == {RUNS // 3}
+            assert len(history.runs()) == RUNS
 
     def test_sessions_that_deliver_at_the_same_time_deliver_all(self, place: str, tmp_path: Path) -> None:
         spool = Spool(tmp_path / "spool")
-        for number in range(40):
+        for number in range(RUNS):
             spool.put(run_record(number))
         with at_once() as pool:
             left = pool.starmap(deliver, [(place, tmp_path / "spool")] * WRITERS, chunksize=1)
         assert left == [0] * WRITERS
         assert list((tmp_path / "spool").iterdir()) == []
         with open_history(place) as history:
-            assert len(stored_points(history, KEY)) == 40
+            assert len(stored_points(history, KEY)) == RUNS
 
 
 def at_once() -> Pool:
-    """Processes that take up their tasks once all of them are there."""
-    context = multiprocessing.get_context("spawn")
+    """Processes that take up their tasks once all of them are there; what they import is imported once."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
     return context.Pool(WRITERS, context.Barrier(WRITERS).wait)
 
 
 def write_runs(place: str, seed: int) -> int:
-    """One of several sessions that write the same 60 records, each in an order of its own; how many were new."""
-    numbers = random.Random(seed).sample(range(60), 60)  # noqa: S311
+    """One of several sessions that write the same records, each in an order of its own; how many were new."""
+    numbers = random.Random(seed).sample(range(RUNS), RUNS)  # noqa: S311
     with open_history(place) as history:
         return sum(history.add([run_record(number, row=f"row{number % 3}")]) for number in numbers)
 

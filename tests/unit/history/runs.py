@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from pytest_gsw.history.alarms import IncidentPeriod, Kind, Occurrence
 from pytest_gsw.history.model import Point, SeriesKey, series_key
 from pytest_gsw.history.store import History
 from pytest_gsw.results.record import JobFacts, Record
@@ -59,3 +60,24 @@ def stored_points(history: History, key: SeriesKey) -> tuple[Point, ...]:
 def points_of(history: History, keys: Iterable[SeriesKey]) -> dict[SeriesKey, tuple[Point, ...]]:
     """The points of each series."""
     return {key: stored_points(history, key) for key in keys}
+
+
+ROW = "llama2_70b_fp8[H100x64]"
+
+
+def spell(*runs: Occurrence, **changes: object) -> IncidentPeriod:
+    """An alarm by the runs that show it."""
+    given: dict[str, object] = {
+        "kind": Kind.REGRESSION,
+        "cluster": "eos",
+        "subject": ROW,
+        "things": frozenset({f"{ROW} 0123"}),
+        "token": "0123 night-040",
+        "runs": runs,
+        "begin_s": runs[0].time_s,
+        "sd": 0.01,
+        "is_newest": True,
+        "last_s": 0.0,
+        "usual": 0.0,
+    }
+    return IncidentPeriod(**{**given, **changes})  # type: ignore[arg-type]

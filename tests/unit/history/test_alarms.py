@@ -3,51 +3,44 @@
 from __future__ import annotations
 
 import math
+import random
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
 
 from pytest_gsw.common.text import minute
+from pytest_gsw.history import alarms as whole
 from pytest_gsw.history.alarms import (
     Alarm,
     IncidentPeriod,
     Kind,
     Occurrence,
+    Period,
     State,
     acknowledge,
     acknowledgements,
     alarms,
+    drifts,
     identity,
+    incident_periods_of,
     last_told,
+    periods,
+    regressions,
+    slow_nodes,
 )
 from pytest_gsw.history.comparison import acknowledged_text, advice_line, cells, explaining, line_of, suspect_text
-from pytest_gsw.history.row_history import SlowNode
+from pytest_gsw.history.model import ExperimentKey, Point
+from pytest_gsw.history.row_history import Nodes, RowHistory, SlowNode
 from pytest_gsw.history.store import Event
 from pytest_gsw.stats.verdict import Outcome, Verdict
+from tests.unit.history.runs import ROW, spell
 from tests.unit.history.test_drift import DAY_S, FIRST_S, run
-
-ROW = "llama2_70b_fp8[H100x64]"
+from tests.unit.history.test_row_history import restless
 
 
 def seen(number: int, loss: float = 0.1) -> Occurrence:
     return Occurrence(f"night-{number:03}", FIRST_S + DAY_S * number, -math.log1p(-loss))
-
-
-def spell(*runs: Occurrence, **changes: object) -> IncidentPeriod:
-    given: dict[str, object] = {
-        "kind": Kind.REGRESSION,
-        "cluster": "eos",
-        "subject": ROW,
-        "things": frozenset({f"{ROW} 0123"}),
-        "token": "0123 night-040",
-        "runs": runs,
-        "begin_s": runs[0].time_s,
-        "sd": 0.01,
-        "is_newest": True,
-        "last_s": 0.0,
-        "usual": 0.0,
-    }
-    return IncidentPeriod(**{**given, **changes})  # type: ignore[arg-type]
 
 
 def only(one: IncidentPeriod, *events: Event, now_s: float = FIRST_S) -> Alarm:
@@ -67,14 +60,7 @@ def test_new_then_still_then_mended() -> None:
     assert [only(one).state for one in (first, later, mended)] == [State.NEW, State.STILL, State.MENDED]
     assert [only(one).pages for one in (first, later, mended)] == [True, True, False]
     assert len({only(one).id for one in (first, later, mended)}) == 1
-
-
-def test_a_run_that_was_good_is_not_the_alarm_s_newest() -> None:
     assert only(spell(seen(40), is_newest=False)).state is State.STILL
-
-
-def test_what_comes_back_is_another_alarm() -> None:
-    assert identity(spell(seen(40))) != identity(spell(seen(50), token="0123 night-050"))  # noqa: S106 - no password
 
 
 @pytest.mark.parametrize("changes", [{"kind": Kind.DRIFT}, {"cluster": "selene"}, {"subject": "gpt3"}])
@@ -91,9 +77,6 @@ def test_worse_is_told_once_by_more_than_noise() -> None:
         State.STILL,
     ]
     assert only(spell(*runs[:3], sd=0.05)).state is State.STILL
-
-
-def test_what_becomes_slowly_worse_is_held_against_what_was_told() -> None:
     assert last_told(spell(*(seen(40 + number, 0.1 + number * 0.005) for number in range(30)))) > 0
 
 
@@ -115,11 +98,14 @@ def test_acknowledged_and_worse_it_pages_until_that_is_acknowledged() -> None:
     assert not only(later, known(spell(seen(40))), known(worse)).pages
 
 
-def test_what_comes_back_is_not_acknowledged() -> None:
+def test_what_comes_back_and_what_is_of_something_else_is_not_acknowledged() -> None:
     event = known(spell(seen(40), seen(41)))
     again = spell(seen(50), token="0123 night-050")  # noqa: S106 - no password
     assert only(again, event).pages
     assert only(again, event).acknowledged is None
+    event = known(spell(seen(40)))
+    assert only(spell(seen(40), kind=Kind.DRIFT), event).pages
+    assert only(spell(seen(40), cluster="selene"), event).pages
 
 
 def test_an_acknowledgement_stays_where_the_beginning_turns_out_to_be_another() -> None:
@@ -136,12 +122,6 @@ def test_it_is_of_the_same_nodes_when_one_of_them_is_told_apart() -> None:
     assert not only(one, known(several)).pages
     assert only(one, known(several)).id == only(several).id
     assert only(other, known(several)).pages
-
-
-def test_of_another_kind_or_cluster_nothing_is_acknowledged() -> None:
-    event = known(spell(seen(40)))
-    assert only(spell(seen(40), kind=Kind.DRIFT), event).pages
-    assert only(spell(seen(40), cluster="selene"), event).pages
 
 
 @pytest.mark.parametrize("body", [{}, {"alarm": "noise"}, {"alarm": "drift", "things": 3}])
@@ -226,21 +206,12 @@ def test_what_a_slow_node_explains(throughputs: tuple[float, ...], nodes: tuple[
     assert found == (SLOW if explained else None)
 
 
-def test_the_limit_counts_where_it_is_wider_than_the_tolerance() -> None:
+def test_by_its_limit_its_nodes_and_its_own_jobs_a_verdict_is_explained() -> None:
     assert explaining([SLOW], verdict(0.83, limit=0.1), [("n2", NOW_S)]) is SLOW
     assert explaining([SLOW], verdict(0.83), [("n2", NOW_S)]) is None
-
-
-def test_the_node_that_explains_is_told_and_not_the_other() -> None:
     other = replace(SLOW, nodes=("n30",))
     assert explaining([other, SLOW], verdict(0.9), [("n[1-8]", NOW_S)]) is SLOW
-
-
-def test_a_job_before_the_node_was_slow_is_not_explained() -> None:
     assert explaining([SLOW], verdict(0.9), [("n2", ACCUSING[0].time_s - 1)]) is None
-
-
-def test_a_verdict_of_other_jobs_is_not_explained() -> None:
     assert explaining([SLOW], verdict(0.9, 0.9), [("n2", NOW_S)]) is None
     bare = Verdict(Outcome.REGRESSED, 1 / 0.9, 1.0, 0.05)
     assert explaining([SLOW], bare, [("n2", NOW_S)]) is SLOW
@@ -251,3 +222,347 @@ def test_in_words() -> None:
     assert suspect_text(replace(SLOW, nodes=("n2", "n3", "n4"), accusing=ACCUSING[:1])) == (
         "one of n[2-4] (-9.8 %, 1 job)"
     )
+
+
+# -- by a row's points -----------------------------------------------------------------------------
+
+KEY = ExperimentKey("llama2_70b_fp8[H100x64]", "eos", "0123")
+
+
+def slow(number: int, seconds: float = 1.12, **changes: object) -> Point:
+    return run(number, seconds, outcome="regressed", **changes)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "good_runs", "found"),
+    [
+        ("", 1, ()),
+        ("...", 1, ()),
+        ("..xx", 1, (Period((2, 3), None),)),
+        ("x.x", 1, (Period((0,), 1), Period((2,), None))),
+        ("x.x..", 2, (Period((0, 2), 4),)),
+        ("?x?..", 2, (Period((1, 2), 4),)),
+        ("x.?.x", 2, (Period((0, 2), 3), Period((4,), None))),
+        ("???", 2, ()),
+        ("x.", 2, (Period((0,), None, good=1),)),
+        ("x.x", 2, (Period((0, 2), None),)),
+        ("x..x.?", 3, (Period((0, 3, 5), None, good=1),)),
+    ],
+)
+def test_episodes(wrong: str, good_runs: int, found: tuple[Period, ...]) -> None:
+    assert periods([{"x": True, ".": False, "?": None}[one] for one in wrong], good_runs) == found
+
+
+def of(runs: Sequence[Point]) -> tuple[IncidentPeriod, ...]:
+    return tuple(regressions(KEY, RowHistory(tuple(runs))))
+
+
+def test_a_regression_has_one_identity_on_all_its_runs() -> None:
+    runs = [*restless(40), *(slow(number) for number in range(40, 46))]
+    found = [of(runs[:count]) for count in range(41, 47)]
+    assert [len(one) for one in found] == [1] * 6
+    assert len({identity(one) for (one,) in found}) == 1
+    states = [alarms(one, (), 0.0)[0].state for one in found]
+    assert states == [State.NEW, *[State.STILL] * 5]
+    (last,) = found[-1]
+    assert alarms([last], (), 0.0)[0].change == pytest.approx(-0.107, abs=0.02)
+
+
+def test_a_regression_that_comes_back_within_a_week_goes_on() -> None:
+    runs = [*restless(40), slow(40), *restless(8, begin=41), slow(49)]
+    (mended,) = of(runs[:43])
+    (back,) = of(runs)
+    assert (mended.mended_s, back.mended_s) == (runs[42].time_s, None)
+    assert identity(mended) == identity(back)
+    assert [one.run_id for one in back.runs] == ["night-040", "night-049"]
+
+
+def test_a_regression_that_is_mended_and_comes_back_is_another() -> None:
+    runs = [*restless(40), slow(40), *restless(9, begin=41), slow(50)]
+    mended, back = of(runs)
+    assert mended.mended_s == runs[42].time_s
+    assert back.mended_s is None
+    assert identity(mended) != identity(back)
+    assert back.begin_s > mended.runs[-1].time_s
+
+
+def test_one_good_run_mends_nothing() -> None:
+    (one,) = of([*restless(40), slow(40), *restless(1, begin=41)])
+    assert (one.mended_s, one.is_newest, one.good_runs, one.ends_after) == (None, False, 1, 2)
+
+
+def test_a_run_has_the_median_of_its_jobs_and_runs_that_say_nothing_do_not_count() -> None:
+    jobs = [slow(40, seconds, job_id=f"{seconds}") for seconds in (1.3, 1.12, 1.11)]
+    (one,) = of([*restless(40), *jobs, slow(41, 2.0, reason="canary")])
+    assert [seen.run_id for seen in one.runs] == ["night-040"]
+    assert one.runs[0].level == pytest.approx(math.log(1.12))
+    assert one.is_newest
+
+
+def test_a_cluster_that_was_never_fast_enough() -> None:
+    (one,) = of([slow(number) for number in range(5)])
+    assert one.is_always
+    assert one.usual is None
+    (one,) = of([slow(0), run(1), slow(2)])
+    assert not one.is_always
+
+
+def creep(count: int, begin: int = 45, seed: int = 0) -> list[Point]:
+    rng = random.Random(seed)  # noqa: S311 - noise, not cryptography
+    return [
+        run(number, math.exp(rng.gauss(0, 0.01) + 0.002 * max(0, number - begin)), definition="0123")
+        for number in range(count)
+    ]
+
+
+def of_drift(runs: Sequence[Point]) -> tuple[IncidentPeriod, ...]:
+    return tuple(drifts(KEY, RowHistory(tuple(runs))))
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("seed", range(5))
+def test_a_creep_has_one_identity_although_its_beginning_is_found_more_sharply(seed: int) -> None:
+    runs = creep(93, seed=seed)
+    found = [of_drift(runs[:count]) for count in range(40, 94)]
+    spells = [one[-1] for one in found if one]
+    assert len(spells) > 20
+    assert len({identity(one) for one in spells}) == 1
+    assert len({one.since_s for one in spells}) > 1
+    assert alarms([spells[0]], (), 0.0)[0].state is State.NEW
+    assert {alarms([one], (), 0.0)[0].state for one in spells[1:]} <= {State.STILL, State.WORSE}
+
+
+def test_a_drift_that_is_mended_and_comes_back_is_another() -> None:
+    rng = random.Random(3)  # noqa: S311 - noise, not cryptography
+    levels = [0.0] * 40 + [0.05] * 25 + [0.0] * 40 + [0.05] * 25
+    runs = [run(number, math.exp(level + rng.gauss(0, 0.01))) for number, level in enumerate(levels)]
+    mended, back = of_drift(runs)
+    assert mended.mended_s is not None
+    assert back.mended_s is None
+    assert mended.mended_s <= back.begin_s
+    assert identity(mended) != identity(back)
+
+
+def of_row(slow_until: int, runs: int) -> tuple[IncidentPeriod, ...]:
+    """A row that is a tenth slower from run 45 on, until it is mended."""
+    rng = random.Random(3)  # noqa: S311 - noise, not cryptography
+    return incident_periods_of("eos", {KEY: [
+        slow(number, math.exp(0.11 + rng.gauss(0, 0.01)), definition="0123") if 45 <= number < slow_until
+        else run(number, math.exp(rng.gauss(0, 0.01)), definition="0123")
+        for number in range(runs)
+    ]})  # fmt: skip
+
+
+def test_a_drift_is_part_of_the_regression_of_its_row() -> None:
+    for until, count in ((90, 54), (90, 70), (60, 63)):  # it lasts, and it was mended two runs ago
+        found = alarms(of_row(until, count), (), 0.0)
+        regression, drift = sorted(found, key=lambda one: one.spell.kind is Kind.DRIFT)
+        assert (regression.spell.kind, drift.spell.kind) == (Kind.REGRESSION, Kind.DRIFT)
+        assert (drift.part_of, drift.pages, regression.part_of) == (regression.id, False, "")
+        assert regression.pages == (until == 90)
+
+
+def test_a_drift_that_outlasts_the_regression_of_its_row_calls() -> None:
+    found = of_row(60, 63)
+    (drift,) = [one for one in found if one.kind is Kind.DRIFT]
+    (alone,) = alarms([drift], (), 0.0)  # once the regression is told no more
+    assert (alone.part_of, alone.pages) == ("", True)
+
+
+def suspect(*nodes: str, first: int = 30, mended: bool = False) -> SlowNode:
+    accusing = tuple(run(number) for number in range(first, first + 4))
+    return SlowNode(nodes, -0.1, accusing, (run(first + 6),) if mended else (), mended)
+
+
+def test_a_node_is_new_where_it_was_not_named_before() -> None:
+    (new,) = slow_nodes("eos", [suspect("n1")], [])
+    (still,) = slow_nodes("eos", [suspect("n1")], [suspect("n1", "n2")])
+    assert [alarms([one], (), 0.0)[0].state for one in (new, still)] == [State.NEW, State.STILL]
+    assert identity(new) == identity(still)
+    assert alarms([new], (), 0.0)[0].change == pytest.approx(-0.1)
+
+
+def test_a_node_that_is_mended_and_comes_back_is_another() -> None:
+    mended, back = slow_nodes("eos", [suspect("n1", first=50), suspect("n1", first=30, mended=True)], [])
+    assert mended.mended_s == run(36).time_s
+    assert identity(mended) != identity(back)
+    assert back.begin_s == run(50).time_s
+
+
+def test_all_that_is_wrong_on_a_cluster() -> None:
+    runs = {
+        KEY: [*restless(40), *(slow(number) for number in range(40, 46))],
+        replace(KEY, row="other"): restless(46),
+    }
+    found = incident_periods_of("eos", runs)
+    assert [(one.kind, one.subject) for one in found] == [(Kind.REGRESSION, KEY.row)]
+    assert incident_periods_of("eos", runs, excluded=[f"night-{number:03}" for number in range(40, 46)]) == ()
+    assert incident_periods_of("eos", {}) == ()
+
+
+def test_what_was_mended_long_ago_or_is_run_no_more_is_not_told() -> None:
+    runs = [*restless(40), slow(40), *restless(4, begin=41)]
+    assert len(incident_periods_of("eos", {KEY: runs})) == 1
+    assert incident_periods_of("eos", {KEY: [*runs, *restless(10, begin=45)]}) == ()
+    old = [replace(one, definition="before") for one in (*restless(40), slow(40))]
+    new = [replace(one, definition="since") for one in restless(3, begin=42)]
+    assert incident_periods_of("eos", {KEY: old, replace(KEY, experiment="4567"): new}) == ()
+
+
+def on_nodes(count: int, slow_node: str = "n1", *, is_pinned: bool = False) -> dict[ExperimentKey, list[Point]]:
+    """Runs of rows that run on a few nodes in turns, one of which is slow from the thirtieth run on.
+
+    One row mostly runs on that node, where it is pinned.
+    """
+    rng = random.Random(1)  # noqa: S311 - noise, not cryptography
+    runs: dict[ExperimentKey, list[Point]] = {}
+    for number in range(count):
+        for row in range(9):
+            nodes = [f"n{node}" for node in rng.sample(range(24), 4)]
+            nodes = [slow_node, *nodes[1:]] if is_pinned and row == 0 and number % 8 else nodes
+            loss = 0.1 if slow_node in nodes and number >= 30 else 0.0
+            one = run(number, math.exp(rng.gauss(0, 0.01) + loss), definition="0123", nodes=",".join(nodes))
+            job = replace(one, time_s=one.time_s + row, job_id=f"{number}-{row}")
+            runs.setdefault(replace(KEY, row=f"row{row}"), []).append(job)
+    return runs
+
+
+def test_a_regression_that_a_slow_node_explains_is_part_of_the_node_s_alarm() -> None:
+    runs = on_nodes(60)
+    key = replace(KEY, row="row0")
+    newest = replace(runs[key][-1], outcome="regressed", judged_s=1.1, nodes="n1,n30")
+    other = replace(newest, judged_s=1.25)
+    of_others = replace(newest, nodes="n30,n31")
+    for point, is_part in ((newest, True), (other, False), (of_others, False)):
+        found = alarms(incident_periods_of("eos", {**runs, key: [*runs[key][:-1], point]}), (), 0.0)
+        node = next(one for one in found if one.spell.kind is Kind.NODE)
+        (row,) = [one for one in found if one.spell.kind is Kind.REGRESSION]
+        assert (row.part_of, row.pages) == ((node.id, False) if is_part else ("", True))
+        assert node.pages
+        said = acknowledgements([replace(acknowledge(node, why="x", owner="y", until_s=2e10, time_s=1.0), id=1)])
+        found = alarms([one.spell for one in found], said, 0.0)
+        (row,) = [one for one in found if one.spell.kind is Kind.REGRESSION]
+        assert (row.acknowledged is not None, row.pages) == (is_part, not is_part)
+
+
+def test_nodes_that_are_known_to_be_slow_are_not_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = on_nodes(45)
+    asked: list[object] = []
+    monkeypatch.setattr(whole, "Nodes", lambda *args: asked.append(args) or Nodes(*args))
+    (new,) = [one for one in incident_periods_of("eos", runs, slow_before=()) if one.kind is Kind.NODE]
+    assert (new.subject, new.is_new, len(asked)) == ("n1", True, 1)
+    (still,) = [one for one in incident_periods_of("eos", runs, slow_before=[suspect("n1")]) if one.kind is Kind.NODE]
+    assert (still.is_new, len(asked)) == (False, 2)
+    (found,) = [one for one in incident_periods_of("eos", runs) if one.kind is Kind.NODE]
+    assert (found.is_new, len(asked)) == (False, 4)
+
+
+def test_what_a_slow_node_costs_is_no_drift_of_rows() -> None:
+    found = incident_periods_of("eos", on_nodes(90, is_pinned=True))
+    assert [(one.kind, one.subject) for one in found] == [(Kind.NODE, "n1")]
+
+
+@pytest.mark.parametrize(
+    ("days", "is_away", "states"),
+    [
+        (1, False, [State.NEW]),
+        (3, True, [State.STILL]),
+        (29, True, [State.STILL]),
+        (30, True, [State.GONE]),
+        (38, True, []),
+    ],
+)
+def test_a_row_that_is_run_no_more(days: int, is_away: bool, states: list[State]) -> None:
+    runs = {KEY: [*restless(40), slow(40)], replace(KEY, row="other"): restless(41 + days)}
+    found = alarms(incident_periods_of("eos", runs), (), 0.0)
+    assert [one.state for one in found] == states
+    for one in found:
+        assert one.spell.is_away == is_away
+        assert one.spell.last_s == run(40).time_s
+        assert one.stands == one.pages == (states != [State.GONE])
+
+
+def test_a_row_that_is_run_again_and_is_still_slow_has_the_alarm_that_it_had() -> None:
+    runs = {KEY: [*restless(40), slow(40)], replace(KEY, row="other"): restless(75)}
+    (gone,) = alarms(incident_periods_of("eos", runs), (), 0.0)
+    (back,) = alarms(incident_periods_of("eos", {**runs, KEY: [*runs[KEY], slow(75)]}), (), 0.0)
+    assert (gone.state, back.state) == (State.GONE, State.STILL)
+    assert gone.id == back.id
+
+
+def test_a_slow_node_that_runs_no_job_any_more() -> None:
+    runs = on_nodes(45)
+    more = on_nodes(80, slow_node="n24")  # nobody is
+    away = {
+        key: [*points, *(one for one in more[key] if one.time_s > points[-1].time_s and "n1," not in f"{one.nodes},")]
+        for key, points in runs.items()
+    }
+    (one,) = [one for one in incident_periods_of("eos", away) if one.kind is Kind.NODE]
+    assert one.last_s < run(45).time_s + 9
+    assert one.gone_s == one.last_s + 30 * 86400
+
+
+def of_cluster(runs: int, slower: Callable[[int], float]) -> dict[ExperimentKey, list[Point]]:
+    """Runs of ten rows with 1 % of noise that are slower together."""
+    rng = random.Random(3)  # noqa: S311 - noise, not cryptography
+    return {
+        replace(KEY, row=f"row{row}"): [
+            replace(
+                run(number, math.exp(rng.gauss(0, 0.01)) * slower(number), definition="0123"),
+                environment={"driver": "560.28" if slower(number) > 1 else "550.54"},
+            )
+            for number in range(runs)
+        ]
+        for row in range(10)
+    }
+
+
+def test_an_incident_has_one_identity_and_its_rows_have_none() -> None:
+    runs = of_cluster(60, lambda number: 1.06 if number >= 45 else 1.0)
+    found = [
+        incident_periods_of("eos", {key: points[:count] for key, points in runs.items()}) for count in (46, 47, 60)
+    ]
+    incident, creep = alarms(found[-1], (), 0.0)
+    assert (incident.pages, creep.pages, creep.part_of) == (True, False, incident.id)
+    assert [[(one.kind, one.subject) for one in spells] for spells in found] == [
+        [(Kind.INCIDENT, "cluster eos")],
+        [(Kind.INCIDENT, "cluster eos")],
+        [(Kind.INCIDENT, "cluster eos"), (Kind.DRIFT, "cluster eos")],
+    ]
+    assert len({identity(spells[0]) for spells in found}) == 1
+    (new, _) = (alarms(spells[:1], (), 0.0)[0] for spells in found[:2])
+    assert (new.state, new.pages) == (State.NEW, True)
+    assert new.change == pytest.approx(1 / 1.06 - 1, abs=0.01)
+    assert new.spell.changes == {"driver": ("550.54", "560.28")}
+
+
+def test_an_incident_that_comes_each_monday_is_one_that_goes_on() -> None:
+    runs = of_cluster(63, lambda number: 1.06 if number % 7 == 6 and number > 30 else 1.0)
+    (incident,) = [one for one in incident_periods_of("eos", runs) if one.kind is Kind.INCIDENT]
+    assert [one.run_id for one in incident.runs] == [f"night-0{number}" for number in (34, 41, 48, 55, 62)]
+    first = {key: points[:35] for key, points in runs.items()}
+    (new,) = alarms(incident_periods_of("eos", first), (), 0.0)
+    said = acknowledgements([replace(acknowledge(new, why="x", owner="y", until_s=2e10, time_s=1.0), id=1)])
+    for count, state in ((36, State.STILL), (40, State.MENDED), (42, State.STILL), (63, State.STILL)):
+        (one,) = alarms(incident_periods_of("eos", {key: points[:count] for key, points in runs.items()}), said, 0.0)
+        assert (one.id, one.state, one.pages) == (new.id, state, False)
+
+
+def test_an_incident_that_is_mended_by_two_runs_and_comes_back_is_another() -> None:
+    runs = of_cluster(53, lambda number: 1.06 if number in {40, 42, 52} else 1.0)
+    (mended,) = incident_periods_of("eos", {key: points[:46] for key, points in runs.items()})
+    (back,) = incident_periods_of("eos", runs)
+    assert [one.run_id for one in mended.runs] == ["night-040", "night-042"]
+    assert mended.mended_s == run(44).time_s
+    assert back.mended_s is None
+    assert identity(mended) != identity(back)
+
+
+def test_a_creep_of_the_whole_cluster_is_one_alarm() -> None:
+    runs = of_cluster(80, lambda number: 1.01 ** (max(0, number - 40) / 7))
+    found = [one for one in incident_periods_of("eos", runs) if one.mended_s is None]
+    assert {(one.kind, one.subject) for one in found} <= {
+        (Kind.DRIFT, "cluster eos"),
+        (Kind.INCIDENT, "cluster eos"),
+    }
+    assert any(one.kind is Kind.DRIFT for one in found)

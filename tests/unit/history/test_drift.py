@@ -80,15 +80,9 @@ def test_what_changed_in_a_run() -> None:
         "nccl": ("2.21.5", "2.23.4"),
         "image": ("jax-24.12", "jax-25.02"),
     }
-
-
-def test_what_one_of_the_runs_does_not_know_is_no_change() -> None:
     known, unknown = {"nccl": "2.21.5", "driver": "560.28"}, {"nccl": "2.21.5"}
     assert changes_at([run(number, environment=known) for number in range(5)] + [run(5, environment=unknown)], 5) == {}
     assert changes_at([run(number, environment=unknown) for number in range(5)] + [run(5, environment=known)], 5) == {}
-
-
-def test_nodes_that_were_always_the_same_are_worth_a_word() -> None:
     assert changes_at([*RUNS, run(20, nodes="n2")], 20) == {"nodes": ("n1", "n2")}
 
 
@@ -123,10 +117,13 @@ def test_what_changed_is_looked_for_in_each_run_that_it_may_have_been() -> None:
     assert shown >= 9
 
 
-def test_what_changed_twice_is_told_from_before_to_since() -> None:
+def test_what_changed_within_some_runs_is_told_from_before_to_since() -> None:
     points = [run(n, environment={"nccl": "a" if n < 5 else "b" if n < 9 else "c", "driver": "1"}) for n in range(12)]
     assert changes_between(points, 3, 10) == {"nccl": ("a", "c")}
     assert changes_between(points, 6, 8) == {}
+    runs = drivers("AAABAAA")
+    assert changes_between(runs, 1, 3) == {"driver": ("A", "B")}
+    assert changes_between(runs, 1, 5) == {}
 
 
 def test_a_variable_that_changed_in_a_run_is_named() -> None:
@@ -177,12 +174,6 @@ def test_what_is_taken_back_is_a_change_as_well(values: str, events: dict[int, s
 def test_nodes_that_come_back_are_not_worth_a_word() -> None:
     runs = [run(number, nodes="n2" if number == 4 else "n1") for number in range(6)]
     assert [changes_at(runs, number) for number in (4, 5)] == [{"nodes": ("n1", "n2")}, {}]
-
-
-def test_what_is_taken_back_within_some_runs_has_not_changed_in_them() -> None:
-    runs = drivers("AAABAAA")
-    assert changes_between(runs, 1, 3) == {"driver": ("A", "B")}
-    assert changes_between(runs, 1, 5) == {}
 
 
 def test_a_drift_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

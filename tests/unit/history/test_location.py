@@ -15,6 +15,7 @@ from pytest_gsw.history.postgresql import shown_url
 
 RESULTS = Path("results")
 URL = "postgresql://db.example/gsw?user=gsw"
+HIDDEN = "got what is no name of a file (it is not shown, because it may hold a password)"
 
 
 def place(given: str | None, named: str | None = None, base: Path = Path("base")) -> str | Path | None:
@@ -59,14 +60,11 @@ def test_without_a_base_a_path_stays_as_it_is_written() -> None:
     [
         ("mysql://gsw:hunter2@db/gsw", "got a URL of 'mysql'"),
         ("sqlite:///gsw.sqlite", "got a URL of 'sqlite'"),
-        ("gsw:hunter2@//db://x", "got what is no name of a file (it is not shown, because it may hold a password)"),
-        ("host=db password=hunter2", "got what is no name of a file (it is not shown, because it may hold a password)"),
-        ("password=hunter2", "got what is no name of a file (it is not shown, because it may hold a password)"),
-        (
-            "db gsw password = hunter2",
-            "got what is no name of a file (it is not shown, because it may hold a password)",
-        ),
-        ("a\0hunter2", "got what is no name of a file (it is not shown, because it may hold a password)"),
+        ("gsw:hunter2@//db://x", HIDDEN),
+        ("host=db password=hunter2", HIDDEN),
+        ("password=hunter2", HIDDEN),
+        ("db gsw password = hunter2", HIDDEN),
+        ("a\0hunter2", HIDDEN),
     ],
 )
 def test_what_is_no_place_is_refused_and_not_shown(text: str, fact: str) -> None:
@@ -94,9 +92,6 @@ def test_a_directory_may_have_any_name(tmp_path: Path) -> None:
     directory = tmp_path / "my runs" / "release = 24.11"
     assert history_place(None, directory, {}) == directory / "history.sqlite"
     assert open_history(str(directory / "history.sqlite")).place == str(directory / "history.sqlite")
-
-
-def test_a_home_that_is_not_there() -> None:
     with pytest.raises(ConfigurationError) as caught:
         place("~nobody-of-this-name/a.sqlite")
     assert str(caught.value) == "--history: unknown home directory: '~nobody-of-this-name'"
@@ -168,8 +163,5 @@ def test_other_databases_are_refused() -> None:
     with pytest.raises(ConfigurationError) as caught:
         open_history("mysql://gsw:hunter2@db/gsw")
     assert str(caught.value) == "the history: got a URL of 'mysql', wanted a SQLite file or a postgresql:// URL"
-
-
-def test_paths_are_no_urls() -> None:
     assert not is_postgresql(".gsw/history.sqlite")
     assert not is_postgresql("postgresql/history.sqlite")

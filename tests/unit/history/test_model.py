@@ -4,22 +4,23 @@ import time
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_gsw.history.imports import figure_alone, imported_record
 from pytest_gsw.history.model import by_run, job_time_s, points_of, record_time_s
-from pytest_gsw.history.store import decode, encode
-from pytest_gsw.results.record import Record
+from pytest_gsw.history.store import decode, encode, failed_jobs
+from pytest_gsw.jobs.model import JobState
+from pytest_gsw.results.record import JobFacts, Record, Timing
+from pytest_gsw.stats.measurement import Measurement, TimedStep
+from pytest_gsw.validation.measure import summarize
 from tests.unit.history.runs import FIRST_S, job, run_record
 from tests.unit.results.records import MEMORY, varied
 from tests.unit.results.test_record import RECORDS
-
-
-@given(record=RECORDS)
-def test_a_record_comes_back_as_it_was(record: Record) -> None:
-    assert decode(encode(record)) == record
+from tests.unit.rows import LLAMA2_FP8_X128 as ROW
 
 
 @given(record=RECORDS)
@@ -94,3 +95,79 @@ def test_times_are_those_of_jobs_else_of_records_else_of_runs(monkeypatch: pytes
     assert record_time_s(varied(record, job=None)) == FIRST_S + 60
     assert record_time_s(varied(record, job=None, recorded_s=None)) == FIRST_S
     assert record_time_s(varied(record, job=None, recorded_s=None, run_id="import-1")) == 0.0
+
+
+# -- jobs that failed ------------------------------------------------------------------------------
+
+
+def failed(record: Record) -> list[tuple[str, str]]:
+    return [(one.id, why) for one, why in failed_jobs(record)]
+
+
+def test_a_row_that_passed_has_failed_attempts_all_the_same() -> None:
+    attempts = (job(8, state=JobState.NODE_FAIL, why_repeated="node failure"), job(9, why_repeated="NCCL time-out"))
+    assert failed(run_record(0, attempts=attempts)) == [("481228", "node failure"), ("481229", "NCCL time-out")]
+
+
+@pytest.mark.parametrize("why", ["preemption", "requeued"])
+def test_what_a_scheduler_took_away_says_nothing(why: str) -> None:
+    assert failed(run_record(0, attempts=(job(8, state=JobState.PREEMPTED, why_repeated=why),))) == []
+
+
+def test_jobs_that_a_session_cancelled_or_measured_have_not_failed() -> None:
+    assert (
+        failed(run_record(0, attempts=(job(8, state=JobState.CANCELLED, why_repeated="its session ended early"),)))
+        == []
+    )
+    assert failed(run_record(0, repeats=(job(8, 5.0, why_repeated="to be confirmed"),))) == []
+
+
+@pytest.mark.parametrize(
+    ("state", "fact", "why"),
+    [
+        ("NODE_FAIL", "job 481220 failed: node failure", "node failure"),
+        ("FAILED", "job 481220 failed: ECC error", "ECC error"),
+        ("FAILED", "job 481220 failed: CUDA out of memory", None),  # the row's own
+        ("FAILED", "job 481220 failed: exit code 1", None),
+        ("CANCELLED", "job 481220 was cancelled", None),
+        ("TIMEOUT", "job 481220 failed: time limit", None),
+        ("COMPLETED", "the log of job 481220 has 3 steps, the row needs 20", None),
+    ],
+)
+def test_the_last_job_of_a_row_that_could_not_be_measured(state: str, fact: str, why: str | None) -> None:
+    record = run_record(0, outcome="error", fact=fact, measured={}, job=job(0, state=state))
+    assert failed(record) == ([] if why is None else [("481220", why)])
+
+
+def test_a_job_without_nodes_blames_none() -> None:
+    assert failed(run_record(0, attempts=(job(8, nodes="", why_repeated="boot failure"),))) == []
+
+
+# -- jobs that no session ran ----------------------------------------------------------------------
+
+JOB = JobFacts(JobState.REPLAYED, id="481219", launcher="import", end_s=1794312000.0, log="a.out")
+
+
+def imported(measurement: Measurement) -> Record:
+    return imported_record(ROW, "eos", Path("results"), JOB, measurement, None)
+
+
+def test_a_figure_alone_has_no_steps() -> None:
+    record = imported(figure_alone(ROW, 5.11))
+    assert (record.outcome, record.reason, record.judged_s) == ("regressed", "", 5.11)
+    assert record.fact == "5.11 s, imported from results"
+    assert record.timing == Timing(ROW.statistic)
+    assert (record.run.recorded_s, record.run.log, record.jobs.last) == (None, "a.out", replace(JOB, judged_s=5.11))
+
+
+def test_an_imported_log_has_its_steps_and_is_judged_as_a_replay_is() -> None:
+    measurement = summarize(ROW, tuple(TimedStep(number, 4.5) for number in range(20)), 4.5, None)
+    record = imported(measurement)
+    assert (record.outcome, record.timing.series_s) == ("passed", (4.5,) * 20)
+    apart = imported(replace(measurement, ranks_s={"0": 4.5, "1": 4.5, "2": 9.0}))
+    assert (apart.outcome, apart.reason) == ("inconclusive", "ranks differ")
+
+
+def test_a_gain_that_nobody_believes_is_inconclusive() -> None:
+    record = imported(figure_alone(ROW, 1.0))
+    assert (record.outcome, record.reason) == ("inconclusive", "too good to be true")

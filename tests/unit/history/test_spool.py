@@ -175,16 +175,6 @@ def test_where_files_have_one_name_only_a_record_is_written_again(
     assert read_record(kept) == read_record(written) == run_record(0)
 
 
-def test_a_full_disk_says_so(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(OSError, match="No space left"):
-        spool.put(run_record(0))
-    assert waiting(spool) == []
-
-
 def test_a_file_that_cannot_be_removed_is_told_and_delivered_again(
     spool: Spool, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

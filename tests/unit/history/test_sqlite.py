@@ -119,14 +119,6 @@ def test_a_link_that_leads_to_itself_says_so(tmp_path: Path, monkeypatch: pytest
     assert str(caught.value) == "the history loop.sqlite cannot be used now: unable to open database file"
 
 
-def test_a_directory_that_is_a_link_to_itself_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("loop").symlink_to("loop")
-    with open_history("loop/history.sqlite") as history, pytest.raises(HistoryUnavailableError) as caught:
-        history.add([run_record(0)])
-    assert str(caught.value).startswith("loop/history.sqlite cannot be made: ")
-
-
 def test_a_name_that_is_none_says_so() -> None:
     with open_history(Path("a\0b")) as history, pytest.raises(HistoryError, match=r"null (byte|character)"):
         stored_points(history, KEY)

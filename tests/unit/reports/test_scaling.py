@@ -73,9 +73,6 @@ def test_no_ratio_of_the_bundled_tables_is_one_that_nobody_would_believe() -> No
     for workload in bundled().values():
         for curve in workload:
             assert all(0.8 < (curve.documented(one) or 0) <= 1.0 for one in curve.rows), curve.name
-
-
-def test_rows_that_differ_in_more_than_their_gpus_have_no_curve() -> None:
     assert bundled()["gpt2_52b on V100-32GB"] == ()
 
 
@@ -96,6 +93,7 @@ def test_rows_of_one_batch_are_strong_scaling() -> None:
     plot = drawn(scaling_plot("llama2_70b", [curve]))
     assert plot.title == "Speed-up of llama2_70b"
     assert plot.svg.findtext(".//a/circle/title") == "llama2_70b_fp8[H100x64]: 1.00x, documented 1.00x"
+    assert of_batches(512, 768, None) == ()
 
 
 def test_curves_that_differ_in_their_batches_alone_are_called_by_these() -> None:
@@ -103,10 +101,6 @@ def test_curves_that_differ_in_their_batches_alone_are_called_by_these() -> None
     records = [varied(row(f"llama2_70b_fp8[H100x{gpus}]"), batch=batch, layers=80, settings={}) for gpus, batch in rows]
     (found,) = workloads(Row(record, f"{number}") for number, record in enumerate(records)).values()
     assert sorted(curve.name for curve in found) == ["fp8, 1 sample per GPU", "fp8, 2 samples per GPU"]
-
-
-def test_rows_of_other_batches_are_compared_with_none() -> None:
-    assert of_batches(512, 768, None) == ()
 
 
 def test_where_the_fewest_gpus_were_not_measured_the_next_row_takes_their_place() -> None:

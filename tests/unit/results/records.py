@@ -147,8 +147,6 @@ SLOW = recorded(
 
 REGRESSED = Verdict(Outcome.REGRESSED, measured_s=5.11, documented_s=4.556, tolerance=0.05)
 
-IMPROVED = Verdict(Outcome.IMPROVED, measured_s=4.0, documented_s=4.556, tolerance=0.05)
-
 AGAIN = command("pytest", "--gsw-cluster=eos", SLOW.row.node_id)
 
 OFFLINE = command("pytest", "--gsw-cluster=eos", "--gsw-replay=.gsw/runs/r1", SLOW.row.node_id)

@@ -64,6 +64,7 @@ def test_a_row_that_was_never_submitted_has_no_properties_of_a_job() -> None:
     names = [name for name, _ in properties(varied(record, p90_s=None))]
     assert not [name for name in names if name.startswith(("gsw_job", "gsw_measured", "gsw_log", "gsw_steps"))]
     assert "gsw_fact" in names
+    assert "gsw_reference" not in names
 
 
 def test_jobs_before_the_last_and_what_an_early_end_saved() -> None:
@@ -82,26 +83,6 @@ def test_what_makes_figures_useless_is_said() -> None:
     assert marked["gsw_simulated"] is True
     assert marked["gsw_not_comparable"] == "--gsw-profile=nsight"
     assert not {"gsw_simulated", "gsw_not_comparable"} & dict(properties(SLOW)).keys()
-
-
-def test_what_a_run_was_held_against_and_what_it_may_be_compared_with() -> None:
-    accepted = varied(
-        SLOW,
-        accepted={"step_time_s": 5.0, "mfu": 0.3682},
-        accepted_note="accepted on eos 2026-11-20: 5 s, median of 7 jobs, spread 0.8 % (481200, 481201)",
-        definition="3f2a9c1d0e4b",
-        image="nvidia+jax+maxtext-2024.12.09.sqsh",
-    )
-    found = dict(properties(accepted))
-    assert {name: value for name, value in found.items() if name not in dict(properties(SLOW))} == {
-        "gsw_accepted_step_time_s": 5.0,
-        "gsw_accepted_mfu": 0.3682,
-        "gsw_accepted": "accepted on eos 2026-11-20: 5 s, median of 7 jobs, spread 0.8 % (481200, 481201)",
-        "gsw_definition": "3f2a9c1d0e4b",
-        "gsw_image": "nvidia+jax+maxtext-2024.12.09.sqsh",
-    }
-    assert found["gsw_reference"] == "accepted"
-    assert "gsw_reference" not in dict(properties(varied(SLOW, outcome="error", measured={})))
 
 
 @given(record=RECORDS)
@@ -144,14 +125,9 @@ def test_a_row_of_two_clusters_is_two_tests() -> None:
 def test_what_is_noted_is_read_again(tmp_path: Path) -> None:
     write_noted(tmp_path, NOTED)
     assert read_noted(tmp_path) == NOTED
-
-
-def test_a_session_that_resumes_a_run_keeps_the_rows_of_the_one_before(tmp_path: Path) -> None:
-    write_noted(tmp_path, NOTED)
-    write_noted(
-        tmp_path,
-        RunManifest("eos", "", {"python": "3.12.1"}, rows={"a.yaml::row": {"framework": "nemo", "workload": "b"}}),
-    )
+    # A session that resumes a run keeps the rows of the one before.
+    rows = {"a.yaml::row": {"framework": "nemo", "workload": "b"}}
+    write_noted(tmp_path, RunManifest("eos", "", {"python": "3.12.1"}, rows=rows))
     noted = read_noted(tmp_path)
     assert noted.class_of(ROW) == "eos.nemo.grok1_314b"
     assert noted.class_of("a.yaml::row") == "eos.nemo.b"

@@ -29,9 +29,6 @@ def test_many_rows_are_named_by_their_tables_and_cases() -> None:
     rows = [varied(SLOW, node_id=name) for name in names]
     selected = "(a_fp8[ and ([H100x8] or [H100x8-b] or [H100x64])) or (a_bf16[ and ([H100x64]))"
     assert again(rows, RUN) == f"pytest --gsw-cluster=eos t.yaml u.yaml -k '{selected}'"
-
-
-def test_a_row_that_an_expression_cannot_name_is_named_by_its_id() -> None:
     rows = [varied(SLOW, node_id=name) for name in ("t.yaml::a[H100x8]", "t.yaml::a b[H100x8]", "t.yaml::c[H100x8]")]
     assert again(rows, RUN) == "pytest --gsw-cluster=eos 't.yaml::a[H100x8]' 't.yaml::a b[H100x8]' 't.yaml::c[H100x8]'"
 
@@ -43,10 +40,9 @@ def test_improved_and_drifting_rows_are_proposed_and_looked_up() -> None:
         ("see the drift of 2 rows", "pytest-gsw history --drift --cluster=eos"),
         ("propose tighter figures for 2 rows", f"pytest-gsw baseline propose {RUN}"),
     ]
-
-
-def test_a_run_in_which_all_is_well_asks_for_nothing() -> None:
     assert next_commands([varied(SLOW, outcome="passed", reason="within tolerance")], RUN) == []
+    fast = varied(SLOW, outcome="improved", reason="faster than allowed", simulated=True)
+    assert next_commands([fast], RUN) == []
 
 
 def test_rows_of_an_interrupted_session_are_gone_on_with_and_not_run_beside_themselves() -> None:
@@ -54,11 +50,6 @@ def test_rows_of_an_interrupted_session_are_gone_on_with_and_not_run_beside_them
     resume = f"pytest --gsw-resume={SLOW.run.id}"
     assert next_commands([SLOW, left, left], RUN)[1:] == [("go on with 2 rows", resume)]
     assert again([left], RUN) == resume
-
-
-def test_nothing_is_proposed_of_a_simulation() -> None:
-    fast = varied(SLOW, outcome="improved", reason="faster than allowed", simulated=True)
-    assert next_commands([fast], RUN) == []
 
 
 def test_what_ran_although_documented_to_fail_is_run_again_and_not_confirmed() -> None:
@@ -72,8 +63,5 @@ def test_rows_that_several_jobs_have_confirmed_are_looked_up() -> None:
     confirmed = replace(SLOW, jobs=replace(SLOW.jobs, repeats=(SLOW.jobs.last,)))
     history = f"pytest-gsw history '{SLOW.row.id}' '{SLOW.row.id}' --cluster=eos"
     assert next_commands([confirmed, confirmed], RUN) == [("look again at 2 rows", history)]
-
-
-def test_a_row_that_passed_by_an_accepted_figure_is_looked_up() -> None:
     history = f"pytest-gsw history '{SLOW.row.id}' --cluster=eos"
     assert next_command(SLOW, severity.ACCEPTED, RUN) == history

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from tests.unit.rows import LLAMA2_FP8_X128
 JUDGES = cast("Settings", SimpleNamespace(cluster=None, judges=True))
 
 
+@cache
 def facts_of_all_rows() -> list[dict[str, Any]]:
     """The facts of each row's mark, and what other marks it has."""
     rows = [[marker.mark for marker in _markers(row, JUDGES)] for row in load_tables([bundled_baselines()])]

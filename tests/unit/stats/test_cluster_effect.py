@@ -122,18 +122,6 @@ def test_an_incident_is_beyond_its_noise_and_beyond_the_least_effect() -> None:
     assert not Effect(LEAST_EFFECT - 1e-9, Noise(0.0001, 30), 30, 30).is_incident
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("runs", [8, 15, 30])
-def test_with_few_runs_incidents_are_as_seldom(runs: int) -> None:
-    rng, false = rng_of(runs), 0
-    for _ in range(300):
-        known = before(rng, 0.02, 0.02, runs)
-        for run in runs_of(rng, 0.02, 0.02, runs=2):
-            false += is_incident(CurrentRun(known, {row: math.log(run[row]) - known.levels[row] for row in ROWS}))
-
-    assert false <= 10  # of 600
-
-
 def test_half_of_the_rows_make_no_incident() -> None:
     assert not is_incident(lost(30, 0.0, **dict.fromkeys(ROWS[:14], 0.3)))
     assert is_incident(lost(30, 0.0, **dict.fromkeys(ROWS[:16], 0.3)))
@@ -193,9 +181,6 @@ def test_a_row_that_is_slow_with_the_others_is_part_of_the_incident_and_has_no_f
     found = decided([math.exp(0.2)], run(0.2, is_incident=True))
 
     assert (found.outcome, found.more, found.is_part) == (Outcome.INCONCLUSIVE, 0, True)
-
-
-def test_a_row_that_is_slower_than_the_incident_is_a_failure_of_its_own() -> None:
     times_s = [math.exp(0.2 + slower(0.1))]
     beside = run(0.2, is_incident=True)
 
@@ -218,9 +203,6 @@ def test_further_jobs_of_the_same_bad_run_make_no_failure() -> None:
     assert decide(times_s, 1.0, TOLERANCE, Noise(0.036, 30), confirm=4).outcome is Outcome.REGRESSED
     found = decided(times_s, run(0.08))
     assert found.outcome is Outcome.INCONCLUSIVE
-
-
-def test_a_row_beyond_its_own_limit_fails_without_an_incident() -> None:
     found = decided([math.exp(0.2)], run(0.19), confirm=0)
 
     assert (found.outcome, found.is_part) == (Outcome.REGRESSED, False)
@@ -305,20 +287,6 @@ def test_a_settled_row_comes_out_as_at_the_end_of_the_run(seed: int) -> None:
 # -- by simulation ----------------------------------------------------------------------------
 
 
-def test_a_creep_that_rows_share_is_found_sooner() -> None:
-    rng = rng_of("creep")
-    known = before(rng, 0.005, 0.03, runs=30)
-    creeping = [
-        {row: one * math.exp(0.01 / 7 * number) for row, one in run.items()}
-        for number, run in enumerate(runs_of(rng, 0.005, 0.03, runs=24))
-    ]
-    seen = replace(known, runs=(*known.runs, *creeping))
-
-    assert drift([math.exp(effect) for effect in seen.effects.values()]) is not None
-    assert sum(drift([run[row] for run in seen.runs]) is not None for row in ROWS) < len(ROWS) / 2
-    assert not any(drift(adjusted_seconds(seen, row)) for row in ROWS)
-
-
 def adjusted_seconds(seen: ClusterReference, row: str) -> list[float]:
     return [run[row] * math.exp(-seen.taken[number]) for number, run in enumerate(seen.runs)]
 
@@ -352,9 +320,6 @@ def test_nothing_is_taken_before_the_cluster_itself_can_be_asked(runs: int) -> N
 
 def test_what_is_taken_counts_from_the_cluster_s_own_first_runs() -> None:
     assert taken_before_drift([0.03] * 30 + [0.05] * 10) == pytest.approx([0.0] * 30 + [0.02] * 10)
-
-
-def test_a_gain_of_the_others_that_lasts_is_no_loss_of_a_row_and_a_fast_run_is_one_of_all() -> None:
     lasts = taken_before_drift([0.0] * 30 + [-0.05] * 20)
     once = taken_before_drift([0.0] * 35 + [-0.05] + [0.0] * 10)
 

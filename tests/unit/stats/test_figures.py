@@ -61,17 +61,13 @@ def test_the_documents_examples(
     assert f"{found.mfu:.2%}" == mfu
 
 
-def test_tflops_count_the_forward_pass_twice_where_the_document_does() -> None:
+def test_tflops_count_the_forward_pass_twice_where_the_document_does_and_mfu_never() -> None:
     found = figures(GPT2_52B, 122, 125e12)
     assert found.tflops_per_gpu == pytest.approx(55.86675409836065, rel=1e-14)
     once = replace(GPT2_52B, activation_recomputation=False)
     assert figures(once, 122, 125e12).tflops_per_gpu == pytest.approx(55.86675409836065 * 3 / 4, rel=1e-14)
-
-
-def test_mfu_never_counts_recomputation() -> None:
-    once = replace(GPT2_52B, activation_recomputation=False)
-    assert figures(GPT2_52B, 122, 125e12).mfu == figures(once, 122, 125e12).mfu
-    assert figures(GPT2_52B, 122, 125e12).mfu == pytest.approx(55.86675409836065 * 3 / 4 / 125, rel=1e-14)
+    assert found.mfu == figures(once, 122, 125e12).mfu
+    assert found.mfu == pytest.approx(55.86675409836065 * 3 / 4 / 125, rel=1e-14)
 
 
 def test_a_proxy_has_everything_but_days() -> None:
@@ -79,17 +75,16 @@ def test_a_proxy_has_everything_but_days() -> None:
     assert proxy == replace(full, days_to_train_1t_tokens=None)
 
 
-def test_without_a_peak_there_is_no_mfu() -> None:
+def test_there_are_the_figures_of_what_is_known() -> None:
     found = figures(GPT3, 7.47, None)
     assert found.mfu is None
     assert found.tflops_per_gpu is not None
-
-
-def test_without_model_flops_there_are_tokens_and_days_only() -> None:
     found = figures(replace(GPT3, model_flops_per_sample=None), 7.47, 1979e12)
     assert (found.mfu, found.tflops_per_gpu) == (None, None)
     assert found.tokens_per_s is not None
     assert found.days_to_train_1t_tokens is not None
+    assert figures(replace(GPT3, global_batch_size=None), 7.47, 1979e12) == Figures(step_time_s=7.47)
+    assert figures(GPT3, None, 1979e12) == Figures()
 
 
 #: Of a document that states TFLOP/s and tokens/s, and no formula: 512 samples in 8.63 s on 8 GPUs.
@@ -110,11 +105,14 @@ def test_flops_are_as_the_document_counts_them_where_it_states_tflops() -> None:
     documented, slower = figures(COUNTED, 8.63, GB300), figures(COUNTED, 8.63 * 1.25, GB300)
     assert (documented.tflops_per_gpu, documented.mfu) == (pytest.approx(699), pytest.approx(699 / 4900))
     assert (slower.tflops_per_gpu, slower.mfu) == (pytest.approx(699 / 1.25), pytest.approx(699 / 4900 / 1.25))
-
-
-def test_mfu_never_counts_what_the_documents_tflops_count_twice() -> None:
     found = figures(replace(COUNTED, activation_recomputation=True), 8.63, GB300)
     assert (found.tflops_per_gpu, found.mfu) == (pytest.approx(699), pytest.approx(699 / 4900 * 3 / 4))
+    found = figures(replace(COUNTED, global_batch_size=None), 8.63, GB300)
+    assert (found.tflops_per_gpu, found.mfu) == (pytest.approx(699), pytest.approx(699 / 4900))
+    assert (found.tokens_per_s, found.samples_per_s, found.days_to_train_1t_tokens) == (None, None, None)
+    row = replace(COUNTED, model_flops_per_sample=1.0e14)
+    assert model_flops(row) == (512 * 1.0e14, "model_flops")
+    assert figures(row, 8.63, GB300).mfu == pytest.approx(512 * 1.0e14 / 8.63 / 8 / GB300)
 
 
 def test_flops_are_as_the_document_counts_them_where_it_states_an_mfu() -> None:
@@ -124,18 +122,6 @@ def test_flops_are_as_the_document_counts_them_where_it_states_an_mfu() -> None:
     # Of the document's peak, whatever peak a site has.
     assert figures(row, 8.63, GB300 / 2).mfu == pytest.approx(0.30)
     assert model_flops(replace(row, accelerator="H20")) == (None, "")
-
-
-def test_the_documents_flops_need_no_batch() -> None:
-    found = figures(replace(COUNTED, global_batch_size=None), 8.63, GB300)
-    assert (found.tflops_per_gpu, found.mfu) == (pytest.approx(699), pytest.approx(699 / 4900))
-    assert (found.tokens_per_s, found.samples_per_s, found.days_to_train_1t_tokens) == (None, None, None)
-
-
-def test_a_rows_own_flops_come_before_the_documents() -> None:
-    row = replace(COUNTED, model_flops_per_sample=1.0e14)
-    assert model_flops(row) == (512 * 1.0e14, "model_flops")
-    assert figures(row, 8.63, GB300).mfu == pytest.approx(512 * 1.0e14 / 8.63 / 8 / GB300)
 
 
 @pytest.mark.parametrize("stated", [{"step_time_s": None}, {"tflops_per_gpu": None}])
@@ -157,14 +143,6 @@ def test_without_the_documents_time_and_tflops_there_are_no_flops(stated: dict[s
 )
 def test_what_is_to_be_known_of_an_mfu(row: Baseline, note: str) -> None:
     assert mfu_note(row) == note
-
-
-def test_without_a_batch_there_is_the_step_time_only() -> None:
-    assert figures(replace(GPT3, global_batch_size=None), 7.47, 1979e12) == Figures(step_time_s=7.47)
-
-
-def test_without_a_step_time_there_is_nothing() -> None:
-    assert figures(GPT3, None, 1979e12) == Figures()
 
 
 @pytest.mark.parametrize("step_time_s", [0.0, -0.0, -7.47, math.inf, -math.inf])
@@ -320,9 +298,6 @@ def test_what_the_table_does_not_know(accelerator: str, dtype: str) -> None:
 
 def test_every_bundled_row_has_a_peak() -> None:
     assert all(documented_peak_flops(row) for row in load_tables([bundled_baselines()]))
-
-
-def test_a_calibration_stands_for_the_peak_of_what_the_table_does_not_know() -> None:
     row = replace(load_tables([bundled_baselines() / "maxtext"])[0], calibration_flops=9.5e10)
     assert documented_peak_flops(row) == peak_flops(row.accelerator, row.dtype) == 989e12
     assert documented_peak_flops(replace(row, accelerator="CPU")) == 9.5e10

@@ -62,9 +62,6 @@ def test_windows_include_both_ends(statistic: str, expected: list[float]) -> Non
 def test_windows_count_as_the_log_does() -> None:
     assert chosen("mean[35:44]", numbered(50, first=1)) == list(range(35, 45))
     assert chosen("mean[-2:]", numbered(50, first=1)) == [49, 50]
-
-
-def test_steps_without_numbers_are_counted_from_nought() -> None:
     unnumbered = [TimedStep(None, step.seconds) for step in numbered(50)]
     assert chosen("mean[35:44]", unnumbered) == list(range(35, 45))
     assert chosen("mean[-2:]", unnumbered) == [48, 49]
@@ -114,9 +111,6 @@ def test_lines_for_several_steps_must_tile_the_window(window: str) -> None:
 def test_lines_for_several_steps_that_tile_the_window() -> None:
     assert chosen("mean[21:40]", numbered(5, first=10, every=10)) == [30, 40]
     assert chosen("mean[31:40]", numbered(10, first=5, every=5)) == [35, 40]
-
-
-def test_lines_that_do_not_fit_the_formats_first_step_stand_for_one_step() -> None:
     every_tenth = numbered(5, first=0, every=10)
     assert list(select(parse_statistic("mean[1:10]"), every_tenth)) == [10]
     with pytest.raises(ValueError, match=r"^the window has 1 of 10 steps$"):
@@ -231,28 +225,19 @@ def test_a_slow_node_among_ranks_without_labels() -> None:
     assert found["middle of 64"] == found["fastest of 64"]
 
 
-def test_slow_first_steps_are_warm_up() -> None:
+def test_slow_first_steps_are_warm_up_and_spikes_are_counted() -> None:
     series_s = (90.0, 7.0, 5.2, *[5.0] * 40)
     mean_s = pytest.approx(5.0049, abs=1e-4)
     assert timing_of(series_s, "last") == Timing("last", 43, 90.0, 5.0, 5.0, mean_s, 5.0, 0.0, 41, 2, series_s)
-
-
-def test_two_even_steps_are_not_steady_yet() -> None:
     assert timing_of([5.0, 5.0, 9.0, *[5.0] * 30]).warm_up_steps == 3
-
-
-def test_spikes_are_part_of_the_steady_state_and_counted() -> None:
     found = timing_of([*[5.0] * 18, 7.0, 6.1])
     assert (found.median_s, found.spike_fraction) == (5.0, 0.1)
-
-
-def test_a_step_of_exactly_the_spikes_multiple_is_none() -> None:
     assert timing_of([*[5.0] * 19, 6.0]).spike_fraction == 0.0
-
-
-def test_of_a_run_that_never_settles_the_last_steps_are_taken() -> None:
     found = timing_of([float(2**step) for step in range(20)])
     assert (found.warm_up_steps, found.steady_steps) == (20 - MIN_STEPS, MIN_STEPS)
+    with pytest.raises(ValueError, match="there are no steps"):
+        timing_of([])
+    assert timing_of([1.5e308] * 12).mean_s == pytest.approx(1.5e308)
 
 
 @pytest.mark.parametrize("steps", [1, 2, MIN_STEPS])
@@ -266,15 +251,6 @@ def test_no_warm_up_is_most_of_a_run(slow: int) -> None:
     assert (found.warm_up_steps, found.median_s) == (0, 7.5)
     assert timing_of([7.5] * 60 + [5.0] * 40).median_s == 7.5
     assert timing_of([7.5] * 10 + [5.0] * 10).median_s == 5.0
-
-
-def test_no_steps_have_no_steady_state() -> None:
-    with pytest.raises(ValueError, match="there are no steps"):
-        timing_of([])
-
-
-def test_steps_whose_sum_is_no_number_have_a_mean() -> None:
-    assert timing_of([1.5e308] * 12).mean_s == pytest.approx(1.5e308)
 
 
 @given(st.lists(SECONDS, min_size=1, max_size=60))

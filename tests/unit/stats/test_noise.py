@@ -73,9 +73,6 @@ def test_a_tenth_of_outliers_does_not_make_a_quiet_row_noisy() -> None:
         times_s[place] *= 3
     assert noise_of(times_s).sigma < 0.02
     assert statistics.stdev(map(math.log, times_s)) > 0.3
-
-
-def test_jobs_that_are_all_alike_do_not_make_a_limit_of_nothing() -> None:
     assert 0 < noise_of([4.5] * REFERENCE_JOBS).sigma < PRIOR.sigma
     assert noise_of([4.5] * FEWEST_JOBS).sigma == pytest.approx(PRIOR.sigma / math.sqrt(5))
 
@@ -237,10 +234,7 @@ def test_a_loss_of_everything_needs_no_jobs() -> None:
         (3, 1, 3, 0.75),
         (4, 1, 4, 0.875),
         (5, 1, 5, 0.9375),
-        (6, 1, 6, 0.96875),
         (8, 1, 8, 0.9921875),
-        (9, 2, 8, 0.9609375),
-        (10, 2, 9, 0.978515625),
         (20, 6, 15, 0.9586105346679688),
     ],
 )
@@ -322,24 +316,10 @@ def test_a_fifth_of_odd_runs_is_no_noise(runs: Runs) -> None:
     assert median_scale(runs) == pytest.approx(0.02, rel=0.12)
 
 
-@pytest.mark.parametrize("share", [0.5, 0.35])
-def test_two_levels_that_alternate_are_noise(share: float) -> None:
-    # 129, 217, 125, 225 s
-    assert scale([math.log(one) for one in (129, 217, 125, 225)] * 7) > 0.3
-    assert scale([math.log(one) for one in (129, 217, 125, 225)] * 2) > 0.3
-    found = median_scale(lambda rng: [0.55 * (rng.random() < share) + rng.gauss(0, 0.02) for _ in range(30)])
-    assert found > 0.3
-
-
 @pytest.mark.parametrize(("rho", "sigma", "least"), [(0.5, 0.02, 0.9), (0.5, 0.03, 0.9), (0.8, 0.02, 0.75)])
 def test_runs_that_hang_together_are_not_taken_for_steps(rho: float, sigma: float, least: float) -> None:
     # Thirty such runs do not show all of it: of 0.8, the median of what they show is 0.86.
     assert median_scale(lambda rng: wandering(rng, rho, sigma)) / sigma > least
-
-
-def test_runs_that_all_rows_share_are_noise() -> None:
-    found = median_scale(lambda rng: [a + b for a, b in zip(normal(rng, 0.03), normal(rng), strict=True)])
-    assert found == pytest.approx(math.hypot(0.03, 0.02), rel=0.1)
 
 
 def test_what_is_small_is_not_odd() -> None:
@@ -348,9 +328,6 @@ def test_what_is_small_is_not_odd() -> None:
     assert usual([0.0] * 20 + [0.06] * 10) == [0.0] * 20
     assert usual([0.0] * 19 + [0.06] * 11) == [0.0] * 19 + [0.06] * 11  # more than a third
     assert usual([]) == []
-
-
-def test_a_scale_needs_two_values() -> None:
     with pytest.raises(ValueError, match="1 values have no spread"):
         spread([1.0])
     assert scale([1.0, 1.0]) == 0

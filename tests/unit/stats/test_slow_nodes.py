@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from pytest_gsw.stats.slow_nodes import JobTime, SlowNodeGroup, bits, find
+from pytest_gsw.stats.slow_nodes import JobEnd, JobTime, SlowNodeGroup, bits, failures, find, log_tail
 
 NODES, ROWS = 64, 9
 SLOW = -math.log1p(-0.1)
@@ -72,9 +72,6 @@ def test_a_slow_node_is_named() -> None:
 def test_it_is_named_within_seven_runs() -> None:
     found = [named(history(seed, 37, {17: (30, 99, SLOW)})) for seed in range(20)]
     assert found.count([(17,)]) >= 19
-
-
-def test_and_where_there_is_no_history_before() -> None:
     found = [named(history(seed, 14, {17: (0, 99, SLOW)})) for seed in range(10)]
     assert found.count([(17,)]) >= 9
 
@@ -89,9 +86,6 @@ def test_a_repaired_node_is_no_culprit_any_more() -> None:
     (found,) = culprits(history(2, 70, {17: (30, 45, SLOW)}))
     assert (found.nodes, found.mended) == ((17,), True)
     assert found.last in range(42, 46)
-
-
-def test_two_slow_nodes_are_both_named() -> None:
     assert sorted(named(history(3, 45, {17: (30, 99, SLOW), 40: (32, 99, SLOW)}))) == [(17,), (40,)]
 
 
@@ -113,19 +107,13 @@ def test_a_slower_row_accuses_no_node() -> None:
     assert culprits(jobs) == ()
 
 
-def test_a_slower_cluster_accuses_no_node() -> None:
+def test_a_slower_cluster_and_a_slow_run_accuse_no_node() -> None:
     jobs = history(6, 60, rows=3)
     slower = [JobTime(one.run, one.row, one.log_s + (SLOW if one.run >= 40 else 0), one.nodes) for one in jobs]
     assert culprits(slower) == ()
-
-
-def test_a_slow_run_accuses_no_node() -> None:
     jobs = history(7, 60)
     slower = [JobTime(one.run, one.row, one.log_s + (0.2 if one.run % 9 == 0 else 0), one.nodes) for one in jobs]
     assert culprits(slower) == ()
-
-
-def test_no_history_names_nobody() -> None:
     assert culprits([]) == ()
     assert culprits(history(8, 1)) == ()
 
@@ -175,25 +163,83 @@ def test_a_slow_node_is_not_cleared() -> None:
         found = find(month(40, 0.03, {7: SLOW}, seed))
         assert not found.cleared >> 7 & 1
         assert found.cleared.bit_count() > FEW / 2
-
-
-def test_a_slow_node_is_not_cleared_by_what_was_before() -> None:
     jobs = [
         JobTime(one.run, one.row, one.log_s + SLOW * (one.run >= 30 and one.nodes >> 7 & 1), one.nodes)
         for one in month(40)
     ]
     found = find(jobs)
     assert not (found.cleared | found.untold) >> 7 & 1  # it is known
-
-
-def test_a_node_that_became_slow_last_run_is_not_cleared_by_the_runs_before() -> None:
     jobs = month(40, 0.01)
     last = [JobTime(40, row, row + SLOW, 1 << 7 | 1 << 20 + row) for row in range(3)]
     found = find(jobs + last)
     assert not found.cleared >> 7 & 1
     assert found.cleared.bit_count() >= FEW - 4
-
-
-def test_a_node_that_has_not_run_for_a_month_is_not_among_them() -> None:
     found = find([one for one in month(60) if one.run < 25 or not one.nodes & 1 << 7])
     assert not (found.cleared | found.untold) >> 7 & 1
+
+
+# -- nodes whose jobs fail -------------------------------------------------------------------------
+
+RUNS = 60
+BAD = 17
+
+
+def runs(
+    seed: int,
+    bad: Mapping[int, float] | None = None,
+    of_rows: Mapping[int, float] | None = None,
+    of_all: float = 0.0,
+    together: Sequence[int] = (),
+) -> list[JobEnd]:
+    """Jobs on random nodes; by nodes, rows and runs, how often they fail."""
+    rng = random.Random(seed)  # noqa: S311 - noise, not cryptography
+    jobs = []
+    for run in range(RUNS):
+        is_bad_run = rng.random() < of_all
+        for row in range(ROWS):
+            nodes = set(rng.sample(range(NODES), SIZES[row % len(SIZES)]))
+            if nodes.intersection(together):
+                nodes.update(together)
+            well = 0.3 if is_bad_run else 0.99
+            well *= 1 - (of_rows or {}).get(row, 0.0)
+            for node in nodes:
+                well *= 1 - (bad or {}).get(node, 0.0)
+            jobs.append(JobEnd(str(run), str(row), sum(1 << node for node in nodes), rng.random() > well))
+    return jobs
+
+
+def failing(jobs: list[JobEnd]) -> list[tuple[int, ...]]:
+    return [one.nodes for one in failures(jobs) if one.named]
+
+
+def test_failures_are_counted_by_node() -> None:
+    jobs = [JobEnd(str(run), "a", 1 << run % 3, failed=run == 4) for run in range(12)]
+    (one,) = failures(jobs)
+    assert (one.nodes, one.failed, one.of, one.named) == ((1,), 1, 4, False)
+    assert one.usual == pytest.approx(1 / 12)
+    assert failures([]) == failures([JobEnd("1", "a", 1, failed=False)]) == ()
+
+
+def test_a_node_that_fails_half_of_its_jobs_is_named_alone() -> None:
+    for seed in range(10):
+        found = failures(runs(seed, {BAD: 0.5}))
+        assert [one.nodes for one in found if one.named] == [(BAD,)]
+
+
+@pytest.mark.parametrize("noise", [{}, {"of_rows": {1: 0.5, 3: 0.3}}, {"of_all": 0.05}])
+def test_nodes_on_which_rows_or_runs_fail_are_not_named(noise: dict[str, object]) -> None:
+    """Whether jobs fail by chance, rows by themselves, or all of a run."""
+    assert [one for seed in range(10) for one in failing(runs(seed, **noise))] == []  # type: ignore[arg-type]
+
+
+def test_nodes_that_fail_jobs_together_are_named_together() -> None:
+    (found,) = failing(runs(1, {BAD: 0.5}, together=(BAD, 40)))
+    assert found == (BAD, 40)
+    assert sorted(failing(runs(2, {BAD: 0.6, 40: 0.6}))) == [(BAD,), (40,)]
+    jobs = [JobEnd(one.run, one.row, 15 << 4 * int(one.row), one.failed) for one in runs(3, of_rows={2: 0.6})]
+    assert failing(jobs) == []
+
+
+def test_the_tail_at_the_ends() -> None:
+    assert log_tail(0, 9, 0.0) == log_tail(3, 9, 1.0) == 0.0
+    assert log_tail(1, 9, 0.0) == -math.inf

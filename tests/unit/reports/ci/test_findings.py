@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pytest_gsw.common.text import minute
-from pytest_gsw.history.alarms import Acknowledgement, IncidentPeriod, Kind, Occurrence, alarms
+from pytest_gsw.common.text import escaped, minute
+from pytest_gsw.history.alarms import Acknowledgement, Kind, Occurrence, alarms
 from pytest_gsw.history.comparison import ClusterText
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.row_history import RowHistory
-from pytest_gsw.reports.ci.findings import KINDS, counts_text, findings
+from pytest_gsw.reports.ci.findings import KINDS, counts_text, findings, github
 from pytest_gsw.reports.ci.openmetrics import openmetrics
 from pytest_gsw.reports.run_report import Row, Since, since_line, since_of
 from pytest_gsw.results.severity import Level
 from pytest_gsw.stats.verdict import MetricVerdict, Outcome, Reason
 from pytest_gsw.tables.metrics import Direction, Metric
-from tests.unit.reports.ci.nights import DRIFT, ERROR, IMPROVED, NOON_S, PASSED, REGRESSED, RUN, record, run_of
+from tests.unit.history.runs import spell
+from tests.unit.reports.ci.nights import (
+    DRIFT,
+    ERROR,
+    IMPROVED,
+    NOON_S,
+    PASSED,
+    REGRESSED,
+    RUN,
+    SINCE,
+    hostile_run,
+    record,
+    run_of,
+    texts,
+)
 from tests.unit.results.records import varied
 from tests.unit.results.test_incident import run_records
 
@@ -156,11 +173,9 @@ def test_an_acknowledged_alarm_says_nothing_of_a_site_s_metric() -> None:
     seen = Occurrence("night-1", NOON_S, 0.0)
     cluster, row = REGRESSED.run.cluster, REGRESSED.row.id
     things = frozenset({row})
-    spell = IncidentPeriod(
-        Kind.REGRESSION, cluster, row, things, "", (seen,), begin_s=NOON_S, sd=0.0, is_newest=True, last_s=NOON_S
-    )
+    slow = spell(seen, cluster=cluster, subject=row, things=things, last_s=NOON_S)
     known = Acknowledgement("id", Kind.REGRESSION, cluster, things, NOON_S, "a switch", "ops", 2e10)
-    (alarm,) = alarms([spell], [known], NOON_S)
+    (alarm,) = alarms([slow], [known], NOON_S)
     metric = Metric("peak_memory_gib", "GiB", Direction.LOWER_IS_BETTER, "peak memory")
     by_metric = MetricVerdict(metric, Outcome.REGRESSED, 70.1, 61.2, 0.05)
     assert REGRESSED.verdict is not None
@@ -174,3 +189,74 @@ def test_an_acknowledged_alarm_says_nothing_of_a_site_s_metric() -> None:
         assert [line.endswith(" 1.0") and 'metric="peak_memory_gib"' in line for line in samples] == (
             [False] if text else [False, True]
         )
+
+
+# -- workflow commands as GitHub's runner reads them -----------------------------------------------
+
+#: In the order in which the runner puts them back, https://github.com/actions/runner, ActionCommand.cs.
+DATA = {"%0D": "\r", "%0A": "\n", "%25": "%"}
+PROPERTY = {"%0D": "\r", "%0A": "\n", "%3A": ":", "%2C": ",", "%25": "%"}
+
+
+class Command(NamedTuple):
+    name: str
+    properties: dict[str, str]
+    data: str
+
+
+def back(text: str, mapping: dict[str, str]) -> str:
+    for replacement, token in mapping.items():
+        text = text.replace(replacement, token)
+    return text
+
+
+def parsed(line: str) -> Command | None:
+    """A line as the runner's TryParseV2 reads it."""
+    line = line.lstrip()
+    if not line.startswith("::") or (end := line.find("::", 2)) < 0:
+        return None
+    name, _, rest = line[2:end].partition(" ")
+    pairs = (pair.split("=", 1) for pair in rest.strip().split(",") if pair)
+    properties = {pair[0]: back(pair[1], PROPERTY) for pair in pairs if len(pair) == 2}
+    return Command(name, properties, back(line[end + 2 :], DATA))
+
+
+def test_a_command_for_each_finding() -> None:
+    lines = github(RUN).splitlines()
+    assert lines[0] == (
+        "::error file=baselines/maxtext/llama2_70b.yaml,line=128,title=regressed%3A llama2_70b_fp8[H100x128]::"
+        "throughput 205,201 tokens/s is 10.8 %25 below the documented 230,153 (allowed 5 %25)%0A"
+        f"since {SINCE}, 3 runs%0A"
+        "next: pytest --gsw-cluster=eos --gsw-confirm=4 'baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x128]'"
+    )
+    assert lines[-1] == "6 rows: 2 passed, 1 improved, 1 regressed, 1 inconclusive, 1 error, 1 of them drifts"
+    commands = [parsed(line) for line in lines[:-1]]
+    assert [command and (command.name, command.properties["line"]) for command in commands] == [
+        ("error", "128"),
+        ("error", "256"),
+        ("warning", "512"),
+        ("warning", "1024"),
+        ("notice", "2048"),
+    ]
+
+
+def test_a_quiet_run_has_no_command() -> None:
+    assert github(run_of(())) == "0 rows"
+
+
+@given(st.text())
+def test_the_runner_reads_what_was_written(text: str) -> None:
+    assert back(escaped(text), DATA) == text
+    assert back(escaped(text, in_property=True), PROPERTY) == text
+    assert "\n" not in escaped(text)
+
+
+@given(texts)
+def test_nobody_gives_commands_but_us(text: str) -> None:
+    run = hostile_run(text)
+    lines = github(run).split("\n")
+    commands = [command for line in lines if (command := parsed(line)) is not None]
+    assert len(commands) == len(lines) - 1
+    assert {command.name for command in commands} <= {"error", "warning", "notice"}
+    assert all(set(command.properties) <= {"file", "line", "title"} for command in commands)
+    assert all(text in command.data for command in commands if command.properties["title"].startswith("drift"))

@@ -9,9 +9,10 @@ from hypothesis import given
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from pytest_gsw.history.alarms import Alarm, IncidentPeriod, Kind, Occurrence, State
+from pytest_gsw.history.alarms import Alarm, Occurrence, State
 from pytest_gsw.reports.ci.markdown import markdown
 from pytest_gsw.stats.verdict import Reason
+from tests.unit.history.runs import spell
 from tests.unit.reports.ci.nights import (
     HOSTILE,
     NOON_S,
@@ -47,16 +48,8 @@ def cells(text: str) -> list[list[str]]:
 
 def an_alarm(subject: str, state: State, mended_by: str = "", part_of: str = "") -> Alarm:
     seen = Occurrence("night-001", NOON_S, 0.0)
-    spell = IncidentPeriod(
-        *(Kind.REGRESSION, "eos", subject, frozenset(), "night-001", (seen,)),
-        begin_s=NOON_S,
-        sd=0.01,
-        is_newest=True,
-        last_s=NOON_S,
-        mended_s=NOON_S if mended_by else None,
-        mended_by=mended_by,
-    )
-    return Alarm("1f0c92ab", spell, state, pages=True, part_of=part_of)
+    period = spell(seen, subject=subject, mended_s=NOON_S if mended_by else None, mended_by=mended_by)
+    return Alarm("1f0c92ab", period, state, pages=True, part_of=part_of)
 
 
 def test_alarms_by_what_became_of_them_come_first() -> None:

@@ -138,9 +138,6 @@ def test_slow_nodes_are_told_with_what_they_cost() -> None:
         ({"cluster": "eos", "node": "n1", "one_of": "1"}, -0.1),
         ({"cluster": "eos", "node": "n2", "one_of": "2"}, -0.05),
     ]
-
-
-def test_nodes_that_fail_jobs_are_told_with_their_share() -> None:
     one = FailingNode(("n1",), 6, 8, 0.02, named=True)
     samples = families(replace(RUN, nodes_failing_jobs={"eos": (one,)}))["gsw_failing_node_ratio"].samples
     assert [(sample.labels, sample.value) for sample in samples] == [

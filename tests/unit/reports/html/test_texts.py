@@ -135,9 +135,6 @@ def test_what_to_type_next() -> None:
 
 def test_what_was_replayed_without_a_cluster_is_replayed_again() -> None:
     assert next_command(shown(varied(SLOW, cluster="replay")), RUN) == (f"pytest --gsw-replay={RUN} '{NODE}[H100x128]'")
-
-
-def test_a_command_is_one_whatever_a_row_is_called() -> None:
     hostile = varied(SLOW, node_id="t.yaml::x'; rm -rf ~ #")
     assert next_command(shown(hostile), RUN) == (
         """pytest --gsw-cluster=eos --gsw-confirm=4 't.yaml::x'"'"'; rm -rf ~ #'"""
