@@ -34,7 +34,7 @@ from pytest_gsw.jobs.journal import NAME, Journal, read_journal
 from pytest_gsw.jobs.model import EarlyStop, Job, JobSpec, JobState, JobStatus
 from tests.unit.executor.conftest import POLL_S, Clock, FakeLauncher, Repeats, executor_of, spec
 
-ROWS = 300
+ROWS = 200
 _DAY_S = 86400.0
 #: What the controller's clock shows at the beginning; Slurm's times are whole seconds.
 _EPOCH_S = 1_900_000_000
@@ -326,7 +326,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
     @cache
     def run(scenario: Scenario, rows: int = ROWS) -> Session:
-        return simulate(rows, tmp_path_factory.mktemp(scenario.name), scenario, seed=3)
+        return simulate(rows, tmp_path_factory.mktemp(scenario.name), scenario, seed=6)
 
     return run
 

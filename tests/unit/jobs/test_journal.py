@@ -17,7 +17,6 @@ from pytest_gsw.jobs.journal import COPY, NAME, Journal, RunState, Submission, r
 from pytest_gsw.jobs.model import Attempt, EarlyStop, Job, JobSpec, JobState, JobStatus, JobStep, LogBefore
 
 SPEC = JobSpec("a", "gsw-a", Path("/r/launch.sh"), Path("/r"), Path("/s"), 1, 8, {})
-RUNNING = JobStatus(JobState.RUNNING)
 LOST = JobStatus(
     JobState.NODE_FAIL,
     raw_state="NODE_FAIL",

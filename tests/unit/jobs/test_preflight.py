@@ -73,11 +73,11 @@ class Site:
         problem: SubmissionError | None = stage_problem(self.spec, self.cluster)
         return "" if problem is None else str(problem)
 
-    @property
-    def line(self) -> int:
-        """Of the table, the one that names the recipe's directory."""
+    def named(self, directory: str = "tiny", recipes: str = "recipes") -> str:
+        """The lines of a message with the keys that led to the recipe."""
         lines = (self.path / "tiny.yaml").read_text().split("\n")
-        return next(number for number, line in enumerate(lines, 1) if "directory:" in line)
+        line = next(number for number, line in enumerate(lines, 1) if "directory:" in line)
+        return f"recipes    clusters.yaml:5  recipes: {self.path}/{recipes}\nrecipe     tiny.yaml:{line}  directory: {directory}\n"
 
 
 @pytest.fixture
@@ -126,9 +126,7 @@ def test_the_keys_that_led_to_a_recipe_are_named_with_their_lines(site: Site) ->
         (site.path / "recipes" / name).mkdir(parents=True)
     site.write(KEYS)
     assert site.recipe() == (
-        f"the recipe's directory is not there: {site.path}/recipes/tiny\n\n"
-        f"recipes    clusters.yaml:5  recipes: {site.path}/recipes\n"
-        f"recipe     tiny.yaml:{site.line}  directory: tiny\n"
+        f"the recipe's directory is not there: {site.path}/recipes/tiny\n\n{site.named()}"
         "there      a, b, c, d, e, grok1 and 1 other\n"
         "next       is the recipe part of this release? Correct the directory there, or fetch the recipe"
     )
@@ -222,12 +220,7 @@ def test_the_directories_of_a_log_that_are_known(pattern: str, part: str) -> Non
 def test_a_script_that_is_run_here_is_a_program(site: Site) -> None:
     script = site.script()
     site.write(f"{KEYS}    launcher: nemo-run\n")
-    assert site.recipe() == (
-        f"the launch script cannot be run: {script}\n\n"
-        f"recipes    clusters.yaml:5  recipes: {site.path}/recipes\n"
-        f"recipe     tiny.yaml:{site.line}  directory: tiny\n"
-        f"next       chmod +x {script}"
-    )
+    assert site.recipe() == (f"the launch script cannot be run: {script}\n\n{site.named()}next       chmod +x {script}")
     script.chmod(0o755)
     assert site.recipe() == ""
 
@@ -255,8 +248,7 @@ def test_llmb_run_does_not_say_where_a_job_writes_that_it_gives_to_sbatch(site: 
     assert site.recipe() == (
         "the recipe is launched by sbatch, and the row by llmb-run\n\n"
         "recipe     repo/tiny/pretrain/metadata.yaml:5  launcher_type: 'sbatch'\n"
-        f"recipes    clusters.yaml:5  recipes: {site.path}/install/workloads\n"
-        f"recipe     tiny.yaml:{site.line}  directory: pretrain_tiny\n"
+        f"{site.named('pretrain_tiny', 'install/workloads')}"
         "next       set `launcher: sbatch` in the cluster file, or in the table: recipe: {launcher: sbatch}"
         if told
         else ""
@@ -296,9 +288,7 @@ def test_a_recipe_is_launched_as_it_says(site: Site, said: str, launcher: str, w
         return
     assert told == (
         f"the recipe is launched by {wanted}, and the row by {launcher or 'sbatch'}\n\n"
-        f"recipe     recipes/tiny/metadata.yaml:4  launcher_type: {said}\n"
-        f"recipes    clusters.yaml:5  recipes: {site.path}/recipes\n"
-        f"recipe     tiny.yaml:{site.line}  directory: tiny\n"
+        f"recipe     recipes/tiny/metadata.yaml:4  launcher_type: {said}\n{site.named()}"
         f"next       set `launcher: {wanted}` in the cluster file, or in the table: recipe: {{launcher: {wanted}}}"
     )
 
