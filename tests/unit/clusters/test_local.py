@@ -28,12 +28,9 @@ def names(*gpus: str) -> str:
     return "\n".join(f"echo '{gpu}'" for gpu in gpus)
 
 
-def test_a_machine_without_nvidia_smi_has_its_cores(tmp_path: Path) -> None:
-    assert machine(tmp_path, None) == Accelerators(CPU, CORES)
-
-
-def test_nvidia_smi_that_names_none(tmp_path: Path) -> None:
-    assert machine(tmp_path, names()) == Accelerators(CPU, CORES)
+@pytest.mark.parametrize("script", [None, names(), "echo 'No devices were found'; exit 6"])
+def test_a_machine_without_gpus_has_its_cores(tmp_path: Path, script: str | None) -> None:
+    assert machine(tmp_path, script) == Accelerators(CPU, CORES)
 
 
 @pytest.mark.parametrize(
@@ -87,10 +84,6 @@ def test_what_cannot_be_run(tmp_path: Path) -> None:
 def test_the_first_visible_gpu_names_the_machine(tmp_path: Path, visible: str, name: str) -> None:
     gpus = names("NVIDIA H100 80GB HBM3", "NVIDIA H200")
     assert machine(tmp_path, gpus, visible) == Accelerators(name, 1)
-
-
-def test_a_driver_without_devices_is_no_broken_one(tmp_path: Path) -> None:
-    assert machine(tmp_path, "echo 'No devices were found'; exit 6") == Accelerators(CPU, CORES)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -16,7 +17,7 @@ from pytest_gsw.executor.executor import Executor
 from pytest_gsw.jobs import journal as journal_module
 from pytest_gsw.jobs.journal import COPY, NAME, Journal, RunState, run_state_of
 from pytest_gsw.jobs.model import Job, JobSpec, JobStatus
-from tests.unit.executor.test_executor import POLL_S, Clock, FakeLauncher, spec
+from tests.unit.executor.conftest import Clock, FakeLauncher, error_of, executor_of, spec
 
 ROWS = [f"r{number:02}" for number in range(40)]
 
@@ -95,21 +96,24 @@ def watched(tmp_path: Path) -> Iterator[Watched]:
         yield watched
 
 
-def started(watched: Watched, scheduler: Scheduler, clock: Clock) -> Executor:
+def started(watched: Watched, scheduler: Scheduler) -> Executor:
     scheduler.watched = watched
     journal = Journal(watched.directory)
     journal.session("eos", [f"t.yaml::{row}" for row in ROWS])
-    executor = Executor(scheduler, POLL_S, journal=journal, clock=clock, sleep=clock.sleep)
+    executor = executor_of(scheduler, journal=journal)
     executor.submit({row: spec(row) for row in ROWS})
     return executor
 
 
 def unsafe(watched: Watched) -> list[str]:
     """Rows of which a session that goes on would not know, at some moment, that they may have a job."""
-    found = []
+    found, past_of = [], cache(watched.past)
+    content = (watched.directory / NAME).read_bytes()
+    ends = [offset for offset, byte in enumerate(content, 1) if byte == ord("\n")]
+    cuts = sorted({*ends, *(end - 20 for end in ends)})  # after each line, and in it
     for moment in watched.moments:
-        for size in range(moment.synced, moment.written + 1, 53):
-            past = watched.past(size)
+        for size in (moment.synced, *(cut for cut in cuts if moment.synced < cut < moment.written), moment.written):
+            past = past_of(size)
             for row, job_id in moment.jobs.items():
                 submission = past.submissions.get(row)
                 if submission is None or not submission.is_of(job_id):
@@ -118,14 +122,12 @@ def unsafe(watched: Watched) -> list[str]:
 
 
 def test_a_session_that_is_killed_at_any_point_knows_of_every_job(watched: Watched) -> None:
-    clock = Clock()
-    scheduler = Scheduler(clock, refused=("r05", "r23"))
-    executor = started(watched, scheduler, clock)
+    scheduler = Scheduler(Clock(), refused=("r05", "r23"))
+    executor = started(watched, scheduler)
     for _ in ROWS:
         row = executor.next_finished()
         if row in scheduler.refused:
-            with pytest.raises(SubmissionError):
-                executor.result_of(row)
+            error_of(executor, row, SubmissionError)
         else:
             assert executor.result_of(row).job_id == f"job-{row}"
     executor.close()
@@ -137,8 +139,7 @@ def test_a_session_that_is_killed_at_any_point_knows_of_every_job(watched: Watch
 
 
 def test_rows_that_are_submitted_together_share_a_sync(watched: Watched) -> None:
-    clock = Clock()
-    executor = started(watched, Scheduler(clock), clock)
+    executor = started(watched, Scheduler(Clock()))
     for _ in ROWS:
         executor.next_finished()
     executor.close()
@@ -149,9 +150,8 @@ def test_rows_that_are_submitted_together_share_a_sync(watched: Watched) -> None
 
 def test_rows_that_were_not_begun_are_not_asked_for_again(watched: Watched) -> None:
     """Ctrl-C while rows are on their way: what no thread has taken up has no job, and the journal says so."""
-    clock = Clock()
-    scheduler = Scheduler(clock, away=("r01",))
-    executor = started(watched, scheduler, clock)
+    scheduler = Scheduler(Clock(), away=("r01",))
+    executor = started(watched, scheduler)
     executor.interrupt(detach=True)
     executor.close(detach=True)
     past = watched.past(watched.synced)
@@ -175,9 +175,8 @@ class FullQueue(Scheduler):
 
 
 def test_rows_that_were_not_begun_wait_in_their_order_while_the_queue_is_full(watched: Watched) -> None:
-    clock = Clock()
-    scheduler = FullQueue(clock)
-    executor = started(watched, scheduler, clock)
+    scheduler = FullQueue(Clock())
+    executor = started(watched, scheduler)
     while not executor.full:
         executor._submitting.wait(60)
         executor._submitting.collect()

@@ -4,29 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import pytest
 
 from pytest_gsw.errors import JobError, SchedulerUnreachableError, SubmissionError
-from pytest_gsw.executor.executor import Executor
 from pytest_gsw.executor.limits import Limits
 from pytest_gsw.executor.row_state import Queued, RowJobs, RowTable, SubmittedJob
 from pytest_gsw.jobs.model import FoundJob, Job, JobSpec, JobState, JobStatus
 from pytest_gsw.stats.decision import Done, Repeat
 from pytest_gsw.validation.run import Run
-from tests.unit.executor.test_executor import COMPLETED, RUNNING, Clock, FakeLauncher
+from tests.unit.executor.conftest import (
+    COMPLETED,
+    LOST_NODE,
+    RUNNING,
+    Clock,
+    FakeLauncher,
+    error_of,
+    executor_of,
+    spec,
+    started,
+)
 
-POLL_S = 15.0
 FAILED = JobStatus(JobState.FAILED, exit_code=7, nodes="n001")
-
-
-def spec(row_id: str, *, unique_name: bool = True) -> JobSpec:
-    stage = Path("/stage")
-    script = stage / "launch.sh"
-    return JobSpec(
-        row_id, f"gsw-{row_id}", script, stage, stage, nodes=1, gpus=8, environment={}, unique_name=unique_name
-    )
+#: A job of the row ``a`` that no submission named.
+STRAY = FoundJob("12", "gsw-a", RUNNING)
+NO_ROWS = "the row has 1 job that no submission of it named: 12"
 
 
 @dataclass
@@ -50,24 +52,11 @@ class Counted(FakeLauncher):
         return (*self.jobs, *self.others)
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-def executor_of(launcher: FakeLauncher, clock: Clock, *specs: JobSpec, **options: object) -> Executor:
-    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep, **options)  # type: ignore[arg-type]
-    executor.submit({one.row_id: one for one in specs})
-    return executor
-
-
 def test_a_job_that_no_submission_named_is_ended_and_its_row_is_an_error(clock: Clock) -> None:
-    launcher = Counted(clock, {"a": [RUNNING]}, others=[FoundJob("12", "gsw-a", RUNNING), FoundJob("3", "x", RUNNING)])
-    executor = executor_of(launcher, clock, spec("a"), spec("b"))
-    with pytest.raises(JobError) as told:
-        executor.result_of("a")
-    assert str(told.value) == (
-        "the row has 1 job that no submission of it named: 12\n\n"
+    launcher = Counted(clock, {"a": [RUNNING]}, others=[STRAY, FoundJob("3", "x", RUNNING)])
+    executor = started(launcher, "ab")
+    assert str(error_of(executor)) == (
+        f"{NO_ROWS}\n\n"
         "no row's   12 gsw-a RUNNING\n"
         "next       let the recipe submit one job for a row, and name it; then run the row again"
     )
@@ -80,18 +69,17 @@ def test_a_job_that_no_submission_named_is_ended_and_its_row_is_an_error(clock: 
 
 def test_a_child_that_its_job_submits_as_it_ends(clock: Clock) -> None:
     launcher = Counted(clock, {"a": [RUNNING, RUNNING, COMPLETED]})
-    executor = executor_of(launcher, clock, spec("a"))
+    executor = started(launcher)
     executor.attach(launcher.submit(spec("b")))
     assert executor.result_of("b").job_id == "job-b"
     launcher.others.append(FoundJob("12", "gsw-a", FAILED))
-    with pytest.raises(JobError, match="no submission of it named: 12"):
-        executor.result_of("a")
+    assert error_of(executor).fact == NO_ROWS
     assert not any(launcher.cancelled), "both have ended"
 
 
 def test_many_submissions_and_ends_are_one_question(clock: Clock) -> None:
     launcher = Counted(clock, {str(row): [RUNNING] * 4 + [COMPLETED] for row in range(100)}, parallel_submissions=1)
-    executor = executor_of(launcher, clock, *(spec(str(row)) for row in range(100)))
+    executor = started(launcher, [str(row) for row in range(100)])
     for _ in range(100):
         executor.result_of(executor.next_finished())
     assert len(launcher.polls) == 5
@@ -102,9 +90,9 @@ def test_many_submissions_and_ends_are_one_question(clock: Clock) -> None:
 
 def test_a_job_that_is_found_when_its_row_was_handed_out(clock: Clock) -> None:
     launcher = Counted(clock)
-    executor = executor_of(launcher, clock, spec("a"))
+    executor = started(launcher)
     executor.result_of("a")
-    launcher.others.append(FoundJob("12", "gsw-a", RUNNING))
+    launcher.others.append(STRAY)
     assert executor.close(detach=True) == 0
     assert launcher.cancelled == [["a"]], "nobody else would end it"
     assert list(executor.late) == ["a"]
@@ -115,10 +103,9 @@ def test_a_job_that_cannot_be_ended_is_told(clock: Clock) -> None:
         def cancel(self, jobs: Sequence[Job]) -> None:
             raise JobError("jobs may still run", advice="scancel 12")
 
-    launcher = Deaf(clock, others=[FoundJob("12", "gsw-a", RUNNING)])
-    executor = executor_of(launcher, clock, spec("a"))
-    with pytest.raises(JobError, match="named: 12"):
-        executor.result_of("a")
+    launcher = Deaf(clock, others=[STRAY])
+    executor = started(launcher)
+    assert error_of(executor).fact == NO_ROWS
     with pytest.raises(JobError, match="jobs may still run"):
         executor.close()
 
@@ -129,9 +116,8 @@ def test_repeats_retries_and_what_went_before_are_the_rows_own(clock: Clock) -> 
     def decide(_row_id: str, _run: Run) -> Repeat | Done:
         return wanted.pop() if wanted else Done()
 
-    lost = JobStatus(JobState.NODE_FAIL, nodes="n1")
-    launcher = Counted(clock, {"a": [lost, COMPLETED]})
-    executor = executor_of(launcher, clock, spec("a"), retries=1, decide=decide)
+    launcher = Counted(clock, {"a": [LOST_NODE, COMPLETED]})
+    executor = started(launcher, retries=1, decide=decide)
     assert executor.result_of("a").job_id == "job-a.3"
     assert [job.name for job in launcher.jobs] == ["gsw-a", "again2.gsw-a", "again3.gsw-a"]
     executor.close()
@@ -140,28 +126,27 @@ def test_repeats_retries_and_what_went_before_are_the_rows_own(clock: Clock) -> 
 
 def test_a_job_of_an_attempt_that_no_submission_named(clock: Clock) -> None:
     """While its row waits to be submitted again: it is not."""
-    launcher = Counted(clock, {"a": [JobStatus(JobState.NODE_FAIL, nodes="n1")], "b": [RUNNING] * 3 + [COMPLETED]})
-    executor = executor_of(launcher, clock, spec("a"), spec("b"), retries=1)
-    launcher.others.append(FoundJob("12", "gsw-a", RUNNING))
-    with pytest.raises(JobError, match="named: 12"):
-        executor.result_of("a")
+    launcher = Counted(clock, {"a": [LOST_NODE], "b": [RUNNING] * 3 + [COMPLETED]})
+    executor = started(launcher, "ab", retries=1)
+    launcher.others.append(STRAY)
+    assert error_of(executor).fact == NO_ROWS
     executor.result_of("b")
     assert launcher.submitted == ["a", "b"]
 
 
 def test_names_that_other_sessions_have_as_well_tell_nothing(clock: Clock) -> None:
-    launcher = Counted(clock, others=[FoundJob("12", "gsw-a", RUNNING)])
-    executor = executor_of(launcher, clock, spec("a", unique_name=False))
+    launcher = Counted(clock, others=[STRAY])
+    executor = executor_of(launcher)
+    executor.submit({"a": spec(unique_name=False)})
     assert executor.result_of("a").job_id == "job-a"
     executor.close()
     assert (launcher.asked, launcher.cancelled) == ([], [])
 
 
 def test_a_refused_row_may_have_left_a_job(clock: Clock) -> None:
-    launcher = Counted(clock, refused=("a",), others=[FoundJob("12", "gsw-a", RUNNING)])
-    executor = executor_of(launcher, clock, spec("a"))
-    with pytest.raises(SubmissionError, match="a was refused"):
-        executor.result_of("a")
+    launcher = Counted(clock, refused=("a",), others=[STRAY])
+    executor = started(launcher)
+    assert error_of(executor, kind=SubmissionError).fact == "a was refused"
     executor.close()
     assert launcher.cancelled == [["a"]]
     assert [seen.job.id for seen in executor.strays.values()] == ["12"]
@@ -180,7 +165,7 @@ def test_a_submission_whose_answer_is_awaited_may_own_the_job(clock: Clock) -> N
             return Job(f"job-{spec.row_id}", spec, since_s) if self.asked else None
 
     launcher = Slow(clock)
-    executor = executor_of(launcher, clock, spec("a"), spec("b"))
+    executor = started(launcher, "ab")
     assert [executor.result_of(row).job_id for row in ("a", "b")] == ["job-a", "job-b"]
     executor.close()
     assert (launcher.cancelled, executor.strays) == ([], {})
@@ -188,7 +173,7 @@ def test_a_submission_whose_answer_is_awaited_may_own_the_job(clock: Clock) -> N
 
 def test_an_answer_that_is_missing_is_asked_for_again_and_told_in_the_end(clock: Clock) -> None:
     launcher = Counted(clock, {"a": [RUNNING, COMPLETED]}, is_away=True)
-    executor = executor_of(launcher, clock, spec("a"))
+    executor = started(launcher)
     executor.result_of("a")
     assert launcher.asked == [1, 1]
     with pytest.raises(JobError) as told:
@@ -221,15 +206,15 @@ def test_a_job_that_a_script_names_while_the_jobs_are_counted(clock: Clock) -> N
 
 
 def test_a_launcher_that_cannot_be_asked_by_name(clock: Clock) -> None:
-    executor = executor_of(FakeLauncher(clock), clock, spec("a"))
+    executor = started(FakeLauncher(clock))
     assert executor.result_of("a").job_id == "job-a"
     assert executor.close() == 0
 
 
 def test_a_resumed_rows_jobs_are_its_own(clock: Clock) -> None:
     launcher = Counted(clock, {"a": [RUNNING, COMPLETED]}, others=[FoundJob("7", "gsw-a", RUNNING)])
-    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
-    executor.attach(replace(launcher.submit(spec("a")), id="7"))
+    executor = executor_of(launcher)
+    executor.attach(replace(launcher.submit(spec()), id="7"))
     launcher.jobs.clear()
     assert executor.result_of("a").job_id == "7"
     executor.close()
@@ -238,11 +223,10 @@ def test_a_resumed_rows_jobs_are_its_own(clock: Clock) -> None:
 
 def test_the_jobs_of_a_resumed_row_that_cannot_be_taken_over_are_ended(clock: Clock) -> None:
     launcher = Counted(clock, others=[FoundJob("7", "gsw-a", RUNNING), FoundJob("8", "gsw-a", RUNNING)])
-    executor = Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
-    executor.started["a"] = spec("a")
+    executor = executor_of(launcher)
+    executor.started["a"] = spec()
     executor.submit({"a": SubmissionError("2 jobs have the name")})
-    with pytest.raises(SubmissionError, match="2 jobs have the name"):
-        executor.result_of("a")
+    assert error_of(executor, kind=SubmissionError).fact == "2 jobs have the name"
     executor.count()
     executor.close()
     assert [seen.job.id for seen in executor.strays.values()] == ["7", "8"]

@@ -9,12 +9,21 @@ from typing import Any, cast
 
 import pytest
 
-from pytest_gsw.errors import JobError
 from pytest_gsw.executor import executor as executor_module
 from pytest_gsw.executor.executor import SETTLE_S, Executor
 from pytest_gsw.executor.progress_monitor import Sample, Watch
 from pytest_gsw.jobs.model import Job, JobSpec, JobStatus
-from tests.unit.executor.test_executor import COMPLETED, POLL_S, RUNNING, Clock, FakeLauncher, spec, started
+from tests.unit.executor.conftest import (
+    COMPLETED,
+    POLL_S,
+    RUNNING,
+    Clock,
+    FakeLauncher,
+    error_of,
+    executor_of,
+    spec,
+    started,
+)
 
 ROWS = [f"r{number:02}" for number in range(60)]
 
@@ -58,13 +67,8 @@ def launcher(clock: Clock) -> Hanging:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def executor(launcher: Hanging, clock: Clock) -> Executor:
-    return Executor(launcher, POLL_S, clock=clock, sleep=clock.sleep)
+def executor(launcher: Hanging) -> Executor:
+    return executor_of(launcher)
 
 
 def go_on_until_asked(executor: Executor, launcher: Hanging) -> None:
@@ -125,8 +129,8 @@ def test_nothing_is_asked_after_the_end_and_a_late_answer_is_nobodys(
     if detach:
         launcher.let_go.set()  # else jobs are cancelled while the answer hangs, and that lets it go
     for row in "ab":
-        with pytest.raises(JobError, match=f"interrupted: job job-{row} was"):
-            executor.result_of(row)
+        fate = "left running" if detach else "cancelled"
+        assert error_of(executor, row).fact == f"interrupted: job job-{row} was {fate}"
     executor.close(detach)
     assert_nothing_is_asked()
     assert len(launcher.polls) == 1

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -46,19 +47,11 @@ def row(
 def watching(
     baseline: Baseline | None = None,
     policies: Policies | None = None,
-    *,
-    time_limit_s: float | None = None,
-    judged: bool = True,
+    **options: Any,
 ) -> Watch:
     baseline = baseline or row()
-    return Watch(
-        baseline,
-        FORMATS[baseline.log_format],
-        policies or Policies(),
-        steps=baseline.recipe.steps,
-        time_limit_s=time_limit_s,
-        judged=judged,
-    )
+    log_format = FORMATS[baseline.log_format]
+    return Watch(baseline, log_format, policies or Policies(), steps=baseline.recipe.steps, **options)
 
 
 def steps_until(stop: int, seconds: str = "4.500", begin: int = 0) -> bytes:
@@ -77,13 +70,19 @@ def add(log: Path, content: bytes) -> None:
         file.write(content)
 
 
-def first_stop(watch: Watch, log: Path | None, times_s: Iterable[float]) -> tuple[float, EarlyStop] | None:
+def first_stop(watch: Watch, log: Path | None, times_s: Iterable[float]) -> tuple[float, str] | None:
     """When the first look found a reason to end the job, and which."""
     for now_s in times_s:
         stop = watch.look(log, now_s).stop
         if stop is not None:
-            return now_s, stop
+            return now_s, stop.fact
     return None
+
+
+def stop_of(log: Path, content: bytes, baseline: Baseline | None = None, **options: Any) -> EarlyStop | None:
+    """Why a job is ended whose log has this content when it is looked at first."""
+    log.write_bytes(content)
+    return watching(baseline, **options).look(log, 0.0).stop
 
 
 # -- progress -----------------------------------------------------------------------------
@@ -115,12 +114,6 @@ def test_progress_in_the_unit_of_the_document(log: Path, baseline: Baseline, con
 def test_a_rate_without_a_batch_size_has_no_seconds(log: Path) -> None:
     log.write_bytes(throughput(10, "12.5"))
     assert watching(replace(row("deepspeed"), global_batch_size=None)).look(log, 0.0) == Sample(10, 50, None)
-
-
-def test_no_log_yet() -> None:
-    watch = watching()
-    assert watch.look(None, 0.0) == Sample(0, 50)
-    assert watch.look(Path("/nowhere/run.log"), 2.0) == Sample(0, 50)
 
 
 def test_each_look_reads_what_is_new(log: Path) -> None:
@@ -174,7 +167,7 @@ def test_a_requeued_run_begins_anew(log: Path) -> None:
     add(log, IDENTITY)
     assert watch.look(log, 2.0) == Sample(0, 50)
     # It starts containers and compiles again: the long limit counts from here.
-    assert first_stop(watch, log, range(4, 1802, 2)) is None
+    assert first_stop(watch, log, range(12, 1802, 10)) is None
     assert watch.look(log, 1802.0).stop is not None
     add(log, maxtext(0, "4.250"))
     assert watch.look(log, 1804.0) == Sample(1, 50, 4.25)
@@ -195,33 +188,32 @@ def test_a_log_of_another_name_is_another_run(log: Path, tmp_path: Path) -> None
 def test_the_whole_message_of_a_stall(log: Path) -> None:
     watch = watching(time_limit_s=3600.0)
     log.write_bytes(steps_until(17))
-    when, stop = first_stop(watch, log, range(100, 2000, 2)) or (0, None)
-    assert (when, stop) == (700, EarlyStop("stalled at step 17 of 50: no new step for 10m00s", STALL_ADVICE, 3000.0))
+    assert first_stop(watch, log, range(100, 700, 10)) is None
+    assert watch.look(log, 700).stop == EarlyStop(
+        "stalled at step 17 of 50: no new step for 10m00s", STALL_ADVICE, 3000.0
+    )
 
 
 def test_the_whole_message_of_a_job_that_hangs_at_its_start(log: Path) -> None:
     watch = watching()
     log.write_bytes(NOISE)
-    assert first_stop(watch, log, range(0, 3600, 2)) == (
-        1800,
-        EarlyStop("hung at start: no step within 30m00s", STALL_ADVICE, None),
-    )
+    assert first_stop(watch, log, range(0, 1800, 10)) is None
+    assert watch.look(log, 1800).stop == EarlyStop("hung at start: no step within 30m00s", STALL_ADVICE, None)
 
 
 @pytest.mark.parametrize("path", [None, Path("/nowhere/run.log")])
 def test_a_log_that_never_appears_hangs_at_the_start(path: Path | None) -> None:
-    when, stop = first_stop(watching(), path, range(0, 3600, 2)) or (0, EarlyStop(""))
-    assert (when, stop.fact) == (1800, "hung at start: no step within 30m00s")
+    watch = watching()
+    assert watch.look(path, 0.0) == Sample(0, 50)
+    assert first_stop(watch, path, range(10, 3600, 10)) == (1800, "hung at start: no step within 30m00s")
 
 
 @pytest.mark.parametrize(
     ("baseline", "policies", "limit_s", "start_s"),
     [
-        (row(), Policies(), 600, 1800),
         (row(step_time_s=30.0), Policies(), 600, 1800),
         (row(step_time_s=40.0), Policies(), 800, 2400),
         (row(step_time_s=None), Policies(), 600, 1800),
-        (row(), Policies(stall_s=60.0), 60, 180),
         (row(step_time_s=40.0), Policies(stall_s=60.0), 60, 180),
         (row(steps=None), Policies(), 600, 1800),
         # Of a hundred steps every fifth has a line.
@@ -232,24 +224,20 @@ def test_how_long_a_job_may_be_silent(
     log: Path, baseline: Baseline, policies: Policies, limit_s: int, start_s: int
 ) -> None:
     policies = replace(policies, slow_start=math.inf)
-    started = first_stop(watching(baseline, policies), log, range(0, 9000, 2))
-    assert started is not None
-    assert started[0] == start_s
-    log.write_bytes(steps_until(3))
-    stalled = first_stop(watching(baseline, policies), log, range(0, 9000, 2))
-    assert stalled is not None
-    assert stalled[0] == limit_s
+    for content, wanted_s in ((b"", start_s), (steps_until(3), limit_s)):
+        log.write_bytes(content)
+        when_s, _ = first_stop(watching(baseline, policies), log, range(0, 9000, 10)) or (0, "")
+        assert when_s == wanted_s
 
 
 def test_a_job_that_pauses_may_pause_again_and_for_longer(log: Path) -> None:
     watch = watching()
     log.write_bytes(steps_until(5))
-    assert first_stop(watch, log, range(0, 502, 2)) is None
+    assert first_stop(watch, log, range(0, 502, 10)) is None
     add(log, maxtext(5, "4.500"))
     watch.look(log, 502.0)
-    when, stop = first_stop(watch, log, range(504, 9000, 2)) or (0, EarlyStop(""))
-    assert when == 502 + 3 * 502
-    assert stop.fact == "stalled at step 6 of 50: no new step for 25m06s"
+    fact = "stalled at step 6 of 50: no new step for 25m06s"
+    assert first_stop(watch, log, range(508, 9000, 10)) == (502 + 3 * 502, fact)
 
 
 def test_lines_for_many_steps_may_come_as_rarely(log: Path) -> None:
@@ -257,12 +245,11 @@ def test_lines_for_many_steps_may_come_as_rarely(log: Path) -> None:
     watch = watching(row("megatron", None, step_time_s=30.0))
     now_s = 0
     for step in range(50, 501, 50):
-        assert first_stop(watch, log, range(now_s, now_s + 1500, 2)) is None
+        assert first_stop(watch, log, range(now_s, now_s + 1500, 10)) is None
         now_s += 1500
         add(log, megatron(step, "30000.0", total=1000))
-    when, stop = first_stop(watch, log, range(now_s, now_s + 99000, 100)) or (0, EarlyStop(""))
-    assert when == now_s + 20 * 50 * 30
-    assert stop.fact == "stalled at step 500: no new step for 8h20m"
+    fact = "stalled at step 500: no new step for 8h20m"
+    assert first_stop(watch, log, range(now_s, now_s + 99000, 100)) == (now_s + 20 * 50 * 30, fact)
 
 
 def test_a_checkpoint_to_start_from_is_no_interval(log: Path) -> None:
@@ -270,7 +257,7 @@ def test_a_checkpoint_to_start_from_is_no_interval(log: Path) -> None:
     for step in (1001, 1002):
         add(log, megatron(step, "4500.0", total=2000))
         watch.look(log, 2.0 * step)
-    when, _ = first_stop(watch, log, range(2006, 9000, 2)) or (0, None)
+    when, _ = first_stop(watch, log, range(2014, 9000, 10)) or (0, "")
     assert when == 2004 + 600
 
 
@@ -303,7 +290,7 @@ def test_silence_of_a_format_that_shows_no_progress_is_no_stall(log: Path) -> No
 def test_what_follows_the_last_line_is_no_stall(log: Path, baseline: Baseline, content: bytes) -> None:
     watch = watching(baseline)
     log.write_bytes(content)
-    assert first_stop(watch, log, range(0, 10**5, 100)) is None
+    assert first_stop(watch, log, range(0, 10**4, 100)) is None
 
 
 def test_a_follower_that_has_missed_steps_ends_nothing(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,10 +307,10 @@ def test_a_follower_that_has_missed_steps_ends_nothing(log: Path, monkeypatch: p
         return replace(whole, steps=(*whole.steps, whole.steps[-1]))
 
     monkeypatch.setattr(watch_module, "read_log", one_more)
-    assert first_stop(watch, log, range(0, 9002, 2)) is None
+    assert first_stop(watch, log, range(0, 9010, 10)) is None
     assert reads == 15  # each time is as good as a new step: a whole log takes its time
     monkeypatch.setattr(watch_module, "read_log", read_log)
-    when, _ = first_stop(watch, log, range(9002, 12000, 2)) or (0, None)
+    when, _ = first_stop(watch, log, range(9010, 12000, 10)) or (0, "")
     assert when == 9600
 
 
@@ -345,26 +332,20 @@ def test_what_was_decided_stands_without_another_look_at_the_whole_log(
     assert watch.look(log, 604.0).stop is None
 
 
-def test_a_log_that_vanished_tells_of_no_stall(log: Path) -> None:
-    watch = watching()
-    log.write_bytes(steps_until(17))
-    watch.look(log, 0.0)
-    log.unlink()
-    assert first_stop(watch, log, range(0, 9000, 2)) is None
-    assert watch.look(log, 9000.0).steps == 17
-
-
-def test_a_log_that_cannot_be_read_tells_of_no_stall(log: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_directory", [False, True])
+def test_a_log_that_cannot_be_read_tells_of_no_stall(log: Path, tmp_path: Path, is_directory: bool) -> None:
     watch = watching()
     log.write_bytes(steps_until(17))
     watch.look(log, 0.0)
     moved = log.rename(tmp_path / "moved.log")
-    log.mkdir()
-    assert first_stop(watch, log, range(2, 9000, 2)) is None
+    if is_directory:
+        log.mkdir()
+    assert first_stop(watch, log, range(10, 9000, 10)) is None
     assert watch.look(log, 9000.0) == Sample(17, 50, 4.5)
-    log.rmdir()
+    if is_directory:
+        log.rmdir()
     moved.rename(log)
-    when, _ = first_stop(watch, log, range(9002, 12000, 2)) or (0, None)
+    when, _ = first_stop(watch, log, range(9010, 12000, 10)) or (0, "")
     assert when == 9600  # since nobody could tell
 
 
@@ -388,8 +369,8 @@ def test_what_is_not_finite_must_be_so_in_the_log_as_it_is_judged(log: Path, mon
     log.write_bytes(steps_until(9) + maxtext(9, "4.500", loss="nan"))
     monkeypatch.setattr(watch_module, "read_log", lambda *of: replace(read_log(*of), not_finite=None))
     assert watch.look(log, 0.0).stop is None
-    when, stop = first_stop(watch, log, range(2, 3000, 2)) or (0, EarlyStop(""))
-    assert (when, stop.fact) == (600, "stalled at step 10 of 50: no new step for 10m00s")
+    fact = "stalled at step 10 of 50: no new step for 10m00s"
+    assert first_stop(watch, log, range(10, 3000, 10)) == (600, fact)
 
 
 def test_what_was_not_finite_in_an_earlier_attempt_ends_nothing(log: Path) -> None:
@@ -410,8 +391,7 @@ def test_a_run_that_diverged_would_go_on_to_its_last_step(log: Path, baseline: B
         "maxtext": steps_until(9, "4.250") + maxtext(9, "4.250", loss="nan"),
         "paxml": paxml("4.250000") * 10 + b"[PAX STATUS] step_i: 9, training loss: nan\n",
     }
-    log.write_bytes(content[baseline.log_format])
-    stop = watching(baseline).look(log, 0.0).stop
+    stop = stop_of(log, content[baseline.log_format], baseline)
     assert stop is not None
     assert stop.saved_s == saved_s
 
@@ -439,14 +419,12 @@ def test_the_whole_message_of_a_slow_start(log: Path) -> None:
     [("13.500", 3.0, False), ("13.501", 3.0, True), ("5.500", 1.2, True), ("90.000", 20.0, False), ("9999.0", math.inf, False)],
 )  # fmt: skip
 def test_how_slow_is_too_slow(log: Path, seconds: str, factor: float, stops: bool) -> None:
-    log.write_bytes(steps_until(10, seconds))
-    stop = watching(policies=Policies(slow_start=factor)).look(log, 0.0).stop
+    stop = stop_of(log, steps_until(10, seconds), policies=Policies(slow_start=factor))
     assert (stop is not None) == stops
 
 
 def test_a_rate_of_nought_is_for_ever(log: Path) -> None:
-    log.write_bytes(b"".join(titan(step, "0") for step in range(1, 11)))
-    stop = watching(row("torchtitan")).look(log, 0.0).stop
+    stop = stop_of(log, b"".join(titan(step, "0") for step in range(1, 11)), row("torchtitan"))
     assert stop is not None
     assert stop.fact.startswith("slow start: inf s a step")
     assert stop.saved_s is None
@@ -462,25 +440,25 @@ def test_a_rate_of_nought_is_for_ever(log: Path) -> None:
     ],
 )
 def test_what_is_not_judged_by_its_step_time_may_be_slow(log: Path, baseline: Baseline, judged: bool) -> None:
-    log.write_bytes(steps_until(20, "99.000"))
-    assert watching(baseline, judged=judged).look(log, 0.0).stop is None
+    assert stop_of(log, steps_until(20, "99.000"), baseline, judged=judged) is None
 
 
 @pytest.mark.parametrize(("fast", "slow", "stops"), [(11, 10, False), (10, 10, True), (40, 10, False), (10, 11, True)])
 def test_half_of_all_steps_must_be_slow(log: Path, fast: int, slow: int, stops: bool) -> None:
-    log.write_bytes(steps_until(fast) + steps_until(fast + slow, SLOW, begin=fast))
-    steps = row(steps=100)
-    assert (watching(steps).look(log, 0.0).stop is not None) == stops
+    content = steps_until(fast) + steps_until(fast + slow, SLOW, begin=fast)
+    assert (stop_of(log, content, row(steps=100)) is not None) == stops
 
 
-def test_a_slow_start_that_is_over_ends_nothing(log: Path) -> None:
-    log.write_bytes(steps_until(9, "99.000") + steps_until(20, begin=9))
-    assert watching().look(log, 0.0).stop is None
-
-
-def test_slow_steps_of_an_earlier_attempt_do_not_count(log: Path) -> None:
-    log.write_bytes(IDENTITY + steps_until(30, "99.000") + IDENTITY + steps_until(10))
-    assert watching().look(log, 0.0).stop is None
+@pytest.mark.parametrize(
+    "content",
+    [
+        steps_until(9, "99.000") + steps_until(20, begin=9),
+        IDENTITY + steps_until(30, "99.000") + IDENTITY + steps_until(10),
+    ],
+    ids=["over", "an earlier attempt's"],
+)
+def test_a_slow_start_that_is_not_this_ones_ends_nothing(log: Path, content: bytes) -> None:
+    assert stop_of(log, content) is None
 
 
 @pytest.mark.parametrize(
@@ -489,8 +467,7 @@ def test_slow_steps_of_an_earlier_attempt_do_not_count(log: Path) -> None:
 def test_a_slow_job_would_go_on_as_slowly(
     log: Path, steps: int | None, logged: int | None, saved_s: float | None
 ) -> None:  # fmt: skip
-    log.write_bytes(paxml("20.000000") * 10)
-    stop = watching(row("paxml", steps, logged=logged)).look(log, 0.0).stop
+    stop = stop_of(log, paxml("20.000000") * 10, row("paxml", steps, logged=logged))
     assert stop is not None
     assert stop.saved_s == saved_s
 
@@ -581,32 +558,22 @@ def test_a_healthy_run_is_never_ended_however_its_log_grows(
 EOS = Accepted("eos", 18.0, 5, 0.01, "1, 2", "2026-11-20", "3f2a9c1d0e4b")
 
 
-def of_eos(log: Path, seconds: str) -> EarlyStop | None:
-    log.write_bytes(steps_until(10, seconds))
-    one = row()
-    watch = Watch(one, FORMATS["maxtext"], Policies(), steps=50, accepted=EOS)
-    return watch.look(log, 0.0).stop
-
-
 def test_a_slow_start_is_one_against_what_is_accepted(log: Path) -> None:
-    assert of_eos(log, "18.000") is None
-    stop = of_eos(log, "54.500")
+    assert stop_of(log, steps_until(10, "18.000"), accepted=EOS) is None
+    stop = stop_of(log, steps_until(10, "54.500"), accepted=EOS)
     assert stop is not None
     assert stop.fact == (
         "slow start: 54.5 s a step over the last 10 of 10 steps is 3.0 times the accepted 18 s (ended early from 3 times on)"
     )
 
 
-def test_a_stall_is_one_against_what_is_accepted(log: Path) -> None:
+@pytest.mark.parametrize(
+    ("metric", "judged_s", "limit_s"), [("step_time", 40.0, 800), ("checkpoint_save_time", 400.0, 600)]
+)
+def test_a_stall_is_one_against_what_is_accepted_of_steps(
+    log: Path, metric: str, judged_s: float, limit_s: int
+) -> None:
     log.write_bytes(steps_until(5, "40.000"))
-    slow = replace(EOS, judged_s=40.0)
-    watch = Watch(row(), FORMATS["maxtext"], Policies(), steps=50, accepted=slow)
-    assert first_stop(watch, log, range(0, 799, 7)) is None
-    assert watch.look(log, 801.0).stop is not None
-
-
-def test_an_accepted_time_of_saving_a_checkpoint_says_nothing_of_steps(log: Path) -> None:
-    saves = replace(row(), metric="checkpoint_save_time")
-    log.write_bytes(steps_until(5, "4.500"))
-    watch = Watch(saves, FORMATS["maxtext"], Policies(), steps=50, accepted=replace(EOS, judged_s=400.0))
-    assert first_stop(watch, log, range(0, 700, 7)) is not None
+    watch = watching(replace(row(), metric=metric), accepted=replace(EOS, judged_s=judged_s))
+    when_s, _ = first_stop(watch, log, range(0, 900, 10)) or (0, "")
+    assert when_s == limit_s

@@ -8,27 +8,26 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.errors import JobError, LogError, RunError, SchedulerUnreachableError, SubmissionError
+from pytest_gsw.errors import LogError, RunError, SchedulerUnreachableError, SubmissionError
 from pytest_gsw.executor.executor import Executor
 from pytest_gsw.jobs.journal import Journal, RunState, read_journal
 from pytest_gsw.jobs.model import Attempt, FoundJob, Job, JobSpec, JobState, JobStatus
 from pytest_gsw.session.resume import take_over
 from pytest_gsw.stats.decision import Done, Repeat
 from pytest_gsw.validation.run import Run
-from tests.unit.executor.test_executor import Clock, FakeLauncher
+from tests.unit.executor.conftest import (
+    DONE,
+    PENDING,
+    RUNNING,
+    Clock,
+    FakeLauncher,
+    error_of,
+    executor_of,
+    spec,
+)
+from tests.unit.executor.conftest import LOST_NODE as LOST
 
-POLL_S = 15.0
-PENDING = JobStatus(JobState.PENDING)
-RUNNING = JobStatus(JobState.RUNNING)
-DONE = JobStatus(JobState.COMPLETED, exit_code=0, nodes="n1")
-LOST = JobStatus(JobState.NODE_FAIL, exit_code=0, nodes="n17")
-
-
-def spec(row_id: str = "a") -> JobSpec:
-    stage = Path("/stage")
-    return JobSpec(
-        row_id, f"gsw-{row_id}", stage / "launch.sh", stage, stage, nodes=1, gpus=8, environment={}, unique_name=True
-    )
+TWICE = "the scheduler gave the id 7 twice, to two jobs of a"
 
 
 @dataclass
@@ -75,7 +74,6 @@ class Session:
     """Sessions of one run, each after the death of the one before."""
 
     launcher: Slurm
-    clock: Clock
     directory: Path
     jobs: int = 1
     retries: int = 0
@@ -105,15 +103,7 @@ class Session:
 
     def _executor(self) -> Executor:
         self._journal = Journal(self.directory)
-        return Executor(
-            self.launcher,
-            POLL_S,
-            journal=self._journal,
-            retries=self.retries,
-            decide=self._decide,
-            clock=self.clock,
-            sleep=self.clock.sleep,
-        )
+        return executor_of(self.launcher, journal=self._journal, retries=self.retries, decide=self._decide)
 
     def _decide(self, _row_id: str, run: Run) -> Repeat | Done:
         return Repeat(f"{len(run.jobs)} of {self.jobs}") if len(run.jobs) < self.jobs else Done()
@@ -121,8 +111,7 @@ class Session:
 
 @pytest.fixture
 def session(tmp_path: Path) -> Session:
-    clock = Clock()
-    return Session(Slurm(clock), clock, tmp_path)
+    return Session(Slurm(Clock()), tmp_path)
 
 
 def ids(executor: Executor) -> list[str]:
@@ -173,11 +162,11 @@ def test_a_retried_job_that_loses_its_node_again_counts_against_the_retries_of_b
 # -- an id that is given out again ----------------------------------------------------------------
 
 
-def test_a_further_job_with_an_id_that_was_given_out_before_is_an_error(session: Session) -> None:
-    session.jobs, session.launcher.ids = 2, ["7", "7"]
-    executor = session.begin()
-    with pytest.raises(JobError, match=r"^the scheduler gave the id 7 twice, to two jobs of a\n"):
-        executor.result_of("a")
+@pytest.mark.parametrize("lost", [set(), {2}], ids=["answered", "lost answer"])
+def test_a_further_job_with_an_id_that_was_given_out_before_is_an_error(session: Session, lost: set[int]) -> None:
+    session.jobs, session.launcher.ids, session.launcher.lost_answers = 2, ["7", "7"], set(lost)
+    assert error_of(session.begin()).fact == TWICE
+    assert session.launcher.submitted == ["gsw-a", "again2.gsw-a"]
     assert session.launcher.cancelled == [["a"]]
 
 
@@ -190,16 +179,7 @@ def test_so_it_is_where_the_first_job_was_an_earlier_sessions(session: Session) 
     session.launcher.ids = ["7"]
     resumed, problem = session.resume()
     assert problem is None
-    with pytest.raises(JobError, match=r"^the scheduler gave the id 7 twice, to two jobs of a\n"):
-        resumed.result_of("a")
-
-
-def test_a_lost_answer_whose_id_was_given_out_before_is_not_followed_by_another_submission(session: Session) -> None:
-    session.jobs, session.launcher.ids, session.launcher.lost_answers = 2, ["7", "7"], {2}
-    executor = session.begin()
-    with pytest.raises(JobError, match=r"^the scheduler gave the id 7 twice, to two jobs of a\n"):
-        executor.result_of("a")
-    assert session.launcher.submitted == ["gsw-a", "again2.gsw-a"]
+    assert error_of(resumed).fact == TWICE
 
 
 def test_a_resumed_row_whose_id_was_given_out_again_is_not_submitted_once_more(session: Session) -> None:
@@ -253,8 +233,7 @@ def test_one_log_is_not_two_measured_jobs_after_a_resume(session: Session, monke
     until(session.begin(), 2, session)
     monkeypatch.setattr(Slurm, "find_log", lambda *_: Path("/stage/shared.out"))
     resumed, _ = session.resume()
-    with pytest.raises(LogError, match=r"^one log is that of two jobs, of two jobs of a\n"):
-        resumed.result_of("a")
+    assert error_of(resumed, kind=LogError).fact == "one log is that of two jobs, of two jobs of a"
 
 
 def test_a_measured_job_and_a_retry_between_two_sessions(session: Session) -> None:

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import JobError, LogError, RefusedError
-from pytest_gsw.executor.row_state import UniqueJobs
 from pytest_gsw.jobs.layout import _is_put_there, check_new, find_log, logs_before, names_before
-from pytest_gsw.jobs.model import Job, JobSpec, JobState
+from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
 from pytest_gsw.jobs.scripts import check_one_job
 from pytest_gsw.jobs.slurm import client as slurm
 from pytest_gsw.jobs.slurm.client import Output
@@ -33,18 +32,20 @@ class Slurm:
     """What each command answers, by its name; what it was asked."""
 
     def __init__(self, **answers: Output | str) -> None:
-        self.answers = {
-            name: Output(0, answer, "") if isinstance(answer, str) else answer for name, answer in answers.items()
-        }
+        self.answers = answers
         self.commands: list[str] = []
         self.now_s = 0.0
+        self.poller = Poller(self, clock=lambda: self.now_s)
 
     def __call__(self, command: tuple[str, ...], *, given: str | None = None) -> Output:
         self.commands.append(" ".join((command[0], *([given] if given else []))))
-        return self.answers[command[0]]
+        answer = self.answers[command[0]]
+        return answer if isinstance(answer, Output) else Output(0, answer, "")
 
-    def poller(self) -> Poller:
-        return Poller(self, clock=lambda: self.now_s)
+    def status(self, at_s: float = 0.0) -> JobStatus:
+        """How the job of the row ``a`` stands at a time."""
+        self.now_s = at_s
+        return self.poller.poll([job()])["a"]
 
 
 DOWN = Output(1, "", "Problem talking to the database: Connection refused\n")
@@ -57,7 +58,7 @@ SHOWN = "JobId=7 JobName=gsw-a JobState=COMPLETED ExitCode=0:0 DerivedExitCode=0
 def test_of_two_rows_with_one_id_each_is_answered_for_itself() -> None:
     """One row's answer never stands for the other, in whatever order they are asked about."""
     for jobs in ([job("a"), job("b")], [job("b"), job("a")]):
-        told = Slurm(squeue=QUEUED, sacct=RECORDED, scontrol=SHOWN).poller().poll(jobs)
+        told = Slurm(squeue=QUEUED, sacct=RECORDED, scontrol=SHOWN).poller.poll(jobs)
         assert told["a"].state is JobState.COMPLETED
         assert (told["b"].state, told["b"].reason) == (
             JobState.UNKNOWN,
@@ -67,20 +68,17 @@ def test_of_two_rows_with_one_id_each_is_answered_for_itself() -> None:
 
 def test_further_jobs_behind_a_submission_are_told() -> None:
     queued = QUEUED.replace("COMPLETED|0", "RUNNING|0") + "9|FAILED|1792|None|n1|1000|1001|1005|gsw-a|\n"
-    assert Slurm(squeue=queued).poller().poll([job()])["a"].siblings == ("9",)
+    assert Slurm(squeue=queued).status().siblings == ("9",)
     recorded = RECORDED + "9|FAILED|7:0|0:0|None|n1|1000|1001|1005|gsw-a\n"
-    slurm = Slurm(squeue="", sacct=recorded)
-    assert slurm.poller().poll([job()])["a"].siblings == ("9",)
+    assert Slurm(squeue="", sacct=recorded).status().siblings == ("9",)
 
 
 def test_the_record_of_an_ended_job_is_awaited_and_then_slurmctld_is_asked() -> None:
     slurm = Slurm(squeue=QUEUED, sacct="7|RUNNING|0:0|0:0|None|n1|1000|1001|Unknown|gsw-a\n", scontrol=SHOWN)
-    poller = slurm.poller()
-    waits = poller.poll([job()])["a"]
+    waits = slurm.status()
     assert (waits.state, waits.raw_state) == (JobState.RUNNING, "COMPLETING")
     assert slurm.commands == ["squeue", "sacct"]
-    slurm.now_s = RECORD_WAIT_S
-    ended = poller.poll([job()])["a"]
+    ended = slurm.status(RECORD_WAIT_S)
     assert (ended.state, ended.derived_exit_code) == (JobState.COMPLETED, "0:0")
     assert ended.unchecked == (
         "which of its steps failed, if any, is not known, only their worst exit code: sacct: no record yet"
@@ -90,10 +88,9 @@ def test_the_record_of_an_ended_job_is_awaited_and_then_slurmctld_is_asked() -> 
 def test_a_record_with_a_step_that_goes_on_is_awaited() -> None:
     step = "7.0|RUNNING|0:0|||n1|1000|1001|Unknown|train\n"
     slurm = Slurm(squeue=QUEUED, sacct=RECORDED + step)
-    poller = slurm.poller()
-    assert poller.poll([job()])["a"].state is JobState.RUNNING
-    slurm.answers["sacct"] = Output(0, RECORDED + step.replace("RUNNING", "COMPLETED").replace("Unknown", "1004"), "")
-    ended = poller.poll([job()])["a"]
+    assert slurm.status().state is JobState.RUNNING
+    slurm.answers["sacct"] = RECORDED + step.replace("RUNNING", "COMPLETED").replace("Unknown", "1004")
+    ended = slurm.status()
     assert (ended.state, len(ended.steps or ())) == (JobState.COMPLETED, 1)
 
 
@@ -104,10 +101,9 @@ CLOSED = OPEN.replace("COMPLETED|0:0|||n1|1000|1001|1005", "CANCELLED|0:15|||n1|
 
 def test_a_step_that_has_the_jobs_end_is_believed_once_its_record_has_settled() -> None:
     slurm = Slurm(squeue=QUEUED, sacct=RECORDED + OPEN, scontrol=SHOWN.replace("Code=0:0 S", "Code=0:15 S"))
-    poller = slurm.poller()
-    assert poller.poll([job()])["a"].state is JobState.RUNNING
-    slurm.answers["sacct"] = Output(0, RECORDED + CLOSED, "")
-    ended = poller.poll([job()])["a"]
+    assert slurm.status().state is JobState.RUNNING
+    slurm.answers["sacct"] = RECORDED + CLOSED
+    ended = slurm.status()
     assert (ended.state, [step.raw_state for step in ended.steps or ()]) == (
         JobState.COMPLETED,
         ["CANCELLED", "COMPLETED"],
@@ -116,85 +112,67 @@ def test_a_step_that_has_the_jobs_end_is_believed_once_its_record_has_settled() 
 
 def test_a_step_that_ended_with_its_job_is_known_at_once_where_no_step_failed_for_slurmctld() -> None:
     slurm = Slurm(squeue=QUEUED, sacct=RECORDED + OPEN, scontrol=SHOWN)
-    assert slurm.poller().poll([job()])["a"].state is JobState.COMPLETED
+    assert slurm.status().state is JobState.COMPLETED
     assert slurm.commands == ["squeue", "sacct", "scontrol"]
 
 
 @pytest.mark.parametrize("shown", ["", SHOWN.replace("DerivedExitCode=0:0", "DerivedExitCode=0:15")])
 def test_a_step_that_ended_with_its_job_is_waited_for_and_not_for_ever(shown: str) -> None:
     slurm = Slurm(squeue=QUEUED, sacct=RECORDED + OPEN.splitlines(keepends=True)[0], scontrol=shown)
-    poller = slurm.poller()
-    for now_s in (0.0, SETTLED_S - 1):
-        slurm.now_s = now_s
-        assert poller.poll([job()])["a"].state is JobState.RUNNING
+    assert {slurm.status(at_s).state for at_s in (0.0, SETTLED_S - 1)} == {JobState.RUNNING}
     # Another answer begins another wait.
-    slurm.answers["sacct"] = Output(0, RECORDED + OPEN, "")
-    for now_s in (SETTLED_S, 2 * SETTLED_S - 1):
-        slurm.now_s = now_s
-        assert poller.poll([job()])["a"].state is JobState.RUNNING
-    slurm.now_s = 2 * SETTLED_S
-    assert poller.poll([job()])["a"].state is JobState.COMPLETED
+    slurm.answers["sacct"] = RECORDED + OPEN
+    assert {slurm.status(at_s).state for at_s in (SETTLED_S, 2 * SETTLED_S - 1)} == {JobState.RUNNING}
+    assert slurm.status(2 * SETTLED_S).state is JobState.COMPLETED
 
 
 def test_where_squeue_does_not_answer_steps_may_still_be_running() -> None:
     """They have KillWait to end, and no COMPLETING says so."""
     slurm = Slurm(squeue=DOWN, sacct=RECORDED + OPEN)
-    poller = slurm.poller()
-    for now_s in (0.0, SETTLED_S):
-        slurm.now_s = now_s
-        assert poller.poll([job()])["a"].state is JobState.RUNNING
-    slurm.now_s = RECORD_WAIT_S
-    assert poller.poll([job()])["a"].state is JobState.COMPLETED
+    assert {slurm.status(at_s).state for at_s in (0.0, SETTLED_S)} == {JobState.RUNNING}
+    assert slurm.status(RECORD_WAIT_S).state is JobState.COMPLETED
 
 
 def test_a_record_without_its_end_is_not_whole() -> None:
     """Of a job that ended while slurmdbd was away, the state is there before the end and the last steps."""
     early = RECORDED.replace("|1005|", "|Unknown|") + "7.0|COMPLETED|0:0|||n1|1000|1001|1002|hostname\n"
     slurm = Slurm(squeue=QUEUED, sacct=early, scontrol=SHOWN)
-    poller = slurm.poller()
-    assert poller.poll([job()])["a"].state is JobState.RUNNING
-    slurm.now_s = RECORD_WAIT_S
-    ended = poller.poll([job()])["a"]
+    assert slurm.status().state is JobState.RUNNING
+    ended = slurm.status(RECORD_WAIT_S)
     assert (ended.state, ended.steps) == (JobState.COMPLETED, None)
     assert ended.unchecked.endswith("sacct: no record yet")
 
 
 def test_a_step_is_waited_for_however_long_its_record_was_awaited() -> None:
     slurm = Slurm(squeue=QUEUED, sacct=DOWN, scontrol="")
-    poller = slurm.poller()
-    assert poller.poll([job()])["a"].state is JobState.RUNNING
-    slurm.now_s = RECORD_WAIT_S
-    slurm.answers["sacct"] = Output(0, RECORDED + OPEN, "")
-    assert poller.poll([job()])["a"].state is JobState.RUNNING
+    assert slurm.status().state is JobState.RUNNING
+    slurm.answers["sacct"] = RECORDED + OPEN
+    assert slurm.status(RECORD_WAIT_S).state is JobState.RUNNING
 
 
 def test_accounting_that_does_not_answer_is_asked_again() -> None:
     """slurmctld does not tell a training step that outlives its script from a helper."""
     slurm = Slurm(squeue=QUEUED, sacct=DOWN, scontrol=SHOWN)
-    poller = slurm.poller()
-    waits = poller.poll([job()])["a"]
+    waits = slurm.status()
     assert (waits.state, waits.raw_state) == (JobState.RUNNING, "COMPLETING")
     assert waits.reason == (
         "how its steps ended is not known yet: sacct: Problem talking to the database: Connection refused"
     )
     assert slurm.commands == ["squeue", "sacct"]
-    slurm.answers["sacct"] = Output(0, RECORDED + "7.0|CANCELLED|0:15|||n1|1000|1001|1005|train\n", "")
-    ended = poller.poll([job()])["a"]
+    slurm.answers["sacct"] = RECORDED + "7.0|CANCELLED|0:15|||n1|1000|1001|1005|train\n"
+    ended = slurm.status()
     assert (ended.state, [step.name for step in ended.steps or ()]) == (JobState.COMPLETED, ["train"])
     slurm.answers["sacct"] = DOWN
-    assert poller.poll([job()])["a"].state is JobState.RUNNING
-    slurm.now_s = RECORD_WAIT_S
-    ended = poller.poll([job()])["a"]
+    assert slurm.status().state is JobState.RUNNING
+    ended = slurm.status(RECORD_WAIT_S)
     assert (ended.state, ended.derived_exit_code) == (JobState.COMPLETED, "0:0")
     assert ended.unchecked.endswith("sacct: Problem talking to the database: Connection refused")
 
 
 def test_where_nobody_tells_of_steps_the_end_is_not_known() -> None:
     slurm = Slurm(squeue=QUEUED, sacct=DOWN, scontrol=DOWN)
-    poller = slurm.poller()
-    assert poller.poll([job()])["a"].state is JobState.RUNNING
-    slurm.now_s = RECORD_WAIT_S
-    assert poller.poll([job()])["a"].reason == (
+    assert slurm.status().state is JobState.RUNNING
+    assert slurm.status(RECORD_WAIT_S).reason == (
         "ended, but the ends of its steps are unknown: Problem talking to the database: Connection refused"
     )
 
@@ -203,14 +181,14 @@ def test_without_accounting_all_ended_jobs_are_asked_about_with_one_process() ->
     queued = QUEUED + QUEUED.replace("7|", "8|").replace("gsw-a", "gsw-b")
     shown = SHOWN + "scontrol: show job 8\n" + SHOWN.replace("JobId=7", "scontrol: JobId=8").replace("gsw-a", "gsw-b")
     slurm = Slurm(squeue=queued, sacct=NO_ACCOUNTING, scontrol=shown)
-    told = slurm.poller().poll([job("a"), job("b", "8")])
+    told = slurm.poller.poll([job("a"), job("b", "8")])
     assert [status.state for status in told.values()] == [JobState.COMPLETED] * 2
     assert slurm.commands == ["squeue", "sacct", "scontrol show job 7\nshow job 8\n"]
 
 
 def test_a_job_that_failed_is_not_waited_for() -> None:
     slurm = Slurm(squeue=QUEUED.replace("COMPLETED|0", "FAILED|256"), sacct="")
-    assert slurm.poller().poll([job()])["a"].state is JobState.FAILED
+    assert slurm.status().state is JobState.FAILED
 
 
 # -- cancellation ---------------------------------------------------------------------------------
@@ -240,39 +218,6 @@ def test_what_nobody_can_name_is_not_cancelled(monkeypatch: pytest.MonkeyPatch) 
         SlurmLauncher({}).cancel([job()])
     assert told.value.fact == "jobs may still run: whose their ids are is not known: squeue: Unable to contact"
     assert told.value.advice == "scancel --me --name=gsw-a"
-
-
-# -- claims ---------------------------------------------------------------------------------------
-
-
-def test_an_id_that_two_rows_have_is_told_to_both() -> None:
-    claims, first = UniqueJobs(), job("a")
-    assert claims.job(first) is None
-    assert claims.job(first) is None  # told again
-    clash = claims.job(job("b"))
-    assert clash is not None
-    assert clash[0] is first
-    assert str(clash[1]) == (
-        "the scheduler gave the id 7 twice, to a and b\n"
-        "\n"
-        "job        7\n"
-        "job name   gsw-a\n"
-        "job name   gsw-b\n"
-        "next       it has lost its state, as in a restart; once job 7 is gone, run again: a b"
-    )
-    again = claims.job(job("a", attempt=2))
-    assert again is not None
-    assert again[1].fact == "the scheduler gave the id 7 twice, to two jobs of a"
-
-
-def test_a_log_that_two_rows_have_is_told_to_both(tmp_path: Path) -> None:
-    claims, log, link = UniqueJobs(), tmp_path / "log", tmp_path / "link"
-    link.symlink_to(log)
-    assert claims.log(job("a"), log) is None
-    clash = claims.log(job("b", "8"), link)
-    assert clash is not None
-    assert clash[1].fact == "one log is that of two jobs, of a and b"
-    assert claims.log(Job("9", SPEC, 0.0), log) is None  # replayed: nothing was submitted
 
 
 # -- logs that were there before ------------------------------------------------------------------
@@ -336,18 +281,13 @@ def test_a_log_that_was_there_is_not_the_jobs(stage: Path) -> None:
         check_new(job, log)
 
 
-def test_a_log_that_came_after_is_the_jobs_whatever_its_time(stage: Path) -> None:
+def test_a_log_that_came_after_is_the_jobs_unless_it_has_the_times_of_another_run(stage: Path) -> None:
     job, log = submitted(stage, "9")
     log.write_text("new\n")
     check_new(job, log)
     times = os.stat_result((0, 0, 0, 0, 0, 0, 0, 1, 1, 1))  # of a file server whose clock was never set
     assert not _is_put_there(times, job)
-
-
-def test_a_log_that_was_put_there_with_the_times_of_another_run(stage: Path) -> None:
-    job, log = submitted(stage, "9")
-    log.write_text("moved here, or copied with its times\n")
-    os.utime(log, (job.submitted_s - 1000,) * 2)
+    os.utime(log, (job.submitted_s - 1000,) * 2)  # it was moved here, or copied with its times
     with pytest.raises(LogError, match="no log of job 9 but an older one"):
         check_new(job, log)
 

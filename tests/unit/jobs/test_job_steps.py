@@ -98,79 +98,61 @@ def test_the_step_that_turns_the_boost_up_may_fail(steps: tuple[str, ...], is_bo
 @pytest.mark.parametrize(
     ("derived", "steps", "wanted"),
     [
-        ("1:0", ("false FAILED 1:0 101 102",), "its step 0 (false) failed with exit code 1"),
-        ("1:0", ("bash FAILED 1:0 101 200",), "its step 0 (bash) failed with exit code 1"),
+        ("1:0", ("false FAILED 1:0 101 102",), "0 (false) failed with exit code 1"),
+        ("1:0", ("bash FAILED 1:0 101 200",), "0 (bash) failed with exit code 1"),
         # slurmctld heard of the script's end before that of the step: DerivedExitCode does not count it.
-        ("0:0", ("false FAILED 1:0 101 200",), "its step 0 (false) failed with exit code 1"),
-        ("0:0", ("bash CANCELLED 0:9 101 200",), "its step 0 (bash) ended CANCELLED by signal 9"),
-        ("0:0", ("bash CANCELLED 0:9 101 201",), "its step 0 (bash) ended CANCELLED by signal 9"),
-        ("0:0", ("bash CANCELLED 0:6 101 200",), "its step 0 (bash) ended CANCELLED by signal 6"),
-        ("0:9", ("bash CANCELLED 0:9 101 200",), "its step 0 (bash) ended CANCELLED by signal 9"),
-        ("0:15", ("bash CANCELLED 0:15 101 200",), "its step 0 (bash) ended CANCELLED by signal 15"),
-        # An administrator cancelled the training as the script ended.
-        ("0:0", ("train CANCELLED_by_0 0:15 101 200",), "its step 0 (train) ended CANCELLED by signal 15"),
-        ("0:0", ("train CANCELLED_by_0 0:9 101 210",), "its step 0 (train) ended CANCELLED by signal 9"),
-        # After another step, none beside it, before the end, or by somebody.
-        (
-            "0:15",
-            ("fetch COMPLETED 0:0 101 110", "train CANCELLED 0:15 110 200"),
-            "its step 1 (train) ended CANCELLED by signal 15",
-        ),
-        (
-            "0:15",
-            ("train CANCELLED 0:15 101 199", "dmon COMPLETED 0:0 101 150"),
-            "its step 0 (train) ended CANCELLED by signal 15",
-        ),
-        (
-            "0:15",
-            ("dmon CANCELLED_by_0 0:15 101 200", "train COMPLETED 0:0 101 200"),
-            "its step 0 (dmon) ended CANCELLED by signal 15",
-        ),
+        ("0:0", ("false FAILED 1:0 101 200",), "0 (false) failed with exit code 1"),
+        ("0:0", ("bash CANCELLED 0:9 101 200",), "0 (bash) ended CANCELLED by signal 9"),
         (
             "0:15",
             ("dmon CANCELLED 0:15 101 200", "train CANCELLED 0:15 101 200"),
-            "its step 0 (dmon) ended CANCELLED by signal 15, and 1 more step failed",
+            "0 (dmon) ended CANCELLED by signal 15, and 1 more step failed",
         ),
-        ("0:11", ("bash CANCELLED 0:11 101 200",), "its step 0 (bash) ended CANCELLED by signal 11"),
-        ("0:0", ("bash CANCELLED 0:9 101 199",), "its step 0 (bash) ended CANCELLED by signal 9"),
-        ("0:0", ("bash NODE_FAIL 0:0 101 200",), "its step 0 (bash) ended NODE_FAIL"),
-        ("0:125", ("bash OUT_OF_MEMORY 0:125 101 150",), "its step 0 (bash) ended OUT_OF_MEMORY by signal 125"),
-        ("0:0", ("bash TIMEOUT 0:0 101 200",), "its step 0 (bash) ended TIMEOUT"),
-        ("0:0", ("bash RUNNING 0:0 101 Unknown",), "its step 0 (bash) has no end on record: it is RUNNING"),
-        ("0:0", ("bash EXPLODED 0:0 101 200",), "its step 0 (bash) has no end on record: it is EXPLODED"),
-        ("0:0", ("bash COMPLETED 3:0 101 150",), "its step 0 (bash) ended with exit code 3"),
-        # A rank that was killed, beside a helper that Slurm ended: within one second only the exit code tells.
-        (
-            "0:9",
-            ("dmon CANCELLED 0:15 101 200", "train CANCELLED 0:9 101 200"),
-            "its step 1 (train) ended CANCELLED by signal 9",
-        ),
-        # The training that somebody cancelled, alone, after another step, or not as this user.
-        ("0:9", ("train CANCELLED_by_1000 0:9 101 200",), "its step 0 (train) ended CANCELLED by signal 9"),
-        (
-            "0:9",
-            ("fetch COMPLETED 0:0 101 110", "train CANCELLED_by_1000 0:9 110 200"),
-            "its step 1 (train) ended CANCELLED by signal 9",
-        ),
-        (
-            "0:9",
-            ("dmon CANCELLED_by_0 0:9 101 180", "train COMPLETED 0:0 101 179"),
-            "its step 0 (dmon) ended CANCELLED by signal 9",
-        ),
-        (
-            "0:9",
-            ("train CANCELLED_by_1000 0:9 101 150", "dmon COMPLETED 0:0 101 179"),
-            "its step 0 (train) ended CANCELLED by signal 9",
-        ),
-        ("1:0", (), "one of its steps failed (DerivedExitCode 1:0), and none that is on record did"),
+        ("0:0", ("bash NODE_FAIL 0:0 101 200",), "0 (bash) ended NODE_FAIL"),
+        ("0:125", ("bash OUT_OF_MEMORY 0:125 101 150",), "0 (bash) ended OUT_OF_MEMORY by signal 125"),
+        ("0:0", ("bash TIMEOUT 0:0 101 200",), "0 (bash) ended TIMEOUT"),
+        ("0:0", ("bash RUNNING 0:0 101 Unknown",), "0 (bash) has no end on record: it is RUNNING"),
+        ("0:0", ("bash EXPLODED 0:0 101 200",), "0 (bash) has no end on record: it is EXPLODED"),
+        ("0:0", ("bash COMPLETED 3:0 101 150",), "0 (bash) ended with exit code 3"),
         (
             "1:0",
             ("a FAILED 1:0 101 102", "b FAILED 1:0 103 104", "c FAILED 1:0 103 104"),
-            "its step 0 (a) failed with exit code 1, and 2 more steps failed",
+            "0 (a) failed with exit code 1, and 2 more steps failed",
         ),
     ],
 )
 def test_a_step_that_failed(derived: str, steps: tuple[str, ...], wanted: str) -> None:
+    assert fact(job(derived, *steps)) == f"its step {wanted}"
+
+
+@pytest.mark.parametrize(
+    ("derived", "number", "steps"),
+    [
+        ("0:0", 0, ("bash CANCELLED 0:9 101 201",)),
+        ("0:0", 0, ("bash CANCELLED 0:6 101 200",)),
+        ("0:9", 0, ("bash CANCELLED 0:9 101 200",)),
+        ("0:15", 0, ("bash CANCELLED 0:15 101 200",)),
+        ("0:11", 0, ("bash CANCELLED 0:11 101 200",)),
+        ("0:0", 0, ("bash CANCELLED 0:9 101 199",)),
+        # An administrator cancelled the training as the script ended.
+        ("0:0", 0, ("train CANCELLED_by_0 0:15 101 200",)),
+        ("0:0", 0, ("train CANCELLED_by_0 0:9 101 210",)),
+        # After another step, none beside it, before the end, or by somebody.
+        ("0:15", 1, ("fetch COMPLETED 0:0 101 110", "train CANCELLED 0:15 110 200")),
+        ("0:15", 0, ("train CANCELLED 0:15 101 199", "dmon COMPLETED 0:0 101 150")),
+        ("0:15", 0, ("dmon CANCELLED_by_0 0:15 101 200", "train COMPLETED 0:0 101 200")),
+        # A rank that was killed, beside a helper that Slurm ended: within one second only the exit code tells.
+        ("0:9", 1, ("dmon CANCELLED 0:15 101 200", "train CANCELLED 0:9 101 200")),
+        # The training that somebody cancelled, alone, after another step, or not as this user.
+        ("0:9", 0, ("train CANCELLED_by_1000 0:9 101 200",)),
+        ("0:9", 1, ("fetch COMPLETED 0:0 101 110", "train CANCELLED_by_1000 0:9 110 200")),
+        ("0:9", 0, ("dmon CANCELLED_by_0 0:9 101 180", "train COMPLETED 0:0 101 179")),
+        ("0:9", 0, ("train CANCELLED_by_1000 0:9 101 150", "dmon COMPLETED 0:0 101 179")),
+    ],
+)
+def test_a_step_that_was_cancelled_and_is_no_helper(derived: str, number: int, steps: tuple[str, ...]) -> None:
+    name, _, code, *_ = steps[number].split()
+    wanted = f"its step {number} ({name}) ended CANCELLED by signal {code.partition(':')[2]}"
     assert fact(job(derived, *steps)) == wanted
 
 
@@ -190,7 +172,8 @@ def test_steps_that_may_fail_are_excused_by_their_names_alone() -> None:
     assert fact(job("3:0", "train CANCELLED 0:9 101 200", "convert FAILED 3:0 150 160"), "convert") is not None
 
 
-def test_without_accounting_only_that_a_step_failed_is_known() -> None:
+def test_without_records_of_steps_only_that_one_failed_is_known() -> None:
+    assert fact(job("1:0")) == "one of its steps failed (DerivedExitCode 1:0), and none that is on record did"
     known = JobStatus(JobState.COMPLETED, exit_code=0, derived_exit_code="1:0")
     assert fact(known, "convert") == "one of its steps failed (DerivedExitCode 1:0)"
     assert fact(JobStatus(JobState.COMPLETED, exit_code=0, derived_exit_code="0:9")) is not None

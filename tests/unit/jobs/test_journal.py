@@ -17,7 +17,6 @@ from pytest_gsw.jobs.journal import COPY, NAME, Journal, RunState, Submission, r
 from pytest_gsw.jobs.model import Attempt, EarlyStop, Job, JobSpec, JobState, JobStatus, JobStep, LogBefore
 
 SPEC = JobSpec("a", "gsw-a", Path("/r/launch.sh"), Path("/r"), Path("/s"), 1, 8, {})
-RUNNING = JobStatus(JobState.RUNNING)
 LOST = JobStatus(
     JobState.NODE_FAIL,
     raw_state="NODE_FAIL",
@@ -49,8 +48,22 @@ def journal(tmp_path: Path) -> Journal:
     return journal
 
 
+@pytest.fixture
+def running(journal: Journal) -> Journal:
+    """A journal that tells of job 7."""
+    journal.intents([spec()], 999.5)
+    journal.submitted(job("7"))
+    return journal
+
+
 def read(tmp_path: Path, row_id: str = "a") -> Submission | None:
     return read_journal(tmp_path).submissions.get(row_id)
+
+
+def known(tmp_path: Path, row_id: str = "a") -> Submission:
+    submission = read(tmp_path, row_id)
+    assert submission is not None
+    return submission
 
 
 def test_the_journal_is_the_users_own(tmp_path: Path) -> None:
@@ -99,8 +112,7 @@ def test_of_two_submissions_without_an_answer_nobody_knows_which_got_through(tmp
 def test_the_variables_that_a_job_was_given(tmp_path: Path, journal: Journal) -> None:
     first = replace(spec(), definition="3f2a9c1d0e4b", variables={"NCCL_IB_DISABLE": "1"})
     journal.intents([first], 999.5)
-    told = read(tmp_path)
-    assert told == Submission(999.5, definition="3f2a9c1d0e4b", variables={"NCCL_IB_DISABLE": "1"})
+    assert read(tmp_path) == Submission(999.5, definition="3f2a9c1d0e4b", variables={"NCCL_IB_DISABLE": "1"})
     journal.intents([replace(first, variables={})], 1999.5)  # nobody knows which of the two got through
     assert read(tmp_path) == Submission(999.5, definition="3f2a9c1d0e4b")
 
@@ -113,14 +125,10 @@ def test_which_jobs_may_be_a_submissions() -> None:
 
 
 @pytest.mark.parametrize("state", JobState)
-def test_how_a_job_ended_reads_back_in_full(tmp_path: Path, journal: Journal, state: JobState) -> None:
-    journal.intents([spec()], 999.5)
-    journal.submitted(job("7"))
+def test_how_a_job_ended_reads_back_in_full(tmp_path: Path, running: Journal, state: JobState) -> None:
     status = replace(LOST, state=state)
-    journal.ended((job("7"), status))
-    submission = read(tmp_path)
-    assert submission is not None
-    assert submission.ended == status
+    running.ended((job("7"), status))
+    assert known(tmp_path).ended == status
 
 
 def test_a_row_that_was_refused_was_not_submitted(tmp_path: Path, journal: Journal) -> None:
@@ -131,34 +139,26 @@ def test_a_row_that_was_refused_was_not_submitted(tmp_path: Path, journal: Journ
     assert read(tmp_path) == Submission(1999.5)
 
 
-def test_why_a_job_was_ended_early(tmp_path: Path, journal: Journal) -> None:
-    journal.intents([spec()], 999.5)
-    journal.submitted(job("7"))
-    journal.stopped(job("7"), STOP)
+def test_why_a_job_was_ended_early(tmp_path: Path, running: Journal) -> None:
+    running.stopped(job("7"), STOP)
     assert read(tmp_path) == Submission(1000.0, "7", stopped=STOP)
-    journal.ended((job("7"), GOOD))
+    running.ended((job("7"), GOOD))
     assert read(tmp_path) == Submission(1000.0, "7", ended=GOOD, stopped=STOP)
-    journal.stopped(job("7"), EarlyStop("slow start"))
-    submission = read(tmp_path)
-    assert submission is not None
-    assert submission.stopped == EarlyStop("slow start")
+    running.stopped(job("7"), EarlyStop("slow start"))
+    assert known(tmp_path).stopped == EarlyStop("slow start")
 
 
-def test_a_job_that_its_session_cancelled(tmp_path: Path, journal: Journal) -> None:
-    journal.intents([spec()], 999.5)
-    journal.submitted(job("7"))
-    journal.cancelled(job("8"))  # of no concern to the row's job
+def test_a_job_that_its_session_cancelled(tmp_path: Path, running: Journal) -> None:
+    running.cancelled(job("8"))  # of no concern to the row's job
     assert read(tmp_path) == Submission(1000.0, "7")
-    journal.cancelled(job("7"))
+    running.cancelled(job("7"))
     assert read(tmp_path) == Submission(1000.0, "7", cancelled=True)
-    journal.ended((job("7"), GOOD))
+    running.ended((job("7"), GOOD))
     assert read(tmp_path) == Submission(1000.0, "7", ended=GOOD, cancelled=True)
-    journal.repeated("a", AGAIN)
-    journal.intents([spec()], 1999.5)
-    journal.submitted(job("9", submitted_s=2000.0))
-    submission = read(tmp_path)
-    assert submission is not None
-    assert not submission.cancelled
+    running.repeated("a", AGAIN)
+    running.intents([spec()], 1999.5)
+    running.submitted(job("9", submitted_s=2000.0))
+    assert not known(tmp_path).cancelled
 
 
 def test_a_row_of_three_attempts(tmp_path: Path, journal: Journal) -> None:
@@ -177,34 +177,26 @@ def test_a_row_of_three_attempts(tmp_path: Path, journal: Journal) -> None:
     assert read(tmp_path) == Submission(2000.0, "9", ended=GOOD, attempts=(AGAIN, second))
 
 
-def test_an_attempt_that_is_refused_keeps_the_earlier_ones(tmp_path: Path, journal: Journal) -> None:
-    journal.intents([spec()], 999.5)
-    journal.submitted(job("7"))
-    journal.ended((job("7"), LOST))
-    journal.repeated("a", AGAIN)
-    journal.intents([spec()], 1999.5)
-    journal.refused("a")
+def test_an_attempt_that_is_refused_keeps_the_earlier_ones(tmp_path: Path, running: Journal) -> None:
+    running.ended((job("7"), LOST))
+    running.repeated("a", AGAIN)
+    running.intents([spec()], 1999.5)
+    running.refused("a")
     assert read(tmp_path) == Submission(0.0, attempts=(AGAIN,))
 
 
-def test_an_intent_after_a_lost_answer_keeps_the_first_time(tmp_path: Path, journal: Journal) -> None:
-    journal.intents([spec()], 999.5)
-    journal.intents([spec()], 1500.0)
-    assert read(tmp_path) == Submission(999.5)
-    journal.submitted(job("7"))
-    journal.ended((job("7"), LOST))
-    journal.repeated("a", AGAIN)
-    journal.intents([spec()], 2000.0)
-    journal.intents([spec()], 2500.0)
+def test_an_intent_after_a_lost_answer_keeps_the_first_time(tmp_path: Path, running: Journal) -> None:
+    running.ended((job("7"), LOST))
+    running.repeated("a", AGAIN)
+    running.intents([spec()], 2000.0)
+    running.intents([spec()], 2500.0)
     assert read(tmp_path) == Submission(2000.0, attempts=(AGAIN,))
 
 
-def test_a_row_that_is_submitted_anew_has_a_new_submission(tmp_path: Path, journal: Journal) -> None:
+def test_a_row_that_is_submitted_anew_has_a_new_submission(tmp_path: Path, running: Journal) -> None:
     # As of jobs that end with their session.
-    journal.intents([spec()], 999.5)
-    journal.submitted(job("7"))
-    journal.stopped(job("7"), STOP)
-    journal.intents([spec()], 1999.5)
+    running.stopped(job("7"), STOP)
+    running.intents([spec()], 1999.5)
     assert read(tmp_path) == Submission(1999.5)
 
 
@@ -222,10 +214,8 @@ def test_rows_do_not_mix(tmp_path: Path, journal: Journal) -> None:
     }
 
 
-def test_a_later_session_has_other_rows_and_the_same_jobs(tmp_path: Path, journal: Journal) -> None:
-    journal.intents([spec()], 999.5)
-    journal.submitted(job("7"))
-    journal.close()
+def test_a_later_session_has_other_rows_and_the_same_jobs(tmp_path: Path, running: Journal) -> None:
+    running.close()
     later = Journal(tmp_path)
     later.session("eos", ["t.yaml::a"])
     later.ended((job("7"), LOST))
@@ -235,10 +225,8 @@ def test_a_later_session_has_other_rows_and_the_same_jobs(tmp_path: Path, journa
     assert read_journal(tmp_path) == RunState("eos", rows, {"a": Submission(0.0, attempts=(AGAIN,))})
 
 
-def test_a_repetition_of_a_job_whose_end_was_not_written_says_nothing(tmp_path: Path, journal: Journal) -> None:
-    journal.intents([spec()], 999.5)
-    journal.submitted(job("7"))
-    journal.repeated("a", AGAIN)
+def test_a_repetition_of_a_job_whose_end_was_not_written_says_nothing(tmp_path: Path, running: Journal) -> None:
+    running.repeated("a", AGAIN)
     assert read(tmp_path) == Submission(1000.0, "7")
 
 
@@ -258,9 +246,7 @@ def test_one_event_is_one_line_whatever_its_text_holds(tmp_path: Path, journal: 
     journal.submitted(job("7", "a\nb"))
     journal.ended((job("7", "a\nb"), replace(LOST, reason=reason)))
     assert (tmp_path / NAME).read_bytes().count(b"\n") == 4
-    submission = read(tmp_path, "a\nb")
-    assert submission is not None
-    assert submission.ended == replace(LOST, reason=reason)
+    assert known(tmp_path, "a\nb").ended == replace(LOST, reason=reason)
 
 
 def test_a_disk_that_takes_a_line_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, journal: Journal) -> None:
@@ -271,13 +257,10 @@ def test_a_disk_that_takes_a_line_in_parts(tmp_path: Path, monkeypatch: pytest.M
     assert read(tmp_path) == Submission(1000.0, "7")
 
 
-def test_no_journal(tmp_path: Path) -> None:
+def test_no_journal_or_one_of_no_session(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as error:
         read_journal(tmp_path)
     assert str(error.value) == f"no run to resume in {tmp_path}: journal.jsonl: No such file or directory"
-
-
-def test_a_journal_of_no_session(tmp_path: Path) -> None:
     Journal(tmp_path).intents([spec()], 999.5)
     with pytest.raises(ConfigurationError) as error:
         read_journal(tmp_path)
@@ -288,7 +271,7 @@ def test_a_journal_of_no_session(tmp_path: Path) -> None:
 
 EVENTS = st.lists(
     st.tuples(
-        st.sampled_from(["intent", "submitted", "refused", "ended", "stopped", "repeated", "session", "reopened"]),
+        st.sampled_from(["intents", "submitted", "refused", "ended", "stopped", "repeated", "session", "reopened"]),
         st.sampled_from(["a", "b", "ä::[x]"]),
         st.integers(1, 99).map(str),
     ),
@@ -300,23 +283,21 @@ def write_all(folder: Path, events: list[tuple[str, str, str]]) -> None:
     journal = Journal(folder)
     journal.session("eos", ["a", "b"])
     for event, row_id, job_id in events:
-        if event == "session":
-            journal.session("eos", ["a"])
-        elif event == "reopened":
+        if event == "reopened":
             journal.close()
             journal = Journal(folder)
-        elif event == "intent":
-            journal.intents([spec(row_id)], 999.5)
-        elif event == "submitted":
-            journal.submitted(job(job_id, row_id))
-        elif event == "refused":
-            journal.refused(row_id)
-        elif event == "ended":
-            journal.ended((job(job_id, row_id), LOST))
-        elif event == "stopped":
-            journal.stopped(job(job_id, row_id), STOP)
-        else:
-            journal.repeated(row_id, Attempt(job_id, LOST, "node failure", ("n17",)))
+            continue
+        its = job(job_id, row_id)
+        arguments: dict[str, tuple[object, ...]] = {
+            "session": ("eos", ["a"]),
+            "intents": ([its.spec], 999.5),
+            "submitted": (its,),
+            "refused": (row_id,),
+            "ended": ((its, LOST),),
+            "stopped": (its, STOP),
+            "repeated": (row_id, Attempt(job_id, LOST, "node failure", ("n17",))),
+        }
+        getattr(journal, event)(*arguments[event])
     journal.close()
     (folder / COPY).unlink()  # of which other tests are
 
@@ -365,8 +346,7 @@ def test_what_was_there_before_a_job_and_how_its_steps_ended_is_kept(tmp_path: P
         journal.intents([spec()], 1000.0)
         journal.submitted(replace(job("7"), logs_before=noted))
         journal.ended((job("7"), ended))
-        told = read(tmp_path)
-        assert told is not None
+        told = known(tmp_path)
         assert told.logs_before == noted
         assert told.ended is not None
         assert replace(told.ended, raw_state="") == ended

@@ -57,6 +57,12 @@ def test_what_a_recipe_writes_beside_its_log(tmp_path: Path) -> None:
     assert outputs_beside(job(tmp_path), None, None) == ()
 
 
+def no_log(stage: Path, glob: str = GLOB, job_id: str = "7") -> LogError:
+    with pytest.raises(LogError) as none:
+        find_log(stage, glob, job_id, nccl_trace=False)
+    return none.value
+
+
 def test_what_nemo_run_writes_beside_its_log(tmp_path: Path) -> None:
     log = tmp_path / "log-eos-x_7_0.out"
     shell = tmp_path / "sbatch_eos-x_7.out"
@@ -70,19 +76,13 @@ def test_none(tmp_path: Path) -> None:
     near = [put(tmp_path, f"log-maxtext_llama2_70b_64_{number}.out") for number in range(10, 17)]
     for age_s, log in enumerate(near):
         os.utime(log, (1000 - age_s, 1000 - age_s))
-    with pytest.raises(LogError) as none:
-        find_log(tmp_path, GLOB, "7", nccl_trace=False)
     directory = tmp_path / "results/24.11/fp8/70b/64"
-    assert str(none.value) == (
+    assert str(no_log(tmp_path)) == (
         "no log of job 7\n"
         "\n"
         f"searched   {tmp_path}/results/*/fp8/70b/64/log-maxtext_llama2_70b_64_7.out\n"
-        f"there is   {directory}/log-maxtext_llama2_70b_64_10.out\n"
-        f"there is   {directory}/log-maxtext_llama2_70b_64_11.out\n"
-        f"there is   {directory}/log-maxtext_llama2_70b_64_12.out\n"
-        f"there is   {directory}/log-maxtext_llama2_70b_64_13.out\n"
-        f"there is   {directory}/log-maxtext_llama2_70b_64_14.out\n"
-        "           and 2 more\n"
+        + "".join(f"there is   {directory}/log-maxtext_llama2_70b_64_{number}.out\n" for number in range(10, 15))
+        + "           and 2 more\n"
         f"next       ls -lt {directory}"
     )
 
@@ -92,16 +92,12 @@ def test_none(tmp_path: Path) -> None:
 )
 def test_none_because_of_another_dtype_or_in_an_empty_staging_area(tmp_path: Path, there: str, told: str) -> None:
     (tmp_path / there).mkdir(parents=True, exist_ok=True)
-    with pytest.raises(LogError) as none:
-        find_log(tmp_path, GLOB, "7", nccl_trace=False)
-    assert none.value.evidence[1:] == (("there is", told.format(tmp_path)),)
+    assert no_log(tmp_path).evidence[1:] == (("there is", told.format(tmp_path)),)
 
 
 def test_several(tmp_path: Path) -> None:
     old, new = put(tmp_path, version="24.11"), put(tmp_path, version="25.01")
-    with pytest.raises(LogError) as several:
-        find_log(tmp_path, GLOB, "7", nccl_trace=False)
-    assert str(several.value) == (
+    assert str(no_log(tmp_path)) == (
         "2 logs of job 7, and it is unknown which of them it wrote\n"
         "\n"
         f"searched   {tmp_path}/results/*/fp8/70b/64/log-maxtext_llama2_70b_64_7.out\n"
@@ -114,8 +110,7 @@ def test_several(tmp_path: Path) -> None:
 def test_nccl_traces_count_for_nccl_tracing_alone(tmp_path: Path) -> None:
     traced = put(tmp_path, version="25.01-nccl-trace")
     assert find_log(tmp_path, GLOB, "7", nccl_trace=True) == traced
-    with pytest.raises(LogError):
-        find_log(tmp_path, GLOB, "7", nccl_trace=False)
+    assert no_log(tmp_path).fact == "no log of job 7"
     plain = put(tmp_path, version="25.01")
     assert find_log(tmp_path, GLOB, "7", nccl_trace=False) == plain
 
@@ -138,10 +133,8 @@ def test_links_out_of_the_results_are_not_followed(tmp_path: Path) -> None:
     (stage / "results").mkdir(parents=True)
     (stage / "results" / "24.11").symlink_to(elsewhere / "results" / "24.11")
     assert find_logs(stage, GLOB, nccl_trace=False) == []
-    with pytest.raises(LogError) as none:
-        find_log(stage, GLOB, "7", nccl_trace=False)
     directory = f"{stage}/results/24.11/fp8/70b/64"
-    assert str(none.value) == (
+    assert str(no_log(stage)) == (
         "no log of job 7\n"
         "\n"
         f"searched   {stage}/results/*/fp8/70b/64/log-maxtext_llama2_70b_64_7.out\n"

@@ -1,16 +1,23 @@
+"""Jobs as processes of this machine."""
+
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import signal
+import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs import local
-from pytest_gsw.jobs.local import MARK, LocalLauncher, marked
+from pytest_gsw.jobs.local import MARK, LocalLauncher, marked, next_job_id
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
 
 SpecMaker = Callable[..., JobSpec]
@@ -21,28 +28,12 @@ LauncherMaker = Callable[..., LocalLauncher]
 def make_spec(tmp_path: Path) -> SpecMaker:
     numbers = iter(range(1000))
 
-    def make(
-        body: str,
-        gpus: int = 8,
-        nodes: int = 1,
-        time_limit_s: float | None = None,
-        environment: dict[str, str] | None = None,
-    ) -> JobSpec:
+    def make(body: str, gpus: int = 8, nodes: int = 1, **more: Any) -> JobSpec:
         number = next(numbers)
         script = tmp_path / f"launch-{number}.sh"
         script.write_text(body)
-        return JobSpec(
-            row_id=f"row{number or ''}",
-            name="gsw-row",
-            script=script,
-            directory=tmp_path,
-            stage=tmp_path / "stage",
-            nodes=nodes,
-            gpus=gpus,
-            environment=environment or {},
-            time_limit_s=time_limit_s,
-            log_glob="results/*/fp8/70b/8/log-fw_m_70b_8_{job_id}.out",
-        )
+        facts = {"environment": {}, "log_glob": "results/*/fp8/70b/8/log-fw_m_70b_8_{job_id}.out", **more}
+        return JobSpec(f"row{number or ''}", "gsw-row", script, tmp_path, tmp_path / "stage", nodes, gpus, **facts)
 
     return make
 
@@ -51,8 +42,8 @@ def make_spec(tmp_path: Path) -> SpecMaker:
 def make_launcher() -> Iterator[LauncherMaker]:
     launchers: list[LocalLauncher] = []
 
-    def make(slots_gpus: int = 8, **options: object) -> LocalLauncher:
-        launchers.append(LocalLauncher(slots_gpus, **{"kill_grace_s": 0.3, **options}))  # type: ignore[arg-type]
+    def make(slots_gpus: int = 8, **options: Any) -> LocalLauncher:
+        launchers.append(LocalLauncher(slots_gpus, **{"kill_grace_s": 0.3, **options}))
         return launchers[-1]
 
     yield make
@@ -72,6 +63,11 @@ def state(launcher: LocalLauncher, job: Job) -> JobState:
     return launcher.poll([job])[job.spec.row_id].state
 
 
+def ended(launcher: LocalLauncher, spec: JobSpec) -> tuple[Job, JobStatus]:
+    job = launcher.submit(spec)
+    return job, wait(launcher, job)
+
+
 def output(launcher: LocalLauncher, job: Job) -> str:
     path = launcher.batch_output(job)
     assert path is not None
@@ -86,8 +82,7 @@ def test_a_job_from_submission_to_its_log(make_launcher: LauncherMaker, make_spe
         environment={"STAGE_PATH": str(tmp_path / "stage")},
     )
     assert launcher.command(spec) == ("bash", str(spec.script))
-    job = launcher.submit(spec)
-    status = wait(launcher, job)
+    job, status = ended(launcher, spec)
     assert (status.state, status.exit_code, status.signal, status.nodes) == (JobState.COMPLETED, 0, 0, "localhost")
     assert status.queue_s is not None
     assert status.run_s is not None
@@ -99,8 +94,7 @@ def test_a_job_from_submission_to_its_log(make_launcher: LauncherMaker, make_spe
 
 def test_slurms_variables(make_launcher: LauncherMaker, make_spec: SpecMaker, tmp_path: Path) -> None:
     launcher = make_launcher(64, environ={"PATH": os.environ["PATH"], "SBATCH_GPUS": "h100:8", "SLURM_JOB_ID": "1"})
-    job = launcher.submit(make_spec("env", gpus=64, nodes=8))
-    wait(launcher, job)
+    job, _ = ended(launcher, make_spec("env", gpus=64, nodes=8))
     seen = dict(line.split("=", 1) for line in output(launcher, job).splitlines())
     assert {name: value for name, value in seen.items() if name.startswith(("SLURM", "SBATCH", "CUDA"))} == {
         "SLURM_CLUSTER_NAME": "local",
@@ -136,15 +130,12 @@ def test_slurms_variables(make_launcher: LauncherMaker, make_spec: SpecMaker, tm
 def test_how_jobs_end(
     make_launcher: LauncherMaker, make_spec: SpecMaker, body: str, state: JobState, exit_code: int, number: int
 ) -> None:
-    launcher = make_launcher()
-    status = wait(launcher, launcher.submit(make_spec(body)))
+    _, status = ended(make_launcher(), make_spec(body))
     assert (status.state, status.exit_code, status.signal) == (state, exit_code, number)
 
 
 def test_the_time_limit(make_launcher: LauncherMaker, make_spec: SpecMaker) -> None:
-    launcher = make_launcher()
-    job = launcher.submit(make_spec("trap '' TERM; while :; do sleep 0.05; done", time_limit_s=0.1))
-    status = wait(launcher, job)
+    _, status = ended(make_launcher(), make_spec("trap '' TERM; while :; do sleep 0.05; done", time_limit_s=0.1))
     assert (status.state, status.signal) == (JobState.TIMEOUT, signal.SIGKILL)
 
 
@@ -232,8 +223,8 @@ def test_cancel_ends_the_whole_job_and_what_escaped_from_it(
 
 def test_what_the_script_leaves_behind_is_ended_with_it(make_launcher: LauncherMaker, make_spec: SpecMaker) -> None:
     launcher = make_launcher()
-    job = launcher.submit(make_spec("sleep 60 & setsid sleep 60 & exit 0"))
-    assert wait(launcher, job).state is JobState.COMPLETED
+    job, status = ended(launcher, make_spec("sleep 60 & setsid sleep 60 & exit 0"))
+    assert status.state is JobState.COMPLETED
     assert marked(f"{MARK}={launcher._runs[job.id].mark}".encode()) == []
 
 
@@ -248,8 +239,7 @@ def test_output_goes_where_the_session_wants_it(
     make_launcher: LauncherMaker, make_spec: SpecMaker, tmp_path: Path
 ) -> None:
     launcher = make_launcher(work_directory=tmp_path / "work" / "batch")
-    job = launcher.submit(make_spec("echo hello"))
-    wait(launcher, job)
+    job, _ = ended(launcher, make_spec("echo hello"))
     assert launcher.batch_output(job) == tmp_path / "work" / "batch" / f"slurm-{job.id}.out"
     assert output(launcher, job) == "hello\n"
 
@@ -262,11 +252,78 @@ def test_output_is_not_written_through_a_link(
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / "slurm-77.out").symlink_to(victim)
-    launcher = make_launcher()
-    job = launcher.submit(make_spec("echo hello"))
-    status = wait(launcher, job)
-    assert (status.state, status.reason) == (
-        JobState.FAILED,
-        f"it is a symbolic link: {tmp_path}/slurm-77.out",
-    )
+    _, status = ended(make_launcher(), make_spec("echo hello"))
+    assert (status.state, status.reason) == (JobState.FAILED, f"it is a symbolic link: {tmp_path}/slurm-77.out")
     assert victim.read_text() == "precious"
+
+
+# -- ids: unique, and counted where nobody else can write ---------------------------------------------
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    return {"XDG_STATE_HOME": str(tmp_path)}
+
+
+def test_ids_are_unique_whoever_asks(environ: dict[str, str]) -> None:
+    ids: list[str] = []
+    threads = [threading.Thread(target=lambda: ids.extend(next_job_id(environ) for _ in range(20))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(ids)) == 80
+
+
+@pytest.mark.parametrize("text", ["", "x", "7", "-1", "9" * 400])
+def test_a_lost_counter_gives_no_old_id_again(environ: dict[str, str], tmp_path: Path, text: str) -> None:
+    before = int(time.time() * 1000)
+    first = int(next_job_id(environ))
+    (tmp_path / "pytest-gsw" / "local-job-id").write_text(text)
+    assert int(next_job_id(environ)) >= first >= before
+
+
+def test_where_the_counter_is(environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    next_job_id(environ)
+    assert (tmp_path / "pytest-gsw").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "pytest-gsw" / "local-job-id").stat().st_mode & 0o777 == 0o600
+    next_job_id({"HOME": str(tmp_path / "home")})
+    assert (tmp_path / "home" / ".local" / "state" / "pytest-gsw" / "local-job-id").is_file()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    for nowhere in ({}, {"HOME": "relative"}, {"HOME": "/proc/none"}):
+        next_job_id(nowhere)
+    assert (tmp_path / "tmp" / f"pytest-gsw-{os.geteuid()}").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_temporary_directory_that_others_may_write_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    theirs = tmp_path / f"pytest-gsw-{os.geteuid()}"
+    theirs.mkdir()
+    theirs.chmod(0o777)
+    with pytest.raises(PermissionError, match="it is no directory that only you can write to"):
+        next_job_id({})
+    theirs.rmdir()
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    theirs.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(PermissionError, match="it is no directory that only you can write to"):
+        next_job_id({})
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP])
+def test_a_home_on_a_file_server_without_locks(
+    environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    lock = fcntl.flock
+
+    def flock(descriptor: int, operation: int) -> None:
+        if Path(f"/proc/self/fd/{descriptor}").readlink().is_relative_to(tmp_path / "pytest-gsw"):
+            raise OSError(number, os.strerror(number))
+        lock(descriptor, operation)
+
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setattr(fcntl, "flock", flock)
+    first = int(next_job_id(environ))
+    assert int(next_job_id(environ)) > first
+    assert (tmp_path / "tmp" / f"pytest-gsw-{os.geteuid()}" / "local-job-id").is_file()

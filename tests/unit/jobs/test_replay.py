@@ -16,17 +16,8 @@ from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.session.plan_and_submit import Newest, newest_complete
 from tests.unit.rows import LLAMA2_FP8_X128
 
-SPEC = JobSpec(
-    row_id="llama2_70b_fp8[H100x64]",
-    name="gsw",
-    script=Path("launch.sh"),
-    directory=Path(),
-    stage=Path(),
-    nodes=8,
-    gpus=64,
-    environment={},
-    log_glob=log_glob("maxtext", "llama2", "70b", "fp8", 64),
-)
+GLOB = log_glob("maxtext", "llama2", "70b", "fp8", 64)
+SPEC = JobSpec("llama2_70b_fp8[H100x64]", "gsw", Path("launch.sh"), Path(), Path(), 8, 64, {}, log_glob=GLOB)
 
 
 def put(stage: Path, job_id: int = 7, version: str = "24.11", gpus: int = 64) -> Path:
@@ -143,9 +134,9 @@ def test_the_newest_job_that_completed(tmp_path: Path) -> None:
     assert ReplayLauncher(tmp_path, choose=newest).submit(SPEC).id == "103"
     # As old as each other: the later id.
     for job_id in (3, 20, 103):
-        os.utime(put(tmp_path, job_id), (0, 0))
-        put(tmp_path, job_id).write_text(steps(49))
-        os.utime(tmp_path / f"results/24.11/fp8/70b/64/log-maxtext_llama2_70b_64_{job_id}.out", (0, 0))
+        log = put(tmp_path, job_id)
+        log.write_text(steps(49))
+        os.utime(log, (0, 0))
     assert ReplayLauncher(tmp_path, choose=newest).submit(SPEC).id == "103"
     # A copy is no other job.
     put(tmp_path, 103, version="25.01")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -29,8 +29,12 @@ from tests.unit.rows import LLAMA2_FP8_X128
 EOS = Cluster(name="eos", scheduler="slurm", stage="/lustre/{recipe}", path=Path("clusters.yaml"))
 
 
-def spec(baseline: Baseline = LLAMA2_FP8_X128, cluster: Cluster = EOS, **changes: object) -> JobSpec:
-    return make_job_spec(baseline, cluster, run_id="r1", **changes)  # type: ignore[arg-type]
+def spec(baseline: Baseline = LLAMA2_FP8_X128, cluster: Cluster = EOS, **changes: Any) -> JobSpec:
+    return make_job_spec(baseline, cluster, run_id="r1", **changes)
+
+
+def spec_of(recipe: Recipe, **changes: Any) -> JobSpec:
+    return spec(replace(LLAMA2_FP8_X128, recipe=recipe, **changes))
 
 
 def test_the_launch_contract_of_the_recipes() -> None:
@@ -109,11 +113,11 @@ def test_a_clusters_variables_have_placeholders(written: str, filled: str | None
 
 
 @pytest.mark.parametrize("time_limit_s", [60.0, 86400.0])
-def test_a_time_limit_is_handed_on(time_limit_s: float) -> None:
-    assert spec(time_limit_s=time_limit_s).time_limit_s == time_limit_s
-    cluster = replace(EOS, sbatch=("--time=10",))
-    assert spec(cluster=cluster, time_limit_s=time_limit_s).time_limit_s == time_limit_s
-    assert spec(profile=Profile("nsight"), time_limit_s=time_limit_s).time_limit_s == time_limit_s
+@pytest.mark.parametrize(
+    "changes", [{}, {"cluster": replace(EOS, sbatch=("--time=10",))}, {"profile": Profile("nsight")}]
+)
+def test_a_time_limit_is_handed_on(changes: dict[str, Any], time_limit_s: float) -> None:
+    assert spec(**changes, time_limit_s=time_limit_s).time_limit_s == time_limit_s
 
 
 def of(steps: int | None, step_time_s: float | None) -> Baseline:
@@ -170,9 +174,6 @@ def test_a_job_gets_three_times_the_duration_that_its_cluster_has_accepted() -> 
 def test_a_limit_of_the_clusters_own_stands(options: tuple[str, ...]) -> None:
     made = spec(cluster=replace(EOS, sbatch=options))
     assert (made.time_limit_s, made.options) == (None, options)
-
-
-def test_a_limit_among_the_clusters_variables_stands() -> None:
     assert spec(cluster=replace(EOS, environment={"SBATCH_TIMELIMIT": "30"})).time_limit_s is None
 
 
@@ -197,7 +198,7 @@ def test_the_options_of_a_slurm_cluster_in_order() -> None:
 
 
 def test_rows_that_must_not_run_twice_at_once_share_a_name_across_sessions() -> None:
-    single = spec(replace(LLAMA2_FP8_X128, recipe=Recipe("maxtext", one_job_per_row=True)))
+    single = spec_of(Recipe("maxtext", one_job_per_row=True))
     assert (single.name, single.unique_name) == ("gsw-llama2_70b_fp8-H100x128", False)
     assert single.options == ("--dependency=singleton",)
 
@@ -215,11 +216,7 @@ def test_where_the_launch_script_is(recipes: str | None, directory: str) -> None
     assert made.directory == Path(directory)
     assert made.script == Path(directory, "launch.sh")
     assert made.stage == Path("/lustre/maxtext")
-
-
-def test_a_recipe_of_another_script_and_a_nested_directory() -> None:
-    made = spec(replace(LLAMA2_FP8_X128, recipe=Recipe("meg/3d", script="run.sh")))
-    assert made.script == Path("/lustre/meg/3d/run.sh")
+    assert spec_of(Recipe("meg/3d", script="run.sh")).script == Path("/lustre/meg/3d/run.sh")
 
 
 def test_one_simulated_recipe_stands_for_all() -> None:
@@ -238,10 +235,7 @@ def test_the_recipes_own_variables_are_filled_in() -> None:
         "JSON": '{{"gpus": {gpus}}}',
         "FIXED": "1",
     }
-    row = replace(
-        LLAMA2_FP8_X128, parallelism=Parallelism(tp=4, pp=2), recipe=Recipe("maxtext", environment=environment)
-    )
-    made = spec(row).environment
+    made = spec_of(Recipe("maxtext", environment=environment), parallelism=Parallelism(tp=4, pp=2)).environment
     assert {name: made[name] for name in environment} == {
         "NNODES": "16",
         "SHAPE": "4x2",
@@ -253,7 +247,7 @@ def test_the_recipes_own_variables_are_filled_in() -> None:
 
 def test_a_variable_whose_facts_are_not_documented_is_left_to_the_script() -> None:
     recipe = Recipe("maxtext", environment={"PP_SIZE": "{pp}", "SHAPE": "{fsdp}x{pp}", "FSDP": "{fsdp}"})
-    made = spec(replace(LLAMA2_FP8_X128, recipe=recipe)).environment
+    made = spec_of(recipe).environment
     assert made["FSDP"] == "128"
     assert not {"PP_SIZE", "SHAPE"} & made.keys()
 

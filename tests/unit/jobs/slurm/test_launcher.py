@@ -6,6 +6,7 @@ import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,37 +25,67 @@ from pytest_gsw.jobs.slurm.launcher import SlurmLauncher, refusal
 from tests.unit.nvidia.started import launch
 
 SPEC = JobSpec("row", "gsw-a", Path("/r/launch.sh"), Path("/r"), Path("/s"), 1, 8, {})
+UNIQUE = dataclasses.replace(SPEC, unique_name=True)
 JOB = Job("1", SPEC, submitted_s=1000.0)
 DOWN = Output(1, "", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n")
 PURGED = Output(1, "", "slurm_load_jobs error: Invalid job id specified\n")
 NO_ACCOUNTING = Output(1, "", "Slurm accounting storage is disabled\n")
 NOTHING = Output(0, "", "")
+FAILED = "sbatch: error: Batch job submission failed: "
 
-Say = Callable[..., list[tuple[str, ...]]]
+Answer = Output | BaseException | Callable[[tuple[str, ...]], Output]
+Commands = list[tuple[str, ...]]
+Say = Callable[..., Commands]
 
 
 def said(text: str) -> Output:
     return Output(0, text, "")
 
 
+def failed(text: str, returncode: int = 1) -> Output:
+    return Output(returncode, "", f"{FAILED}{text}\n" if text else "")
+
+
+def queued(
+    job_id: int = 1, state: str = "RUNNING", name: str = "gsw-a", *, reason: str = "None", at: int = 1000
+) -> str:
+    """A line of squeue."""
+    return f"{job_id}|{state}||{reason}|n1|{at}|1001|1002|{name}\n"
+
+
+def recorded(job_id: int = 1, state: str = "COMPLETED", code: str = "0:0", name: str = "gsw-a", at: int = 1000) -> str:
+    """A line of sacct."""
+    return f"{job_id}|{state}|{code}|0:0|None|n1|{at}|1001|1002|{name}\n"
+
+
 @pytest.fixture
 def say(monkeypatch: pytest.MonkeyPatch) -> Say:
     """Script what each command answers; what is returned fills with the commands that were run."""
 
-    def script(**answers: Output | BaseException) -> list[tuple[str, ...]]:
-        commands: list[tuple[str, ...]] = []
+    def script(**answers: Answer) -> Commands:
+        commands: Commands = []
 
         def run(command: tuple[str, ...], environment: Mapping[str, str], timeout_s: float, **_: object) -> Output:
             commands.append(command)
             answer = answers[command[0]]
             if isinstance(answer, BaseException):
                 raise answer
-            return answer
+            return answer if isinstance(answer, Output) else answer(command)
 
         monkeypatch.setattr(slurm, "_run", run)
         return commands
 
     return script
+
+
+def caught(act: Callable[[], object]) -> RunError:
+    with pytest.raises(RunError) as error:
+        act()
+    return error.value
+
+
+def submission_error(spec: JobSpec = SPEC) -> RunError:
+    return caught(lambda: SlurmLauncher({}).submit(spec))
 
 
 def poll(job: Job = JOB) -> JobStatus:
@@ -71,7 +102,7 @@ def names(commands: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def test_running_jobs_are_one_question(say: Say) -> None:
-    commands = say(squeue=said("1|RUNNING||None|n1|1000|1001|9999|gsw-a\n2|PENDING||Priority||1000|N/A|N/A|gsw-a\n"))
+    commands = say(squeue=said(queued(1) + queued(2, "PENDING", reason="Priority")))
     statuses = SlurmLauncher({}).poll([job_of(1), job_of(2)])
     assert [statuses[job_id].state for job_id in "12"] == [JobState.RUNNING, JobState.PENDING]
     assert statuses["2"].reason == "Priority"
@@ -79,10 +110,7 @@ def test_running_jobs_are_one_question(say: Say) -> None:
 
 
 def test_ended_jobs_are_two_questions(say: Say) -> None:
-    commands = say(
-        squeue=said("1|COMPLETED||None|n1|1000|1001|1002|gsw-a\n"),
-        sacct=said("1|COMPLETED|0:0|0:0|None|n1|1000|1001|1002|gsw-a\n2|FAILED|2:0|0:0|None|n1|1000|1001|1002|gsw-a\n"),
-    )
+    commands = say(squeue=said(queued(1, "COMPLETED")), sacct=said(recorded(1) + recorded(2, "FAILED", "2:0")))
     statuses = SlurmLauncher({}).poll([job_of(1), job_of(2)])
     assert [(statuses[job_id].state, statuses[job_id].exit_code) for job_id in "12"] == [
         (JobState.COMPLETED, 0),
@@ -92,51 +120,25 @@ def test_ended_jobs_are_two_questions(say: Say) -> None:
     assert commands[1][-1] == "1,2"
 
 
+AWAY = "squeue: Unable to contact slurm controller (connect failure)"
+OVER, RECORDED_OPEN = said(queued(1, "COMPLETED")), said(recorded(1, "RUNNING").replace("1002", "Unknown"))
+
+
 @pytest.mark.parametrize(
     ("squeue", "sacct", "scontrol", "reason"),
     [
-        (DOWN, NOTHING, DOWN, "squeue: Unable to contact slurm controller (connect failure)"),
-        (
-            DOWN,
-            said("1|PENDING|0:0|0:0|None|n1|Unknown|Unknown|Unknown|allocation\n"),
-            DOWN,
-            "squeue: Unable to contact slurm controller (connect failure)",
-        ),
+        (DOWN, NOTHING, DOWN, AWAY),
+        (DOWN, said("1|PENDING|0:0|0:0|None|n1|Unknown|Unknown|Unknown|allocation\n"), DOWN, AWAY),
         (PURGED, NOTHING, DOWN, "neither squeue nor sacct knows job 1"),
         (NOTHING, NOTHING, DOWN, "neither squeue nor sacct knows job 1"),
         (PURGED, NO_ACCOUNTING, DOWN, "left the queue, and sacct: Slurm accounting storage is disabled"),
-        (
-            said("1|COMPLETED||None|n1|1000|1001|1002|gsw-a\n"),
-            NO_ACCOUNTING,
-            DOWN,
-            "ended, but its exit code is unknown: Slurm accounting storage is disabled",
-        ),
-        (
-            said("1|COMPLETED||None|n1|1000|1001|1002|gsw-a\n"),
-            said("1|RUNNING|0:0|0:0|None|n1|1000|1001|Unknown|gsw-a\n"),
-            PURGED,
-            "ended, but its exit code is unknown: no record yet",
-        ),
-        (
-            PURGED,
-            said("1|RUNNING|0:0|0:0|None|n1|1000|1001|Unknown|gsw-a\n"),
-            DOWN,
-            "left the queue, but accounting still says RUNNING",
-        ),
-        (said("1|EXPLODED||None|n1|1000|1001|1002|gsw-a\n"), NOTHING, PURGED, 'squeue says "EXPLODED"'),
-        (PURGED, said("1|EXPLODED|0:0|0:0|None|n1|1000|1001|1002|gsw-a\n"), PURGED, 'sacct says "EXPLODED"'),
-        (
-            PURGED,
-            said("1|COMPLETED|0:0|0:0|None|n1|1000|1001|1002|old\n"),
-            PURGED,
-            'job 1 is another one by now: its name is "old"',
-        ),
-        (
-            PURGED,
-            said("1|COMPLETED|0:0|0:0|None|n1|100|101|102|gsw-a\n"),
-            PURGED,
-            "job 1 is another one: it was submitted 900 s before ours",
-        ),
+        (OVER, NO_ACCOUNTING, DOWN, "ended, but its exit code is unknown: Slurm accounting storage is disabled"),
+        (OVER, RECORDED_OPEN, PURGED, "ended, but its exit code is unknown: no record yet"),
+        (PURGED, RECORDED_OPEN, DOWN, "left the queue, but accounting still says RUNNING"),
+        (said(queued(1, "EXPLODED")), NOTHING, PURGED, 'squeue says "EXPLODED"'),
+        (PURGED, said(recorded(1, "EXPLODED")), PURGED, 'sacct says "EXPLODED"'),
+        (PURGED, said(recorded(1, name="old")), PURGED, 'job 1 is another one by now: its name is "old"'),
+        (PURGED, said(recorded(1, at=100)), PURGED, "job 1 is another one: it was submitted 900 s before ours"),
     ],
 )
 def test_what_nobody_tells_is_unknown(say: Say, squeue: Output, sacct: Output, scontrol: Output, reason: str) -> None:
@@ -155,31 +157,26 @@ def test_accounting_that_is_down_does_not_tell_that_there_is_no_job(say: Say) ->
 
 
 def test_accounting_answers_while_the_controller_is_down(say: Say) -> None:
-    commands = say(squeue=DOWN, sacct=said("1|FAILED|1:0|0:0|None|n1|1000|1001|1002|gsw-a\n"))
+    commands = say(squeue=DOWN, sacct=said(recorded(1, "FAILED", "1:0")))
     assert (poll().state, poll().exit_code) == (JobState.FAILED, 1)
     assert "scontrol" not in names(commands)
 
 
 def test_scontrol_tells_what_accounting_cannot(say: Say) -> None:
-    say(
-        squeue=said("1|COMPLETED||None|n1|1000|1001|1002|gsw-a\n"),
-        sacct=NO_ACCOUNTING,
-        scontrol=said(
-            "JobId=1 JobName=gsw-a JobState=COMPLETED Reason=None ExitCode=0:0 DerivedExitCode=0:0 SubmitTime=1000\n"
-        ),
-    )
+    shown = "JobId=1 JobName=gsw-a JobState=COMPLETED Reason=None ExitCode=0:0 DerivedExitCode=0:0 SubmitTime=1000\n"
+    say(squeue=OVER, sacct=NO_ACCOUNTING, scontrol=said(shown))
     assert (poll().state, poll().exit_code) == (JobState.COMPLETED, 0)
 
 
 def test_a_job_that_failed_has_ended_even_if_nobody_tells_the_exit_code(say: Say) -> None:
-    say(squeue=said("1|NODE_FAIL||NodeDown|n1|1000|1001|1002|gsw-a\n"), sacct=NO_ACCOUNTING, scontrol=DOWN)
+    say(squeue=said(queued(1, "NODE_FAIL", reason="NodeDown")), sacct=NO_ACCOUNTING, scontrol=DOWN)
     assert (poll().state, poll().exit_code, poll().reason) == (JobState.NODE_FAIL, None, "NodeDown")
 
 
 def test_the_reason_of_an_end_is_squeues_where_accounting_has_none(say: Say) -> None:
     say(
-        squeue=said("1|OUT_OF_MEMORY||OutOfMemory|n1|1000|1001|1002|gsw-a\n"),
-        sacct=said("1|OUT_OF_MEMORY|0:125|0:0|None|n1|1000|1001|1002|gsw-a\n"),
+        squeue=said(queued(1, "OUT_OF_MEMORY", reason="OutOfMemory")),
+        sacct=said(recorded(1, "OUT_OF_MEMORY", "0:125")),
     )
     assert (poll().signal, poll().reason) == (125, "OutOfMemory")
 
@@ -202,12 +199,12 @@ def test_a_query_that_takes_too_long(tmp_path: Path) -> None:
 def test_one_named_cluster_is_asked_about_its_jobs(say: Say) -> None:
     commands = say(
         sbatch=said("7;eos\n"),
-        squeue=said("7|COMPLETED||None|n1|1000|1001|1002|gsw-a|\n"),
+        squeue=said(queued(7, "COMPLETED")),
         sacct=NO_ACCOUNTING,
         scontrol=said("JobId=7 JobName=gsw-a JobState=RUNNING\n"),
         scancel=NOTHING,
     )
-    spec = dataclasses.replace(SPEC, options=("-M", "eos"), unique_name=True)
+    spec = dataclasses.replace(UNIQUE, options=("-M", "eos"))
     launcher = SlurmLauncher({})
     job = launcher.submit(spec)
     launcher.poll([job])
@@ -222,10 +219,10 @@ def test_one_named_cluster_is_asked_about_its_jobs(say: Say) -> None:
 def test_a_job_that_sbatch_sends_to_another_cluster_is_cancelled_there(say: Say, options: tuple[str, ...]) -> None:
     """No question of the session's would go there."""
     commands = say(sbatch=said("7;dgx\n"), scancel=NOTHING)
-    with pytest.raises(SubmissionError) as refused:
-        SlurmLauncher({}).submit(dataclasses.replace(SPEC, options=options))
-    assert refused.value.fact == "sbatch sent the job to the cluster dgx, which is not the session's: cancelled"
-    assert refused.value.advice == "name it in the cluster file: sbatch: [--clusters=dgx]"
+    error = submission_error(dataclasses.replace(SPEC, options=options))
+    assert type(error) is SubmissionError
+    assert error.fact == "sbatch sent the job to the cluster dgx, which is not the session's: cancelled"
+    assert error.advice == "name it in the cluster file: sbatch: [--clusters=dgx]"
     assert commands[1:] == [("scancel", "--clusters=dgx", "-Q", "--", "7")]
 
 
@@ -238,20 +235,17 @@ def test_a_job_that_sbatch_sends_to_another_cluster_is_cancelled_there(say: Say,
             "this cluster counts GPUs: set `gres: gpu:8` in its cluster file",
         ),
         (
-            (
-                "sbatch: error: invalid partition specified: nope\n"
-                "sbatch: error: Batch job submission failed: Invalid partition name specified\n"
-            ),
+            f"sbatch: error: invalid partition specified: nope\n{FAILED}Invalid partition name specified\n",
             "sbatch refused the job: Invalid partition name specified",
             "set `partition:` in the cluster file; sinfo -s lists them",
         ),
         (
-            "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified\n",
+            f"{FAILED}Invalid account or account/partition combination specified\n",
             "sbatch refused the job: Invalid account or account/partition combination specified",
             "set `account:` in the cluster file; sacctmgr show assoc user=$USER lists yours",
         ),
         (
-            "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit)\n",
+            f"{FAILED}Job violates accounting/QOS policy (job submit limit)\n",
             "sbatch refused the job: Job violates accounting/QOS policy (job submit limit)",
             "sacctmgr show qos; squeue --me shows which of your jobs count against a limit",
         ),
@@ -265,59 +259,67 @@ def test_a_job_that_sbatch_sends_to_another_cluster_is_cancelled_there(say: Say,
 )
 def test_refusals(say: Say, stderr: str, fact: str, advice: str) -> None:
     say(sbatch=Output(1, "", stderr), squeue=NOTHING, sacct=NOTHING)
-    with pytest.raises(SubmissionError) as refused:
-        SlurmLauncher({}).submit(SPEC)
-    assert (refused.value.fact, refused.value.advice) == (fact, advice)
-    assert refused.value.tail == (tuple(stderr.strip().split("\n")) if stderr else ())
+    error = submission_error()
+    assert (error.fact, error.advice) == (fact, advice)
+    assert error.tail == (tuple(stderr.strip().split("\n")) if stderr else ())
 
 
-POLICY = (
-    "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy "
-    "(job submit limit, user's size and/or time limits)\n"
-)
+POLICY = f"{FAILED}Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)\n"
 
 
 @pytest.mark.parametrize(
     "answer",
     [
-        Output(1, "", "sbatch: error: Batch job submission failed: Invalid partition name specified\n"),
-        Output(1, "", "sbatch: error: Batch job submission failed: Requested node configuration is not available\n"),
+        failed("Invalid partition name specified"),
+        failed("Invalid account or account/partition combination specified"),
+        failed("Invalid qos specification"),
+        failed("Requested node configuration is not available"),
         Output(1, "", "sbatch: error: QOSMaxWallDurationPerJobLimit\n" + POLICY),
         Output(1, "", "sbatch: error: Unable to open file /r/launch.sh\n"),
     ],
 )
 def test_what_slurm_certainly_did_not_take_is_not_looked_for(say: Say, answer: Output) -> None:
     commands = say(sbatch=answer)
-    with pytest.raises(RefusedError):
-        SlurmLauncher({}).submit(SPEC)
+    assert type(submission_error()) is RefusedError
     assert names(commands) == ["sbatch"]
 
 
+TIMED_OUT = failed("Socket timed out on send/recv operation")
+HANGING = Output(124, "", "sbatch gave no answer within 120 s", timed_out=True)
+#: However the clocks of Slurm and of this machine differ.
+FOUND = said(queued(7, at=99999999999))
+
+
 @pytest.mark.parametrize(
-    "answer",
+    ("answer", "kind"),
     [
-        Output(1, "", ""),
-        Output(1, "", "quota: cannot write the submission's log\n"),
-        Output(3, "7\n", "Traceback (most recent call last):\n"),
-        Output(1, "7\n", "sbatch: error: Batch job submission failed: Invalid partition name specified\n"),
-        Output(2, "", "sbatch: error: Batch job submission failed: Invalid partition name specified\n"),
-        Output(1, "", "sbatch: error: Batch job submission failed: Unspecified error\n"),
-        Output(1, "", "wrapper: sbatch: error: Batch job submission failed: Invalid partition name specified\n"),
-        Output(1, "", "sbatch: error: Batch job submission failed: Invalid partition name specified\ncleaning up\n"),
-        Output(1, "", "sbatch: error: Batch job submission failed: Invalid qos" + 41 * "x" + "\n"),
+        (failed(""), RefusedError),
+        (Output(1, "", "quota: cannot write the submission's log\n"), RefusedError),
+        (Output(3, "7\n", "Traceback (most recent call last):\n"), RefusedError),
+        (Output(1, "7\n", f"{FAILED}Invalid partition name specified\n"), RefusedError),
+        (failed("Invalid partition name specified", 2), RefusedError),
+        (failed("Unspecified error"), RefusedError),
+        (Output(1, "", f"wrapper: {FAILED}Invalid partition name specified\n"), RefusedError),
+        (failed("Invalid partition name specified\ncleaning up"), RefusedError),
+        (failed("Invalid qos" + 41 * "x"), RefusedError),
+        # An answer without an id is no refusal: there may be a job.
+        (said("hello\n"), SubmissionError),
+        (HANGING, SchedulerUnreachableError),
+        (TIMED_OUT, SchedulerUnreachableError),
+        (Output(-9, "", ""), SchedulerUnreachableError),
     ],
 )
-def test_a_job_that_was_taken_although_sbatch_failed_is_found(say: Say, answer: Output) -> None:
-    unique = dataclasses.replace(SPEC, unique_name=True)
-    commands = say(sbatch=answer, squeue=said("7|RUNNING||None|n1|1000|N/A|N/A|gsw-a|\n"))
-    assert SlurmLauncher({}).submit(unique).id == "7"
+def test_a_job_that_was_taken_although_sbatch_failed_is_found(say: Say, answer: Output, kind: type[RunError]) -> None:
+    commands = say(sbatch=answer, squeue=FOUND)
+    assert SlurmLauncher({}).submit(SPEC).id == "7"
     assert names(commands) == ["sbatch", "squeue"]
-    say(sbatch=answer, squeue=NOTHING, sacct=NOTHING)
-    with pytest.raises(RefusedError):
-        SlurmLauncher({}).submit(unique)
+    assert commands[1][-1] == "--name=gsw-a"
+    commands = say(sbatch=answer, squeue=NOTHING, sacct=NOTHING)
+    assert type(submission_error()) is kind
+    assert names(commands) == ["sbatch", "squeue", "sacct"]
     say(sbatch=answer, squeue=DOWN)
-    with pytest.raises(SchedulerUnreachableError):
-        SlurmLauncher({}).submit(unique)
+    error = submission_error()
+    assert (type(error), error.fact.startswith("sbatch ")) == (SchedulerUnreachableError, True)
 
 
 @pytest.mark.parametrize(
@@ -333,19 +335,17 @@ def test_a_job_that_was_taken_although_sbatch_failed_is_found(say: Say, answer: 
 def test_a_queue_that_takes_no_more_jobs_is_full_while_jobs_are_in_it(say: Say, limit: str, mine: bool) -> None:
     full = Output(1, "", f"sbatch: error: {limit}\n{POLICY}")
     commands = say(sbatch=full, squeue=said("12\n"))
-    with pytest.raises(QueueFullError) as error:
-        SlurmLauncher({}).submit(SPEC)
-    assert error.value.fact == f"the queue takes no more jobs ({limit})"
+    error = submission_error()
+    assert (type(error), error.fact) == (QueueFullError, f"the queue takes no more jobs ({limit})")
     assert [("--me" in command) for command in commands] == [False, mine]
-    say(sbatch=full, squeue=said(""))  # nothing of it will ever free itself
-    with pytest.raises(RefusedError):
-        SlurmLauncher({}).submit(SPEC)
+    say(sbatch=full, squeue=NOTHING)  # nothing of it will ever free itself
+    assert type(submission_error()) is RefusedError
 
 
 def test_all_jobs_of_a_runs_rows_are_two_questions(say: Say) -> None:
     commands = say(
         sacct=said("7|RUNNING|0:0|None|n1|1000|1001|Unknown|gsw-a\n8|FAILED|1:0|None|n1|1000|1001|1002|again2.gsw-a\n"),
-        squeue=said("7|COMPLETED|0|None|n1|1000|1001|1002|gsw-a|\n9|PENDING||None||1000|N/A|N/A|other|\n"),
+        squeue=said(queued(7, "COMPLETED") + queued(9, "PENDING", "other")),
     )
     found = SlurmLauncher({}).named([SPEC] * 500, 1000.0)
     assert [(job.id, job.name, job.status.state) for job in found] == [
@@ -354,7 +354,7 @@ def test_all_jobs_of_a_runs_rows_are_two_questions(say: Say) -> None:
         ("9", "other", JobState.PENDING),
     ]
     assert names(commands) == ["squeue", "sacct"], "a job that slurmctld purges in between would be in neither"
-    say(sacct=NO_ACCOUNTING, squeue=said("9|PENDING||None||1000|N/A|N/A|other|\n"))
+    say(sacct=NO_ACCOUNTING, squeue=said(queued(9, "PENDING", "other")))
     assert [job.id for job in SlurmLauncher({}).named([SPEC], 1000.0)] == ["9"]
     say(sacct=NOTHING, squeue=DOWN)
     with pytest.raises(
@@ -365,9 +365,9 @@ def test_all_jobs_of_a_runs_rows_are_two_questions(say: Say) -> None:
 
 def test_no_slurm_here(say: Say) -> None:
     say(sbatch=FileNotFoundError(2, "No such file or directory"))
-    with pytest.raises(SubmissionError) as refused:
-        SlurmLauncher({}).submit(SPEC)
-    assert str(refused.value) == (
+    error = submission_error()
+    assert type(error) is SubmissionError
+    assert str(error) == (
         "sbatch could not be run: No such file or directory\n"
         "\n"
         "command    sbatch --parsable -J gsw-a -N 1 --no-requeue /r/launch.sh\n"
@@ -378,8 +378,8 @@ def test_no_slurm_here(say: Say) -> None:
 
 def test_a_lost_answer_is_found_though_the_job_has_ended(say: Say) -> None:
     say(
-        sbatch=Output(124, "", "sbatch gave no answer within 120 s", timed_out=True),
-        squeue=said(""),
+        sbatch=HANGING,
+        squeue=NOTHING,
         sacct=said("7|COMPLETED|0:0|None|n1|99999999999|99999999999|99999999999|gsw-a\n"),
     )
     assert SlurmLauncher({}).submit(SPEC).id == "7"
@@ -401,104 +401,48 @@ def test_a_lost_answer_is_found_though_the_job_has_ended(say: Say) -> None:
     ],
 )
 def test_which_job_of_a_name_is_ours(say: Say, unique_name: bool, submit_s: list[int], found: str | None) -> None:
-    lines = [f"{number}|RUNNING||None|n1|{at_s}|{at_s}|N/A|gsw-a" for number, at_s in enumerate(submit_s)]
-    say(squeue=said("\n".join(lines)))
+    say(squeue=said("".join(queued(number, at=at_s) for number, at_s in enumerate(submit_s))))
     job = SlurmLauncher({}).find(dataclasses.replace(SPEC, unique_name=unique_name), since_s=1000.0)
     assert (job and job.id) == found
 
 
 def test_two_jobs_of_a_name_that_only_one_can_have_are_told(say: Say) -> None:
-    say(squeue=said("7|RUNNING||None|n1|1000|N/A|N/A|gsw-a|\n8|PENDING||None|n1|1000|N/A|N/A|gsw-a|\n"))
-    unique = dataclasses.replace(SPEC, unique_name=True)
-    error = caught(lambda: SlurmLauncher({}).find(unique, since_s=1000.0))
+    say(squeue=said(queued(7) + queued(8, "PENDING")))
+    error = caught(lambda: SlurmLauncher({}).find(UNIQUE, since_s=1000.0))
     assert type(error) is SubmissionError
     assert error.fact == "2 jobs have the name that only one can have: gsw-a"
     assert error.advice == "scancel -Q -- 7 8"
 
 
-def test_an_sbatch_that_a_signal_ended_may_have_submitted_its_job(say: Say) -> None:
-    say(sbatch=Output(-2, "", ""), squeue=said("7|RUNNING||None|n1|99999999999|N/A|N/A|gsw-a|\n"))
-    assert SlurmLauncher({}).submit(SPEC).id == "7"
-    say(sbatch=Output(-9, "", ""), squeue=NOTHING, sacct=NOTHING)
-    assert type(caught(lambda: SlurmLauncher({}).submit(SPEC))) is SchedulerUnreachableError
-
-
 # -- a controller that is out of reach ----------------------------------------------------
-
-TIMED_OUT = Output(1, "", "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n")
-HANGING = Output(124, "", "sbatch gave no answer within 120 s", timed_out=True)
-FOUND = said("7|RUNNING||None|n1|99999999999|N/A|N/A|gsw-a\n")
-UNIQUE = dataclasses.replace(SPEC, unique_name=True)
-
-
-def caught(act: Callable[[], object]) -> RunError:
-    with pytest.raises(RunError) as error:
-        act()
-    return error.value
 
 
 @pytest.mark.parametrize(
     "stderr",
     [
-        "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)\n",
-        "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n",
-        "sbatch: error: Batch job submission failed: Zero Bytes were transmitted or received\n",
-        "sbatch: error: Batch job submission failed: Slurm temporarily unable to accept job, sleeping and retrying\n",
-        "sbatch: error: Batch job submission failed: Resource temporarily unavailable\n",
+        f"{FAILED}Unable to contact slurm controller (connect failure)\n",
+        f"{FAILED}Socket timed out on send/recv operation\n",
+        f"{FAILED}Zero Bytes were transmitted or received\n",
+        f"{FAILED}Slurm temporarily unable to accept job, sleeping and retrying\n",
+        f"{FAILED}Resource temporarily unavailable\n",
         "sbatch: error: slurm_persist_conn_open_without_init: failed to open: Connection refused\n",
-        "sbatch: error: Batch job submission failed: Connection reset by peer\n",
+        f"{FAILED}Connection reset by peer\n",
         "sbatch: error: Slurm backup controller in standby mode\n",
         "sbatch: error: Slurm controller not responding, sleeping and retrying\n",
     ],
 )
 def test_a_controller_that_is_out_of_reach_is_asked_again(say: Say, stderr: str) -> None:
     say(sbatch=Output(1, "", stderr), squeue=NOTHING, sacct=NOTHING)
-    error = caught(lambda: SlurmLauncher({}).submit(SPEC))
+    error = submission_error()
     assert type(error) is SchedulerUnreachableError
     assert (
         error.fact == f"sbatch refused the job: {stderr.strip().removeprefix('sbatch: error: ').split('failed: ')[-1]}"
     )
 
 
-def test_an_sbatch_that_hangs_is_asked_again(say: Say) -> None:
-    commands = say(sbatch=HANGING, squeue=NOTHING, sacct=NOTHING)
-    error = caught(lambda: SlurmLauncher({}).submit(SPEC))
-    assert (type(error), error.fact) == (SchedulerUnreachableError, "sbatch gave no answer within 120 s")
-    assert names(commands) == ["sbatch", "squeue", "sacct"]
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        Output(1, "", "sbatch: error: Batch job submission failed: Invalid account or account/partition combination\n"),
-        Output(1, "", "sbatch: error: Batch job submission failed: Invalid qos specification\n"),
-        Output(1, "", "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy\n"),
-        Output(1, "", "sbatch: error: Batch job submission failed: Requested time limit is invalid\n"),
-        Output(1, "", "sbatch: error: Invalid node name specified\n"),
-        Output(1, "", ""),
-        said("hello\n"),
-    ],
-)
-def test_a_refusal_is_for_good(say: Say, answer: Output) -> None:
-    say(sbatch=answer, squeue=NOTHING, sacct=NOTHING)
-    # An answer without an id is no refusal: there may be a job.
-    wanted = RefusedError if answer.returncode else SubmissionError
-    assert type(caught(lambda: SlurmLauncher({}).submit(SPEC))) is wanted
-
-
-@pytest.mark.parametrize("answer", [HANGING, TIMED_OUT, said("hello\n")])
-def test_a_lost_answer_is_found_by_the_jobs_name(say: Say, answer: Output) -> None:
-    commands = say(sbatch=answer, squeue=FOUND)
-    assert SlurmLauncher({}).submit(SPEC).id == "7"
-    assert commands[1][-1] == "--name=gsw-a"
-
-
-@pytest.mark.parametrize("answer", [HANGING, TIMED_OUT, said("hello\n")])
-def test_a_lost_answer_that_nobody_can_look_for_is_asked_again(say: Say, answer: Output) -> None:
-    say(sbatch=answer, squeue=DOWN)
-    error = caught(lambda: SlurmLauncher({}).submit(SPEC))
-    assert type(error) is SchedulerUnreachableError
-    assert error.fact.startswith("sbatch ")
+def test_an_sbatch_that_hangs_says_so(say: Say) -> None:
+    say(sbatch=HANGING, squeue=NOTHING, sacct=NOTHING)
+    assert submission_error().fact == "sbatch gave no answer within 120 s"
 
 
 @pytest.mark.parametrize("squeue", [DOWN, Output(124, "", "squeue gave no answer within 45 s", timed_out=True)])
@@ -534,17 +478,13 @@ def test_ctrl_c_amid_a_submission_to_a_controller_that_is_out_of_reach(say: Say)
 def test_when_a_job_was_submitted_is_asked_only_where_its_name_does_not_tell(
     say: Say, spec: JobSpec, state: JobState, reason: str
 ) -> None:
-    say(squeue=said("1|RUNNING||None|n1|100|101|N/A|gsw-a\n"), sacct=NOTHING, scontrol=DOWN)
+    say(squeue=said(queued(1, at=100)), sacct=NOTHING, scontrol=DOWN)
     status = poll(dataclasses.replace(JOB, spec=spec))
     assert (status.state, status.reason) == (state, reason)
 
 
 def test_ctrl_c_amid_a_submission_leaves_no_job(say: Say) -> None:
-    commands = say(
-        sbatch=KeyboardInterrupt(),
-        squeue=said("7|RUNNING||None|n1|99999999999|N/A|N/A|gsw-a\n"),
-        scancel=NOTHING,
-    )
+    commands = say(sbatch=KeyboardInterrupt(), squeue=FOUND, scancel=NOTHING)
     with pytest.raises(KeyboardInterrupt):
         SlurmLauncher({}).submit(SPEC)
     assert commands[-1] == ("scancel", "-Q", "--", "7")
@@ -552,8 +492,7 @@ def test_ctrl_c_amid_a_submission_leaves_no_job(say: Say) -> None:
 
 def test_cancel_that_fails_says_what_to_type(say: Say) -> None:
     failure = "scancel: error: Kill job error on job id 1: Unable to contact slurm controller (connect failure)\n"
-    there = said("1|RUNNING||None|n1|1000|1001|N/A|gsw-a|\n2|RUNNING||None|n1|1000|1001|N/A|gsw-a|\n")
-    commands = say(scancel=Output(8, "", failure), squeue=there)
+    commands = say(scancel=Output(8, "", failure), squeue=said(queued(1) + queued(2)))
     with pytest.raises(JobError) as failed:
         SlurmLauncher({}).cancel([job_of(1), job_of(2)])
     assert str(failed.value) == (
@@ -606,91 +545,76 @@ def test_nodes_to_avoid_are_excluded_with_those_that_must_be(say: Say) -> None:
     assert "--exclude=n1,n2,n[3-4]" in SlurmLauncher({}).command(spec)
 
 
-@pytest.mark.parametrize(("submitted_s", "is_taken"), [(995, True), (600, False)])
-def test_a_job_that_is_older_than_the_script_that_names_it_is_not_taken(
-    say: Say, tmp_path: Path, submitted_s: int, is_taken: bool
-) -> None:
-    spec = dataclasses.replace(SPEC, launch=launch("nemo-run"))
+def find_of_script(
+    say: Say, tmp_path: Path, own: str, others: str | None = None, **changes: Any
+) -> tuple[Callable[[], Job | None], Commands]:
+    """How to find the job of a script that names job 7, where squeue lists these jobs of the user, and these of all users."""
     (tmp_path / "gsw-a.launch").write_text("Task 0: x\n- Job id: 7\n- Local Directory: /d\n")
-    say(squeue=said(f"7|RUNNING||None|n1|{submitted_s}|1001|9999|of-its-own\n"))
+    listed = own if others is None else others
+    commands = say(
+        squeue=lambda command: said(own if "--me" in command else listed),
+        sacct=NOTHING,
+        scontrol=NOTHING,
+        scancel=NOTHING,
+    )
+    spec = dataclasses.replace(SPEC, launch=launch("nemo-run"), **changes)
     launcher = SlurmLauncher({}, work_directory=tmp_path)
-    if is_taken:
-        found = launcher.find(spec, 1000.0)
-        assert found is not None
-        assert found.id == "7"
-        return
-    with pytest.raises(SubmissionError, match=r"launch\.sh names job 7, which is older than this run of the script"):
-        launcher.find(spec, 1000.0)
+    return lambda: launcher.find(spec, 1000.0), commands
 
 
-def named_by_a_script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spec: JobSpec, own: str, others: str) -> Job:
-    """The job of a script that names job 7, where squeue lists these jobs of the user, and these of all users."""
-
-    def run(command: tuple[str, ...], *_: object, **__: object) -> Output:
-        if command[0] == "squeue":
-            return said(own if "--me" in command else others)
-        return said("")
-
-    (tmp_path / "gsw-a.launch").write_text("Task 0: x\n- Job id: 7\n- Local Directory: /d\n")
-    monkeypatch.setattr(slurm, "_run", run)
-    found = SlurmLauncher({}, work_directory=tmp_path).find(spec, 1000.0)
+def test_the_job_that_a_script_names_is_taken(say: Say, tmp_path: Path) -> None:
+    find, _ = find_of_script(say, tmp_path, queued(7, name="of-its-own", at=995))
+    found = find()
     assert found is not None
-    return found
+    assert found.id == "7"
 
 
 @pytest.mark.parametrize(
     ("own", "others", "why"),
     [
-        ("", "7|RUNNING||None|n1|1000|1001|9999|of-its-own\n", "is another user's"),
-        ("7|RUNNING||None|n1|1000|1001|9999|gsw-r1-other\n", "", "is another row's"),
-        ("7|RUNNING||None|n1|1000|1001|9999|again2.gsw-r1-other\n", "", "is another row's"),
+        (queued(7, name="of-its-own", at=600), None, "is older than this run of the script"),
+        ("", queued(7, name="of-its-own"), "is another user's"),
+        (queued(7, name="gsw-r1-other"), "", "is another row's"),
+        (queued(7, name="again2.gsw-r1-other"), "", "is another row's"),
     ],
 )
 def test_a_job_that_is_not_the_scripts_own_is_not_taken(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: str, others: str, why: str
+    say: Say, tmp_path: Path, own: str, others: str | None, why: str
 ) -> None:
-    spec = dataclasses.replace(SPEC, launch=launch("nemo-run"))
-    with pytest.raises(SubmissionError, match=f"^launch.sh names job 7, which {why}\n"):
-        named_by_a_script(monkeypatch, tmp_path, spec, own, others)
+    find, _ = find_of_script(say, tmp_path, own, others)
+    error = caught(find)
+    assert (type(error), error.fact) == (SubmissionError, f"launch.sh names job 7, which {why}")
 
 
 @pytest.mark.parametrize(
     ("named", "says", "ended"),
     [
-        ("", "is not 8, the job of the row's name", []),
-        ("7|RUNNING||None|n1|990|991|9999|my-own-work\n", "is not 8, the job of the row's name", []),
-        ("7|RUNNING||None|n1|1001|1002|9999|of-its-own\n", "is not 8, the job of the row's name; cancelled: 7", ["7"]),
+        ("", "", []),
+        (queued(7, name="my-own-work", at=990), "", []),
+        (queued(7, name="of-its-own", at=1001), "; cancelled: 7", ["7"]),
     ],
     ids=["nobody's", "older", "the script's"],
 )
 def test_a_job_of_the_rows_own_name_is_the_rows(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, named: str, says: str, ended: list[str]
+    say: Say, tmp_path: Path, named: str, says: str, ended: list[str]
 ) -> None:
     """Whatever other job its script names; that is ended only if the script may have submitted it."""
-    cancelled = []
-
-    def run(command: tuple[str, ...], *_: object, **__: object) -> Output:
-        if command[0] == "scancel":
-            cancelled.append(command[-1])
-        return said(named + "8|RUNNING||None|n1|1001|1002|9999|gsw-a\n" if "squeue" in command[0] else "")
-
-    (tmp_path / "gsw-a.launch").write_text("Task 0: x\n- Job id: 7\n- Local Directory: /d\n")
-    monkeypatch.setattr(slurm, "_run", run)
-    spec = dataclasses.replace(SPEC, launch=launch("nemo-run"), unique_name=True)
-    with pytest.raises(SubmissionError, match=f"^launch.sh names job 7, which {says}\n"):
-        SlurmLauncher({}, work_directory=tmp_path).find(spec, 1000.0)
-    assert cancelled == ended
+    find, commands = find_of_script(say, tmp_path, named + queued(8, at=1001), unique_name=True)
+    error = caught(find)
+    assert type(error) is SubmissionError
+    assert error.fact == f"launch.sh names job 7, which is not 8, the job of the row's name{says}"
+    assert [command[-1] for command in commands if command[0] == "scancel"] == ended
 
 
 def test_where_slurm_does_not_answer_its_words_are_told_without_secrets(say: Say, tmp_path: Path) -> None:
     say(squeue=Output(1, "", "squeue: error: proxy refused not-for-others-9\n"))
     spec = dataclasses.replace(SPEC, environment={"HF_TOKEN": "not-for-others-9"})
-    with pytest.raises(SchedulerUnreachableError) as caught:
-        SlurmLauncher({}, work_directory=tmp_path).find(spec, 1000.0)
-    assert caught.value.fact == "whether row was submitted is not known: squeue: proxy refused ***"
+    error = caught(lambda: SlurmLauncher({}, work_directory=tmp_path).find(spec, 1000.0))
+    assert type(error) is SchedulerUnreachableError
+    assert error.fact == "whether row was submitted is not known: squeue: proxy refused ***"
 
 
-def error_of_script(directory: Path, body: str) -> SubmissionError:
+def error_of_script(directory: Path, body: str) -> RunError:
     """The error of a launch script that knows a secret, and submits nothing, as a Slurm without jobs tells."""
     for name in ("squeue", "sacct"):
         (directory / name).write_text("#!/bin/sh\n")
@@ -698,17 +622,10 @@ def error_of_script(directory: Path, body: str) -> SubmissionError:
     script = directory / "launch.sh"
     script.write_text(f"#!/bin/bash\n{body}\n")
     script.chmod(0o755)
-    spec = dataclasses.replace(
-        SPEC,
-        script=script,
-        directory=directory,
-        launch=launch("nemo-run"),
-        environment={"HF_TOKEN": "not-for-others-9"},
-    )
+    secret = {"HF_TOKEN": "not-for-others-9"}
+    spec = dataclasses.replace(SPEC, script=script, directory=directory, launch=launch("nemo-run"), environment=secret)
     launcher = SlurmLauncher({"PATH": f"{directory}:{os.environ['PATH']}"}, work_directory=directory / "said")
-    with pytest.raises(SubmissionError) as caught:
-        launcher.submit(spec)
-    return caught.value
+    return caught(lambda: launcher.submit(spec))
 
 
 def test_what_a_launch_script_says_is_told_without_the_clusters_secrets_and_not_at_any_length(tmp_path: Path) -> None:
@@ -771,49 +688,45 @@ Task 1: own
 - Job id: 12
 - Local Directory: {home}/own
 """
-#: Both jobs have the row's name, by SBATCH_JOB_NAME.
-CHAIN = "{id}|{state}|{code}|{reason}||1000|N/A|N/A|gsw-a\n"
+
+
+def waiting(job_id: int, state: str, code: str = "", reason: str = "None") -> str:
+    """A line of squeue; both jobs have the row's name, by SBATCH_JOB_NAME."""
+    return f"{job_id}|{state}|{code}|{reason}||1000|N/A|N/A|gsw-a\n"
+
+
+FIRST, NEVER = waiting(11, "RUNNING"), waiting(12, "PENDING", reason="DependencyNeverSatisfied")
 
 
 def chained(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **squeue: str
-) -> tuple[SlurmLauncher, Job, list[tuple[str, ...]]]:
-    """A launcher, a job that waits for another one, and the commands that are run; by id, what squeue says."""
+    say: Say, tmp_path: Path, first: str = FIRST, second: str = waiting(12, "PENDING", reason="Dependency")
+) -> tuple[SlurmLauncher, Job, Commands]:
+    """A launcher, a job that waits for another one, and the commands that are run; what squeue says of both."""
     (tmp_path / "gsw-a.launch").write_text(TASKS.format(home=tmp_path))
-    commands: list[tuple[str, ...]] = []
-    lines = {"11": CHAIN.format(id=11, state="RUNNING", code="", reason="None")}
-    lines |= {"12": CHAIN.format(id=12, state="PENDING", code="", reason="Dependency")}
-    lines |= {name.strip("_"): line for name, line in squeue.items()}
+    lines = {"11": first, "12": second}
 
-    def run(command: tuple[str, ...], *_: object, **__: object) -> Output:
-        commands.append(command)
-        if command[0] == "squeue":
-            ids = command[-1].split(",") if "-j" in command else list(lines)
-            return said("".join(lines[job_id] for job_id in ids))
-        return NO_ACCOUNTING if command[0] == "sacct" else NOTHING
+    def squeue(command: tuple[str, ...]) -> Output:
+        return said("".join(lines[job_id] for job_id in (command[-1].split(",") if "-j" in command else lines)))
 
-    monkeypatch.setattr(slurm, "_run", run)
-    spec = dataclasses.replace(SPEC, launch=launch("nemo-run"), unique_name=True)
+    commands = say(squeue=squeue, sacct=NO_ACCOUNTING, scontrol=NOTHING, scancel=NOTHING)
+    spec = dataclasses.replace(UNIQUE, launch=launch("nemo-run"))
     return SlurmLauncher({}, work_directory=tmp_path), Job("12", spec, 1000.0), commands
 
 
-def test_a_job_ends_with_those_that_it_waits_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    launcher, job, commands = chained(monkeypatch, tmp_path)
+def test_a_job_ends_with_those_that_it_waits_for(say: Say, tmp_path: Path) -> None:
+    launcher, job, commands = chained(say, tmp_path)
     launcher.cancel([job])
     assert [command[-2:] for command in commands if command[0] == "scancel"] == [("12", "11")]
 
 
-def test_another_rows_job_does_not_end_with_the_job_of_a_script_that_names_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    others = CHAIN.format(id=11, state="RUNNING", code="", reason="None").replace("gsw-a", "gsw-b")
-    launcher, job, commands = chained(monkeypatch, tmp_path, _11=others)
+def test_another_rows_job_does_not_end_with_the_job_of_a_script_that_names_it(say: Say, tmp_path: Path) -> None:
+    launcher, job, commands = chained(say, tmp_path, FIRST.replace("gsw-a", "gsw-b"))
     launcher.cancel([job])
     assert [command[-1] for command in commands if command[0] == "scancel"] == ["12"]
 
 
-def test_a_job_that_another_one_waits_for_is_not_the_rows_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    launcher, job, _ = chained(monkeypatch, tmp_path)
+def test_a_job_that_another_one_waits_for_is_not_the_rows_own(say: Say, tmp_path: Path) -> None:
+    launcher, job, _ = chained(say, tmp_path)
     assert [one.id for one in launcher.named([job.spec], 1000.0)] == ["12"]
     by_sbatch = dataclasses.replace(job.spec, launch=SBATCH, row_id="b", name="gsw-b")
     assert [one.id for one in launcher.named([by_sbatch, job.spec], 1000.0)] == ["12"]
@@ -833,36 +746,23 @@ def test_a_job_that_another_one_waits_for_is_not_the_rows_own(monkeypatch: pytes
     ],
 )
 def test_a_job_that_was_not_waited_for_is_counted(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, before: str, then: str, counted: list[str]
+    say: Say, tmp_path: Path, before: str, then: str, counted: list[str]
 ) -> None:
-    lines = {
-        f"_{one}": CHAIN.format(id=one, state=state, code="0", reason="") for one, state in ((11, before), (12, then))
-    }
-    launcher, job, _ = chained(monkeypatch, tmp_path, **lines)
+    launcher, job, _ = chained(say, tmp_path, waiting(11, before, "0", ""), waiting(12, then, "0", ""))
     assert [one.id for one in launcher.named([job.spec], 1000.0)] == counted
 
 
-@pytest.mark.parametrize(
-    ("log", "look"), [("log-own_11_0.out", "log-own_11_0.out"), ("sbatch_own_11.out", "sbatch_own_11.out")]
-)
-def test_a_job_whose_import_has_failed_never_starts(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, log: str, look: str
-) -> None:
-    never = CHAIN.format(id=12, state="PENDING", code="", reason="DependencyNeverSatisfied")
-    failed = CHAIN.format(id=11, state="FAILED", code="768", reason="NonZeroExitCode")
-    launcher, job, _ = chained(monkeypatch, tmp_path, _11=failed, _12=never)
+@pytest.mark.parametrize("log", ["log-own_11_0.out", "sbatch_own_11.out"])
+def test_a_job_whose_import_has_failed_never_starts(say: Say, tmp_path: Path, log: str) -> None:
+    launcher, job, _ = chained(say, tmp_path, waiting(11, "FAILED", "768", "NonZeroExitCode"), NEVER)
     (tmp_path / "import").mkdir()
     (tmp_path / "import" / log).touch()
     status = launcher.poll([job])["row"]
-    at = tmp_path / "import" / look
     assert status.state is JobState.PENDING
-    assert status.reason == f"DependencyNeverSatisfied: job 11 FAILED 3:0: look at {at}"
+    assert status.reason == f"DependencyNeverSatisfied: job 11 FAILED 3:0: look at {tmp_path}/import/{log}"
 
 
-def test_a_job_that_waits_for_one_of_somebody_elses_never_starts_either(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    never = CHAIN.format(id=12, state="PENDING", code="", reason="DependencyNeverSatisfied")
-    launcher, job, _ = chained(monkeypatch, tmp_path, _12=never)
+def test_a_job_that_waits_for_one_of_somebody_elses_never_starts_either(say: Say, tmp_path: Path) -> None:
+    launcher, job, _ = chained(say, tmp_path, second=NEVER)
     (tmp_path / "gsw-a.launch").unlink()
     assert launcher.poll([job])["row"].reason == "DependencyNeverSatisfied"

@@ -1,9 +1,12 @@
-"""What a recipe's own scripts take from their environment, and what of it a row fixes."""
+"""Launch scripts: their text, their options of sbatch, and what they take from their environment."""
 
 from __future__ import annotations
 
+import math
+import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,10 +14,114 @@ from pytest_gsw.clusters.model import DEMO, Cluster
 from pytest_gsw.errors import RefusedError
 from pytest_gsw.jobs.environment import job_environment
 from pytest_gsw.jobs.model import JobSpec
-from pytest_gsw.jobs.scripts import Scripts, differences, exported_to, scripts_of, unread
+from pytest_gsw.jobs.scripts import (
+    Option,
+    Scripts,
+    differences,
+    exported_to,
+    options_in,
+    script_text,
+    scripts_of,
+    seconds_of,
+    unread,
+    value_of,
+)
 from pytest_gsw.jobs.spec import Profile, make_job_spec
-from pytest_gsw.tables.model import Parallelism, Recipe
+from pytest_gsw.tables.model import Baseline, Parallelism, Recipe
 from tests.unit.rows import LLAMA2_FP8_X128
+
+
+def test_a_scripts_text_is_as_the_file_is_now(tmp_path: Path) -> None:
+    script = tmp_path / "launch.sh"
+    script.write_bytes(b"#!/bin/bash\n\xff\n")
+    assert script_text(script) == "#!/bin/bash\n\N{REPLACEMENT CHARACTER}\n"
+    script.write_text("#!/bin/bash\nexit\n")
+    assert script_text(script) == "#!/bin/bash\nexit\n"
+
+
+def test_a_script_of_the_same_size_and_time_is_another_one(tmp_path: Path) -> None:
+    """An archive gives the files of each release one time, and its tools keep it."""
+    texts = []
+    for version in ("25.01", "25.02"):
+        (tmp_path / version).write_text(f"GSW_VERSION={version}\n")
+        os.utime(tmp_path / version, (1, 1))
+        (tmp_path / version).rename(tmp_path / "launch.sh")
+        texts.append(script_text(tmp_path / "launch.sh"))
+    assert texts == ["GSW_VERSION=25.01\n", "GSW_VERSION=25.02\n"]
+
+
+def test_what_is_no_file_has_no_text(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")  # whoever opened it would wait for a writer
+    assert [script_text(tmp_path / name) for name in ("pipe", "gone.sh", ".", "pipe/launch.sh")] == [None] * 4
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        ("--partition=batch", [("partition", "batch")]),
+        ("--partition batch", [("partition", "batch")]),
+        ("--part=batch", [("partition", "batch")]),
+        ("--part batch", [("partition", "batch")]),
+        ("-p batch", [("partition", "batch")]),
+        ("-pbatch", [("partition", "batch")]),
+        ("-Hpbatch --hold", [("hold", None), ("partition", "batch"), ("hold", None)]),
+        ("-QHt 30", [("quiet", None), ("hold", None), ("time", "30")]),
+        # As sbatch has it: the sign is part of the value.
+        ("-p=batch", [("partition", "=batch")]),
+        ("--time=30", [("time", "30")]),
+        ("--time-m=5", [("time-min", "5")]),
+        ("--exclusive=user --exclusive", [("exclusive", "user"), ("exclusive", None)]),
+        ("-koff -N2", [("no-kill", None), ("nodes", "2")]),
+        ("--cluster=eos", [("clusters", "eos")]),
+        ("--gpus-per-n=8", [("gpus-per-node", "8")]),
+        ("-p", [("partition", "")]),
+        # Ambiguous, or of no release that is known: as it is written.
+        ("--tim=30", [("tim", "30")]),
+        ("--of-a-site=7 --flag", [("of-a-site", "7"), ("flag", None)]),
+        ("hetjob", [("", None)]),
+        ("-Z7", [("", None)]),
+        ("- --", [("", None), ("", None)]),
+    ],
+)
+def test_options(words: str, options: list[tuple[str, str | None]]) -> None:
+    assert [(option.name, option.value) for option in options_in(words.split())] == options
+
+
+def test_an_option_is_shown_as_it_was_written() -> None:
+    assert list(options_in(["--arr", "1-2", "-Ha3"])) == [
+        Option("array", "1-2", "--arr 1-2"),
+        Option("hold", None, "-Ha3"),
+        Option("array", "3", "-Ha3"),
+    ]
+
+
+def test_the_last_one_counts() -> None:
+    words = ["-p", "first", "--account=eng", "--part", "last", "--exclusive"]
+    assert (value_of(words, "partition"), value_of(words, "exclusive"), value_of(words, "qos")) == ("last", "", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("30", 1800),
+        ("30:15", 1815),
+        ("1:00:00", 3600),
+        ("2-12", 216000),
+        ("1-01:02", 90120),
+        ("1-01:02:03", 90123),
+        ("UNLIMITED", math.inf),
+        ("INFINITE", math.inf),
+        ("", None),
+        ("soon", None),
+        ("1:2:3:4", None),
+    ],
+)
+def test_times_as_slurm_writes_them(text: str, seconds: float | None) -> None:
+    assert seconds_of(text) == seconds
+
+
+# -- what scripts take from their environment, and what of it a row fixes -----------------------------
+
 
 LAUNCH = """\
 #!/bin/bash
@@ -51,9 +158,17 @@ def stage(tmp_path: Path) -> Path:
     return tmp_path / "own"
 
 
-def spec(stage: Path, **changes: object) -> JobSpec:
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    """A launch script that says nothing, alone."""
+    script = tmp_path / "launch.sh"
+    script.write_text("#!/bin/bash\ntrain\n")
+    return script
+
+
+def spec(stage: Path, row: Baseline = ROW, profile: Profile | None = None, **changes: Any) -> JobSpec:
     cluster = Cluster(name="eos", scheduler="slurm", stage=str(stage), path=Path("clusters.yaml"))
-    return make_job_spec(ROW, replace(cluster, **changes), run_id="r1")  # type: ignore[arg-type]
+    return make_job_spec(row, replace(cluster, **changes), run_id="r1", profile=profile)
 
 
 def test_what_scripts_take(stage: Path) -> None:
@@ -100,9 +215,7 @@ def test_what_the_users_shell_exports_does_not_change_the_row(stage: Path) -> No
 
 def test_what_a_script_demands_and_the_row_leaves_open_is_the_users_to_say(stage: Path) -> None:
     (stage / "launch.sh").write_text(LAUNCH + "SEQ=${SEQ_LEN:?}\nSPLIT=${EP:-1}\n")
-    row = replace(ROW, sequence_length=None)
-    cluster = Cluster(name="eos", scheduler="slurm", stage=str(stage), path=Path("clusters.yaml"))
-    job = make_job_spec(row, cluster, run_id="r1")
+    job = spec(stage, replace(ROW, sequence_length=None))
     assert "EP" in job.unset
     assert job_environment({"SEQ_LEN": "4096", "EP": "2"}, job)["SEQ_LEN"] == "4096"
 
@@ -255,10 +368,9 @@ def test_where_no_recipe_runs_no_script_is_read(stage: Path) -> None:
 
 
 def test_a_recipe_that_cannot_trace(stage: Path) -> None:
-    cluster = Cluster(name="eos", scheduler="slurm", stage=str(stage), path=Path("clusters.yaml"))
     profile = Profile("nccl-trace")
     with pytest.raises(RefusedError) as refused:
-        make_job_spec(ROW, cluster, run_id="r1", profile=profile)
+        spec(stage, profile=profile)
     assert str(refused.value) == (
         "own of this release cannot trace NCCL\n"
         "\n"
@@ -267,16 +379,16 @@ def test_a_recipe_that_cannot_trace(stage: Path) -> None:
         "next       leave --gsw-profile=nccl-trace out, or take a release of the recipe that traces"
     )
     (stage / "launch.sh").write_text(f'{LAUNCH}[ "$ENABLE_NCCL_TRACE" = true ] && export NCCL_DEBUG=INFO\n')
-    assert make_job_spec(ROW, cluster, run_id="r1", profile=profile).environment["ENABLE_NCCL_TRACE"] == "true"
+    assert spec(stage, profile=profile).environment["ENABLE_NCCL_TRACE"] == "true"
     # What is not found may know how.
     (stage / "launch.sh").write_text(f"source ../common/utils.sh\n{LAUNCH}")
-    assert make_job_spec(ROW, cluster, run_id="r1", profile=profile)
+    assert spec(stage, profile=profile)
     (stage.parent / "common").mkdir()
     (stage.parent / "common/utils.sh").write_text("\n")
     with pytest.raises(RefusedError):
-        make_job_spec(ROW, cluster, run_id="r1", profile=profile)
+        spec(stage, profile=profile)
     (stage / "launch.sh").unlink()
-    assert make_job_spec(ROW, cluster, run_id="r1", profile=profile)
+    assert spec(stage, profile=profile)
 
 
 @pytest.mark.parametrize(
@@ -346,21 +458,18 @@ UNREAD = (
 
 
 @pytest.mark.parametrize("text", READ)
-def test_a_variable_that_a_script_reads(tmp_path: Path, text: str) -> None:
-    script = tmp_path / "launch.sh"
+def test_a_variable_that_a_script_reads(script: Path, text: str) -> None:
     script.write_text(f"#!/bin/bash\n{text}")
     assert unread(["OWN_TYPE"], script) is None
 
 
 @pytest.mark.parametrize("text", UNREAD)
-def test_a_variable_that_no_script_reads(tmp_path: Path, text: str) -> None:
-    script = tmp_path / "launch.sh"
+def test_a_variable_that_no_script_reads(tmp_path: Path, script: Path, text: str) -> None:
     script.write_text(f"#!/bin/bash\nexport FT_TYPE=${{FT_TYPE:-lora}} HF_HOME=${{HF_HOME:-/}}\n{text}")
     (tmp_path / "README.md").write_text("OWN_TYPE is sft or lora\n")
     (tmp_path / "setup.py").touch()
     (tmp_path / "own.patch").write_text("--- a/elsewhere.py\n")  # what a patch names runs nowhere
-    found = unread(["HF_HOME", "OWN_TYPE"], script)
-    assert found == ("OWN_TYPE", "FT_TYPE")
+    assert unread(["HF_HOME", "OWN_TYPE"], script) == ("OWN_TYPE", "FT_TYPE")
 
 
 @pytest.mark.parametrize(
@@ -378,8 +487,7 @@ def test_a_variable_that_no_script_reads(tmp_path: Path, text: str) -> None:
         ("cfg/configure.sh", "echo $OWN_TYPE\n"),
     ],
 )
-def test_a_variable_that_another_file_of_the_recipe_reads(tmp_path: Path, name: str, text: str) -> None:
-    script = tmp_path / "launch.sh"
+def test_a_variable_that_another_file_of_the_recipe_reads(tmp_path: Path, script: Path, name: str, text: str) -> None:
     script.write_text("#!/bin/bash\nsource configure.sh\nOWN_TYPE=lora\npython3 $STAGE_PATH/train.py\n")
     for file in ("train.py", "cfg/configure.sh", name):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
@@ -391,25 +499,21 @@ def test_a_variable_that_another_file_of_the_recipe_reads(tmp_path: Path, name: 
 
 
 def test_a_variable_of_the_recipe_that_lies_beside_all_recipes(tmp_path: Path) -> None:
-    script = tmp_path / "own" / "launch.sh"
     for name, text in {"own/launch.sh": "source ../common/utils.sh\n", "common/utils.sh": "echo ${OWN_TYPE}\n"}.items():
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text(text)
-    assert unread(["OWN_TYPE"], script) is None
+    assert unread(["OWN_TYPE"], tmp_path / "own" / "launch.sh") is None
 
 
 @pytest.mark.parametrize("name", ["NCCL_DEBUG", "SLURM_MPI_TYPE", "PATH", "https_proxy", "GPU_TYPE"])
-def test_a_variable_that_is_no_scripts_to_read(tmp_path: Path, name: str) -> None:
-    script = tmp_path / "launch.sh"
-    script.write_text("#!/bin/bash\ntrain\n")
+def test_a_variable_that_is_no_scripts_to_read(script: Path, name: str) -> None:
     assert unread([name], script) is None
     assert unread([f"X_{name}"], script) is not None or name.islower()
 
 
-def test_what_cannot_be_read_is_no_reason_to_refuse(tmp_path: Path) -> None:
-    assert unread(["OWN_TYPE"], tmp_path / "launch.sh") is None
-    script = tmp_path / "launch.sh"
-    script.write_text("train\n")
+def test_what_cannot_be_read_is_no_reason_to_refuse(tmp_path: Path, script: Path) -> None:
+    assert unread(["OWN_TYPE"], tmp_path / "gone.sh") is None
+    assert unread(["OWN_TYPE"], script) is not None
     for number in range(300):
         (tmp_path / f"{number}.out").touch()
     assert unread(["OWN_TYPE"], script) is None
