@@ -166,7 +166,7 @@ def started(launcher: FakeLauncher, rows: Iterable[str] = "a", **options: Any) -
 
 
 def run_of(launcher: FakeLauncher, *answers: JobStatus | None, **options: Any) -> Run:
-    """How the one row ``a`` ends that has these statuses, the last of them for ever."""
+    """The run of the one row ``a`` that has these statuses, the last of them for ever."""
     launcher.script["a"] = list(answers)
     return started(launcher, **options).result_of("a")
 
@@ -180,13 +180,13 @@ def error_of(executor: Executor, row_id: str = "a", kind: type[RunError] = JobEr
 
 @dataclass
 class Repeats:
-    """What is told of the jobs that are not their row's last."""
+    """The jobs that were reported not to be their row's last."""
 
-    told: list[tuple[str, Attempt]] = field(default_factory=list)
+    attempts: list[tuple[str, Attempt]] = field(default_factory=list)
 
     def __call__(self, row_id: str, attempt: Attempt) -> None:
-        self.told.append((row_id, attempt))
+        self.attempts.append((row_id, attempt))
 
     @property
     def why(self) -> list[str]:
-        return [attempt.why for _, attempt in self.told]
+        return [attempt.why for _, attempt in self.attempts]

@@ -405,7 +405,7 @@ def test_a_row_that_lost_its_node_is_run_again_without_it(launcher: FakeLauncher
     executor = started(launcher, retries=2, on_repeat=repeats)
     run = executor.result_of("a")
     attempt = Attempt("job-a", LOST_NODE, "node failure", ("n17",))
-    assert (run.status, run.earlier, repeats.told) == (COMPLETED, (), [("a", attempt)])
+    assert (run.status, run.earlier, repeats.attempts) == (COMPLETED, (), [("a", attempt)])
     again = executor.spec("a")
     assert again is not None
     assert (again.name, again.attempt, again.excluded_nodes) == ("again2.gsw-a", 2, ("n17",))
@@ -417,7 +417,7 @@ def test_a_row_is_not_run_more_often_than_allowed(launcher: FakeLauncher) -> Non
     launcher.script = {"a": [LOST_NODE]}
     executor = started(launcher, retries=2, on_repeat=repeats)
     run = executor.result_of("a")
-    assert (run.status, len(executor.attempts("a")), len(repeats.told)) == (LOST_NODE, 2, 2)
+    assert (run.status, len(executor.attempts("a")), len(repeats.attempts)) == (LOST_NODE, 2, 2)
     assert launcher.submitted == ["a", "a", "a"]
 
 
@@ -429,7 +429,7 @@ def test_a_row_is_not_run_more_often_than_allowed(launcher: FakeLauncher) -> Non
 def test_what_is_not_the_infrastructures_fault_is_never_run_again(launcher: FakeLauncher, status: JobStatus) -> None:
     repeats = Repeats()
     run = run_of(launcher, status, retries=5, on_repeat=repeats)
-    assert (run.status, repeats.told, launcher.submitted) == (status, [], ["a"])
+    assert (run.status, repeats.attempts, launcher.submitted) == (status, [], ["a"])
 
 
 @dataclass
@@ -454,7 +454,7 @@ def test_a_row_has_as_many_jobs_as_are_wanted_on_other_nodes_than_those_before(n
     run = executor.result_of("a")
     assert [job.job_id for job in run.jobs] == ["job-a-1", "job-a-2", "job-a-3"]
     assert [job.log for job in run.jobs] == [Path(f"/stage/job-a-{n}.out") for n in (1, 2, 3)]
-    assert repeats.told == [
+    assert repeats.attempts == [
         ("a", Attempt("job-a-1", DONE, "1 of 3", ("n1",), measured=True)),
         ("a", Attempt("job-a-2", DONE, "2 of 3", ("n1",), measured=True)),
     ]
@@ -497,7 +497,7 @@ def test_a_job_whose_other_nodes_are_not_there_is_submitted_to_any(numbered: Num
     assert numbered.cancelled == [["a"]]
     assert [(one.job_id, one.why) for one in executor.attempts("a")] == [("job-a-2", "no other node was available")]
     assert numbered.specs[-1].avoided_nodes == ()
-    assert len(repeats.told) == 2
+    assert len(repeats.attempts) == 2
 
 
 def test_a_job_that_is_not_alone_and_waits_for_other_nodes_is_given_up(numbered: NumberedLauncher) -> None:
@@ -541,7 +541,7 @@ def test_an_interrupted_session_wants_no_further_job(numbered: NumberedLauncher)
     executor = started(numbered, decide=Wanting(3), on_repeat=repeats)
     executor._wait()
     executor.interrupt(detach=False)
-    assert (executor.result_of("a").earlier, repeats.told) == ((), [])
+    assert (executor.result_of("a").earlier, repeats.attempts) == ((), [])
 
 
 def test_a_measured_job_whose_log_is_gone_is_an_error(numbered: NumberedLauncher) -> None:

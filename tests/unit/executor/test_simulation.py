@@ -283,7 +283,7 @@ def simulate(rows: int, directory: Path, scenario: Scenario, seed: int) -> Sessi
     assert len(over) == sum(over.values()) == sum(outcomes.values()) == rows
     assert not [text for text in outcomes if text.startswith("error")]
     assert cluster.doubled == []
-    assert sum(cluster.taken.values()) == rows + len(repeats.told)
+    assert sum(cluster.taken.values()) == rows + len(repeats.attempts)
     # One question an interval, and one for each batch of jobs that end.
     assert len(cluster.asked_s) <= clock.now_s / POLL_S + len(cluster.batches) + 1
     assert set(read_journal(directory).submissions) == set(over)

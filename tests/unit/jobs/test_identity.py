@@ -316,9 +316,6 @@ def test_a_job_of_an_old_journal_is_told_by_its_time(stage: Path) -> None:
     ("line", "words"),
     [
         ("#SBATCH --array=1-2", "#SBATCH --array=1-2"),
-        ("#SBATCH --array 1-2", "#SBATCH --array 1-2"),
-        ("#SBATCH -a 1-2", "#SBATCH -a 1-2"),
-        ("#SBATCH -a1-2", "#SBATCH -a1-2"),
         ("#SBATCH --arr=1-2 # two", "#SBATCH --arr=1-2"),
         ("#SBATCH --exclusive --array=0", "#SBATCH --array=0"),
         ("#SBATCH -Ha1-2", "#SBATCH -Ha1-2"),

@@ -548,7 +548,7 @@ def test_nodes_to_avoid_are_excluded_with_those_that_must_be(say: Say) -> None:
 def find_of_script(
     say: Say, tmp_path: Path, own: str, others: str | None = None, **changes: Any
 ) -> tuple[Callable[[], Job | None], Commands]:
-    """How to find the job of a script that names job 7, where squeue lists these jobs of the user, and these of all users."""
+    """A search for the job of a script that names job 7, where squeue lists these jobs of the user, and these of all users."""
     (tmp_path / "gsw-a.launch").write_text("Task 0: x\n- Job id: 7\n- Local Directory: /d\n")
     listed = own if others is None else others
     commands = say(
