@@ -189,7 +189,8 @@ def test_what_is_broken_comes_before_what_drifts_and_an_alarms_figure_says_what_
 
 def test_an_alarm_that_stands_is_said_where_no_row_is_broken(tmp_path: Path) -> None:
     seen = Occurrence("night-044", FIRST_S, math.log(5.0))
-    slow = spell(seen, subject=PASSED.row.id, is_newest=False, last_s=FIRST_S, good_runs=1, ends_after=2)
+    shown = {"is_newest": False, "good_runs": 1, "ends_after": 2, "last_s": FIRST_S, "usual": None}
+    slow = spell(seen, subject=PASSED.row.id, **shown)
     before = row(PASSED.row.id, CURRENT_RUN - 1, 5.0, outcome="regressed")
 
     def told(alarm: Alarm) -> str:
