@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import multiprocessing
+import os
 import random
+import sqlite3
 from dataclasses import replace
 from multiprocessing.pool import Pool
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -407,7 +412,26 @@ def at_once() -> Pool:
     """Processes that take up their tasks once all of them are there; what they import is imported once."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
-    return context.Pool(WRITERS, context.Barrier(WRITERS).wait)
+    return context.Pool(WRITERS, begin_together, (context.Barrier(WRITERS),))
+
+
+def begin_together(barrier: Barrier) -> None:
+    without_waiting_for_the_disk(pytest.MonkeyPatch())
+    barrier.wait()
+
+
+def without_waiting_for_the_disk(patch: pytest.MonkeyPatch) -> None:
+    """Let files and SQLite not be synced, which takes most of the time of these tests: no power fails here."""
+    connect = sqlite3.connect
+
+    def quick(*arguments: Any, **named: Any) -> sqlite3.Connection:
+        connection = connect(*arguments, **named)
+        with contextlib.suppress(sqlite3.Error):  # of what is no database
+            connection.execute("PRAGMA synchronous = OFF")
+        return connection
+
+    patch.setattr(os, "fsync", lambda _: None)
+    patch.setattr(sqlite3, "connect", quick)
 
 
 def write_runs(place: str, seed: int) -> int:

@@ -122,6 +122,18 @@ def test_an_incident_is_beyond_its_noise_and_beyond_the_least_effect() -> None:
     assert not Effect(LEAST_EFFECT - 1e-9, Noise(0.0001, 30), 30, 30).is_incident
 
 
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("runs", [8, 15])
+def test_with_few_runs_incidents_are_as_seldom(runs: int) -> None:
+    rng, false = rng_of(runs), 0
+    for _ in range(300):
+        known = before(rng, 0.02, 0.02, runs)
+        for run in runs_of(rng, 0.02, 0.02, runs=2):
+            false += is_incident(CurrentRun(known, {row: math.log(run[row]) - known.levels[row] for row in ROWS}))
+
+    assert false <= 10  # of 600
+
+
 def test_half_of_the_rows_make_no_incident() -> None:
     assert not is_incident(lost(30, 0.0, **dict.fromkeys(ROWS[:14], 0.3)))
     assert is_incident(lost(30, 0.0, **dict.fromkeys(ROWS[:16], 0.3)))
