@@ -50,10 +50,8 @@ def kind(case: Case) -> str:
     return case.name.split("-", 2)[2]
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("seed", [1, 4])
-def test_everything_comes_out_right(seed: int) -> None:
-    results = examine.examine(cases(seed))
+def test_everything_comes_out_right() -> None:
+    results = examine.examine(cases(1))
     assert wrong(results) == []
     assert len(results) > 800
     assert set(WRITERS) == set(FORMATS)
@@ -64,7 +62,7 @@ def test_everything_comes_out_right(seed: int) -> None:
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("seed", [2, 3, 20261120])
+@pytest.mark.parametrize("seed", [2, 3, 4, 20261120])
 def test_every_seed_comes_out_right(seed: int) -> None:
     results = examine.examine(few(seed))
     assert wrong(results) == []
