@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import junit, properties, records
+from tests.integration.conftest import junit, properties, records, tiny_table
 
 NAME = "tiny_1b_bf16[H100x8]"
 SESSION = ("--gsw-cluster=demo", "-k", "x8 and H100", "--junitxml=junit.xml", "-rs")
@@ -58,4 +58,16 @@ def test_a_tenth_of_the_documented_time_is_inconclusive_until_somebody_accepts_i
     assert (records(pytester.path)[-1]["outcome"], records(pytester.path)[-1]["verdict"]["max_gain"]) == (
         "improved",
         20.0,
+    )
+
+
+def test_a_last_step_that_is_slow_alone_is_not_believed(pytester: pytest.Pytester) -> None:
+    (pytester.path / "tiny.yaml").write_text(tiny_table("gpus: 8, step_time_s: 1.000, line: 10"))
+    seconds = [*[1.0] * 19, 1.3]
+    lines = [f"completed step: {step}, seconds: {taken}, loss: 9.0\n" for step, taken in enumerate(seconds)]
+    (pytester.path / "run.log").write_text("".join(lines))
+    result = pytester.runpytest("--gsw-replay=run.log", "tiny.yaml", "-rs")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(
+        ["SKIPPED *; its other steps are within the tolerance: another job tells (--gsw-confirm=2)"]
     )
