@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -24,12 +24,21 @@ from pytest_gsw.validation import checks
 from pytest_gsw.validation.measure import measure
 from pytest_gsw.validation.run import Run
 from tests.truth import examine
-from tests.truth.cases import cases
-from tests.truth.model import Case, Expected
+from tests.truth.cuts import cut, of_two_runs
 from tests.truth.rows import rows_of
+from tests.truth.speeds import not_believed, speeds
+from tests.truth.trial import Case, Expected, Trial
 from tests.unit.rows import LLAMA2_FP8_X128
 
 Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def cases(seed: int, rows: Iterable[Baseline] | None = None) -> Iterator[Case]:
+    """All cases of one seed, of these rows alone where some are given."""
+    for number, baseline in enumerate(rows or rows_of(str(seed)), 1):
+        trial = Trial(baseline, seed, f"{baseline.log_format}-{number}", f"{seed} {number}")
+        for made in (speeds, not_believed, cut, of_two_runs):  # in this order they draw the row's random numbers
+            yield from made(trial)
 
 
 @cache
