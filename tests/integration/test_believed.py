@@ -1,4 +1,4 @@
-"""What is measured and not believed: gains beyond belief, and ranks that differ."""
+"""What is measured and not believed, and what a row may lose."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import junit, properties, records
+from tests.integration.conftest import junit, properties, records, tiny_table
 
 NAME = "tiny_1b_bf16[H100x8]"
 SESSION = ("--gsw-cluster=demo", "-k", "x8 and H100", "--junitxml=junit.xml", "-rs")
@@ -59,3 +59,28 @@ def test_a_tenth_of_the_documented_time_is_inconclusive_until_somebody_accepts_i
         "improved",
         20.0,
     )
+
+
+def test_a_last_step_that_is_slow_alone_is_not_believed(pytester: pytest.Pytester) -> None:
+    (pytester.path / "tiny.yaml").write_text(tiny_table("gpus: 8, step_time_s: 1.000, line: 10"))
+    seconds = [*[1.0] * 19, 1.3]
+    lines = [f"completed step: {step}, seconds: {taken}, loss: 9.0\n" for step, taken in enumerate(seconds)]
+    (pytester.path / "run.log").write_text("".join(lines))
+    result = pytester.runpytest("--gsw-replay=run.log", "tiny.yaml", "-rs")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(
+        ["SKIPPED *; its other steps are within the tolerance: another job tells (--gsw-confirm=2)"]
+    )
+
+
+def test_a_loss_that_a_row_s_own_tolerance_allows_is_shown(pytester: pytest.Pytester) -> None:
+    """By its document a row of GPT-2 may lose 40 %: it must not look like one that has lost nothing."""
+    result = pytester.runpytest(
+        *("--gsw-cluster=demo", "--gsw-demo=*mbs6*=slow:30%", "--gsw-demo=*llama2*=slow:12%"),
+        *("-k", "hf-mbs6 or (llama2_70b_fp8 and H100x64) or (gpt3_175b and x128)"),
+    )
+    result.assert_outcomes(passed=2, failed=1, deselected=138)
+    result.stdout.re_match_lines([r"gpt2_\S+hf-mbs6\S+ +PASSED +throughput -2\d\.\d % \(allowed 40 %\)  "])
+    result.stdout.re_match_lines([r"2 passed, 1 of them beyond 5 %"])
+    (other,) = [line for line in result.outlines if line.startswith("gpt3_175b") and "PASSED" in line]
+    assert "allowed" not in other

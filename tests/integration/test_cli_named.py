@@ -38,13 +38,6 @@ def test_the_last_run_is_the_newest(runs: list[Path], gsw: Gsw) -> None:
         assert gsw(*command, "last").out == by_id.replace(f"{NEWEST}'", "last'"), command
 
 
-def test_the_last_run_of_the_history_is_excluded(runs: list[Path], gsw: Gsw) -> None:
-    assert gsw("history", "exclude", "last", "--why=maintenance").out == (
-        f".gsw/history.sqlite: {NEWEST} counts no more; to take that back: pytest-gsw history include {NEWEST} --why=TEXT\n"
-    )
-    gsw("history", "include", "last", "--why=it was none")
-
-
 def test_no_last_run(pytester: pytest.Pytester, gsw: Gsw) -> None:
     assert gsw("report", "--format=junit", "last", status=2).err == "pytest-gsw report: there is no run in .gsw/runs\n"
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.results.junit_names import read_noted
 from tests.integration.conftest import Gsw, RunOnce
 from tests.unit.jobs.owners import leave_owner
 
@@ -127,15 +126,6 @@ def test_the_report_of_a_replay_names_its_run_and_draws_it_once(run: Path, pytes
     assert "**regressed**" in gsw("report", "--format=markdown", replay).out
     assert "1 run, the newest first" in page(Path("out/runs.html"))
     assert not list(Path("out/runs").glob("*.html"))
-
-
-def test_the_last_run_is_no_replay(run: Path, pytester: pytest.Pytester, gsw: Gsw) -> None:
-    replayed(pytester, run.name)
-    again = replayed(pytester, "last")
-    assert f"run `{run.name}`" in gsw("report", "--format=markdown", "last").out
-    assert read_noted(again).replay_of == run.name
-    log = next(run.rglob("log-*_16_*.out"))
-    assert read_noted(replayed(pytester, str(log))).replay_of == str(log)
 
 
 def test_a_replay_that_is_added_to_the_history_is_left_out(pytester: pytest.Pytester, table: Path, gsw: Gsw) -> None:

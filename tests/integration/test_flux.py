@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import time
 from collections.abc import Iterator
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -23,21 +22,16 @@ ROW = ("-k", "gpt3_175b and H100x128", "--gsw-tolerance=50%", "-ogsw_poll_interv
 
 
 @pytest.fixture
-def example_module(tmp_path: Path) -> ModuleType:
+def example_module(tmp_path: Path) -> dict[str, Any]:
     """The conftest.py of docs/flux.md."""
     path = tmp_path / "flux_conftest.py"
     path.write_text(example("pytest_gsw_make_launcher"))
-    spec = spec_from_file_location("flux_conftest", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return runpy.run_path(str(path))
 
 
 @pytest.fixture
-def launcher(example_module: ModuleType, flux: Path) -> Iterator[Any]:
-    launcher = example_module.FluxLauncher(f"test-{os.getpid()}", ["--bank=eng"])
+def launcher(example_module: dict[str, Any], flux: Path) -> Iterator[Any]:
+    launcher = example_module["FluxLauncher"](f"test-{os.getpid()}", ["--bank=eng"])
     yield launcher
     launcher.close()
 
@@ -140,9 +134,9 @@ def test_flux_out_of_reach(launcher: Any, job_spec: JobSpec, flux: Path) -> None
     ],
 )
 def test_flux_s_words(
-    example_module: ModuleType, word: str, code: str, state: JobState, exit_code: int | None, signal: int
+    example_module: dict[str, Any], word: str, code: str, state: JobState, exit_code: int | None, signal: int
 ) -> None:
-    (job,) = example_module.listed(f"f2AB|{word}|{code}|1700000000.5|0.0|1700000009.0|tuo1||a|name\n")
+    (job,) = example_module["listed"](f"f2AB|{word}|{code}|1700000000.5|0.0|1700000009.0|tuo1||a|name\n")
     assert (job.id, job.name) == ("f2AB", "a|name")
     assert (job.status.state, job.status.exit_code, job.status.signal) == (state, exit_code, signal)
     assert (job.status.submit_s, job.status.start_s) == (1700000000.5, None)

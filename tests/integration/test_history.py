@@ -374,7 +374,7 @@ def test_the_runs_before_and_since_a_new_image_are_compared(history: Gsw) -> Non
 def test_a_run_is_excluded_and_included_again(history: Gsw) -> None:
     fill(*runs(9), run_record(9, 9.0))
     run, kept = run_record(9).run.id, RowHistory(points_in(DEFAULT)).runs
-    assert history("exclude", run, "--why=a switch was down").out == (
+    assert history("exclude", "last", "--why=a switch was down").out == (
         f".gsw/history.sqlite: {run} counts no more; to take that back: pytest-gsw history include {run} --why=TEXT\n"
     )
     assert history().out.splitlines()[-1] == f"not counted: run {run}: a switch was down"

@@ -37,3 +37,12 @@ def test_a_session_that_waits_says_where_it_stands(pytester: pytest.Pytester, mo
     result = pytester.runpytest(*arguments)
     result.stdout.re_match_lines([r"gsw: 0 of 1 done, 1 running on 128 GPUs.*"])
     assert "running on" not in pytester.runpytest(*arguments, "-q").stdout.str()
+
+
+@pytest.mark.parametrize(
+    ("selection", "count"),
+    [(("-m", "gsw(framework='nemo', dtype='fp8') and not proxy"), 6), (("-k", "405b and not fp8"), 6)],
+)
+def test_rows_are_selected_by_their_facts(pytester: pytest.Pytester, selection: tuple[str, str], count: int) -> None:
+    result = pytester.runpytest("--gsw-cluster=demo", "--collect-only", "-q", "--strict-markers", *selection)
+    assert len([line for line in result.outlines if "::" in line]) == count

@@ -20,7 +20,7 @@ from pytest_gsw.importing.facts import read_facts
 from pytest_gsw.stats.figures import documented_peak_flops, mfu_note
 from pytest_gsw.stats.figures import figures as performance_figures
 from pytest_gsw.tables.bundled import RELEASES_DIRECTORY, bundled_baselines, bundled_releases, is_table
-from pytest_gsw.tables.load import StatedRow, load_table, load_tables, read_tables, stated_rows
+from pytest_gsw.tables.load import StatedRow, load_table, read_tables, stated_rows
 from tests.integration.conftest import Gsw
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -92,13 +92,6 @@ def test_every_row_has_an_mfu_or_says_why_not() -> None:
     # Their READMEs state samples/s alone.
     why = "no FLOPs: neither formula nor document gives them"
     assert without == {("hf", "llama2_70b", why): 14, ("hf", "mistral_7b", why): 12}
-
-
-@pytest.mark.parametrize("release", ["25.05.05"])
-def test_a_session_of_a_release_runs_a_row_of_each_table(pytester: pytest.Pytester, release: str) -> None:
-    ids = [load_table(path)[0].id for path in RELEASES[release]]
-    result = pytester.runpytest("--gsw-cluster=demo", f"--gsw-release={release}", "-k", " or ".join(ids))
-    result.assert_outcomes(passed=len(ids), deselected=len(load_tables(RELEASES[release])) - len(ids))
 
 
 # ---- Megatron-Bridge's summaries -------------------------------------------------------------------

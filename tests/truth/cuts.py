@@ -9,8 +9,7 @@ from pytest_gsw.demo.writers import WRITERS, Event, before_training, damage, ide
 from pytest_gsw.logs.identity import RECIPE_MARKER
 from pytest_gsw.results import outcomes
 from tests.truth.logs import as_bytes, figure_start, restarted, steps_of
-from tests.truth.model import Case
-from tests.truth.trial import Trial
+from tests.truth.trial import Case, Trial
 from tests.truth.truth import logged_steps
 
 _TOO_FEW = "the log holds * needed"

@@ -16,7 +16,7 @@ from pytest_gsw.stats.verdict import judge
 from pytest_gsw.validation.checks import read_steps
 from pytest_gsw.validation.measure import measure
 from pytest_gsw.validation.run import Run
-from tests.truth.model import Case
+from tests.truth.trial import Case
 
 #: Each case, and in words what came out of it where that is wrong.
 Results: TypeAlias = Sequence[tuple[Case, str | None]]

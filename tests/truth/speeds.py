@@ -8,8 +8,7 @@ from dataclasses import replace
 from pytest_gsw.results import outcomes
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.tables.model import MAX_GAIN
-from tests.truth.model import Case
-from tests.truth.trial import Trial
+from tests.truth.trial import Case, Trial
 
 #: "Just beyond" a limit is this much farther than what the digits can tell.
 _MARGIN = 0.0005

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 from pytest_gsw.demo.faults import Fault
@@ -12,10 +12,10 @@ from pytest_gsw.demo.simulation import Run as SimulatedRun
 from pytest_gsw.demo.writers import WRITERS, Event
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.stats.figures import documented_peak_flops, figures
+from pytest_gsw.stats.noise import Noise
 from pytest_gsw.tables.metrics import Series
 from pytest_gsw.tables.model import Baseline
 from tests.truth.logs import as_bytes
-from tests.truth.model import Case, Expected
 from tests.truth.rows import seeded
 from tests.truth.truth import logged_steps, statistic_s
 
@@ -33,12 +33,44 @@ _NAMING_THEIR_END = frozenset({"maxtext", "megatron", "nemo", "torchtitan"})
 _STARTED = datetime(2026, 11, 20, 21, 0, tzinfo=timezone.utc)
 
 
+@dataclass(frozen=True)
+class Expected:
+    """What must come out of a case."""
+
+    #: passed, improved, regressed, inconclusive, or ``not measured``.
+    outcome: str
+    #: Of what is not measured: its fact, in which ``*`` is any text; one of several.
+    facts: tuple[str, ...] = ()
+    #: Of what is measured: the true time and number of steps, and how exactly a log can tell the time.
+    judged_s: float = math.nan
+    steps: int = 0
+    accuracy: float = 0.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """One log, and what must come out of it."""
+
+    #: Unique within a seed: ``maxtext-12-nan``.
+    name: str
+    baseline: Baseline
+    seed: int
+    #: What was done to the run or to its log.
+    done: str
+    log: bytes | None
+    expected: Expected
+    job_id: str
+    tolerance: float = 0.05
+    #: By how much jobs of the row are known to differ.
+    noise: Noise | None = None
+
+
 class Trial:
     """A row that cases are made of.
 
     Args:
         baseline: The row.
-        seed: The self-test's seed.
+        seed: The cases' seed.
         name: How the names of its cases begin: ``maxtext-12``.
         randomness: From what its random numbers are drawn.
     """
