@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_gsw.clusters.model import Cluster
+    from pytest_gsw.clusters import Cluster
     from pytest_gsw.errors import (
         ConfigurationError,
         GswError,
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
         SchedulerUnreachableError,
         SubmissionError,
     )
-    from pytest_gsw.jobs.environment import job_environment
     from pytest_gsw.jobs.layout import log_of
     from pytest_gsw.jobs.model import ExperimentInfo, FoundJob, Job, JobSpec, JobState, JobStatus, Launch, Launcher
     from pytest_gsw.jobs.run_lock import SubmissionLock
+    from pytest_gsw.jobs.spec import job_environment
     from pytest_gsw.logs.formats.base import LineFormat, StepLine
     from pytest_gsw.logs.model import EndMarkers, Identity, LogFormat, Parser, Step, StepLog
     from pytest_gsw.results.record import JobFacts, Record
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from pytest_gsw.validation.measure import MetricLog
 
 _NAMES = {
-    "clusters.model": ("Cluster",),
+    "clusters": ("Cluster",),
     "errors": (
         *("ConfigurationError", "GswError", "JobError", "LogError", "QueueFullError", "RefusedError", "RunError"),
         *("SchedulerUnreachableError", "SubmissionError"),
     ),
-    "jobs.environment": ("job_environment",),
+    "jobs.spec": ("job_environment",),
     "jobs.layout": ("log_of",),
     "jobs.model": ("Job", "JobSpec", "JobState", "JobStatus", "Launch", "Launcher", "FoundJob", "ExperimentInfo"),
     "jobs.run_lock": ("SubmissionLock",),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from pytest_gsw.clusters.model import Cluster
+    from pytest_gsw.clusters import Cluster
     from pytest_gsw.jobs.model import JobSpec, JobStatus, Launcher
     from pytest_gsw.logs.model import LogFormat
     from pytest_gsw.results.record import Record

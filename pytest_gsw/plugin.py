@@ -17,7 +17,7 @@ from pytest_gsw import hookspecs
 from pytest_gsw.session.options import add_options, are_given
 
 if TYPE_CHECKING:
-    from pytest_gsw.clusters.model import Cluster
+    from pytest_gsw.clusters import Cluster
     from pytest_gsw.jobs.model import JobSpec, Launcher
     from pytest_gsw.logs.model import LogFormat
     from pytest_gsw.session.collect import BaselineFile
@@ -128,7 +128,7 @@ def pytest_gsw_make_launcher(config: pytest.Config, cluster: Cluster, run_direct
 
         return SlurmLauncher(environ, lock=SubmissionLock(run_directory.name), work_directory=directory)
     if cluster.scheduler == "local":
-        from pytest_gsw.clusters.model import uses_gpus
+        from pytest_gsw.clusters import uses_gpus
         from pytest_gsw.jobs.local import LocalLauncher
 
         return LocalLauncher(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest_gsw.tables
-from pytest_gsw.clusters.model import CLUSTER_FIELDS
+from pytest_gsw.clusters import CLUSTER_FIELDS
 from pytest_gsw.tables.schema import ACCEPTED_FILE_FIELDS, FILE_FIELDS
 from pytest_gsw.tables.value_types import Field, Fields, Nested, Sequence_
 

@@ -14,8 +14,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
-from pytest_gsw.cli.arguments import COMMANDS
-from pytest_gsw.cli.ini import read_ini
+from pytest_gsw.cli.arguments import COMMANDS, read_ini
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import enumerated
 from pytest_gsw.errors import ConfigurationError, RunError

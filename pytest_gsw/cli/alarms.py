@@ -11,13 +11,12 @@ from typing import Any
 from pytest_gsw.cli.output import Answer, changes_facts, quoted_answer
 from pytest_gsw.cli.run_arguments import clusters_of, opened
 from pytest_gsw.common.redact import redact
-from pytest_gsw.common.text import day
+from pytest_gsw.common.text import day, plain_table
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.alarms import Alarm, acknowledge, alarms_of
 from pytest_gsw.history.comparison import COLUMNS, acknowledged_text, advice_line, cells, counts_text, state_text
 from pytest_gsw.history.row_history import series_of_cluster
 from pytest_gsw.history.store import REVOKE, Event, History
-from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.tables.load import accepted_figures
 
 

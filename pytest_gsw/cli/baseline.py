@@ -17,7 +17,7 @@ from pytest_gsw.baseline_updates import (
     propose,
     review_text,
 )
-from pytest_gsw.cli.ini import Ini
+from pytest_gsw.cli.arguments import Ini
 from pytest_gsw.cli.output import Answer, write_answer
 from pytest_gsw.cli.run_arguments import known_history, records_in, run_directory
 from pytest_gsw.common.redact import redact

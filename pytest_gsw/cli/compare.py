@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from pytest_gsw.cli.ini import Ini
+from pytest_gsw.cli.arguments import Ini
 from pytest_gsw.cli.output import Answer, changes_facts, csv_text, json_answer
 from pytest_gsw.cli.run_arguments import (
     NOISE_NOTE,
@@ -19,14 +19,13 @@ from pytest_gsw.cli.run_arguments import (
     run_directory,
 )
 from pytest_gsw.common.redact import redact
-from pytest_gsw.common.text import listed, percent, plural
+from pytest_gsw.common.text import listed, percent, plain_table, plural
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.comparison import CONFIDENCE, Comparison, RowRatio, changes_text, compare_runs
 from pytest_gsw.history.model import SeriesKey
 from pytest_gsw.history.row_history import histories_of_records
 from pytest_gsw.history.store import History
 from pytest_gsw.results.junit import read_run
-from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.results.record import Record
 from pytest_gsw.stats.noise import Noise
 

@@ -13,19 +13,18 @@ from importlib import import_module
 from typing import Any
 
 from pytest_gsw.cli.output import Answer, changes_facts, csv_text, quoted_answer
-from pytest_gsw.cli.plugins import format_of
+from pytest_gsw.cli.rows import format_of
 from pytest_gsw.cli.run_arguments import NOISE_NOTE, noise_cell, opened, run_directory, series_of
 from pytest_gsw.common.redact import redact
-from pytest_gsw.common.text import by_number, calendar, minute, percent, plural
+from pytest_gsw.common.text import by_number, calendar, minute, percent, plain_table, plural
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.comparison import change_text, changes_of, changes_text, cluster_drift_text
 from pytest_gsw.history.imports import Imported, import_logs, import_runs
 from pytest_gsw.history.model import SIMULATED, Point, SeriesKey, newest_definitions
 from pytest_gsw.history.row_history import Change, ClusterDrifting, Drifting, RowHistory, newest_histories
 from pytest_gsw.history.store import EXCLUDE, REVOKE, Event, History
-from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.results.record import CLUSTER_NAME, NO_CLUSTER
-from pytest_gsw.results.run_id import LAST
+from pytest_gsw.results.runs_directory import LAST
 from pytest_gsw.stats.drift import NEWEST
 from pytest_gsw.stats.noise import PRIOR, REFERENCE_JOBS, Noise, reference
 from pytest_gsw.stats.verdict import throughput_change

@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.cli.output import Answer, json_answer
-from pytest_gsw.cli.plugins import cluster_of, format_called, format_of, tables_on
-from pytest_gsw.clusters.model import Cluster
+from pytest_gsw.cli.rows import cluster_of, format_called, format_of, tables_on
+from pytest_gsw.clusters import Cluster
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import percent
 from pytest_gsw.errors import ConfigurationError, LogError
-from pytest_gsw.jobs.environment import job_image
 from pytest_gsw.jobs.layout import errors_beside
 from pytest_gsw.jobs.model import JobState, JobStatus
-from pytest_gsw.jobs.spec import make_job_spec
+from pytest_gsw.jobs.spec import job_image, make_job_spec
 from pytest_gsw.logs.model import LogFormat, Step, StepLog
 from pytest_gsw.logs.reader import detect_format, last_step, read_log
 from pytest_gsw.results.row_text import unused_text

@@ -11,9 +11,9 @@ from pytest_gsw.cli.run_arguments import run_directory, whole_run
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.text import command, minute, one_line
 from pytest_gsw.history.comparison import failing_text, line_of, slow_since_text
-from pytest_gsw.reports.ci.findings import counts_text, findings
+from pytest_gsw.reports.ci import counts_text, findings
 from pytest_gsw.reports.run_report import Run, RunReport
-from pytest_gsw.results.run_id import LAST
+from pytest_gsw.results.runs_directory import LAST
 from pytest_gsw.results.suggested_commands import next_commands
 
 #: The most findings, and the most alarms, that are listed.

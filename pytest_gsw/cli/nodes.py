@@ -9,12 +9,11 @@ from typing import Any
 
 from pytest_gsw.cli.output import Answer, quoted_answer, write_answer
 from pytest_gsw.cli.run_arguments import clusters_of, opened
-from pytest_gsw.common.text import minute, percent, plural, share
+from pytest_gsw.common.text import minute, percent, plain_table, plural, share
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.comparison import sound_text
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.row_history import FAILURES_DAYS, FailingNode, Nodes, SlowNode, series_of_cluster
-from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.stats.slow_nodes import LOSS, NEWEST_RUNS
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_gsw.cli.ini import Ini
+from pytest_gsw.cli.arguments import Ini
 from pytest_gsw.cli.output import Answer, answer_to
 from pytest_gsw.cli.run_arguments import (
     known_history,
@@ -23,7 +23,7 @@ from pytest_gsw.common.text import plural
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.store import History
 from pytest_gsw.reports.ci import TEXTS
-from pytest_gsw.reports.html.pages import write_report
+from pytest_gsw.reports.pages import write_report
 from pytest_gsw.reports.run_report import (
     HistoryReader,
     Run,

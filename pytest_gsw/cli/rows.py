@@ -12,17 +12,78 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pytest_gsw.cli.output import Answer, json_answer
-from pytest_gsw.cli.plugins import cluster_of, tables_on
+from pytest_gsw.clusters import Cluster, cluster_files, find_cluster, release_of
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.redact import MASK, is_secret, redact
-from pytest_gsw.common.text import at_line, listed, percent, plural
+from pytest_gsw.common.text import at_line, listed, percent, plain_table, plural
 from pytest_gsw.errors import ConfigurationError, FileError
-from pytest_gsw.results.plain_table import plain_table
+from pytest_gsw.logs.formats.registry import FORMATS
+from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.stats.figures import documented_peak_flops, figures, mfu_note
 from pytest_gsw.tables.bundled import FACTS_FILE
-from pytest_gsw.tables.load import blank_error, facts_of, read_tables
+from pytest_gsw.tables.load import blank_error, facts_of, load_tables, read_tables
 from pytest_gsw.tables.metrics import PERCENTAGES, STEP_TIME, Series
 from pytest_gsw.tables.model import Accepted, Baseline, BlankRow, counts_with_its_image, definition_facts, image_name
+from pytest_gsw.tables.value_types import nearest
+
+# -- Tables, clusters and log formats of a site and its plugins ------------------------------------
+
+
+def tables_on(cluster: str | None, given: Path | None = None) -> tuple[Path, ...]:
+    """The tables of the release that is staged on a cluster of this name, as a session there takes them; else none.
+
+    ``given`` is a file of clusters that comes before the usual ones.
+    """
+    if cluster is None:
+        return ()
+    files = cluster_files(given, (Path.cwd(),), os.environ)
+    staged = release_of(cluster, files, os.environ)
+    if staged is None:
+        return ()
+    from pytest_gsw.session.settings import Asked, meant, tables_of  # it imports pytest, and few clusters say a release
+
+    try:
+        found = find_cluster(cluster, files, os.environ)
+    except ConfigurationError:  # by another key, which nothing here rests on
+        found = None
+    return tables_of(meant(Asked(*staged), found))
+
+
+def cluster_of(name: str | None, given: Path | None, others: Iterable[str] = ()) -> Cluster | None:
+    """The cluster of this name, from the file in which a session that is started here would find it."""
+    if given is not None and not given.is_file():
+        raise ConfigurationError(f"--clusters: there is no file {given}")
+    if name is None:
+        return None
+    return find_cluster(name, cluster_files(given, (Path.cwd(),), os.environ), os.environ, "--clusters", others)
+
+
+def format_of(row: Baseline, plugins: Sequence[str]) -> LogFormat | None:
+    """The log format of a row: pytest-gsw's, else a site plugin's; ``None`` if neither has it."""
+    known = FORMATS.get(row.log_format)
+    if known is not None:
+        return known
+    # pytest and a site's plugins take a while to import, and are seldom needed.
+    from pytest_gsw.session import hook_results
+
+    return hook_results.log_format(row, plugins)
+
+
+def format_called(name: str, plugins: Sequence[str]) -> LogFormat:
+    """The log format of this name; a ConfigurationError if there is none."""
+    if name in FORMATS:
+        return FORMATS[name]
+    # The hook takes a row; here plugins look at its format alone.
+    row = load_tables()[0]
+    found = format_of(replace(row, framework=name, log_format=name), plugins)
+    if found is None:
+        raise ConfigurationError(
+            f"unknown log format '{name}'{nearest(name, FORMATS)}\n"
+            f"known: {', '.join(sorted(FORMATS))}, and what the plugins of {Path.cwd()} add\n"
+            "next: name the plugin that brings it with -p MODULE"
+        )
+    return found
+
 
 #: The workload of a row, by the names of its fields.
 _RUN = (

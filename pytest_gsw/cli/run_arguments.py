@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pytest_gsw.cli.ini import Ini
+from pytest_gsw.cli.arguments import Ini
 from pytest_gsw.common.files import at_home
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.database import HistoryError
@@ -17,9 +17,8 @@ from pytest_gsw.history.model import SeriesKey
 from pytest_gsw.history.store import History
 from pytest_gsw.jobs.journal import NAME as JOURNAL
 from pytest_gsw.results.junit import read_whole_run
-from pytest_gsw.results.missing_records import is_owned, newest_run
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.run_id import LAST, RECORDS
+from pytest_gsw.results.runs_directory import LAST, RECORDS, is_owned, newest_run
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.tables.model import row_matches
 from pytest_gsw.tables.value_types import nearest

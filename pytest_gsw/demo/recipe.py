@@ -20,8 +20,7 @@ from pathlib import Path
 from random import Random
 from typing import BinaryIO, NoReturn
 
-from pytest_gsw.demo.faults import Fault, fault_of, parse_faults
-from pytest_gsw.demo.simulation import Job, simulate
+from pytest_gsw.demo.simulation import Fault, Job, fault_of, parse_faults, simulate
 from pytest_gsw.demo.writers import WRITERS, Event, damage
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables.load import load_table

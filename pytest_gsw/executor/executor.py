@@ -30,14 +30,13 @@ from pytest_gsw.errors import (
     SchedulerUnreachableError,
     SubmissionError,
 )
-from pytest_gsw.executor.limits import Limits
-from pytest_gsw.executor.progress_monitor import Sample
-from pytest_gsw.executor.row_state import (
+from pytest_gsw.executor.phases import (
     Active,
     AwaitingLog,
     Count,
     Decide,
     Finished,
+    Limits,
     Phase,
     Queued,
     RepeatObserver,
@@ -50,7 +49,7 @@ from pytest_gsw.executor.row_state import (
     submitted_job_of,
     unanswered_s,
 )
-from pytest_gsw.jobs.environment import session_environment
+from pytest_gsw.executor.progress_monitor import Sample
 from pytest_gsw.jobs.journal import Journal, Submission, is_next
 from pytest_gsw.jobs.layout import check_new, logs_before, names_before, names_in, outputs_beside
 from pytest_gsw.jobs.model import (
@@ -65,6 +64,7 @@ from pytest_gsw.jobs.model import (
     JobStatus,
     Launcher,
 )
+from pytest_gsw.jobs.spec import session_environment
 from pytest_gsw.logs.reader import detect_format
 from pytest_gsw.stats.decision import Done, Repeat, Undecided
 from pytest_gsw.validation.checks import not_alone, read_identity

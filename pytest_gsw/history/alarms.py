@@ -33,7 +33,7 @@ from pytest_gsw.history.row_history import (
 )
 from pytest_gsw.history.store import ACKNOWLEDGE, Event, History
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.run_id import begin_of
+from pytest_gsw.results.runs_directory import begin_of
 from pytest_gsw.stats.drift import NEWEST, warned_runs
 from pytest_gsw.stats.figures import SECONDS_PER_DAY
 from pytest_gsw.stats.noise import PRIOR, REFERENCE_JOBS, median_sd

@@ -17,10 +17,9 @@ from pytest_gsw.jobs.layout import errors_beside, job_id_in, log_glob, looks_lik
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.results.junit import read_run
-from pytest_gsw.results.junit_names import read_noted
 from pytest_gsw.results.make_record import RowResult, record_of, row_facts
 from pytest_gsw.results.record import JobFacts, Jobs, Record, RunFacts
-from pytest_gsw.results.run_id import RUNS
+from pytest_gsw.results.runs_directory import RUNS, read_noted
 from pytest_gsw.stats.figures import documented_peak_flops
 from pytest_gsw.stats.measurement import Measurement, TimedStep, Timing
 from pytest_gsw.stats.verdict import Outcome, judge

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Record
-from pytest_gsw.results.run_id import begin_of
+from pytest_gsw.results.runs_directory import begin_of
 from pytest_gsw.stats.figures import SECONDS_PER_DAY
 from pytest_gsw.stats.verdict import Reason
 

@@ -20,7 +20,7 @@ from pytest_gsw.history.store import EXCLUDE, Failure, History
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.node_lists import NodeSets, compressed, expand
 from pytest_gsw.results.record import Record, ran_with
-from pytest_gsw.results.run_id import begin_of
+from pytest_gsw.results.runs_directory import begin_of
 from pytest_gsw.stats.cluster_effect import ClusterReference, CurrentRun, level_of
 from pytest_gsw.stats.drift import NEWEST, Drift, drift
 from pytest_gsw.stats.figures import SECONDS_PER_DAY

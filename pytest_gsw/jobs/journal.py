@@ -21,8 +21,18 @@ from typing import Any
 from pytest_gsw.common.files import make_directory, write_new
 from pytest_gsw.common.typed_json import facts, plain, read
 from pytest_gsw.errors import ConfigurationError, SubmissionError
-from pytest_gsw.jobs.job_steps import limited_steps
-from pytest_gsw.jobs.model import Attempt, EarlyStop, FoundJob, Job, JobSpec, JobState, JobStatus, LogBefore, scancel
+from pytest_gsw.jobs.model import (
+    Attempt,
+    EarlyStop,
+    FoundJob,
+    Job,
+    JobSpec,
+    JobState,
+    JobStatus,
+    LogBefore,
+    limited_steps,
+    scancel,
+)
 from pytest_gsw.jobs.scripts import cluster_of
 
 # -- Lines of a journal -----------------------------------------------------------------------------
@@ -464,7 +474,7 @@ def is_next(job: Job, attempts: Iterable[Attempt]) -> bool:
     """True if a job that was found by its name is the one that follows these attempts.
 
     A name that is the row's own is that of one attempt. Its id proves nothing: a scheduler that lost its state
-    reuses ids, which :class:`~pytest_gsw.executor.row_state.UniqueJobs` detects.
+    reuses ids, which :class:`~pytest_gsw.executor.phases.UniqueJobs` detects.
     """
     return job.has_unique_name or not any(job.id == attempt.job_id for attempt in attempts)
 

@@ -24,8 +24,8 @@ from pathlib import Path
 from pytest_gsw.common.files import make_directory, open_own
 from pytest_gsw.errors import JobError, SubmissionError
 from pytest_gsw.jobs import layout
-from pytest_gsw.jobs.environment import job_environment, session_environment
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
+from pytest_gsw.jobs.spec import job_environment, session_environment
 
 # -- Ids of local jobs, from a counter in a directory of the user's own -----------------------------
 #

@@ -15,15 +15,14 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from pytest_gsw.clusters.model import CONTRACT_VARIABLES, Cluster
+from pytest_gsw.clusters import CONTRACT_VARIABLES, Cluster
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.text import enumerated, plural
 from pytest_gsw.errors import SubmissionError
-from pytest_gsw.jobs.environment import job_environment
 from pytest_gsw.jobs.layout import fixed_part
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.scripts import OPTIONS, cluster_of, named_clusters, script_text, unread, versions_in
-from pytest_gsw.jobs.spec import launch_script, recipe_directory, stage_of
+from pytest_gsw.jobs.spec import job_environment, launch_script, recipe_directory, stage_of
 from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.load import holds_for, other_release, rows_of
 from pytest_gsw.tables.model import Baseline

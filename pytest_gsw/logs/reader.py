@@ -16,7 +16,6 @@ from pathlib import Path
 from pytest_gsw.common.text import plural, shortened
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.formats.registry import FORMATS, REFUSED
-from pytest_gsw.logs.guards import parser_of
 from pytest_gsw.logs.identity import RECIPE_MARKER, RecipeLines, identity_markers, recipe_line, with_identity
 from pytest_gsw.logs.model import Dialect, Diverged, EndMarkers, LogFormat, Step, StepLog, Tail
 from pytest_gsw.logs.scan import (
@@ -30,7 +29,7 @@ from pytest_gsw.logs.scan import (
     unreadable,
     without_escapes,
 )
-from pytest_gsw.logs.steps import CALIBRATION, calibration_flops
+from pytest_gsw.logs.steps import CALIBRATION, calibration_flops, parser_of
 
 # -- The runs in one log, complete or growing -------------------------------------------------------
 

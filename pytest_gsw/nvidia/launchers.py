@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from pytest_gsw.clusters.model import Cluster
+from pytest_gsw.clusters import Cluster
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.redact import printable
 from pytest_gsw.errors import FileError, LogError, RefusedError, SubmissionError

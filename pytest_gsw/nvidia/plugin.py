@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_gsw.clusters.model import Cluster
+    from pytest_gsw.clusters import Cluster
     from pytest_gsw.jobs.model import JobSpec
     from pytest_gsw.nvidia.launchers import Launched
     from pytest_gsw.nvidia.suite import Certification

@@ -20,13 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from pytest_gsw.clusters.model import Cluster
+from pytest_gsw.clusters import Cluster
 from pytest_gsw.common.files import relative_path
-from pytest_gsw.common.text import plural, share
+from pytest_gsw.common.text import plain_table, plural, share
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.nvidia.evidence import Case, has_dtype
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.suites import Concluded
 from pytest_gsw.stats.verdict import Outcome

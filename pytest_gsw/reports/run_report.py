@@ -36,15 +36,26 @@ from pytest_gsw.history.row_history import (
 from pytest_gsw.history.store import EXCLUDE, History
 from pytest_gsw.jobs.journal import RunState
 from pytest_gsw.logs.signatures import DIVERGED, NOT_FINITE, SIGNATURES
-from pytest_gsw.results import outcomes, severity
-from pytest_gsw.results.junit_names import FACTS, RunManifest, facts_of, read_noted
-from pytest_gsw.results.missing_records import WAITS, begun, is_owned, left_text, newest_begun
+from pytest_gsw.results import attention, outcomes
+from pytest_gsw.results.attention import Attention
 from pytest_gsw.results.node_lists import expand
 from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Record, used_gpu_hours
 from pytest_gsw.results.row_text import inconclusive_text
-from pytest_gsw.results.run_id import RECORDS, RUNS, begin_of
-from pytest_gsw.results.severity import Attention
+from pytest_gsw.results.runs_directory import (
+    FACTS,
+    RECORDS,
+    RUNS,
+    WAITS,
+    RunManifest,
+    begin_of,
+    begun,
+    facts_of,
+    is_owned,
+    left_text,
+    newest_begun,
+    read_noted,
+)
 from pytest_gsw.results.suggested_commands import needs_of
 from pytest_gsw.results.summary import ClusterResult, cause_of, cluster_result_of, error_nodes
 from pytest_gsw.stats.verdict import DOUBTS, Outcome, compare
@@ -54,7 +65,7 @@ from pytest_gsw.tables.model import Accepted
 # -- one row ---------------------------------------------------------------------------------------
 
 #: The kinds of rows, the worst first; the last two need no attention.
-KINDS = tuple(one.kind for one in severity.ATTENTIONS if one.sign)
+KINDS = tuple(one.kind for one in attention.ATTENTIONS if one.sign)
 
 
 #: The longest name of a page: names of files may have 255 bytes.
@@ -99,7 +110,7 @@ class Row:
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Its facts by name: all of :data:`~pytest_gsw.results.junit_names.FACTS`."""
+        """Its facts by name: all of :data:`~pytest_gsw.results.runs_directory.FACTS`."""
         return facts_of(self.record.row)
 
     @cached_property
@@ -111,8 +122,8 @@ class Row:
     def needs(self) -> Attention:
         """The reason for which it needs attention."""
         needs = needs_of(self.record)
-        passed = needs in {severity.PASSED, severity.ACCEPTED}
-        return severity.DRIFT if passed and self.drifting is not None else needs
+        passed = needs in {attention.PASSED, attention.ACCEPTED}
+        return attention.DRIFT if passed and self.drifting is not None else needs
 
     @property
     def kind(self) -> str:
@@ -124,7 +135,7 @@ class Row:
         """The runs in which it could not be measured, the oldest first, this one among them."""
         this = RowOutcome(self.record.run.id, record_time_s(self.record), self.record.outcome)
         known = (*self.earlier, this)
-        return tuple(one for one in known if outcomes.of(one.outcome).attention.in_report is severity.ERROR)
+        return tuple(one for one in known if outcomes.of(one.outcome).attention.in_report is attention.ERROR)
 
     @cached_property
     def jobs(self) -> tuple[JobFacts, ...]:
@@ -198,17 +209,17 @@ def since_facts(since: Since | None) -> tuple[tuple[str, str], ...]:
 
 #: By the need of a row, the outcomes of runs with the same state.
 _ALIKE = {
-    **dict.fromkeys(severity.SLOW, outcomes.SLOW),
-    severity.IMPROVED: frozenset({outcomes.IMPROVED.word}),
+    **dict.fromkeys(attention.SLOW, outcomes.SLOW),
+    attention.IMPROVED: frozenset({outcomes.IMPROVED.word}),
 }
 
 
 def since_of(row: Row) -> Since | None:
     """The onset of a row's state, ``None`` if unknown, or if it is well."""
-    if row.needs is severity.ERROR:
+    if row.needs is attention.ERROR:
         return _error_since(row)
     runs, alike = row.past.runs, _ALIKE.get(row.needs, frozenset())
-    drifting = row.drifting if row.needs is severity.DRIFT else None
+    drifting = row.drifting if row.needs is attention.DRIFT else None
     if drifting is not None:
         first = [point.run_id for point in runs].index(drifting.since.run_id)
     elif runs and runs[-1].run_id == row.record.run.id and runs[-1].outcome in alike:
@@ -224,7 +235,7 @@ def since_of(row: Row) -> Since | None:
         found = replace(found, good_run_id=before.run_id, good_time_s=before.begin_s, good_s=good_s, changes=changes)
     regressed = sum(point.outcome == outcomes.REGRESSED.word for point in runs[first:])
     # Alarms count from the first of those that regressed.
-    is_mixed = row.needs in severity.SLOW and regressed < found.runs
+    is_mixed = row.needs in attention.SLOW and regressed < found.runs
     return replace(found, regressed=regressed) if is_mixed else found
 
 
@@ -300,7 +311,7 @@ class RunJob:
         """True if it was not measured."""
         is_last = self.facts is self.row.record.jobs.last
         return (
-            self.row.needs is severity.ERROR
+            self.row.needs is attention.ERROR
             if is_last
             else bool(self.facts.why_repeated) and self.facts.judged_s is None
         )
@@ -402,7 +413,7 @@ class RunReport:
     def counts(self) -> Mapping[str, int]:
         """The number of rows of each of :data:`KINDS`; rows without a record are errors."""
         counts = Counter(row.kind for row in self.rows)
-        counts[severity.ERROR.kind] += len(self.unrecorded)
+        counts[attention.ERROR.kind] += len(self.unrecorded)
         return {kind: counts[kind] for kind in KINDS if counts[kind]}
 
     @cached_property
@@ -466,7 +477,7 @@ class RunReport:
     def causes(self) -> tuple[Cause, ...]:
         """The causes of errors, the most frequent first."""
         found: dict[str, list[Row]] = {}
-        for row in self.of(severity.ERROR.kind):
+        for row in self.of(attention.ERROR.kind):
             found.setdefault(cause_of(row.record), []).append(row)
         ordered = sorted(found.items(), key=lambda one: (-len(one[1]), one[0]))
         return tuple(
@@ -748,7 +759,7 @@ def _build_rows(records: Sequence[Record], reader: HistoryReader | None) -> tupl
         past = _row_history(record, {} if reader is None else reader.histories)
         try:
             row = Row(record, name, past, earlier=() if reader is None else reader.before(record))
-            if record.judged is not None and row.needs is severity.INCONCLUSIVE:
+            if record.judged is not None and row.needs is attention.INCONCLUSIVE:
                 inconclusive_text(record, record.judged)
             rows.append(replace(row, since=since_of(row)))
         except ValueError as error:  # numbers from which nothing can be computed

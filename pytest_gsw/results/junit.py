@@ -19,17 +19,17 @@ from typing import Any
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import at_line, calendar
 from pytest_gsw.results import outcomes, row_text
-from pytest_gsw.results.junit_names import (
+from pytest_gsw.results.record import Record, read_record, record_files, record_name
+from pytest_gsw.results.row_text import attempt_text, compared_text, repeat_text, reported_status
+from pytest_gsw.results.runs_directory import (
     INCIDENT,
     RunManifest,
     class_of,
     class_of_incident,
+    never_judged,
     read_noted,
     suite_properties,
 )
-from pytest_gsw.results.missing_records import never_judged
-from pytest_gsw.results.record import Record, read_record, record_files, record_name
-from pytest_gsw.results.row_text import attempt_text, compared_text, repeat_text, reported_status
 from pytest_gsw.results.suggested_commands import again, offline
 from pytest_gsw.results.summary import ClusterResult, incident_of
 from pytest_gsw.stats.verdict import Reason

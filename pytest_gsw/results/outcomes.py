@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from pytest_gsw.results import severity
-from pytest_gsw.results.severity import Attention
+from pytest_gsw.results import attention
+from pytest_gsw.results.attention import Attention
 from pytest_gsw.stats import decision
 
 
@@ -63,31 +63,31 @@ def exit_status(statuses: Iterable[int]) -> int:
     return max(statuses, key=(GREEN, OPEN, FAILED).index, default=GREEN)
 
 
-PASSED = Outcome(decision.Outcome.PASSED.value, "passed", "", 1, severity.PASSED)
-IMPROVED = Outcome(decision.Outcome.IMPROVED.value, "passed", "", 3, severity.IMPROVED)
-REGRESSED = Outcome(decision.Outcome.REGRESSED.value, "failed", "failure", 6, severity.REGRESSED)
-INCONCLUSIVE = Outcome(decision.Outcome.INCONCLUSIVE.value, "skipped", "skipped", 4, severity.INCONCLUSIVE)
+PASSED = Outcome(decision.Outcome.PASSED.value, "passed", "", 1, attention.PASSED)
+IMPROVED = Outcome(decision.Outcome.IMPROVED.value, "passed", "", 3, attention.IMPROVED)
+REGRESSED = Outcome(decision.Outcome.REGRESSED.value, "failed", "failure", 6, attention.REGRESSED)
+INCONCLUSIVE = Outcome(decision.Outcome.INCONCLUSIVE.value, "skipped", "skipped", 4, attention.INCONCLUSIVE)
 UNEXPECTED_SUCCESS = Outcome(
     "unexpected_success",
     "failed",
     "failure",
     5,
-    severity.UNEXPECTED_SUCCESS,
+    attention.UNEXPECTED_SUCCESS,
     counted="ran although documented to fail",
     on_line="unexpected",
 )
-ERROR = Outcome("error", "error", "error", 7, severity.ERROR)
+ERROR = Outcome("error", "error", "error", 7, attention.ERROR)
 EXPECTED_FAILURE = Outcome(
     "expected_failure",
     "xfailed",
     "skipped",
     0,
-    severity.NOT_JUDGED,
+    attention.NOT_JUDGED,
     counted="failed as documented",
     named="out of memory, as documented",
     on_line="as documented",
 )
-PROFILED = Outcome("profiled", "skipped", "skipped", 2, severity.NOT_JUDGED)
+PROFILED = Outcome("profiled", "skipped", "skipped", 2, attention.NOT_JUDGED)
 
 #: All of them, in the order in which a run is counted.
 OUTCOMES = (

@@ -10,13 +10,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from pytest_gsw.clusters.model import clusters_option
+from pytest_gsw.clusters import clusters_option
 from pytest_gsw.common.files import PRIVATE, make_directory, write_whole
 from pytest_gsw.common.text import by_number
 from pytest_gsw.common.typed_json import check_known, facts, plain, read, shapes, shown
-from pytest_gsw.jobs.job_steps import limited_steps
 from pytest_gsw.jobs.layout import cut_name
-from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.jobs.model import JobState, JobStatus, limited_steps
 from pytest_gsw.results import outcomes
 from pytest_gsw.stats.measurement import Timing
 from pytest_gsw.stats.verdict import MetricVerdict, Verdict

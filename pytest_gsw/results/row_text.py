@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from pytest_gsw.clusters.model import LOCAL
-from pytest_gsw.common.text import at_line, duration, percent, rounded, share
+from pytest_gsw.clusters import LOCAL
+from pytest_gsw.common.text import at_line, duration, percent, plain_table, rounded, share
 from pytest_gsw.errors import RunError
 from pytest_gsw.jobs.model import BOOST_NOT_SET, JobState
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.stats.decision import WORST_FIRST
 from pytest_gsw.stats.noise import Noise, jobs_to_resolve, median_interval

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from pytest_gsw.common.text import by_number, command, plural
 from pytest_gsw.errors import INTERRUPTED
-from pytest_gsw.results import outcomes, severity
+from pytest_gsw.results import attention, outcomes
+from pytest_gsw.results.attention import Attention
 from pytest_gsw.results.record import NO_CLUSTER, Record
 from pytest_gsw.results.row_text import hides_loss
-from pytest_gsw.results.severity import Attention
 from pytest_gsw.results.summary import ClusterResult
 from pytest_gsw.stats.noise import jobs_to_resolve
 from pytest_gsw.stats.verdict import Reason
@@ -32,11 +32,11 @@ _MOST_REPEATS = 9
 def needs_of(record: Record) -> Attention:
     """The reason for which a row needs attention, by its record."""
     needs = outcomes.of(record.outcome).attention.in_report
-    if needs is not severity.PASSED:
+    if needs is not attention.PASSED:
         return needs
     if record.drift:
-        return severity.DRIFT
-    return severity.ACCEPTED if hides_loss(record) else needs
+        return attention.DRIFT
+    return attention.ACCEPTED if hides_loss(record) else needs
 
 
 def is_interrupted(record: Record) -> bool:
@@ -76,20 +76,20 @@ def next_command(record: Record, needs: Attention, directory: Path) -> str:
     match needs:
         case _ if record.run.cluster == NO_CLUSTER:
             return again([record], directory)
-        case severity.ACCEPTED:
+        case attention.ACCEPTED:
             return history_command(cluster, row)
-        case severity.IMPROVED if not record.run.simulated:
+        case attention.IMPROVED if not record.run.simulated:
             return command("pytest-gsw", "baseline", "propose", f"{directory}", f"--row={record.row.id}")
-        case severity.DRIFT:
+        case attention.DRIFT:
             return history_command(cluster, row, drift=True)
-        case severity.INCONCLUSIVE if record.reason == Reason.TOO_GOOD.value and record.run.log:
+        case attention.INCONCLUSIVE if record.reason == Reason.TOO_GOOD.value and record.run.log:
             return command("pytest-gsw", "metrics", record.run.log, f"--row={record.row.id}")
-        case severity.INCONCLUSIVE if verdict and verdict.noise and record.reason == Reason.WITHIN_NOISE.value:
+        case attention.INCONCLUSIVE if verdict and verdict.noise and record.reason == Reason.WITHIN_NOISE.value:
             jobs = jobs_to_resolve(record.row.tolerance, verdict.noise)
             if jobs > _MOST_REPEATS:  # look at the history before the cluster is busy for days
                 return history_command(cluster, row)
             return again([record], directory, f"--gsw-repeat={jobs}")
-        case severity.REGRESSED if record.outcome == outcomes.REGRESSED.word:
+        case attention.REGRESSED if record.outcome == outcomes.REGRESSED.word:
             if _can_be_confirmed(record):
                 return again([record], directory, "--gsw-confirm=4")
             return history_command(cluster, row)
@@ -113,7 +113,7 @@ def next_commands(
     records = sorted(records, key=lambda record: by_number(record.row.id))
     for record in (record for record in records if record.run.cluster != NO_CLUSTER):
         need = needs_of(record)
-        is_made_up = need is severity.IMPROVED and record.run.simulated  # no figure of it is ever proposed
+        is_made_up = need is attention.IMPROVED and record.run.simulated  # no figure of it is ever proposed
         if record.reason != Reason.INCIDENT.value and not is_made_up and not is_interrupted(record):
             by_need.setdefault(need.kind, []).append(record)
     listed = []
@@ -132,26 +132,26 @@ def next_commands(
 
 #: The needs of a run's rows, the most urgent first, each with the purpose of its command.
 _OF_A_RUN = (
-    (severity.REGRESSED, "look again at"),
-    (severity.ERROR, "run again"),
-    (severity.INCONCLUSIVE, "tell more of"),
-    (severity.DRIFT, "see the drift of"),
-    (severity.IMPROVED, "propose tighter figures for"),
+    (attention.REGRESSED, "look again at"),
+    (attention.ERROR, "run again"),
+    (attention.INCONCLUSIVE, "tell more of"),
+    (attention.DRIFT, "see the drift of"),
+    (attention.IMPROVED, "propose tighter figures for"),
 )
 
 
 def _together(records: Sequence[Record], needs: Attention, directory: Path) -> str:
     """One command for several rows of one need; empty if there is none."""
     match needs:
-        case severity.IMPROVED:
+        case attention.IMPROVED:
             return command("pytest-gsw", "baseline", "propose", f"{directory}")
-        case severity.DRIFT:
+        case attention.DRIFT:
             return history_command(records[0].run.cluster, drift=True)
-        case severity.INCONCLUSIVE:
+        case attention.INCONCLUSIVE:
             return ""  # each of them has a command of its own
-        case severity.REGRESSED if all(_can_be_confirmed(record) for record in records):
+        case attention.REGRESSED if all(_can_be_confirmed(record) for record in records):
             return again(records, directory, "--gsw-confirm=4")
-        case severity.REGRESSED if all(record.jobs.repeats for record in records):  # they are confirmed already
+        case attention.REGRESSED if all(record.jobs.repeats for record in records):  # they are confirmed already
             return history_command(records[0].run.cluster, *(record.row.id for record in records))
         case _:
             return again(records, directory)

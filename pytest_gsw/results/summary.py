@@ -10,15 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_gsw.common.text import ByNumber, by_number, duration, named, percent, plural, rounded
+from pytest_gsw.common.text import ByNumber, by_number, duration, named, percent, plain_table, plural, rounded
 from pytest_gsw.errors import RunError
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.results import outcomes
+from pytest_gsw.results.attention import ACCEPTED
 from pytest_gsw.results.node_lists import expand, named_nodes
-from pytest_gsw.results.plain_table import plain_table
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import hides_loss, line_of, without_middle
-from pytest_gsw.results.severity import ACCEPTED
 from pytest_gsw.stats.cluster_effect import FEWEST_ROWS
 from pytest_gsw.stats.verdict import Outcome, Reason, compare
 from pytest_gsw.tables.model import TOLERANCE

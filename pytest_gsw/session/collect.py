@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pluggy
 import pytest
 
-from pytest_gsw.clusters.model import why_it_does_not_fit
+from pytest_gsw.clusters import why_it_does_not_fit
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import command, enumerated, plural
-from pytest_gsw.demo.faults import parse_faults
+from pytest_gsw.demo.simulation import parse_faults
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.session.node_ids import node_id_below
-from pytest_gsw.session.release import bundled_rows
-from pytest_gsw.session.settings import OF_SELECTION, SETTINGS, Settings
+from pytest_gsw.session.settings import OF_SELECTION, SETTINGS, Settings, bundled_rows
 from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.load import LOG_FORMATS, Table, read_table, table_files
 from pytest_gsw.tables.model import Baseline, BlankRow, Parallelism
@@ -487,7 +486,7 @@ def run_before(config: pytest.Config) -> RunState | None:
     if recorded is None or settings.replay is None:
         return settings.past
     from pytest_gsw.jobs.journal import RunState
-    from pytest_gsw.results.junit_names import read_noted
+    from pytest_gsw.results.runs_directory import read_noted
 
     node_ids = [*read_noted(settings.replay).rows, *(record.row.node_id for record in recorded.values())]
     return RunState("", tuple(dict.fromkeys(node_ids)))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_gsw.clusters.model import Cluster, check_keys
+from pytest_gsw.clusters import Cluster, check_keys
 from pytest_gsw.common.redact import redact
 from pytest_gsw.errors import ConfigurationError, GswError, RunError, SubmissionError
-from pytest_gsw.hooks.checks import (
+from pytest_gsw.hook_checks import (
     format_problems,
     hook_error,
     is_own,
@@ -27,6 +30,7 @@ from pytest_gsw.hooks.checks import (
 from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.logs.formats.base import BuiltIn
 from pytest_gsw.logs.formats.registry import FORMATS
+from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.results.suites import SuiteRows
 from pytest_gsw.tables.metrics import Metric
 from pytest_gsw.tables.model import Baseline
@@ -174,3 +178,64 @@ def unknown_metric(baseline: Baseline, known: Mapping[str, Metric]) -> Submissio
 
 def _usage(error: RunError) -> pytest.UsageError:
     return pytest.UsageError(redact(str(error), os.environ))
+
+
+# -- A site's plugins for the command line, loaded as by a session in this directory ---------------
+
+
+class _ConfigCatcher:
+    """A plugin that ends pytest once the others are loaded."""
+
+    def __init__(self) -> None:
+        self.config: pytest.Config | None = None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cmdline_main(self, config: pytest.Config) -> int:
+        """Keep the config, and run nothing."""
+        self.config = config
+        return 0
+
+
+def log_format(row: Baseline, plugins: Sequence[str] = ()) -> LogFormat | None:
+    """The log format of a row from a site's plugins; ``None`` if they have none.
+
+    Raises:
+        ConfigurationError: A plugin fails, or returns no log format.
+    """
+    config = _config(Path.cwd(), tuple(plugins))
+    if config is None:
+        return None
+    hook = config.hook.pytest_gsw_log_format
+    try:
+        found: LogFormat | None = hook(config=config, baseline=row)
+    except Exception as error:
+        raise _configuration_error(hook_error(error, config.pluginmanager.list_name_plugin())) from None
+    problems = [] if found is None else format_problems(found)
+    if problems:
+        raise _configuration_error(wrong_answer(hook, not_that(found, "log format", problems)))
+    return found
+
+
+@lru_cache
+def _config(here: Path, plugins: tuple[str, ...]) -> pytest.Config | None:
+    """The config of a session in this directory; ``None``, with a line on standard error, if it cannot start."""
+    loaded = _ConfigCatcher()
+    options = [option for plugin in plugins for option in ("-p", plugin)]
+    try:
+        # A conftest.py may print; that is no part of the command's output.
+        with contextlib.redirect_stdout(sys.stderr):
+            status = pytest.main([*options, "-s", "-p", "no:cacheprovider"], plugins=[loaded])
+    except (Exception, SystemExit) as error:  # in a plugin that is being imported
+        _report(f"the plugins of {here} cannot be loaded: {type(error).__name__}: {error}")
+        return None
+    if loaded.config is None:
+        _report(f"the plugins of {here} cannot be loaded: pytest ends with {int(status)}")
+    return loaded.config
+
+
+def _configuration_error(error: RunError) -> ConfigurationError:
+    return ConfigurationError(redact(str(error), os.environ))
+
+
+def _report(line: str) -> None:
+    sys.stderr.write(f"pytest-gsw: {redact(line, os.environ)}\n")

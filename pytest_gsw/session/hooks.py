@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_gsw.clusters.model import uses_gpus
+from pytest_gsw.clusters import uses_gpus
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import plural
 from pytest_gsw.errors import ConfigurationError
@@ -40,13 +40,20 @@ from pytest_gsw.session.collect import (
     tell_of_selection,
 )
 from pytest_gsw.session.node_ids import node_id_of, row_of
-from pytest_gsw.session.release import bundled_rows
-from pytest_gsw.session.settings import FINISHED, OF_SELECTION, SETTINGS, Settings, is_typed, read_settings
+from pytest_gsw.session.settings import (
+    FINISHED,
+    OF_SELECTION,
+    SETTINGS,
+    Settings,
+    bundled_rows,
+    is_typed,
+    read_settings,
+)
 from pytest_gsw.session.terminal import OUTCOME_COUNTS, OutcomeCounts, line_of_report, line_width, report_summary
 from pytest_gsw.tables.bundled import bundled_baselines
 
 if TYPE_CHECKING:
-    from pytest_gsw.session.junit import JunitCases
+    from pytest_gsw.session.junit_file import JunitCases
 
 
 def begin(config: pytest.Config) -> None:
@@ -67,7 +74,7 @@ def begin(config: pytest.Config) -> None:
     if settings.judges:
         _run_in_one_process(config)
         if getattr(config.option, "allure_report_dir", None) or getattr(config.option, "htmlpath", None):
-            from pytest_gsw.session.junit import add_reporters
+            from pytest_gsw.session.junit_file import add_reporters
 
             add_reporters(config)
         point_at_tables(config, settings.baselines)
@@ -245,7 +252,7 @@ def pytest_runtest_makereport(
     if _runs(item.config):
         _match_record(item, call, report)
     if getattr(item.config.option, "xmlpath", None):
-        from pytest_gsw.session.junit import add_case
+        from pytest_gsw.session.junit_file import add_case
 
         add_case(item, report)
     return report
@@ -313,7 +320,7 @@ class Reports:
         self._tally = config.stash[OUTCOME_COUNTS]
         self._junit: JunitCases | None = None
         if getattr(config.option, "xmlpath", None):
-            from pytest_gsw.session.junit import JunitCases
+            from pytest_gsw.session.junit_file import JunitCases
 
             self._junit = JunitCases(config)
         self._session: pytest.Session | None = None

@@ -13,17 +13,16 @@ from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
-from pytest_gsw.clusters.model import LOCAL, Cluster
+from pytest_gsw.clusters import LOCAL, Cluster
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import command, minute, plural
 from pytest_gsw.errors import IncompleteLogError, InvalidHookResultError, LogError, RunError, SubmissionError
 from pytest_gsw.executor.executor import Executor, too_large
+from pytest_gsw.executor.phases import Finished, StateObserver
 from pytest_gsw.executor.progress_monitor import Watch
-from pytest_gsw.executor.row_state import Finished, StateObserver
 from pytest_gsw.history.location import open_history
-from pytest_gsw.hooks.checks import hook_error, is_own
-from pytest_gsw.jobs.environment import job_image, kept_variables, masked_command, masked_environment
+from pytest_gsw.hook_checks import hook_error, is_own
 from pytest_gsw.jobs.journal import Journal, Submission
 from pytest_gsw.jobs.layout import FoundLog, errors_beside, in_traced_results, is_nccl_traced
 from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus, Launcher
@@ -41,7 +40,16 @@ from pytest_gsw.jobs.preflight import (
 )
 from pytest_gsw.jobs.replay import RECIPE, RecordedRun, ReplayLauncher
 from pytest_gsw.jobs.scripts import differences, exported_to, scripts_of
-from pytest_gsw.jobs.spec import PROFILING_VARIABLES, expected_run_s, profiling_in, steps_of
+from pytest_gsw.jobs.spec import (
+    PROFILING_VARIABLES,
+    expected_run_s,
+    job_image,
+    kept_variables,
+    masked_command,
+    masked_environment,
+    profiling_in,
+    steps_of,
+)
 from pytest_gsw.logs.failure_scan import find_fatal
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
@@ -50,7 +58,7 @@ from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import plan_text
 from pytest_gsw.session import hook_results
 from pytest_gsw.session.collect import BaselineItem, blank_rows, recorded_rows, runnable
-from pytest_gsw.session.junit import note_rows
+from pytest_gsw.session.junit_file import note_rows
 from pytest_gsw.session.progress import begin_live, make_ticker, repeat_teller, write
 from pytest_gsw.session.resume import LEFT_ALONE, own_run, take_over, unwritable
 from pytest_gsw.session.row import LiveRow, ReplayedRow, RowPlan, SessionRow

@@ -20,8 +20,8 @@ from pytest_gsw.common.files import PRIVATE
 from pytest_gsw.common.redact import redact
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.executor.executor import Executor, Ticker
+from pytest_gsw.executor.phases import Finished, Phase, RepeatObserver, submitted_job_of
 from pytest_gsw.executor.progress_monitor import Sample
-from pytest_gsw.executor.row_state import Finished, Phase, RepeatObserver, submitted_job_of
 from pytest_gsw.jobs.model import Attempt
 from pytest_gsw.jobs.spec import expected_run_s
 from pytest_gsw.results.node_lists import compressed

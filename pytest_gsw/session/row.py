@@ -24,12 +24,11 @@ from pytest_gsw.errors import INTERRUPTED, HookError, JobError, LogError, RunErr
 from pytest_gsw.history.comparison import drift_text
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.row_history import ClusterAdjustment, RowHistory
-from pytest_gsw.hooks.checks import hook_error, wrong_answer
-from pytest_gsw.jobs.environment import job_image, job_variable
+from pytest_gsw.hook_checks import hook_error, wrong_answer
 from pytest_gsw.jobs.journal import Submission
 from pytest_gsw.jobs.layout import errors_beside, in_traced_results, is_nccl_traced
 from pytest_gsw.jobs.model import BOOST_NOT_SET, JobSpec, JobState, JobStatus, Launcher
-from pytest_gsw.jobs.spec import profiling_in, steps_of
+from pytest_gsw.jobs.spec import job_image, job_variable, profiling_in, steps_of
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.results import junit, outcomes, row_text, suggested_commands
 from pytest_gsw.results.make_record import RowResult, job_facts, record_of, row_facts, saved_gpu_hours

@@ -19,11 +19,11 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import plural
 from pytest_gsw.errors import HookError, RunError
 from pytest_gsw.executor.executor import Executor
-from pytest_gsw.executor.row_state import stray_text
-from pytest_gsw.hooks.checks import hook_error
+from pytest_gsw.executor.phases import stray_text
+from pytest_gsw.hook_checks import hook_error
 from pytest_gsw.results import outcomes
 from pytest_gsw.session.collect import BaselineItem, BlankItem, blank_rows, fail_report, failure_of, runs_nothing
-from pytest_gsw.session.junit import add_case
+from pytest_gsw.session.junit_file import add_case
 from pytest_gsw.session.plan_and_submit import Start, plan_rows, report_delivery
 from pytest_gsw.session.progress import add_row, clear_live, end_live, write
 from pytest_gsw.session.resume import leave_run, left_over

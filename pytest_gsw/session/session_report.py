@@ -28,8 +28,8 @@ from pytest_gsw.history.model import ExperimentKey, points_of
 from pytest_gsw.history.row_history import RowHistory
 from pytest_gsw.reports.run_report import HistoryReader, Row, Run, accepted_in, run_report, since_facts, since_of
 from pytest_gsw.results.junit import read_whole_run
-from pytest_gsw.results.junit_names import INCIDENT, class_of_incident
 from pytest_gsw.results.record import Record
+from pytest_gsw.results.runs_directory import INCIDENT, class_of_incident
 from pytest_gsw.results.summary import incident_of
 from pytest_gsw.session.progress import add_incident, write
 from pytest_gsw.session.session_history import history_at
@@ -109,7 +109,7 @@ def report_run(config: pytest.Config, exit_status: int, *, has_alarms: bool, is_
 
 def _write_pages(report: RunReport, directory: Path | None, history: History | None) -> RunReport:
     if directory is not None:
-        from pytest_gsw.reports.html.pages import write_report  # few sessions write pages
+        from pytest_gsw.reports.pages import write_report  # few sessions write pages
 
         write_report([report], directory, history)
     return report
@@ -117,8 +117,7 @@ def _write_pages(report: RunReport, directory: Path | None, history: History | N
 
 def _write_texts(config: pytest.Config, report: RunReport, directory: Path | None, *, is_on_github: bool) -> None:
     """Write the texts for CI next to the pages, and the step's summary and annotations for GitHub Actions."""
-    from pytest_gsw.reports.ci import TEXTS
-    from pytest_gsw.reports.ci.findings import github
+    from pytest_gsw.reports.ci import TEXTS, github
 
     if directory is not None:
         for text in TEXTS.values():

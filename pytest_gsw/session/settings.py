@@ -17,22 +17,26 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_gsw.clusters.model import DEMO, Cluster, cluster_files, find_cluster, ready_cluster
+from pytest_gsw.clusters import DEMO, Cluster, cluster_files, find_cluster, ready_cluster
 from pytest_gsw.common.files import at_home, relative_path
 from pytest_gsw.common.redact import MASK
-from pytest_gsw.common.text import positive
-from pytest_gsw.demo.faults import fault_texts
+from pytest_gsw.common.text import command, plural, positive
+from pytest_gsw.demo.simulation import fault_texts
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.executor.limits import Limits, Policies
+from pytest_gsw.executor.phases import Limits
+from pytest_gsw.executor.progress_monitor import Policies
 from pytest_gsw.history.location import VARIABLE, history_place, open_history
-from pytest_gsw.results.run_id import LAST, RECORDS, RESULTS, RUNS, new_run_id
+from pytest_gsw.results.runs_directory import LAST, RECORDS, RESULTS, RUNS, new_run_id
 from pytest_gsw.session.options import OPTIONS, SHOWN, Option
-from pytest_gsw.session.release import Asked, asked_release, tables_of
 from pytest_gsw.stats.decision import Repeats
-from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
+from pytest_gsw.tables.load import releases_for, states_none
+from pytest_gsw.tables.model import BY_NAME, is_same
+from pytest_gsw.tables.releases import NEMO, NO_FIGURES_SINCE, is_container
 from pytest_gsw.tables.value_types import nearest, read_gain, read_tolerance
 
 if TYPE_CHECKING:
+    from pytest_gsw.clusters import Cluster
     from pytest_gsw.executor.executor import Executor
     from pytest_gsw.history.comparison import ClusterText
     from pytest_gsw.jobs.journal import RunState
@@ -40,6 +44,134 @@ if TYPE_CHECKING:
     from pytest_gsw.results.suites import SuiteRows
     from pytest_gsw.session.session_history import ClusterPeers, SessionHistory
     from pytest_gsw.session.session_report import SessionAlarms
+
+
+# -- The release of the bundled rows to run, of the recipes or of the NeMo container, and its source ---
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A requested release, and the source of the request."""
+
+    release: str
+    by: str
+
+
+def asked_release(
+    config: pytest.Config,
+    values: Mapping[str, Any],
+    cluster: Cluster | None,
+    past: RunState | None,
+    replay: Path | None,
+) -> Asked | None:
+    """The release of the bundled rows: the option's, else the cluster's if no other tables are named.
+
+    A session that resumes another has that one's. If no tables are named, it is the release of the run that is
+    replayed, or the newest with rows for the cluster's accelerator if the documents' own tables have none.
+
+    Raises:
+        ConfigurationError: The option is empty, contradicts others, or is ambiguous.
+    """
+    asked = _by_option(config, values["release"])
+    if asked is None and past is None and cluster is not None and cluster.release and not values["baselines"]:
+        line, _ = cluster.given["release"]
+        asked = Asked(cluster.release, f"{cluster.path}:{line}, release of {cluster.name}")
+    if asked is not None:
+        asked = meant(asked, cluster)
+    if past is not None:
+        if asked is not None and asked.release != past.release:
+            raise ConfigurationError(f"--gsw-resume: the rows of that run are of release {past.release or '(none)'}")
+        asked = Asked(past.release, f"the run that is resumed, {values['resume']}") if past.release else None
+    if asked is not None and values["baselines"]:
+        raise ConfigurationError(
+            "--gsw-release and --gsw-baselines exclude each other: a release chooses among the bundled tables\n"
+            "next: leave one of them out"
+        )
+    if asked is None and past is None and not (values["baselines"] or values["suite"] or config.option.file_or_dir):
+        from pytest_gsw.results.runs_directory import read_noted
+
+        found = releases_for(cluster.accelerator) if cluster and cluster.accelerator else ()
+        release = (replay and read_noted(replay).release) or next(reversed(found), "")
+        return Asked(release, f"--gsw-replay={replay}") if release else None
+    return asked
+
+
+def bundled_rows(cluster: Cluster, release: str | None) -> tuple[str, str]:
+    """The bundled rows for a cluster's accelerator, in one line, and the next command if the session has none."""
+    name, session = str(cluster.accelerator), command("pytest", *cluster.options)
+    found = releases_for(name)
+    if not found:
+        named = max((one for one in BY_NAME if one.lower() in name.lower()), key=len, default=name)
+        near = "" if any(is_same(one, name) for one in BY_NAME) else nearest(named, BY_NAME)
+        table = "make a table of a document, pytest-gsw import README.md -o baselines"
+        run = "and run its rows with --gsw-baselines=baselines (docs/importing.md)"
+        return f"{name}: no bundled table has rows for it{near}", f"{table}, {run}"
+    releases = [one for one in found if one]
+    if not releases:
+        return f"{name}: no release has rows for it, the documents' own tables have", session
+    newest, several = releases[-1], plural(len(releases), "release")
+    option = f" --gsw-release={newest}" if release or found[-1] else ""
+    return f"{name}: {several}, newest {newest}, --gsw-release=RELEASE", session + option
+
+
+def meant(asked: Asked, cluster: Cluster | None) -> Asked:
+    """The same request, for the container with this release if its launcher is staged.
+
+    Raises:
+        ConfigurationError: It may be the recipes' or the container's, and only the latter's figures are bundled.
+    """
+    container, bundled = f"{NEMO}{asked.release}", bundled_releases()
+    if container not in bundled:
+        return asked
+    # The cluster's recipes are a checkout of Megatron-Bridge, whose figures belong to containers.
+    recipes = cluster and (cluster.recipes or cluster.stage)
+    if recipes and (Path(recipes) / "scripts/performance/setup_experiment.py").is_file():
+        return Asked(container, asked.by)
+    if asked.release in bundled:
+        return asked
+    raise ConfigurationError(
+        f"release {asked.release} may be the recipes' or the NeMo container's, and only the container's figures are "
+        f"bundled\nasked by: {asked.by}\n"
+        f"next: ask for the container's with --gsw-release={container}, or name a table of your own for the recipes' "
+        "with --gsw-baselines=PATH"
+    )
+
+
+def tables_of(asked: Asked) -> tuple[Path, ...]:
+    """The bundled tables of a release.
+
+    Raises:
+        ConfigurationError: There are none.
+    """
+    release, bundled = asked.release, bundled_releases()
+    if release in bundled:
+        return bundled[release]
+    fact = f"no bundled table has figures of release {release}{nearest(release, bundled)}\n"
+    if states_none(release):
+        fact = f"release {release} has no figures: the recipes state none from {NO_FIGURES_SINCE} on\n"
+        fact += f"stated by Megatron-Bridge, for its containers: {', '.join(filter(is_container, bundled))}\n"
+    raise ConfigurationError(
+        f"{fact}asked by: {asked.by}\n"
+        f"known: {', '.join(bundled)}\n"
+        "next: name one of them, or tables of your own with --gsw-baselines=PATH"
+    )
+
+
+def _by_option(config: pytest.Config, given: str | None) -> Asked | None:
+    if given is None:
+        return None
+    by = "--gsw-release"
+    if config.getoption("gsw_release") is None:
+        by = f"gsw_release in {config.inipath.name}" if config.inipath else "gsw_release"
+    release = given.strip().removeprefix("v")
+    if not release:
+        # An unset variable of the shell: otherwise the rows of no release would run instead.
+        raise ConfigurationError(
+            f"{by} names no release; wanted one such as 25.02\n"
+            "next: name one, or leave the option out for the documents' own rows"
+        )
+    return Asked(release, by)
+
 
 # -- Values that a resumed run passes on to the session ---------------------------------------------
 #
@@ -225,7 +357,7 @@ def replayed_place(given: Path, base: Path, results: Path) -> tuple[Path, bool]:
 
 
 def _newest(runs: Path, holding: str, verb: str) -> Path:
-    from pytest_gsw.results.missing_records import newest_run
+    from pytest_gsw.results.runs_directory import newest_run
 
     newest = newest_run(runs, holding)
     if newest is None:
@@ -591,7 +723,7 @@ _ENVIRON = pytest.StashKey["Mapping[str, str]"]()
 
 def environment_of(config: pytest.Config) -> Mapping[str, str]:
     """The session's environment; read once, when its first job is planned, after conftests could change it."""
-    from pytest_gsw.jobs.environment import session_environment
+    from pytest_gsw.jobs.spec import session_environment
 
     if _ENVIRON not in config.stash:
         config.stash[_ENVIRON] = session_environment()

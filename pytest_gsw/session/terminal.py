@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.clusters.model import Cluster
+from pytest_gsw.clusters import Cluster
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import plural, rounded
 from pytest_gsw.results import outcomes

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from pytest_gsw.common.text import plural
 from pytest_gsw.errors import IncompleteLogError, JobError, LogError, LogWarning
-from pytest_gsw.jobs.job_steps import StepProblem, is_well, problem_of
-from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.jobs.model import JobState, JobStatus, StepProblem, is_well, problem_of
 from pytest_gsw.logs.failure_scan import find_fatal, is_requeued
 from pytest_gsw.logs.identity import identity_markers, with_identity
 from pytest_gsw.logs.model import Identity, LogFormat, Step, StepLog

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from pytest_gsw.common.text import duration
 from pytest_gsw.errors import LogError
-from pytest_gsw.jobs.job_steps import boost_step
-from pytest_gsw.jobs.model import ERROR_SUFFIX, EarlyStop, JobState, JobStatus, JobStep
+from pytest_gsw.jobs.model import ERROR_SUFFIX, EarlyStop, JobState, JobStatus, JobStep, boost_step
 from pytest_gsw.logs.model import StepLog
 from pytest_gsw.logs.reader import line_number, tail_lines
 from pytest_gsw.logs.signatures import COMMAND, FoundCause, command_line, find_cause

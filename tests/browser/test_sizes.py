@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.report_scale import SEED, record
 from pytest_gsw.history import open_history
-from pytest_gsw.reports.html.pages import write_report
+from pytest_gsw.reports.pages import write_report
 from pytest_gsw.reports.run_report import Run, run_reports
 from pytest_gsw.results.record import Record
 from tests.unit.results.records import varied

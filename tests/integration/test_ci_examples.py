@@ -10,8 +10,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from pytest_gsw.cli import _parser
-from pytest_gsw.reports.ci import TEXTS
-from pytest_gsw.reports.ci.openmetrics import FAMILIES, openmetrics
+from pytest_gsw.reports.ci import FAMILIES, TEXTS, openmetrics
 from pytest_gsw.results.record import write_record
 from pytest_gsw.session.options import OPTIONS
 from tests.unit.reports.ci.nights import RUN

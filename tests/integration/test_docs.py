@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw import hookspecs
-from pytest_gsw.clusters.model import CLUSTER_FIELDS, find_cluster
-from pytest_gsw.demo.faults import FAULTS
+from pytest_gsw.clusters import CLUSTER_FIELDS, find_cluster
+from pytest_gsw.demo.simulation import FAULTS
 from pytest_gsw.logs.signatures import SIGNATURES
 from pytest_gsw.session.options import OPTIONS
 from pytest_gsw.tables.schema import FILE_FIELDS

@@ -13,7 +13,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from pytest_gsw.history.comparison import ClusterText
 from pytest_gsw.history.row_history import FailingNode, SlowNode
-from pytest_gsw.reports.ci.openmetrics import openmetrics
+from pytest_gsw.reports.ci import openmetrics
 from tests import grafana
 from tests.integration.conftest import Gsw
 from tests.unit.reports.ci.nights import run_of

@@ -61,7 +61,7 @@ def test_rows_without_their_hooks_are_a_usage_error(pytester: pytest.Pytester, n
 def test_the_built_in_answers_are_there_without_any_option(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_one="from pytest_gsw.tables.bundled import bundled_baselines\n"
-        "from pytest_gsw.clusters.model import DEMO\n"
+        "from pytest_gsw.clusters import DEMO\n"
         "from pytest_gsw.tables.load import load_tables\n"
         "def test_answers(request, tmp_path):\n"
         "    config, hook = request.config, request.config.hook\n"

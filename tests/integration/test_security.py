@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from pytest_gsw.clusters.model import Cluster, find_cluster
+from pytest_gsw.clusters import Cluster, find_cluster
 from pytest_gsw.common.redact import UNSAFE
-from pytest_gsw.demo.faults import parse_faults
+from pytest_gsw.demo.simulation import parse_faults
 from pytest_gsw.errors import FileError
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.tables.load import load_table

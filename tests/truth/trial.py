@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
-from pytest_gsw.demo.faults import Fault
-from pytest_gsw.demo.simulation import Job, simulate
+from pytest_gsw.demo.simulation import Fault, Job, simulate
 from pytest_gsw.demo.simulation import Run as SimulatedRun
 from pytest_gsw.demo.writers import WRITERS, Event
 from pytest_gsw.logs.formats.registry import FORMATS

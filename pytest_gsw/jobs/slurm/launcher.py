@@ -35,7 +35,6 @@ from pytest_gsw.errors import (
     SubmissionError,
 )
 from pytest_gsw.jobs import layout
-from pytest_gsw.jobs.environment import job_environment, masked_command, session_environment
 from pytest_gsw.jobs.model import (
     COMPLETING,
     NEVER_STARTS,
@@ -60,6 +59,7 @@ from pytest_gsw.jobs.scripts import (
 )
 from pytest_gsw.jobs.slurm import client
 from pytest_gsw.jobs.slurm.client import Answer, Ask, Client, Output, why
+from pytest_gsw.jobs.spec import job_environment, masked_command, session_environment
 from pytest_gsw.tables.value_types import nearest
 
 # -- The status of jobs, from the answers of three commands -----------------------------------------

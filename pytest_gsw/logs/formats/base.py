@@ -11,10 +11,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from pytest_gsw.logs.guards import not_finite_text
 from pytest_gsw.logs.model import Dialect, EndMarkers, StepLog, Tail
 from pytest_gsw.logs.scan import number, rank_of
-from pytest_gsw.logs.steps import MultiRankSteps, Record, Series, SingleRankSteps, Unit, UnnumberedSteps
+from pytest_gsw.logs.steps import (
+    MultiRankSteps,
+    Record,
+    Series,
+    SingleRankSteps,
+    Unit,
+    UnnumberedSteps,
+    not_finite_text,
+)
 
 # -- The base of parsers that collect the steps of a log in series ----------------------------------
 

@@ -13,17 +13,15 @@ if TYPE_CHECKING:
 
 #: In the order of precedence if a log fits several: a framework before the engine that it runs on. Megatron's lines
 #: come before those of DeepSpeed's pipeline engine, which have the same steps; Hugging Face's summary of the run before
-#: DeepSpeed's rates.
+#: DeepSpeed's rates. Each has a module of its name.
 _NAMES = ("maxtext", "paxml", "nemo", "megatron", "torchtitan", "automodel", "composer", "huggingface", "deepspeed")
-#: Formats that share one module; each other one has its own.
-_LINES = ("maxtext", "torchtitan", "automodel")
 
 
 @cache
 def _load(name: str) -> LogFormat:
     if name not in _NAMES:
         raise KeyError(name)
-    module = import_module(f"pytest_gsw.logs.formats.{'lines' if name in _LINES else name}")
+    module = import_module(f"pytest_gsw.logs.formats.{name}")
     found: LogFormat = getattr(module, name.upper())
     return found
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.cli.ini import read_ini
+from pytest_gsw.cli.arguments import read_ini
 from pytest_gsw.errors import ConfigurationError
 
 FORMS = {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.clusters.model import CPU, DEMO, LOCAL, Accelerators, find_accelerators, ready_cluster, uses_gpus
+from pytest_gsw.clusters import CPU, DEMO, LOCAL, Accelerators, find_accelerators, ready_cluster, uses_gpus
 from pytest_gsw.errors import ConfigurationError
 
 CORES = len(os.sched_getaffinity(0))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.clusters.model import DEMO, Cluster, check_keys, find_cluster
+from pytest_gsw.clusters import DEMO, Cluster, check_keys, find_cluster
 from pytest_gsw.errors import ConfigurationError, FileError
 
 Find = Callable[..., Cluster]

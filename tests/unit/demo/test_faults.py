@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_gsw.demo.faults import FAULTS, Fault, fault_of, parse_faults
+from pytest_gsw.demo.simulation import FAULTS, Fault, fault_of, parse_faults
 from pytest_gsw.errors import ConfigurationError
 
 ROW = "llama2_70b_fp8[H100x128]"

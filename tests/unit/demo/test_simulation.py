@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_gsw.demo.faults import Fault
-from pytest_gsw.demo.simulation import Job, Run, simulate
+from pytest_gsw.demo.simulation import Fault, Job, Run, simulate
 from pytest_gsw.tables.model import Baseline, Figures, Recipe
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_gsw.executor.executor import Executor
-from pytest_gsw.executor.row_state import RowTable
+from pytest_gsw.executor.phases import RowTable
 from pytest_gsw.jobs.journal import Journal, Submission, read_journal
 from pytest_gsw.jobs.model import EarlyStop, Job, JobStatus
 from tests.unit.executor.conftest import (

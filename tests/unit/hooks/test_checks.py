@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_gsw import LineFormat
-from pytest_gsw.hooks.checks import (
+from pytest_gsw.hook_checks import (
     format_problems,
     launcher_problems,
     metric_problems,

@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.common.redact import redact
-from pytest_gsw.jobs.environment import (
+from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.slurm import client as slurm
+from pytest_gsw.jobs.slurm.client import Output
+from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
+from pytest_gsw.jobs.spec import (
     job_environment,
     job_image,
     job_variable,
@@ -18,10 +22,6 @@ from pytest_gsw.jobs.environment import (
     query_environment,
     session_environment,
 )
-from pytest_gsw.jobs.model import JobSpec
-from pytest_gsw.jobs.slurm import client as slurm
-from pytest_gsw.jobs.slurm.client import Output
-from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 
 
 def spec(environment: dict[str, str] | None = None, unset: tuple[str, ...] = ()) -> JobSpec:

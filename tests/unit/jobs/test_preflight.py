@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.clusters.model import Cluster, find_cluster
+from pytest_gsw.clusters import Cluster, find_cluster
 from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs import preflight
 from pytest_gsw.jobs.layout import fixed_part

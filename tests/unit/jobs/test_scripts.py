@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.clusters.model import DEMO, Cluster
+from pytest_gsw.clusters import DEMO, Cluster
 from pytest_gsw.errors import RefusedError
-from pytest_gsw.jobs.environment import job_environment
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.scripts import (
     Option,
@@ -26,7 +25,7 @@ from pytest_gsw.jobs.scripts import (
     unread,
     value_of,
 )
-from pytest_gsw.jobs.spec import Profile, make_job_spec
+from pytest_gsw.jobs.spec import Profile, job_environment, make_job_spec
 from pytest_gsw.tables.model import Baseline, Parallelism, Recipe
 from tests.unit.rows import LLAMA2_FP8_X128
 

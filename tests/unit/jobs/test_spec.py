@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 
-from pytest_gsw.clusters.model import DEMO, Cluster
+from pytest_gsw.clusters import DEMO, Cluster
 from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.spec import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_gsw.clusters.model import Cluster
+from pytest_gsw.clusters import Cluster
 from pytest_gsw.jobs.model import JobSpec, Launch
 from pytest_gsw.jobs.spec import Profile, make_job_spec
 from pytest_gsw.nvidia.launchers import launched

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.clusters.model import Cluster
+from pytest_gsw.clusters import Cluster
 from pytest_gsw.errors import LogError, RefusedError, SubmissionError
-from pytest_gsw.jobs.environment import job_environment
 from pytest_gsw.jobs.model import ExperimentInfo, JobSpec
 from pytest_gsw.jobs.replay import ReplayLauncher
 from pytest_gsw.jobs.slurm.client import sbatch_command
-from pytest_gsw.jobs.spec import Profile
+from pytest_gsw.jobs.spec import Profile, job_environment
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline

@@ -13,11 +13,11 @@ import pytest
 from pytest_gsw.history.comparison import line_of
 from pytest_gsw.history.store import EXCLUDE, Event
 from pytest_gsw.jobs.journal import COPY, Journal
-from pytest_gsw.reports.html.layout import markup
-from pytest_gsw.reports.html.pages import listed_runs, row_page
+from pytest_gsw.reports.elements import markup
+from pytest_gsw.reports.pages import listed_runs, row_page
 from pytest_gsw.reports.run_report import Row, Run, RunReport, Since, page_names, run_reports, since_line
 from pytest_gsw.results.record import Record, write_record
-from pytest_gsw.results.run_id import begin_of
+from pytest_gsw.results.runs_directory import begin_of
 from pytest_gsw.results.summary import error_lines
 from tests.unit.history.runs import DAY_S, FIRST_S, job
 from tests.unit.jobs.owners import leave_owner
@@ -291,7 +291,7 @@ def test_a_run_that_nobody_can_tell_the_owner_of_is_over(tmp_path: Path, monkeyp
     def broken(directory: Path) -> None:
         raise PermissionError(directory)
 
-    monkeypatch.setattr("pytest_gsw.results.missing_records.RunLock", broken)
+    monkeypatch.setattr("pytest_gsw.results.runs_directory.RunLock", broken)
     began(tmp_path / "runs")
     assert told(current_run(tmp_path)) == {KILLED: {"passed": 1, "error": 1}}
 

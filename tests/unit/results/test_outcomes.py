@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pytest_gsw.results import outcomes, severity
+from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.record import of_content
 from pytest_gsw.results.row_text import reported_status
 from pytest_gsw.stats import decision
@@ -22,12 +22,12 @@ def test_each_outcome_of_a_verdict_has_an_entry_and_a_place_among_the_worst() ->
 def test_junit_has_what_pytest_makes_of_an_outcome(outcome: outcomes.Outcome) -> None:
     made = {"passed": "", "failed": "failure", "skipped": "skipped", "xfailed": "skipped", "error": "error"}
     assert outcome.junit == made[outcome.pytest]
-    assert outcome.attention in severity.ATTENTIONS
+    assert outcome.attention in attention.ATTENTIONS
     assert outcome.attention.in_report.sign
 
 
 def test_only_a_row_that_pytest_reports_as_failed_or_as_an_error_is_an_error_of_the_run() -> None:
-    red = {one.word for one in outcomes.OUTCOMES if one.attention.level is severity.Level.ERROR}
+    red = {one.word for one in outcomes.OUTCOMES if one.attention.level is attention.Level.ERROR}
     assert red == {one.word for one in outcomes.OUTCOMES if one.pytest in {"failed", "error"}}
 
 

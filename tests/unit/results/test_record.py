@@ -28,7 +28,7 @@ from pytest_gsw.results.record import (
     used_gpu_hours,
     write_record,
 )
-from pytest_gsw.results.run_id import new_run_id
+from pytest_gsw.results.runs_directory import new_run_id
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.stats.verdict import Outcome, RankSpread, Reason, Verdict
 from pytest_gsw.tables.metrics import Direction

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.results.junit_names import RunManifest, write_noted
-from pytest_gsw.results.missing_records import newest_run
-from pytest_gsw.results.run_id import RECORDS, begin_of
+from pytest_gsw.results.runs_directory import RECORDS, RunManifest, begin_of, newest_run, write_noted
 
 
 def made(runs: Path, name: str, replay_of: str = "") -> Path:

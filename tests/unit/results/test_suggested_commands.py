@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_gsw.results import severity
+from pytest_gsw.results import attention
 from pytest_gsw.results.suggested_commands import again, next_command, next_commands
 from tests.unit.results.records import SLOW, varied
 
@@ -64,4 +64,4 @@ def test_rows_that_several_jobs_have_confirmed_are_looked_up() -> None:
     history = f"pytest-gsw history '{SLOW.row.id}' '{SLOW.row.id}' --cluster=eos"
     assert next_commands([confirmed, confirmed], RUN) == [("look again at 2 rows", history)]
     history = f"pytest-gsw history '{SLOW.row.id}' --cluster=eos"
-    assert next_command(SLOW, severity.ACCEPTED, RUN) == history
+    assert next_command(SLOW, attention.ACCEPTED, RUN) == history

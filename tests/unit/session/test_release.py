@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.clusters.model import Cluster
+from pytest_gsw.clusters import Cluster
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.session.release import Asked, bundled_rows, meant, tables_of
+from pytest_gsw.session.settings import Asked, bundled_rows, meant, tables_of
 from pytest_gsw.tables.bundled import bundled_releases
 
 SITE = Cluster("site", "slurm", accelerator="H100")

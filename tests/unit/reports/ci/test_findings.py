@@ -14,10 +14,9 @@ from pytest_gsw.history.alarms import Acknowledgement, Kind, Occurrence, alarms
 from pytest_gsw.history.comparison import ClusterText
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.row_history import RowHistory
-from pytest_gsw.reports.ci.findings import KINDS, counts_text, findings, github
-from pytest_gsw.reports.ci.openmetrics import openmetrics
+from pytest_gsw.reports.ci import KINDS, counts_text, findings, github, openmetrics
 from pytest_gsw.reports.run_report import Row, Since, since_line, since_of
-from pytest_gsw.results.severity import Level
+from pytest_gsw.results.attention import Level
 from pytest_gsw.stats.verdict import MetricVerdict, Outcome, Reason
 from pytest_gsw.tables.metrics import Direction, Metric
 from tests.unit.history.runs import spell

@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from pytest_gsw.history.alarms import Alarm, Occurrence, State
-from pytest_gsw.reports.ci.markdown import markdown
+from pytest_gsw.reports.ci import markdown
 from pytest_gsw.stats.verdict import Reason
 from tests.unit.history.runs import spell
 from tests.unit.reports.ci.nights import (

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.reports.html.charts import (
+from pytest_gsw.reports.charts import (
     TOP,
     Plot,
     Scale,
@@ -22,7 +22,7 @@ from pytest_gsw.reports.html.charts import (
     ticks,
     window_of,
 )
-from pytest_gsw.reports.html.pages import history_strip, jobs_plot, row_curve
+from pytest_gsw.reports.pages import history_strip, jobs_plot, row_curve
 from pytest_gsw.reports.run_report import Row, RunListEntry
 from pytest_gsw.results.record import Record
 from pytest_gsw.stats.measurement import TimedStep, apply

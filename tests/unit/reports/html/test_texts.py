@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.reports.html.layout import (
+from pytest_gsw.reports.elements import (
     card_text,
     element,
     fact_text,
@@ -20,7 +20,7 @@ from pytest_gsw.reports.html.layout import (
     since_facts,
     since_text,
 )
-from pytest_gsw.reports.html.pages import all_commands, log_ends, verdict_tables
+from pytest_gsw.reports.pages import all_commands, log_ends, verdict_tables
 from pytest_gsw.reports.run_report import Row, Since
 from pytest_gsw.results import suggested_commands
 from pytest_gsw.results.record import Record

@@ -352,7 +352,7 @@ def test_what_else_lies_among_kept_pages_stays_as_it_is(tmp_path: Path) -> None:
 
 
 def test_pages_of_so_many_runs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_gsw.reports.html.pages.KEPT", 2)
+    monkeypatch.setattr("pytest_gsw.reports.pages.KEPT", 2)
     home = run_after_run(tmp_path, (1, 2, 3, 4))
     assert sorted(path.name for path in (home / "runs").iterdir()) == ["night-003.html", "night-004.html"]
     assert "night-001" in text_of_run(home / "runs.html", home)

@@ -19,9 +19,9 @@ from pytest_gsw.common.text import calendar, plural, shortened
 from pytest_gsw.history import comparison
 from pytest_gsw.history.comparison import changes_text
 from pytest_gsw.reports.run_report import Row, RunReport, Since, since_line
-from pytest_gsw.results import outcomes, row_text, severity
+from pytest_gsw.results import attention, outcomes, row_text
+from pytest_gsw.results.attention import BY_KIND, Attention
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.severity import BY_KIND, Attention
 from pytest_gsw.stats.verdict import UNUSUAL, Reason, throughput_change
 
 #: The columns for which most phones have room.
@@ -232,7 +232,7 @@ _SHORT = {
     Reason.WITHIN_NOISE.value: "jobs of this row differ by as much",
 }
 #: Every outcome, the worst first.
-WORST_FIRST = sorted(outcomes.OUTCOMES, key=lambda one: severity.ATTENTIONS.index(one.attention))
+WORST_FIRST = sorted(outcomes.OUTCOMES, key=lambda one: attention.ATTENTIONS.index(one.attention))
 
 #: The sign of a number, not the hyphen of a date or a name.
 _NEGATIVE = re.compile(r"(?<![\w.\]])-(?=\d)")
@@ -247,7 +247,7 @@ def report_text(report: RunReport) -> str:
     bad = [one.of_rows(counts[one.word]) for one in WORST_FIRST if one.word in counts and one.attention.is_urgent]
     parts = ["1 incident"] if report.incident else []
     parts += bad
-    if drifting := report.counts.get(severity.DRIFT.kind):
+    if drifting := report.counts.get(attention.DRIFT.kind):
         parts.append(f"{drifting} drifting")
     rows = plural(sum(counts.values()), "row")
     if not counts:
@@ -257,7 +257,7 @@ def report_text(report: RunReport) -> str:
 
 def card_text(row: Row) -> str:
     """The fact of a row, shorter than on its page."""
-    if row.needs is severity.INCONCLUSIVE and row.record.reason in _SHORT:
+    if row.needs is attention.INCONCLUSIVE and row.record.reason in _SHORT:
         return f"{row.record.fact}; {_SHORT[row.record.reason]}"
     return fact_text(row)
 
@@ -265,9 +265,9 @@ def card_text(row: Row) -> str:
 def fact_text(row: Row) -> str:
     """The fact of a row, in one line."""
     record, verdict = row.record, row.record.judged
-    if row.needs is severity.DRIFT:
+    if row.needs is attention.DRIFT:
         return drift_text(row) or record.fact
-    if row.needs is severity.INCONCLUSIVE and verdict is not None:
+    if row.needs is attention.INCONCLUSIVE and verdict is not None:
         return signed(row_text.inconclusive_text(record, verdict).removeprefix("inconclusive: "))
     return record.fact if verdict is None else signed(record.fact)
 
@@ -294,13 +294,13 @@ def since_facts(row: Row) -> list[tuple[str, str]]:
     """The onset of a row's state and the changes at that time, each with its name."""
     if row.since is None:
         unlike_others = row.record.reason in UNUSUAL or row.record.own_outcome
-        is_slow = row.needs in severity.SLOW and not unlike_others
+        is_slow = row.needs in attention.SLOW and not unlike_others
         return [("since", "no run before is known")] if is_slow else []
-    if row.needs is severity.ERROR and not since_line(row.since):
+    if row.needs is attention.ERROR and not since_line(row.since):
         return []
     verdict = row.record.judged
     facts = [("since", since_text(row.since, verdict.reference_s if verdict else None))]
-    if row.since.changes and row.needs is not severity.DRIFT:  # the text of a drift has them
+    if row.since.changes and row.needs is not attention.DRIFT:  # the text of a drift has them
         facts.append(("changed then", changes_text(row.since.changes)))
     return facts
 

@@ -36,7 +36,7 @@ from pytest_gsw.history.row_history import FAILURES_DAYS
 from pytest_gsw.history.store import History
 from pytest_gsw.logs.reader import tail_lines
 from pytest_gsw.logs.signatures import find_cause
-from pytest_gsw.reports.html.charts import (
+from pytest_gsw.reports.charts import (
     CURVES,
     MOST,
     Plot,
@@ -55,7 +55,7 @@ from pytest_gsw.reports.html.charts import (
     varying_names,
     workloads,
 )
-from pytest_gsw.reports.html.layout import (
+from pytest_gsw.reports.elements import (
     WORST_FIRST,
     Content,
     card_text,
@@ -105,11 +105,11 @@ from pytest_gsw.reports.run_report import (
     reference_at,
     since_line,
 )
-from pytest_gsw.results import outcomes, row_text, severity
-from pytest_gsw.results.missing_records import resume_command
+from pytest_gsw.results import attention, outcomes, row_text
+from pytest_gsw.results.attention import Attention
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.results.row_text import accepted_line, compared_text, hides_loss, telling_line
-from pytest_gsw.results.severity import Attention
+from pytest_gsw.results.runs_directory import resume_command
 from pytest_gsw.results.suggested_commands import again, history_command, next_command, next_commands, offline
 from pytest_gsw.results.summary import cause_of, outcome_texts
 from pytest_gsw.stats.verdict import UNUSUAL, Reason, throughput_change
@@ -118,7 +118,7 @@ from pytest_gsw.tables.metrics import MFU
 #: The first page of a run, in its directory.
 INDEX = "index.html"
 
-_HEADED = [one for one in severity.ATTENTIONS if one.heading]
+_HEADED = [one for one in attention.ATTENTIONS if one.heading]
 
 #: The most rows of one kind that have a card, and the most of one cause that are named; the list of all rows has all.
 _AT_LENGTH, _NAMED = 40, 12
@@ -184,10 +184,10 @@ def _counts(report: RunReport) -> ET.Element:
     told = outcome_texts(report.records, len(report.unrecorded))
     entries = [_badge(one.attention.in_report.kind, told[one]) for one in WORST_FIRST if one in told]
     if report.incident is not None:
-        badge = element("a", sign(severity.REGRESSED.kind), " 1 incident", href="#cluster", class_="badge regressed")
+        badge = element("a", sign(attention.REGRESSED.kind), " 1 incident", href="#cluster", class_="badge regressed")
         entries.insert(0, element("li", badge))
-    if drifting := report.counts.get(severity.DRIFT.kind):
-        entries.append(_badge(severity.DRIFT.kind, f"{drifting} of them {'drifts' if drifting == 1 else 'drift'}"))
+    if drifting := report.counts.get(attention.DRIFT.kind):
+        entries.append(_badge(attention.DRIFT.kind, f"{drifting} of them {'drifts' if drifting == 1 else 'drift'}"))
     return element("ul", *entries, class_="counts", aria_label="Rows by verdict")
 
 
@@ -201,7 +201,7 @@ def _scaling(report: RunReport) -> Iterator[ET.Element | None]:
 
 
 def _badge(kind: str, text: str) -> ET.Element:
-    target = f"#{kind}" if severity.BY_KIND[kind].heading else "#rows"
+    target = f"#{kind}" if attention.BY_KIND[kind].heading else "#rows"
     return element("li", element("a", sign(kind), f" {text}", href=target, class_=f"badge {kind}"))
 
 
@@ -219,8 +219,8 @@ def _nodes(report: RunReport) -> list[ET.Element | None]:
     slow = [signed(suspect_text(one)) for of_cluster in report.slow_nodes.values() for one in of_cluster]
     failing = [failing_text(one) for of_cluster in report.nodes_failing_jobs.values() for one in of_cluster]
     return [
-        _nodes_card("slow: ", slow, severity.REGRESSED.kind, "jobs.html#slow"),
-        _nodes_card("fails jobs: ", failing, severity.ERROR.kind, "jobs.html#failing"),
+        _nodes_card("slow: ", slow, attention.REGRESSED.kind, "jobs.html#slow"),
+        _nodes_card("fails jobs: ", failing, attention.ERROR.kind, "jobs.html#failing"),
     ]
 
 
@@ -240,19 +240,19 @@ def _incident(report: RunReport) -> ET.Element | None:
     parts = [row_link(pages[name]) for name in incident.parts if name in pages]
     return element(
         "div",
-        element("h3", sign(severity.REGRESSED.kind), f" {signed(incident.fact)}{report.incident_since}"),
+        element("h3", sign(attention.REGRESSED.kind), f" {signed(incident.fact)}{report.incident_since}"),
         fact_list([("canaries that were too slow as well", ", ".join(incident.canaries))]),
         element("p", "These rows are part of it, and inconclusive for that:") if parts else None,
         element("ul", *(element("li", link) for link in parts[:_AT_LENGTH]), class_="rows") if parts else None,
         _more(len(parts) - _AT_LENGTH),
         command_line(history_command(incident.cluster)),
-        class_=f"card {severity.REGRESSED.kind}",
+        class_=f"card {attention.REGRESSED.kind}",
     )
 
 
 def _drift_cards(report: RunReport) -> list[ET.Element]:
     """The drifts of whole clusters."""
-    kind = severity.DRIFT.kind
+    kind = attention.DRIFT.kind
     told = [f" cluster {cluster}: {signed(one.drift)}" for cluster, one in report.cluster_texts.items() if one.drift]
     return [element("p", sign(kind), text, class_=f"card {kind}") for text in told]
 
@@ -288,7 +288,7 @@ def _attention(report: RunReport) -> ET.Element | None:
     if paging:
         stand = f"{plural(paging, 'alarm')} {'stands' if paging == 1 else 'stand'}"
         told = [" No row needs attention; ", element("a", stand, href="#alarms"), "."]
-    return element("p", sign(severity.PASSED.kind), *told, class_="well")
+    return element("p", sign(attention.PASSED.kind), *told, class_="well")
 
 
 def _faster_rows(report: RunReport) -> ET.Element | None:
@@ -299,7 +299,7 @@ def _faster_rows(report: RunReport) -> ET.Element | None:
 
 def _group(report: RunReport, kind: str) -> ET.Element:
     heading = element("h3", sign(kind), f" {_heading(report, kind)}", id=kind)
-    if kind == severity.ERROR.kind:
+    if kind == attention.ERROR.kind:
         shown = enumerate(report.causes[:_CAUSES], 1)
         causes = [_cause_card(number, cause, report.run.directory) for number, cause in shown]
         left = sum(len(cause.rows) for cause in report.causes[_CAUSES:])
@@ -314,8 +314,8 @@ def _group(report: RunReport, kind: str) -> ET.Element:
 
 def _heading(report: RunReport, kind: str) -> str:
     count = report.counts[kind]
-    ran = report.outcomes.get(outcomes.UNEXPECTED_SUCCESS.word, 0) if kind == severity.REGRESSED.kind else 0
-    parts = [f"{severity.BY_KIND[kind].heading} ({count - ran})"] if count > ran else []
+    ran = report.outcomes.get(outcomes.UNEXPECTED_SUCCESS.word, 0) if kind == attention.REGRESSED.kind else 0
+    parts = [f"{attention.BY_KIND[kind].heading} ({count - ran})"] if count > ran else []
     parts += [f"Ran although documented to fail ({ran})"] if ran else []
     return ", ".join(parts)
 
@@ -348,7 +348,7 @@ def _cause_card(number: int, cause: Cause, directory: Path) -> ET.Element:
         element("ul", *(_error_row(row) for row in cause.rows[:_NAMED]), class_="rows"),
         _more(len(cause.rows) - _NAMED),
         command_line(again([row.record for row in cause.rows], directory)),
-        class_=f"card {severity.ERROR.kind}",
+        class_=f"card {attention.ERROR.kind}",
     )
 
 
@@ -377,7 +377,7 @@ def _unrecorded_card(report: RunReport) -> ET.Element | None:
         element("h4", f"{plural(len(missing), 'row')}: no record", id="missing"),
         element("ul", *entries, class_="rows"),
         element("p", more) if more else None,
-        class_=f"card {severity.ERROR.kind}",
+        class_=f"card {attention.ERROR.kind}",
     )
 
 
@@ -414,7 +414,7 @@ def _all_rows(report: RunReport) -> ET.Element | None:
     lines = [(places[row.kind], _list_line(row)) for row in report.worst_first]
     for one in report.unrecorded:
         link = element("a", one.id, href="#missing")
-        lines.append((places[severity.ERROR.kind], [link, kind_cell(severity.ERROR), *[""] * (len(heads) - 2)]))
+        lines.append((places[attention.ERROR.kind], [link, kind_cell(attention.ERROR), *[""] * (len(heads) - 2)]))
     return table("all", caption, heads, [line for _, line in sorted(lines, key=lambda one: one[0])])
 
 
@@ -453,10 +453,10 @@ _CHANGES = 8
 
 #: By the kind of an alarm, the address of its details, its word and its class.
 _OF_ALARMS = {
-    Kind.INCIDENT: ("#alarms", "the whole cluster was slower", severity.REGRESSED.kind),
-    Kind.NODE: ("jobs.html#slow", "slow node", severity.REGRESSED.kind),
-    Kind.DRIFT: ("#alarms", "drifts", severity.DRIFT.kind),
-    Kind.REGRESSION: ("#alarms", outcomes.REGRESSED.word, severity.REGRESSED.kind),
+    Kind.INCIDENT: ("#alarms", "the whole cluster was slower", attention.REGRESSED.kind),
+    Kind.NODE: ("jobs.html#slow", "slow node", attention.REGRESSED.kind),
+    Kind.DRIFT: ("#alarms", "drifts", attention.DRIFT.kind),
+    Kind.REGRESSION: ("#alarms", outcomes.REGRESSED.word, attention.REGRESSED.kind),
 }
 
 
@@ -612,10 +612,10 @@ def _cell(row: _Any | None) -> ET.Element:
     if row is None:
         return element("td")
     if isinstance(row, Unrecorded):
-        kind = severity.ERROR.kind
-        mark = element("a", sign(kind), " ", element("span", severity.ERROR.word), href="#missing", class_=kind)
+        kind = attention.ERROR.kind
+        mark = element("a", sign(kind), " ", element("span", attention.ERROR.word), href="#missing", class_=kind)
         return element("td", mark, class_=f"verdict {kind}")
-    word = element("span", row.needs.word, class_="vh" if row.needs is severity.PASSED else None)
+    word = element("span", row.needs.word, class_="vh" if row.needs is attention.PASSED else None)
     shown = percent(row.record.throughput_change)
     mark = element(
         "a", sign(row.kind), " ", word, f" {shown}" if shown else None, href=f"rows/{row.name}.html", class_=row.kind
@@ -732,7 +732,7 @@ def _job(job: RunJob) -> list[Content]:
     return [
         row_link(job.row),
         facts.id,
-        element("td", _state(job), class_=severity.ERROR.kind if job.failed else None),
+        element("td", _state(job), class_=attention.ERROR.kind if job.failed else None),
         shown_nodes(facts.nodes),
         time_element(facts.known_begin_s) if facts.known_begin_s else None,
         "" if facts.queue_s is None else duration(facts.queue_s),
@@ -858,7 +858,7 @@ def row_page(
     badge = element("span", sign(row.kind), f" {word}", class_=f"badge {row.kind}")
     log = section("log", "Last lines of the log", *_log(ends))
     # The log comes first for an error, the figures for a slow row.
-    first, last = (log, None) if row.needs is severity.ERROR else (None, log)
+    first, last = (log, None) if row.needs is attention.ERROR else (None, log)
     run_facts = row_text.run_facts(record, "", "")
     main = [
         element("h1", record.row.id),
@@ -896,7 +896,7 @@ def _run_links(row: Row, pages: Mapping[str, str]) -> ET.Element | None:
 def _at_once(row: Row, ends: Sequence[LogEnd]) -> list[tuple[str, str]]:
     """The nodes of the row, and for an error the advice, or the line of its log that is most like the cause."""
     nodes = nodes_fact(row.record)
-    if row.needs is not severity.ERROR:
+    if row.needs is not attention.ERROR:
         return [nodes]
     says = "" if any(end.cause for end in ends) else likely_cause(ends)
     return [nodes, ("advice", advice_of(cause_of(row.record))), ("its log says", says)]
@@ -905,7 +905,7 @@ def _at_once(row: Row, ends: Sequence[LogEnd]) -> list[tuple[str, str]]:
 def _notes(row: Row) -> list[tuple[str, str]]:
     record = row.record
     comparable = f"{record.not_comparable} makes the figures not comparable" if record.not_comparable else ""
-    drift = "" if row.needs is severity.DRIFT else drift_text(row)  # the row's fact has it
+    drift = "" if row.needs is attention.DRIFT else drift_text(row)  # the row's fact has it
     return [
         ("limit", limit_text(row)),
         ("accepted", record.accepted_note or ""),
@@ -959,7 +959,7 @@ def _run_line(
     if isinstance(point, RowOutcome):
         last = row.record.jobs.last
         job_id = last.id if last is not None and point.run_id == row.record.run.id else ""
-        return when, kind_cell(severity.ERROR), "", "", "", job_id, run
+        return when, kind_cell(attention.ERROR), "", "", "", job_id, run
     known = outcomes.of(point.outcome)
     shown = known.attention.in_report.kind
     verdict = element("td", sign(shown), f" {known.text}", class_=shown)
@@ -1038,10 +1038,10 @@ _RUNS = "list its runs"
 
 #: The purpose of the command that follows from a row's need.
 _OF_NEED = {
-    severity.REGRESSED: "see whether it stays",
-    severity.IMPROVED: "propose the new figure",
-    severity.DRIFT: "see the drift",
-    severity.INCONCLUSIVE: "run it often enough to tell",
+    attention.REGRESSED: "see whether it stays",
+    attention.IMPROVED: "propose the new figure",
+    attention.DRIFT: "see the drift",
+    attention.INCONCLUSIVE: "run it often enough to tell",
 }
 
 
@@ -1051,7 +1051,7 @@ def all_commands(row: Row, directory: Path) -> Sequence[tuple[str, str]]:
     listed = [("run it again", again([record], directory))]
     if record.run.log:
         listed.append(("judge its log again", offline(record, directory)))
-    if row.since is not None and row.since.good_run_id and row.needs in severity.SLOW:
+    if row.since is not None and row.since.good_run_id and row.needs in attention.SLOW:
         runs = (row.since.good_run_id, record.run.id)
         listed.append(("compare with the last good run", command("pytest-gsw", "compare", *runs)))
     its_runs = (_RUNS, history_command(record.run.cluster, record.row.id))
@@ -1059,7 +1059,7 @@ def all_commands(row: Row, directory: Path) -> Sequence[tuple[str, str]]:
         listed.append(its_runs)
     first = next_command(record, row.needs, directory)
     known = {text: what for what, text in (*listed, its_runs)}
-    too_good = row.needs is severity.INCONCLUSIVE and record.reason == Reason.TOO_GOOD.value
+    too_good = row.needs is attention.INCONCLUSIVE and record.reason == Reason.TOO_GOOD.value
     of_need = "look at what was measured" if too_good else _OF_NEED.get(row.needs, "")
     return [(known.get(first, of_need), first), *(pair for pair in listed if pair[1] != first)]
 
@@ -1071,7 +1071,7 @@ _SEARCHED_BYTES = 256 << 10
 
 
 #: The needs of rows with the end of their logs.
-_LOGS_SHOWN = severity.SLOW | {severity.ERROR}
+_LOGS_SHOWN = attention.SLOW | {attention.ERROR}
 
 
 @dataclass(frozen=True)
@@ -1098,7 +1098,7 @@ def log_ends_of(row: Row, directory: Path) -> tuple[LogEnd, ...]:
     if row.needs not in _LOGS_SHOWN:
         return ()
     run, last = row.record.run, row.record.jobs.last
-    failed = row.needs is severity.ERROR
+    failed = row.needs is attention.ERROR
     return log_ends(run.log, last.id if last else "", directory, failed=failed, outputs=run.outputs)
 
 
@@ -1251,12 +1251,12 @@ def run_index_page(
     shown = runs[-_LISTED:][::-1]
     kinds = [kind for kind in KINDS if any(kind in by_kind(one.outcomes) for one in shown)]
     # A phone has room for the first ones: outcomes are worth more than the time, which is in the name.
-    heads = ["run", *(severity.BY_KIND[kind].word for kind in kinds), "rows", "when"]
+    heads = ["run", *(attention.BY_KIND[kind].word for kind in kinds), "rows", "when"]
     lines = [_line(one, kinds, pages.get(one.run_id)) for one in shown]
     if any(one.had_incident for one in shown):
-        heads.insert(1, severity.INCIDENT.kind)
+        heads.insert(1, attention.INCIDENT.kind)
         for line, one in zip(lines, shown, strict=True):
-            line.insert(1, _count_cell(severity.REGRESSED, int(one.had_incident)))
+            line.insert(1, _count_cell(attention.REGRESSED, int(one.had_incident)))
     title = f"Runs on {cluster}"
     caption = f"{plural(len(shown), 'run')}, the newest first; pytest-gsw report RUN writes the pages of one"
     main = [
@@ -1270,7 +1270,7 @@ def run_index_page(
 def _line(run: RunListEntry, kinds: Iterable[str], address: str | None) -> list[Content]:
     counts = by_kind(run.outcomes)
     name: Content = run.run_id if address is None else element("a", run.run_id, href=address)
-    cells = [_count_cell(severity.BY_KIND[kind], counts.get(kind, 0)) for kind in kinds]
+    cells = [_count_cell(attention.BY_KIND[kind], counts.get(kind, 0)) for kind in kinds]
     return [name, *cells, f"{sum(counts.values())}", time_element(run.time_s)]
 
 
@@ -1298,7 +1298,7 @@ def by_kind(words: Mapping[str, int]) -> dict[str, int]:
 def counts_of(words: Mapping[str, int]) -> str:
     """``3 regressed, 2 errors, 98 passed``."""
     return ", ".join(
-        outcomes.ERROR.of_rows(count) if kind == severity.ERROR.kind else f"{count} {severity.BY_KIND[kind].word}"
+        outcomes.ERROR.of_rows(count) if kind == attention.ERROR.kind else f"{count} {attention.BY_KIND[kind].word}"
         for kind, count in by_kind(words).items()
     )
 
@@ -1342,8 +1342,8 @@ def _labels(times_s: Sequence[float]) -> list[str]:
 def _column(run: RunListEntry, most: int, address: str | None, label: str, *, is_here: bool) -> ET.Element:
     counts = by_kind(run.outcomes)
     told = f"{minute(run.time_s)}: {'1 incident, ' if run.had_incident else ''}{counts_of(run.outcomes)}"
-    worst = severity.BY_KIND[next(iter(counts))].sign if counts else ""
-    worst = severity.REGRESSED.sign if run.had_incident else worst
+    worst = attention.BY_KIND[next(iter(counts))].sign if counts else ""
+    worst = attention.REGRESSED.sign if run.had_incident else worst
     parts = [
         _bars(counts, most),
         element("span", worst, aria_hidden="true"),
@@ -1367,7 +1367,7 @@ def _bars(counts: Mapping[str, int], most: int) -> ET.Element:
 
 
 def _swatch(kind: str) -> ET.Element:
-    known = severity.BY_KIND[kind]
+    known = attention.BY_KIND[kind]
     box = element("svg", element("rect", x=1, y=1, width=8, height=8, class_=kind), viewBox="0 0 10 10")
     box.set("class", "swatch")
     box.set("aria-hidden", "true")

@@ -18,9 +18,9 @@ from functools import cached_property
 from operator import itemgetter
 
 from pytest_gsw.common.text import day, minute, named, plural, share
-from pytest_gsw.reports.html.layout import element, plain
+from pytest_gsw.reports.elements import element, plain
 from pytest_gsw.reports.run_report import Row, device, is_implausible, is_slow
-from pytest_gsw.results import severity
+from pytest_gsw.results import attention
 from pytest_gsw.results.outcomes import OUTCOMES
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import hides_loss
@@ -546,21 +546,21 @@ def scaling_plot(workload: str, curves: Sequence[Curve]) -> Plot | None:
 def _without_value(curve: Curve) -> list[tuple[Row, str, str]]:
     """The rows without a value, each with the reason and a class."""
     errors = [
-        (row, f"error: {row.record.fact}", severity.ERROR.kind) for row in curve.rows if row.needs is severity.ERROR
+        (row, f"error: {row.record.fact}", attention.ERROR.kind) for row in curve.rows if row.needs is attention.ERROR
     ]
     doubted = [row for row in curve.rows if is_implausible(row.record)]
-    return [*errors, *((row, f"not believed: {row.record.reason}", severity.INCONCLUSIVE.kind) for row in doubted)]
+    return [*errors, *((row, f"not believed: {row.record.reason}", attention.INCONCLUSIVE.kind) for row in doubted)]
 
 
 def _of_outcomes(curves: Sequence[Curve]) -> list[ET.Element]:
     """The legend of crosses and of rows that have not passed."""
     rows = [row for curve in curves for row in curve.rows]
     needs = {row.needs for row in rows if row.needs.shape and not is_implausible(row.record)}
-    legend = [key(one.word, one.kind, one.shape) for one in severity.ATTENTIONS if one in needs]
+    legend = [key(one.word, one.kind, one.shape) for one in attention.ATTENTIONS if one in needs]
     if any(is_implausible(row.record) for row in rows):
-        legend.append(key("not believed", severity.INCONCLUSIVE.kind, "cross"))
-    if any(row.needs is severity.ERROR for row in rows):
-        legend.append(key("could not be measured", severity.ERROR.kind, "cross"))
+        legend.append(key("not believed", attention.INCONCLUSIVE.kind, "cross"))
+    if any(row.needs is attention.ERROR for row in rows):
+        legend.append(key("could not be measured", attention.ERROR.kind, "cross"))
     return legend
 
 

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from types import FrameType
 from typing import Any, TypeAlias
 
-from pytest_gsw.clusters.model import LAUNCHER_KEYS
+from pytest_gsw.clusters import LAUNCHER_KEYS
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.text import shortened
 from pytest_gsw.errors import HookError, InvalidHookResultError

@@ -1,1 +1,0 @@
-"""Clusters from clusters.yaml, this machine, and the demo, as one type."""

@@ -1,1 +1,0 @@
-"""Checks of hooks' results, and errors that name the plugin and the place."""

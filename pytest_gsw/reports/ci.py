@@ -1,0 +1,570 @@
+"""A run's report as texts for CI servers and Prometheus: findings, Markdown, OpenMetrics."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar
+
+from pytest_gsw.common.text import ByNumber, by_number, named, one_line, percent, plural, workflow_command
+from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind
+from pytest_gsw.history.comparison import COLUMNS, acknowledged_text, cells
+from pytest_gsw.history.model import cluster_of
+from pytest_gsw.history.row_history import FailingNode, SlowNode
+from pytest_gsw.reports.run_report import Row, RunReport, device, is_slow, since_line
+from pytest_gsw.results import attention, outcomes
+from pytest_gsw.results.attention import ACCEPTED, IMPROVED, REGRESSED, Attention, Level
+from pytest_gsw.results.outcomes import ERROR, OUTCOMES
+from pytest_gsw.results.record import Record
+from pytest_gsw.results.row_text import accepted_line, hides_loss, inconclusive_line
+from pytest_gsw.results.runs_directory import RUNS, facts_of
+from pytest_gsw.results.suggested_commands import history_command, next_command
+from pytest_gsw.results.summary import OF_CLUSTER, ClusterResult, counts_line
+from pytest_gsw.stats.verdict import Reason
+from pytest_gsw.tables.metrics import METRICS
+
+# -- The findings of a run: all that needs attention, the worst first ------------------------------
+
+
+#: The kind of a finding's alarm.
+_ALARMS = {attention.REGRESSED.kind: Kind.REGRESSION, attention.DRIFT.kind: Kind.DRIFT}
+
+#: The kinds of findings, the worst first.
+KINDS = tuple(one.kind for one in attention.ATTENTIONS if one.level is not None)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that needs attention; a row may have several."""
+
+    #: One of :data:`KINDS`.
+    kind: str
+    row: str
+    node_id: str
+    #: The fact.
+    text: str
+    #: The command to type next; empty if the text has it.
+    next: str = ""
+    since: str = ""
+    record: Record | None = None
+    #: Its alarm; ``None`` if it has none.
+    alarm: Alarm | None = None
+    #: The table of a finding without a row or a record: of a whole cluster, that of its first row.
+    table: str = ""
+    #: The incident; ``None`` for other findings.
+    whole: ClusterResult | None = None
+
+    @property
+    def needs(self) -> Attention:
+        """The kind with its urgency."""
+        return attention.BY_KIND[self.kind]
+
+    @property
+    def level(self) -> Level:
+        """The urgency, as GitHub has it."""
+        return self.needs.level or Level.NOTICE
+
+    @property
+    def acknowledged(self) -> str:
+        """The acknowledgement of its alarm; empty if it has none, or the alarm pages all the same."""
+        alarm = self.alarm
+        return "" if alarm is None or alarm.pages or alarm.acknowledged is None else acknowledged_text(alarm)
+
+    @property
+    def title(self) -> str:
+        """The kind and the row."""
+        return f"{self.kind}: {self.row}"
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The table and the line in it; the first line if it is unknown."""
+        path, _, line = ("" if self.record is None else self.record.row.baseline).rpartition(":")
+        if path and line.isascii() and line.isdigit():
+            return path, int(line) or 1
+        return self.table or self.node_id.partition("::")[0], 1
+
+
+def findings(report: RunReport) -> tuple[Finding, ...]:
+    """All that needs attention, the worst first, and among equals the greatest loss."""
+    known = {(one.spell.kind, one.spell.subject, one.spell.cluster): one for one in report.alarms if one.stands}
+    of_rows = (row for row in report.rows if report.incident is None or row.record.reason != Reason.INCIDENT.value)
+    found = [*_cluster_findings(report), *(_with_alarm(one, known) for row in of_rows for one in _row_findings(row))]
+    found += [Finding(attention.ERROR.kind, one.id, one.node_id, one.why) for one in report.unrecorded]
+    return tuple(sorted(found, key=_rank))
+
+
+def regressed_metrics(record: Record) -> tuple[str, ...]:
+    """The keys of the site's metrics by which a row has regressed."""
+    return tuple(one.metric.key for one in record.metrics if one.outcome.value == outcomes.REGRESSED.word)
+
+
+def _with_alarm(finding: Finding, known: Mapping[tuple[Kind, str, str], Alarm]) -> Finding:
+    kind = _ALARMS.get(finding.kind)
+    if kind is None or finding.record is None:
+        return finding
+    if kind is Kind.REGRESSION and regressed_metrics(finding.record):
+        return finding  # alarms are by a row's own metric: this one cannot be acknowledged
+    return replace(finding, alarm=known.get((kind, finding.row, cluster_of(finding.record))))
+
+
+def _cluster_findings(report: RunReport) -> Iterator[Finding]:
+    """The findings of whole clusters; rows that are part of an incident are no findings of their own."""
+    incident = report.incident
+    table = report.records[0].row.node_id.partition("::")[0] if report.records else ""
+    if incident is not None:
+        name, following = incident.cluster, history_command(incident.cluster)
+        text = incident.text(report.incident_since)
+        kind = attention.INCIDENT.kind
+        yield Finding(kind, f"cluster {name}", incident.node_id, text, following, table=table, whole=incident)
+    for name, text_of in report.cluster_texts.items():
+        if text_of.drift:
+            kind, following = attention.DRIFT.kind, history_command(name, drift=True)
+            yield Finding(kind, f"cluster {name}", f"{OF_CLUSTER}{name}", text_of.drift, following, table=table)
+
+
+def _rank(finding: Finding) -> tuple[int, float, ByNumber]:
+    change = None if finding.record is None else finding.record.throughput_change
+    return KINDS.index(finding.kind), change or 0.0, by_number(finding.node_id)
+
+
+def _row_findings(row: Row) -> Iterator[Finding]:
+    record, since = row.record, since_line(row.since)
+    outcome = outcomes.of(record.outcome)
+    if outcome.attention.level is not None:
+        text = inconclusive_line(record) or record.fact
+        yield _finding(outcome.attention, record, text, since if is_slow(record) or outcome is outcomes.ERROR else "")
+    if record.drift:
+        yield _finding(attention.DRIFT, record, record.drift)
+    accepted = accepted_line(record)
+    if accepted and outcome is outcomes.PASSED:
+        yield _finding(attention.ACCEPTED, record, accepted)
+
+
+def _finding(needs: Attention, record: Record, text: str, since: str = "") -> Finding:
+    following = next_command(record, needs.in_report, RUNS / record.run.id)
+    return Finding(needs.kind, record.row.id, record.row.node_id, text, following, since, record)
+
+
+def counts_text(report: RunReport) -> str:
+    """The number of rows and their outcomes: ``12 rows: 9 passed, 2 regressed, 1 error, 1 of them drifts``."""
+    missing = len(report.unrecorded)
+    counts = counts_line(report.records, missing, report.incident)
+    return f"{plural(len(report.records) + missing, 'row')}: {counts}".removesuffix(": ")
+
+
+def github(report: RunReport) -> str:
+    """A workflow command for each finding, the worst first, and the run's counts as the last line.
+
+    GitHub shows the first ten of each level in a step; the others stay in its log.
+    """
+    return "\n".join([*map(_command, findings(report)), one_line(counts_text(report))])
+
+
+def _command(finding: Finding) -> str:
+    path, line = finding.place
+    properties = {"file": path, "line": line, "title": finding.title}
+    # An acknowledged finding pages no more, but it is listed.
+    level = Level.NOTICE if finding.acknowledged else finding.level
+    return workflow_command(level.value, properties, _message(finding))
+
+
+def _message(finding: Finding) -> str:
+    since = [f"since {finding.since}"] if finding.since else []
+    known = [f"acknowledged: {finding.acknowledged}"] if finding.acknowledged else []
+    following = [f"next: {finding.next}"] if finding.next else []
+    return "\n".join([finding.text, *since, *known, *following])
+
+
+#: GitHub takes 1 MiB from one step, and shows nothing of more; some of it is left for other programs of the step.
+LIMIT_BYTES = 900_000
+
+#: The most letters of a fact, of a command, and of a list of nodes in a table.
+_LONGEST_FACT = 300
+_LONGEST_COMMAND = 600
+_LONGEST_NODES = 80
+#: The most rows, nodes and clusters in one line.
+_NAMED = 8
+
+_HEADERS = ("row", "what", "throughput", "allowed", "nodes", "since", "next")
+
+
+def markdown(report: RunReport, limit_bytes: int = LIMIT_BYTES) -> str:
+    """A summary of a run; lines without room are counted."""
+    found = findings(report)
+    head = _head(report, found)
+    room = limit_bytes - _size(head)
+    rows = _overview(report.records, room // 2)
+    alarms = _alarms_table(report.alarms, room // 4)
+    attention = _findings_table(found, room - _size(rows) - _size(alarms))
+    return "\n".join([*head, *attention, *alarms, *rows]).rstrip("\n")
+
+
+def _head(report: RunReport, found: Sequence[Finding]) -> list[str]:
+    title = f"{_attention_text(found)} attention"
+    where = ", ".join(map(_code, report.clusters[:10]))
+    names = sorted({record.run.id for record in report.records}) or [report.run.directory.name]
+    runs = ", ".join(map(_code, names[:10]))
+    hours = f"{report.gpu_hours:,.1f} GPU-hours" if report.records else ""
+    parts = (where, f"run {runs}" if runs else "", counts_text(report), hours)
+    head = [f"### pytest-gsw: {title}", "", ", ".join(filter(None, parts)), ""]
+    if any(record.run.simulated for record in report.records):
+        head += ["This is a simulation: no GPU was used, and its figures say nothing.", ""]
+    return [*head, *_changes_list(report)]
+
+
+def _changes_list(report: RunReport) -> list[str]:
+    """The new, ongoing and fixed alarms; nothing if there are none."""
+    lines = []
+    for state, alarms in report.alarms_by_state.items():
+        names = [_code(_shorten(f"{one.spell.kind.value} of {one.spell.subject}", _LONGEST_FACT)) for one in alarms]
+        lines.append(f"- **{state}** ({len(alarms)}){': ' if names else ''}{named(names, _NAMED)}")
+    return [*lines, ""] if any(report.alarms_by_state.values()) else []
+
+
+def _attention_text(found: Sequence[Finding]) -> str:
+    """The numbers of what needs attention: ``1 cluster and 2 rows need``."""
+    rows = {finding.node_id for finding in found if finding.needs.is_urgent}
+    clusters = {name for name in rows if name.startswith(OF_CLUSTER)}
+    numbers = {"cluster": len(clusters), "row": len(rows - clusters)}
+    parts = [plural(number, what) for what, number in numbers.items() if number]
+    return f"{' and '.join(parts)} {'needs' if len(rows) == 1 else 'need'}" if parts else "no row needs"
+
+
+def _findings_table(found: Sequence[Finding], room_bytes: int) -> list[str]:
+    """The findings, a line each, as far as there is room."""
+    return _fit_table(_heading(_HEADERS, "llrrlll"), map(_finding_line, found), len(found), room_bytes, "finding")
+
+
+def _alarms_table(alarms: Sequence[Alarm], room_bytes: int) -> list[str]:
+    """The alarms, a line each, as far as there is room."""
+    heads = [column.removeprefix(">") for column in COLUMNS]
+    align = "".join("r" if column.startswith(">") else "l" for column in COLUMNS)
+    lines = (_line(_code(_shorten(cell, _LONGEST_FACT)) for cell in cells(one)) for one in alarms)
+    return _fit_table(_heading(heads, align), lines, len(alarms), room_bytes, "alarm")
+
+
+def _finding_line(finding: Finding) -> str:
+    record = finding.record
+    verdict = None if record is None else record.judged
+    change = "" if verdict is None else percent(verdict.throughput_change)
+    allowed = "" if verdict is None else percent(verdict.allowed_throughput_change)
+    nodes = "" if record is None else record.nodes
+    by_throughput = record is not None and not record.own_outcome
+    whole, fact, since = finding.whole, finding.text, finding.since
+    if whole is not None:  # the counts above have the rows that are part of it
+        change, allowed, fact = percent(whole.change), percent(whole.allowed), whole.fact
+        since = finding.text.partition("\n")[0].removeprefix(whole.fact).removeprefix(", since ")
+    says_it_all = bool(change) and by_throughput and finding.kind in {REGRESSED.kind, IMPROVED.kind}
+    text = "" if says_it_all else f" {_code(_shorten(fact, _LONGEST_FACT))}"
+    cells = (
+        _code(_shorten(finding.row, _LONGEST_FACT)),
+        f"{_bold(finding.kind, finding.needs)}{text}",
+        change,
+        allowed,
+        _code(_shorten(nodes, _LONGEST_NODES)),
+        since if whole is None else _code(_shorten(since, _LONGEST_FACT)),
+        # A cut command would be another one.
+        _code(finding.next) if len(finding.next) <= _LONGEST_COMMAND else "",
+    )
+    return _line(cells)
+
+
+def _overview(records: Sequence[Record], room_bytes: int) -> list[str]:
+    """The changes of throughput by workload and dtype (down) and GPUs (across)."""
+    gpus = sorted({record.row.gpus for record in records})
+    lines: dict[tuple[str, str, str], dict[int, list[Record]]] = {}
+    for record in sorted(records, key=lambda one: (one.row.workload, one.row.dtype, one.row.accelerator, one.row.id)):
+        of_line = lines.setdefault((record.row.workload, record.row.dtype, record.row.accelerator), {})
+        of_line.setdefault(record.row.gpus, []).append(record)
+    headers = ("workload", "dtype", "accelerator", *(_column(number, records) for number in gpus))
+    shown = (
+        _line(
+            (
+                *(_code(_shorten(part, _LONGEST_FACT)) for part in key),
+                *(_cell(of_line.get(number, ())) for number in gpus),
+            )
+        )
+        for key, of_line in lines.items()
+    )
+    return _fit_table(_heading(headers, "lll" + "r" * len(gpus)), shown, len(lines), room_bytes, "workload")
+
+
+def _cell(records: Sequence[Record]) -> str:
+    if not records:
+        return ""
+    if len(records) > 1:
+        return ", ".join(f"{len(alike)} {word or outcomes.PASSED.text}" for word, alike in _by_word(records).items())
+    (record,) = records
+    change = record.throughput_change
+    return " ".join(part for part in ("" if change is None else percent(change), _word(record)) if part)
+
+
+def _column(gpus: int, records: Iterable[Record]) -> str:
+    """``64 GPUs``; ``1 CPU`` if all rows of so many are of a machine without GPUs."""
+    nouns = {device(record.row.accelerator) for record in records if record.row.gpus == gpus}
+    return plural(gpus, nouns.pop() if len(nouns) == 1 else "GPU")
+
+
+def _by_word(records: Iterable[Record]) -> Mapping[str, Sequence[Record]]:
+    by_word: dict[str, list[Record]] = {}
+    for record in records:
+        by_word.setdefault(_word(record), []).append(record)
+    # The bold ones need attention.
+    return dict(sorted(by_word.items(), key=lambda pair: (not pair[0].startswith("**"), pair[0])))
+
+
+def _word(record: Record) -> str:
+    """The outcome's word in a cell; empty for a row that passed by its document."""
+    outcome = outcomes.of(record.outcome)
+    if outcome is outcomes.PASSED:
+        return ACCEPTED.word if hides_loss(record) else ""
+    return _bold(outcome.text, outcome.attention)
+
+
+def _bold(word: str, needs: Attention) -> str:
+    """A word, bold if it needs attention."""
+    return f"**{word}**" if needs.is_urgent else word
+
+
+def _fit_table(table: Sequence[str], lines: Iterable[str], count: int, room_bytes: int, noun: str) -> list[str]:
+    """A table with as many lines as there is room for, and the number of those left out; nothing without lines."""
+    if not count:
+        return []
+    room_bytes -= 100  # for the sentence below
+    kept = list(table) if _size(table) <= room_bytes else []
+    room_bytes -= _size(table)
+    shown = 0
+    for line in lines:
+        room_bytes -= _size([line])
+        if room_bytes < 0:
+            break
+        kept.append(line)
+        shown += 1
+    left_out = count - shown
+    if left_out:
+        kept += ["", f"{plural(left_out, noun)} more left out, for which there is no room here."]
+    return [*kept, ""]
+
+
+def _heading(headers: Sequence[str], align: str) -> list[str]:
+    return [_line(headers), _line("---:" if one == "r" else "---" for one in align)]
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _size(lines: Iterable[str]) -> int:
+    return sum(len(line.encode("utf-8", "replace")) + 1 for line in lines)
+
+
+def _shorten(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
+
+
+def _code(text: str) -> str:
+    """A text as a code span that is inert everywhere, in the cell of a table too."""
+    text = " ".join(text.split())
+    if not text:
+        return ""
+    fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    # A table splits its lines at every "|" before anything else: each one is escaped, whatever precedes it.
+    cell = re.sub(r"(\\*)\|", r"\1\1\\|", text)
+    return f"{fence}{pad}{cell}{pad}{fence}"
+
+
+# -- A run as metrics: one text for OpenMetrics and for the textfile collector of Prometheus' node_exporter ---
+
+
+#: The outcomes of records; each is 0 or 1 for each row, so that a recovered row is 0.
+_OUTCOMES = tuple(outcome.word for outcome in OUTCOMES)
+
+_Labels = Mapping[str, str]
+_Sample = tuple[_Labels, float]
+_Found = TypeVar("_Found", SlowNode, FailingNode)
+
+
+@dataclass(frozen=True)
+class _Metric:
+    name: str
+    help: str
+    #: The value for a record, ``None`` if it has none.
+    value: Callable[[Record], float | None]
+
+
+def _figure(of: str, name: str) -> Callable[[Record], float | None]:
+    return lambda record: getattr(record.figures, of).get(name)
+
+
+def _of_job(name: str) -> Callable[[Record], float | None]:
+    return lambda record: None if record.jobs.last is None else getattr(record.jobs.last, name)
+
+
+def _of_figures() -> Iterator[_Metric]:
+    """The measured figures, and the references of those that rows are judged by."""
+    for metric in (one for one in METRICS if one.exported):
+        yield _Metric(f"gsw_{metric.exported}", f"Measured {metric.help}.", _figure("measured", metric.key))
+        if metric.series is None:
+            continue
+        documented, accepted = f"gsw_documented_{metric.exported}", f"gsw_accepted_{metric.exported}"
+        counts = f"{metric.help.capitalize()} that the cluster has accepted, where the outcome rests on it."
+        yield _Metric(documented, f"Documented {metric.help}.", _figure("documented", metric.key))
+        yield _Metric(accepted, counts, _figure("accepted", metric.key))
+
+
+#: The families of every run, but for outcomes and times.
+FAMILIES = (
+    *_of_figures(),
+    _Metric(
+        "gsw_calibration_flops",
+        "FLOP/s of a matrix product that the MFU is of.",
+        lambda one: one.figures.calibration_flops,
+    ),
+    _Metric(
+        "gsw_throughput_change_ratio",
+        "Measured throughput against what the outcome rests on, less one.",
+        lambda record: record.throughput_change,
+    ),
+    _Metric(
+        "gsw_allowed_loss_ratio",
+        "Loss of throughput beyond which the row is a regression.",
+        lambda record: record.row.tolerance if record.limit is None else record.limit,
+    ),
+    _Metric("gsw_drift", "Whether the newest runs differ from the first ones.", lambda record: bool(record.drift)),
+    _Metric("gsw_queue_seconds", "Time that the last job waited.", _of_job("queue_s")),
+    _Metric("gsw_run_seconds", "Time that the last job ran.", _of_job("run_s")),
+)
+
+
+def openmetrics(report: RunReport) -> str:
+    """Gauges of each row, and when the run was recorded."""
+    records = {tuple(_labels(record).items()): record for record in report.records}  # no series twice
+    lines: list[str] = []
+    for metric in (*FAMILIES, *_of_sites(report)):
+        values = ((dict(labels), metric.value(record)) for labels, record in records.items())
+        lines += _gauge(metric.name, metric.help, ((of, value) for of, value in values if value is not None))
+    for name, text, samples in _of_run(records, report):
+        lines += _gauge(name, text, samples)
+    lines.append("# EOF")
+    return "\n".join(lines)
+
+
+def _gauge(name: str, text: str, samples: Iterable[_Sample]) -> list[str]:
+    """A family: its help and type, its labels with their values; nothing if it has none."""
+    # One format escapes a quote, and the other does not.
+    escaped = _escape(text.replace('"', "'"))
+    lines = []
+    for labels, value in samples:
+        listed = ",".join(f'{label}="{_escape(text)}"' for label, text in labels.items())
+        lines.append(f"{name}{{{listed}}} {float(value)!r}")
+    return [f"# HELP {name} {escaped}", f"# TYPE {name} gauge", *lines] if lines else []
+
+
+def _of_sites(report: RunReport) -> Iterator[_Metric]:
+    """Families of the site's metrics, in the order of their keys."""
+    found = {one.metric.key: one.metric for record in report.records for one in record.metrics}
+    for key, one in sorted(found.items()):
+        what = f"{one.label} in {one.unit}, {one.direction.value}."
+        yield _Metric(f"gsw_metric_{key}", f"Measured {what}", _site_figure("measured", key))
+        yield _Metric(f"gsw_documented_metric_{key}", f"Documented {what}", _site_figure("documented", key))
+
+
+def _site_figure(of: str, key: str) -> Callable[[Record], float | None]:
+    return lambda record: next((getattr(one, of) for one in record.metrics if one.metric.key == key), None)
+
+
+def _labels(record: Record) -> _Labels:
+    return {
+        "row": record.row.id,
+        "table": record.row.node_id.partition("::")[0],
+        "cluster": cluster_of(record),
+        **facts_of(record.row),
+    }
+
+
+def _of_run(
+    records: Mapping[tuple[tuple[str, str], ...], Record], report: RunReport
+) -> Iterator[tuple[str, str, Iterable[_Sample]]]:
+    """The families that are not of a record's figures: name, help, samples."""
+    yield "gsw_outcome", "Whether the row has this outcome.", _outcomes(records, report)
+    slow, failing = _each_node(report.slow_nodes), _each_node(report.nodes_failing_jobs)
+    what = "What a slow node does to the throughput of jobs."
+    yield "gsw_slow_node_throughput_change_ratio", what, ((labels, one.change) for labels, one in slow)
+    what = "Share of a node's jobs that fail, where that is beyond chance."
+    yield "gsw_failing_node_ratio", what, ((labels, one.failed / one.of) for labels, one in failing)
+    yield "gsw_alarm_pages", "Whether an active alarm is not acknowledged.", _alarms(report)
+    whole = report.whole
+    if whole is not None:
+        of = {"cluster": cluster_of(report.records[0])}
+        what = "Throughput of all rows together against usual runs, less one."
+        yield "gsw_cluster_effect_ratio", what, [(of, whole.change)]
+        what = "Whether the whole cluster is slower than its runs differ by."
+        yield "gsw_cluster_incident", what, [(of, whole.is_incident)]
+    texts = report.cluster_texts.items()
+    drifts = (({"cluster": name}, bool(of.drift)) for name, of in texts if of.drift is not None)
+    yield "gsw_cluster_drift", "Whether the cluster's newest runs are slower than the first ones.", drifts
+    newest: dict[str, float] = {}
+    for record in report.records:
+        ended_s = record.run.recorded_s or (record.jobs.last and record.jobs.last.end_s)
+        if ended_s:
+            cluster = cluster_of(record)
+            newest[cluster] = max(newest.get(cluster, 0.0), ended_s)
+    times = (({"cluster": cluster}, time_s) for cluster, time_s in newest.items())
+    yield "gsw_run_timestamp_seconds", "When the run's newest record was written.", times
+
+
+def _outcomes(records: Mapping[tuple[tuple[str, str], ...], Record], report: RunReport) -> Iterator[_Sample]:
+    """A state set: one sample for each outcome, 1 for the row's own."""
+    for labels, record in records.items():
+        for outcome in _OUTCOMES:
+            yield {**dict(labels), "outcome": outcome}, record.outcome == outcome
+    of_run = next((cluster_of(record) for record in report.records), report.run.noted.cluster)
+    for one in report.unrecorded:
+        where = {"cluster": of_run} if of_run else {}
+        known = {"row": one.id, "table": one.node_id.partition("::")[0], **where, **one.facts}
+        yield {**known, "outcome": ERROR.word}, 1
+
+
+def _alarms(report: RunReport) -> Iterator[_Sample]:
+    """One sample for each active alarm, 0 if it is acknowledged; an alert is for those that are 1.
+
+    A row that regresses by a site's metric has a sample of no alarm: there is none that could be acknowledged.
+    """
+    standing = [one for one in report.alarms if one.stands]
+    for one in standing:
+        spell = one.spell
+        # By its row, an alert can leave out acknowledged outcomes.
+        name = "row" if spell.kind in OF_ROWS else "subject"
+        yield {"alarm": one.id, "kind": spell.kind.value, name: spell.subject, "cluster": spell.cluster}, one.pages
+    for record in report.records if standing else ():
+        of_row = {"kind": Kind.REGRESSION.value, "row": record.row.id, "cluster": cluster_of(record)}
+        yield from (({"alarm": "", **of_row, "metric": key}, 1) for key in regressed_metrics(record))
+
+
+def _each_node(found: Mapping[str, Sequence[_Found]]) -> Iterator[tuple[dict[str, str], _Found]]:
+    """Each node's labels, with the worst finding of it: no series comes twice.
+
+    If nodes cannot be distinguished, the labels have their number.
+    """
+    for cluster, worst_first in found.items():
+        worst = {node: one for one in worst_first[::-1] for node in one.nodes}
+        for node, one in worst.items():
+            yield {"cluster": cluster, "node": node, "one_of": str(len(one.nodes))}, one
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+class Text(NamedTuple):
+    """A format of one run's report as a text."""
+
+    #: The name of its file among the report's pages.
+    file: str
+    of: Callable[[RunReport], str]
+
+
+#: The formats by their names.
+TEXTS: Mapping[str, Text] = {"markdown": Text("summary.md", markdown), "openmetrics": Text("gsw.prom", openmetrics)}
