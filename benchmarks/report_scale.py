@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT))
 from pytest_gsw.history import open_history  # noqa: E402 - found from the checkout
 from pytest_gsw.jobs.model import JobState  # noqa: E402
 from pytest_gsw.reports.pages import write_report  # noqa: E402
-from pytest_gsw.reports.run_report import Run, run_report  # noqa: E402
+from pytest_gsw.reports.run_report import ReportedRun, run_report  # noqa: E402
 from pytest_gsw.results.record import JobFacts, Record  # noqa: E402
 from tests.unit.results.records import recorded  # noqa: E402
 
@@ -137,7 +137,7 @@ def measure(place: Path, directory: Path, records: Sequence[Record]) -> tuple[fl
     """The seconds that one report takes, by the clock and of the processor."""
     began_s, began_cpu_s = time.perf_counter(), time.process_time()
     with open_history(place) as history:
-        report = run_report(records, Run(directory / "run", exit_status=1), history)
+        report = run_report(records, ReportedRun(directory / "run", exit_status=1), history)
         write_report([report], directory, history)
     return time.perf_counter() - began_s, time.process_time() - began_cpu_s
 

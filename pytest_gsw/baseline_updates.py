@@ -39,7 +39,7 @@ from pytest_gsw.tables.schema import (
     ACCEPTED_FIELDS,
     ACCEPTED_FIGURES,
     Key,
-    accepted_beside,
+    accepted_of_table,
     entry_key,
     read_spread,
 )
@@ -360,14 +360,14 @@ def proposal_text(proposal: Proposal, *, documented: bool = False) -> str:
     change = accepted.judged_s / documented_s - 1
     than_documented = f"{abs(change) * 100:.1f} % {'longer' if change > 0 else 'shorter'}"
     jobs = plural(accepted.jobs, "job")
-    beside = "in place of" if documented else "beside"
+    accepted_path = "in place of" if documented else "beside"
     old = proposal.row.accepted.get(accepted.cluster)
     before, of_date = "", ""
     if old is not None:
         taken_out = " and of the" if documented else ""
         before, of_date = f",{taken_out} {old.judged_s:.4g} s accepted on {old.date}", f" of {accepted.date}"
     return (
-        f"{proposal.row.id} on {accepted.cluster}: {accepted.judged_s:.4g} s{of_date} {beside} the documented "
+        f"{proposal.row.id} on {accepted.cluster}: {accepted.judged_s:.4g} s{of_date} {accepted_path} the documented "
         f"{documented_s:.4g} s ({than_documented}){before}; median of {jobs} from {proposal.fastest_s:.4g} to "
         f"{proposal.slowest_s:.4g} s, spread {accepted.spread * 100:.2g} %"
     )
@@ -392,16 +392,16 @@ def apply_command(patch: Patch, path: Path) -> list[str]:
 
 def _files(table: Path, proposals: Sequence[Proposal], *, documented: bool) -> list[tuple[Path, str, str]]:
     """The changed files with old and new text, checked: the table, and the file next to it."""
-    beside = accepted_file(table)
+    accepted_path = accepted_file(table)
     # With their own line ends.
-    text, old = (path.read_bytes().decode("utf-8") if path.exists() else "" for path in (table, beside))
+    text, old = (path.read_bytes().decode("utf-8") if path.exists() else "" for path in (table, accepted_path))
     if documented:
         new_text = with_documented(table, text, [(one.row, _documented(one), one.accepted) for one in proposals])
         new = accepted_text(table, [], {(one.row.id, one.accepted.cluster) for one in proposals})
     else:
         new_text, new = text, accepted_text(table, [(one.row, one.accepted) for one in proposals])
     check(table, new_text, new, _rows_after(proposals, documented=documented))
-    files = ((table.resolve(), text, new_text), (beside.resolve(), old, new))
+    files = ((table.resolve(), text, new_text), (accepted_path.resolve(), old, new))
     return [(path, before, after) for path, before, after in files if before != after]
 
 
@@ -525,7 +525,7 @@ def accepted_text(table: Path, new: Iterable[tuple[Baseline, Accepted]], without
     Raises:
         FileError: The existing file is invalid.
     """
-    there = (entry.value for entry in accepted_beside(table))
+    there = (entry.value for entry in accepted_of_table(table))
     figures = {entry_key(entry): {key: value.value for key, value in entry.items()} for entry in there}
     for row, accepted in new:
         judged = {ACCEPTED_FIGURES[row.metric]: accepted.judged_s}

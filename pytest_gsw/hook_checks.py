@@ -267,7 +267,7 @@ def metric_problems(metric: object) -> list[str]:
 
 def suite_problems(suite: object) -> list[str]:
     """Problems of an object as the rows of a suite, a line each."""
-    methods = {"of_table": ("path",), "case_of": ("row",), "told": (), "conclude": ("records",)}
+    methods = {"of_table": ("path",), "case_of": ("row",), "heading": (), "conclude": ("records",)}
     return list(_wrong_methods(suite, methods))
 
 

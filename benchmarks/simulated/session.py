@@ -105,8 +105,8 @@ class Session:
         ids = [_id(row) for row in range(self.rows)]
         histories = {row: self._runs.past(row, _DEFINITION, _EXPERIMENT, None, "") for row in ids}
         self.together = ClusterHistory(histories)
-        beside = ClusterAdjustment(self.together)
-        self.histories = {row: replace(past, beside=beside) for row, past in histories.items()}
+        adjustment = ClusterAdjustment(self.together)
+        self.histories = {row: replace(past, adjustment=adjustment) for row, past in histories.items()}
         self._noises = {row: past.noise(TOLERANCE) for row, past in self.histories.items()}
         self._avoided = frozenset(int(node[1:]) for node in self._runs.slow_nodes)
 
@@ -161,11 +161,11 @@ class Session:
 
     def _row(self, life: Life, row: int, run: int, current_run: CurrentRun | None, failed_s: Sequence[float]) -> Judged:
         ran, name = [life.ran(row, run)], _id(row)
-        beside = None
+        adjustment = None
         if current_run is not None and current_run.may_have_effect and name in self.together.before.levels:
-            beside = current_run.effect_on(name, TOLERANCE)
+            adjustment = current_run.effect_on(name, TOLERANCE)
         while True:
-            verdict = _verdict([one.time_s for one in ran], life.usual_s, self._noises[name], beside)
+            verdict = _verdict([one.time_s for one in ran], life.usual_s, self._noises[name], adjustment)
             if not verdict.more or len(ran) == REPEATS.most or _is_known(verdict, failed_s):
                 return Judged(verdict, tuple(ran))
             avoided = self._avoided | {node for one in ran for node in one.nodes}
@@ -179,7 +179,7 @@ def _is_known(verdict: Verdict, failed_s: Sequence[float]) -> bool:
     return is_known(verdict.jobs_s, verdict.reference_s, verdict.tolerance, verdict.noise, failed_s)
 
 
-def _verdict(times_s: list[float], usual_s: float, noise: Noise | None, beside: ClusterEffect | None) -> Verdict:
+def _verdict(times_s: list[float], usual_s: float, noise: Noise | None, adjustment: ClusterEffect | None) -> Verdict:
     judged_s = statistics.median(times_s)
     measurement = Measurement(
         judged_s=judged_s,
@@ -188,7 +188,7 @@ def _verdict(times_s: list[float], usual_s: float, noise: Noise | None, beside: 
         jobs_s=tuple(times_s),
     )
     row = replace(_ROW, documented=Figures(step_time_s=usual_s))
-    return judge(row, measurement, TOLERANCE, noise=noise, repeats=REPEATS, cluster_effect=beside)
+    return judge(row, measurement, TOLERANCE, noise=noise, repeats=REPEATS, cluster_effect=adjustment)
 
 
 def _id(row: int) -> str:

@@ -36,12 +36,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from pytest_gsw.cli.completion import complete
 
         complete(parser)
-    asked = _parse(parser, commands, sys.argv[1:] if arguments is None else arguments)
-    name = f"pytest-gsw {asked.command}" if asked.command else "pytest-gsw"
+    args = _parse(parser, commands, sys.argv[1:] if arguments is None else arguments)
+    name = f"pytest-gsw {args.command}" if args.command else "pytest-gsw"
     try:
-        asked.ini = read_ini()
-        module = COMMANDS[asked.command][0] if asked.command else "morning"
-        answer: Answer = import_module(f"pytest_gsw.cli.{module}").run(asked)
+        args.ini = read_ini()
+        module = COMMANDS[args.command][0] if args.command else "morning"
+        answer: Answer = import_module(f"pytest_gsw.cli.{module}").run(args)
     except (ConfigurationError, RunError) as error:
         print(f"{name}: {redact(str(error), os.environ)}", file=sys.stderr)
         return 2 if isinstance(error, ConfigurationError) else 1
@@ -68,13 +68,13 @@ def _parse(
     if first not in commands and not first.startswith("-"):
         near = nearest(first, commands) or f"; there are {enumerated(commands)}"
         parser.error(f"there is no command '{first}'{near}")
-    asked, unknown = parser.parse_known_args(words)
+    args, unknown = parser.parse_known_args(words)
     if unknown:
-        command = commands.get(asked.command, parser)
+        command = commands.get(args.command, parser)
         known = re.findall(r"--[a-z][a-z-]+", command.format_help())
         near = next(filter(None, (nearest(word.partition("=")[0], known) for word in unknown)), "")
         command.error(f"unrecognized arguments: {' '.join(unknown)}{near}")
-    return asked
+    return args
 
 
 def _encodable(text: str) -> str:

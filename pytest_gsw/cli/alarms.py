@@ -20,26 +20,26 @@ from pytest_gsw.history.store import REVOKE, Event, History
 from pytest_gsw.tables.load import accepted_figures
 
 
-def run(asked: argparse.Namespace) -> Answer:
+def run(args: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
-    if asked.action is None and (asked.why or asked.owner or asked.until):
+    if args.action is None and (args.why or args.owner or args.until):
         raise ConfigurationError("--why, --owner and --until are of an alarm: pytest-gsw alarms acknowledge ID")
-    if asked.action is not None and asked.json:
+    if args.action is not None and args.json:
         raise ConfigurationError("--json is of the list; leave it out")
     now_s = time.time()
-    with opened(asked) as history:
-        found = _read_alarms(history, asked, now_s)
-        if asked.action is not None:
-            return Answer(_decide(history, asked, _find_alarm(found, asked.alarm), now_s))
-    status = 1 if any(one.stands for one in found) else 0
-    return quoted_answer(asked, [_facts(one) for one in found], _text(found), status)
+    with opened(args) as history:
+        found = _read_alarms(history, args, now_s)
+        if args.action is not None:
+            return Answer(_decide(history, args, _find_alarm(found, args.alarm), now_s))
+    status = 1 if any(one.is_active for one in found) else 0
+    return quoted_answer(args, [_facts(one) for one in found], _text(found), status)
 
 
-def _read_alarms(history: History, asked: argparse.Namespace, now_s: float) -> tuple[Alarm, ...]:
-    accepted = accepted_figures(asked.ini.tables(asked.baselines))
-    lines = {name: series_of_cluster(history, name) for name in clusters_of(history, asked)}
+def _read_alarms(history: History, args: argparse.Namespace, now_s: float) -> tuple[Alarm, ...]:
+    accepted = accepted_figures(args.ini.tables(args.baselines))
+    lines = {name: series_of_cluster(history, name) for name in clusters_of(history, args)}
     found = [one for name, of in lines.items() for one in alarms_of(history, name, of, accepted, now_s=now_s)]
-    return tuple(sorted(found, key=lambda one: (not one.stands, not one.pages)))
+    return tuple(sorted(found, key=lambda one: (not one.is_active, not one.pages)))
 
 
 def _find_alarm(found: Sequence[Alarm], given: str | None) -> Alarm:
@@ -52,28 +52,28 @@ def _find_alarm(found: Sequence[Alarm], given: str | None) -> Alarm:
     return same[0]
 
 
-def _decide(history: History, asked: argparse.Namespace, alarm: Alarm, now_s: float) -> str:
+def _decide(history: History, args: argparse.Namespace, alarm: Alarm, now_s: float) -> str:
     """Acknowledge an alarm, or take that back; the text of what was done."""
-    if not asked.why:
+    if not args.why:
         raise ConfigurationError("the history keeps the reason; add --why=TEXT")
-    why = redact(asked.why, os.environ)
-    if asked.action == "reopen":
-        if asked.owner or asked.until:
+    why = redact(args.why, os.environ)
+    if args.action == "reopen":
+        if args.owner or args.until:
             raise ConfigurationError("--owner and --until are of acknowledge; leave them out")
         if alarm.acknowledged is None:
             raise ConfigurationError(f"alarm {alarm.id} is not acknowledged")
         known = alarm.acknowledged
         history.decide(Event(REVOKE, known.alarm, known.cluster, now_s, {"why": why}, known.event))
         return f"{history.shown}: {alarm.id} is open again"
-    if not asked.owner or asked.until is None:
+    if not args.owner or args.until is None:
         raise ConfigurationError("an acknowledgement has an owner and a last day; add --owner=NAME --until=DATE")
-    if asked.until <= now_s:
-        raise ConfigurationError(f"--until: {day(asked.until - 1)} is over")
-    if not alarm.stands:
+    if args.until <= now_s:
+        raise ConfigurationError(f"--until: {day(args.until - 1)} is over")
+    if not alarm.is_active:
         raise ConfigurationError(f"alarm {alarm.id} is {state_text(alarm)}; there is nothing to acknowledge")
-    owner = redact(asked.owner, os.environ)
-    history.decide(acknowledge(alarm, why=why, owner=owner, until_s=asked.until, time_s=now_s))
-    until = f"until {day(asked.until - 1)}, unless it becomes worse"
+    owner = redact(args.owner, os.environ)
+    history.decide(acknowledge(alarm, why=why, owner=owner, until_s=args.until, time_s=now_s))
+    until = f"until {day(args.until - 1)}, unless it becomes worse"
     back = f"pytest-gsw alarms reopen {alarm.id} --why=TEXT"
     return f"{history.shown}: {alarm.id} pages no more {until}; to take that back: {back}"
 
@@ -83,28 +83,28 @@ def _text(found: Sequence[Alarm]) -> str:
         return "no alarm"
     lines = [plain_table([cells(one) for one in found], *COLUMNS, style="simple")]
     lines += [line for one in found if (line := advice_line(one))]
-    return "\n".join([*lines, counts_text(found) if any(one.stands for one in found) else "no alarm stands"])
+    return "\n".join([*lines, counts_text(found) if any(one.is_active for one in found) else "no alarm stands"])
 
 
 def _facts(one: Alarm) -> dict[str, Any]:
-    spell, known = one.spell, one.acknowledged
+    period, known = one.period, one.acknowledged
     return {
         "id": one.id,
-        "kind": spell.kind.value,
-        "cluster": spell.cluster,
-        "subject": spell.subject,
+        "kind": period.kind.value,
+        "cluster": period.cluster,
+        "subject": period.subject,
         "state": one.state.value,
         "pages": one.pages,
         "part_of": one.part_of or None,
         "since_s": one.since_s,
-        "mended_s": one.mended_s,
-        "gone_s": spell.gone_s,
-        "raised": {"time_s": spell.runs[0].time_s, "run_id": spell.runs[0].run_id},
-        "last_measured_s": spell.last_s,
-        "last": {"time_s": spell.runs[-1].time_s, "run_id": spell.runs[-1].run_id},
-        "runs": len(spell.runs),
+        "mended_s": one.fixed_s,
+        "gone_s": period.gone_s,
+        "raised": {"time_s": period.runs[0].time_s, "run_id": period.runs[0].run_id},
+        "last_measured_s": period.last_s,
+        "last": {"time_s": period.runs[-1].time_s, "run_id": period.runs[-1].run_id},
+        "runs": len(period.runs),
         "throughput_change": one.change,
-        "changes": changes_facts(spell.changes or {}),
+        "changes": changes_facts(period.changes or {}),
         "acknowledged": None
         if known is None
         else {"why": known.why, "owner": known.owner, "until_s": known.until_s, "text": acknowledged_text(one)},

@@ -105,29 +105,29 @@ def _importing(parser: argparse.ArgumentParser) -> None:
 
 def _baseline(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    asked = actions.add_parser("propose", help="print a diff that puts the median of measured jobs beside their tables")
-    asked.add_argument("runs", nargs="+", metavar="RUN", help=_RUN_HELP)
-    asked.add_argument("--row", metavar="ID", help="only this row; * and ? stand for any letters")
-    asked.add_argument("--cluster", metavar="NAME", help="only what was measured on this cluster")
-    asked.add_argument("--min-jobs", type=whole_number, metavar="N", help="fewest jobs behind a figure (default: 5)")
-    asked.add_argument(
+    args = actions.add_parser("propose", help="print a diff that puts the median of measured jobs beside their tables")
+    args.add_argument("runs", nargs="+", metavar="RUN", help=_RUN_HELP)
+    args.add_argument("--row", metavar="ID", help="only this row; * and ? stand for any letters")
+    args.add_argument("--cluster", metavar="NAME", help="only what was measured on this cluster")
+    args.add_argument("--min-jobs", type=whole_number, metavar="N", help="fewest jobs behind a figure (default: 5)")
+    args.add_argument(
         "--max-spread",
         type=partial(_read, read_percentage),
         metavar="PERCENT",
         help="largest standard deviation of the jobs (default: 3%%)",
     )
-    asked.add_argument(
+    args.add_argument(
         "--max-gain",
         type=partial(_read, read_gain),
         metavar="PERCENT",
         help="count runs that were too good to be true, up to this gain of throughput",
     )
-    asked.add_argument(
+    args.add_argument(
         "--documented", action="store_true", help="change the documented figures themselves: for tables of your own"
     )
-    _add_baselines(asked, "where the tables are now")
-    _add_history(asked)
-    asked.add_argument("-o", "--output", type=path, metavar="FILE", help="write the diff there (default: print it)")
+    _add_baselines(args, "where the tables are now")
+    _add_history(args)
+    args.add_argument("-o", "--output", type=path, metavar="FILE", help="write the diff there (default: print it)")
 
 
 def _report(parser: argparse.ArgumentParser) -> None:
@@ -295,11 +295,11 @@ class Ini:
         """The tables that an option names, else those of sessions; ``None`` for the bundled ones."""
         return given or self.baselines or None
 
-    def fill(self, asked: argparse.Namespace, *names: str) -> None:
+    def fill(self, args: argparse.Namespace, *names: str) -> None:
         """Set options of a subcommand to the values of sessions, unless the command line has them."""
         for name in names:
-            if not getattr(asked, name):
-                setattr(asked, name, getattr(self, name))
+            if not getattr(args, name):
+                setattr(args, name, getattr(self, name))
 
     def _path(self, name: str) -> Path | None:
         given = self._value_of(name)

@@ -31,48 +31,48 @@ from pytest_gsw.tables.model import row_matches
 from pytest_gsw.tables.value_types import nearest
 
 
-def run(asked: argparse.Namespace) -> Answer:
+def run(args: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
-    if asked.output is not None and asked.output.suffix not in {".diff", ".patch"}:
-        raise ConfigurationError(f"-o: got '{asked.output}', wanted a file whose name ends in .diff or .patch")
-    with known_history(asked) as history:
-        records, unreadable = _read_runs(asked.ini, asked.runs, history)
-    chosen = [record for record in records if row_matches(asked.row, record.row.id)]
-    chosen = [record for record in chosen if asked.cluster in {None, record.run.cluster}]
+    if args.output is not None and args.output.suffix not in {".diff", ".patch"}:
+        raise ConfigurationError(f"-o: got '{args.output}', wanted a file whose name ends in .diff or .patch")
+    with known_history(args) as history:
+        records, unreadable = _read_runs(args.ini, args.runs, history)
+    chosen = [record for record in records if row_matches(args.row, record.row.id)]
+    chosen = [record for record in chosen if args.cluster in {None, record.run.cluster}]
     if records and not chosen:
-        raise ConfigurationError(_not_recorded(asked, records))
-    find = _finder(asked.ini.tables(asked.baselines))
+        raise ConfigurationError(_not_recorded(args, records))
+    find = _finder(args.ini.tables(args.baselines))
     rules = Rules(
-        min_jobs=asked.min_jobs or Rules.min_jobs,
-        max_spread=asked.max_spread or Rules.max_spread,
-        max_gain=asked.max_gain,
-        documented=asked.documented,
+        min_jobs=args.min_jobs or Rules.min_jobs,
+        max_spread=args.max_spread or Rules.max_spread,
+        max_gain=args.max_gain,
+        documented=args.documented,
     )
     found = propose(chosen, find, rules)
-    if asked.documented:
+    if args.documented:
         _check_one_cluster(found.proposed)
-    patch = make_patch(found.proposed, documented=asked.documented)
+    patch = make_patch(found.proposed, documented=args.documented)
     left_out = [redact(str(one), os.environ) for one in sorted([*unreadable, *found.left_out, *patch.left_out])]
     if not patch.proposed:
         raise RunError("\n".join(["nothing can be proposed", *(f"  {line}" for line in left_out)]))
     for line in left_out:
         sys.stderr.write(f"pytest-gsw baseline: left out: {line}\n")
     diff = patch.text.removesuffix("\n")
-    if asked.output is None:
+    if args.output is None:
         return Answer(diff)
-    write_answer(asked.output, diff)
-    lines = [proposal_text(one, documented=asked.documented) for one in patch.proposed]
-    return Answer("\n".join([*lines, review_text(patch, asked.output)]))
+    write_answer(args.output, diff)
+    lines = [proposal_text(one, documented=args.documented) for one in patch.proposed]
+    return Answer("\n".join([*lines, review_text(patch, args.output)]))
 
 
-def _not_recorded(asked: argparse.Namespace, records: Iterable[Record]) -> str:
+def _not_recorded(args: argparse.Namespace, records: Iterable[Record]) -> str:
     """The error for a cluster or row without records, with those that have some."""
-    if asked.cluster is not None and asked.cluster not in {record.run.cluster for record in records}:
+    if args.cluster is not None and args.cluster not in {record.run.cluster for record in records}:
         clusters = sorted({record.run.cluster for record in records})
-        near = nearest(asked.cluster, clusters)
-        return f"--cluster: these runs are of {', '.join(clusters)}, not of {asked.cluster}{near}"
-    rows = sorted({record.row.id for record in records if asked.cluster in {None, record.run.cluster}})
-    return f"--row: no run is of the row '{asked.row}'{nearest(str(asked.row), rows)}"
+        near = nearest(args.cluster, clusters)
+        return f"--cluster: these runs are of {', '.join(clusters)}, not of {args.cluster}{near}"
+    rows = sorted({record.row.id for record in records if args.cluster in {None, record.run.cluster}})
+    return f"--row: no run is of the row '{args.row}'{nearest(str(args.row), rows)}"
 
 
 def _check_one_cluster(proposed: Iterable[Proposal]) -> None:

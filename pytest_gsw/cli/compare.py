@@ -30,33 +30,33 @@ from pytest_gsw.results.record import Record
 from pytest_gsw.stats.noise import Noise
 
 
-def run(asked: argparse.Namespace) -> Answer:
+def run(args: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
-    before, after = _of_directory(asked.ini, asked.before), _of_directory(asked.ini, asked.after)
+    before, after = _of_directory(args.ini, args.before), _of_directory(args.ini, args.after)
     if before is not None and after is not None:
-        noises = _read_noises(asked, before, after)
+        noises = _read_noises(args, before, after)
     else:
-        with known_history(asked) as history:
-            before = records_in(asked.ini, history, asked.before) if before is None else before
-            after = records_in(asked.ini, history, asked.after) if after is None else after
+        with known_history(args) as history:
+            before = records_in(args.ini, history, args.before) if before is None else before
+            after = records_in(args.ini, history, args.after) if after is None else after
             noises = _noises(history, before, after)
     compared = redact(compare_runs(before, after, noises), os.environ)
-    if asked.json:
-        return json_answer(_facts(asked, compared), compared.status)
-    return Answer(_csv(compared) if asked.csv else _text(compared), compared.status)
+    if args.json:
+        return json_answer(_facts(args, compared), compared.status)
+    return Answer(_csv(compared) if args.csv else _text(compared), compared.status)
 
 
-def _read_noises(asked: argparse.Namespace, *runs: Sequence[Record]) -> Mapping[SeriesKey, Noise]:
+def _read_noises(args: argparse.Namespace, *runs: Sequence[Record]) -> Mapping[SeriesKey, Noise]:
     """The noise of each row by the history; nothing without one: directories are compared all the same.
 
     Raises:
         ConfigurationError: The history that is named is none.
     """
     try:
-        with known_history(asked) as history:
+        with known_history(args) as history:
             return _noises(history, *runs)
     except (ConfigurationError, RunError) as error:
-        if asked.history is not None and isinstance(error, ConfigurationError):
+        if args.history is not None and isinstance(error, ConfigurationError):
             raise
         why = redact(str(error), os.environ)
         sys.stderr.write(f"pytest-gsw compare: without the history, noise is what is usual: {why}\n")
@@ -126,10 +126,10 @@ def _sum(compared: Comparison) -> str:
     return f"{plural(len(compared.rows) + len(compared.others), 'row')}: {listed(counts)}"
 
 
-def _facts(asked: argparse.Namespace, compared: Comparison) -> Mapping[str, object]:
+def _facts(args: argparse.Namespace, compared: Comparison) -> Mapping[str, object]:
     return {
-        "before": asked.before,
-        "after": asked.after,
+        "before": args.before,
+        "after": args.after,
         "confidence": CONFIDENCE,
         "rows": [_row_facts(row) for row in compared.rows],
         "not_compared": [asdict(other) for other in compared.others],

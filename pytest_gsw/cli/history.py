@@ -21,7 +21,7 @@ from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.comparison import change_text, changes_of, changes_text, cluster_drift_text
 from pytest_gsw.history.imports import Imported, import_logs, import_runs
 from pytest_gsw.history.model import SIMULATED, Point, SeriesKey, newest_definitions
-from pytest_gsw.history.row_history import Change, ClusterDrifting, Drifting, RowHistory, newest_histories
+from pytest_gsw.history.row_history import ClusterDrifting, Drifting, EnvironmentChange, RowHistory, newest_histories
 from pytest_gsw.history.store import EXCLUDE, REVOKE, Event, History
 from pytest_gsw.results.record import CLUSTER_NAME, NO_CLUSTER
 from pytest_gsw.results.runs_directory import LAST
@@ -40,29 +40,29 @@ _ASCII = ".:-=+*#@"
 _LEAST_SPAN = 0.05
 
 
-def run(asked: argparse.Namespace) -> Answer:
+def run(args: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
-    if asked.drift:
-        return _drift(asked)
-    if asked.add or asked.from_logs or asked.from_llmb:
-        return _import(asked)
-    if asked.baselines:
+    if args.drift:
+        return _drift(args)
+    if args.add or args.from_logs or args.from_llmb:
+        return _import(args)
+    if args.baselines:
         raise ConfigurationError(
             "--baselines is where an import looks rows up; add --from-logs=DIR or --from-llmb=FILE"
         )
-    if asked.rows and asked.rows[0] in WORDS:
-        with opened(asked) as history:
-            return Answer(decide(history, asked.rows[0], asked.rows[1:], asked.why))
-    if asked.why is not None:
+    if args.rows and args.rows[0] in WORDS:
+        with opened(args) as history:
+            return Answer(decide(history, args.rows[0], args.rows[1:], args.why))
+    if args.why is not None:
         raise ConfigurationError("--why is of a run: pytest-gsw history exclude RUN --why=TEXT, or include RUN")
-    with opened(asked) as history:
-        histories = newest_histories(history, series_of(history, asked))
+    with opened(args) as history:
+        histories = newest_histories(history, series_of(history, args))
         runs = {point.run_id for past in histories.values() for point in past.points}
         excluded = [one for one in history.events(kind=EXCLUDE) if one.subject in runs]
-    shown = {key: histories[key] for key in (histories if asked.all else newest_definitions(histories))}
-    points = {key: past.points[-asked.last :] for key, past in shown.items()}
+    shown = {key: histories[key] for key in (histories if args.all else newest_definitions(histories))}
+    points = {key: past.points[-args.last :] for key, past in shown.items()}
     noises = {key: past.noise() or PRIOR for key, past in shown.items()}
-    if asked.csv:
+    if args.csv:
         return Answer(_csv(points))
     lines = [
         _table(points, noises, hidden=len(histories) - len(shown)),
@@ -71,7 +71,7 @@ def run(asked: argparse.Namespace) -> Answer:
     ]
     lines += [f"not counted: run {one.subject}: {one.body.get('why', '')}" for one in excluded]
     facts = [_facts(key, points[key], noises[key], past.changes) for key, past in shown.items()]
-    return quoted_answer(asked, facts, "\n".join(lines))
+    return quoted_answer(args, facts, "\n".join(lines))
 
 
 # -- the list of rows ----------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def _changes(histories: Mapping[SeriesKey, RowHistory]) -> list[str]:
     ]
 
 
-def _notable_changes(changes: Sequence[Change]) -> list[Change]:
+def _notable_changes(changes: Sequence[EnvironmentChange]) -> list[EnvironmentChange]:
     """The newest change with an effect, and the newest one."""
     beyond_noise = next((change for change in reversed(changes) if change.is_beyond_noise), None)
     return [change for change in changes if change is beyond_noise or change is changes[-1]]
@@ -157,7 +157,9 @@ def _letters() -> str:
     return _BLOCKS
 
 
-def _facts(key: SeriesKey, points: Sequence[Point], noise: Noise, changes: Sequence[Change]) -> dict[str, Any]:
+def _facts(
+    key: SeriesKey, points: Sequence[Point], noise: Noise, changes: Sequence[EnvironmentChange]
+) -> dict[str, Any]:
     return {
         **vars(key),
         "median_s": statistics.median(point.judged_s for point in points),
@@ -167,7 +169,7 @@ def _facts(key: SeriesKey, points: Sequence[Point], noise: Noise, changes: Seque
     }
 
 
-def _change_facts(change: Change) -> dict[str, Any]:
+def _change_facts(change: EnvironmentChange) -> dict[str, Any]:
     return {
         "time": _moment(change.since.time_s),
         "run_id": change.since.run_id,
@@ -209,11 +211,11 @@ def _moment(time_s: float) -> str:
 # -- imports, and runs that do not count ---------------------------------------------------------
 
 
-def _import(asked: argparse.Namespace) -> Answer:
-    if asked.csv or asked.json or asked.all:
+def _import(args: argparse.Namespace) -> Answer:
+    if args.csv or args.json or args.all:
         raise ConfigurationError("an import prints what it has added; leave out --csv, --json and --all")
-    with opened(asked, make=True) as history:
-        found = _import_runs(asked, history)
+    with opened(args, make=True) as history:
+        found = _import_runs(args, history)
         for what, lines in (("left out", found.left_out), ("note", found.notes)):
             for line in lines:
                 sys.stderr.write(f"pytest-gsw history: {what}: {redact(line, os.environ)}\n")
@@ -238,29 +240,29 @@ def _counts(found: Imported, added: int) -> str:
     return ", ".join(counts)
 
 
-def _import_runs(asked: argparse.Namespace, history: History) -> Imported:
-    if asked.add:
-        if asked.rows or asked.cluster:
+def _import_runs(args: argparse.Namespace, history: History) -> Imported:
+    if args.add:
+        if args.rows or args.cluster:
             raise ConfigurationError("--add takes whole runs; leave out rows and --cluster")
-        return import_runs([run_directory(asked.ini, str(given)) or given for given in asked.add])
-    option, path = ("--from-logs", asked.from_logs) if asked.from_logs else ("--from-llmb", asked.from_llmb)
-    asked.ini.fill(asked, "cluster")
-    if asked.cluster is None:
+        return import_runs([run_directory(args.ini, str(given)) or given for given in args.add])
+    option, path = ("--from-logs", args.from_logs) if args.from_logs else ("--from-llmb", args.from_llmb)
+    args.ini.fill(args, "cluster")
+    if args.cluster is None:
         raise ConfigurationError(f"{option}: nothing there says where the jobs ran; add --cluster=NAME")
-    if CLUSTER_NAME.fullmatch(asked.cluster) is None or asked.cluster in {SIMULATED, NO_CLUSTER}:
-        raise ConfigurationError(f"--cluster: '{asked.cluster}' is no name of a cluster that jobs ran on")
-    rows = _rows(asked)
+    if CLUSTER_NAME.fullmatch(args.cluster) is None or args.cluster in {SIMULATED, NO_CLUSTER}:
+        raise ConfigurationError(f"--cluster: '{args.cluster}' is no name of a cluster that jobs ran on")
+    rows = _rows(args)
     if option == "--from-logs":
-        return import_logs(path, rows, asked.cluster, history.has_job, lambda row: format_of(row, asked.plugins))
+        return import_logs(path, rows, args.cluster, history.has_job, lambda row: format_of(row, args.plugins))
     # Imported by name: the core has no import statement of this package.
     wing = import_module("pytest_gsw.nvidia.database")
-    found: Imported = wing.import_llmb(path, rows, asked.cluster, history.has_job)
+    found: Imported = wing.import_llmb(path, rows, args.cluster, history.has_job)
     return found
 
 
-def _rows(asked: argparse.Namespace) -> tuple[Baseline, ...]:
-    rows = load_tables(asked.ini.tables(asked.baselines))
-    return tuple(row for row in rows if not asked.rows or any(row_matches(pattern, row.id) for pattern in asked.rows))
+def _rows(args: argparse.Namespace) -> tuple[Baseline, ...]:
+    rows = load_tables(args.ini.tables(args.baselines))
+    return tuple(row for row in rows if not args.rows or any(row_matches(pattern, row.id) for pattern in args.rows))
 
 
 #: The words in place of rows.
@@ -319,23 +321,23 @@ class _Trend:
         return throughput_change(self.newest_s, self.first_s) if self.first_s and self.newest_s else None
 
 
-def _drift(asked: argparse.Namespace) -> Answer:
-    accepted = accepted_figures(asked.ini.tables(asked.baselines))
-    with opened(asked) as history:
-        newest = newest_definitions(series_of(history, asked))
+def _drift(args: argparse.Namespace) -> Answer:
+    accepted = accepted_figures(args.ini.tables(args.baselines))
+    with opened(args) as history:
+        newest = newest_definitions(series_of(history, args))
         histories = newest_histories(history, newest, accepted)
     trends = sorted(
         (_trend_of(key, past) for key, past in histories.items()),
         key=lambda one: (one.found is None, one.throughput_change or 0.0, by_number(one.key.row), one.key),
     )
     status = 1 if any(one.found or one.of_cluster for one in trends) else 0
-    return quoted_answer(asked, [_trend_facts(one) for one in trends], _drift_text(trends), status)
+    return quoted_answer(args, [_trend_facts(one) for one in trends], _drift_text(trends), status)
 
 
 def _trend_of(key: SeriesKey, past: RowHistory) -> _Trend:
     runs = past.counted
     times_s = [run.judged_s for run in runs]
-    of_cluster = None if past.beside is None else past.beside.together.drifting
+    of_cluster = None if past.adjustment is None else past.adjustment.together.drifting
     if len(runs) < REFERENCE_JOBS + NEWEST:
         return _Trend(key, len(runs), None, None, None, of_cluster)
     first_s, newest_s = statistics.median(reference(times_s)), statistics.median(times_s[-NEWEST:])

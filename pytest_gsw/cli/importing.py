@@ -29,29 +29,29 @@ _STATES = {
 }
 
 
-def run(asked: argparse.Namespace) -> Answer:
+def run(args: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
-    if asked.check:
-        return _check(asked)
-    if asked.output is None:
+    if args.check:
+        return _check(args)
+    if args.output is None:
         raise ConfigurationError("-o says which directory the tables go to\nnext: add -o DIR, or --check to write none")
-    return _import(asked)
+    return _import(args)
 
 
-def _facts(asked: argparse.Namespace) -> AllFacts:
-    beside = asked.output / FACTS_FILE if asked.output is not None else None
-    return read_facts(asked.facts or (beside if beside is not None and beside.is_file() else None))
+def _facts(args: argparse.Namespace) -> AllFacts:
+    own = args.output / FACTS_FILE if args.output is not None else None
+    return read_facts(args.facts or (own if own is not None and own.is_file() else None))
 
 
 # ---- Tables out of documents -----------------------------------------------------------------------
 
 
-def _import(asked: argparse.Namespace) -> Answer:
-    directory: Path = asked.output
-    imported = _import_documents(asked)
+def _import(args: argparse.Namespace) -> Answer:
+    directory: Path = args.output
+    imported = _import_documents(args)
     schema = _schema(directory)
     texts = _texts(imported, directory, schema)
-    written = {name: _write(directory / name, text, overwrite=asked.overwrite) for name, (text, _) in texts.items()}
+    written = {name: _write(directory / name, text, overwrite=args.overwrite) for name, (text, _) in texts.items()}
     if texts and schema.parent == directory:
         _write(schema, schema_text(), overwrite=True)  # as the tables name it, in their first lines
     kept = [name for name, state in written.items() if state == "differs"]
@@ -67,31 +67,31 @@ def _import(asked: argparse.Namespace) -> Answer:
         lines.append("next: look at what differs, with pytest-gsw rows --diff; then the same again with --overwrite")
     if unnamed or any(one.add for document in imported for one in document.remarks):
         lines.append(
-            f"next: write the lines behind 'add' into {asked.facts or directory / FACTS_FILE}, and import again"
+            f"next: write the lines behind 'add' into {args.facts or directory / FACTS_FILE}, and import again"
         )
-    if blanks and texts and not asked.cards:  # of cards there are no facts
+    if blanks and texts and not args.cards:  # of cards there are no facts
         lines.append(f"next: {command('pytest-gsw', 'rows', str(directory))} shows what to write into {FACTS_FILE}")
     empty = [one for one in imported if not one.rows]
     left = any(one.remarks for one in imported) or blanks or alike
-    return Answer("\n".join(lines), 1 if kept or empty or unnamed or (asked.strict and left) else 0)
+    return Answer("\n".join(lines), 1 if kept or empty or unnamed or (args.strict and left) else 0)
 
 
-def _import_documents(asked: argparse.Namespace) -> list[Imported]:
+def _import_documents(args: argparse.Namespace) -> list[Imported]:
     """The imported documents; those of a directory without rows are left out."""
-    if asked.cards:
-        paths = [path for given in asked.documents for path in (sorted(given.rglob(_CARD)) or [given])]
+    if args.cards:
+        paths = [path for given in args.documents for path in (sorted(given.rglob(_CARD)) or [given])]
         cards = [import_card(path) for path in paths]
         return [one for one in cards if one.files or len(cards) == 1]
-    facts = _facts(asked)
+    facts = _facts(args)
     found = []
-    paths, chosen = [], {*asked.documents}
-    for given in asked.documents:
+    paths, chosen = [], {*args.documents}
+    for given in args.documents:
         paths += list(_documents_in(given, facts)) if given.is_dir() else [given]
     for path, name in _unique_names(dict.fromkeys(paths), facts):
-        one = import_document(path, facts.of(name, asked.labels, asked.release))
+        one = import_document(path, facts.of(name, args.labels, args.release))
         found += [one] if one.rows or path in chosen else []
     if not found:
-        raise ConfigurationError(f"no README with tables of training below {', '.join(map(str, asked.documents))}")
+        raise ConfigurationError(f"no README with tables of training below {', '.join(map(str, args.documents))}")
     return found
 
 
@@ -217,19 +217,19 @@ def _document_lines(one: Imported) -> Iterator[str]:
 # ---- Arithmetic alone ------------------------------------------------------------------------------
 
 
-def _check(asked: argparse.Namespace) -> Answer:
-    rows = list(_rows_of(asked))
+def _check(args: argparse.Namespace) -> Answer:
+    rows = list(_rows_of(args))
     found = sorted(findings(rows), key=lambda one: (one.file, one.line))
     new = [one for one in found if one.is_contradiction and not one.acknowledged]
     small = [one for one in found if not one.is_contradiction and not one.acknowledged]
-    shown = [one for one in found if asked.strict or one not in small]
+    shown = [one for one in found if args.strict or one not in small]
     lines = [f"{one.file}:{one.line}: {one.row}: {one.text}{_why(one)}" for one in shown]
     acknowledged = len(found) - len(new) - len(small)
     counts = f"{plural(len(new), 'contradiction')}, {len(small)} off by less than 0.25 %, {acknowledged} acknowledged"
     lines.append(f"{plural(len(rows), 'row')}: {counts}")
     if new:
         lines.append(f"next: put it right, or say at the row why it stays: {new[0].line_to_add}")
-    return Answer("\n".join(lines), 1 if new or (asked.strict and small) else 0)
+    return Answer("\n".join(lines), 1 if new or (args.strict and small) else 0)
 
 
 def _why(finding: Finding) -> str:
@@ -238,16 +238,16 @@ def _why(finding: Finding) -> str:
     return "" if finding.is_contradiction else " (less than 0.25 % off)"
 
 
-def _rows_of(asked: argparse.Namespace) -> Iterator[StatedRow]:
-    facts = _facts(asked)
+def _rows_of(args: argparse.Namespace) -> Iterator[StatedRow]:
+    facts = _facts(args)
     tables: dict[Path, None] = {}
     documents: list[Path] = []
-    for given in asked.documents:
+    for given in args.documents:
         is_table = given.suffix in {".yaml", ".yml"}
         tables |= dict.fromkeys(table_files(given) if given.is_dir() or is_table else ())
         documents += [] if is_table else _documents_in(given, facts) if given.is_dir() else [given]
     for path in tables:
         yield from stated_rows(path)
     for path, name in _unique_names(dict.fromkeys(documents), facts):
-        of = facts.of(name, asked.labels, asked.release)
+        of = facts.of(name, args.labels, args.release)
         yield from import_document(path, of, checked=False).rows

@@ -15,7 +15,7 @@ from pytest_gsw.clusters import Cluster
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import percent
 from pytest_gsw.errors import ConfigurationError, LogError
-from pytest_gsw.jobs.layout import errors_beside
+from pytest_gsw.jobs.layout import error_files_of
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.jobs.spec import job_image, make_job_spec
 from pytest_gsw.logs.model import LogFormat, Step, StepLog
@@ -27,48 +27,48 @@ from pytest_gsw.tables import metrics
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline, accepted_for, definition_hash, image_name, parse_statistic
 from pytest_gsw.tables.value_types import nearest
-from pytest_gsw.validation.agreement import evidence_beside, provenance_in
+from pytest_gsw.validation.agreement import evidence_of_log, provenance_in
 from pytest_gsw.validation.checks import read_steps
 from pytest_gsw.validation.measure import measure_as_documented
 from pytest_gsw.validation.run import Run
 
 
-def run(asked: argparse.Namespace) -> Answer:
+def run(args: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
-    if asked.cluster is not None and asked.row is None:
+    if args.cluster is not None and args.row is None:
         raise ConfigurationError("--cluster judges a row; add --row=ID")
-    if asked.clusters is not None and asked.cluster is None:
+    if args.clusters is not None and args.cluster is None:
         raise ConfigurationError("--clusters is where --cluster is looked up; add --cluster=NAME")
-    if asked.last and (asked.row is not None or asked.statistic is not None):
+    if args.last and (args.row is not None or args.statistic is not None):
         raise ConfigurationError("--last reads one step only; leave out --row and --statistic")
     row = None
-    if asked.row is not None:
-        asked.ini.fill(asked, "cluster", "clusters")
-        row = find_row(asked.row, asked.ini.tables(asked.baselines) or tables_on(asked.cluster, asked.clusters))
-    if asked.format:
-        log_format = format_called(asked.format, asked.plugins)
+    if args.row is not None:
+        args.ini.fill(args, "cluster", "clusters")
+        row = find_row(args.row, args.ini.tables(args.baselines) or tables_on(args.cluster, args.clusters))
+    if args.format:
+        log_format = format_called(args.format, args.plugins)
     else:
-        log_format = (format_of(row, asked.plugins) if row else None) or detect_format(asked.log)
+        log_format = (format_of(row, args.plugins) if row else None) or detect_format(args.log)
     try:
-        facts = _facts(asked, log_format, row)
+        facts = _facts(args, log_format, row)
     except OverflowError:
-        raise LogError(f"the numbers in {asked.log} are too large to be measured") from None
+        raise LogError(f"the numbers in {args.log} are too large to be measured") from None
     for name, value in facts.items():
         if isinstance(value, float) and not math.isfinite(value):
-            raise LogError(f"{name} is {value:g}: the numbers in {asked.log} cannot be measured")
-    if asked.json:
+            raise LogError(f"{name} is {value:g}: the numbers in {args.log} cannot be measured")
+    if args.json:
         return json_answer(facts)
     return Answer(
         "\n".join(f"{name:<24} {_format_value(name, value)}" for name, value in facts.items() if value is not None)
     )
 
 
-def _facts(asked: argparse.Namespace, log_format: LogFormat, row: Baseline | None) -> dict[str, Any]:
-    if asked.last:
-        return _last_facts(asked.log, log_format)
+def _facts(args: argparse.Namespace, log_format: LogFormat, row: Baseline | None) -> dict[str, Any]:
+    if args.last:
+        return _last_facts(args.log, log_format)
     if row is not None:
-        return _row_metrics(asked.log, log_format, row, asked.statistic, cluster_of(asked.cluster, asked.clusters))
-    return _log_metrics(read_log(asked.log, log_format), "last" if asked.statistic is None else asked.statistic)
+        return _row_metrics(args.log, log_format, row, args.statistic, cluster_of(args.cluster, args.clusters))
+    return _log_metrics(read_log(args.log, log_format), "last" if args.statistic is None else args.statistic)
 
 
 def find_row(given: str, tables: Sequence[Path] | None) -> Baseline:
@@ -155,8 +155,8 @@ def _row_metrics(
     """A log as a run of a documented row: the plugin's own checks, measurement and verdict."""
     if statistic is not None:
         raise ConfigurationError(f"--statistic: the row has its own, {row.statistic}; leave out one of the two")
-    status, others = JobStatus(JobState.REPLAYED), evidence_beside(path, "")
-    run = Run("", status, path, evidence=others, beside=errors_beside(path))
+    status, others = JobStatus(JobState.REPLAYED), evidence_of_log(path, "")
+    run = Run("", status, path, evidence=others, other_files=error_files_of(path))
     try:
         log = read_steps(row, run, log_format)
         measurement = measure_as_documented(row, run, log, log_format)

@@ -12,7 +12,7 @@ from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.text import command, minute, one_line
 from pytest_gsw.history.comparison import failing_text, line_of, slow_since_text
 from pytest_gsw.reports.ci import counts_text, findings
-from pytest_gsw.reports.run_report import Run, RunReport
+from pytest_gsw.reports.run_report import ReportedRun, RunReport
 from pytest_gsw.results.runs_directory import LAST
 from pytest_gsw.results.suggested_commands import next_commands
 
@@ -20,13 +20,13 @@ from pytest_gsw.results.suggested_commands import next_commands
 _LISTED = 10
 
 
-def run(asked: argparse.Namespace) -> Answer:
+def run(args: argparse.Namespace) -> Answer:
     """Answer the command without a subcommand."""
-    directory = run_directory(asked.ini, LAST)
+    directory = run_directory(args.ini, LAST)
     if directory is None:
-        return Answer(f"there is no run in {asked.ini.runs}\nnext: pytest --gsw-cluster=NAME, or pytest-gsw --help")
-    records, missing = whole_run(asked.ini, directory)
-    report = report_of(asked, records, Run(relative_path(directory), missing))
+        return Answer(f"there is no run in {args.ini.runs}\nnext: pytest --gsw-cluster=NAME, or pytest-gsw --help")
+    records, missing = whole_run(args.ini, directory)
+    report = report_of(args, records, ReportedRun(relative_path(directory), missing))
     facts = list(_facts(report))
     width = max(len(name) for name, _ in facts) + 2
     return Answer("\n".join(f"{name:<{width}}{text}" for name, text in facts))
@@ -42,8 +42,8 @@ def _facts(report: RunReport) -> Iterator[tuple[str, str]]:
         since = f"; since {one.since}" if one.since else ""
         known = f"; acknowledged: {one.acknowledged}" if one.acknowledged else ""
         yield one.kind, one_line(f"{one.row}: {one.text}{since}{known}")
-    told = {(one.alarm.spell.kind, one.alarm.spell.subject) for one in found if one.alarm is not None}
-    alarms = [one for one in report.alarms if one.stands and (one.spell.kind, one.spell.subject) not in told]
+    told = {(one.alarm.period.kind, one.alarm.period.subject) for one in found if one.alarm is not None}
+    alarms = [one for one in report.alarms if one.is_active and (one.period.kind, one.period.subject) not in told]
     for alarm in alarms[:_LISTED]:
         yield "alarm", line_of(alarm)
     more = max(len(found) - _LISTED, 0) + max(len(alarms) - _LISTED, 0)

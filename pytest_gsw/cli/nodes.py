@@ -17,21 +17,21 @@ from pytest_gsw.history.row_history import FAILURES_DAYS, FailingNode, Nodes, Sl
 from pytest_gsw.stats.slow_nodes import LOSS, NEWEST_RUNS
 
 
-def run(asked: argparse.Namespace) -> Answer:
+def run(args: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
-    with opened(asked) as history:
-        clusters = clusters_of(history, asked)
-        found = {cluster: series_of_cluster(history, cluster, asked.since).nodes for cluster in clusters}
-    slow = [one for nodes in found.values() for one in nodes.slow if not one.mended]
+    with opened(args) as history:
+        clusters = clusters_of(history, args)
+        found = {cluster: series_of_cluster(history, cluster, args.since).nodes for cluster in clusters}
+    slow = [one for nodes in found.values() for one in nodes.slow if not one.recovered]
     failing = [one for nodes in found.values() for one in nodes.failing]
-    if asked.exclude_file is not None:
+    if args.exclude_file is not None:
         if len(found) > 1:
             raise ConfigurationError(f"--exclude-file is of one cluster; add --cluster=NAME: {', '.join(found)}")
-        write_answer(asked.exclude_file, exclude_list([*slow, *failing]))
-    told = all(nodes.all_told for nodes in found.values())
+        write_answer(args.exclude_file, exclude_list([*slow, *failing]))
+    told = all(nodes.all_known for nodes in found.values())
     status = 1 if slow or failing else 0 if told else 6
     facts = [_facts(*one) for one in found.items()]
-    return quoted_answer(asked, facts, "\n".join(_lines(found, told, len(slow))), status)
+    return quoted_answer(args, facts, "\n".join(_lines(found, told, len(slow))), status)
 
 
 def exclude_list(found: Sequence[SlowNode | FailingNode]) -> str:
@@ -69,7 +69,7 @@ def _failing_lines(cluster: str, nodes: Nodes) -> Iterator[str]:
 def _line(cluster: str, one: SlowNode) -> tuple[str, ...]:
     first, last = one.accusing[0], one.accusing[-1]
     jobs = (str(len(one.accusing)), str(len(one.clearing)))
-    state = "fast again" if one.mended else ""
+    state = "fast again" if one.recovered else ""
     return (one.name, cluster, percent(one.change), minute(first.time_s), minute(last.time_s), *jobs, state)
 
 
@@ -83,7 +83,7 @@ def _facts(cluster: str, nodes: Nodes) -> dict[str, Any]:
         "cleared": list(sound.cleared),
         "failed_jobs": nodes.failed_jobs,
         "failures": [_failures(one) for one in nodes.failures],
-        "could_not_be_told": list(sound.untold),
+        "could_not_be_told": list(sound.undecided),
     }
 
 
@@ -92,7 +92,7 @@ def _suspect(cluster: str, one: SlowNode) -> dict[str, Any]:
         "cluster": cluster,
         "nodes": list(one.nodes),
         "throughput_change": one.change,
-        "mended": one.mended,
+        "mended": one.recovered,
         "since": _job(one.accusing[0]),
         "last": _job(one.accusing[-1]),
         "accusing": [_job(point) for point in one.accusing],

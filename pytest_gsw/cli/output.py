@@ -28,9 +28,9 @@ def json_answer(facts: Any, status: int = 0) -> Answer:
     return Answer(json.dumps(facts, indent=2, allow_nan=False), status)
 
 
-def quoted_answer(asked: argparse.Namespace, facts: Any, text: str, status: int = 0) -> Answer:
+def quoted_answer(args: argparse.Namespace, facts: Any, text: str, status: int = 0) -> Answer:
     """Facts as JSON with ``--json``, else a text; without secrets."""
-    if asked.json:
+    if args.json:
         return json_answer(redact(facts, os.environ), status)
     return Answer(redact(text, os.environ), status)
 

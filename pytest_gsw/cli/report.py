@@ -26,7 +26,7 @@ from pytest_gsw.reports.ci import TEXTS
 from pytest_gsw.reports.pages import write_report
 from pytest_gsw.reports.run_report import (
     HistoryReader,
-    Run,
+    ReportedRun,
     RunReport,
     accepted_in,
     run_report,
@@ -41,17 +41,17 @@ from pytest_gsw.results.summary import counts_line, incident_of
 NAME = "report"
 
 
-def run(asked: argparse.Namespace) -> Answer:
+def run(args: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
-    if asked.format != "html":
-        return _as_text(asked)
+    if args.format != "html":
+        return _as_text(args)
     # A run can be shown without others.
-    with known_history(asked) as history:
-        found = [_read_run(asked.ini, given, history) for given in dict.fromkeys(asked.runs)]
-        directory = asked.output or _default_output([run for _, run in found])
+    with known_history(args) as history:
+        found = [_read_run(args.ini, given, history) for given in dict.fromkeys(args.runs)]
+        directory = args.output or _default_output([run for _, run in found])
         records = [record for of_run, _ in found for record in of_run]
         runs = {records[0].run.id if records else run.directory.name: run for records, run in found}
-        accepted = accepted_in(asked.ini.tables(asked.baselines), records)
+        accepted = accepted_in(args.ini.tables(args.baselines), records)
         try:
             reader = None if history is None else HistoryReader(history, accepted)
             index = write_report(run_reports(records, reader, runs), directory, history)
@@ -60,47 +60,47 @@ def run(asked: argparse.Namespace) -> Answer:
     return Answer(f"{index}: {_counts_text(found)}")
 
 
-def _as_text(asked: argparse.Namespace) -> Answer:
+def _as_text(args: argparse.Namespace) -> Answer:
     """One run as a text, printed or written to a file."""
-    if len(asked.runs) > 1:
-        raise ConfigurationError(f"--format={asked.format} takes one run, not {len(asked.runs)}")
-    directory = run_directory(asked.ini, asked.runs[0])
+    if len(args.runs) > 1:
+        raise ConfigurationError(f"--format={args.format} takes one run, not {len(args.runs)}")
+    directory = run_directory(args.ini, args.runs[0])
     if directory is None:
-        raise no_run(asked.ini, asked.runs[0])
-    records, missing = whole_run(asked.ini, directory)
-    report = report_of(asked, records, Run(directory, missing))
-    if asked.format in TEXTS:
-        return answer_to(asked.output, TEXTS[asked.format].of(report), asked.format)
+        raise no_run(args.ini, args.runs[0])
+    records, missing = whole_run(args.ini, directory)
+    report = report_of(args, records, ReportedRun(directory, missing))
+    if args.format in TEXTS:
+        return answer_to(args.output, TEXTS[args.format].of(report), args.format)
     since = {row.record.row.node_id: since_facts(row.since) for row in report.rows}
-    root = rebuild_junit(directory, records, missing, strict=asked.strict, since=since)
+    root = rebuild_junit(directory, records, missing, strict=args.strict, since=since)
     found = (f"{number} {name.removesuffix('s') if number == 1 else name}" for name, number in counts(root).items())
-    return answer_to(asked.output, junit_text(root), ", ".join(found))
+    return answer_to(args.output, junit_text(root), ", ".join(found))
 
 
-def report_of(asked: argparse.Namespace, records: Sequence[Record], run: Run) -> RunReport:
+def report_of(args: argparse.Namespace, records: Sequence[Record], run: ReportedRun) -> RunReport:
     """The report of a run, with its history if there is one: onsets, slow nodes and alarms."""
-    accepted = accepted_in(asked.ini.tables(asked.baselines), records)
+    accepted = accepted_in(args.ini.tables(args.baselines), records)
     try:
-        with known_history(asked) as history:
+        with known_history(args) as history:
             return run_report(records, run, None if history is None else HistoryReader(history, accepted))
     except RunError as error:  # the run is shown in any case
-        name = " ".join(filter(None, ("pytest-gsw", asked.command)))
+        name = " ".join(filter(None, ("pytest-gsw", args.command)))
         sys.stderr.write(f"{name}: without the history: {redact(str(error), os.environ)}\n")
     return run_report(records, run)
 
 
-def _read_run(ini: Ini, given: str, history: History | None) -> tuple[tuple[Record, ...], Run]:
+def _read_run(ini: Ini, given: str, history: History | None) -> tuple[tuple[Record, ...], ReportedRun]:
     """A run of a directory, or of the history; a ConfigurationError if there is none, or nothing in it."""
     found = run_directory(ini, given)
     if found is None:
         records = records_in(ini, history, given)
-        return records, Run(ini.runs / records[0].run.id)
+        return records, ReportedRun(ini.runs / records[0].run.id)
     directory = relative_path(found)
     records, missing = whole_run(ini, directory)
-    return records, Run(directory, missing)
+    return records, ReportedRun(directory, missing)
 
 
-def _default_output(runs: Sequence[Run]) -> Path:
+def _default_output(runs: Sequence[ReportedRun]) -> Path:
     if len(runs) > 1:
         raise ConfigurationError(f"where is the report of {len(runs)} runs to be written?\nnext: add -o DIR")
     directory = runs[0].directory
@@ -109,7 +109,7 @@ def _default_output(runs: Sequence[Run]) -> Path:
     return directory / NAME
 
 
-def _counts_text(found: Sequence[tuple[tuple[Record, ...], Run]]) -> str:
+def _counts_text(found: Sequence[tuple[tuple[Record, ...], ReportedRun]]) -> str:
     if len(found) > 1:
         return plural(len(found), "run")
     ((records, run),) = found

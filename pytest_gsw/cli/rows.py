@@ -40,13 +40,17 @@ def tables_on(cluster: str | None, given: Path | None = None) -> tuple[Path, ...
     staged = release_of(cluster, files, os.environ)
     if staged is None:
         return ()
-    from pytest_gsw.session.settings import Asked, meant, tables_of  # it imports pytest, and few clusters say a release
+    from pytest_gsw.session.settings import (  # it imports pytest, and few clusters say a release
+        RequestedRelease,
+        resolved_release,
+        tables_of,
+    )
 
     try:
         found = find_cluster(cluster, files, os.environ)
     except ConfigurationError:  # by another key, which nothing here rests on
         found = None
-    return tables_of(meant(Asked(*staged), found))
+    return tables_of(resolved_release(RequestedRelease(*staged), found))
 
 
 def cluster_of(name: str | None, given: Path | None, others: Iterable[str] = ()) -> Cluster | None:
@@ -92,15 +96,15 @@ _RUN = (
 )
 
 
-def run(asked: argparse.Namespace) -> Answer:
+def run(args: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
-    if asked.diff is not None:
-        return _compare_tables(*asked.diff, as_json=asked.json)
-    asked.ini.fill(asked, "cluster", "clusters")
-    rows, blanks = read_tables(asked.ini.tables(asked.paths) or tables_on(asked.cluster, asked.clusters))
-    _check_cluster(rows, asked)
+    if args.diff is not None:
+        return _compare_tables(*args.diff, as_json=args.json)
+    args.ini.fill(args, "cluster", "clusters")
+    rows, blanks = read_tables(args.ini.tables(args.paths) or tables_on(args.cluster, args.clusters))
+    _check_cluster(rows, args)
     status = 1 if blanks else 0
-    if asked.json:
+    if args.json:
         return json_answer([*map(row_facts, rows), *map(_blank_facts, blanks)], status)
     table = [
         (
@@ -113,12 +117,12 @@ def run(asked: argparse.Namespace) -> Answer:
             f"{row.documented.tflops_per_gpu:g}" if row.documented.tflops_per_gpu else "",
             f"{row.tolerance * 100:g} %",
             at_line(row.source.document, row.source.line),
-            *([] if asked.cluster is None else [_accepted_text(row, asked.cluster)]),
+            *([] if args.cluster is None else [_accepted_text(row, args.cluster)]),
         )
         for row in rows
     ]
     columns = ["row", *(">nodes", ">GBS", ">seconds", ">tokens/s", ">MFU", ">TFLOP/s/GPU", ">tolerance"), "document"]
-    columns += [] if asked.cluster is None else [f"accepted on {asked.cluster}"]
+    columns += [] if args.cluster is None else [f"accepted on {args.cluster}"]
     listing = plain_table(table, *columns, style="simple")
     listed = [listing, plural(len(rows), "row")] if rows or not blanks else []
     return Answer("\n".join([*listed, *([""] if listed and blanks else []), *_blank_lines(blanks)]), status)
@@ -131,13 +135,13 @@ def _mfu(row: Baseline) -> str:
     return f"{derived}{mfu:.2%}" if mfu else mfu_note(row).partition(":")[0]
 
 
-def _check_cluster(rows: Sequence[Baseline], asked: argparse.Namespace) -> None:
+def _check_cluster(rows: Sequence[Baseline], args: argparse.Namespace) -> None:
     """Raise a ConfigurationError for a cluster that no file of clusters and no accepted figure names."""
     accepting = {name for row in rows for name in row.accepted}
-    if asked.cluster is None or asked.cluster in accepting:
+    if args.cluster is None or args.cluster in accepting:
         return
     with contextlib.suppress(FileError):  # by another key, which nothing here rests on
-        cluster_of(asked.cluster, asked.clusters, accepting)
+        cluster_of(args.cluster, args.clusters, accepting)
 
 
 def _blank_lines(rows: Sequence[BlankRow]) -> list[str]:
@@ -232,7 +236,7 @@ _KINDS = ("changed", "removed", "added")
 
 
 @dataclass(frozen=True)
-class Change:
+class ValueChange:
     """One value before and after; ``None`` if there is none."""
 
     before: Any
@@ -246,11 +250,11 @@ class RowChange:
     id: str
     kind: Literal["changed", "removed", "added"]
     #: The judged figure, seconds.
-    judged_s: Change
+    judged_s: ValueChange
     #: Documented figures that differ, by name.
-    figures: Mapping[str, Change] = field(default_factory=dict)
+    figures: Mapping[str, ValueChange] = field(default_factory=dict)
     #: Configuration keys that differ, by name.
-    configuration: Mapping[str, Change] = field(default_factory=dict)
+    configuration: Mapping[str, ValueChange] = field(default_factory=dict)
     #: Documented throughput after over before, less one: -0.05 is 5 % less; ``None`` if they cannot be compared.
     throughput_change: float | None = None
 
@@ -266,7 +270,7 @@ def _compare(before: Iterable[Baseline], after: Iterable[Baseline]) -> tuple[Row
         RowChange(
             row.id,
             "changed",
-            Change(row.judged_s, other.judged_s),
+            ValueChange(row.judged_s, other.judged_s),
             _changes(vars(row.documented), vars(other.documented)),
             {**_changes(_configuration(row), _configuration(other)), **_accepted_changes(row, other)},
             _throughput_change(row, other),
@@ -275,8 +279,10 @@ def _compare(before: Iterable[Baseline], after: Iterable[Baseline]) -> tuple[Row
         if (other := new.get(row.id)) is not None
     )
     found = [change for change in changes if change.figures or change.configuration]
-    found += [RowChange(row.id, "removed", Change(row.judged_s, None)) for row in old.values() if row.id not in new]
-    found += [RowChange(row.id, "added", Change(None, row.judged_s)) for row in new.values() if row.id not in old]
+    found += [
+        RowChange(row.id, "removed", ValueChange(row.judged_s, None)) for row in old.values() if row.id not in new
+    ]
+    found += [RowChange(row.id, "added", ValueChange(None, row.judged_s)) for row in new.values() if row.id not in old]
     return tuple(sorted(found, key=_rank))
 
 
@@ -322,7 +328,7 @@ def _tokens_per_s(row: Baseline) -> float | None:
     return documented.tokens_per_s
 
 
-def _accepted_changes(before: Baseline, after: Baseline) -> dict[str, Change]:
+def _accepted_changes(before: Baseline, after: Baseline) -> dict[str, ValueChange]:
     """Differences of figures that a cluster has accepted in both; the time shows a new or removed one."""
     return {
         f"accepted.{cluster}.{name}": change
@@ -348,9 +354,9 @@ def _configuration(row: Baseline) -> dict[str, Any]:
     }
 
 
-def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Change]:
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, ValueChange]:
     names = {**before, **after}
-    pairs = {name: Change(before.get(name), after.get(name)) for name in names}
+    pairs = {name: ValueChange(before.get(name), after.get(name)) for name in names}
     return {name: change for name, change in pairs.items() if change.before != change.after}
 
 
@@ -380,7 +386,7 @@ def _rows(path: Path) -> tuple[Baseline, ...]:
 def _without_secrets(change: RowChange) -> RowChange:
     """A change with its secrets masked."""
     configuration = {
-        name: Change(*(MASK if value else value for value in (one.before, one.after)))
+        name: ValueChange(*(MASK if value else value for value in (one.before, one.after)))
         if name.startswith(_VARIABLES) and is_secret(name.rpartition(".")[2])
         else one
         for name, one in change.configuration.items()
@@ -403,7 +409,7 @@ def _text(changes: Sequence[RowChange], before: int, after: int) -> str:
     return "\n".join([*lines, _sum(changes, before, after)])
 
 
-def _seconds(change: Change) -> str:
+def _seconds(change: ValueChange) -> str:
     if change.before == change.after:
         return "" if change.before is None else f"{change.before:.10g}"
     return f"{_value('', change.before)} -> {_value('', change.after)}"

@@ -28,22 +28,22 @@ NOISE_NOTE = "* too few jobs to tell the row's own noise: the usual one is taken
 
 
 @contextlib.contextmanager
-def opened(asked: argparse.Namespace, *, make: bool = False) -> Iterator[History]:
+def opened(args: argparse.Namespace, *, make: bool = False) -> Iterator[History]:
     """The history that the arguments name; with ``make``, a missing one is created.
 
     Raises:
         ConfigurationError: There is none.
         RunError: An operation on it failed.
     """
-    place = asked.ini.history(asked.history)
+    place = args.ini.history(args.history)
     if place is None:
         raise ConfigurationError(
-            f"{'--history' if asked.history else VARIABLE} says 'none': there is no history\n"
+            f"{'--history' if args.history else VARIABLE} says 'none': there is no history\n"
             "next: name one with --history=PLACE"
         )
     if not make and not exists(place):
         raise ConfigurationError(
-            f"there is no history {place}\n{_next(asked.ini)}, or name another one with --history=PLACE"
+            f"there is no history {place}\n{_next(args.ini)}, or name another one with --history=PLACE"
         )
     with open_history(place) as history:
         try:
@@ -64,11 +64,11 @@ def exists(place: str | Path | None) -> bool:
 
 
 @contextlib.contextmanager
-def known_history(asked: argparse.Namespace) -> Iterator[History | None]:
+def known_history(args: argparse.Namespace) -> Iterator[History | None]:
     """The history, ``None`` if there is none; one that is given by name has to exist, see :func:`opened`."""
-    place = asked.ini.history(asked.history)
-    if exists(place) or (place is not None and asked.history is not None):
-        with opened(asked) as history:
+    place = args.ini.history(args.history)
+    if exists(place) or (place is not None and args.history is not None):
+        with opened(args) as history:
             yield history
     else:
         yield None
@@ -118,12 +118,12 @@ def no_run(ini: Ini, given: str, history: History | None = None, in_history: Seq
     return ConfigurationError(f"there is no run '{given}' in {ini.runs}{also}{near}\nnext: ls {ini.runs}")
 
 
-def clusters_of(history: History, asked: argparse.Namespace) -> Sequence[str]:
+def clusters_of(history: History, args: argparse.Namespace) -> Sequence[str]:
     """The clusters of a history, or the given one; a ConfigurationError if it has none, or not this one."""
     known = sorted({key.cluster for key in history.series()})
     if not known:
-        raise ConfigurationError(f"the history {history.shown} has no measured job\n{_next(asked.ini)}")
-    given: str | None = asked.cluster
+        raise ConfigurationError(f"the history {history.shown} has no measured job\n{_next(args.ini)}")
+    given: str | None = args.cluster
     if given is not None and given not in known:
         of = ", ".join(known)
         raise ConfigurationError(
@@ -132,17 +132,17 @@ def clusters_of(history: History, asked: argparse.Namespace) -> Sequence[str]:
     return known if given is None else [given]
 
 
-def series_of(history: History, asked: argparse.Namespace) -> Sequence[SeriesKey]:
+def series_of(history: History, args: argparse.Namespace) -> Sequence[SeriesKey]:
     """The series of rows, by patterns, and of a cluster; a ConfigurationError if one of them matches nothing."""
-    clusters_of(history, asked)
-    known = sorted({key.row for key in history.series((), asked.cluster)})
-    for pattern in asked.rows:
+    clusters_of(history, args)
+    known = sorted({key.row for key in history.series((), args.cluster)})
+    for pattern in args.rows:
         if not any(row_matches(pattern, row) for row in known):
             near = nearest(pattern, known)
             raise ConfigurationError(
                 f"the history {history.shown} has no row '{pattern}'{near}\nnext: pytest-gsw history"
             )
-    return history.series(asked.rows, asked.cluster)
+    return history.series(args.rows, args.cluster)
 
 
 def noise_cell(noise: Noise) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 from random import Random
 from typing import BinaryIO, NoReturn
 
-from pytest_gsw.demo.simulation import Fault, Job, fault_of, parse_faults, simulate
+from pytest_gsw.demo.simulation import DemoFault, SimulatedJob, fault_of, parse_faults, simulate
 from pytest_gsw.demo.writers import WRITERS, Event, damage
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables.load import load_table
@@ -69,7 +69,7 @@ def train(baseline: Baseline, environment: Mapping[str, str], out: BinaryIO) -> 
     """
     fault = fault_of(baseline.id, parse_faults(environment.get("GSW_DEMO", "")))
     if fault is None and baseline.expected_failure == "out_of_memory":
-        fault = Fault(baseline.id, "oom")
+        fault = DemoFault(baseline.id, "oom")
     if fault and fault.word == "slow-once" and environment.get("GSW_ATTEMPT"):
         fault = None  # not the row's first job
     word = fault.word if fault else ""
@@ -117,7 +117,7 @@ def seconds_of(environment: Mapping[str, str]) -> float:
     return seconds
 
 
-def _end(fault: Fault, environment: Mapping[str, str]) -> int:
+def _end(fault: DemoFault, environment: Mapping[str, str]) -> int:
     match fault.word:
         case "fail" | "oom":
             return 1
@@ -148,14 +148,14 @@ def _cancel_own_job(environment: Mapping[str, str]) -> NoReturn:
     _sleep_without_end()
 
 
-def _job(baseline: Baseline, environment: Mapping[str, str]) -> Job:
+def _job(baseline: Baseline, environment: Mapping[str, str]) -> SimulatedJob:
     def number(name: str) -> int:
         text = _require(environment, name)
         if not text.isdecimal():
             raise ConfigurationError(f"{name}: got '{text}', wanted a whole number")
         return int(text)
 
-    return Job(
+    return SimulatedJob(
         id=_require(environment, "SLURM_JOB_ID"),
         nodes=number("SLURM_JOB_NUM_NODES"),
         gpus=number("JOB_TOTAL_GPUS"),

@@ -42,7 +42,7 @@ _EXIT_CODES = range(1, 256)
 
 
 @dataclass(frozen=True)
-class Fault:
+class DemoFault:
     """One fault for the rows whose id matches a pattern."""
 
     #: A row id in which only ``*`` and ``?`` are special; the brackets of ids are not.
@@ -63,7 +63,7 @@ class Fault:
         return 1 + sign * self.argument / 100
 
 
-def parse_faults(text: str) -> tuple[Fault, ...]:
+def parse_faults(text: str) -> tuple[DemoFault, ...]:
     """Read ``PATTERN=FAULT;PATTERN=FAULT…``, the value of ``--gsw-demo``.
 
     Raises:
@@ -78,7 +78,7 @@ def fault_texts(text: str) -> tuple[str, ...]:
     return _parts(text)
 
 
-def fault_of(row_id: str, faults: Iterable[Fault]) -> Fault | None:
+def fault_of(row_id: str, faults: Iterable[DemoFault]) -> DemoFault | None:
     """The fault of one row: the last that matches it."""
     return next((fault for fault in reversed(tuple(faults)) if fault.matches(row_id)), None)
 
@@ -87,7 +87,7 @@ def _parts(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(";") if part.strip())
 
 
-def _parse_fault(part: str) -> Fault:
+def _parse_fault(part: str) -> DemoFault:
     pattern, equals, fault = (piece.strip() for piece in part.rpartition("="))
     if not equals or not pattern:
         raise ConfigurationError(f"--gsw-demo: got '{part}', wanted PATTERN=FAULT such as 'llama2*=slow:12%'")
@@ -99,7 +99,7 @@ def _parse_fault(part: str) -> Fault:
     number = _argument(word, argument)
     if number is None or bool(colon) != bool(_ARGUMENTS[word]):
         raise ConfigurationError(f"--gsw-demo: got '{fault}' in '{part}', wanted '{_usage(word)}'\n{_help_text()}")
-    return Fault(pattern, word, number)
+    return DemoFault(pattern, word, number)
 
 
 def _argument(word: str, text: str) -> float | None:
@@ -152,7 +152,7 @@ _RANK_LIMIT = 0.0008
 
 
 @dataclass(frozen=True)
-class Job:
+class SimulatedJob:
     """Values that the launch script passes to the training."""
 
     id: str
@@ -169,11 +169,11 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Run:
+class SimulatedRun:
     """The data from which a writer makes a log."""
 
     baseline: Baseline
-    job: Job
+    job: SimulatedJob
     started: datetime
     #: Seconds of each step on rank 0, and on a second rank, which measures slightly different times.
     steps_s: tuple[float, ...]
@@ -232,7 +232,9 @@ class Run:
         return {"tp": tp, "pp": pp, "cp": cp, "ep": own.ep or 1, "dp": max(1, gpus // (tp * pp * cp))}
 
 
-def simulate(baseline: Baseline, job: Job, fault: Fault | None, random: Random, started: datetime) -> Run:
+def simulate(
+    baseline: Baseline, job: SimulatedJob, fault: DemoFault | None, random: Random, started: datetime
+) -> SimulatedRun:
     """Train one row at its documented speed, changed by a fault; faults that end a run early change nothing here.
 
     The same seed of the noise gives the same run.
@@ -250,7 +252,7 @@ def simulate(baseline: Baseline, job: Job, fault: Fault | None, random: Random, 
     factors = _step_factors(steps, _has_warm_up(baseline, steps), quiet, random)
     steps_s = tuple(_step_time_s(baseline) * time_factor * factor for factor in factors)
     checkpoint_s = (baseline.documented.checkpoint_save_time_s or 0.0) * time_factor
-    return Run(
+    return SimulatedRun(
         baseline,
         job,
         started,

@@ -15,7 +15,7 @@ from itertools import accumulate, takewhile
 from typing import NamedTuple
 
 from pytest_gsw.demo import FIRST_LINE
-from pytest_gsw.demo.simulation import UNLOGGED_STEPS, Run
+from pytest_gsw.demo.simulation import UNLOGGED_STEPS, SimulatedRun
 
 #: Virtual seconds before the first step: container, rendezvous, model and optimizer.
 STARTUP_S = 45.0
@@ -34,7 +34,7 @@ class Event(NamedTuple):
 
 
 #: Writes the log of a run.
-Writer = Callable[["Run"], Iterator[Event]]
+Writer = Callable[["SimulatedRun"], Iterator[Event]]
 
 
 def lines(at_s: float, *texts: str) -> Iterator[Event]:
@@ -48,7 +48,7 @@ def step_line(at_s: float, step: int, before: str, figure: str, after: str) -> E
     return Event(at_s, head + after.encode(), step, len(head) - 1)
 
 
-def clock(run: Run, at_s: float) -> datetime:
+def clock(run: SimulatedRun, at_s: float) -> datetime:
     """Time on the run's clock."""
     return run.started + timedelta(seconds=at_s)
 
@@ -58,7 +58,7 @@ def step_ends_s(steps_s: Iterable[float], start_s: float) -> tuple[float, ...]:
     return tuple(accumulate(steps_s, initial=start_s))[1:]
 
 
-def identity(run: Run) -> str:
+def identity(run: SimulatedRun) -> str:
     """The line with the identity of a recipe's log."""
     row, job = run.baseline, run.job
     return (
@@ -69,7 +69,7 @@ def identity(run: Run) -> str:
     )
 
 
-def preamble(run: Run) -> Iterator[Event]:
+def preamble(run: SimulatedRun) -> Iterator[Event]:
     """The top of every log: two ranks print their identity, and NCCL prints its own line."""
     yield from lines(0.0, FIRST_LINE, identity(run), identity(run))
     for rank in range(min(2, run.job.gpus)):
@@ -98,13 +98,13 @@ def _interval(seconds: float) -> str:
 # -- DeepSpeed: `pipe/engine.py`, `timer.py` --
 
 
-def info_line(run: Run, at_s: float, place: str, text: str) -> str:
+def info_line(run: SimulatedRun, at_s: float, place: str, text: str) -> str:
     """A line of DeepSpeed's logger."""
     now = clock(run, at_s)
     return f"[{now:%Y-%m-%d %H:%M:%S},{now.microsecond // 1000:03d}] [INFO] [{place}] {text}"
 
 
-def iteration_lines(run: Run, at_s: float, index: int) -> Iterator[Event]:
+def iteration_lines(run: SimulatedRun, at_s: float, index: int) -> Iterator[Event]:
     """DeepSpeed's lines about an iteration: the same step again, in its own format and units."""
     seconds, step = run.steps_s[index], index + 1
     samples_per_s = run.global_batch_size / seconds
@@ -118,7 +118,7 @@ def iteration_lines(run: Run, at_s: float, index: int) -> Iterator[Event]:
         yield from lines(at_s, info_line(run, at_s, "timer.py:157:stop", throughput))
 
 
-def settings(run: Run) -> Iterator[str]:
+def settings(run: SimulatedRun) -> Iterator[str]:
     """DeepSpeed's lines about its own configuration; its ``world_size`` counts data-parallel ranks."""
     values = {
         "bfloat16_enabled": run.precision == "bf16",
@@ -131,7 +131,7 @@ def settings(run: Run) -> Iterator[str]:
     yield from (f"  {name} {'.' * (29 - len(name))} {value}" for name, value in values.items())
 
 
-def deepspeed(run: Run) -> Iterator[Event]:
+def deepspeed(run: SimulatedRun) -> Iterator[Event]:
     """A training loop around the DeepSpeed engine: its throughput timer, which never measures the first two steps."""
     yield from lines(
         30.0,
@@ -157,12 +157,12 @@ def deepspeed(run: Run) -> Iterator[Event]:
 # -- Paxml: absl log lines, `programs.py` and `executors.py` --
 
 
-def _absl(run: Run, at_s: float, rank: int, place: str, text: str) -> str:
+def _absl(run: SimulatedRun, at_s: float, rank: int, place: str, text: str) -> str:
     thread = 139683713698688 + 4096 * rank
     return f"I{clock(run, at_s):%m%d %H:%M:%S.%f} {thread} {place}] {text}"
 
 
-def _paxml_configuration(run: Run) -> Iterator[tuple[str, str]]:
+def _paxml_configuration(run: SimulatedRun) -> Iterator[tuple[str, str]]:
     """Fiddle's configuration of Paxml, each line with the place in ``train.py`` that prints it."""
     model = "model.lm_tpl"
     yield "train.py:186", f"  input.seq_len : {run.sequence_length}"
@@ -178,7 +178,7 @@ def _paxml_configuration(run: Run) -> Iterator[tuple[str, str]]:
     yield from (("train.py:189", f"  {name} : {value}") for name, value in lines.items())
 
 
-def paxml(run: Run) -> Iterator[Event]:
+def paxml(run: SimulatedRun) -> Iterator[Event]:
     """Two ranks that measure the same steps differently; only the first steps are printed."""
 
     def log(at_s: float, place: str, text: str, ranks: Iterable[int] = (0, 1)) -> Iterator[Event]:
@@ -218,7 +218,7 @@ def _lightning(value: float) -> str:
     return text.ljust(5, "0")
 
 
-def _nemo_metrics(run: Run, index: int) -> tuple[str, str]:
+def _nemo_metrics(run: SimulatedRun, index: int) -> tuple[str, str]:
     """The metrics of one step in the bar: all before the step time, and the step time."""
     metrics = {
         "v_num": "demo",
@@ -230,7 +230,7 @@ def _nemo_metrics(run: Run, index: int) -> tuple[str, str]:
     return f"{before}, train_step_timing in s=", _lightning(run.steps_s[index])
 
 
-def _nemo_configuration(run: Run) -> Iterator[str]:
+def _nemo_configuration(run: SimulatedRun) -> Iterator[str]:
     """NeMo 1's configuration, as OmegaConf writes it below a message."""
     row, parallel = run.baseline, run.degrees
     yield from (
@@ -263,7 +263,7 @@ def _nemo_configuration(run: Run) -> Iterator[str]:
     )
 
 
-def nemo(run: Run) -> Iterator[Event]:
+def nemo(run: SimulatedRun) -> Iterator[Event]:
     """A bar on one line of carriage returns. Each step is drawn twice, first with the step before's metrics.
 
     The recipes show the mean of the last five steps, the demo each step's own time: the mean of a steady run without
@@ -308,7 +308,7 @@ _PROFILING_STEPS = 15
 _PROFILING_SLOWDOWN = 1.15
 
 
-def _parameters(run: Run, steps: int) -> Iterator[str]:
+def _parameters(run: SimulatedRun, steps: int) -> Iterator[str]:
     """MaxText's parameters, in the order of the alphabet."""
     row = run.baseline
     fsdp = row.parallelism.fsdp or run.job.gpus
@@ -333,7 +333,7 @@ def _parameters(run: Run, steps: int) -> Iterator[str]:
     yield from (f"Config param {name}: {value}" for name, value in parameters.items())
 
 
-def maxtext(run: Run) -> Iterator[Event]:
+def maxtext(run: SimulatedRun) -> Iterator[Event]:
     """Two runs in one log, the first a slower one for the profile; every rank prints every step."""
     row, gpus = run.baseline, run.job.gpus
     tokens_per_step = run.sequence_length * run.global_batch_size
@@ -363,12 +363,12 @@ def maxtext(run: Run) -> Iterator[Event]:
 # -- Megatron-LM: `training.py` --
 
 
-def _moment(run: Run, at_s: float, what: str) -> str:
+def _moment(run: SimulatedRun, at_s: float, what: str) -> str:
     """`print_datetime` of Megatron-LM's `training.py`."""
     return f"[{what}] datetime: {clock(run, at_s):%Y-%m-%d %H:%M:%S} "
 
 
-def _megatron_line(run: Run, at_s: float, iteration: int) -> Event:
+def _megatron_line(run: SimulatedRun, at_s: float, iteration: int) -> Event:
     """`log_string` of Megatron-LM's `training_log`: means over the iterations since the last such line."""
     window = slice(iteration - run.log_interval, iteration)
     loss = statistics.fmean(run.losses[window])
@@ -384,7 +384,7 @@ def _megatron_line(run: Run, at_s: float, iteration: int) -> Event:
     return step_line(at_s, iteration // run.log_interval, before, figure, after)
 
 
-def _checkpoint_iterations(run: Run) -> Mapping[int, float]:
+def _checkpoint_iterations(run: SimulatedRun) -> Mapping[int, float]:
     """The iterations after which a checkpoint is saved, with the seconds of each save."""
     saves, total = run.checkpoint_saves_s, len(run.steps_s)
     return {total * (number + 1) // len(saves): seconds for number, seconds in enumerate(saves)}
@@ -396,7 +396,7 @@ def _checkpoint(at_s: float, iteration: int, seconds: float, step: int) -> Itera
     yield step_line(at_s, step, "time (ms) | save-checkpoint: ", f"{seconds * 1000:.2f}", "\n")
 
 
-def _arguments(run: Run) -> Iterator[str]:
+def _arguments(run: SimulatedRun) -> Iterator[str]:
     """Megatron-LM's table of arguments; some of them look like results, others like each other."""
     row, parallel, precision = run.baseline, run.degrees, run.precision
     arguments = {
@@ -433,7 +433,7 @@ def _arguments(run: Run) -> Iterator[str]:
     yield "-------------------- end of arguments ---------------------"
 
 
-def megatron(run: Run) -> Iterator[Event]:
+def megatron(run: SimulatedRun) -> Iterator[Event]:
     """Megatron-LM, alone or under DeepSpeed, whose engines report every iteration too."""
     yield from lines(15.0, *_arguments(run))
     yield from lines(40.0, "time (ms) | model-and-optimizer-setup: 11002.57 | train/valid/test-data-iterators: 1280.95")
@@ -464,7 +464,7 @@ def megatron(run: Run) -> Iterator[Event]:
 # -- torchtitan: `metrics.py`, `train.py` --
 
 
-def torchtitan(run: Run) -> Iterator[Event]:
+def torchtitan(run: SimulatedRun) -> Iterator[Event]:
     """Tokens per second of one GPU in whole numbers, and no step time; the first rank prints."""
     row, parallel, gpus = run.baseline, run.degrees, run.job.gpus
     tokens = run.sequence_length * run.global_batch_size / gpus
@@ -499,7 +499,7 @@ def torchtitan(run: Run) -> Iterator[Event]:
 # -- NeMo AutoModel's benchmark: `recipes/llm/benchmark.py` --
 
 
-def automodel(run: Run) -> Iterator[Event]:
+def automodel(run: SimulatedRun) -> Iterator[Event]:
     """Three lines for each iteration, from the first rank; the time is the slowest rank's."""
     count, tokens = len(run.steps_s), run.global_batch_size * run.sequence_length
 
@@ -521,7 +521,7 @@ def automodel(run: Run) -> Iterator[Event]:
 # -- Composer as LLM Foundry runs it: `console_logger.py`, `speed_monitor.py` --
 
 
-def _composer_configuration(run: Run) -> Iterator[str]:
+def _composer_configuration(run: SimulatedRun) -> Iterator[str]:
     yield from (
         f"max_seq_len: {run.sequence_length}",
         "model:",
@@ -536,7 +536,7 @@ def _composer_configuration(run: Run) -> Iterator[str]:
     )
 
 
-def composer(run: Run) -> Iterator[Event]:
+def composer(run: SimulatedRun) -> Iterator[Event]:
     """A block for each batch; the speed monitor has no rate for the first ones, and a window of one batch."""
     yield from lines(25.0, *_composer_configuration(run), "*" * 30)
     count = len(run.steps_s)
@@ -560,7 +560,7 @@ def composer(run: Run) -> Iterator[Event]:
 # -- Hugging Face: `trainer.py`, `trainer_utils.speed_metrics` --
 
 
-def _training_arguments(run: Run) -> Iterator[str]:
+def _training_arguments(run: SimulatedRun) -> Iterator[str]:
     """The ``TrainingArguments`` that Hugging Face scripts print."""
     yield "TrainingArguments("
     yield f"bf16={run.precision == 'bf16'},"
@@ -570,7 +570,7 @@ def _training_arguments(run: Run) -> Iterator[str]:
     yield ")"
 
 
-def huggingface(run: Run) -> Iterator[Event]:
+def huggingface(run: SimulatedRun) -> Iterator[Event]:
     """Trainer on two nodes: bars during training, and one mean over the whole run at its end, printed by each node."""
     total, runtime_s = len(run.steps_s), sum(run.steps_s)
     nodes = range(min(2, run.job.nodes))
@@ -630,7 +630,7 @@ def huggingface(run: Run) -> Iterator[Event]:
 def _complete(writer: Writer) -> Writer:
     """A writer with the identity lines first, and the documented calibration last, if the row has one."""
 
-    def write(run: Run) -> Iterator[Event]:
+    def write(run: SimulatedRun) -> Iterator[Event]:
         yield from preamble(run)
         at_s = 0.0
         for event in writer(run):
@@ -655,7 +655,7 @@ _XLA_FORMATS = frozenset({"paxml", "maxtext"})
 _STEPS_BEFORE_FAILURE = 3
 
 
-def damage(healthy: Sequence[Event], run: Run, word: str) -> tuple[Event, ...]:
+def damage(healthy: Sequence[Event], run: SimulatedRun, word: str) -> tuple[Event, ...]:
     """The events of a run with a fault; faults that do not show in the log leave it unchanged."""
     count = run.logged_steps
     match word:
@@ -721,7 +721,7 @@ _XLA_OUT_OF_MEMORY = (
 )
 
 
-def _out_of_memory(run: Run) -> tuple[str, ...]:
+def _out_of_memory(run: SimulatedRun) -> tuple[str, ...]:
     if run.baseline.log_format in _XLA_FORMATS:
         return _XLA_OUT_OF_MEMORY
     rank = min(3, run.job.gpus - 1)

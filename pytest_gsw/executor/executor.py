@@ -51,7 +51,7 @@ from pytest_gsw.executor.phases import (
 )
 from pytest_gsw.executor.progress_monitor import Sample
 from pytest_gsw.jobs.journal import Journal, Submission, is_next
-from pytest_gsw.jobs.layout import check_new, logs_before, names_before, names_in, outputs_beside
+from pytest_gsw.jobs.layout import check_new, logs_before, names_before, names_in, other_outputs_of
 from pytest_gsw.jobs.model import (
     COMPLETING,
     NEVER_STARTS,
@@ -721,7 +721,7 @@ class Executor:
         if clash is not None:
             raise clash[1]
         output = batch_output_of(self._launcher, job)
-        return Run(job.id, attempt.status, log, output, beside=outputs_beside(job, log, output))
+        return Run(job.id, attempt.status, log, output, other_files=other_outputs_of(job, log, output))
 
     # -- results ------------------------------------------------------------------------------
 
@@ -989,8 +989,10 @@ class Executor:
         output = batch_output_of(self._launcher, job)
         # An early stop that an earlier session recorded but may not have sent explains only a cancelled job.
         sent = seen.stop_sent or seen.status.state is JobState.CANCELLED
-        beside = outputs_beside(job, log, output)
-        return Run(job.id, seen.status, log, output, seen.stopped if sent else None, row.earlier, beside=beside)
+        other_files = other_outputs_of(job, log, output)
+        return Run(
+            job.id, seen.status, log, output, seen.stopped if sent else None, row.earlier, other_files=other_files
+        )
 
     # -- polls of all jobs with one request ---------------------------------------------------
 

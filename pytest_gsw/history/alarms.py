@@ -115,7 +115,7 @@ class IncidentPeriod:
     #: Time of the last run that could show it.
     last_s: float = 0.0
     #: Time of the run that found it fixed; ``None`` while it is active.
-    mended_s: float | None = None
+    fixed_s: float | None = None
     #: The run that found it fixed.
     mended_by: str = ""
     #: The good runs in a row so far, and the number that ends it.
@@ -162,7 +162,7 @@ class Alarm:
     """A period with its acknowledgement."""
 
     id: str
-    spell: IncidentPeriod
+    period: IncidentPeriod
     state: State
     #: True if it should call a person: it is active, and not acknowledged in its current state.
     pages: bool
@@ -173,51 +173,51 @@ class Alarm:
     @property
     def since_s(self) -> float:
         """Start of the first run with it, seconds since the epoch."""
-        return self.spell.runs[0].begin_s if self.spell.since_s is None else self.spell.since_s
+        return self.period.runs[0].begin_s if self.period.since_s is None else self.period.since_s
 
     @property
-    def mended_s(self) -> float | None:
+    def fixed_s(self) -> float | None:
         """Start of the run that found it fixed; ``None`` while it is active."""
-        spell = self.spell
-        return None if spell.mended_s is None else begin_of(spell.mended_by, spell.mended_s)
+        period = self.period
+        return None if period.fixed_s is None else begin_of(period.mended_by, period.fixed_s)
 
     @property
     def change(self) -> float | None:
         """Throughput of its newest run over that before it, less one; ``None`` if the latter is unknown."""
-        usual = self.spell.usual
-        return None if usual is None else math.exp(usual - self.spell.runs[-1].level) - 1
+        usual = self.period.usual
+        return None if usual is None else math.exp(usual - self.period.runs[-1].level) - 1
 
     @property
-    def stands(self) -> bool:
+    def is_active(self) -> bool:
         """True if it is still active."""
         return self.state not in {State.MENDED, State.GONE}
 
 
-def alarms(spells: Iterable[IncidentPeriod], known: Sequence[Acknowledgement], now_s: float) -> tuple[Alarm, ...]:
+def alarms(periods: Iterable[IncidentPeriod], known: Sequence[Acknowledgement], now_s: float) -> tuple[Alarm, ...]:
     """Alarms of periods: paging ones first, then by kind, and the greatest loss first.
 
     Args:
-        spells: Periods with a problem.
+        periods: Periods with a problem.
         known: Acknowledgements, the newest last.
         now_s: Seconds since the epoch, to find expired acknowledgements.
     """
     found: list[Alarm] = []
     taken: set[str] = set()
-    for spell in spells:
-        one = _alarm(spell, known, now_s)
+    for period in periods:
+        one = _alarm(period, known, now_s)
         if one.acknowledged is not None and one.acknowledged.alarm not in taken:
             # The known start may change; the identity that people have known does not.
             one = replace(one, id=one.acknowledged.alarm)
         taken.add(one.id)
         found.append(one)
-    by_identity = {identity(one.spell): one for one in found}
-    found = [_with_cause(one, by_identity.get(one.spell.part_of)) for one in found]
+    by_identity = {identity(one.period): one for one in found}
+    found = [_with_cause(one, by_identity.get(one.period.part_of)) for one in found]
     kinds, states = list(Kind), list(State)
 
     def rank(one: Alarm) -> tuple[Any, ...]:
-        place = (kinds.index(one.spell.kind), states.index(one.state))
-        what = (one.spell.cluster, by_number(one.spell.subject), one.id)
-        return (not one.stands, not one.pages, *place, one.change or 0.0, *what)
+        place = (kinds.index(one.period.kind), states.index(one.state))
+        what = (one.period.cluster, by_number(one.period.subject), one.id)
+        return (not one.is_active, not one.pages, *place, one.change or 0.0, *what)
 
     return tuple(sorted(found, key=rank))
 
@@ -227,7 +227,7 @@ def _with_cause(one: Alarm, by: Alarm | None) -> Alarm:
 
     A fixed alarm explains others as long as it is reported: medians of the newest runs lag behind.
     """
-    if by is None or not one.stands or by.state is State.GONE:
+    if by is None or not one.is_active or by.state is State.GONE:
         return one
     others = None if by.pages else by.acknowledged
     return replace(one, pages=False, part_of=by.id, acknowledged=others if one.pages else one.acknowledged)
@@ -238,31 +238,31 @@ def least_worse(sd: float) -> float:
     return max(_LEAST_WORSE, _WORSE * sd)
 
 
-def _alarm(spell: IncidentPeriod, known: Sequence[Acknowledgement], now_s: float) -> Alarm:
-    reported = last_told(spell)
-    found = next((one for one in reversed(known) if _is_of(one, spell)), None)
-    if spell.mended_s is not None or spell.gone_s is not None:
-        ended = State.GONE if spell.mended_s is None else State.MENDED
-        return Alarm(identity(spell), spell, ended, pages=False, acknowledged=found)
-    state = State.NEW if spell.is_new else State.STILL
-    if spell.is_newest and reported == len(spell.runs) - 1:
+def _alarm(period: IncidentPeriod, known: Sequence[Acknowledgement], now_s: float) -> Alarm:
+    reported = last_reported(period)
+    found = next((one for one in reversed(known) if _is_of(one, period)), None)
+    if period.fixed_s is not None or period.gone_s is not None:
+        ended = State.GONE if period.fixed_s is None else State.MENDED
+        return Alarm(identity(period), period, ended, pages=False, acknowledged=found)
+    state = State.NEW if period.is_new else State.STILL
+    if period.is_newest and reported == len(period.runs) - 1:
         state = State.WORSE if reported else State.NEW
-    is_known = found is not None and spell.runs[reported].time_s <= found.seen_s and now_s < found.until_s
-    return Alarm(identity(spell), spell, state, pages=not is_known, acknowledged=found)
+    is_known = found is not None and period.runs[reported].time_s <= found.seen_s and now_s < found.until_s
+    return Alarm(identity(period), period, state, pages=not is_known, acknowledged=found)
 
 
-def identity(spell: IncidentPeriod) -> str:
+def identity(period: IncidentPeriod) -> str:
     """The identity of a period, constant as long as it lasts."""
-    facts = [spell.kind.value, spell.cluster, spell.subject, spell.token]
+    facts = [period.kind.value, period.cluster, period.subject, period.token]
     return hashlib.sha256(json.dumps(facts).encode("ascii")).hexdigest()[:_ID_DIGITS]
 
 
-def last_told(spell: IncidentPeriod) -> int:
+def last_reported(period: IncidentPeriod) -> int:
     """The index of the period's run that raised it or was worse than the level reported before."""
     reported = 0
-    for number, run in enumerate(spell.runs[1:], 1):
-        known = [one.level for one in spell.runs[reported : min(number, reported + _LEVEL_RUNS)]]
-        noise = spell.sd * math.hypot(1, median_sd(len(known)))
+    for number, run in enumerate(period.runs[1:], 1):
+        known = [one.level for one in period.runs[reported : min(number, reported + _LEVEL_RUNS)]]
+        noise = period.sd * math.hypot(1, median_sd(len(known)))
         if run.level - statistics.median(known) > least_worse(noise):
             reported = number
     return reported
@@ -270,17 +270,17 @@ def last_told(spell: IncidentPeriod) -> int:
 
 def acknowledge(alarm: Alarm, *, why: str, owner: str, until_s: float, time_s: float) -> Event:
     """An acknowledgement of an alarm as an event for the history."""
-    spell = alarm.spell
+    period = alarm.period
     body = {
         "why": why,
         "owner": owner,
         "until_s": until_s,
         # These identify it even if its start turns out to be another run.
-        "alarm": spell.kind.value,
-        "things": sorted(spell.things),
-        "seen_s": spell.runs[-1].time_s,
+        "alarm": period.kind.value,
+        "things": sorted(period.things),
+        "seen_s": period.runs[-1].time_s,
     }
-    return Event(ACKNOWLEDGE, alarm.id, spell.cluster, time_s, body)
+    return Event(ACKNOWLEDGE, alarm.id, period.cluster, time_s, body)
 
 
 def acknowledgements(events: Iterable[Event]) -> tuple[Acknowledgement, ...]:
@@ -307,10 +307,12 @@ def _acknowledgement(event: Event) -> Acknowledgement | None:
         return None
 
 
-def _is_of(known: Acknowledgement, spell: IncidentPeriod) -> bool:
+def _is_of(known: Acknowledgement, period: IncidentPeriod) -> bool:
     """True if an acknowledgement was given for this period: for the same things, and while it lasted."""
-    is_same = (known.kind, known.cluster) == (spell.kind, spell.cluster) and not spell.things.isdisjoint(known.things)
-    return is_same and spell.begin_s <= known.seen_s and (spell.mended_s is None or known.seen_s < spell.mended_s)
+    is_same = (known.kind, known.cluster) == (period.kind, period.cluster) and not period.things.isdisjoint(
+        known.things
+    )
+    return is_same and period.begin_s <= known.seen_s and (period.fixed_s is None or known.seen_s < period.fixed_s)
 
 
 # -- The runs with a problem of a row, a node or a cluster, by its history --------------------------
@@ -332,7 +334,7 @@ class Period:
 
     wrong: tuple[int, ...]
     #: The run that fixed it; ``None`` while it lasts.
-    mended: int | None
+    recovered: int | None
     #: The good runs in a row so far, of those that would fix it.
     good: int = 0
 
@@ -347,7 +349,7 @@ def periods(wrong: Sequence[bool | None], good_runs: int = 1, times_s: Sequence[
     since: list[int] = []
     good = 0
     for run, one in enumerate(wrong):
-        if one and not since and found and times_s and times_s[run] - times_s[found[-1].mended or 0] <= AGAIN_S:
+        if one and not since and found and times_s and times_s[run] - times_s[found[-1].recovered or 0] <= AGAIN_S:
             since = [*found.pop().wrong]
         if one or (one is None and since):
             since.append(run)
@@ -362,7 +364,7 @@ def periods(wrong: Sequence[bool | None], good_runs: int = 1, times_s: Sequence[
 
 
 def raised(
-    spell: IncidentPeriod,
+    period: IncidentPeriod,
     seen: Sequence[Occurrence],
     wrong: Sequence[bool | None],
     good_runs: int = 1,
@@ -372,29 +374,29 @@ def raised(
     """Periods with a problem, copies of the given one, each from the run that raised it to its end.
 
     Args:
-        spell: Template of the periods.
+        period: Template of the periods.
         seen: All runs that could show the problem.
         wrong: Presence of the problem in each of them; ``None`` for a run that does not show it.
         good_runs: Good runs in a row that end a period.
         goes_on: True if a problem that returns soon is the same as before.
     """
-    mended_s = -math.inf
+    fixed_s = -math.inf
     for episode in periods(wrong, good_runs, [one.time_s for one in seen] if goes_on else ()):
         first = seen[episode.wrong[0]]
-        ended = None if episode.mended is None else seen[episode.mended]
+        ended = None if episode.recovered is None else seen[episode.recovered]
         yield replace(
-            spell,
-            token=f"{spell.token} {first.run_id}".strip(),
+            period,
+            token=f"{period.token} {first.run_id}".strip(),
             runs=tuple(seen[run] for run in episode.wrong),
-            begin_s=max(mended_s, first.time_s),
+            begin_s=max(fixed_s, first.time_s),
             is_newest=episode.wrong[-1] == len(seen) - 1,
             last_s=seen[-1].time_s,
-            mended_s=None if ended is None else ended.time_s,
+            fixed_s=None if ended is None else ended.time_s,
             mended_by="" if ended is None else ended.run_id,
             good_runs=episode.good,
             ends_after=good_runs,
         )
-        mended_s = mended_s if ended is None else ended.time_s
+        fixed_s = fixed_s if ended is None else ended.time_s
 
 
 def regressions(key: ExperimentKey, past: RowHistory) -> Iterator[IncidentPeriod]:
@@ -408,10 +410,10 @@ def regressions(key: ExperimentKey, past: RowHistory) -> Iterator[IncidentPeriod
     row = IncidentPeriod(
         Kind.REGRESSION, key.cluster, key.row, things, key.experiment, sd=sigma, is_always=False not in slow
     )
-    for spell in raised(row, seen, slow, _GOOD_RUNS):
-        begin_s = spell.runs[0].time_s
+    for period in raised(row, seen, slow, _GOOD_RUNS):
+        begin_s = period.runs[0].time_s
         before = [one.level for one, bad in zip(seen, slow, strict=True) if bad is False and one.time_s < begin_s]
-        yield replace(spell, usual=statistics.median(before[-COMPARED:]) if before else None)
+        yield replace(period, usual=statistics.median(before[-COMPARED:]) if before else None)
 
 
 def _is_slow(run: Point) -> bool | None:
@@ -438,7 +440,7 @@ def drifts(key: ExperimentKey, past: RowHistory) -> Iterator[IncidentPeriod]:
 
 
 def _drifts(
-    spell: IncidentPeriod,
+    period: IncidentPeriod,
     runs: Sequence[tuple[str, float]],
     values_s: Sequence[float],
     found: Drifting | ClusterDrifting | None,
@@ -448,21 +450,21 @@ def _drifts(
     if not warned:
         return
     # Adjacent runs share all but one of their newest runs: their medians are correlated.
-    sd = spell.sd * median_sd(NEWEST) * math.sqrt(2)
+    sd = period.sd * median_sd(NEWEST) * math.sqrt(2)
     levels = (statistics.median(logs[max(0, number + 1 - NEWEST) : number + 1]) for number in range(len(logs)))
     seen = [Occurrence(*run, level) for run, level in zip(runs, levels, strict=True)]
     usual = statistics.median(logs[:REFERENCE_JOBS])
     before_s = -math.inf
     for one in raised(
-        replace(spell, sd=sd, usual=usual), seen, [number in warned for number in range(len(logs))], goes_on=False
+        replace(period, sd=sd, usual=usual), seen, [number in warned for number in range(len(logs))], goes_on=False
     ):
-        if found is None or one.mended_s is not None:
+        if found is None or one.fixed_s is not None:
             yield one
         else:
             # An acknowledgement applies to the same drift, whichever of its possible first runs it was given for.
             begin_s = max(before_s, min(one.begin_s, found.since.time_s))
             yield replace(one, begin_s=begin_s, since_s=found.since.begin_s, changes=found.changes)
-        before_s = one.mended_s or before_s
+        before_s = one.fixed_s or before_s
 
 
 def whole_cluster(cluster: str) -> str:
@@ -483,9 +485,9 @@ def incidents(cluster: str, together: ClusterHistory) -> Iterator[IncidentPeriod
         level = level if effect is None else effect.value  # a run with few rows has no effect
         seen.append(Occurrence(run.name, run.time_s, level))
         wrong.append(None if effect is None else effect.is_incident)
-    spell = replace(_of_cluster(Kind.INCIDENT, cluster, together), usual=0.0)
+    period = replace(_of_cluster(Kind.INCIDENT, cluster, together), usual=0.0)
     runs = {run.name: run for run in together.runs}
-    for one in raised(spell, seen, wrong, _GOOD_RUNS):
+    for one in raised(period, seen, wrong, _GOOD_RUNS):
         yield replace(one, changes=together.changed(runs[one.runs[0].run_id]))
 
 
@@ -511,9 +513,9 @@ def slow_nodes(cluster: str, now: Sequence[SlowNode], before: Sequence[SlowNode]
     for number, one in enumerate(ordered):
         nodes = frozenset(one.nodes)
         earlier = [other for other in ordered[:number] if not nodes.isdisjoint(other.nodes)]
-        known = [other for other in before if not other.mended and not nodes.isdisjoint(other.nodes)]
+        known = [other for other in before if not other.recovered and not nodes.isdisjoint(other.nodes)]
         accusing = {point.run_id: point for point in one.accusing}
-        ended = _fast_again(one) if one.mended else None
+        ended = _fast_again(one) if one.recovered else None
         # A node's loss is one figure for all of its jobs: it never becomes worse.
         level = -math.log1p(one.change)
         yield IncidentPeriod(
@@ -525,7 +527,7 @@ def slow_nodes(cluster: str, now: Sequence[SlowNode], before: Sequence[SlowNode]
             tuple(Occurrence(point.run_id, point.time_s, level) for point in accusing.values()),
             begin_s=max([one.accusing[0].time_s, *(other.accusing[-1].time_s for other in earlier)]),
             last_s=max(point.time_s for point in (*one.accusing, *one.clearing)),
-            mended_s=None if ended is None else ended.time_s,
+            fixed_s=None if ended is None else ended.time_s,
             mended_by="" if ended is None else ended.run_id,
             usual=0.0,
             is_new=not known,
@@ -567,7 +569,7 @@ def incident_periods_of(
         slow_before = Nodes(before, excluded).slow
     rows = tuple(ClusterSeries(runs, excluded, nodes).newest(accepted or {}))
     together = ClusterHistory({row: past for row, _, past in rows})
-    beside = ClusterAdjustment(together)
+    adjustment = ClusterAdjustment(together)
     of_nodes = tuple(slow_nodes(cluster, nodes.slow, slow_before or ()))
     of_cluster = tuple(incidents(cluster, together))
     found = [*of_nodes, *of_cluster]
@@ -575,47 +577,47 @@ def incident_periods_of(
         key = ExperimentKey(row, cluster, experiment)
         slow = [_with_node(one, past, nodes.slow, of_nodes) for one in regressions(key, past)]
         explained = identity(slow[-1]) if slow else ""
-        together_past = replace(past, beside=beside)
+        together_past = replace(past, adjustment=adjustment)
         found += [*slow, *(replace(one, part_of=explained) for one in drifts(key, together_past))]
     found += (_with_incident(one, of_cluster) for one in cluster_drifts(cluster, together))
     oldest_end_s = newest.time_s - AGAIN_S  # since then, a fixed alarm may still continue
-    known = [_as_of(newest.time_s, spell) for spell in found]
-    ends = ((spell, spell.gone_s if spell.mended_s is None else spell.mended_s) for spell in known)
-    return tuple(spell for spell, end_s in ends if end_s is None or end_s >= oldest_end_s)
+    known = [_as_of(newest.time_s, period) for period in found]
+    ends = ((period, period.gone_s if period.fixed_s is None else period.fixed_s) for period in known)
+    return tuple(period for period, end_s in ends if end_s is None or end_s >= oldest_end_s)
 
 
 def _with_node(
-    spell: IncidentPeriod, past: RowHistory, slow: Iterable[SlowNode], of_nodes: Iterable[IncidentPeriod]
+    period: IncidentPeriod, past: RowHistory, slow: Iterable[SlowNode], of_nodes: Iterable[IncidentPeriod]
 ) -> IncidentPeriod:
     """A regression as part of a node's alarm, if most jobs of its newest run had the node and its loss explains it."""
-    newest, usual = spell.runs[-1], spell.usual
-    if spell.mended_s is not None or usual is None:
-        return spell
+    newest, usual = period.runs[-1], period.usual
+    if period.fixed_s is not None or usual is None:
+        return period
     jobs = [point for point in past.points if point.run_id == newest.run_id]
     for one in slow:
         had = sum(one.ran_in(point.nodes, point.time_s) for point in jobs)
         left = newest.level + math.log1p(one.change) - usual
-        if not one.mended and 2 * had > len(jobs) and left <= least_worse(spell.sd):
-            node = next(of for of in of_nodes if of.mended_s is None and of.things == frozenset(one.nodes))
-            return replace(spell, part_of=identity(node))
-    return spell
+        if not one.recovered and 2 * had > len(jobs) and left <= least_worse(period.sd):
+            node = next(of for of in of_nodes if of.fixed_s is None and of.things == frozenset(one.nodes))
+            return replace(period, part_of=identity(node))
+    return period
 
 
-def _with_incident(spell: IncidentPeriod, of_cluster: Iterable[IncidentPeriod]) -> IncidentPeriod:
+def _with_incident(period: IncidentPeriod, of_cluster: Iterable[IncidentPeriod]) -> IncidentPeriod:
     """A drift of all rows as part of the incident that lasted when it was raised, and still lasts."""
     for one in of_cluster:
-        if one.mended_s is None and spell.mended_s is None and one.runs[0].time_s <= spell.runs[0].time_s:
-            return replace(spell, part_of=identity(one))
-    return spell
+        if one.fixed_s is None and period.fixed_s is None and one.runs[0].time_s <= period.runs[0].time_s:
+            return replace(period, part_of=identity(one))
+    return period
 
 
-def _as_of(now_s: float, spell: IncidentPeriod) -> IncidentPeriod:
+def _as_of(now_s: float, period: IncidentPeriod) -> IncidentPeriod:
     """A period at the time of its cluster's newest job."""
-    days = (now_s - spell.last_s) / SECONDS_PER_DAY
-    if spell.mended_s is not None or days < _AWAY_DAYS:
-        return spell
-    gone_s = spell.last_s + GONE_DAYS * SECONDS_PER_DAY
-    return replace(spell, is_away=True, is_newest=False, is_new=False, gone_s=gone_s if now_s >= gone_s else None)
+    days = (now_s - period.last_s) / SECONDS_PER_DAY
+    if period.fixed_s is not None or days < _AWAY_DAYS:
+        return period
+    gone_s = period.last_s + GONE_DAYS * SECONDS_PER_DAY
+    return replace(period, is_away=True, is_newest=False, is_new=False, gone_s=gone_s if now_s >= gone_s else None)
 
 
 def alarms_of(
@@ -641,14 +643,14 @@ def alarms_of(
         runs = {key: [point for point in points if point.time_s <= until_s] for key, points in runs.items()}
         nodes = Nodes(runs, lines.excluded)
     figures = {row: of_row[cluster] for row, of_row in accepted.items() if cluster in of_row}
-    spells = incident_periods_of(cluster, runs, lines.excluded, figures, slow_before, nodes)
-    found = [one if _is_seen(one, measured) else replace(one, is_newest=False, is_new=False) for one in spells]
+    periods = incident_periods_of(cluster, runs, lines.excluded, figures, slow_before, nodes)
+    found = [one if _is_seen(one, measured) else replace(one, is_newest=False, is_new=False) for one in periods]
     return alarms(found, acknowledgements(history.events(cluster)), now_s)
 
 
-def _is_seen(spell: IncidentPeriod, measured: Collection[str] | None) -> bool:
+def _is_seen(period: IncidentPeriod, measured: Collection[str] | None) -> bool:
     """True if a run that measured these rows can show the problem."""
     if measured is None:
         return True
-    is_of_row = spell.kind in OF_ROWS and spell.subject != whole_cluster(spell.cluster)
-    return spell.subject in measured if is_of_row else bool(measured)
+    is_of_row = period.kind in OF_ROWS and period.subject != whole_cluster(period.cluster)
+    return period.subject in measured if is_of_row else bool(measured)

@@ -19,10 +19,10 @@ from pytest_gsw.history.alarms import Alarm, IncidentPeriod, Kind, State
 from pytest_gsw.history.model import SIMULATED, SeriesKey, is_judged, series_key
 from pytest_gsw.history.row_history import (
     GONE_DAYS,
-    Change,
     ClusterDrifting,
     ClusterHistory,
     Drifting,
+    EnvironmentChange,
     FailingNode,
     KnownGoodNodes,
     SlowNode,
@@ -84,7 +84,7 @@ def changes_text(changes: Mapping[str, tuple[str, str]]) -> str:
     return ", ".join(f"{name} {before} -> {now}" for name, (before, now) in changes.items())
 
 
-def change_text(change: Change) -> str:
+def change_text(change: EnvironmentChange) -> str:
     """A change, its time, and the runs since compared with those before, in one line."""
     runs = f"{plural(change.runs_since, 'run')} since, {change.runs_before} before"
     interval = f"{percent(change.low - 1)} to {percent(change.high - 1)}"
@@ -101,16 +101,16 @@ _NEVER_RUNS = 3
 
 def cells(alarm: Alarm) -> tuple[str, ...]:
     """One line of a list."""
-    spell = alarm.spell
+    period = alarm.period
     change = "" if alarm.change is None else percent(alarm.change)
-    runs = str(len(spell.runs))
-    facts = (alarm.id, spell.kind.value, state_text(alarm), spell.subject, spell.cluster)
+    runs = str(len(period.runs))
+    facts = (alarm.id, period.kind.value, state_text(alarm), period.subject, period.cluster)
     return (*facts, change, minute(alarm.since_s), runs, acknowledged_text(alarm))
 
 
 def counts_text(alarms: Iterable[Alarm]) -> str:
     """The number of active alarms, and of those that page: ``3 alarms, 1 to look at``."""
-    active = [one for one in alarms if one.stands]
+    active = [one for one in alarms if one.is_active]
     return f"{plural(len(active), 'alarm')}, {sum(one.pages for one in active)} to look at"
 
 
@@ -120,15 +120,15 @@ def state_text(alarm: Alarm) -> str:
     A fixed alarm is *over*: "mended" is the word for problems of the previous run.
     """
     if alarm.state is State.MENDED:
-        return f"over since {minute(alarm.mended_s or 0.0)}"
-    good = recovery_text(alarm.spell) if alarm.state is State.STILL else ""
+        return f"over since {minute(alarm.fixed_s or 0.0)}"
+    good = recovery_text(alarm.period) if alarm.state is State.STILL else ""
     return f"{alarm.state.value} ({good})" if good else f"{alarm.state.value}"
 
 
-def recovery_text(spell: IncidentPeriod) -> str:
+def recovery_text(period: IncidentPeriod) -> str:
     """The number of good runs so far of those that end a period, ``1 of 2 passes``; empty if there is none."""
-    what = "passes" if spell.kind is Kind.REGRESSION else "runs without it"
-    return f"{spell.good_runs} of {spell.ends_after} {what}" if spell.good_runs else ""
+    what = "passes" if period.kind is Kind.REGRESSION else "runs without it"
+    return f"{period.good_runs} of {period.ends_after} {what}" if period.good_runs else ""
 
 
 def acknowledged_text(alarm: Alarm) -> str:
@@ -143,28 +143,28 @@ def acknowledged_text(alarm: Alarm) -> str:
 
 def is_never_fast_enough(alarm: Alarm) -> bool:
     """True if a row was too slow in all known runs."""
-    spell = alarm.spell
-    return spell.kind is Kind.REGRESSION and spell.is_always and len(spell.runs) >= _NEVER_RUNS and alarm.stands
+    period = alarm.period
+    return period.kind is Kind.REGRESSION and period.is_always and len(period.runs) >= _NEVER_RUNS and alarm.is_active
 
 
 def stale_text(alarm: Alarm) -> str:
     """Time since the last measurement of an alarm's subject, if too long ago; else empty."""
-    spell = alarm.spell
-    if not spell.is_away:
+    period = alarm.period
+    if not period.is_away:
         return ""
-    return f"{'ran no job' if spell.kind is Kind.NODE else 'was not measured'} since {minute(spell.last_s)}"
+    return f"{'ran no job' if period.kind is Kind.NODE else 'was not measured'} since {minute(period.last_s)}"
 
 
 def advice_line(alarm: Alarm) -> str:
     """The next step for an alarm, or its coming end; empty if there is none."""
     if away := stale_text(alarm):
         end = "has ended" if alarm.state is State.GONE else f"ends {GONE_DAYS} days after that"
-        return f"{alarm.spell.subject} {away} on {alarm.spell.cluster}; its alarm {end}"
-    row, cluster = alarm.spell.subject, alarm.spell.cluster
+        return f"{alarm.period.subject} {away} on {alarm.period.cluster}; its alarm {end}"
+    row, cluster = alarm.period.subject, alarm.period.cluster
     if not is_never_fast_enough(alarm) or cluster == SIMULATED:  # simulated figures are never proposed
         return ""
     never = f"{row} was never within its tolerance on {cluster}; if that is how it is"
-    runs = [run.run_id for run in alarm.spell.runs[-ACCEPTED_JOBS:]]
+    runs = [run.run_id for run in alarm.period.runs[-ACCEPTED_JOBS:]]
     if len(runs) < ACCEPTED_JOBS:
         return f"{never}, {ACCEPTED_JOBS} runs are needed for the figure that it may have there"
     return f"{never}: {command('pytest-gsw', 'baseline', 'propose', f'--row={row}', f'--cluster={cluster}', *runs)}"
@@ -172,10 +172,10 @@ def advice_line(alarm: Alarm) -> str:
 
 def line_of(alarm: Alarm) -> str:
     """An alarm in one line of a session's summary."""
-    spell = alarm.spell
+    period = alarm.period
     change = "" if alarm.change is None else f" {percent(alarm.change)}"
-    since = f"since {minute(alarm.since_s)}, {plural(len(spell.runs), 'run')}"
-    what = f"{spell.kind.value} of {spell.subject}"
+    since = f"since {minute(alarm.since_s)}, {plural(len(period.runs), 'run')}"
+    what = f"{period.kind.value} of {period.subject}"
     if alarm.state is State.MENDED:
         return f"{alarm.id}  {what}: {state_text(alarm)}"
     head = f"{alarm.id}  {state_text(alarm)} {what}"
@@ -227,12 +227,12 @@ def failing_text(one: FailingNode) -> str:
 
 def sound_text(sound: KnownGoodNodes) -> str:
     """The number of nodes that are known good, and of those without enough data."""
-    if not sound.cleared and not sound.untold:
+    if not sound.cleared and not sound.undecided:
         return "no data on other nodes"
-    cleared, untold = len(sound.cleared), len(sound.untold)
+    cleared, undecided = len(sound.cleared), len(sound.undecided)
     loss = percent(math.exp(-LOSS) - 1).removeprefix("-")
     known = f"{plural(cleared, 'node')} cleared of a loss of {loss} or more by the last {NEWEST_RUNS} runs"
-    return f"{known}, {untold} without enough data" if untold else known
+    return f"{known}, {undecided} without enough data" if undecided else known
 
 
 #: The probability that all deciding intervals contain the true ratios, for normal noise.

@@ -13,7 +13,7 @@ from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.redact import redact
 from pytest_gsw.errors import ConfigurationError, LogError
 from pytest_gsw.history.model import IMPORTED
-from pytest_gsw.jobs.layout import errors_beside, job_id_in, log_glob, looks_like_a_log
+from pytest_gsw.jobs.layout import error_files_of, job_id_in, log_glob, looks_like_a_log
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.results.junit import read_run
@@ -25,7 +25,7 @@ from pytest_gsw.stats.measurement import Measurement, TimedStep, Timing
 from pytest_gsw.stats.verdict import Outcome, judge
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.model import Baseline, definition_hash, experiment_hash, image_name
-from pytest_gsw.validation.agreement import evidence_beside, is_simulated, provenance_in
+from pytest_gsw.validation.agreement import evidence_of_log, is_simulated, provenance_in
 from pytest_gsw.validation.checks import read_steps
 from pytest_gsw.validation.measure import measure_as_documented, summarize
 from pytest_gsw.validation.run import Run
@@ -223,8 +223,8 @@ def _measure(candidate: _Candidate, row: Baseline, format_of: FormatOf) -> Measu
     if log_format is None:
         return f"unknown log format '{row.log_format}'"
     path = candidate.path
-    status, evidence = JobStatus(JobState.REPLAYED), evidence_beside(path, candidate.job_id)
-    run = Run(candidate.job_id, status, path, evidence=evidence, beside=errors_beside(path))
+    status, evidence = JobStatus(JobState.REPLAYED), evidence_of_log(path, candidate.job_id)
+    run = Run(candidate.job_id, status, path, evidence=evidence, other_files=error_files_of(path))
     try:
         log = read_steps(row, run, log_format)
         return measure_as_documented(row, run, log, log_format)

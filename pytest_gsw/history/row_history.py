@@ -58,7 +58,7 @@ class SlowNode(_NodeGroup):
     accusing: tuple[Point, ...]
     clearing: tuple[Point, ...]
     #: True if it has been fast again.
-    mended: bool
+    recovered: bool
 
     @cached_property
     def jobs(self) -> frozenset[tuple[str, str]]:
@@ -67,7 +67,7 @@ class SlowNode(_NodeGroup):
 
     def ran_in(self, nodes: str, time_s: float) -> bool:
         """True if a job on these nodes ran with it, or with all indistinguishable ones, while it was slow."""
-        end_s = self.accusing[-1].time_s if self.mended else math.inf
+        end_s = self.accusing[-1].time_s if self.recovered else math.inf
         return self.accusing[0].time_s <= time_s <= end_s and set(self.nodes).issubset(expand(nodes))
 
 
@@ -78,7 +78,7 @@ class KnownGoodNodes:
     #: Nodes that are known good.
     cleared: tuple[str, ...] = ()
     #: Nodes without enough data.
-    untold: tuple[str, ...] = ()
+    undecided: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -137,12 +137,12 @@ class Nodes:
         """Slow nodes, those that still are first."""
         found = [_named(one, self._names, self._points) for one in self._found.culprits]
         there = (one for one in found if one.accusing)
-        return tuple(sorted(there, key=lambda one: (one.mended, one.change, one.nodes)))
+        return tuple(sorted(there, key=lambda one: (one.recovered, one.change, one.nodes)))
 
     @cached_property
     def sound(self) -> KnownGoodNodes:
         """Facts of the other nodes."""
-        return KnownGoodNodes(self._named(self._found.cleared), self._named(self._found.untold))
+        return KnownGoodNodes(self._named(self._found.cleared), self._named(self._found.undecided))
 
     def _named(self, nodes: int) -> tuple[str, ...]:
         return tuple(sorted(self._names[node] for node in bits(nodes)))
@@ -184,9 +184,9 @@ class Nodes:
         return tuple(one for one in self.failures if one.named)
 
     @property
-    def all_told(self) -> bool:
+    def all_known(self) -> bool:
         """True if nodes have run in the newest runs, and each is known to be slow or good."""
-        return bool(self._jobs) and not self.sound.untold
+        return bool(self._jobs) and not self.sound.undecided
 
 
 def _named(one: SlowNodeGroup, names: Sequence[str], points: Sequence[Point]) -> SlowNode:
@@ -195,7 +195,7 @@ def _named(one: SlowNodeGroup, names: Sequence[str], points: Sequence[Point]) ->
         math.exp(-one.excess) - 1,
         tuple(points[index] for index in one.accusing),
         tuple(points[index] for index in one.clearing),
-        one.mended,
+        one.recovered,
     )
 
 
@@ -348,7 +348,7 @@ COMPARED = 10
 
 
 @dataclass(frozen=True)
-class Change:
+class EnvironmentChange:
     """The runs of a row before and since a change of its environment."""
 
     #: The first run with it.
@@ -376,11 +376,11 @@ def _with(facts: Sequence[Mapping[str, str]], runs: Iterable[int], values: Mappi
 
 def _change(
     before: Sequence[Point], after: Sequence[Point], named: Mapping[str, tuple[str, str]], noise: Noise
-) -> Change:
+) -> EnvironmentChange:
     ratio = statistics.median(one.judged_s for one in before) / statistics.median(one.judged_s for one in after)
     wide = _DEVIATIONS * ratio_sd(noise, len(before), len(after))
     low, high = ratio * math.exp(-wide), ratio * math.exp(wide)
-    return Change(after[0], named, ratio, low, high, len(before), len(after))
+    return EnvironmentChange(after[0], named, ratio, low, high, len(before), len(after))
 
 
 @dataclass(frozen=True)
@@ -395,7 +395,7 @@ class RowHistory:
     #: Nodes that make, or made, jobs of the cluster slow.
     slow: Collection[SlowNode] = ()
     #: The effect of the cluster on its runs; ``None`` if not adjusted.
-    beside: ClusterAdjustment | None = field(default=None, compare=False, repr=False)
+    adjustment: ClusterAdjustment | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def runs(self) -> tuple[Point, ...]:
@@ -487,10 +487,10 @@ class RowHistory:
 
     @cached_property
     def _taken(self) -> Mapping[str, float]:
-        return {} if self.beside is None else self.beside.taken
+        return {} if self.adjustment is None else self.adjustment.taken
 
     @cached_property
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> tuple[EnvironmentChange, ...]:
         """Changes of image and environment of the row with their effects, the oldest first."""
         runs = self.sound
         found = []
@@ -608,12 +608,12 @@ def histories_of(
     for cluster in dict.fromkeys(key.cluster for key in series):
         lines = series_of_cluster(history, cluster) if read is None else read(cluster)
         figures = {row: of_row[cluster] for row, of_row in (accepted or {}).items() if cluster in of_row}
-        beside = ClusterAdjustment(ClusterHistory({row: past for row, _, past in lines.newest(figures)}))
+        adjustment = ClusterAdjustment(ClusterHistory({row: past for row, _, past in lines.newest(figures)}))
         for key, experiment in series.items():
             if key.cluster == cluster:
                 figure = _of_definition(figures.get(key.row), key.definition)
                 past = lines.past(key.row, key.definition, experiment, figure)
-                histories[key] = replace(past, beside=beside)
+                histories[key] = replace(past, adjustment=adjustment)
     return {key: histories[key] for key in series}
 
 

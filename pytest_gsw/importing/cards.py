@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.importing.document import Imported
-from pytest_gsw.importing.rows import CONVENTION, FACT, UNSAID, RecipeKey, Row, RowFile, RowTable
+from pytest_gsw.importing.rows import CONVENTION, FACT, UNSAID, DocumentRow, RecipeKey, RowFile, TableOfRows
 from pytest_gsw.importing.tables import Remark
 from pytest_gsw.tables.metrics import STEP_TIME, TFLOPS_PER_GPU, TOKENS_PER_S_PER_GPU
 from pytest_gsw.tables.yaml_values import Spelt, Stated, read_spelling
@@ -62,7 +62,7 @@ def import_card(path: Path) -> Imported:
     if not isinstance(card, Mapping) or not isinstance(card.get("items"), Mapping) or not _text(card, "title"):
         raise ConfigurationError(f"{path} is no verification card: it has no 'title' and 'items'")
     name = f"{path.parent.name}/{path.name}"
-    rows: list[Row] = []
+    rows: list[DocumentRow] = []
     left_out: list[Remark] = []
     for accelerator, entry in _mapping(_mapping(card, "items"), _TUNED).items():
         step = _mapping(entry, "metrics").get(_STEP_TIME_MS) if isinstance(entry, Mapping) else None
@@ -93,7 +93,7 @@ def _rejection(accelerator: str, entry: Mapping[str, Spelt], step: Stated) -> st
     return ""
 
 
-def _row(card: Mapping[str, Spelt], accelerator: str, entry: Mapping[str, Spelt], step: Stated) -> Row:
+def _row(card: Mapping[str, Spelt], accelerator: str, entry: Mapping[str, Spelt], step: Stated) -> DocumentRow:
     model, size = _model_and_size(_text(card, "title"))
     command = _text(entry, "command")
     options = {name: found[1] for name, pattern in _OPTIONS.items() if (found := pattern.search(command)) is not None}
@@ -128,7 +128,7 @@ def _row(card: Mapping[str, Spelt], accelerator: str, entry: Mapping[str, Spelt]
     if arguments:
         recipe |= {"script": Stated(_SCRIPT, FACT, 1), "launcher": Stated("nemo-run", FACT, 1), "arguments": arguments}
     proof = f"sequence_length: the throughput is of {length} tokens and the expected batch of {batch}"
-    return Row(
+    return DocumentRow(
         {key: Stated(text, step.line, 1) for key, text in texts.items() if text or key == "sequence_length"},
         attributes={name: text for name, text in attributes.items() if text},
         recipe=recipe,
@@ -176,12 +176,12 @@ def _model_and_size(title: str) -> tuple[str, str]:
     return re.sub(r"_([0-9]+)(?=_|$)", r"\1", name[: size.start()] if size else name), size[1] if size else ""
 
 
-def _file(name: str, rows: list[Row]) -> RowFile:
+def _file(name: str, rows: list[DocumentRow]) -> RowFile:
     first = rows[0].values
     workload = "_".join(first[key].text for key in ("model", "size") if key in first)
     # Each has a command of its own, and therefore a table of its own.
     tables = tuple(
-        RowTable(f"{name}: {row.values['case'].text} on {row.values['accelerator'].text}", row.table_line, (row,))
+        TableOfRows(f"{name}: {row.values['case'].text} on {row.values['accelerator'].text}", row.table_line, (row,))
         for row in rows
     )
     return RowFile(f"megatron-bridge/{workload}.yaml", tables)

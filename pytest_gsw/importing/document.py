@@ -19,11 +19,11 @@ from pytest_gsw.importing.rows import (
     FACT,
     NEEDED,
     UNSAID,
+    DocumentRow,
     Draft,
     RecipeKey,
-    Row,
     RowFile,
-    RowTable,
+    TableOfRows,
     read_rows,
     with_cases,
 )
@@ -99,7 +99,7 @@ def import_document(path: Path, facts: DocumentFacts, *, checked: bool = True) -
 # ---- One row ---------------------------------------------------------------------------------------
 
 
-def _complete(draft: Draft, facts: DocumentFacts, path: Path) -> Row:
+def _complete(draft: Draft, facts: DocumentFacts, path: Path) -> DocumentRow:
     """One row with all its known values."""
     whole, of_table = facts.whole, facts.tables.get(draft.table.line, Facts())
     values = {key: stated for key, stated in draft.values.items() if stated is not None}
@@ -137,7 +137,7 @@ def _complete(draft: Draft, facts: DocumentFacts, path: Path) -> Row:
     for level in reversed(levels):
         attributes |= level.attributes
         known |= level.acknowledged
-    return Row(
+    return DocumentRow(
         {**values, **{key: Stated("", draft.line, 1) for key in blanks}},
         attributes=attributes,
         recipe=recipe,
@@ -265,13 +265,13 @@ def _path_of(texts: Mapping[str, str], facts: DocumentFacts) -> str:
     return sized if sized in facts.files else f"{stem}.yaml"
 
 
-def _files(rows: Sequence[Row], facts: DocumentFacts) -> tuple[RowFile, ...]:
+def _files(rows: Sequence[DocumentRow], facts: DocumentFacts) -> tuple[RowFile, ...]:
     """Rows by file: one for each framework and model, named after the workload if it has one size.
 
     Raises:
         ConfigurationError: There are facts of a file that is none of these.
     """
-    groups: dict[tuple[str, str, str, str], list[Row]] = {}
+    groups: dict[tuple[str, str, str, str], list[DocumentRow]] = {}
     for row in rows:
         release = row.text("release") if facts.by_release is not None else ""
         names = (row.text("framework") or "unknown", row.text("model") or "unknown", row.text("log_format"))
@@ -294,8 +294,8 @@ def _files(rows: Sequence[Row], facts: DocumentFacts) -> tuple[RowFile, ...]:
     return tuple(sorted(files, key=lambda file: file.path))
 
 
-def _file(path: str, members: Sequence[Row], facts: DocumentFacts) -> RowFile:
-    tables: dict[int, list[Row]] = {}
+def _file(path: str, members: Sequence[DocumentRow], facts: DocumentFacts) -> RowFile:
+    tables: dict[int, list[DocumentRow]] = {}
     for row in members:
         tables.setdefault(row.table_line, []).append(row)
     whole, of_file = facts.whole, facts.files.get(path, Facts())
@@ -303,7 +303,7 @@ def _file(path: str, members: Sequence[Row], facts: DocumentFacts) -> RowFile:
     for line, rows in tables.items():
         of_table, first = facts.tables.get(line, Facts()), rows[0]
         title = of_table.title or first.title
-        built.append(RowTable(title, line, tuple(rows), of_table.comment, of_table.acknowledged, first.section))
+        built.append(TableOfRows(title, line, tuple(rows), of_table.comment, of_table.acknowledged, first.section))
     return RowFile(
         path=path,
         tables=tuple(built),
@@ -338,14 +338,14 @@ def _check_facts(facts: DocumentFacts, drafts: Sequence[Draft], settings: set[in
 # ---- Contradictions --------------------------------------------------------------------------------
 
 
-def _contradictions(row: Row) -> Iterator[Finding]:
+def _contradictions(row: DocumentRow) -> Iterator[Finding]:
     """Contradictions between the row's figures that facts do not acknowledge."""
     for finding in findings([row.to_stated("", row.known)]):
         if finding.is_contradiction and not finding.acknowledged:
             yield finding
 
 
-def _without_refuted(row: Row, found: Sequence[Finding]) -> Row:
+def _without_refuted(row: DocumentRow, found: Sequence[Finding]) -> DocumentRow:
     """The row without a figure that others contradict; a step time and a throughput refute each other."""
     values, blanks, comments = dict(row.values), dict(row.blanks), list(row.comments)
     for finding in found:

@@ -18,7 +18,7 @@ from pytest_gsw.importing.facts import (
     settings_of,
     without_settings,
 )
-from pytest_gsw.importing.tables import FIGURES, Cell, Document, Remark, Table, read_cell
+from pytest_gsw.importing.tables import FIGURES, Cell, Document, DocumentTable, Remark, read_cell
 from pytest_gsw.tables.load import StatedRow
 from pytest_gsw.tables.metrics import DOCUMENTED
 from pytest_gsw.tables.model import blank_id
@@ -35,7 +35,7 @@ _IDENTIFYING = ("model", "size", "dtype", "accelerator", "framework", "release",
 class Draft:
     """The values of one row in a document."""
 
-    table: Table
+    table: DocumentTable
     #: Line of the row; if columns are runs, of the table's first figure.
     line: int
     title: str
@@ -108,7 +108,7 @@ def read_rows(document: Document, facts: DocumentFacts) -> Read:
     return found
 
 
-def _read_table(table: Table, facts: DocumentFacts, found: Read) -> None:
+def _read_table(table: DocumentTable, facts: DocumentFacts, found: Read) -> None:
     family = facts.family
     of_headings: dict[str, Stated | None] = {}
     for heading in reversed(table.headings):
@@ -150,7 +150,7 @@ def _read_table(table: Table, facts: DocumentFacts, found: Read) -> None:
 
 
 def _columns(
-    table: Table,
+    table: DocumentTable,
     facts: DocumentFacts,
     found: Read,
     of_headings: Mapping[str, Stated | None],
@@ -189,7 +189,7 @@ def _columns(
 
 def _settings(cell: Cell, family: Family, found: Read) -> dict[str, Stated | None]:
     """The settings of a title, or of a column's name."""
-    draft = Draft(Table((cell,), (), ()), cell.line, "")
+    draft = Draft(DocumentTable((cell,), (), ()), cell.line, "")
     for name, value in settings_of(cell):
         label = family.names.get(name.lower())
         if name.lower() not in family.names:
@@ -253,7 +253,7 @@ _SETTINGS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Row:
+class DocumentRow:
     """One row with everything that goes into the YAML."""
 
     #: By key; an empty text is a blank.
@@ -286,20 +286,20 @@ class Row:
         values = {key: stated for key, stated in self.values.items() if stated.text}
         return StatedRow(self.id, document, {**values, "document": Stated(document, 1, 1)}, acknowledged)
 
-    def with_value(self, key: str, text: str, line: int = FACT) -> Row:
+    def with_value(self, key: str, text: str, line: int = FACT) -> DocumentRow:
         """The row with another value; an empty text removes it."""
         values = {name: stated for name, stated in self.values.items() if name != key}
         return replace(self, values={**values, key: Stated(text, line, 1)} if text else values)
 
 
 @dataclass(frozen=True)
-class RowTable:
+class TableOfRows:
     """The rows of one table that go to one file."""
 
     title: str
     #: Line of the header in the document.
     line: int
-    rows: tuple[Row, ...]
+    rows: tuple[DocumentRow, ...]
     comment: str = ""
     acknowledged: Mapping[str, str] = field(default_factory=dict)
     #: The headings above it, the outermost first; empty if there are none.
@@ -312,7 +312,7 @@ class RowFile:
 
     #: Relative, such as ``maxtext/llama2_70b.yaml``.
     path: str
-    tables: tuple[RowTable, ...]
+    tables: tuple[TableOfRows, ...]
     architecture: Mapping[str, str] = field(default_factory=dict)
     comment: str = ""
     release: str = ""
@@ -322,14 +322,14 @@ class RowFile:
     activation_recomputation: bool = False
 
 
-def with_cases(rows: Sequence[Row]) -> Iterator[tuple[Row, str]]:
+def with_cases(rows: Sequence[DocumentRow]) -> Iterator[tuple[DocumentRow, str]]:
     """The rows with unique names, and a note on a name if one is needed.
 
     A case always contains the release from a heading, and the name from labels and facts. Rows that are equal in these
     get further words: settings first, then columns without a key.
     """
     drafts = [row.with_value("case", _case_begin(row), row.values.get("case", row.values["line"]).line) for row in rows]
-    groups: dict[str, list[Row]] = {}
+    groups: dict[str, list[DocumentRow]] = {}
     for row in drafts:
         groups.setdefault(row.id, []).append(row)
     words = {
@@ -355,7 +355,7 @@ def with_cases(rows: Sequence[Row]) -> Iterator[tuple[Row, str]]:
         yield named, note
 
 
-def _case_begin(row: Row) -> str:
+def _case_begin(row: DocumentRow) -> str:
     """The part of a case that depends on no other row; facts give all of it."""
     case, release = row.values.get("case"), row.values.get("release")
     if case is not None and case.line == FACT:
@@ -364,7 +364,7 @@ def _case_begin(row: Row) -> str:
     return "-".join(filter(None, (of_heading, row.text("case"))))
 
 
-def _distinguishing_words(group: Sequence[Row]) -> list[list[str]]:
+def _distinguishing_words(group: Sequence[DocumentRow]) -> list[list[str]]:
     """The words that distinguish each row of a group from the others, added one by one until no two are equal."""
     chosen: list[list[str]] = [[] for _ in group]
     attributes = list(dict.fromkeys(name for row in group for name in row.attributes))
@@ -379,7 +379,7 @@ def _distinguishing_words(group: Sequence[Row]) -> list[list[str]]:
     return chosen
 
 
-def _words(row: Row, attributes: Iterable[str]) -> Iterator[str]:
+def _words(row: DocumentRow, attributes: Iterable[str]) -> Iterator[str]:
     """A word for each setting and each of these attributes; empty if the row has none."""
     for key, short in _SETTINGS.items():
         yield f"{short}{_slug(row.text(key))}" if row.text(key) else ""

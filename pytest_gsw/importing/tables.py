@@ -34,7 +34,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Table:
+class DocumentTable:
     """One table. Its rows are as long as its header; others are faults that readers report."""
 
     header: tuple[Cell, ...]
@@ -62,7 +62,7 @@ class Remark:
 class Document:
     """The tables of a document."""
 
-    tables: tuple[Table, ...]
+    tables: tuple[DocumentTable, ...]
     left_out: tuple[Remark, ...]
 
 
@@ -102,7 +102,7 @@ class _Row:
     cells: list[_Cell] = field(default_factory=list)
 
 
-def _html_table(lines: Sequence[str], first: int, headings: tuple[Cell, ...]) -> tuple[int, Table | Remark]:
+def _html_table(lines: Sequence[str], first: int, headings: tuple[Cell, ...]) -> tuple[int, DocumentTable | Remark]:
     """The table that begins in a line and ends in one of these lines, and the line after it; both count from 0."""
     last = first
     while _TABLE_END.search(lines[last]) is None:
@@ -124,7 +124,7 @@ def _html_table(lines: Sequence[str], first: int, headings: tuple[Cell, ...]) ->
         names = next((number for number, row in enumerate(rows) if not row.is_head), len(rows)) or 1
         header = tuple(map(_join_names, zip(*grid[:names], strict=False)))
         captions = (Cell(plain(parser.caption), first + 1),) if parser.caption else ()
-        return last + 1, Table(header, tuple(grid[names:]), (*headings, *captions))
+        return last + 1, DocumentTable(header, tuple(grid[names:]), (*headings, *captions))
     return last + 1, Remark(first + 1, reason)
 
 
@@ -245,7 +245,7 @@ def parse_document(text: str) -> Document:
     """The tables of a document's text, except for those in blocks of code and in comments."""
     kept = [("" if is_code else line) for line, is_code in _mark_code(re.split("\r\n?|\n", text))]
     visible = [_QUOTE.sub(lambda quote: " " * len(quote[0]), line, count=1) for line in _without_comments(kept)]
-    tables: list[Table] = []
+    tables: list[DocumentTable] = []
     left_out: list[Remark] = []
     headings: list[tuple[int, Cell]] = []
     number = 0
@@ -258,7 +258,7 @@ def parse_document(text: str) -> Document:
             depth, title = heading
             headings = [(level, one) for level, one in headings if level < depth]
             headings.append((depth, Cell(plain(title), number + 1)))
-        found: Table | Remark | None = None
+        found: DocumentTable | Remark | None = None
         above = tuple(one for _, one in headings)
         end = number + 1
         if "<" in line and _TABLE_LINE.match(line):
@@ -267,7 +267,7 @@ def parse_document(text: str) -> Document:
                 end, found = _html_table(visible, number, above)
         elif "|" in line and end < len(visible) and _is_delimiter(visible[end]):
             end, found = _pipe_table(visible, number, above)
-        if isinstance(found, Table):
+        if isinstance(found, DocumentTable):
             tables.append(found)
         elif found is not None:
             left_out.append(found)
@@ -341,7 +341,7 @@ def _is_delimiter(line: str) -> bool:
     return is_like and all(_DELIMITER.fullmatch(cell.text) for cell in _cells(line, 0))
 
 
-def _pipe_table(lines: Sequence[str], number: int, headings: tuple[Cell, ...]) -> tuple[int, Table | Remark]:
+def _pipe_table(lines: Sequence[str], number: int, headings: tuple[Cell, ...]) -> tuple[int, DocumentTable | Remark]:
     """The table whose header is this line, and the line after it."""
     header = _cells(lines[number], number)
     end = number + 2
@@ -354,7 +354,7 @@ def _pipe_table(lines: Sequence[str], number: int, headings: tuple[Cell, ...]) -
     width, rows = len(header), [_cells(lines[at], at) for at in range(number + 2, end)]
     # Empty cells beyond the header are ignored; with any other number of cells, their columns are unknown.
     fitted = (row if any(cell.text for cell in row[width:]) else row[:width] for row in rows)
-    return end, Table(header, tuple(fitted), headings)
+    return end, DocumentTable(header, tuple(fitted), headings)
 
 
 # ---- The value of a cell: a plain number with its unit, or a word; nothing is repaired ---------------

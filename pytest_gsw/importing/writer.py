@@ -11,7 +11,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from pytest_gsw.importing.rows import CONVENTION, FACT, UNSAID, RecipeKey, Row, RowFile, RowTable
+from pytest_gsw.importing.rows import CONVENTION, FACT, UNSAID, DocumentRow, RecipeKey, RowFile, TableOfRows
 from pytest_gsw.tables.bundled import SCHEMA_FILE
 from pytest_gsw.tables.load import BLANK_ABOVE, BLANK_BEHIND, TABLE_AT_LINE
 from pytest_gsw.tables.metrics import DOCUMENTED as FIGURES
@@ -70,7 +70,7 @@ def yaml_text(file: RowFile, document: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _head_comment(file: RowFile, document: str, rows: Sequence[Row]) -> Iterator[str]:
+def _head_comment(file: RowFile, document: str, rows: Sequence[DocumentRow]) -> Iterator[str]:
     places = [str(table.line) for table in file.tables]
     where = f"{', '.join(places[:-1])} and {places[-1]}" if len(places) > 1 else places[0]
     noun = "tables at lines" if len(places) > 1 else "table at line"
@@ -92,7 +92,7 @@ def _comment(text: str, indent: str) -> Iterator[str]:
         yield f"{indent}# {line}".rstrip()
 
 
-def _common_values(rows: Sequence[Row], keys: Iterable[str]) -> dict[str, Stated]:
+def _common_values(rows: Sequence[DocumentRow], keys: Iterable[str]) -> dict[str, Stated]:
     """The keys with one value for all rows."""
     found = {}
     for key in keys:
@@ -110,12 +110,12 @@ def _common_values(rows: Sequence[Row], keys: Iterable[str]) -> dict[str, Stated
     return found
 
 
-def _common_recipe(rows: Sequence[Row]) -> dict[str, RecipeKey]:
+def _common_recipe(rows: Sequence[DocumentRow]) -> dict[str, RecipeKey]:
     first = rows[0].recipe
     return {key: value for key, value in first.items() if all(row.recipe.get(key) == value for row in rows)}
 
 
-def _line(key: str, stated: Stated, rows: Sequence[Row]) -> str:
+def _line(key: str, stated: Stated, rows: Sequence[DocumentRow]) -> str:
     """One key of a file or a table."""
     if not stated.text:
         reason = next(row.blanks[key] for row in rows if key in row.blanks)
@@ -124,7 +124,7 @@ def _line(key: str, stated: Stated, rows: Sequence[Row]) -> str:
     return f"{key}: {_value(key, stated.text)}{source}"
 
 
-def _source(key: str, stated: Stated, rows: Sequence[Row] = ()) -> str:
+def _source(key: str, stated: Stated, rows: Sequence[DocumentRow] = ()) -> str:
     """The source of a value, as a comment; values of the table itself need none."""
     if stated.line == CONVENTION:
         return "  # the document does not say: by convention"
@@ -139,7 +139,7 @@ def _source(key: str, stated: Stated, rows: Sequence[Row] = ()) -> str:
     return f"  # line {stated.line}"
 
 
-def _own_lines(rows: Iterable[Row]) -> set[int]:
+def _own_lines(rows: Iterable[DocumentRow]) -> set[int]:
     """The lines of the rows' table that are read for them: its header, and those of their judged figures."""
     return {line for row in rows for line in (row.table_line, int(row.values["line"].text))}
 
@@ -173,7 +173,7 @@ def _acknowledgements(acknowledged: Mapping[str, str], indent: str) -> Iterator[
         yield from (f"{indent}  {name}: {_quote(reason)}" for name, reason in acknowledged.items())
 
 
-def _table(table: RowTable, of_file: set[str], recipe: Mapping[str, RecipeKey]) -> Iterator[str]:
+def _table(table: TableOfRows, of_file: set[str], recipe: Mapping[str, RecipeKey]) -> Iterator[str]:
     shared = {key: stated for key, stated in _common_values(table.rows, _TABLE_KEYS).items() if key not in of_file}
     own_recipe = {key: value for key, value in _common_recipe(table.rows).items() if key not in recipe}
     yield from _comment(table.comment, "  ")
@@ -187,7 +187,7 @@ def _table(table: RowTable, of_file: set[str], recipe: Mapping[str, RecipeKey]) 
     yield from _rows(table.rows, of_file | shared.keys())
 
 
-def _rows(rows: Sequence[Row], outside: set[str]) -> Iterator[str]:
+def _rows(rows: Sequence[DocumentRow], outside: set[str]) -> Iterator[str]:
     """Rows in columns: on one line each; if that is too long, the settings on one and the figures on the next."""
     keys = [key for key in (*_ORDER, *_LAST_KEYS) if key not in outside]
     figures = {*FIGURES, "expected_failure", "notes", "line"}
@@ -212,7 +212,7 @@ def _rows(rows: Sequence[Row], outside: set[str]) -> Iterator[str]:
         yield "      - {" + ",\n         ".join(part.rstrip() for part in parts) + "}"
 
 
-def _columns(rows: Sequence[Row], keys: Sequence[str]) -> list[str]:
+def _columns(rows: Sequence[DocumentRow], keys: Sequence[str]) -> list[str]:
     """``key: value`` pairs, those of one key below each other; spaces where a row lacks one."""
     lines = ["" for _ in rows]
     for key in keys:
@@ -227,7 +227,7 @@ def _columns(rows: Sequence[Row], keys: Sequence[str]) -> list[str]:
     return [line.rstrip().rstrip(",") for line in lines]
 
 
-def _pair(row: Row, key: str) -> str | None:
+def _pair(row: DocumentRow, key: str) -> str | None:
     stated = row.values.get(key)
     if stated is None:
         return None

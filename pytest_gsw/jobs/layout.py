@@ -150,25 +150,25 @@ def find_logs(stage: Path, log_glob: str, nccl_trace: bool, job_id: str | None =
     ]
 
 
-def errors_beside(log: Path) -> tuple[Path, ...]:
+def error_files_of(log: Path) -> tuple[Path, ...]:
     """The stderr file next to a log, if the recipe separates them."""
     place = str(log)
     errors = f"{os.path.splitext(place)[0]}{ERROR_SUFFIX}"  # noqa: PTH122 - Path costs more than the look
     return (Path(errors),) if errors != place and _is_file(errors) else ()
 
 
-def outputs_beside(job: Job, log: Path | None, batch_output: Path | None) -> tuple[Path, ...]:
+def other_outputs_of(job: Job, log: Path | None, batch_output: Path | None) -> tuple[Path, ...]:
     """Other outputs of a job: stderr next to its log, and the output of NeMo-Run's own shell."""
     known = [path for path in (log, batch_output) if path is not None]
-    beside = [errors for path in known for errors in errors_beside(path)]
+    others = [errors for path in known for errors in error_files_of(path)]
     if log is None:
         spec = job.spec
         errors = spec.log_glob.removesuffix(".out") + ERROR_SUFFIX
         traced = is_nccl_traced(spec.environment)
-        beside.extend(one.path for one in find_logs(spec.stage, errors, traced, job_id=job.id))
+        others.extend(one.path for one in find_logs(spec.stage, errors, traced, job_id=job.id))
     elif f"_{job.id}_" in log.name:  # the number of the restart follows
-        beside.extend(sorted(log.parent.glob(f"sbatch_*_{glob.escape(job.id)}.out")))
-    return tuple(path for path in dict.fromkeys(beside) if path not in known and _is_file(path))
+        others.extend(sorted(log.parent.glob(f"sbatch_*_{glob.escape(job.id)}.out")))
+    return tuple(path for path in dict.fromkeys(others) if path not in known and _is_file(path))
 
 
 def _is_traced(path: Path, stage: Path) -> bool:

@@ -190,7 +190,7 @@ class Launch:
         """The environment of a submission, made of the session's and the job's."""
         return dict(environment)
 
-    def told_by(self, output: str) -> ExperimentInfo:
+    def read_output(self, output: str) -> ExperimentInfo:
         """The submitted jobs, by the output."""
         return ExperimentInfo()
 

@@ -171,7 +171,7 @@ def directory_keys(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Itera
     if spec.directory != recipe_directory(cluster, baseline, stage_of(cluster, baseline)):
         yield _BY_HOOK
         return
-    if not baseline.recipe.beside_table:
+    if not baseline.recipe.is_next_to_table:
         yield _stage_key(spec, cluster) if cluster.recipes is None else ("recipes", _cluster_line(cluster, "recipes"))
         if cluster.recipes is None:
             return

@@ -267,7 +267,7 @@ def _parse_directives(text: str) -> tuple[tuple[int, tuple[str, ...]], ...]:
     return tuple(found)
 
 
-def time_asked_s(script: Path) -> float | None:
+def requested_time_s(script: Path) -> float | None:
     """The time limit that a launch script requests, in seconds; ``None`` if it requests none, or no limit."""
     limit = value_of(directive_words(script), "time")
     limit_s = None if limit is None else seconds_of(limit)

@@ -18,7 +18,7 @@ from pytest_gsw.common.text import one_line
 from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs.layout import log_glob, slurm_name
 from pytest_gsw.jobs.model import VIRTUAL_ENVIRONMENTS, JobSpec
-from pytest_gsw.jobs.scripts import check_traces, own_variables, scripts_of, time_asked_s, value_of
+from pytest_gsw.jobs.scripts import check_traces, own_variables, requested_time_s, scripts_of, value_of
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import IMAGE_VARIABLE, Accepted, Baseline, Recipe, accepted_to_expect, image_of
 from pytest_gsw.tables.schema import PLACEHOLDERS
@@ -117,7 +117,7 @@ def default_time_limit_s(baseline: Baseline, cluster: Cluster, launch_script: Pa
     if expected_s is None or given:
         return None
     # The simulated cluster's script has no time of a row.
-    asked_s = None if launch_script is None or cluster.simulated else time_asked_s(launch_script)
+    asked_s = None if launch_script is None or cluster.simulated else requested_time_s(launch_script)
     return max(LEAST_LIMIT_S, LIMIT_FACTOR * expected_s, asked_s or 0.0)
 
 
@@ -147,7 +147,7 @@ def make_job_spec(
     # not, the row's name without the session's id prevents that.
     name = f"gsw-{slug}" if recipe.one_job_per_row else f"gsw-{run_id}-{slug}"
     # A recipe that came with its table may be in a directory that users may not write to.
-    written_to = stage if recipe.beside_table else None
+    written_to = stage if recipe.is_next_to_table else None
     return JobSpec(
         row_id=baseline.id,
         name=name,
@@ -175,7 +175,7 @@ def stage_of(cluster: Cluster, baseline: Baseline) -> Path:
 def recipe_directory(cluster: Cluster, baseline: Baseline, stage: Path) -> Path:
     """The directory of a row's recipe, from which it is submitted."""
     name = baseline.recipe.name
-    if baseline.recipe.beside_table and not cluster.simulated:
+    if baseline.recipe.is_next_to_table and not cluster.simulated:
         return baseline.location.path.absolute().parent / name
     if cluster.recipes is None:
         return stage  # the recipe's setup.sh puts its launch script there

@@ -38,7 +38,7 @@ def can_be(value: float) -> bool:
     return 0 <= value < math.inf
 
 
-class Record(NamedTuple):
+class StepRecord(NamedTuple):
     """One step, from one line of a log.
 
     Attributes:
@@ -71,7 +71,7 @@ class Record(NamedTuple):
         lost = self.loss is not None and not math.isfinite(self.loss)
         return self.problem or (f"loss {self.loss}" if lost else None)
 
-    def repeats(self, other: Record) -> bool:
+    def repeats(self, other: StepRecord) -> bool:
         """True if both records have the same step and the same value."""
         same = self.value == other.value or (math.isnan(self.value) and math.isnan(other.value))
         return self.number == other.number and same
@@ -106,7 +106,7 @@ class _Columns:
         place = bisect_left(self.numbers, number)
         return place if place < len(self.numbers) and self.numbers[place] == number else None
 
-    def add(self, record: Record) -> int:
+    def add(self, record: StepRecord) -> int:
         """Add the first line of a step, and return its place."""
         place = len(self.numbers)
         if self._places is None and place and record.number < self.numbers[-1]:
@@ -124,14 +124,14 @@ class _Columns:
         self._newest.append(-1)
         return place
 
-    def correct(self, place: int, record: Record) -> None:
+    def correct(self, place: int, record: StepRecord) -> None:
         """Replace the first line of a step by one with a possible time."""
         self.timed += not can_be(self.values[place])
         self.values[place], self.offsets[place] = record.value, record.offset
         self.ranks[place] = -1 if record.rank is None else record.rank
         self._kinds[place] = self._kind(record.skipped, record.setup)
 
-    def add_further(self, place: int, record: Record) -> None:
+    def add_further(self, place: int, record: StepRecord) -> None:
         rank = -1 if record.rank is None else record.rank
         self.counts[place] += 1
         if not can_be(self.values[place]):
@@ -182,7 +182,7 @@ class _Columns:
         return order if last is None else order[-last:]
 
 
-class Series:
+class StepSeries:
     """Attempts, losses and figures that are not finite, common to all kinds of series.
 
     Args:
@@ -245,7 +245,7 @@ class Series:
         self._began = offset
         self._steps = _Columns()
 
-    def _note(self, record: Record, place: int, index: int | None) -> None:
+    def _note(self, record: StepRecord, place: int, index: int | None) -> None:
         if self.not_finite is None and (trouble := record.trouble) is not None:
             self.not_finite = (index, trouble)
         losses = self._steps.losses
@@ -255,7 +255,7 @@ class Series:
             losses[place] = math.inf
 
 
-class SingleRankSteps(Series):
+class SingleRankSteps(StepSeries):
     """Steps that one process prints, each once or several times in a row.
 
     A step number that does not increase is a new attempt, unless it repeats the last step: with the same number, by
@@ -269,9 +269,9 @@ class SingleRankSteps(Series):
     def __init__(self, unit: Unit = Unit.SECONDS, *, repaints: bool = False) -> None:
         super().__init__(unit)
         self._repaints = repaints
-        self._last: Record | None = None
+        self._last: StepRecord | None = None
 
-    def add(self, record: Record) -> bool:
+    def add(self, record: StepRecord) -> bool:
         """Add the next record; true if it begins a new attempt."""
         last, self._last = self._last, record
         restarted = last is None or record.number < last.number
@@ -292,7 +292,7 @@ class SingleRankSteps(Series):
         return restarted
 
 
-class MultiRankSteps(Series):
+class MultiRankSteps(StepSeries):
     """Steps that every process prints, in any order and mostly without a label; a step is their median.
 
     One process may print step 7 after another has printed step 8. But each prints its steps in order: no step is
@@ -307,7 +307,7 @@ class MultiRankSteps(Series):
         #: The number of lines of the step that is printed most.
         self._widest = 0
 
-    def add(self, record: Record) -> bool:
+    def add(self, record: StepRecord) -> bool:
         """Add the next record; true if it begins a new attempt."""
         place = self._steps.find(record.number)
         restarted = self._restarts(record.number, place)
@@ -336,7 +336,7 @@ class MultiRankSteps(Series):
         return index < self._steps.numbers[0] or (place is not None and counts[place] >= self._widest)
 
 
-class UnnumberedSteps(Series):
+class UnnumberedSteps(StepSeries):
     """Steps whose lines have no step number: they count in file order."""
 
     _is_numbered = False
@@ -355,7 +355,7 @@ class UnnumberedSteps(Series):
         if self.attempts == 0:
             self.restart(offset)
         number = len(self._steps.numbers)
-        record = Record(offset, number, value, None, problem, loss, needs_loss, skipped)
+        record = StepRecord(offset, number, value, None, problem, loss, needs_loss, skipped)
         self._note(record, self._steps.add(record), None)
 
     @property

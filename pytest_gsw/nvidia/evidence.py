@@ -65,9 +65,9 @@ class Case(NamedTuple):
         return f"{self.workload} {self.dtype}"
 
 
-def evidence_beside(log: Path, job_id: str) -> list[Evidence]:
+def evidence_of_log(log: Path, job_id: str) -> list[Evidence]:
     """All evidence next to a job's log."""
-    return [one for one in (task_beside(log, job_id), configuration_beside(log)) if one is not None]
+    return [one for one in (task_of_log(log, job_id), configuration_of_log(log)) if one is not None]
 
 
 @dataclass(frozen=True)
@@ -114,11 +114,11 @@ class Task(Evidence):
         same = (identity.size, identity.gpus) == (row.size, row.gpus) and {"model_name", "dtype"} <= self.facts.keys()
         if not (same and release):
             return False
-        configuration = configuration_beside(self.path)
+        configuration = configuration_of_log(self.path)
         return not self.differing(row, None if configuration is None else configuration.identity.quantization)
 
 
-def task_beside(log: Path, job_id: str) -> Task | None:
+def task_of_log(log: Path, job_id: str) -> Task | None:
     """The task of a job by llmb-run's file; ``None`` if it did not launch the job."""
     path = Path(f"{log.parent}/llmb-config_{job_id}.yaml")
     text = text_of(str(path), _MOST_BYTES)
@@ -174,7 +174,7 @@ def letters(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-def configuration_beside(log: Path) -> Evidence | None:
+def configuration_of_log(log: Path) -> Evidence | None:
     """The configuration of a log's run, by Megatron-Bridge's file; ``None`` if there is none."""
     place = f"{log.parent}/configs/ConfigContainer.yaml"
     text = text_of(place, _MOST_OF_CONFIGURATION)

@@ -24,7 +24,7 @@ from pytest_gsw.jobs.model import VIRTUAL_ENVIRONMENTS, ExperimentInfo, JobSpec,
 from pytest_gsw.jobs.preflight import directory_keys
 from pytest_gsw.jobs.scripts import options_in, row_variables, script_text, value_of
 from pytest_gsw.jobs.spec import profiling_in
-from pytest_gsw.nvidia.evidence import Task, task_beside
+from pytest_gsw.nvidia.evidence import Task, task_of_log
 from pytest_gsw.tables.model import IMAGE_VARIABLE, Baseline
 from pytest_gsw.tables.releases import container_of, is_container
 from pytest_gsw.tables.yaml_values import Stated, read_spelling
@@ -132,7 +132,7 @@ _LEAST = len("--tensor")
 _TASKS = ("sft", "lora")
 
 
-class Recipe(Launch):
+class RecipeScripts(Launch):
     """A recipe that is submitted by sbatch.
 
     Args:
@@ -163,7 +163,7 @@ class Recipe(Launch):
             )
         return replace(spec, launch=self)
 
-    def told_by(self, output: str) -> ExperimentInfo:
+    def read_output(self, output: str) -> ExperimentInfo:
         """The jobs in a launch script's output, by NeMo-Run's lines or llmb-run's.
 
         Each task of an experiment waits for the one before it. The last one trains, and has the experiment's name.
@@ -205,7 +205,7 @@ class Recipe(Launch):
         """Logs of the row's jobs that llmb-run has launched, by its file next to each."""
         if place not in self._launched:
             logs = (FoundLog(log, job_id) for log, job_id in _logs_below(place))
-            tasks = ((log, task_beside(log.path, log.job_id)) for log in logs)
+            tasks = ((log, task_of_log(log.path, log.job_id)) for log in logs)
             self._launched[place] = [(log, task) for log, task in tasks if task is not None]
         return [log for log, task in self._launched[place] if task.is_of(self.baseline)]
 
@@ -235,7 +235,7 @@ class Recipe(Launch):
         return wanted != "nemo-run"
 
 
-class Experiment(Recipe):
+class Experiment(RecipeScripts):
     """A recipe whose jobs have a directory each."""
 
     has_directory = True
@@ -474,10 +474,10 @@ class LlmbRun(_SubmitsItself):
 
     def launches(self, wanted: str) -> bool:
         """True for all recipes except those submitted by sbatch: llmb-run does not print the directory of such jobs."""
-        return wanted != Recipe.name
+        return wanted != RecipeScripts.name
 
 
-_LAUNCHERS: Mapping[str, type[Recipe]] = {one.name: one for one in (Recipe, Configured, NemoRun, LlmbRun)}
+_LAUNCHERS: Mapping[str, type[RecipeScripts]] = {one.name: one for one in (RecipeScripts, Configured, NemoRun, LlmbRun)}
 
 
 def launched(spec: JobSpec, baseline: Baseline, cluster: Cluster, found: Launched) -> JobSpec:
@@ -487,8 +487,8 @@ def launched(spec: JobSpec, baseline: Baseline, cluster: Cluster, found: Launche
         SubmissionError: It cannot be launched this way.
     """
     is_replay = cluster.scheduler == "replay"  # the launcher determines the names of logs
-    name = baseline.recipe.launcher or (not is_replay and cluster.launcher) or Recipe.name
-    if name != Recipe.name and cluster.scheduler not in {"slurm", "replay"}:
+    name = baseline.recipe.launcher or (not is_replay and cluster.launcher) or RecipeScripts.name
+    if name != RecipeScripts.name and cluster.scheduler not in {"slurm", "replay"}:
         raise SubmissionError(
             f"the launcher {name} submits jobs to Slurm, and {cluster.name} has the scheduler {cluster.scheduler}",
             (("baseline", str(baseline.location)),),

@@ -37,9 +37,9 @@ def pytest_gsw_make_job_spec(
 
 def pytest_gsw_evidence(log: Path, job_id: str) -> Sequence[Evidence]:
     """The files of llmb-run and Megatron-Bridge."""
-    from pytest_gsw.nvidia.evidence import evidence_beside
+    from pytest_gsw.nvidia.evidence import evidence_of_log
 
-    return evidence_beside(log, job_id)
+    return evidence_of_log(log, job_id)
 
 
 @pytest.hookimpl(trylast=True)

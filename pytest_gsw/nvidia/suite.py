@@ -151,7 +151,7 @@ _IN_RECIPES: Mapping[str, frozenset[str]] = {
 _OTHER_TASK = re.compile(r"\b(sft|lora|peft|fine-?tun\w*|strong-scaling|checkpoint-resume)\b", re.IGNORECASE)
 
 
-class Figures(NamedTuple):
+class SuiteFigures(NamedTuple):
     """The rows with a case's figures."""
 
     case: Case
@@ -161,12 +161,12 @@ class Figures(NamedTuple):
     elsewhere: tuple[Baseline, ...]
 
 
-def figures_of(case: Case, gpus: int, rows: Iterable[Baseline]) -> Figures:
+def figures_of(case: Case, gpus: int, rows: Iterable[Baseline]) -> SuiteFigures:
     """The rows with a case's figures on so many GPUs, and else on another number."""
     fitting = [row for row in rows if _is_of(case, row)]
     there = tuple(row for row in fitting if row.gpus == gpus)
     others = [] if there else sorted(fitting, key=lambda row: (abs(math.log(row.gpus / gpus)), -row.gpus))
-    return Figures(case, there, tuple(row for row in others if row.gpus == others[0].gpus))
+    return SuiteFigures(case, there, tuple(row for row in others if row.gpus == others[0].gpus))
 
 
 def _is_of(case: Case, row: Baseline) -> bool:
@@ -387,7 +387,7 @@ PER_GPU = "@per-gpu"
 class CaseRows:
     """One case, its figures, and its rows in this session."""
 
-    figures: Figures
+    figures: SuiteFigures
     rows: tuple[Baseline, ...]
 
     @property
@@ -427,7 +427,7 @@ class Certification:
         """The case of a row."""
         return next(_name(case) for case in self.cases if row in case.rows)
 
-    def told(self) -> list[str]:
+    def heading(self) -> list[str]:
         """Lines on the cases: with a figure at the suite's scale, at another one, and without any."""
         suite = self.suite
         there = [case for case in self.cases if case.figures.there]
@@ -524,7 +524,7 @@ def _releases(suite: Suite) -> str:
     return "".join(lines)
 
 
-def _rows(figures: Figures, gpus: int, is_per_gpu: bool) -> tuple[Baseline, ...]:
+def _rows(figures: SuiteFigures, gpus: int, is_per_gpu: bool) -> tuple[Baseline, ...]:
     if figures.there or not is_per_gpu:
         return figures.there
     moved = [transferred(row, gpus) for row in figures.elsewhere]

@@ -19,7 +19,7 @@ from operator import itemgetter
 
 from pytest_gsw.common.text import day, minute, named, plural, share
 from pytest_gsw.reports.elements import element, plain
-from pytest_gsw.reports.run_report import Row, device, is_implausible, is_slow
+from pytest_gsw.reports.run_report import ReportedRow, device, is_implausible, is_slow
 from pytest_gsw.results import attention
 from pytest_gsw.results.outcomes import OUTCOMES
 from pytest_gsw.results.record import Record
@@ -386,7 +386,7 @@ def _thin_out(places: Sequence[tuple[float, float]]) -> Sequence[tuple[float, fl
 # -- a row's runs --------------------------------------------------------------------------------
 
 
-def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | None:
+def history_plot(row: ReportedRow, pages: Mapping[str, str] | None = None) -> Plot | None:
     """The row's newest runs with their reference, the limit, and the first suspect run.
 
     Args:
@@ -454,7 +454,7 @@ def history_plot(row: Row, pages: Mapping[str, str] | None = None) -> Plot | Non
     return Plot(title, svg, "; ".join([*words, *([slower] if slower else [])]), (*passed, *marks, *legend))
 
 
-def _levels(row: Row) -> list[tuple[float, str, str]]:
+def _levels(row: ReportedRow) -> list[tuple[float, str, str]]:
     """The references of runs in seconds, each with its class and its name."""
     record, judged, verdict = row.record, row.record.judged_metric.key, row.record.judged
     documented, accepted = record.figures.documented.get(judged), record.figures.accepted.get(judged)
@@ -543,7 +543,7 @@ def scaling_plot(workload: str, curves: Sequence[Curve]) -> Plot | None:
     return Plot(title, svg, alt, tuple(legend))
 
 
-def _without_value(curve: Curve) -> list[tuple[Row, str, str]]:
+def _without_value(curve: Curve) -> list[tuple[ReportedRow, str, str]]:
     """The rows without a value, each with the reason and a class."""
     errors = [
         (row, f"error: {row.record.fact}", attention.ERROR.kind) for row in curve.rows if row.needs is attention.ERROR
@@ -586,12 +586,12 @@ class Curve:
 
     rule: Rule
     name: str
-    rows: tuple[Row, ...]
+    rows: tuple[ReportedRow, ...]
     #: Samples per GPU of weak scaling, samples of strong scaling.
     batch: Fraction
 
     @cached_property
-    def base(self) -> Row:
+    def base(self) -> ReportedRow:
         """The reference of the other rows: the first that is as fast as documented.
 
         If there is none, it is the first that passed by an accepted figure, else the first plausible one.
@@ -612,19 +612,19 @@ class Curve:
         per = f" per {self.device}" if self.rule is Rule.WEAK else ""
         return f"{float(self.batch):.4g} {'sample' if self.batch == 1 else 'samples'}{per}"
 
-    def measured(self, row: Row) -> float | None:
+    def measured(self, row: ReportedRow) -> float | None:
         """A row's efficiency per GPU (weak), or its speed-up (strong), against the base; 1 is the base's own."""
         return self._ratio(row, measured_rate)
 
-    def documented(self, row: Row) -> float | None:
+    def documented(self, row: ReportedRow) -> float | None:
         """The same of the document's figures."""
         return self._ratio(row, documented_rate)
 
-    def ideal(self, row: Row) -> float:
+    def ideal(self, row: ReportedRow) -> float:
         """The value of ideal scaling."""
         return 1.0 if self.rule is Rule.WEAK else row.record.row.gpus / self.base.record.row.gpus
 
-    def _ratio(self, row: Row, rate: Callable[[Row], float | None]) -> float | None:
+    def _ratio(self, row: ReportedRow, rate: Callable[[ReportedRow], float | None]) -> float | None:
         own, base = rate(row), rate(self.base)
         if own is None or base is None:
             return None
@@ -632,14 +632,14 @@ class Curve:
         return own / base / more
 
 
-def workloads(rows: Iterable[Row]) -> Mapping[str, tuple[Curve, ...]]:
+def workloads(rows: Iterable[ReportedRow]) -> Mapping[str, tuple[Curve, ...]]:
     """The curves of the workloads that were run on several numbers of GPUs, by their names.
 
     A workload is one model on one accelerator.
     """
     known = sorted(rows, key=lambda row: (row.record.row.gpus, row.record.row.id))
     several = len({row.record.row.accelerator for row in known}) > 1
-    found: dict[str, list[Row]] = {}
+    found: dict[str, list[ReportedRow]] = {}
     for row in known:
         facts = row.record.row
         found.setdefault(f"{facts.workload} on {facts.accelerator}" if several else facts.workload, []).append(row)
@@ -650,17 +650,17 @@ def workloads(rows: Iterable[Row]) -> Mapping[str, tuple[Curve, ...]]:
     }
 
 
-def measured_rate(row: Row) -> float | None:
+def measured_rate(row: ReportedRow) -> float | None:
     """Tokens, or if unknown samples, per second; ``None`` without a plausible figure."""
     return None if is_implausible(row.record) else _rate(row, row.record.figures.measured.get)
 
 
-def documented_rate(row: Row) -> float | None:
+def documented_rate(row: ReportedRow) -> float | None:
     """The same by the document."""
     return _rate(row, row.record.figures.stated)
 
 
-def experiment(row: Row) -> dict[str, str]:
+def experiment(row: ReportedRow) -> dict[str, str]:
     """The properties that comparable rows share, by name, but for their batch."""
     facts = row.record.row
     layers = f"{facts.layers or 'an unknown number'}{', a proxy' if facts.proxy else ''}"
@@ -668,15 +668,15 @@ def experiment(row: Row) -> dict[str, str]:
     return {"dtype": facts.dtype, "framework": facts.framework, "layers": layers, **settings}
 
 
-def _rate(row: Row, figure: Callable[[str], float | None]) -> float | None:
+def _rate(row: ReportedRow, figure: Callable[[str], float | None]) -> float | None:
     tokens, step_s, batch = figure(metrics.TOKENS_PER_S.key), figure(metrics.STEP_TIME.key), row.record.row.batch
     if tokens is None and step_s and batch:
         tokens = batch / step_s
     return tokens if tokens is not None and 1e-9 < tokens < MOST and row.record.row.gpus > 0 else None
 
 
-def _curves(rows: Sequence[Row]) -> tuple[Curve, ...]:
-    alike: dict[tuple[tuple[str, str], ...], list[Row]] = {}
+def _curves(rows: Sequence[ReportedRow]) -> tuple[Curve, ...]:
+    alike: dict[tuple[tuple[str, str], ...], list[ReportedRow]] = {}
     for row in rows:
         alike.setdefault(tuple(sorted(experiment(row).items())), []).append(row)
     found = [
@@ -698,8 +698,8 @@ def _curves(rows: Sequence[Row]) -> tuple[Curve, ...]:
     )
 
 
-def _by_batch(rows: Iterable[Row], rule: Rule) -> Mapping[Fraction, list[Row]]:
-    found: dict[Fraction, list[Row]] = {}
+def _by_batch(rows: Iterable[ReportedRow], rule: Rule) -> Mapping[Fraction, list[ReportedRow]]:
+    found: dict[Fraction, list[ReportedRow]] = {}
     for row in rows:
         batch, gpus = row.record.row.batch, row.record.row.gpus
         if batch and batch > 0 and gpus > 0:
@@ -713,7 +713,7 @@ def varying_names(rows: Sequence[Mapping[str, str]]) -> list[str]:
     return [name for name in names if len({one.get(name) for one in rows}) > 1]
 
 
-def _name(row: Row, varies: Iterable[str]) -> str:
+def _name(row: ReportedRow, varies: Iterable[str]) -> str:
     """The name of a curve among the others of its workload: its dtype, and the other properties that differ."""
     facts = experiment(row)
     others = [f"{name} {facts[name]}" for name in varies if name in facts and name != "dtype"]

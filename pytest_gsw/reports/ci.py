@@ -12,7 +12,7 @@ from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind
 from pytest_gsw.history.comparison import COLUMNS, acknowledged_text, cells
 from pytest_gsw.history.model import cluster_of
 from pytest_gsw.history.row_history import FailingNode, SlowNode
-from pytest_gsw.reports.run_report import Row, RunReport, device, is_slow, since_line
+from pytest_gsw.reports.run_report import ReportedRow, RunReport, device, is_slow, since_line
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import ACCEPTED, IMPROVED, REGRESSED, Attention, Level
 from pytest_gsw.results.outcomes import ERROR, OUTCOMES
@@ -87,7 +87,7 @@ class Finding:
 
 def findings(report: RunReport) -> tuple[Finding, ...]:
     """All that needs attention, the worst first, and among equals the greatest loss."""
-    known = {(one.spell.kind, one.spell.subject, one.spell.cluster): one for one in report.alarms if one.stands}
+    known = {(one.period.kind, one.period.subject, one.period.cluster): one for one in report.alarms if one.is_active}
     of_rows = (row for row in report.rows if report.incident is None or row.record.reason != Reason.INCIDENT.value)
     found = [*_cluster_findings(report), *(_with_alarm(one, known) for row in of_rows for one in _row_findings(row))]
     found += [Finding(attention.ERROR.kind, one.id, one.node_id, one.why) for one in report.unrecorded]
@@ -128,7 +128,7 @@ def _rank(finding: Finding) -> tuple[int, float, ByNumber]:
     return KINDS.index(finding.kind), change or 0.0, by_number(finding.node_id)
 
 
-def _row_findings(row: Row) -> Iterator[Finding]:
+def _row_findings(row: ReportedRow) -> Iterator[Finding]:
     record, since = row.record, since_line(row.since)
     outcome = outcomes.of(record.outcome)
     if outcome.attention.level is not None:
@@ -217,7 +217,7 @@ def _changes_list(report: RunReport) -> list[str]:
     """The new, ongoing and fixed alarms; nothing if there are none."""
     lines = []
     for state, alarms in report.alarms_by_state.items():
-        names = [_code(_shorten(f"{one.spell.kind.value} of {one.spell.subject}", _LONGEST_FACT)) for one in alarms]
+        names = [_code(_shorten(f"{one.period.kind.value} of {one.period.subject}", _LONGEST_FACT)) for one in alarms]
         lines.append(f"- **{state}** ({len(alarms)}){': ' if names else ''}{named(names, _NAMED)}")
     return [*lines, ""] if any(report.alarms_by_state.values()) else []
 
@@ -532,12 +532,12 @@ def _alarms(report: RunReport) -> Iterator[_Sample]:
 
     A row that regresses by a site's metric has a sample of no alarm: there is none that could be acknowledged.
     """
-    standing = [one for one in report.alarms if one.stands]
+    standing = [one for one in report.alarms if one.is_active]
     for one in standing:
-        spell = one.spell
+        period = one.period
         # By its row, an alert can leave out acknowledged outcomes.
-        name = "row" if spell.kind in OF_ROWS else "subject"
-        yield {"alarm": one.id, "kind": spell.kind.value, name: spell.subject, "cluster": spell.cluster}, one.pages
+        name = "row" if period.kind in OF_ROWS else "subject"
+        yield {"alarm": one.id, "kind": period.kind.value, name: period.subject, "cluster": period.cluster}, one.pages
     for record in report.records if standing else ():
         of_row = {"kind": Kind.REGRESSION.value, "row": record.row.id, "cluster": cluster_of(record)}
         yield from (({"alarm": "", **of_row, "metric": key}, 1) for key in regressed_metrics(record))

@@ -18,7 +18,7 @@ from pytest_gsw.common.redact import printable
 from pytest_gsw.common.text import calendar, plural, shortened
 from pytest_gsw.history import comparison
 from pytest_gsw.history.comparison import changes_text
-from pytest_gsw.reports.run_report import Row, RunReport, Since, since_line
+from pytest_gsw.reports.run_report import ReportedRow, RunReport, Since, since_line
 from pytest_gsw.results import attention, outcomes, row_text
 from pytest_gsw.results.attention import BY_KIND, Attention
 from pytest_gsw.results.record import Record
@@ -127,13 +127,13 @@ def kind_cell(needs: Attention) -> ET.Element:
     return element("td", sign(needs.kind), f" {needs.word}", class_=needs.kind)
 
 
-def change(row: Row) -> ET.Element | None:
+def change(row: ReportedRow) -> ET.Element | None:
     """The change of a row's throughput against its reference."""
     shown = percent(row.record.throughput_change)
     return element("strong", f"{shown} throughput") if shown else None
 
 
-def row_link(row: Row) -> ET.Element:
+def row_link(row: ReportedRow) -> ET.Element:
     """A link to a row's page, from a page in the run's directory."""
     return element("a", row.record.row.id, href=f"rows/{row.name}.html")
 
@@ -255,14 +255,14 @@ def report_text(report: RunReport) -> str:
     return f"{', '.join(parts)} of {rows}" if parts else f"All well: {rows}"
 
 
-def card_text(row: Row) -> str:
+def card_text(row: ReportedRow) -> str:
     """The fact of a row, shorter than on its page."""
     if row.needs is attention.INCONCLUSIVE and row.record.reason in _SHORT:
         return f"{row.record.fact}; {_SHORT[row.record.reason]}"
     return fact_text(row)
 
 
-def fact_text(row: Row) -> str:
+def fact_text(row: ReportedRow) -> str:
     """The fact of a row, in one line."""
     record, verdict = row.record, row.record.judged
     if row.needs is attention.DRIFT:
@@ -272,7 +272,7 @@ def fact_text(row: Row) -> str:
     return record.fact if verdict is None else signed(record.fact)
 
 
-def drift_text(row: Row) -> str:
+def drift_text(row: ReportedRow) -> str:
     """The drift of a row, in one line; empty if it does not drift."""
     return signed(comparison.drift_text(row.drifting) if row.drifting else row.record.drift or "")
 
@@ -290,7 +290,7 @@ def since_text(since: Since, reference_s: float | None = None) -> str:
     return f"{since_line(since)}; before that {before} at {minute(since.good_time_s)}"
 
 
-def since_facts(row: Row) -> list[tuple[str, str]]:
+def since_facts(row: ReportedRow) -> list[tuple[str, str]]:
     """The onset of a row's state and the changes at that time, each with its name."""
     if row.since is None:
         unlike_others = row.record.reason in UNUSUAL or row.record.own_outcome
@@ -305,7 +305,7 @@ def since_facts(row: Row) -> list[tuple[str, str]]:
     return facts
 
 
-def limit_text(row: Row) -> str:
+def limit_text(row: ReportedRow) -> str:
     """The allowed loss, and the limit with its reason if that is another."""
     verdict = row.record.judged
     if verdict is None:
@@ -328,7 +328,7 @@ def job_text(record: Record) -> str:
 
 def nodes_fact(record: Record) -> tuple[str, str]:
     """The nodes of a row, after their name: one figure may be of several jobs."""
-    jobs = len(record.told_jobs)
+    jobs = len(record.reported_jobs)
     return "nodes" if jobs < 2 else f"nodes of {jobs} jobs", record.nodes
 
 

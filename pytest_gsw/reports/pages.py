@@ -93,7 +93,7 @@ from pytest_gsw.reports.run_report import (
     KINDS,
     LISTED_RUNS,
     Cause,
-    Row,
+    ReportedRow,
     RunJob,
     RunListEntry,
     RunReport,
@@ -108,7 +108,7 @@ from pytest_gsw.reports.run_report import (
 from pytest_gsw.results import attention, outcomes, row_text
 from pytest_gsw.results.attention import Attention
 from pytest_gsw.results.record import JobFacts, Record
-from pytest_gsw.results.row_text import accepted_line, compared_text, hides_loss, telling_line
+from pytest_gsw.results.row_text import accepted_line, compared_text, hides_loss, informative_line
 from pytest_gsw.results.runs_directory import resume_command
 from pytest_gsw.results.suggested_commands import again, history_command, next_command, next_commands, offline
 from pytest_gsw.results.summary import cause_of, outcome_texts
@@ -283,7 +283,7 @@ def _attention(report: RunReport) -> ET.Element | None:
         return section("attention", "What needs attention", *groups)
     if not report.rows:
         return None
-    paging = sum(one.pages and one.stands for one in report.alarms)
+    paging = sum(one.pages and one.is_active for one in report.alarms)
     told: list[Content] = [" Nothing needs attention."]
     if paging:
         stand = f"{plural(paging, 'alarm')} {'stands' if paging == 1 else 'stand'}"
@@ -327,7 +327,7 @@ def _more(count: int) -> ET.Element | None:
     return element("p", f"and {count} more, ", element("a", "in the list of all rows", href="#rows"))
 
 
-def _card(row: Row, directory: Path) -> ET.Element:
+def _card(row: ReportedRow, directory: Path) -> ET.Element:
     what, nodes = nodes_fact(row.record)
     return element(
         "li",
@@ -360,7 +360,7 @@ def _log_line(cause: Cause, directory: Path) -> str:
     return next(filter(None, lines), "")
 
 
-def _error_row(row: Row) -> ET.Element:
+def _error_row(row: ReportedRow) -> ET.Element:
     said = [job_text(row.record), *(f"{name} {value}" for name, value in since_facts(row))]
     words = "; ".join(text for text in said if text)
     return element("li", row_link(row), f": {words}" if words else None)
@@ -386,14 +386,14 @@ def _alarms(report: RunReport) -> list[ET.Element | None]:
     if not report.alarms:
         return []
     heads = [column.removeprefix(">") for column in COLUMNS]
-    standing = [one for one in report.alarms if one.stands]
+    standing = [one for one in report.alarms if one.is_active]
     over = len(report.alarms) - len(standing)
     caption = f"{counts_text(standing)}{f', {over} over' if over else ''}"
     caption += "; throughput of the newest run against those before"
     stand = table("alarms", caption, heads, map(_alarm_line, standing)) if standing else element("p", caption)
     if not over:
         return [stand]
-    ended = (one for one in report.alarms if not one.stands)
+    ended = (one for one in report.alarms if not one.is_active)
     summary = element("summary", f"{plural(over, 'alarm')} of the last days, over or gone")
     return [stand, element("details", summary, table("over", "Alarms that are over", heads, map(_alarm_line, ended)))]
 
@@ -418,8 +418,8 @@ def _all_rows(report: RunReport) -> ET.Element | None:
     return table("all", caption, heads, [line for _, line in sorted(lines, key=lambda one: one[0])])
 
 
-def _list_line(row: Row) -> list[Content]:
-    record, jobs = row.record, row.record.told_jobs
+def _list_line(row: ReportedRow) -> list[Content]:
+    record, jobs = row.record, row.record.reported_jobs
     runs_s = [job.run_s for job in jobs if job.run_s is not None]
     mfu, measured_s = record.figures.measured.get(MFU.key), record.judged_s
     return [
@@ -481,16 +481,16 @@ def _changes_card(state: str, alarms: Sequence[Alarm], report: RunReport) -> ET.
 
 
 def _changes_entry(alarm: Alarm, report: RunReport) -> ET.Element:
-    address, what, kind = _OF_ALARMS[alarm.spell.kind]
-    spell = alarm.spell
-    name = "" if spell.kind is Kind.INCIDENT else f"{spell.subject}: "
+    address, what, kind = _OF_ALARMS[alarm.period.kind]
+    period = alarm.period
+    name = "" if period.kind is Kind.INCIDENT else f"{period.subject}: "
     figure = alarm.change
-    if spell.kind is Kind.INCIDENT and report.incident is not None and alarm.stands:
+    if period.kind is Kind.INCIDENT and report.incident is not None and alarm.is_active:
         # An incident of this run has one figure, the run's own.
         address, what, figure = "#cluster", "the whole cluster is slower", report.incident.change
     change = "" if figure is None else f" {percent(figure)}"
-    change += " against its first runs" if change and spell.kind is Kind.DRIFT else ""
-    good = recovery_text(spell) if alarm.stands else ""
+    change += " against its first runs" if change and period.kind is Kind.DRIFT else ""
+    good = recovery_text(period) if alarm.is_active else ""
     told = f"{change}, since {minute(alarm.since_s)}{f' ({good})' if good else ''}"
     return element("li", sign(kind), " ", element("a", f"{name}{what}", href=address), told)
 
@@ -504,7 +504,7 @@ _FOLLOWS = frozenset({"dp", "fsdp"})
 
 
 #: A row of a run, with or without a record.
-_Any = Row | Unrecorded
+_Any = ReportedRow | Unrecorded
 
 
 @dataclass
@@ -837,7 +837,7 @@ _ELSEWHERE = frozenset({"again", "offline", "steps", "job", "note", "accepted"})
 
 
 def row_page(
-    row: Row,
+    row: ReportedRow,
     report: RunReport,
     ends: Sequence[LogEnd],
     links: Sequence[tuple[str, str]],
@@ -879,7 +879,7 @@ def row_page(
     return page(f"{record.row.id}: {word} on {record.run.cluster}, {minute(report.begin_s)}", main, links, root="../")
 
 
-def _run_links(row: Row, pages: Mapping[str, str]) -> ET.Element | None:
+def _run_links(row: ReportedRow, pages: Mapping[str, str]) -> ET.Element | None:
     """The pages of the row in the runs before and after this one, if the report has them."""
     runs = list(pages)
     if row.record.run.id not in runs or len(runs) < 2:
@@ -893,7 +893,7 @@ def _run_links(row: Row, pages: Mapping[str, str]) -> ET.Element | None:
     return element("nav", element("ul", *named), aria_label="The row in other runs")
 
 
-def _at_once(row: Row, ends: Sequence[LogEnd]) -> list[tuple[str, str]]:
+def _at_once(row: ReportedRow, ends: Sequence[LogEnd]) -> list[tuple[str, str]]:
     """The nodes of the row, and for an error the advice, or the line of its log that is most like the cause."""
     nodes = nodes_fact(row.record)
     if row.needs is not attention.ERROR:
@@ -902,7 +902,7 @@ def _at_once(row: Row, ends: Sequence[LogEnd]) -> list[tuple[str, str]]:
     return [nodes, ("advice", advice_of(cause_of(row.record))), ("its log says", says)]
 
 
-def _notes(row: Row) -> list[tuple[str, str]]:
+def _notes(row: ReportedRow) -> list[tuple[str, str]]:
     record = row.record
     comparable = f"{record.not_comparable} makes the figures not comparable" if record.not_comparable else ""
     drift = "" if row.needs is attention.DRIFT else drift_text(row)  # the row's fact has it
@@ -919,7 +919,7 @@ def _notes(row: Row) -> list[tuple[str, str]]:
 # -- figures ---------------------------------------------------------------------------------------
 
 
-def _figures(row: Row) -> ET.Element | None:
+def _figures(row: ReportedRow) -> ET.Element | None:
     figures = row.record.figures
     lines = []
     for one in row_text.figure_cells(row.record, row.record.judged):
@@ -934,7 +934,7 @@ def _figures(row: Row) -> ET.Element | None:
 # -- runs, steps, jobs ---------------------------------------------------------------------------
 
 
-def _runs_table(row: Row, pages: Mapping[str, str], then_s: Mapping[str, float]) -> ET.Element | None:
+def _runs_table(row: ReportedRow, pages: Mapping[str, str], then_s: Mapping[str, float]) -> ET.Element | None:
     """The newest runs, those with an error among them, against the current reference."""
     runs: list[Point | RowOutcome] = [*row.past.measured, *row.failures]
     runs.sort(key=lambda one: (one.time_s, one.run_id))
@@ -951,7 +951,7 @@ def _runs_table(row: Row, pages: Mapping[str, str], then_s: Mapping[str, float])
 
 
 def _run_line(
-    point: Point | RowOutcome, row: Row, pages: Mapping[str, str], then_s: Mapping[str, float]
+    point: Point | RowOutcome, row: ReportedRow, pages: Mapping[str, str], then_s: Mapping[str, float]
 ) -> Sequence[Content]:
     address = pages.get(point.run_id)
     run: Content = point.run_id if not address else element("a", point.run_id, href=address)
@@ -974,7 +974,7 @@ def _run_line(
     )
 
 
-def _change(point: Point, row: Row, then_s: Mapping[str, float]) -> str:
+def _change(point: Point, row: ReportedRow, then_s: Mapping[str, float]) -> str:
     """The change of a run's verdict, with its reference if that is not the one in the table's caption."""
     (today_s, _), held_s = current_reference(row), reference_at(row, point, then_s)
     if held_s is None:
@@ -983,7 +983,7 @@ def _change(point: Point, row: Row, then_s: Mapping[str, float]) -> str:
     return change if today_s is None or against == f"{today_s:.4g} s" else f"{change} against {against}"
 
 
-def _jobs_of_row(row: Row) -> ET.Element | None:
+def _jobs_of_row(row: ReportedRow) -> ET.Element | None:
     heads = ["job", "state", f"{row.record.judged_metric.label} (s)", "nodes", "submitted", "queue", "ran", "note"]
     return table("jobs", "Every job of the row in this run", heads, [_job_of_row(job, row.record) for job in row.jobs])
 
@@ -1045,7 +1045,7 @@ _OF_NEED = {
 }
 
 
-def all_commands(row: Row, directory: Path) -> Sequence[tuple[str, str]]:
+def all_commands(row: ReportedRow, directory: Path) -> Sequence[tuple[str, str]]:
     """The commands for a row, each after its purpose; the one to type next comes first."""
     record = row.record
     listed = [("run it again", again([record], directory))]
@@ -1089,11 +1089,11 @@ def likely_cause(ends: Sequence[LogEnd]) -> str:
 
     Empty if there is neither: the last line of a training log may be a progress bar.
     """
-    found = (*(end.cause for end in ends), *(telling_line(end.lines) for end in ends))
+    found = (*(end.cause for end in ends), *(informative_line(end.lines) for end in ends))
     return next(filter(None, found), "")
 
 
-def log_ends_of(row: Row, directory: Path) -> tuple[LogEnd, ...]:
+def log_ends_of(row: ReportedRow, directory: Path) -> tuple[LogEnd, ...]:
     """The ends of a row's logs; none for a row that neither failed nor is too slow."""
     if row.needs not in _LOGS_SHOWN:
         return ()
@@ -1377,7 +1377,7 @@ def _swatch(kind: str) -> ET.Element:
 # -- the curve of a row ----------------------------------------------------------------------------
 
 
-def row_curve(row: Row) -> ET.Element | None:
+def row_curve(row: ReportedRow) -> ET.Element | None:
     """Throughput of a row's newest runs against the row's reference; those with errors have crosses.
 
     Unusual runs are squares apart from the line.
@@ -1415,7 +1415,7 @@ def row_curve(row: Row) -> ET.Element | None:
     )
 
 
-def _mark(place: tuple[float, float], point: Point, row: Row) -> ET.Element:
+def _mark(place: tuple[float, float], point: Point, row: ReportedRow) -> ET.Element:
     """The mark of a run by its outcome: a dot, or a square if it is unusual."""
     x, y = place
     kind = row.kind if point.run_id == row.record.run.id else outcomes.of(point.outcome).attention.in_report.kind

@@ -91,7 +91,7 @@ class Since:
 
 
 @dataclass(frozen=True)
-class Row:
+class ReportedRow:
     """One row of a run."""
 
     record: Record
@@ -214,7 +214,7 @@ _ALIKE = {
 }
 
 
-def since_of(row: Row) -> Since | None:
+def since_of(row: ReportedRow) -> Since | None:
     """The onset of a row's state, ``None`` if unknown, or if it is well."""
     if row.needs is attention.ERROR:
         return _error_since(row)
@@ -239,7 +239,7 @@ def since_of(row: Row) -> Since | None:
     return replace(found, regressed=regressed) if is_mixed else found
 
 
-def _error_since(row: Row) -> Since:
+def _error_since(row: ReportedRow) -> Since:
     """The onset of a row's errors."""
     found = Since(begin_of(row.record.run.id, record_time_s(row.record)), 1)
     for point in reversed(row.earlier):
@@ -255,7 +255,7 @@ _ADVICE = {signature.name: signature.advice for signature in SIGNATURES}
 
 
 @dataclass(frozen=True)
-class Run:
+class ReportedRun:
     """The facts of a run that its records do not have."""
 
     #: The run's directory.
@@ -292,7 +292,7 @@ class Cause:
 
     #: The fact, without its job.
     fact: str
-    rows: tuple[Row, ...]
+    rows: tuple[ReportedRow, ...]
     #: Their nodes, those of most rows first, as :func:`~pytest_gsw.results.summary.error_nodes` names them.
     nodes: str
     #: The advice, if known.
@@ -303,7 +303,7 @@ class Cause:
 class RunJob:
     """One job of a run, and its row."""
 
-    row: Row
+    row: ReportedRow
     facts: JobFacts
 
     @property
@@ -335,9 +335,9 @@ class RunReport:
     """A run as pages, texts for CI and commands lay it out."""
 
     run_id: str
-    run: Run
+    run: ReportedRun
     #: In the order of their files.
-    rows: tuple[Row, ...]
+    rows: tuple[ReportedRow, ...]
     #: By cluster, the nodes that make jobs slow.
     slow_nodes: Mapping[str, tuple[SlowNode, ...]] = field(default_factory=dict)
     #: By cluster, the nodes on which more jobs fail than by chance.
@@ -357,10 +357,10 @@ class RunReport:
         return self.run.noted.replay_of
 
     @cached_property
-    def worst_first(self) -> tuple[Row, ...]:
+    def worst_first(self) -> tuple[ReportedRow, ...]:
         """Its rows, the worst first, and among equals the greatest loss."""
 
-        def place(row: Row) -> tuple[int, float, ByNumber]:
+        def place(row: ReportedRow) -> tuple[int, float, ByNumber]:
             return KINDS.index(row.kind), row.record.throughput_change or 0.0, by_number(row.id)
 
         return tuple(sorted(self.rows, key=place))
@@ -433,7 +433,7 @@ class RunReport:
         found: dict[str, list[Alarm]] = {"new": [], "ongoing": [], "fixed": []}
         runs = {self.run_id, *(record.run.id for record in self.records)}
         for one in self.alarms:
-            is_told = not one.part_of and (one.stands or one.spell.mended_by in runs)
+            is_told = not one.part_of and (one.is_active or one.period.mended_by in runs)
             if is_told and (state := LISTED.get(one.state)):
                 found[state].append(one)
         return found
@@ -469,14 +469,14 @@ class RunReport:
         failed = [outcomes.FAILED] if self.unrecorded or self.incident is not None else []
         return outcomes.exit_status([*failed, *(record.status for record in self.records)])
 
-    def of(self, kind: str) -> tuple[Row, ...]:
+    def of(self, kind: str) -> tuple[ReportedRow, ...]:
         """Its rows of one of :data:`KINDS`, the worst first."""
         return tuple(row for row in self.worst_first if row.kind == kind)
 
     @cached_property
     def causes(self) -> tuple[Cause, ...]:
         """The causes of errors, the most frequent first."""
-        found: dict[str, list[Row]] = {}
+        found: dict[str, list[ReportedRow]] = {}
         for row in self.of(attention.ERROR.kind):
             found.setdefault(cause_of(row.record), []).append(row)
         ordered = sorted(found.items(), key=lambda one: (-len(one[1]), one[0]))
@@ -580,10 +580,10 @@ class HistoryReader:
                 slow_before=slow_before,
             )
             shown = {*rows, whole_cluster(cluster)}
-            found += (one for one in known if one.spell.kind not in OF_ROWS or one.spell.subject in shown)
+            found += (one for one in known if one.period.kind not in OF_ROWS or one.period.subject in shown)
         return redact(tuple(found), os.environ)
 
-    def read(self, records: Collection[Record], runs: Collection[Run]) -> None:
+    def read(self, records: Collection[Record], runs: Collection[ReportedRun]) -> None:
         """Read the histories of rows, and the outcomes of earlier runs without excluded ones.
 
         Rows that were never judged are errors, in those of the runs that still have a directory beside these runs'.
@@ -617,7 +617,7 @@ class HistoryReader:
         together: dict[str, ClusterHistory] = {}
         for record in records:
             key, points = series_key(record), points_of(record)
-            adjustment = None if key is None or key not in self.histories else self.histories[key].beside
+            adjustment = None if key is None or key not in self.histories else self.histories[key].adjustment
             if key is not None and points and adjustment is not None:
                 current_run.setdefault(key.cluster, {})[key.row] = points[0].point
                 together[key.cluster] = adjustment.together
@@ -665,7 +665,9 @@ def _with_never_judged(
     return {row: tuple(sorted(of_row.values(), key=lambda one: one.time_s)) for row, of_row in found.items()}
 
 
-def run_report(records: Iterable[Record], run: Run, history: History | HistoryReader | None = None) -> RunReport:
+def run_report(
+    records: Iterable[Record], run: ReportedRun, history: History | HistoryReader | None = None
+) -> RunReport:
     """The report of one run, without secrets.
 
     Args:
@@ -685,20 +687,20 @@ def run_report(records: Iterable[Record], run: Run, history: History | HistoryRe
 def run_reports(
     records: Iterable[Record],
     history: History | HistoryReader | None = None,
-    runs: Mapping[str, Run] | None = None,
+    runs: Mapping[str, ReportedRun] | None = None,
 ) -> tuple[RunReport, ...]:
     """The reports of several runs, the newest first; ``runs`` has by id what their records do not have."""
     by_run: dict[str, list[Record]] = {run_id: [] for run_id in runs or {}}
     for record in newest_of(records).values():
         by_run.setdefault(record.run.id, []).append(record)
     found = _build_reports(
-        by_run, {run_id: (runs or {}).get(run_id) or Run(RUNS / run_id) for run_id in by_run}, history
+        by_run, {run_id: (runs or {}).get(run_id) or ReportedRun(RUNS / run_id) for run_id in by_run}, history
     )
     return tuple(sorted(found, key=lambda one: (one.begin_s or 0.0, one.run_id), reverse=True))
 
 
 def _build_reports(
-    by_run: Mapping[str, Sequence[Record]], runs: Mapping[str, Run], history: History | HistoryReader | None
+    by_run: Mapping[str, Sequence[Record]], runs: Mapping[str, ReportedRun], history: History | HistoryReader | None
 ) -> list[RunReport]:
     reader = HistoryReader(history) if isinstance(history, History) else history
     # A session redacts its records; a file may hold anything.
@@ -709,7 +711,7 @@ def _build_reports(
     return [_build_report(redact(name, os.environ), of_run, begun_runs[name], reader) for name, of_run in shown.items()]
 
 
-def _with_manifest(run: Run) -> Run:
+def _with_manifest(run: ReportedRun) -> ReportedRun:
     """A run with what its session wrote down before it began."""
     known = begun(run.directory)
     noted = redact(read_noted(run.directory), os.environ)
@@ -717,14 +719,14 @@ def _with_manifest(run: Run) -> Run:
     return replace(run, missing=missing, noted=noted, begun_s=None if known is None else known.begun_s or None)
 
 
-def _build_report(run_id: str, records: Sequence[Record], run: Run, reader: HistoryReader | None) -> RunReport:
+def _build_report(run_id: str, records: Sequence[Record], run: ReportedRun, reader: HistoryReader | None) -> RunReport:
     rows, broken = _build_rows(records, reader)
     run = replace(run, missing={**run.missing, **broken})
     if reader is None:
         return RunReport(run_id, run, rows, alarms=run.alarms or ())
     alarms = reader.alarms(records) if run.alarms is None else run.alarms
     series = {cluster: reader.series(cluster) for cluster in reader.clusters_of(records)}
-    slow = {cluster: tuple(one for one in of.slow if not one.mended) for cluster, of in series.items()}
+    slow = {cluster: tuple(one for one in of.slow if not one.recovered) for cluster, of in series.items()}
     nodes = {cluster: of.nodes for cluster, of in series.items()}
     report = RunReport(
         run_id,
@@ -736,7 +738,7 @@ def _build_report(run_id: str, records: Sequence[Record], run: Run, reader: Hist
         alarms=alarms,
         cluster_texts=reader.cluster_texts(records),
     )
-    incidents = {seen.run_id for one in alarms if one.spell.kind is Kind.INCIDENT for seen in one.spell.runs}
+    incidents = {seen.run_id for one in alarms if one.period.kind is Kind.INCIDENT for seen in one.period.runs}
     return replace(report, history_runs=reader.runs(report.clusters, incidents))
 
 
@@ -750,7 +752,9 @@ def _row_history(record: Record, histories: Mapping[SeriesKey, RowHistory]) -> R
     return histories.get(key, RowHistory()).without(record.run.id, until_s, current_run).including_run(current_run)
 
 
-def _build_rows(records: Sequence[Record], reader: HistoryReader | None) -> tuple[tuple[Row, ...], dict[str, str]]:
+def _build_rows(
+    records: Sequence[Record], reader: HistoryReader | None
+) -> tuple[tuple[ReportedRow, ...], dict[str, str]]:
     """The rows of a run, and by node id why a record cannot be shown."""
     names = page_names(record.row.node_id for record in records)
     rows, broken = [], {}
@@ -758,7 +762,7 @@ def _build_rows(records: Sequence[Record], reader: HistoryReader | None) -> tupl
         name = names[record.row.node_id]
         past = _row_history(record, {} if reader is None else reader.histories)
         try:
-            row = Row(record, name, past, earlier=() if reader is None else reader.before(record))
+            row = ReportedRow(record, name, past, earlier=() if reader is None else reader.before(record))
             if record.judged is not None and row.needs is attention.INCONCLUSIVE:
                 inconclusive_text(record, record.judged)
             rows.append(replace(row, since=since_of(row)))
@@ -770,7 +774,7 @@ def _build_rows(records: Sequence[Record], reader: HistoryReader | None) -> tupl
 # -- references of earlier runs ----------------------------------------------------------------------
 
 
-def past_references(rows: Iterable[Row], history: History) -> dict[tuple[str, str], dict[str, float]]:
+def past_references(rows: Iterable[ReportedRow], history: History) -> dict[tuple[str, str], dict[str, float]]:
     """The references of each row's newest runs in seconds, by row and cluster, if one is not the current reference.
 
     Records are read of such rows alone: it takes longer than all else that a page needs.
@@ -798,7 +802,7 @@ def past_references(rows: Iterable[Row], history: History) -> dict[tuple[str, st
     return found
 
 
-def current_reference(row: Row) -> tuple[float | None, str]:
+def current_reference(row: ReportedRow) -> tuple[float | None, str]:
     """The reference of the row's verdict in seconds, and its name."""
     judged = row.record.judged_metric.key
     for held, name in (
@@ -810,7 +814,7 @@ def current_reference(row: Row) -> tuple[float | None, str]:
     return None, ""
 
 
-def reference_at(row: Row, point: Point, known: Mapping[str, float]) -> float | None:
+def reference_at(row: ReportedRow, point: Point, known: Mapping[str, float]) -> float | None:
     """The reference of a run of the row in seconds; ``None`` if it is unknown, and not the current one."""
     found = known.get(point.run_id)
     if found is not None or (point.run_id != row.record.run.id and _differs_from_current(row, point)):
@@ -818,7 +822,7 @@ def reference_at(row: Row, point: Point, known: Mapping[str, float]) -> float | 
     return current_reference(row)[0]
 
 
-def _differs_from_current(row: Row, point: Point) -> bool:
+def _differs_from_current(row: ReportedRow, point: Point) -> bool:
     """True if the outcome of a run is not the one by the current reference and tolerance."""
     held_s, _ = current_reference(row)
     if held_s is None or point.outcome not in _BY_FIGURE:

@@ -13,7 +13,7 @@ from pytest_gsw.stats import decision
 
 
 @dataclass(frozen=True)
-class Outcome:
+class OutcomeKind:
     """One outcome of a row."""
 
     #: As records have it.
@@ -63,11 +63,11 @@ def exit_status(statuses: Iterable[int]) -> int:
     return max(statuses, key=(GREEN, OPEN, FAILED).index, default=GREEN)
 
 
-PASSED = Outcome(decision.Outcome.PASSED.value, "passed", "", 1, attention.PASSED)
-IMPROVED = Outcome(decision.Outcome.IMPROVED.value, "passed", "", 3, attention.IMPROVED)
-REGRESSED = Outcome(decision.Outcome.REGRESSED.value, "failed", "failure", 6, attention.REGRESSED)
-INCONCLUSIVE = Outcome(decision.Outcome.INCONCLUSIVE.value, "skipped", "skipped", 4, attention.INCONCLUSIVE)
-UNEXPECTED_SUCCESS = Outcome(
+PASSED = OutcomeKind(decision.Outcome.PASSED.value, "passed", "", 1, attention.PASSED)
+IMPROVED = OutcomeKind(decision.Outcome.IMPROVED.value, "passed", "", 3, attention.IMPROVED)
+REGRESSED = OutcomeKind(decision.Outcome.REGRESSED.value, "failed", "failure", 6, attention.REGRESSED)
+INCONCLUSIVE = OutcomeKind(decision.Outcome.INCONCLUSIVE.value, "skipped", "skipped", 4, attention.INCONCLUSIVE)
+UNEXPECTED_SUCCESS = OutcomeKind(
     "unexpected_success",
     "failed",
     "failure",
@@ -76,8 +76,8 @@ UNEXPECTED_SUCCESS = Outcome(
     counted="ran although documented to fail",
     on_line="unexpected",
 )
-ERROR = Outcome("error", "error", "error", 7, attention.ERROR)
-EXPECTED_FAILURE = Outcome(
+ERROR = OutcomeKind("error", "error", "error", 7, attention.ERROR)
+EXPECTED_FAILURE = OutcomeKind(
     "expected_failure",
     "xfailed",
     "skipped",
@@ -87,7 +87,7 @@ EXPECTED_FAILURE = Outcome(
     named="out of memory, as documented",
     on_line="as documented",
 )
-PROFILED = Outcome("profiled", "skipped", "skipped", 2, attention.NOT_JUDGED)
+PROFILED = OutcomeKind("profiled", "skipped", "skipped", 2, attention.NOT_JUDGED)
 
 #: All of them, in the order in which a run is counted.
 OUTCOMES = (
@@ -102,12 +102,12 @@ JUDGED = frozenset(one.value for one in decision.Outcome)
 SLOW = frozenset(one.word for one in (REGRESSED, INCONCLUSIVE))
 
 
-def of(word: str) -> Outcome:
+def of(word: str) -> OutcomeKind:
     """The entry of a record's outcome."""
     return BY_WORD[word]
 
 
-def counts(words: Iterable[str], missing: int = 0) -> dict[Outcome, int]:
+def counts(words: Iterable[str], missing: int = 0) -> dict[OutcomeKind, int]:
     """Counts of rows by outcome, in the order of :data:`OUTCOMES`.
 
     Args:

@@ -366,14 +366,14 @@ class Record(ResultText):
         return self.jobs.measured(self.judged_s)
 
     @property
-    def told_jobs(self) -> tuple[JobFacts, ...]:
+    def reported_jobs(self) -> tuple[JobFacts, ...]:
         """The jobs behind the outcome: those whose median the figure is, or the one that failed."""
         return self.measured_jobs or (() if self.jobs.last is None else (self.jobs.last,))
 
     @property
     def nodes(self) -> str:
         """The node lists of these jobs, each once."""
-        return ", ".join(dict.fromkeys(job.nodes for job in self.told_jobs if job.nodes))
+        return ", ".join(dict.fromkeys(job.nodes for job in self.reported_jobs if job.nodes))
 
 
 def used_gpu_hours(record: Record) -> float:

@@ -581,7 +581,7 @@ def _tolerance_text(tolerance: float) -> str:
     return "" if tolerance == TOLERANCE else f" (allowed {tolerance * 100:g} %)"
 
 
-def telling_line(lines: Iterable[str]) -> str:
+def informative_line(lines: Iterable[str]) -> str:
     """The last line that looks like the cause of an error; empty if none does."""
     return next((text for line in reversed(list(lines)) if _CAUSE_WORDS.search(text := line.strip())), "")
 
@@ -637,7 +637,7 @@ class ReportedStatus:
     """A row as pytest and JUnit report it."""
 
     #: The reported outcome: with ``gsw_strict`` a row that is too fast has failed.
-    outcome: outcomes.Outcome
+    outcome: outcomes.OutcomeKind
     #: One line, and the whole text; empty for a row that has passed.
     message: str
     text: str

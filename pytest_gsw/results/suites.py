@@ -29,7 +29,7 @@ class SuiteRows(Protocol):
     def case_of(self, row: Baseline) -> str:
         """The suite's name of a row, for JUnit."""
 
-    def told(self) -> Sequence[str]:
+    def heading(self) -> Sequence[str]:
         """Lines about the suite before any row runs."""
 
     def conclude(self, records: Sequence[Record]) -> Concluded:

@@ -44,7 +44,7 @@ def counts_line(records: Sequence[Record], missing: int = 0, incident: ClusterRe
     return ", ".join([*(["1 incident"] if incident else []), *told.values(), *last])
 
 
-def outcome_texts(records: Sequence[Record], missing: int = 0) -> dict[outcomes.Outcome, str]:
+def outcome_texts(records: Sequence[Record], missing: int = 0) -> dict[outcomes.OutcomeKind, str]:
     """The number of rows of each outcome that occurs: ``2 passed (1 by an accepted figure)``.
 
     Args:

@@ -302,7 +302,7 @@ class BaselineItem(TellsFact, SessionNode, MarkedItem):
     def runtest(self) -> None:
         """Report the verdict of the set-up."""
         if self.row is not None:
-            self.row.tell()
+            self.row.report()
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The text of a report; redacted if it is a traceback, which shows arguments and perhaps the environment."""
@@ -507,7 +507,7 @@ def leave_out_others(config: pytest.Config, items: list[pytest.Item]) -> None:
     if dropped == rows:
         there, step = bundled_rows(cluster, settings.release)
         lines += [f"gsw: {there}", f"next: {step}"]
-    tell_of_selection(config, lines)
+    report_selection(config, lines)
 
 
 def _accelerator_of(item: BaselineItem | BlankItem) -> str | None:
@@ -528,7 +528,7 @@ def keep_rows_of_run(config: pytest.Config, items: list[pytest.Item], past: RunS
         _deselect(config, items, [item for item in rows if item.name not in had])
 
 
-def tell_of_selection(config: pytest.Config, lines: Iterable[str]) -> None:
+def report_selection(config: pytest.Config, lines: Iterable[str]) -> None:
     """Print these lines once all is collected."""
     config.stash.setdefault(OF_SELECTION, []).extend(lines)
 

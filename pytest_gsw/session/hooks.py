@@ -33,11 +33,11 @@ from pytest_gsw.session.collect import (
     keep_rows_of_run,
     leave_out_others,
     point_at_tables,
+    report_selection,
     run_before,
     runnable,
     runs_nothing,
     show_fact,
-    tell_of_selection,
 )
 from pytest_gsw.session.node_ids import node_id_of, row_of
 from pytest_gsw.session.settings import (
@@ -87,7 +87,7 @@ def _run_in_one_process(config: pytest.Config) -> None:
     """Turn pytest-xdist off before it starts workers: all jobs run in parallel in any case."""
     if getattr(config.option, "dist", "no") != "no":
         config.option.dist, config.option.tx = "no", []
-        tell_of_selection(config, ["gsw: -n is left out: one process submits all rows, whose jobs run side by side"])
+        report_selection(config, ["gsw: -n is left out: one process submits all rows, whose jobs run side by side"])
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -148,7 +148,7 @@ def pytest_collection_modifyitems(
     yield
     leave_out_others(config, items)
     if config.stash[SETTINGS].judges:
-        tell_of_selection(config, _reruns_text(config, items))
+        report_selection(config, _reruns_text(config, items))
     if past is not None:
         from pytest_gsw.session.resume import find_lost
 
@@ -161,7 +161,7 @@ def pytest_collection_modifyitems(
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     """The number of rows to run, and the selection of a suite."""
     suite = config.stash[SETTINGS].suite
-    lines = [] if suite is None or config.getoption("verbose") < 0 else [f"gsw: {line}" for line in suite.told()]
+    lines = [] if suite is None or config.getoption("verbose") < 0 else [f"gsw: {line}" for line in suite.heading()]
     return [*lines, *config.stash.get(OF_SELECTION, ()), *_rows_text(config, items)]
 
 

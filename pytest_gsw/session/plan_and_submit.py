@@ -24,7 +24,7 @@ from pytest_gsw.executor.progress_monitor import Watch
 from pytest_gsw.history.location import open_history
 from pytest_gsw.hook_checks import hook_error, is_own
 from pytest_gsw.jobs.journal import Journal, Submission
-from pytest_gsw.jobs.layout import FoundLog, errors_beside, in_traced_results, is_nccl_traced
+from pytest_gsw.jobs.layout import FoundLog, error_files_of, in_traced_results, is_nccl_traced
 from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus, Launcher
 from pytest_gsw.jobs.preflight import (
     cluster_problem,
@@ -59,7 +59,7 @@ from pytest_gsw.results.summary import plan_text
 from pytest_gsw.session import hook_results
 from pytest_gsw.session.collect import BaselineItem, blank_rows, recorded_rows, runnable
 from pytest_gsw.session.junit_file import note_rows
-from pytest_gsw.session.progress import begin_live, make_ticker, repeat_teller, write
+from pytest_gsw.session.progress import begin_live, make_ticker, repeat_reporter, write
 from pytest_gsw.session.resume import LEFT_ALONE, own_run, take_over, unwritable
 from pytest_gsw.session.row import LiveRow, ReplayedRow, RowPlan, SessionRow
 from pytest_gsw.session.session_history import ClusterPeers, SessionHistory
@@ -359,7 +359,7 @@ def _why_incomplete(found: FoundLog, baseline: Baseline, log_format: LogFormat, 
     try:
         with open_log(found.path) as file:
             log = read_log(file, log_format)
-            fatal = find_fatal(file, log, log_format, errors_beside(found.path))
+            fatal = find_fatal(file, log, log_format, error_files_of(found.path))
     except (LogError, OSError) as error:
         return error.fact if isinstance(error, LogError) else str(error)
     if fatal is not None:
@@ -425,7 +425,7 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
         watcher=(lambda row_id: _watch(by_row[row_id], environ)) if submits else None,
         retries=settings.retries if submits else 0,
         decide=(lambda row_id, run: by_row[row_id].decide(run)) if submits else (lambda *_: Done()),
-        on_repeat=repeat_teller(config),
+        on_repeat=repeat_reporter(config),
         environ=environ,
     )
     config.stash[EXECUTOR] = executor

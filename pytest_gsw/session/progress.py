@@ -108,7 +108,7 @@ def _progress(row: Baseline, phase: Phase, simulated_s: float | None) -> RowProg
     )
 
 
-def repeat_teller(config: pytest.Config) -> RepeatObserver:
+def repeat_reporter(config: pytest.Config) -> RepeatObserver:
     """A function that reports every job with a successor."""
 
     def report(row_id: str, attempt: Attempt) -> None:

@@ -26,7 +26,7 @@ from pytest_gsw.history.model import Point
 from pytest_gsw.history.row_history import ClusterAdjustment, RowHistory
 from pytest_gsw.hook_checks import hook_error, wrong_answer
 from pytest_gsw.jobs.journal import Submission
-from pytest_gsw.jobs.layout import errors_beside, in_traced_results, is_nccl_traced
+from pytest_gsw.jobs.layout import error_files_of, in_traced_results, is_nccl_traced
 from pytest_gsw.jobs.model import BOOST_NOT_SET, JobSpec, JobState, JobStatus, Launcher
 from pytest_gsw.jobs.spec import job_image, job_variable, profiling_in, steps_of
 from pytest_gsw.logs.model import LogFormat
@@ -38,9 +38,9 @@ from pytest_gsw.results.row_text import (
     accepted_text,
     has_failed,
     ignored_text,
+    informative_line,
     outdated_text,
     reported_status,
-    telling_line,
     unused_text,
 )
 from pytest_gsw.session.collect import fail
@@ -229,7 +229,7 @@ class LiveRow:
         return self._image_at_start(self._submission_of(run))[1] == "environment"
 
     def drift(
-        self, run: Run, judged_s: float | None, accepted: Accepted | None, beside: ClusterAdjustment
+        self, run: Run, judged_s: float | None, accepted: Accepted | None, adjustment: ClusterAdjustment
     ) -> str | None:
         """The drift of the row's newest runs, with this one, adjusted for the cluster, in one line; else ``None``."""
         if judged_s is None or not (past := self.past(run, accepted)).points:
@@ -247,7 +247,7 @@ class LiveRow:
             variables=ran.variables,
             definition=ran.definition,
         )
-        found = replace(past, beside=beside).including_run([current_run]).drifting
+        found = replace(past, adjustment=adjustment).including_run([current_run]).drifting
         return None if found is None else redact(drift_text(found), os.environ)
 
     def _environment(self, run: Run, written: Provenance, started: JobSpec | None) -> dict[str, str]:
@@ -308,7 +308,7 @@ class ReplayedRow(LiveRow):
         jobs = self._record.jobs.repeats
         logs = [Path(job.log) if job.log else None for job in jobs]
         earlier = tuple(
-            Run(job.id, job.status, log, beside=() if log is None else errors_beside(log))
+            Run(job.id, job.status, log, other_files=() if log is None else error_files_of(log))
             for job, log in zip(jobs, logs, strict=True)
         )
         return replace(run, earlier=earlier) if earlier else run
@@ -351,7 +351,7 @@ class ReplayedRow(LiveRow):
         return None if self._record.verdict is None else self._record.verdict.noise
 
     def drift(
-        self, run: Run, judged_s: float | None, accepted: Accepted | None, beside: ClusterAdjustment
+        self, run: Run, judged_s: float | None, accepted: Accepted | None, adjustment: ClusterAdjustment
     ) -> str | None:
         """The recorded drift."""
         return self._record.drift
@@ -501,7 +501,7 @@ class SessionRow:
         except Exception as error:
             fail(self._error_text(self._hook_error(error), run))
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Report the verdict of the set-up to pytest."""
         kind, text = self.judged
         if kind == "skipped":
@@ -727,15 +727,15 @@ class SessionRow:
         from pytest_gsw.session.session_report import row_alarms
 
         cluster_effect = None if record.verdict is None else record.verdict.cluster_effect
-        beside = self._peers.adjustment_for(cluster_effect)
-        past = replace(self.source.past(run, self.source.accepted(run)[0]), beside=beside)
+        adjustment = self._peers.adjustment_for(cluster_effect)
+        past = replace(self.source.past(run, self.source.accepted(run)[0]), adjustment=adjustment)
         found, self._since = row_alarms(record, past, self._session_history.acknowledged)
         return found
 
     def _error_text(self, error: RunError, run: Run | None) -> str:
         """Record an error, and return the text of the row's report."""
         error = self.source.shown(error)
-        self.said = telling_line(error.tail)
+        self.said = informative_line(error.tail)
         record = self._record(RowResult(outcomes.ERROR.word, error.fact), run)
         return row_text.error_text(error, self._facts(record))
 
@@ -757,13 +757,13 @@ class SessionRow:
         slow_nodes = self._slow_nodes(run, verdict)
         fact = "; ".join(filter(None, (row_text.row_fact(own, verdict), slow_nodes)))
         is_usual = not_comparable is None and verdict.reason.value not in UNUSUAL
-        first, beside = run.jobs[0], self._peers.adjustment_for(verdict.cluster_effect)
+        first, adjustment = run.jobs[0], self._peers.adjustment_for(verdict.cluster_effect)
         return RowResult(
             outcomes.PROFILED.word if not_comparable else verdict.outcome.value,
             redact(fact, os.environ),  # names of ranks in a log are arbitrary text
             not_comparable,
             self._accepted_note(accepted, unused, verdict, run),
-            source.drift(run, self._judged_s(first), accepted, beside) if is_usual else None,
+            source.drift(run, self._judged_s(first), accepted, adjustment) if is_usual else None,
             redact(slow_nodes, os.environ),
             measurement=measurement,
             verdict=replace(verdict, given_reason=verdict.reason),

@@ -138,7 +138,7 @@ class SessionHistory:
         if self._series is None and self._history is not None and self._cluster is not None and not self.problem:
             try:
                 self._series = series_of_cluster(self._history, self._cluster)
-                self.known_slow = tuple(one for one in self._series.slow if not one.mended)
+                self.known_slow = tuple(one for one in self._series.slow if not one.recovered)
             except HistoryError as error:
                 self.problem = str(error)
         return self._series

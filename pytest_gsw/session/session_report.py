@@ -26,7 +26,15 @@ from pytest_gsw.history.comparison import ClusterText, advice_line, cluster_text
 from pytest_gsw.history.database import HistoryError
 from pytest_gsw.history.model import ExperimentKey, points_of
 from pytest_gsw.history.row_history import RowHistory
-from pytest_gsw.reports.run_report import HistoryReader, Row, Run, accepted_in, run_report, since_facts, since_of
+from pytest_gsw.reports.run_report import (
+    HistoryReader,
+    ReportedRow,
+    ReportedRun,
+    accepted_in,
+    run_report,
+    since_facts,
+    since_of,
+)
 from pytest_gsw.results.junit import read_whole_run
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.runs_directory import INCIDENT, class_of_incident
@@ -56,16 +64,16 @@ class SessionAlarms:
         """
         if self.problem:
             return (f"not known: {self.problem}",)
-        of_nodes = [one for one in self.found if one.spell.kind is Kind.NODE and one.spell.subject in slow]
-        found = [one for one in self.found if one not in of_nodes or not one.stands or one.acknowledged]
+        of_nodes = [one for one in self.found if one.period.kind is Kind.NODE and one.period.subject in slow]
+        found = [one for one in self.found if one not in of_nodes or not one.is_active or one.acknowledged]
         # The line of a row has all that is known of a regression of this run.
-        if all(one.state is State.NEW and one.spell.kind is Kind.REGRESSION for one in found):
+        if all(one.state is State.NEW and one.period.kind is Kind.REGRESSION for one in found):
             return ()
         return tuple(line for one in found for line in (line_of(one), advice_line(one)) if line)
 
     def of_nodes(self) -> Mapping[str, str]:
         """The ids of the nodes' alarms, by node."""
-        return {one.spell.subject: one.id for one in self.found if one.spell.kind is Kind.NODE}
+        return {one.period.subject: one.id for one in self.found if one.period.kind is Kind.NODE}
 
 
 def report_run(config: pytest.Config, exit_status: int, *, has_alarms: bool, is_on_github: bool) -> bool:
@@ -79,7 +87,7 @@ def report_run(config: pytest.Config, exit_status: int, *, has_alarms: bool, is_
     settings = config.stash[SETTINGS]
     is_reported = settings.report is not None or is_on_github
     records, missing = read_whole_run(settings.run_directory, config.stash[OUTCOME_COUNTS].records)
-    run = Run(relative_path(settings.run_directory), missing, exit_status, alarms=())
+    run = ReportedRun(relative_path(settings.run_directory), missing, exit_status, alarms=())
     report = None
     try:
         try:
@@ -141,8 +149,8 @@ def row_alarms(
     key = ExperimentKey(record.row.id, record.run.cluster, record.row.experiment)
     whole = past.including_run(point.point for point in points_of(record))
     found = alarms((*regressions(key, whole), *drifts(key, whole)), known, time.time())
-    text = "; ".join(line_of(one) for one in found if one.stands)
-    return redact((text or None, since_facts(since_of(Row(record, record.row.id, whole)))), os.environ)
+    text = "; ".join(line_of(one) for one in found if one.is_active)
+    return redact((text or None, since_facts(since_of(ReportedRow(record, record.row.id, whole)))), os.environ)
 
 
 def report_cluster(session: pytest.Session) -> None:

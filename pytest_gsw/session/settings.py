@@ -50,20 +50,20 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestedRelease:
     """A requested release, and the source of the request."""
 
     release: str
     by: str
 
 
-def asked_release(
+def requested_release(
     config: pytest.Config,
     values: Mapping[str, Any],
     cluster: Cluster | None,
     past: RunState | None,
     replay: Path | None,
-) -> Asked | None:
+) -> RequestedRelease | None:
     """The release of the bundled rows: the option's, else the cluster's if no other tables are named.
 
     A session that resumes another has that one's. If no tables are named, it is the release of the run that is
@@ -72,28 +72,30 @@ def asked_release(
     Raises:
         ConfigurationError: The option is empty, contradicts others, or is ambiguous.
     """
-    asked = _by_option(config, values["release"])
-    if asked is None and past is None and cluster is not None and cluster.release and not values["baselines"]:
+    requested = _by_option(config, values["release"])
+    if requested is None and past is None and cluster is not None and cluster.release and not values["baselines"]:
         line, _ = cluster.given["release"]
-        asked = Asked(cluster.release, f"{cluster.path}:{line}, release of {cluster.name}")
-    if asked is not None:
-        asked = meant(asked, cluster)
+        requested = RequestedRelease(cluster.release, f"{cluster.path}:{line}, release of {cluster.name}")
+    if requested is not None:
+        requested = resolved_release(requested, cluster)
     if past is not None:
-        if asked is not None and asked.release != past.release:
+        if requested is not None and requested.release != past.release:
             raise ConfigurationError(f"--gsw-resume: the rows of that run are of release {past.release or '(none)'}")
-        asked = Asked(past.release, f"the run that is resumed, {values['resume']}") if past.release else None
-    if asked is not None and values["baselines"]:
+        requested = (
+            RequestedRelease(past.release, f"the run that is resumed, {values['resume']}") if past.release else None
+        )
+    if requested is not None and values["baselines"]:
         raise ConfigurationError(
             "--gsw-release and --gsw-baselines exclude each other: a release chooses among the bundled tables\n"
             "next: leave one of them out"
         )
-    if asked is None and past is None and not (values["baselines"] or values["suite"] or config.option.file_or_dir):
+    if requested is None and past is None and not (values["baselines"] or values["suite"] or config.option.file_or_dir):
         from pytest_gsw.results.runs_directory import read_noted
 
         found = releases_for(cluster.accelerator) if cluster and cluster.accelerator else ()
         release = (replay and read_noted(replay).release) or next(reversed(found), "")
-        return Asked(release, f"--gsw-replay={replay}") if release else None
-    return asked
+        return RequestedRelease(release, f"--gsw-replay={replay}") if release else None
+    return requested
 
 
 def bundled_rows(cluster: Cluster, release: str | None) -> tuple[str, str]:
@@ -114,36 +116,36 @@ def bundled_rows(cluster: Cluster, release: str | None) -> tuple[str, str]:
     return f"{name}: {several}, newest {newest}, --gsw-release=RELEASE", session + option
 
 
-def meant(asked: Asked, cluster: Cluster | None) -> Asked:
+def resolved_release(requested: RequestedRelease, cluster: Cluster | None) -> RequestedRelease:
     """The same request, for the container with this release if its launcher is staged.
 
     Raises:
         ConfigurationError: It may be the recipes' or the container's, and only the latter's figures are bundled.
     """
-    container, bundled = f"{NEMO}{asked.release}", bundled_releases()
+    container, bundled = f"{NEMO}{requested.release}", bundled_releases()
     if container not in bundled:
-        return asked
+        return requested
     # The cluster's recipes are a checkout of Megatron-Bridge, whose figures belong to containers.
     recipes = cluster and (cluster.recipes or cluster.stage)
     if recipes and (Path(recipes) / "scripts/performance/setup_experiment.py").is_file():
-        return Asked(container, asked.by)
-    if asked.release in bundled:
-        return asked
+        return RequestedRelease(container, requested.by)
+    if requested.release in bundled:
+        return requested
     raise ConfigurationError(
-        f"release {asked.release} may be the recipes' or the NeMo container's, and only the container's figures are "
-        f"bundled\nasked by: {asked.by}\n"
+        f"release {requested.release} may be the recipes' or the NeMo container's, and only the container's figures "
+        f"are bundled\nasked by: {requested.by}\n"
         f"next: ask for the container's with --gsw-release={container}, or name a table of your own for the recipes' "
         "with --gsw-baselines=PATH"
     )
 
 
-def tables_of(asked: Asked) -> tuple[Path, ...]:
+def tables_of(requested: RequestedRelease) -> tuple[Path, ...]:
     """The bundled tables of a release.
 
     Raises:
         ConfigurationError: There are none.
     """
-    release, bundled = asked.release, bundled_releases()
+    release, bundled = requested.release, bundled_releases()
     if release in bundled:
         return bundled[release]
     fact = f"no bundled table has figures of release {release}{nearest(release, bundled)}\n"
@@ -151,13 +153,13 @@ def tables_of(asked: Asked) -> tuple[Path, ...]:
         fact = f"release {release} has no figures: the recipes state none from {NO_FIGURES_SINCE} on\n"
         fact += f"stated by Megatron-Bridge, for its containers: {', '.join(filter(is_container, bundled))}\n"
     raise ConfigurationError(
-        f"{fact}asked by: {asked.by}\n"
+        f"{fact}asked by: {requested.by}\n"
         f"known: {', '.join(bundled)}\n"
         "next: name one of them, or tables of your own with --gsw-baselines=PATH"
     )
 
 
-def _by_option(config: pytest.Config, given: str | None) -> Asked | None:
+def _by_option(config: pytest.Config, given: str | None) -> RequestedRelease | None:
     if given is None:
         return None
     by = "--gsw-release"
@@ -170,7 +172,7 @@ def _by_option(config: pytest.Config, given: str | None) -> Asked | None:
             f"{by} names no release; wanted one such as 25.02\n"
             "next: name one, or leave the option out for the documents' own rows"
         )
-    return Asked(release, by)
+    return RequestedRelease(release, by)
 
 
 # -- Values that a resumed run passes on to the session ---------------------------------------------
@@ -465,17 +467,17 @@ def read_settings(config: pytest.Config) -> Settings:
     cluster = _cluster(config, values | of_run, run_directory, paths) if values["cluster"] else None
     own = values | of_cluster(config, values, cluster)
     values = own | of_run
-    asked = asked_release(config, values, cluster, past, replay)
+    requested = requested_release(config, values, cluster, past, replay)
     return Settings(
         run_id=run_id,
         cluster=cluster,
-        baselines=_baselines(values["baselines"], asked),
-        release=None if asked is None else asked.release,
+        baselines=_baselines(values["baselines"], requested),
+        release=None if requested is None else requested.release,
         shared={name: tuple(map(str, given)) for name, given in paths.items()}
         | kept
         | {name: _texts(values[name]) for name in _JUDGING},
         changed_since=changed_since(own, of_run),
-        suite=_suite(config, values, cluster, asked),
+        suite=_suite(config, values, cluster, requested),
         suite_path=values["suite"],
         tolerance=_percentage("tolerance", values["tolerance"], read_tolerance),
         max_gain=_percentage("max-gain", values["max-gain"], read_gain),
@@ -585,7 +587,7 @@ def _cluster(
 
 
 def _suite(
-    config: pytest.Config, values: Mapping[str, Any], cluster: Cluster | None, asked: Asked | None
+    config: pytest.Config, values: Mapping[str, Any], cluster: Cluster | None, requested: RequestedRelease | None
 ) -> SuiteRows | None:
     path: Path | None = values["suite"]
     if path is None:
@@ -594,16 +596,16 @@ def _suite(
         raise ConfigurationError("--gsw-suite needs a cluster or logs; add --gsw-cluster=NAME or --gsw-replay=PATH")
     from pytest_gsw.session.hook_results import ask_for_suite
 
-    named = bool(asked or values["baselines"])
-    return ask_for_suite(config, path, cluster, _baselines(values["baselines"], asked) if named else ())
+    named = bool(requested or values["baselines"])
+    return ask_for_suite(config, path, cluster, _baselines(values["baselines"], requested) if named else ())
 
 
-def _baselines(given: tuple[Path, ...], asked: Asked | None) -> tuple[Path, ...]:
+def _baselines(given: tuple[Path, ...], requested: RequestedRelease | None) -> tuple[Path, ...]:
     for path in given:
         if not path.exists():
             raise ConfigurationError(f"--gsw-baselines: there is no file or directory {path}")
-    if asked is not None:
-        return tables_of(asked)
+    if requested is not None:
+        return tables_of(requested)
     return tuple(Path(os.path.normpath(path)) for path in given) or (bundled_baselines(),)
 
 

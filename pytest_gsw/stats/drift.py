@@ -192,7 +192,7 @@ def _warn(frozen: Sequence[float], all_logs: Sequence[float], kept: Sequence[int
     return _Warning(statistics.median(logs[-NEWEST:]) - level, change.common, newest, kept, since)
 
 
-def _change_since(frozen: Sequence[float], logs: Sequence[float]) -> Change:
+def _change_since(frozen: Sequence[float], logs: Sequence[float]) -> LevelChange:
     """The change since the usual runs of the reference."""
     found = change_in(normal_scores([*frozen, *logs[REFERENCE_JOBS:]]), len(frozen))
     return found if found.begin is None else replace(found, begin=found.begin + REFERENCE_JOBS - len(frozen))
@@ -221,7 +221,7 @@ _CANDIDATES = (
 
 
 @dataclass(frozen=True)
-class Change:
+class LevelChange:
     """Evidence of a change among runs."""
 
     #: Log likelihood ratio with the change against without, corrected for fitted parameters.
@@ -237,7 +237,7 @@ class Change:
         return self.evidence > BELIEVED
 
 
-def change_in(scores: Sequence[float], first: int) -> Change:
+def change_in(scores: Sequence[float], first: int) -> LevelChange:
     """The likeliest increase among runs, with its evidence.
 
     Args:
@@ -246,19 +246,19 @@ def change_in(scores: Sequence[float], first: int) -> Change:
     """
     course = _likeliest_change(scores, first)
     if course is None or len(scores) <= _FITTED_RUNS:
-        return Change()
+        return LevelChange()
     begin = next(run for run, one in enumerate(course) if one)
     counts = 1 - _FITTED_RUNS / len(scores)
     quiet, changed = _log_likelihoods(scores, course, _CANDIDATES[0])
     independent, common = counts * (changed - quiet), _CANDIDATES[0]
     if independent <= BELIEVED:
-        return Change(independent, begin=begin)
+        return LevelChange(independent, begin=begin)
     for one in _CANDIDATES[1:]:
         one_quiet, one_changed = _log_likelihoods(scores, course, one)
         quiet = max(quiet, one_quiet)
         if one_changed - _PENALTY > changed:
             common, changed = one, one_changed - _PENALTY
-    return Change(min(counts * (changed - quiet), independent), common, begin)
+    return LevelChange(min(counts * (changed - quiet), independent), common, begin)
 
 
 def _likeliest_change(scores: Sequence[float], first: int) -> list[float] | None:

@@ -210,8 +210,8 @@ def _check_filled(statistic: Statistic, window: range, steps: Sequence[TimedStep
         line = range(number - interval + 1, number + 1)
         inside = len(range(max(line.start, window.start), min(line.stop, window.stop)))
         if 0 < inside < interval:
-            stands = f"the line of step {number} covers steps {line[0]} to {number}"
-            raise ValueError(f"{stands}, not all in the window of {statistic}")
+            is_active = f"the line of step {number} covers steps {line[0]} to {number}"
+            raise ValueError(f"{is_active}, not all in the window of {statistic}")
         filled += inside
     share = 1.0 if len(window) <= _WHOLE_STEPS else _FILLED_SHARE
     if filled < share * len(window):

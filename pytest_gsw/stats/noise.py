@@ -155,8 +155,8 @@ def usual(logs: Sequence[float], least_spell: float = LEAST_ODD) -> Sequence[flo
     near = (logs[at : at + 3] for at in (0, *range(len(logs) - 2), len(logs) - 3))
     in_spell = [abs(statistics.median(jobs) - middle) > max(least_spell, deviation * median_sd(3)) for jobs in near]
     is_odd = [abs(log - middle) > max(LEAST_ODD, deviation) for log in logs]
-    kept = [log for log, odd, spell in zip(logs, is_odd, in_spell, strict=True) if not (odd or spell)]
-    alone = sum(odd and not spell for odd, spell in zip(is_odd, in_spell, strict=True))
+    kept = [log for log, odd, period in zip(logs, is_odd, in_spell, strict=True) if not (odd or period)]
+    alone = sum(odd and not period for odd, period in zip(is_odd, in_spell, strict=True))
     return kept if 3 * len(kept) >= 2 * len(logs) and 5 * alone <= len(logs) else logs
 
 

@@ -78,7 +78,7 @@ class SlowNodeGroup:
     since: int
     last: int
     #: True if it has been fast again.
-    mended: bool
+    recovered: bool
     #: Indices of its jobs from then on that are slow, and of those that are not.
     accusing: tuple[int, ...]
     clearing: tuple[int, ...]
@@ -92,7 +92,7 @@ class SearchResult:
     culprits: tuple[SlowNodeGroup, ...] = ()
     #: Of the nodes of the newest runs, as bits: those that are known good, and those without enough data.
     cleared: int = 0
-    untold: int = 0
+    undecided: int = 0
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def find(jobs: Sequence[JobTime]) -> SearchResult:
         return SearchResult()
     search = _Search(jobs)
     culprits = tuple(search.find_slow_nodes())
-    slow = sum(1 << node for node in {node for one in culprits if not one.mended for node in one.nodes})
+    slow = sum(1 << node for node in {node for one in culprits if not one.recovered for node in one.nodes})
     there, cleared = search.find_known_good()
     return SearchResult(culprits, cleared & ~slow, there & ~cleared & ~slow)
 
@@ -291,19 +291,22 @@ class _Search:
                 least = min(least, total)
         return least <= -_CLEAR
 
-    def _slow_node(self, nodes: Sequence[int], since: int, last: int, mended: bool) -> SlowNodeGroup | None:
+    def _slow_node(self, nodes: Sequence[int], since: int, last: int, recovered: bool) -> SlowNodeGroup | None:
         mask = sum(1 << node for node in nodes)
         theirs = {
             index: value
             for index, (job, value) in enumerate(zip(self.jobs, self.excess, strict=True))
-            if value is not None and job.nodes & mask == mask and since <= job.run and not (mended and job.run > last)
+            if value is not None
+            and job.nodes & mask == mask
+            and since <= job.run
+            and not (recovered and job.run > last)
         }
         if not theirs:
             return None
         excess = statistics.median(theirs.values())
         accusing = tuple(index for index, value in theirs.items() if value > excess / 2)
         clearing = tuple(index for index, value in theirs.items() if value <= excess / 2)
-        return SlowNodeGroup(tuple(nodes), excess, since, last, mended, accusing, clearing)
+        return SlowNodeGroup(tuple(nodes), excess, since, last, recovered, accusing, clearing)
 
     def find_known_good(self) -> tuple[int, int]:
         """The nodes of the newest runs, and the known good ones of them; valid after all slow nodes are found."""

@@ -116,7 +116,7 @@ class Recipe:
         return self.directory.removeprefix(_NEXT_TO_TABLE)
 
     @property
-    def beside_table(self) -> bool:
+    def is_next_to_table(self) -> bool:
         """True if the directory is next to the row's table, on every cluster."""
         return self.directory.startswith(_NEXT_TO_TABLE)
 

@@ -91,7 +91,7 @@ ACCEPTED_FILE_FIELDS: f.Fields = {
 Key = tuple[str, str]
 
 
-def accepted_beside(table: Path) -> Sequence[Value]:
+def accepted_of_table(table: Path) -> Sequence[Value]:
     """The entries of the file next to a table; none if there is no such file, a FileError if it is wrong."""
     path = accepted_file(table)
     # A broken link is a file that cannot be read, not a missing one.
@@ -109,7 +109,7 @@ def with_accepted(table: Path, rows: Sequence[Baseline], blank: Collection[str] 
     Raises:
         FileError: The file next to the table is wrong.
     """
-    accepted_entries = [entry for entry in accepted_beside(table) if entry_key(entry.value)[0] not in blank]
+    accepted_entries = [entry for entry in accepted_of_table(table) if entry_key(entry.value)[0] not in blank]
     if not accepted_entries:
         return tuple(rows)
     if faults := _accepted_faults(accepted_entries, {row.id: row for row in rows}, table.name):

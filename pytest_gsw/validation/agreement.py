@@ -76,7 +76,7 @@ class Evidence:
         return ()
 
 
-def evidence_beside(log: Path, job_id: str) -> tuple[Evidence, ...]:
+def evidence_of_log(log: Path, job_id: str) -> tuple[Evidence, ...]:
     """Evidence in files next to a log, without a session and its hooks: that of NVIDIA's recipes."""
     return tuple(import_module("pytest_gsw.nvidia.evidence").evidence_beside(log, job_id))
 

@@ -171,7 +171,7 @@ def check_end(run: Run, file: LogFile, log: StepLog, log_format: LogFormat) -> N
     """
     # srun also reports the failed steps that are no problem (check_job).
     excused = frozenset(step.id for step in run.status.steps or () if not is_well(step))
-    found = find_fatal(file, log, log_format, run.beside, run.batch_output, excused)
+    found = find_fatal(file, log, log_format, run.other_files, run.batch_output, excused)
     if found is None:
         return
     where = _WHERE[next((name for name, path in run.outputs if path == found.path), "log")]

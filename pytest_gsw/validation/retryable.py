@@ -57,7 +57,9 @@ def _cause(run: Run) -> str | None:
     try:
         # A script may end well after its training failed: the row's error counts here, too.
         completed = run.status.state is JobState.COMPLETED
-        found = find_fatal_unread(run.log, run.beside, run.batch_output) if completed and run.log else cause_of(run)
+        found = (
+            find_fatal_unread(run.log, run.other_files, run.batch_output) if completed and run.log else cause_of(run)
+        )
     except (LogError, OSError):
         return None  # judging the run reports it
     return found.cause.name if found is not None and found.cause.infrastructure else None

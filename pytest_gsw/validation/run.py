@@ -43,7 +43,7 @@ class Run:
     #: Facts about the job from other files.
     evidence: tuple[Evidence, ...] = ()
     #: Files of the recipe next to its log: most recipes separate stderr.
-    beside: tuple[Path, ...] = ()
+    other_files: tuple[Path, ...] = ()
 
     @property
     def jobs(self) -> tuple[Run, ...]:
@@ -53,8 +53,8 @@ class Run:
     @property
     def outputs(self) -> tuple[tuple[str, Path], ...]:
         """All files of the job, each once and under its name in messages, the log first."""
-        beside = [("stderr" if path.suffix == ERROR_SUFFIX else "output", path) for path in self.beside]
-        named = (("log", self.log), *beside, ("batch log", self.batch_output))
+        other_files = [("stderr" if path.suffix == ERROR_SUFFIX else "output", path) for path in self.other_files]
+        named = (("log", self.log), *other_files, ("batch log", self.batch_output))
         names = {path: name for name, path in reversed(named) if path is not None}
         return tuple([(name, path) for path, name in reversed(names.items())])
 
@@ -150,13 +150,13 @@ def job_evidence(run: Run) -> tuple[tuple[str, str], ...]:
     if status.unchecked:
         lines.append(("unchecked", status.unchecked))
     # Most stderr files are empty.
-    lines.extend((name, str(path)) for name, path in run.outputs if path not in run.beside or _holds_text(path))
+    lines.extend((name, str(path)) for name, path in run.outputs if path not in run.other_files or _holds_text(path))
     return tuple(lines)
 
 
 def where_to_look(run: Run) -> str:
     """The first file of a job that is not empty, stderr first, as advice; empty without files."""
-    files = [*run.beside, *(path for _, path in run.outputs)]
+    files = [*run.other_files, *(path for _, path in run.outputs)]
     found = next((path for path in files if _holds_text(path)), next(iter(files), None))
     return "" if found is None else f"look at {found}"
 

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.report_scale import SEED, record
 from pytest_gsw.history import open_history
 from pytest_gsw.reports.pages import write_report
-from pytest_gsw.reports.run_report import Run, run_reports
+from pytest_gsw.reports.run_report import ReportedRun, run_reports
 from pytest_gsw.results.record import Record
 from tests.unit.results.records import varied
 
@@ -40,7 +40,7 @@ def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             current_run = [varied(one, batch=8 * one.row.gpus) for one in made]
             history.add(current_run)
         report = directory / "report"
-        runs_of = {current_run[0].run.id: Run(directory / "run", exit_status=1)}
+        runs_of = {current_run[0].run.id: ReportedRun(directory / "run", exit_status=1)}
         write_report(run_reports(current_run, history, runs_of), report, history)
     of_kind = {one.outcome: one for one in current_run}
     pages = {f"rows/{of_kind[word].row.id.replace('[', '_').rstrip(']')}.html" for word in of_kind}

@@ -81,10 +81,10 @@ def test_an_acknowledged_alarm_keeps_its_name_and_pages_no_more(
 
 def test_a_mended_alarm_is_none(pytester: pytest.Pytester, table: Path, gsw: Gsw) -> None:
     runs(table, (42,))
-    (mended,) = listed(table, gsw, 0)
-    assert mended["state"] == "mended"
-    assert gsw("alarms", "acknowledge", mended["id"], *ACKNOWLEDGED, f"--baselines={table}", status=2).err == (
-        f"pytest-gsw alarms: alarm {mended['id']} is over since {minute(mended['mended_s'])}; there is nothing to acknowledge\n"
+    (recovered,) = listed(table, gsw, 0)
+    assert recovered["state"] == "mended"
+    assert gsw("alarms", "acknowledge", recovered["id"], *ACKNOWLEDGED, f"--baselines={table}", status=2).err == (
+        f"pytest-gsw alarms: alarm {recovered['id']} is over since {minute(recovered['mended_s'])}; there is nothing to acknowledge\n"
     )
 
 

@@ -30,7 +30,7 @@ def labels(pytester: pytest.Pytester, gsw: Gsw) -> Mapping[str, frozenset[str]]:
         pytester.runpytest("--gsw-cluster=demo", *rows)
     run = max(pytester.path.glob(".gsw/runs/*"))
     out = gsw("report", run, "--format=openmetrics", "--history=history.sqlite").out
-    suspect = SlowNode(("n1",), -0.1, (), (), mended=False)
+    suspect = SlowNode(("n1",), -0.1, (), (), recovered=False)
     odd = replace(
         run_of(run_records([0.06] * 9 + [-0.01])),
         slow_nodes={"eos": (suspect,)},

@@ -18,7 +18,7 @@ from .cluster import SlurmCluster
 def test_sbatch_takes_the_list(
     slurm8: SlurmCluster, tmp_path: Path, culprits: tuple[tuple[str, ...], ...], excluded: str
 ) -> None:
-    slow = [SlowNode(nodes, -0.1, (), (), mended=False) for nodes in culprits]
+    slow = [SlowNode(nodes, -0.1, (), (), recovered=False) for nodes in culprits]
     held = ("--hold", f"--chdir={tmp_path}", "--wrap=true", "--parsable", "--mem=50M")
     job = slurm8.run("sbatch", *held, f"--exclude={exclude_list(slow)}").strip()
     assert f" ExcNodeList={excluded}\n" in slurm8.run("scontrol", "show", "job", job)

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
-from pytest_gsw.demo.simulation import Fault, Job, simulate
-from pytest_gsw.demo.simulation import Run as SimulatedRun
+from pytest_gsw.demo.simulation import DemoFault, SimulatedJob, simulate
+from pytest_gsw.demo.simulation import SimulatedRun as SimulatedRun
 from pytest_gsw.demo.writers import WRITERS, Event
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.stats.figures import documented_peak_flops, figures
@@ -80,7 +80,7 @@ class Trial:
         self._name = name
         self.random = seeded(f"{randomness} damage")
         self._randomness = randomness
-        self.job = Job(
+        self.job = SimulatedJob(
             id=str(self.random.randrange(10**6, 10**9)),
             nodes=baseline.nodes,
             gpus=baseline.gpus,
@@ -107,7 +107,7 @@ class Trial:
         #: What is said of a log of this format that holds no step.
         self.no_steps = f"no {baseline.log_format} step times in the log: *"
 
-    def simulate(self, fault: Fault | None = None) -> SimulatedRun:
+    def simulate(self, fault: DemoFault | None = None) -> SimulatedRun:
         """The row's run, with a fault of the demo's."""
         return simulate(self.baseline, self.job, fault, seeded(f"{self._randomness} noise"), _STARTED)
 

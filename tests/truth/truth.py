@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 
 from pytest_gsw.demo.simulation import UNLOGGED_STEPS
-from pytest_gsw.demo.simulation import Run as SimulatedRun
+from pytest_gsw.demo.simulation import SimulatedRun as SimulatedRun
 from pytest_gsw.tables.metrics import Series
 from pytest_gsw.tables.model import parse_statistic
 

@@ -1129,7 +1129,7 @@ class SlurmLauncher:
                     submission_evidence(spec, command),
                     advice=f"is the recipe set up? ls -l {spec.script}",
                 ) from error
-        info = spec.launch.told_by(answer.stdout)
+        info = spec.launch.read_output(answer.stdout)
         if info.job_id is not None:
             return self._job(spec, info.job_id, info.job_ids, submitted_s)
         if info.job_ids:
@@ -1156,7 +1156,7 @@ class SlurmLauncher:
         output_file = self._output_file(spec)
         if not output_file.exists():
             return None  # the script has not begun
-        info = spec.launch.told_by(_text(output_file))
+        info = spec.launch.read_output(_text(output_file))
         if info.job_id is not None:
             return self._job(spec, info.job_id, info.job_ids, since_s)
         found = self._by_name(spec, since_s)
@@ -1185,13 +1185,15 @@ class SlurmLauncher:
     def _prerequisites(self, launches: Iterable[Launch]) -> dict[tuple[str, str], str | None]:
         """Jobs of this run that another one waits for: by name and id, the id of that one."""
         ways = [launch for launch in launches if launch.submits_itself]
-        experiments = ((path.stem, launch.told_by(_text(path))) for path in self._output_files() for launch in ways)
+        experiments = ((path.stem, launch.read_output(_text(path))) for path in self._output_files() for launch in ways)
         return {(name, job_id): one.job_id for name, one in experiments for job_id, _ in one.waits_for}
 
     def _experiment_info(self, job: Job) -> ExperimentInfo:
         """The jobs in the output of the launch script that submitted this one."""
         texts = map(_text, (self._output_file(job.spec), *self._output_files()))
-        return next((info for info in map(job.spec.launch.told_by, texts) if job.id in info.job_ids), ExperimentInfo())
+        return next(
+            (info for info in map(job.spec.launch.read_output, texts) if job.id in info.job_ids), ExperimentInfo()
+        )
 
     def _job(self, spec: JobSpec, job_id: str, printed_ids: Sequence[str], submitted_s: float) -> Job:
         """The job with the id that a script printed; its name in the scheduler may differ.
@@ -1256,7 +1258,7 @@ class SlurmLauncher:
             SchedulerUnreachableError: Slurm does not answer.
         """
         paths = (path for path in self._output_files() if path != self._output_file(spec))
-        others = {job_id for path in paths for job_id in spec.launch.told_by(_text(path)).job_ids}
+        others = {job_id for path in paths for job_id in spec.launch.read_output(_text(path)).job_ids}
         found = [
             f"{job.id} ({job.name})"
             for job in self._jobs_since([spec], since_s)

@@ -17,7 +17,7 @@ import re
 
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.scan import NOT_FINITE, number, rank_of, safe_text
-from pytest_gsw.logs.steps import MultiRankSteps, Record, Unit
+from pytest_gsw.logs.steps import MultiRankSteps, StepRecord, Unit
 
 #: Impossible times and losses, in any notation.
 _CANNOT_BE = rb"-[\d.]{1,40}|[\d.]{1,40}[eE][-+]?\d{1,3}|[-+]?%b(?:inity)?" % NOT_FINITE
@@ -51,7 +51,7 @@ class _Parser(SeriesParser):
         index, loss, text = self._open.pop(rank)
         seconds = number(found[1])
         if seconds is not None:
-            self._series.add(Record(offset, index, seconds, rank, text, loss, needs_loss=True))
+            self._series.add(StepRecord(offset, index, seconds, rank, text, loss, needs_loss=True))
 
 
 AUTOMODEL = BuiltIn("automodel", ((b"Max iter time: ", b" | Iteration "),), _Parser, first_index=0)

@@ -15,9 +15,9 @@ from pytest_gsw.logs.model import Dialect, EndMarkers, StepLog, Tail
 from pytest_gsw.logs.scan import number, rank_of
 from pytest_gsw.logs.steps import (
     MultiRankSteps,
-    Record,
-    Series,
     SingleRankSteps,
+    StepRecord,
+    StepSeries,
     Unit,
     UnnumberedSteps,
     not_finite_text,
@@ -36,7 +36,7 @@ class SeriesParser:
 
     guards_itself: ClassVar[bool] = True
 
-    def __init__(self, name: str, *series: Series) -> None:
+    def __init__(self, name: str, *series: StepSeries) -> None:
         self._name = name
         self._candidates = series
 
@@ -44,11 +44,11 @@ class SeriesParser:
         """Read the next record. Override this."""
         raise NotImplementedError
 
-    def series(self) -> Series:
+    def series(self) -> StepSeries:
         """The series that counts: the first that has steps."""
         return next((series for series in self._candidates if series.attempts), self._candidates[-1])
 
-    def not_finite(self, series: Series) -> tuple[int | None, str] | None:
+    def not_finite(self, series: StepSeries) -> tuple[int | None, str] | None:
         """Step number and text of the first figure that is not finite in the last attempt of the series."""
         return series.not_finite
 
@@ -185,9 +185,9 @@ class _Parser(SeriesParser):
             self._unnumbered.add(value, offset, problem, loss=loss, needs_loss=needs_loss, skipped=one.skipped)
         else:
             rank = rank_of(record) if one.rank is None else one.rank
-            self._numbered.add(Record(offset, one.index, value, rank, problem, loss, needs_loss, one.skipped))
+            self._numbered.add(StepRecord(offset, one.index, value, rank, problem, loss, needs_loss, one.skipped))
 
-    def not_finite(self, series: Series) -> tuple[int | None, str] | None:
+    def not_finite(self, series: StepSeries) -> tuple[int | None, str] | None:
         # Also a figure before the first step.
         lost_figure = None if self._lost_figure is None or series.diverged else (None, self._lost_figure)
         return series.not_finite or lost_figure

@@ -20,7 +20,7 @@ import re
 
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.scan import NOT_FINITE, number, number_of, rank_of, safe_text
-from pytest_gsw.logs.steps import MultiRankSteps, Record, Series, Unit
+from pytest_gsw.logs.steps import MultiRankSteps, StepRecord, StepSeries, Unit
 
 #: A block of an evaluation begins with ``[Eval batch=1/10] Eval on … data``.
 _BLOCK = re.compile(rb"(?:\[epoch=(\d{1,9})\])?\[(Eval )?batch=(\d{1,12})/(\d{1,12})\]")
@@ -54,7 +54,7 @@ class _Parser(SeriesParser):
             if not block[2]:
                 batch = (int(block[1] or 1) - 1) * int(block[4]) + int(block[3])
                 self._open[rank] = batch, None
-                if self._blocks.add(Record(offset, batch, 0.0, rank)) and self._blocks.attempts > 1:
+                if self._blocks.add(StepRecord(offset, batch, 0.0, rank)) and self._blocks.attempts > 1:
                     self._restart(offset)
         elif rank in self._open:
             self._read_metric(offset, record, rank)
@@ -70,7 +70,7 @@ class _Parser(SeriesParser):
         for rate, series in ((_TOKENS, self._tokens), (_SAMPLES, self._samples)):
             value = number_of(rate.search(record))
             if value is not None:
-                series.add(Record(offset, batch, value, rank, loss=loss, needs_loss=True))
+                series.add(StepRecord(offset, batch, value, rank, loss=loss, needs_loss=True))
 
     def _restart(self, offset: int) -> None:
         for series in (self._tokens, self._samples):
@@ -79,10 +79,10 @@ class _Parser(SeriesParser):
             series.restart(offset)
         self._lost_loss = None
 
-    def series(self) -> Series:
+    def series(self) -> StepSeries:
         return self._samples if self._samples.count and not self._tokens.count else self._tokens
 
-    def not_finite(self, series: Series) -> tuple[int | None, str] | None:
+    def not_finite(self, series: StepSeries) -> tuple[int | None, str] | None:
         return self._lost_loss or series.not_finite
 
 

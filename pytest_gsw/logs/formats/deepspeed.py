@@ -27,7 +27,7 @@ from dataclasses import replace
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.model import Dialect, Diverged, EndMarkers, StepLog
 from pytest_gsw.logs.scan import C_RUNTIME, NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
-from pytest_gsw.logs.steps import MultiRankSteps, Record, Series, SingleRankSteps, Unit
+from pytest_gsw.logs.steps import MultiRankSteps, SingleRankSteps, StepRecord, StepSeries, Unit
 
 _PIPE = re.compile(rb"\bsteps: (\d{1,12}) (?=loss: )")
 _PIPE_TIME = re.compile(rb" iter time \(s\): (-?%b)(?=\s)" % NUMBER)
@@ -76,10 +76,12 @@ class _Parser(SeriesParser):
                 bad = _PIPE_LOST.search(rest, 0, took.start())
                 problem = None if bad is None else safe_text(bad[0])
                 loss = number_of(_PIPE_LOSS.match(rest))
-                self._pipe.add(Record(offset, int(head[1]), seconds, rank_of(record), problem, loss, needs_loss=True))
+                self._pipe.add(
+                    StepRecord(offset, int(head[1]), seconds, rank_of(record), problem, loss, needs_loss=True)
+                )
         for step in _TIMER.finditer(record):
             rate = number(step[3] or step[4])
-            if rate is not None and self._timer.add(Record(offset, int(step[1] or step[2]), rate, rank_of(record))):
+            if rate is not None and self._timer.add(StepRecord(offset, int(step[1] or step[2]), rate, rank_of(record))):
                 self._restart(offset)
         found = _LOST.search(record)
         if self._lost_loss is None and found is not None and not (found[1] and found[2] == b"inf"):
@@ -94,7 +96,7 @@ class _Parser(SeriesParser):
             self._lost_loss = None
         self._began = offset
 
-    def not_finite(self, series: Series) -> tuple[int | None, str] | None:
+    def not_finite(self, series: StepSeries) -> tuple[int | None, str] | None:
         of_timer = series is not self._pipe and series.attempts
         return series.not_finite or ((None, self._lost_loss) if of_timer and self._lost_loss is not None else None)
 

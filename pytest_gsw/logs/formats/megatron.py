@@ -25,7 +25,7 @@ from dataclasses import replace
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.model import ALL_SKIPPED, EndMarkers, Identity, StepLog, StepSetup
 from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
-from pytest_gsw.logs.steps import Record, Series, SingleRankSteps, UnnumberedSteps, can_be
+from pytest_gsw.logs.steps import SingleRankSteps, StepRecord, StepSeries, UnnumberedSteps, can_be
 
 #: "iteration: 5 / 50 | … elapsed_time_per_iteration_ms: 13.8K" is nanotron.
 _ITERATION = re.compile(rb"\biteration[ =] {0,12}(\d{1,12}) {0,12}/ {0,12}(\d{1,12}) {0,8}\|")
@@ -101,7 +101,9 @@ class _Parser(SeriesParser):
             # A line that counts no skipped iterations has no other reason to lack a loss.
             needs_loss = _PRINTS_LOSS.search(rest) is not None and _SKIPPED.search(rest) is None
             skipped, setup, rank = _skip_count(rest, loss), _setup(rest), rank_of(record)
-            if self._steps.add(Record(offset, int(head[1]), seconds, rank, problem, loss, needs_loss, skipped, setup)):
+            if self._steps.add(
+                StepRecord(offset, int(head[1]), seconds, rank, problem, loss, needs_loss, skipped, setup)
+            ):
                 self._saves_s.clear()
                 self._bad_save = None
             self._total = int(head[2])
@@ -128,7 +130,7 @@ class _Parser(SeriesParser):
         else:
             self._bad_save = self._bad_save or safe_text(saved[0])
 
-    def not_finite(self, series: Series) -> tuple[int | None, str] | None:
+    def not_finite(self, series: StepSeries) -> tuple[int | None, str] | None:
         if series.not_finite is not None or series is self._bridge:
             return series.not_finite
         # Also a figure before the first step.

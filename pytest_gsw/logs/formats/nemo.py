@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.model import Identity, StepLog, StepSetup
 from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
-from pytest_gsw.logs.steps import Record, Series, SingleRankSteps, UnnumberedSteps
+from pytest_gsw.logs.steps import SingleRankSteps, StepRecord, StepSeries, UnnumberedSteps
 
 _NO_SETUP = StepSetup()
 _NOT_FINITE = re.compile(rb"(?:reduced_train_loss|grad_norm)\"? ?[:=] ?[-+]?%b" % NOT_FINITE, re.IGNORECASE)
@@ -89,7 +89,7 @@ class _Bars:
             # Megatron models count samples, and log their loss with it; speech and others do neither.
             needs = b"consumed_samples=" in bar[3]
             loss = number_of(_LOSS.search(bar[3]))
-            self.series.add(Record(offset, index, value, None, _problem(bar[3]), loss, needs_loss=needs))
+            self.series.add(StepRecord(offset, index, value, None, _problem(bar[3]), loss, needs_loss=needs))
 
     def _end_of_epoch(self, bar: re.Match[bytes], index: int) -> int | None:
         """Number of steps at the end of the bar; ``None`` if it is not displayed."""
@@ -152,7 +152,7 @@ class _Parser(SeriesParser):
         _read_list(self._step_list, record, offset)
         self._stop.read(record, offset)
 
-    def not_finite(self, series: Series) -> tuple[int | None, str] | None:
+    def not_finite(self, series: StepSeries) -> tuple[int | None, str] | None:
         # A diverged attempt counts in any notation.
         return next((series.not_finite for series in self._candidates if series.not_finite is not None), None)
 
@@ -299,7 +299,7 @@ def _add(
     value = number(time)
     if value is not None:
         loss = number_of(_LOSS.search(text))
-        series.add(Record(offset, index, value, rank, _problem(text), loss, needs_loss=needs_loss, setup=setup))
+        series.add(StepRecord(offset, index, value, rank, _problem(text), loss, needs_loss=needs_loss, setup=setup))
 
 
 def _problem(text: bytes) -> str | None:

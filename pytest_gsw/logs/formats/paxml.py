@@ -20,7 +20,7 @@ from types import MappingProxyType
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.model import EndMarkers, Step, Steps, Tail
 from pytest_gsw.logs.scan import NUMBER, number, rank_of, safe_text
-from pytest_gsw.logs.steps import Series, can_be, rank_label
+from pytest_gsw.logs.steps import StepSeries, can_be, rank_label
 
 _TOOK = re.compile(rb"\[PAX STATUS\]:? train_step\(\) took (-?%b) seconds" % NUMBER)
 _LOSS = re.compile(rb"\[PAX STATUS\]:? step_i: (\d{1,12}), training loss: (-?%b)(?=\s|$)" % NUMBER)
@@ -89,7 +89,7 @@ class _Parser(SeriesParser):
             self._losses.append((offset, int(loss[1]), value, "" if math.isfinite(value) else safe_text(loss[0])))
             self._is_finite &= math.isfinite(value)
 
-    def series(self) -> Series:
+    def series(self) -> StepSeries:
         attempts = _attempts([run for run in self._runs if run.values])
         begins = [min(run.offsets[0] for run in attempt) for attempt in attempts]
         series = _Ranks()
@@ -107,7 +107,7 @@ class _Parser(SeriesParser):
         return Tail(len(attempts), run.count, tuple(map(run.step, range(max(0, run.count - count), run.count))))
 
 
-class _Ranks(Series):
+class _Ranks(StepSeries):
     """The steps of the process that printed most in its attempt, and the other processes' numbers of the same steps."""
 
     _attempt: Sequence[_Run] = ()

@@ -11,7 +11,7 @@ import re
 
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
-from pytest_gsw.logs.steps import MultiRankSteps, Record, Unit
+from pytest_gsw.logs.steps import MultiRankSteps, StepRecord, Unit
 
 #: "validate step: 10  loss: … tps: …" is an evaluation.
 _STEP = re.compile(rb"(validate )?\bstep: {0,12}(\d{1,12}) {1,12}(?=loss: )")
@@ -38,7 +38,7 @@ class _Parser(SeriesParser):
                 self._series.lose(int(head[2]), f"validate {text}")
             if value is not None:
                 loss = number_of(_LOSS.match(rest))
-                self._series.add(Record(offset, int(head[2]), value, rank_of(record), text, loss, needs_loss=True))
+                self._series.add(StepRecord(offset, int(head[2]), value, rank_of(record), text, loss, needs_loss=True))
 
 
 TORCHTITAN = BuiltIn("torchtitan", ((b"tps: ",), (b"wps: ",)), _Parser, first_index=1)

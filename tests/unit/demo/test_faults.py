@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_gsw.demo.simulation import FAULTS, Fault, fault_of, parse_faults
+from pytest_gsw.demo.simulation import FAULTS, DemoFault, fault_of, parse_faults
 from pytest_gsw.errors import ConfigurationError
 
 ROW = "llama2_70b_fp8[H100x128]"
@@ -13,8 +13,8 @@ def test_patterns_and_arguments() -> None:
     assert parse_faults("") == ()
     assert parse_faults(" ; ") == ()
     assert parse_faults(" grok1*=slow:12% ;*x128]=exit:3; ") == (
-        Fault("grok1*", "slow", 12.0),
-        Fault("*x128]", "exit", 3),
+        DemoFault("grok1*", "slow", 12.0),
+        DemoFault("*x128]", "exit", 3),
     )
 
 
@@ -26,15 +26,15 @@ def test_every_fault_of_the_table_can_be_written() -> None:
 
 def test_the_last_match_wins() -> None:
     faults = parse_faults("*=fail;llama2*[H100x128]=slow:12%;grok1*=stall")
-    assert fault_of(ROW, faults) == Fault("llama2*[H100x128]", "slow", 12.0)
-    assert fault_of("gpt3_175b_fp8[H100x128]", faults) == Fault("*", "fail")
+    assert fault_of(ROW, faults) == DemoFault("llama2*[H100x128]", "slow", 12.0)
+    assert fault_of("gpt3_175b_fp8[H100x128]", faults) == DemoFault("*", "fail")
     assert fault_of(ROW, parse_faults("grok1*=stall")) is None
 
 
 def test_time_factor() -> None:
-    assert Fault("*", "slow", 12.0).time_factor == pytest.approx(1.12)
-    assert Fault("*", "fast", 10.0).time_factor == pytest.approx(0.90)
-    assert Fault("*", "exit", 3).time_factor == 1
+    assert DemoFault("*", "slow", 12.0).time_factor == pytest.approx(1.12)
+    assert DemoFault("*", "fast", 10.0).time_factor == pytest.approx(0.90)
+    assert DemoFault("*", "exit", 3).time_factor == 1
 
 
 def test_a_misspelt_fault_is_told_the_nearest_and_all_others() -> None:

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_gsw.demo.simulation import Fault, Job, Run, simulate
+from pytest_gsw.demo.simulation import DemoFault, SimulatedJob, SimulatedRun, simulate
 from pytest_gsw.tables.model import Baseline, Figures, Recipe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-JOB = Job("481220", nodes=8, gpus=64, gpus_per_node=8, size="70b", dtype="fp8", version="demo")
+JOB = SimulatedJob("481220", nodes=8, gpus=64, gpus_per_node=8, size="70b", dtype="fp8", version="demo")
 
 
-def run_of(baseline: Baseline, seed: int = 1, fault: Fault | None = None, job: Job = JOB) -> Run:
+def run_of(baseline: Baseline, seed: int = 1, fault: DemoFault | None = None, job: SimulatedJob = JOB) -> SimulatedRun:
     noise = Random(seed)  # noqa: S311 - noise, not cryptography
     return simulate(baseline, job, fault, noise, datetime(2026, 1, 2, tzinfo=timezone.utc))
 
@@ -71,11 +71,11 @@ def test_an_nccl_trace_is_short(rows: Mapping[str, Baseline]) -> None:
 
 def test_faults_change_times_and_losses(rows: Mapping[str, Baseline]) -> None:
     healthy = run_of(rows["maxtext"])
-    slow = run_of(rows["maxtext"], fault=Fault("*", "slow", 12))
+    slow = run_of(rows["maxtext"], fault=DemoFault("*", "slow", 12))
     assert slow.steps_s == pytest.approx([1.12 * seconds for seconds in healthy.steps_s])
     assert all(map(math.isfinite, healthy.losses))
     assert healthy.losses[0] > healthy.losses[25] > healthy.losses[49] > 6
-    losses = run_of(rows["maxtext"], fault=Fault("*", "nan")).losses
+    losses = run_of(rows["maxtext"], fault=DemoFault("*", "nan")).losses
     assert [math.isnan(loss) for loss in losses] == [False] * 25 + [True] * 25
 
 

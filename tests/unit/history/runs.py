@@ -65,7 +65,7 @@ def points_of(history: History, keys: Iterable[SeriesKey]) -> dict[SeriesKey, tu
 ROW = "llama2_70b_fp8[H100x64]"
 
 
-def spell(*runs: Occurrence, **changes: object) -> IncidentPeriod:
+def period(*runs: Occurrence, **changes: object) -> IncidentPeriod:
     """An alarm by the runs that show it."""
     given: dict[str, object] = {
         "kind": Kind.REGRESSION,

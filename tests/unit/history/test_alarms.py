@@ -24,7 +24,7 @@ from pytest_gsw.history.alarms import (
     drifts,
     identity,
     incident_periods_of,
-    last_told,
+    last_reported,
     periods,
     regressions,
     slow_nodes,
@@ -34,7 +34,7 @@ from pytest_gsw.history.model import ExperimentKey, Point
 from pytest_gsw.history.row_history import Nodes, RowHistory, SlowNode
 from pytest_gsw.history.store import Event
 from pytest_gsw.stats.verdict import Outcome, Verdict
-from tests.unit.history.runs import ROW, spell
+from tests.unit.history.runs import ROW, period
 from tests.unit.history.test_drift import DAY_S, FIRST_S, run
 from tests.unit.history.test_row_history import restless
 
@@ -54,69 +54,69 @@ def known(one: IncidentPeriod, until_s: float = math.inf, number: int = 7) -> Ev
 
 
 def test_new_then_still_then_mended() -> None:
-    first = spell(seen(40))
-    later = spell(seen(40), seen(41), seen(42))
-    mended = replace(later, mended_s=seen(44).time_s, is_newest=False)
-    assert [only(one).state for one in (first, later, mended)] == [State.NEW, State.STILL, State.MENDED]
-    assert [only(one).pages for one in (first, later, mended)] == [True, True, False]
-    assert len({only(one).id for one in (first, later, mended)}) == 1
-    assert only(spell(seen(40), is_newest=False)).state is State.STILL
+    first = period(seen(40))
+    later = period(seen(40), seen(41), seen(42))
+    recovered = replace(later, fixed_s=seen(44).time_s, is_newest=False)
+    assert [only(one).state for one in (first, later, recovered)] == [State.NEW, State.STILL, State.MENDED]
+    assert [only(one).pages for one in (first, later, recovered)] == [True, True, False]
+    assert len({only(one).id for one in (first, later, recovered)}) == 1
+    assert only(period(seen(40), is_newest=False)).state is State.STILL
 
 
 @pytest.mark.parametrize("changes", [{"kind": Kind.DRIFT}, {"cluster": "selene"}, {"subject": "gpt3"}])
 def test_what_is_of_something_else_is_another_alarm(changes: dict[str, object]) -> None:
-    assert identity(spell(seen(40), **changes)) != identity(spell(seen(40)))
+    assert identity(period(seen(40), **changes)) != identity(period(seen(40)))
 
 
 def test_worse_is_told_once_by_more_than_noise() -> None:
     runs = [seen(40), seen(41, 0.11), seen(42, 0.2), seen(43, 0.21)]
-    assert [only(spell(*runs[:count])).state for count in (1, 2, 3, 4)] == [
+    assert [only(period(*runs[:count])).state for count in (1, 2, 3, 4)] == [
         State.NEW,
         State.STILL,
         State.WORSE,
         State.STILL,
     ]
-    assert only(spell(*runs[:3], sd=0.05)).state is State.STILL
-    assert last_told(spell(*(seen(40 + number, 0.1 + number * 0.005) for number in range(30)))) > 0
+    assert only(period(*runs[:3], sd=0.05)).state is State.STILL
+    assert last_reported(period(*(seen(40 + number, 0.1 + number * 0.005) for number in range(30)))) > 0
 
 
 def test_acknowledged_it_pages_no_more_until_its_day_is_over() -> None:
-    first, later = spell(seen(40)), spell(seen(40), seen(41))
+    first, later = period(seen(40)), period(seen(40), seen(41))
     until_s = FIRST_S + 50 * DAY_S
     event = known(first, until_s)
     assert not only(later, event).pages
     assert only(later, event).state is State.STILL
-    assert only(later, event).stands
+    assert only(later, event).is_active
     assert only(later, event, now_s=until_s).pages
 
 
 def test_acknowledged_and_worse_it_pages_until_that_is_acknowledged() -> None:
-    worse = spell(seen(40), seen(41, 0.3))
-    later = spell(seen(40), seen(41, 0.3), seen(42, 0.3))
-    assert only(worse, known(spell(seen(40)))).pages
-    assert only(later, known(spell(seen(40)))).pages  # nobody has said that they know
-    assert not only(later, known(spell(seen(40))), known(worse)).pages
+    worse = period(seen(40), seen(41, 0.3))
+    later = period(seen(40), seen(41, 0.3), seen(42, 0.3))
+    assert only(worse, known(period(seen(40)))).pages
+    assert only(later, known(period(seen(40)))).pages  # nobody has said that they know
+    assert not only(later, known(period(seen(40))), known(worse)).pages
 
 
 def test_what_comes_back_and_what_is_of_something_else_is_not_acknowledged() -> None:
-    event = known(spell(seen(40), seen(41)))
-    again = spell(seen(50), token="0123 night-050")  # noqa: S106 - no password
+    event = known(period(seen(40), seen(41)))
+    again = period(seen(50), token="0123 night-050")  # noqa: S106 - no password
     assert only(again, event).pages
     assert only(again, event).acknowledged is None
-    event = known(spell(seen(40)))
-    assert only(spell(seen(40), kind=Kind.DRIFT), event).pages
-    assert only(spell(seen(40), cluster="selene"), event).pages
+    event = known(period(seen(40)))
+    assert only(period(seen(40), kind=Kind.DRIFT), event).pages
+    assert only(period(seen(40), cluster="selene"), event).pages
 
 
 def test_an_acknowledgement_stays_where_the_beginning_turns_out_to_be_another() -> None:
-    event = known(spell(seen(40), seen(41), seen(42)))
-    moved = spell(seen(41), seen(42), seen(43), token="0123 night-041")  # noqa: S106 - no password
+    event = known(period(seen(40), seen(41), seen(42)))
+    moved = period(seen(41), seen(42), seen(43), token="0123 night-041")  # noqa: S106 - no password
     assert only(moved, event).id == event.subject
     assert not only(moved, event).pages
 
 
 def test_it_is_of_the_same_nodes_when_one_of_them_is_told_apart() -> None:
-    several = spell(seen(40), kind=Kind.NODE, subject="one of n1, n2", things=frozenset({"n1", "n2"}), token="0")  # noqa: S106
+    several = period(seen(40), kind=Kind.NODE, subject="one of n1, n2", things=frozenset({"n1", "n2"}), token="0")  # noqa: S106
     one = replace(several, subject="n2", things=frozenset({"n2"}))
     other = replace(several, subject="n3", things=frozenset({"n3"}))
     assert not only(one, known(several)).pages
@@ -126,16 +126,16 @@ def test_it_is_of_the_same_nodes_when_one_of_them_is_told_apart() -> None:
 
 @pytest.mark.parametrize("body", [{}, {"alarm": "noise"}, {"alarm": "drift", "things": 3}])
 def test_what_cannot_be_read_acknowledges_nothing(body: dict[str, object]) -> None:
-    event = known(spell(seen(40)))
-    assert only(spell(seen(40)), replace(event, body={**(event.body if body else {}), **body})).pages
+    event = known(period(seen(40)))
+    assert only(period(seen(40)), replace(event, body={**(event.body if body else {}), **body})).pages
 
 
 def test_those_that_page_come_first_and_mended_ones_last() -> None:
-    drift = spell(seen(40, 0.03), kind=Kind.DRIFT)
-    mended = spell(seen(20), token="0123 night-020", mended_s=seen(30).time_s)  # noqa: S106 - no password
-    incident = spell(seen(40, 0.06), kind=Kind.INCIDENT, subject="eos", things=frozenset({"eos"}))
-    found = alarms([mended, spell(seen(40)), drift, incident], acknowledgements([known(spell(seen(40)))]), FIRST_S)
-    assert [(one.spell.kind, one.stands) for one in found] == [
+    drift = period(seen(40, 0.03), kind=Kind.DRIFT)
+    recovered = period(seen(20), token="0123 night-020", fixed_s=seen(30).time_s)  # noqa: S106 - no password
+    incident = period(seen(40, 0.06), kind=Kind.INCIDENT, subject="eos", things=frozenset({"eos"}))
+    found = alarms([recovered, period(seen(40)), drift, incident], acknowledgements([known(period(seen(40)))]), FIRST_S)
+    assert [(one.period.kind, one.is_active) for one in found] == [
         (Kind.INCIDENT, True),
         (Kind.DRIFT, True),
         (Kind.REGRESSION, True),
@@ -144,7 +144,7 @@ def test_those_that_page_come_first_and_mended_ones_last() -> None:
 
 
 def test_texts() -> None:
-    one = spell(seen(40), seen(41))
+    one = period(seen(40), seen(41))
     until_s = FIRST_S + 60 * DAY_S
     alarm = only(one, known(one, until_s))
     assert alarm.change == pytest.approx(-0.1)
@@ -158,7 +158,7 @@ def test_texts() -> None:
     assert line_of(once).startswith(f"{alarm.id}  still (1 of 2 passes) regression of {ROW}: -10.0 % since 2026-")
     incident = only(replace(one, kind=Kind.INCIDENT, good_runs=1, ends_after=3, is_newest=False))
     assert cells(incident)[2] == "still (1 of 3 runs without it)"
-    over = only(replace(one, good_runs=0, mended_s=seen(43).time_s))
+    over = only(replace(one, good_runs=0, fixed_s=seen(43).time_s))
     assert cells(over)[2] == f"over since {minute(seen(43).time_s)}"
     assert line_of(over) == f"{over.id}  regression of {ROW}: {cells(over)[2]}"
     assert acknowledged_text(only(one)) == ""
@@ -166,21 +166,21 @@ def test_texts() -> None:
 
 def test_a_row_that_was_never_fast_enough_is_told_how_to_accept_that() -> None:
     seen_runs = [seen(number) for number in range(3)]
-    always = spell(*seen_runs, usual=None, is_always=True)
+    always = period(*seen_runs, usual=None, is_always=True)
     assert only(always).change is None
     never = f"{ROW} was never within its tolerance on eos; if that is how it is"
     assert advice_line(only(always)) == f"{never}, 5 runs are needed for the figure that it may have there"
-    six = spell(*[seen(number) for number in range(6)], usual=None, is_always=True)
+    six = period(*[seen(number) for number in range(6)], usual=None, is_always=True)
     runs = " ".join(seen(number).run_id for number in range(1, 6))
     assert advice_line(only(six)) == f"{never}: pytest-gsw baseline propose '--row={ROW}' --cluster=eos {runs}"
     on_demo = replace(six, cluster="demo")
     assert advice_line(only(on_demo)) == ""
-    assert advice_line(only(spell(*seen_runs[:2], usual=None, is_always=True))) == ""
-    assert advice_line(only(spell(*seen_runs))) == ""
+    assert advice_line(only(period(*seen_runs[:2], usual=None, is_always=True))) == ""
+    assert advice_line(only(period(*seen_runs))) == ""
 
 
 ACCUSING = tuple(run(number, nodes="n[1-4]") for number in range(41))
-SLOW = SlowNode(("n2",), -0.098, ACCUSING, (), mended=False)
+SLOW = SlowNode(("n2",), -0.098, ACCUSING, (), recovered=False)
 NOW_S = ACCUSING[-1].time_s + 86400
 
 
@@ -270,25 +270,25 @@ def test_a_regression_has_one_identity_on_all_its_runs() -> None:
 
 def test_a_regression_that_comes_back_within_a_week_goes_on() -> None:
     runs = [*restless(40), slow(40), *restless(8, begin=41), slow(49)]
-    (mended,) = of(runs[:43])
+    (recovered,) = of(runs[:43])
     (back,) = of(runs)
-    assert (mended.mended_s, back.mended_s) == (runs[42].time_s, None)
-    assert identity(mended) == identity(back)
+    assert (recovered.fixed_s, back.fixed_s) == (runs[42].time_s, None)
+    assert identity(recovered) == identity(back)
     assert [one.run_id for one in back.runs] == ["night-040", "night-049"]
 
 
 def test_a_regression_that_is_mended_and_comes_back_is_another() -> None:
     runs = [*restless(40), slow(40), *restless(9, begin=41), slow(50)]
-    mended, back = of(runs)
-    assert mended.mended_s == runs[42].time_s
-    assert back.mended_s is None
-    assert identity(mended) != identity(back)
-    assert back.begin_s > mended.runs[-1].time_s
+    recovered, back = of(runs)
+    assert recovered.fixed_s == runs[42].time_s
+    assert back.fixed_s is None
+    assert identity(recovered) != identity(back)
+    assert back.begin_s > recovered.runs[-1].time_s
 
 
 def test_one_good_run_mends_nothing() -> None:
     (one,) = of([*restless(40), slow(40), *restless(1, begin=41)])
-    assert (one.mended_s, one.is_newest, one.good_runs, one.ends_after) == (None, False, 1, 2)
+    assert (one.fixed_s, one.is_newest, one.good_runs, one.ends_after) == (None, False, 1, 2)
 
 
 def test_a_run_has_the_median_of_its_jobs_and_runs_that_say_nothing_do_not_count() -> None:
@@ -324,23 +324,23 @@ def of_drift(runs: Sequence[Point]) -> tuple[IncidentPeriod, ...]:
 def test_a_creep_has_one_identity_although_its_beginning_is_found_more_sharply(seed: int) -> None:
     runs = creep(93, seed=seed)
     found = [of_drift(runs[:count]) for count in range(40, 94)]
-    spells = [one[-1] for one in found if one]
-    assert len(spells) > 20
-    assert len({identity(one) for one in spells}) == 1
-    assert len({one.since_s for one in spells}) > 1
-    assert alarms([spells[0]], (), 0.0)[0].state is State.NEW
-    assert {alarms([one], (), 0.0)[0].state for one in spells[1:]} <= {State.STILL, State.WORSE}
+    periods = [one[-1] for one in found if one]
+    assert len(periods) > 20
+    assert len({identity(one) for one in periods}) == 1
+    assert len({one.since_s for one in periods}) > 1
+    assert alarms([periods[0]], (), 0.0)[0].state is State.NEW
+    assert {alarms([one], (), 0.0)[0].state for one in periods[1:]} <= {State.STILL, State.WORSE}
 
 
 def test_a_drift_that_is_mended_and_comes_back_is_another() -> None:
     rng = random.Random(3)  # noqa: S311 - noise, not cryptography
     levels = [0.0] * 40 + [0.05] * 25 + [0.0] * 40 + [0.05] * 25
     runs = [run(number, math.exp(level + rng.gauss(0, 0.01))) for number, level in enumerate(levels)]
-    mended, back = of_drift(runs)
-    assert mended.mended_s is not None
-    assert back.mended_s is None
-    assert mended.mended_s <= back.begin_s
-    assert identity(mended) != identity(back)
+    recovered, back = of_drift(runs)
+    assert recovered.fixed_s is not None
+    assert back.fixed_s is None
+    assert recovered.fixed_s <= back.begin_s
+    assert identity(recovered) != identity(back)
 
 
 def of_row(slow_until: int, runs: int) -> tuple[IncidentPeriod, ...]:
@@ -356,8 +356,8 @@ def of_row(slow_until: int, runs: int) -> tuple[IncidentPeriod, ...]:
 def test_a_drift_is_part_of_the_regression_of_its_row() -> None:
     for until, count in ((90, 54), (90, 70), (60, 63)):  # it lasts, and it was mended two runs ago
         found = alarms(of_row(until, count), (), 0.0)
-        regression, drift = sorted(found, key=lambda one: one.spell.kind is Kind.DRIFT)
-        assert (regression.spell.kind, drift.spell.kind) == (Kind.REGRESSION, Kind.DRIFT)
+        regression, drift = sorted(found, key=lambda one: one.period.kind is Kind.DRIFT)
+        assert (regression.period.kind, drift.period.kind) == (Kind.REGRESSION, Kind.DRIFT)
         assert (drift.part_of, drift.pages, regression.part_of) == (regression.id, False, "")
         assert regression.pages == (until == 90)
 
@@ -369,9 +369,9 @@ def test_a_drift_that_outlasts_the_regression_of_its_row_calls() -> None:
     assert (alone.part_of, alone.pages) == ("", True)
 
 
-def suspect(*nodes: str, first: int = 30, mended: bool = False) -> SlowNode:
+def suspect(*nodes: str, first: int = 30, recovered: bool = False) -> SlowNode:
     accusing = tuple(run(number) for number in range(first, first + 4))
-    return SlowNode(nodes, -0.1, accusing, (run(first + 6),) if mended else (), mended)
+    return SlowNode(nodes, -0.1, accusing, (run(first + 6),) if recovered else (), recovered)
 
 
 def test_a_node_is_new_where_it_was_not_named_before() -> None:
@@ -383,9 +383,9 @@ def test_a_node_is_new_where_it_was_not_named_before() -> None:
 
 
 def test_a_node_that_is_mended_and_comes_back_is_another() -> None:
-    mended, back = slow_nodes("eos", [suspect("n1", first=50), suspect("n1", first=30, mended=True)], [])
-    assert mended.mended_s == run(36).time_s
-    assert identity(mended) != identity(back)
+    recovered, back = slow_nodes("eos", [suspect("n1", first=50), suspect("n1", first=30, recovered=True)], [])
+    assert recovered.fixed_s == run(36).time_s
+    assert identity(recovered) != identity(back)
     assert back.begin_s == run(50).time_s
 
 
@@ -435,13 +435,13 @@ def test_a_regression_that_a_slow_node_explains_is_part_of_the_node_s_alarm() ->
     of_others = replace(newest, nodes="n30,n31")
     for point, is_part in ((newest, True), (other, False), (of_others, False)):
         found = alarms(incident_periods_of("eos", {**runs, key: [*runs[key][:-1], point]}), (), 0.0)
-        node = next(one for one in found if one.spell.kind is Kind.NODE)
-        (row,) = [one for one in found if one.spell.kind is Kind.REGRESSION]
+        node = next(one for one in found if one.period.kind is Kind.NODE)
+        (row,) = [one for one in found if one.period.kind is Kind.REGRESSION]
         assert (row.part_of, row.pages) == ((node.id, False) if is_part else ("", True))
         assert node.pages
         said = acknowledgements([replace(acknowledge(node, why="x", owner="y", until_s=2e10, time_s=1.0), id=1)])
-        found = alarms([one.spell for one in found], said, 0.0)
-        (row,) = [one for one in found if one.spell.kind is Kind.REGRESSION]
+        found = alarms([one.period for one in found], said, 0.0)
+        (row,) = [one for one in found if one.period.kind is Kind.REGRESSION]
         assert (row.acknowledged is not None, row.pages) == (is_part, not is_part)
 
 
@@ -477,9 +477,9 @@ def test_a_row_that_is_run_no_more(days: int, is_away: bool, states: list[State]
     found = alarms(incident_periods_of("eos", runs), (), 0.0)
     assert [one.state for one in found] == states
     for one in found:
-        assert one.spell.is_away == is_away
-        assert one.spell.last_s == run(40).time_s
-        assert one.stands == one.pages == (states != [State.GONE])
+        assert one.period.is_away == is_away
+        assert one.period.last_s == run(40).time_s
+        assert one.is_active == one.pages == (states != [State.GONE])
 
 
 def test_a_row_that_is_run_again_and_is_still_slow_has_the_alarm_that_it_had() -> None:
@@ -524,16 +524,16 @@ def test_an_incident_has_one_identity_and_its_rows_have_none() -> None:
     ]
     incident, creep = alarms(found[-1], (), 0.0)
     assert (incident.pages, creep.pages, creep.part_of) == (True, False, incident.id)
-    assert [[(one.kind, one.subject) for one in spells] for spells in found] == [
+    assert [[(one.kind, one.subject) for one in periods] for periods in found] == [
         [(Kind.INCIDENT, "cluster eos")],
         [(Kind.INCIDENT, "cluster eos")],
         [(Kind.INCIDENT, "cluster eos"), (Kind.DRIFT, "cluster eos")],
     ]
-    assert len({identity(spells[0]) for spells in found}) == 1
-    (new, _) = (alarms(spells[:1], (), 0.0)[0] for spells in found[:2])
+    assert len({identity(periods[0]) for periods in found}) == 1
+    (new, _) = (alarms(periods[:1], (), 0.0)[0] for periods in found[:2])
     assert (new.state, new.pages) == (State.NEW, True)
     assert new.change == pytest.approx(1 / 1.06 - 1, abs=0.01)
-    assert new.spell.changes == {"driver": ("550.54", "560.28")}
+    assert new.period.changes == {"driver": ("550.54", "560.28")}
 
 
 def test_an_incident_that_comes_each_monday_is_one_that_goes_on() -> None:
@@ -550,17 +550,17 @@ def test_an_incident_that_comes_each_monday_is_one_that_goes_on() -> None:
 
 def test_an_incident_that_is_mended_by_two_runs_and_comes_back_is_another() -> None:
     runs = of_cluster(53, lambda number: 1.06 if number in {40, 42, 52} else 1.0)
-    (mended,) = incident_periods_of("eos", {key: points[:46] for key, points in runs.items()})
+    (recovered,) = incident_periods_of("eos", {key: points[:46] for key, points in runs.items()})
     (back,) = incident_periods_of("eos", runs)
-    assert [one.run_id for one in mended.runs] == ["night-040", "night-042"]
-    assert mended.mended_s == run(44).time_s
-    assert back.mended_s is None
-    assert identity(mended) != identity(back)
+    assert [one.run_id for one in recovered.runs] == ["night-040", "night-042"]
+    assert recovered.fixed_s == run(44).time_s
+    assert back.fixed_s is None
+    assert identity(recovered) != identity(back)
 
 
 def test_a_creep_of_the_whole_cluster_is_one_alarm() -> None:
     runs = of_cluster(80, lambda number: 1.01 ** (max(0, number - 40) / 7))
-    found = [one for one in incident_periods_of("eos", runs) if one.mended_s is None]
+    found = [one for one in incident_periods_of("eos", runs) if one.fixed_s is None]
     assert {(one.kind, one.subject) for one in found} <= {
         (Kind.DRIFT, "cluster eos"),
         (Kind.INCIDENT, "cluster eos"),

@@ -104,7 +104,7 @@ def with_slow_node(points: list[Point], *numbers: int) -> tuple[RowHistory, Slow
         replace(one, nodes="n[1-2]", judged_s=one.judged_s * 1.1) if number in numbers else one
         for number, one in enumerate(points)
     ]
-    suspect = SlowNode(("n2",), -0.09, tuple(ran[number] for number in numbers), (), mended=False)
+    suspect = SlowNode(("n2",), -0.09, tuple(ran[number] for number in numbers), (), recovered=False)
     return RowHistory(tuple(ran), slow=[suspect]), suspect
 
 
@@ -130,8 +130,8 @@ def test_a_slow_node_says_nothing_against_the_jobs_before_it_and_those_of_others
     ran = [suspect.ran_in("n[1-2]", one.time_s) for one in past.points]
     assert ran == [False] * 8 + [True] * 4
     assert not suspect.ran_in("n[3-20]", past.points[8].time_s)
-    mended = replace(suspect, mended=True)
-    assert [mended.ran_in("n2", one.time_s) for one in past.points] == [False] * 8 + [True] * 2 + [False] * 2
+    recovered = replace(suspect, recovered=True)
+    assert [recovered.ran_in("n2", one.time_s) for one in past.points] == [False] * 8 + [True] * 2 + [False] * 2
     several = replace(suspect, nodes=("n2", "n3"))
     assert [several.ran_in(nodes, past.points[8].time_s) for nodes in ("n2", "n[2-3]")] == [False, True]
 
@@ -346,4 +346,4 @@ def test_the_old_alarm_is_back() -> None:
     _, (past,) = lived("....sssss..s", 1, {0})
     (alarm,) = regressions(ExperimentKey("row", "eos", "0123"), past)
     assert [seen.run_id for seen in alarm.runs] == [f"night-{number:03}" for number in (4, 5, 6, 7, 8, 11)]
-    assert alarm.mended_s is None
+    assert alarm.fixed_s is None

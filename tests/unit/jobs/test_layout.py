@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_gsw.common.files import make_directory
 from pytest_gsw.errors import LogError
-from pytest_gsw.jobs.layout import find_log, find_logs, job_id_in, log_glob, outputs_beside, slurm_name
+from pytest_gsw.jobs.layout import find_log, find_logs, job_id_in, log_glob, other_outputs_of, slurm_name
 from pytest_gsw.jobs.model import Job, JobSpec
 
 GLOB = log_glob("maxtext", "llama2", "70b", "fp8", 64)
@@ -43,18 +43,18 @@ def job(stage: Path, job_id: str = "7") -> Job:
 
 def test_what_a_recipe_writes_beside_its_log(tmp_path: Path) -> None:
     log = put(tmp_path)
-    assert outputs_beside(job(tmp_path), log, None) == ()
+    assert other_outputs_of(job(tmp_path), log, None) == ()
     errors = put(tmp_path, "log-maxtext_llama2_70b_64_7.err")
     put(tmp_path, "log-maxtext_llama2_70b_64_8.err")
-    assert outputs_beside(job(tmp_path), log, None) == (errors,)
+    assert other_outputs_of(job(tmp_path), log, None) == (errors,)
     log.unlink()  # the step never began
-    assert outputs_beside(job(tmp_path), None, None) == (errors,)
+    assert other_outputs_of(job(tmp_path), None, None) == (errors,)
     batch, shells = tmp_path / "slurm-7.out", tmp_path / "slurm-7.err"
     shells.write_text("")
-    assert outputs_beside(job(tmp_path), None, batch) == (shells, errors)
+    assert other_outputs_of(job(tmp_path), None, batch) == (shells, errors)
     errors.unlink()
     errors.mkdir()
-    assert outputs_beside(job(tmp_path), None, None) == ()
+    assert other_outputs_of(job(tmp_path), None, None) == ()
 
 
 def no_log(stage: Path, glob: str = GLOB, job_id: str = "7") -> LogError:
@@ -68,8 +68,8 @@ def test_what_nemo_run_writes_beside_its_log(tmp_path: Path) -> None:
     shell = tmp_path / "sbatch_eos-x_7.out"
     for path in (log, shell, tmp_path / "sbatch_eos-x_77.out"):
         path.write_text("")
-    assert outputs_beside(job(tmp_path), log, None) == (shell,)
-    assert outputs_beside(job(tmp_path), log, shell) == ()  # it is known as the batch shell's
+    assert other_outputs_of(job(tmp_path), log, None) == (shell,)
+    assert other_outputs_of(job(tmp_path), log, shell) == ()  # it is known as the batch shell's
 
 
 def test_none(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_gsw.logs.formats.registry import FORMATS
-from pytest_gsw.nvidia.evidence import evidence_beside
+from pytest_gsw.nvidia.evidence import evidence_of_log
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.validation.checks import read_steps
@@ -17,7 +17,7 @@ from tests.unit.validation import ended
 
 
 def run(log: Path) -> Run:
-    return replace(ended.run(log), evidence=tuple(evidence_beside(log, "481221")))
+    return replace(ended.run(log), evidence=tuple(evidence_of_log(log, "481221")))
 
 
 def measured(log: Path, row: Baseline = LLAMA2_FP8_X128) -> Measurement:

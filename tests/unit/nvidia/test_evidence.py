@@ -10,7 +10,7 @@ import pytest
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import Identity
-from pytest_gsw.nvidia.evidence import Task, configuration_beside, task_beside
+from pytest_gsw.nvidia.evidence import Task, configuration_of_log, task_of_log
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.validation.checks import agreed_with_row, read_steps
 from tests.unit.nvidia.ended import measured, run
@@ -47,7 +47,7 @@ def config(log: Path) -> Path:
 
 
 def told(config: Path) -> Task:
-    task = task_beside(config, "481221")
+    task = task_of_log(config, "481221")
     assert task is not None
     return task
 
@@ -117,9 +117,9 @@ def test_a_task_that_is_not_comparable_or_boosted(config: Path) -> None:
 
 
 def test_a_job_that_llmb_run_has_not_launched(tmp_path: Path) -> None:
-    assert task_beside(tmp_path / "run.log", "7") is None
+    assert task_of_log(tmp_path / "run.log", "7") is None
     (tmp_path / "llmb-config_7.yaml").mkdir()
-    assert task_beside(tmp_path / "run.log", "7") is None
+    assert task_of_log(tmp_path / "run.log", "7") is None
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def written(directory: Path, text: str = CONFIGURATION) -> Path:
 
 def said_by(directory: Path, text: str = CONFIGURATION) -> Identity:
     written(directory, text)
-    found = configuration_beside(directory / "log.out")
+    found = configuration_of_log(directory / "log.out")
     assert found is not None
     return found.identity
 
@@ -243,7 +243,7 @@ def test_what_it_computes_in(tmp_path: Path, old: str, new: str, quantization: s
 
 
 def test_a_run_without_one(tmp_path: Path) -> None:
-    assert configuration_beside(tmp_path / "log.out") is None
+    assert configuration_of_log(tmp_path / "log.out") is None
 
 
 @pytest.mark.parametrize("text", ["", "- a\n- b\n", "model:\n  seq_length: many\n", "\x00\n" * 9])

@@ -341,7 +341,7 @@ def test_every_row_of_a_card_has_its_command(cluster: Cluster) -> None:
 # ---- What launch scripts say of the job that they have submitted, and where its log is -----------
 
 NEMO_RUN = launch("nemo-run")
-told_by, log_in, batch_output_in = NEMO_RUN.told_by, NEMO_RUN.log_in, NEMO_RUN.batch_output_in
+read_output, log_in, batch_output_in = NEMO_RUN.read_output, NEMO_RUN.log_in, NEMO_RUN.batch_output_in
 
 TASK = """\
 Experiment Status for tiny_1764
@@ -374,14 +374,14 @@ Task 0: tiny
     ],
 )
 def test_one_job(said: str, directory: str) -> None:
-    assert told_by(said) == ExperimentInfo("3530909", Path(directory), job_ids=("3530909",))
+    assert read_output(said) == ExperimentInfo("3530909", Path(directory), job_ids=("3530909",))
 
 
 @pytest.mark.parametrize("job_id", ["3530909", "3530909;eos"])
 def test_a_job_that_llmb_run_has_given_to_sbatch_itself(job_id: str) -> None:
     """It does not say where that writes."""
     said = f"SUBMITTED: pretrain_tiny  model_size=1b, dtype=bf16, scale=8, jobid={job_id}\n"
-    assert told_by(said) == ExperimentInfo("3530909", None, job_ids=("3530909",))
+    assert read_output(said) == ExperimentInfo("3530909", None, job_ids=("3530909",))
 
 
 @pytest.mark.parametrize(
@@ -397,7 +397,7 @@ def test_a_job_that_llmb_run_has_given_to_sbatch_itself(job_id: str) -> None:
     ],
 )
 def test_no_job_and_several(said: str, problem: str, jobs: tuple[str, ...] | None) -> None:
-    told = told_by(said)
+    told = read_output(said)
     assert (told.job_id, told.directory, told.problem) == (None, None, problem)
     assert told.job_ids == jobs or (jobs is None and len(told.job_ids) == 2)
 
@@ -446,7 +446,7 @@ Task 1: sft_nemo
 
 def test_a_job_that_waits_for_others() -> None:
     home = Path("/lustre/experiments/sft_nemo/sft_nemo_1764")
-    told = told_by(TWO)
+    told = read_output(TWO)
     assert told == ExperimentInfo(
         "12", home / "sft_nemo", job_ids=("11", "12"), waits_for=(("11", home / "import_ckpt_exp"),)
     )
@@ -464,6 +464,6 @@ def test_a_job_that_waits_for_others() -> None:
     ],
 )
 def test_tasks_of_which_none_is_known_to_train(old: str, new: str, problem: str) -> None:
-    told = told_by(TWO.replace(old, new, 1) if "Directory" in old else TWO.replace(old, new))
+    told = read_output(TWO.replace(old, new, 1) if "Directory" in old else TWO.replace(old, new))
     assert (told.job_id, told.problem, told.waits_for) == (None, problem, ())
     assert set(told.job_ids) <= {"11", "12"}

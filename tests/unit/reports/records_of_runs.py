@@ -14,7 +14,7 @@ from pytest_gsw.history.store import History
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.reports import pages
 from pytest_gsw.reports.charts import Plot
-from pytest_gsw.reports.run_report import Run, RunReport, run_reports
+from pytest_gsw.reports.run_report import ReportedRun, RunReport, run_reports
 from pytest_gsw.results.record import JobFacts, Record
 from tests.unit.history.runs import DAY_S, FIRST_S, job
 from tests.unit.results.records import recorded
@@ -82,9 +82,9 @@ FAST = row("llama2_70b_fp8[H100x256]", judged_s=4.0, outcome="improved", fact="t
 BROKEN = failed("llama2_70b_fp8[H100x64]", "job 481265 failed with exit code 1: NCCL error")
 
 
-def runs(directory: Path, **facts: Any) -> dict[str, Run]:
+def runs(directory: Path, **facts: Any) -> dict[str, ReportedRun]:
     """What the records of in this run do not say."""
-    return {RUN_ID: Run(directory, **facts)}
+    return {RUN_ID: ReportedRun(directory, **facts)}
 
 
 def report_of(
@@ -110,7 +110,7 @@ def history_of(directory: Path, *records: Record) -> History:
 
 
 def write_report(
-    records: Iterable[Record], history: History | None, directory: Path, runs: Mapping[str, Run] | None = None
+    records: Iterable[Record], history: History | None, directory: Path, runs: Mapping[str, ReportedRun] | None = None
 ) -> Path:
     """The first page of the report of records."""
     return pages.write_report(run_reports(records, history, runs), directory, history)

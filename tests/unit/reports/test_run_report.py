@@ -15,7 +15,15 @@ from pytest_gsw.history.store import EXCLUDE, Event
 from pytest_gsw.jobs.journal import COPY, Journal
 from pytest_gsw.reports.elements import markup
 from pytest_gsw.reports.pages import listed_runs, row_page
-from pytest_gsw.reports.run_report import Row, Run, RunReport, Since, page_names, run_reports, since_line
+from pytest_gsw.reports.run_report import (
+    ReportedRow,
+    ReportedRun,
+    RunReport,
+    Since,
+    page_names,
+    run_reports,
+    since_line,
+)
 from pytest_gsw.results.record import Record, write_record
 from pytest_gsw.results.runs_directory import begin_of
 from pytest_gsw.results.summary import error_lines
@@ -41,7 +49,7 @@ from tests.unit.results.records import varied
 NAME = SLOW.row.id
 
 
-def only(record: Record, before: tuple[Record, ...], directory: Path) -> Row:
+def only(record: Record, before: tuple[Record, ...], directory: Path) -> ReportedRow:
     return report_of(record, before=before, directory=directory).rows[0]
 
 
@@ -191,7 +199,7 @@ def test_nodes_on_which_jobs_failed() -> None:
 
 
 def test_several_runs_are_as_many_runs_the_newest_first() -> None:
-    runs = run_reports([row(NAME, 3), SLOW, row(NAME, 4)], None, {"night-009": Run(Path("x"), {"a": "b"})})
+    runs = run_reports([row(NAME, 3), SLOW, row(NAME, 4)], None, {"night-009": ReportedRun(Path("x"), {"a": "b"})})
     assert [run.run_id for run in runs] == [RUN_ID, "night-004", "night-003", "night-009"]
     assert [one.record for one in report_of(varied(SLOW, recorded_s=9e9), SLOW).rows] == [varied(SLOW, recorded_s=9e9)]
 
@@ -376,7 +384,7 @@ def test_a_run_its_rows_and_alarms_begin_with_it_and_points_keep_the_time_of_the
         assert f">{minute_when_began(number)}</time>" in text
     assert f"{minute_of(CURRENT_RUN - 1)}</title>" in text
     (alarm,) = run.alarms
-    assert (alarm.since_s, alarm.mended_s) == (begin_s(CURRENT_RUN - 3), begin_s(CURRENT_RUN - 1))
+    assert (alarm.since_s, alarm.fixed_s) == (begin_s(CURRENT_RUN - 3), begin_s(CURRENT_RUN - 1))
     assert line_of(alarm).endswith(f": over since {minute_when_began(CURRENT_RUN - 1)}")
     (found,) = (one for one in run.rows if one.record.row.id == PASSED.row.id)
     assert [point.time_s for point in found.past.runs] == [begin_s(number) + TOOK_S for number in NUMBERS]

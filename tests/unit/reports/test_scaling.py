@@ -11,7 +11,7 @@ import pytest
 from pytest_gsw.history.imports import figure_alone, imported_record
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.reports.charts import Curve, Rule, documented_rate, scaling_plot, workloads
-from pytest_gsw.reports.run_report import Row
+from pytest_gsw.reports.run_report import ReportedRow
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
@@ -28,7 +28,9 @@ def bundled() -> Mapping[str, tuple[Curve, ...]]:
     tables = [path for path in sorted(home.iterdir()) if path.is_dir() and path.name != "releases"]
     rows = [one for one in load_tables(tables) if one.judged_s is not None]
     measured = [
-        Row(imported_record(one, "eos", Path("x"), JOB, figure_alone(one, one.judged_s or 0), None), f"{number}")
+        ReportedRow(
+            imported_record(one, "eos", Path("x"), JOB, figure_alone(one, one.judged_s or 0), None), f"{number}"
+        )
         for number, one in enumerate(rows)
     ]
     return workloads(measured)
@@ -82,7 +84,7 @@ def of_batches(*batches: int | None) -> tuple[Curve, ...]:
         varied(row(f"llama2_70b_fp8[H100x{64 << number}]"), batch=batch, layers=80, settings={"dp": f"{number}"})
         for number, batch in enumerate(batches)
     ]
-    (found,) = workloads(Row(record, f"{number}") for number, record in enumerate(records)).values()
+    (found,) = workloads(ReportedRow(record, f"{number}") for number, record in enumerate(records)).values()
     return found
 
 
@@ -99,7 +101,7 @@ def test_rows_of_one_batch_are_strong_scaling() -> None:
 def test_curves_that_differ_in_their_batches_alone_are_called_by_these() -> None:
     rows = [(64, 64), (128, 128), (256, 512), (512, 1024)]
     records = [varied(row(f"llama2_70b_fp8[H100x{gpus}]"), batch=batch, layers=80, settings={}) for gpus, batch in rows]
-    (found,) = workloads(Row(record, f"{number}") for number, record in enumerate(records)).values()
+    (found,) = workloads(ReportedRow(record, f"{number}") for number, record in enumerate(records)).values()
     assert sorted(curve.name for curve in found) == ["fp8, 1 sample per GPU", "fp8, 2 samples per GPU"]
 
 
@@ -166,7 +168,7 @@ def test_rows_of_cores_are_no_gpus() -> None:
 def weak(*records: Record) -> Curve:
     """The one curve of rows that keep the batch of a GPU."""
     alike = [varied(one, batch=2 * one.row.gpus, layers=80) for one in records]
-    (found,) = workloads(Row(record, f"{number}") for number, record in enumerate(alike)).values()
+    (found,) = workloads(ReportedRow(record, f"{number}") for number, record in enumerate(alike)).values()
     (curve,) = found
     return curve
 
@@ -174,14 +176,14 @@ def weak(*records: Record) -> Curve:
 def test_a_second_row_that_is_the_same_is_no_second_point() -> None:
     records = [varied(row(f"llama2_70b_fp8[H100x{gpus}]"), batch=2 * gpus, layers=80) for gpus in (64, 128)]
     again = varied(records[0], row="llama2_70b_fp8[H100x64-again]", node_id="t::again")
-    (found,) = workloads(Row(record, f"{number}") for number, record in enumerate([*records, again])).values()
+    (found,) = workloads(ReportedRow(record, f"{number}") for number, record in enumerate([*records, again])).values()
     assert [counts(curve) for curve in found] == [[64, 128]]
 
 
 def test_a_workload_on_one_number_of_gpus_does_not_scale() -> None:
-    assert workloads([Row(PASSED, "a")]) == {}
+    assert workloads([ReportedRow(PASSED, "a")]) == {}
 
 
 def test_without_tokens_the_samples_of_a_step_tell() -> None:
     bare = varied(PASSED, batch=128, documented={"step_time_s": 4.0})
-    assert documented_rate(Row(bare, "a")) == 32.0
+    assert documented_rate(ReportedRow(bare, "a")) == 32.0

@@ -19,7 +19,7 @@ def test_each_outcome_of_a_verdict_has_an_entry_and_a_place_among_the_worst() ->
 
 
 @pytest.mark.parametrize("outcome", outcomes.OUTCOMES, ids=lambda one: one.word)
-def test_junit_has_what_pytest_makes_of_an_outcome(outcome: outcomes.Outcome) -> None:
+def test_junit_has_what_pytest_makes_of_an_outcome(outcome: outcomes.OutcomeKind) -> None:
     made = {"passed": "", "failed": "failure", "skipped": "skipped", "xfailed": "skipped", "error": "error"}
     assert outcome.junit == made[outcome.pytest]
     assert outcome.attention in attention.ATTENTIONS

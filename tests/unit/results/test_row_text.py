@@ -22,8 +22,8 @@ from pytest_gsw.results.row_text import (
     fitted,
     hides_loss,
     ignored_text,
+    informative_line,
     line_of,
-    telling_line,
     unused_text,
 )
 from pytest_gsw.stats.noise import Noise
@@ -368,7 +368,7 @@ def test_what_a_log_said_last_stands_for_a_cause_that_is_not_known() -> None:
     ],
 )
 def test_the_line_of_a_log_that_looks_most_like_a_cause(lines: list[str], found: str) -> None:
-    assert telling_line(lines) == found
+    assert informative_line(lines) == found
 
 
 def test_a_simulation_and_a_replay_say_so_last_and_a_site_s_metrics_behind_the_throughput() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_gsw.clusters import Cluster
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.session.settings import Asked, bundled_rows, meant, tables_of
+from pytest_gsw.session.settings import RequestedRelease, bundled_rows, resolved_release, tables_of
 from pytest_gsw.tables.bundled import bundled_releases
 
 SITE = Cluster("site", "slurm", accelerator="H100")
@@ -44,7 +44,7 @@ def test_what_is_bundled_for_an_accelerator(accelerator: str, release: str | Non
 @pytest.mark.parametrize("release", ["26.02", "26.08"])
 def test_a_release_that_may_be_the_recipes_or_the_containers_is_asked_back(release: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
-        meant(Asked(release, "--gsw-release"), None)
+        resolved_release(RequestedRelease(release, "--gsw-release"), None)
     assert str(refused.value).splitlines() == [
         f"release {release} may be the recipes' or the NeMo container's, and only the container's figures are bundled",
         "asked by: --gsw-release",
@@ -59,16 +59,16 @@ def test_a_checkout_of_megatron_bridge_says_that_a_release_is_the_containers(tmp
     script = tmp_path / "scripts" / "performance" / "setup_experiment.py"
     script.parent.mkdir(parents=True)
     script.touch()
-    asked = Asked("26.06", "the cluster")
+    asked = RequestedRelease("26.06", "the cluster")
     for where in ({"recipes": str(tmp_path)}, {"stage": str(tmp_path)}):
-        assert meant(asked, replace(SITE, **where)) == Asked("nemo:26.06", "the cluster")
-    assert meant(Asked("25.02", "the cluster"), SITE).release == "25.02"
+        assert resolved_release(asked, replace(SITE, **where)) == RequestedRelease("nemo:26.06", "the cluster")
+    assert resolved_release(RequestedRelease("25.02", "the cluster"), SITE).release == "25.02"
 
 
 @pytest.mark.parametrize("release", ["25.07", "26.06.00"])
 def test_a_release_whose_documents_have_no_figures_says_who_states_some(release: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
-        tables_of(Asked(release, "--gsw-release"))
+        tables_of(RequestedRelease(release, "--gsw-release"))
     containers = [name for name in bundled_releases() if name.startswith("nemo:")]
     assert str(refused.value).splitlines()[:3] == [
         f"release {release} has no figures: the recipes state none from 25.07 on",
@@ -82,4 +82,4 @@ def test_a_release_that_there_is_not() -> None:
     with pytest.raises(
         ConfigurationError, match=r"^no bundled table has figures of release 25\.0x; did you mean '25\.0"
     ):
-        tables_of(Asked("25.0x", "--gsw-release"))
+        tables_of(RequestedRelease("25.0x", "--gsw-release"))

@@ -16,7 +16,7 @@ from tests.unit.history.test_row_history import ROWS, cluster
 
 def slow(*nodes: str, days_ago: int) -> SlowNode:
     seen = replace(run(0), time_s=time.time() - days_ago * 86400)
-    return SlowNode(nodes, -0.1, (seen,), (), mended=False)
+    return SlowNode(nodes, -0.1, (seen,), (), recovered=False)
 
 
 def test_confirming_jobs_do_without_slow_nodes_that_are_there() -> None:

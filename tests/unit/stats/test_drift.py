@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pytest_gsw.stats.drift import Autocorrelation, Change, change_in, drift, normal_scores, warned_runs
+from pytest_gsw.stats.drift import Autocorrelation, LevelChange, change_in, drift, normal_scores, warned_runs
 
 #: The run of the change.
 CHANGE = 60
@@ -212,7 +212,7 @@ def wandering_jobs(seed: int, count: int, share: float, decay: float) -> list[fl
     return values
 
 
-def changed(seed: int, share: float, decay: float, step: float, runs: int = 160) -> Change:
+def changed(seed: int, share: float, decay: float, step: float, runs: int = 160) -> LevelChange:
     """What is said of runs of which the last half are more by a step."""
     half = runs // 2
     values = [value + step * (run >= half) for run, value in enumerate(wandering_jobs(seed, runs, share, decay))]

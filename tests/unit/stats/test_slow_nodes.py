@@ -54,7 +54,7 @@ def culprits(jobs: list[JobTime]) -> tuple[SlowNodeGroup, ...]:
 
 
 def named(jobs: list[JobTime]) -> list[tuple[int, ...]]:
-    return [one.nodes for one in culprits(jobs) if not one.mended]
+    return [one.nodes for one in culprits(jobs) if not one.recovered]
 
 
 def test_a_slow_node_is_named() -> None:
@@ -63,7 +63,7 @@ def test_a_slow_node_is_named() -> None:
     assert found.nodes == (17,)
     assert found.excess == pytest.approx(SLOW, abs=0.02)
     assert found.since in range(30, 33)
-    assert not found.mended
+    assert not found.recovered
     theirs = [index for index, job in enumerate(jobs) if job.nodes >> 17 & 1 and job.run >= found.since]
     assert sorted(found.accusing + found.clearing) == theirs
     assert len(found.clearing) <= 1
@@ -84,7 +84,7 @@ def test_sound_nodes_are_not_named(noise: Noise) -> None:
 
 def test_a_repaired_node_is_no_culprit_any_more() -> None:
     (found,) = culprits(history(2, 70, {17: (30, 45, SLOW)}))
-    assert (found.nodes, found.mended) == ((17,), True)
+    assert (found.nodes, found.recovered) == ((17,), True)
     assert found.last in range(42, 46)
     assert sorted(named(history(3, 45, {17: (30, 99, SLOW), 40: (32, 99, SLOW)}))) == [(17,), (40,)]
 
@@ -137,25 +137,25 @@ def month(runs: int, sigma: float = 0.02, slow: Mapping[int, float] | None = Non
 
 def test_a_month_clears_all_nodes() -> None:
     found = find(month(30))
-    assert (found.cleared, found.untold) == ((1 << FEW) - 1, 0)
+    assert (found.cleared, found.undecided) == ((1 << FEW) - 1, 0)
 
 
 @pytest.mark.parametrize("runs", [1, 2, 3])
 def test_a_history_without_levels_clears_nobody(runs: int) -> None:
     found = find(month(runs))
     assert found.cleared == 0
-    assert {*bits(found.untold)} == {node for job in month(runs) for node in bits(job.nodes)}
+    assert {*bits(found.undecided)} == {node for job in month(runs) for node in bits(job.nodes)}
 
 
 def test_noise_takes_longer() -> None:
-    few, many = find(month(5)).untold.bit_count(), find(month(5, 0.06)).untold.bit_count()
+    few, many = find(month(5)).undecided.bit_count(), find(month(5, 0.06)).undecided.bit_count()
     assert many > FEW / 2 > few
 
 
 def test_a_row_that_always_runs_on_the_same_nodes_clears_none_of_them() -> None:
     """Its level is theirs, whether one of them is slow or not."""
     found = find([JobTime(one.run, one.row, one.log_s, 15 << 4 * one.row) for one in month(40)])
-    assert (found.cleared, found.untold) == (0, (1 << 24) - 1)
+    assert (found.cleared, found.undecided) == (0, (1 << 24) - 1)
 
 
 def test_a_slow_node_is_not_cleared() -> None:
@@ -168,14 +168,14 @@ def test_a_slow_node_is_not_cleared() -> None:
         for one in month(40)
     ]
     found = find(jobs)
-    assert not (found.cleared | found.untold) >> 7 & 1  # it is known
+    assert not (found.cleared | found.undecided) >> 7 & 1  # it is known
     jobs = month(40, 0.01)
     last = [JobTime(40, row, row + SLOW, 1 << 7 | 1 << 20 + row) for row in range(3)]
     found = find(jobs + last)
     assert not found.cleared >> 7 & 1
     assert found.cleared.bit_count() >= FEW - 4
     found = find([one for one in month(60) if one.run < 25 or not one.nodes & 1 << 7])
-    assert not (found.cleared | found.untold) >> 7 & 1
+    assert not (found.cleared | found.undecided) >> 7 & 1
 
 
 # -- nodes whose jobs fail -------------------------------------------------------------------------

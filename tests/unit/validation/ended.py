@@ -37,9 +37,9 @@ def step_lines(steps: Iterable[int], seconds: str = "4.560", loss: str = "9.021"
 
 
 def run(
-    log: Path | None, status: JobStatus = GOOD, batch_output: Path | None = None, beside: tuple[Path, ...] = ()
+    log: Path | None, status: JobStatus = GOOD, batch_output: Path | None = None, other_files: tuple[Path, ...] = ()
 ) -> Run:
-    return Run("481221", status, log, batch_output, beside=beside)
+    return Run("481221", status, log, batch_output, other_files=other_files)
 
 
 def measured(log: Path, row: Baseline = LLAMA2_FP8_X128, status: JobStatus = GOOD, peak_flops: float | None = 1979e12):  # type: ignore[no-untyped-def]

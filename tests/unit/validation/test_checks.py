@@ -157,7 +157,7 @@ def test_a_completed_job_whose_stderr_tells_otherwise(
 ) -> None:
     log.write_text(step_lines(range(50)))
     errors = tmp_path / "job.err"
-    of = run(log, status, beside=(errors,))
+    of = run(log, status, other_files=(errors,))
     # What a healthy run says there: warnings, bars, and what keeps a training from its first step, which it did not.
     errors.write_text(
         "WARNING: TransformerEngine is old\n/opt/x.py:7: UserWarning: error: deprecated\n"
@@ -420,7 +420,7 @@ def test_out_of_memory(log: Path, tmp_path: Path) -> None:
     # It is looked for in each file of the job.
     assert ran_out_of_memory(run(path, failed))
     assert ran_out_of_memory(run(log, failed, path))
-    assert ran_out_of_memory(run(log, failed, beside=(path,)))
+    assert ran_out_of_memory(run(log, failed, other_files=(path,)))
     assert not ran_out_of_memory(run(log, failed))
     assert ran_out_of_memory(run(None, JobStatus(JobState.OUT_OF_MEMORY, exit_code=0)))
     # A run that recovered from one and completed did not run out of memory.

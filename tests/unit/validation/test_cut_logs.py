@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from pytest_gsw.demo.simulation import Job, simulate
+from pytest_gsw.demo.simulation import SimulatedJob, simulate
 from pytest_gsw.demo.writers import WRITERS, Event
 from pytest_gsw.errors import LogError
 from pytest_gsw.jobs.model import JobState, JobStatus
@@ -29,7 +29,7 @@ ROWS = [row for row in load_tables([bundled_baselines()]) if row.expected_failur
 
 
 def events_of(row: Baseline) -> tuple[Event, ...]:
-    job = Job(
+    job = SimulatedJob(
         id="4242",
         nodes=row.nodes,
         gpus=row.gpus,

@@ -30,9 +30,9 @@ def log(tmp_path: Path) -> Path:
 
 
 def run(
-    log: Path | None, status: JobStatus = FAILED, batch_output: Path | None = None, beside: tuple[Path, ...] = ()
+    log: Path | None, status: JobStatus = FAILED, batch_output: Path | None = None, other_files: tuple[Path, ...] = ()
 ) -> Run:
-    return Run("481221", status, log, batch_output, beside=beside)
+    return Run("481221", status, log, batch_output, other_files=other_files)
 
 
 # -- whose failure it is ------------------------------------------------------------------
@@ -87,11 +87,11 @@ def test_what_went_to_stderr_of_a_job_that_is_said_to_have_ended_well(log: Path,
     log.write_bytes(STEPS)
     errors = tmp_path / "run.err"
     errors.write_bytes(NODE_FAILURE)
-    assert infrastructure_failure(run(log, COMPLETED, beside=(errors,))) == InfrastructureFailure(
+    assert infrastructure_failure(run(log, COMPLETED, other_files=(errors,))) == InfrastructureFailure(
         "node failure", ("n17",)
     )
     errors.write_bytes(NOISE)
-    assert infrastructure_failure(run(log, COMPLETED, beside=(errors,))) is None
+    assert infrastructure_failure(run(log, COMPLETED, other_files=(errors,))) is None
 
 
 @pytest.mark.parametrize("state", JobState)
@@ -117,7 +117,7 @@ def test_causes_of_a_failure(tmp_path: Path, where: str, line: bytes, why: str |
     log.write_bytes(NOISE + STEPS + (line if where == "log" else b""))
     errors.write_bytes(NOISE + (line if where == "stderr" else b""))
     batch.write_bytes(line if where == "batch" else b"")
-    failure = infrastructure_failure(run(log, batch_output=batch, beside=(errors,)))
+    failure = infrastructure_failure(run(log, batch_output=batch, other_files=(errors,)))
     assert (failure and failure.why) == why
 
 

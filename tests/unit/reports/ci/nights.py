@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from pytest_gsw.common.text import minute
-from pytest_gsw.reports.run_report import Row, Run, RunReport, Since
+from pytest_gsw.reports.run_report import ReportedRow, ReportedRun, RunReport, Since
 from pytest_gsw.results.record import Record
 from tests.unit.results.records import JOB, SLOW, varied
 
@@ -40,8 +40,8 @@ def run_of(
     records: Iterable[Record], missing: Mapping[str, str] | None = None, since: Mapping[str, Since] | None = None
 ) -> RunReport:
     """A run of these rows; by node id, why others have no record, and since when rows are slow."""
-    rows = (Row(one, one.row.id, since=(since or {}).get(one.row.node_id)) for one in records)
-    return RunReport("", Run(Path(), missing or {}), tuple(rows))
+    rows = (ReportedRow(one, one.row.id, since=(since or {}).get(one.row.node_id)) for one in records)
+    return RunReport("", ReportedRun(Path(), missing or {}), tuple(rows))
 
 
 PASSED = record(64, 4.6)

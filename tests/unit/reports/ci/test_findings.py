@@ -15,11 +15,11 @@ from pytest_gsw.history.comparison import ClusterText
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.row_history import RowHistory
 from pytest_gsw.reports.ci import KINDS, counts_text, findings, github, openmetrics
-from pytest_gsw.reports.run_report import Row, Since, since_line, since_of
+from pytest_gsw.reports.run_report import ReportedRow, Since, since_line, since_of
 from pytest_gsw.results.attention import Level
 from pytest_gsw.stats.verdict import MetricVerdict, Outcome, Reason
 from pytest_gsw.tables.metrics import Direction, Metric
-from tests.unit.history.runs import spell
+from tests.unit.history.runs import period
 from tests.unit.reports.ci.nights import (
     DRIFT,
     ERROR,
@@ -165,14 +165,14 @@ def test_since_when_a_row_is_slow(outcomes: str, since: str) -> None:
         Point(f"{REGRESSED.run.id}{'-' * (first - number)}", "1", NOON_S + number * DAY_S, 5.0, word)
         for number, word in enumerate(words)
     ]
-    assert since_line(since_of(Row(REGRESSED, "", RowHistory(tuple(runs))))) == since
+    assert since_line(since_of(ReportedRow(REGRESSED, "", RowHistory(tuple(runs))))) == since
 
 
 def test_an_acknowledged_alarm_says_nothing_of_a_site_s_metric() -> None:
     seen = Occurrence("night-1", NOON_S, 0.0)
     cluster, row = REGRESSED.run.cluster, REGRESSED.row.id
     things = frozenset({row})
-    slow = spell(seen, cluster=cluster, subject=row, things=things, last_s=NOON_S)
+    slow = period(seen, cluster=cluster, subject=row, things=things, last_s=NOON_S)
     known = Acknowledgement("id", Kind.REGRESSION, cluster, things, NOON_S, "a switch", "ops", 2e10)
     (alarm,) = alarms([slow], [known], NOON_S)
     metric = Metric("peak_memory_gib", "GiB", Direction.LOWER_IS_BETTER, "peak memory")

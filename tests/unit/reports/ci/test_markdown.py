@@ -12,7 +12,7 @@ from markdown_it.token import Token
 from pytest_gsw.history.alarms import Alarm, Occurrence, State
 from pytest_gsw.reports.ci import markdown
 from pytest_gsw.stats.verdict import Reason
-from tests.unit.history.runs import spell
+from tests.unit.history.runs import period
 from tests.unit.reports.ci.nights import (
     HOSTILE,
     NOON_S,
@@ -48,8 +48,8 @@ def cells(text: str) -> list[list[str]]:
 
 def an_alarm(subject: str, state: State, mended_by: str = "", part_of: str = "") -> Alarm:
     seen = Occurrence("night-001", NOON_S, 0.0)
-    period = spell(seen, subject=subject, mended_s=NOON_S if mended_by else None, mended_by=mended_by)
-    return Alarm("1f0c92ab", period, state, pages=True, part_of=part_of)
+    shown = period(seen, subject=subject, fixed_s=NOON_S if mended_by else None, mended_by=mended_by)
+    return Alarm("1f0c92ab", shown, state, pages=True, part_of=part_of)
 
 
 def test_alarms_by_what_became_of_them_come_first() -> None:

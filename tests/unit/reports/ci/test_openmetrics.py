@@ -129,8 +129,8 @@ def test_the_time_is_that_of_the_newest_record_of_a_cluster() -> None:
 
 
 def test_slow_nodes_are_told_with_what_they_cost() -> None:
-    one = SlowNode(("n1",), -0.1, (), (), mended=False)
-    several = SlowNode(("n1", "n2"), -0.05, (), (), mended=False)
+    one = SlowNode(("n1",), -0.1, (), (), recovered=False)
+    several = SlowNode(("n1", "n2"), -0.05, (), (), recovered=False)
     samples = families(replace(RUN, slow_nodes={"eos": (one, several)}))[
         "gsw_slow_node_throughput_change_ratio"
     ].samples

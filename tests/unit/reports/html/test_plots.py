@@ -23,7 +23,7 @@ from pytest_gsw.reports.charts import (
     window_of,
 )
 from pytest_gsw.reports.pages import history_strip, jobs_plot, row_curve
-from pytest_gsw.reports.run_report import Row, RunListEntry
+from pytest_gsw.reports.run_report import ReportedRow, RunListEntry
 from pytest_gsw.results.record import Record
 from pytest_gsw.stats.measurement import TimedStep, apply
 from pytest_gsw.stats.verdict import Reason
@@ -112,7 +112,7 @@ def test_of_very_many_steps_the_extremes_are_drawn() -> None:
     assert min(heights) < 60 < max(heights)
 
 
-def runs_of_slow(directory: Path, *before: Record) -> Row:
+def runs_of_slow(directory: Path, *before: Record) -> ReportedRow:
     return report_of(SLOW, before=before, directory=directory).rows[0]
 
 

@@ -21,7 +21,7 @@ from pytest_gsw.reports.elements import (
     since_text,
 )
 from pytest_gsw.reports.pages import all_commands, log_ends, verdict_tables
-from pytest_gsw.reports.run_report import Row, Since
+from pytest_gsw.reports.run_report import ReportedRow, Since
 from pytest_gsw.results import suggested_commands
 from pytest_gsw.results.record import Record
 from pytest_gsw.stats.verdict import Reason
@@ -35,12 +35,12 @@ RUN = Path(".gsw/runs/20261216-210000-7f3a")
 NODE = "baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8"
 
 
-def next_command(row: Row, directory: Path) -> str:
+def next_command(row: ReportedRow, directory: Path) -> str:
     return suggested_commands.next_command(row.record, row.needs, directory)
 
 
-def shown(record: Record, since: Since | None = None) -> Row:
-    return Row(record, "page", since=since)
+def shown(record: Record, since: Since | None = None) -> ReportedRow:
+    return ReportedRow(record, "page", since=since)
 
 
 @pytest.mark.parametrize(
@@ -189,19 +189,21 @@ def test_the_end_of_a_log_and_the_line_that_says_why(tmp_path: Path) -> None:
 # -- verdicts --------------------------------------------------------------------------------------
 
 
-def told_by(table: ET.Element) -> tuple[str, list[list[str]]]:
+def read_output(table: ET.Element) -> tuple[str, list[list[str]]]:
     """The caption, and the texts of all lines."""
     texts = [["".join(cell.itertext()) for cell in line] for line in table.iter("tr")]
     return "".join(next(table.iter("caption")).itertext()), texts
 
 
-def of_gpus(model: str, *gpus: int) -> list[Row]:
-    return [Row(varied(row(f"{model}_fp8[H100x{number}]"), workload=model), f"{model}{number}") for number in gpus]
+def of_gpus(model: str, *gpus: int) -> list[ReportedRow]:
+    return [
+        ReportedRow(varied(row(f"{model}_fp8[H100x{number}]"), workload=model), f"{model}{number}") for number in gpus
+    ]
 
 
 def test_a_line_for_each_dtype_and_a_column_for_each_number_of_gpus() -> None:
-    (table,) = verdict_tables([Row(SLOW, "slow"), Row(PASSED, "passed")])
-    caption, lines = told_by(table)
+    (table,) = verdict_tables([ReportedRow(SLOW, "slow"), ReportedRow(PASSED, "passed")])
+    caption, lines = read_output(table)
     assert caption == "llama2_70b on H100, change of throughput on 64 to 128 GPUs"
     assert lines == [
         ["workload", "dtype", "64 GPUs", "128 GPUs"],
@@ -211,20 +213,20 @@ def test_a_line_for_each_dtype_and_a_column_for_each_number_of_gpus() -> None:
 
 
 def test_rows_of_a_machine_without_gpus_are_of_cpus() -> None:
-    rows = [Row(varied(one.record, accelerator="CPU"), one.name) for one in of_gpus("gpt", 1, 2)]
+    rows = [ReportedRow(varied(one.record, accelerator="CPU"), one.name) for one in of_gpus("gpt", 1, 2)]
     (table,) = verdict_tables(rows)
-    caption, (heads, _) = told_by(table)
+    caption, (heads, _) = read_output(table)
     assert caption == "gpt on CPU, change of throughput on 1 to 2 CPUs"
     assert heads == ["workload", "dtype", "1 CPU", "2 CPUs"]
-    again = Row(varied(rows[0].record, node_id="t::again"), "again")
+    again = ReportedRow(varied(rows[0].record, node_id="t::again"), "again")
     (table,) = verdict_tables([rows[0], again])
-    assert told_by(table)[1][0] == ["differs in", "verdict", "CPUs", "name"]
+    assert read_output(table)[1][0] == ["differs in", "verdict", "CPUs", "name"]
 
 
 def test_workloads_on_other_numbers_of_gpus_have_a_table_of_their_own() -> None:
     powers = [8 << number for number in range(9)]
     rows = [*of_gpus("grok1", *powers), *of_gpus("llama3", 32, 96, 192, 576, 1152, 2304), *of_gpus("gpt3", 128, 256)]
-    captions = [told_by(table)[0] for table in verdict_tables(rows)]
+    captions = [read_output(table)[0] for table in verdict_tables(rows)]
     assert captions == [
         "grok1, gpt3 on H100, change of throughput on 8 to 2,048 GPUs",
         "llama3 on H100, change of throughput on 32 to 2,304 GPUs",
@@ -236,8 +238,8 @@ def test_of_several_rows_on_as_many_gpus_each_has_a_line_and_what_it_differs_in(
     other = varied(
         PASSED, row="llama2_70b_bf16[H100x64-pp16]", node_id="t::b", batch=1024, settings={"tp": "4", "pp": "16"}
     )
-    (table,) = verdict_tables([Row(one, "a"), Row(other, "b")])
-    caption, lines = told_by(table)
+    (table,) = verdict_tables([ReportedRow(one, "a"), ReportedRow(other, "b")])
+    caption, lines = read_output(table)
     assert caption == "llama2_70b bf16 on H100: 2 rows, change of throughput"
     assert lines == [
         ["differs in", "verdict", "GPUs", "name"],
@@ -248,8 +250,8 @@ def test_of_several_rows_on_as_many_gpus_each_has_a_line_and_what_it_differs_in(
 
 def test_rows_that_differ_in_nothing_known_have_their_names() -> None:
     again = varied(PASSED, row="llama2_70b_bf16[H100x64-again]", node_id="t::b")
-    (table,) = verdict_tables([Row(PASSED, "a"), Row(again, "b")])
-    assert [line[0] for line in told_by(table)[1][1:]] == [
+    (table,) = verdict_tables([ReportedRow(PASSED, "a"), ReportedRow(again, "b")])
+    assert [line[0] for line in read_output(table)[1][1:]] == [
         "llama2_70b_bf16[H100x64]",
         "llama2_70b_bf16[H100x64-again]",
     ]

@@ -17,9 +17,9 @@ import pytest
 from pytest_gsw.common.text import minute
 from pytest_gsw.history.alarms import Alarm, Kind, Occurrence, State
 from pytest_gsw.jobs.model import JobState
-from pytest_gsw.reports.run_report import Run, page_names
+from pytest_gsw.reports.run_report import ReportedRun, page_names
 from pytest_gsw.results.record import JobFacts, Record
-from tests.unit.history.runs import FIRST_S, job, spell
+from tests.unit.history.runs import FIRST_S, job, period
 from tests.unit.reports.records_of_runs import (
     BROKEN,
     CURRENT_RUN,
@@ -174,8 +174,8 @@ def test_a_run_with_a_history(tmp_path: Path) -> None:
 
 def test_what_is_broken_comes_before_what_drifts_and_an_alarms_figure_says_what_it_is_of(tmp_path: Path) -> None:
     seen = Occurrence("night-007", FIRST_S, math.log(4.7))
-    drift = spell(seen, kind=Kind.DRIFT, subject="a_row_that_drifts", usual=math.log(4.5), last_s=FIRST_S)
-    over = replace(drift, kind=Kind.REGRESSION, subject="a_mended_row", mended_s=FIRST_S, mended_by=SLOW.run.id)
+    drift = period(seen, kind=Kind.DRIFT, subject="a_row_that_drifts", usual=math.log(4.5), last_s=FIRST_S)
+    over = replace(drift, kind=Kind.REGRESSION, subject="a_mended_row", fixed_s=FIRST_S, mended_by=SLOW.run.id)
     alarms = (Alarm("1f0c92ab", drift, State.NEW, pages=True), Alarm("2f0c92ab", over, State.MENDED, pages=False))
     index = written(tmp_path, [SLOW], [row(SLOW.row.id, CURRENT_RUN - 1)], alarms=alarms)
     text, change = text_of(index), "\N{MINUS SIGN}4.3\N{NO-BREAK SPACE}%"
@@ -189,22 +189,22 @@ def test_what_is_broken_comes_before_what_drifts_and_an_alarms_figure_says_what_
 
 def test_an_alarm_that_stands_is_said_where_no_row_is_broken(tmp_path: Path) -> None:
     seen = Occurrence("night-044", FIRST_S, math.log(5.0))
-    slow = spell(seen, subject=PASSED.row.id, usual=None, is_newest=False, last_s=FIRST_S, good_runs=1, ends_after=2)
+    slow = period(seen, subject=PASSED.row.id, usual=None, is_newest=False, last_s=FIRST_S, good_runs=1, ends_after=2)
     before = row(PASSED.row.id, CURRENT_RUN - 1, 5.0, outcome="regressed")
 
     def told(alarm: Alarm) -> str:
         with history_of(tmp_path, before) as history:
             return text_of(write_report([PASSED], history, tmp_path / "out", runs=runs(tmp_path, alarms=(alarm,))))
 
-    stands = told(Alarm("1f0c92ab", slow, State.STILL, pages=True))
-    assert "Nothing needs attention." not in stands
-    assert "\N{HEAVY CHECK MARK} No row needs attention; 1 alarm stands." in stands
-    assert f"Ongoing (1)▼ {PASSED.row.id}: regressed, since {minute(FIRST_S)} (1 of 2 passes)" in stands
+    is_active = told(Alarm("1f0c92ab", slow, State.STILL, pages=True))
+    assert "Nothing needs attention." not in is_active
+    assert "\N{HEAVY CHECK MARK} No row needs attention; 1 alarm stands." in is_active
+    assert f"Ongoing (1)▼ {PASSED.row.id}: regressed, since {minute(FIRST_S)} (1 of 2 passes)" in is_active
     # Of an incident that this run is without, the page says nothing in the present tense.
     incident = replace(slow, kind=Kind.INCIDENT, subject="cluster eos", usual=math.log(4.5))
     was = f"the whole cluster was slower \N{MINUS SIGN}10.0 %, since {minute(FIRST_S)} (1 of 2 runs without it)"
     assert was in told(Alarm("2f0c92ab", incident, State.STILL, pages=True)).replace("\N{NO-BREAK SPACE}", " ")
-    over = told(Alarm("1f0c92ab", replace(slow, mended_s=FIRST_S), State.MENDED, pages=False))
+    over = told(Alarm("1f0c92ab", replace(slow, fixed_s=FIRST_S), State.MENDED, pages=False))
     assert "Nothing needs attention." in over
     assert "ongoing and fixed" not in over  # an earlier run has said so
 
@@ -433,7 +433,7 @@ def test_what_others_write_stays_text(tmp_path: Path, text: str) -> None:
 def test_a_run_may_be_called_anything(tmp_path: Path) -> None:
     names = ["../../x", "/etc", "..", "a/b", RUN_ID]
     records = [varied(SLOW, run_id=name, recorded_s=1e9 + number) for number, name in enumerate(names)]
-    index = write_report(records, None, tmp_path / "out", runs={name: Run(tmp_path) for name in names})
+    index = write_report(records, None, tmp_path / "out", runs={name: ReportedRun(tmp_path) for name in names})
     check(index.parent)
     assert {path.name for path in tmp_path.iterdir()} == {"out"}
 
