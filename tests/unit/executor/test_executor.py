@@ -826,10 +826,10 @@ def test_a_queue_that_is_full_is_waited_for_and_said(launcher: FakeLauncher, mon
     names = [f"row{number}" for number in range(8)]
     launcher.script = {name: [PENDING, RUNNING, COMPLETED] for name in names}
     executor = executor_of(launcher)
-    submit, tries = launcher.submit, []
+    submit, tries_s = launcher.submit, []
 
     def limited(spec: JobSpec) -> Job:
-        tries.append(spec.row_id)
+        tries_s.append(launcher.clock())
         if sum(isinstance(one, Active) for one in executor.phases.values()) >= 3:
             raise QueueFullError("the queue takes no more jobs (AssocMaxSubmitJobLimit)")
         return submit(spec)
@@ -839,4 +839,5 @@ def test_a_queue_that_is_full_is_waited_for_and_said(launcher: FakeLauncher, mon
     assert executor.full == "the queue takes no more jobs (AssocMaxSubmitJobLimit)"
     assert all(executor.result_of(name).status is COMPLETED for name in names)
     assert (executor.full, launcher.submitted) == ("", names)
-    assert len(tries) <= 8 + 3  # one refusal for each time that there was room
+    # As soon as jobs have left the queue, and one refusal for each time that there was room.
+    assert tries_s == [*[1000.0] * 4, *[1000.0 + 2 * POLL_S] * 4, *[1000.0 + 5 * POLL_S] * 2]
