@@ -436,7 +436,7 @@ def ready_cluster(cluster: Cluster, directory: Path, environ: Mapping[str, str],
             environment={"RUN_CONF_PYTHON": python},
         )
     if cluster.simulated:  # one recipe for every row
-        recipes, environment = str(Path(__file__).parents[1] / "demo"), {"GSW_PYTHON": sys.executable, **demo}
+        recipes, environment = str(Path(__file__).parent / "demo"), {"GSW_PYTHON": sys.executable, **demo}
         return replace(cluster, stage=str(directory / "stage"), recipes=recipes, environment=environment)
     if cluster.stage is None:
         raise ConfigurationError(

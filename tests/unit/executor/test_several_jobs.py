@@ -215,7 +215,7 @@ def test_so_it_has_where_the_answer_of_one_was_lost(session: Session) -> None:
     resumed, _ = session.resume()
     assert ids(resumed) == ["100", "101", "102"]
     assert session.launcher.submitted == ["gsw-a", "again2.gsw-a", "again3.gsw-a"]
-    assert session.heading == ["gsw: a: found 1 job that the journal lacks: 101"]
+    assert session.told == ["gsw: a: found 1 job that the journal lacks: 101"]
 
 
 def test_a_further_job_that_failed_while_nobody_looked_ends_the_row(session: Session) -> None:

@@ -43,7 +43,7 @@ def test_a_format_that_is_not_asked_for_is_not_loaded() -> None:
         "print([name.rpartition('.')[2] for name in sys.modules if name.startswith('pytest_gsw.logs.formats.')])"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert ended.stdout == "['registry', 'base', 'lines']\n"
+    assert ended.stdout == "['registry', 'base', 'maxtext']\n"
 
 
 def test_steps_with_their_numbers_and_offsets(read: Read) -> None:
