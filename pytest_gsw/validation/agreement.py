@@ -78,7 +78,7 @@ class Evidence:
 
 def evidence_of_log(log: Path, job_id: str) -> tuple[Evidence, ...]:
     """Evidence in files next to a log, without a session and its hooks: that of NVIDIA's recipes."""
-    return tuple(import_module("pytest_gsw.nvidia.evidence").evidence_beside(log, job_id))
+    return tuple(import_module("pytest_gsw.nvidia.evidence").evidence_of_log(log, job_id))
 
 
 def compare(

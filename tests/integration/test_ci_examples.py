@@ -47,7 +47,7 @@ SITES = {"gsw_metric_KEY", "gsw_documented_metric_KEY"}
 
 
 def test_every_metric_is_documented() -> None:
-    source = (ROOT / "pytest_gsw" / "reports" / "ci" / "openmetrics.py").read_text()
+    source = (ROOT / "pytest_gsw" / "reports" / "ci.py").read_text()
     metrics = {family.name for family in FAMILIES} | set(re.findall(r'"(gsw_\w+)"', source))
     cells = re.findall(r"^\| (`gsw_.*?) \|", DOCUMENT, re.MULTILINE)
     assert metrics | SITES == {name for cell in cells for name in re.findall(r"`(gsw_\w+)`", cell)}
