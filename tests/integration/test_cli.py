@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.integration.conftest import Gsw, tiny_table
+from tests.integration.test_docs import TICK_TABLE, example
 from tests.unit.validation.ended import step_lines
 
 MEGATRON = "".join(
@@ -217,3 +219,81 @@ def test_rows_of_a_cluster_with_megatron_bridge_are_those_of_its_container(
     script.parent.mkdir(parents=True)
     script.touch()
     assert len(json.loads(gsw("rows", "--json", "--cluster=eos").out)) == 41
+
+
+ROWS = ("--gsw-cluster=demo", "-k", "llama2_70b and x128")
+
+
+def test_without_a_run_it_names_the_next_command(pytester: pytest.Pytester, gsw: Gsw) -> None:
+    out = gsw().out
+    assert out == "there is no run in .gsw/runs\nnext: pytest --gsw-cluster=NAME, or pytest-gsw --help\n"
+
+
+def test_the_newest_run_is_told_with_what_to_type_next(pytester: pytest.Pytester, gsw: Gsw) -> None:
+    pytester.runpytest(*ROWS).assert_outcomes(passed=2, deselected=139)
+    result = pytester.runpytest(*ROWS, "--gsw-demo=*fp8*=slow:12%", "--gsw-demo=*bf16*=oom")
+    result.assert_outcomes(failed=1, errors=1, deselected=139)
+    lines = gsw().out.splitlines()
+    (newest,) = {path.name for path in pytester.path.glob(".gsw/runs/*")} & {lines[0].split()[1]}
+    assert re.fullmatch(rf"run +{newest} on demo, \d{{4}}-\d\d-\d\d \d\d:\d\d", lines[0])
+    assert re.sub(r" +", " ", lines[1]) == "rows 2 rows: 1 regressed, 1 error"
+    assert re.match(
+        r"regressed +llama2_70b_fp8\[H100x128\]: throughput .* below the documented .*; since this run", lines[2]
+    )
+    assert re.match(r"error +llama2_70b_bf16\[H100x128\]: job \S+ failed .*out of memory", lines[3])
+    following = [line.split(maxsplit=1)[1] for line in lines if line.startswith("next ")]
+    assert ["--gsw-confirm=4" in line for line in following] == [True, False]
+    program, *again = shlex.split(following[0])
+    assert program == "pytest"
+    pytester.runpytest(*again).assert_outcomes(failed=1)
+
+
+def test_where_all_is_well_the_report_is_next(pytester: pytest.Pytester, gsw: Gsw) -> None:
+    pytester.makeini("[pytest]\ngsw_cluster = demo\ngsw_results = out\ngsw_history = none\n")
+    pytester.runpytest("-k", "gpt3_175b and x128").assert_outcomes(passed=1, deselected=140)
+    lines = gsw().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["run", "rows", "next"]
+    assert lines[-1].split(maxsplit=1)[1] == "pytest-gsw report last"
+
+
+LOG = "tick 1 took 2.0 s, loss 9.3\ntick 2 took 0.72 s, loss 9.2\ntick 3 took 0.71 s, loss 9.1\n"
+
+
+@pytest.fixture
+def log(pytester: pytest.Pytester) -> Path:
+    (pytester.path / "own.yaml").write_text(TICK_TABLE)
+    path = pytester.path / "stage" / "results" / "v1" / "bf16" / "1b" / "8" / "log-own_own_1b_8_pod-abc.out"
+    path.parent.mkdir(parents=True)
+    path.write_text(LOG)
+    return path
+
+
+def test_a_format_of_a_conftest(pytester: pytest.Pytester, log: Path, gsw: Gsw) -> None:
+    pytester.makeconftest(f"print('hello')\n{example('pytest_gsw_log_format')}")
+    assert (
+        json.loads(gsw("metrics", log, "--row=own_1b_bf16[X100x8]", "--baselines=own.yaml", "--json").out)[
+            "step_time_s"
+        ]
+        == 0.71
+    )
+    added = ["history", "--from-logs=stage", "--cluster=ours", "--baselines=own.yaml", "--history=h.sqlite"]
+    assert "1 record of 1 run added" in gsw(*added).out
+    assert re.search(r"^own_1b_bf16.*,pod-abc,0\.71,", gsw("history", "--history=h.sqlite", "--csv").out, re.MULTILINE)
+
+
+def test_a_format_of_a_named_plugin(pytester: pytest.Pytester, log: Path, gsw: Gsw) -> None:
+    pytester.makepyfile(tickplugin=example("pytest_gsw_log_format"))
+    pytester.syspathinsert()
+    gsw("metrics", log, "--format=tick", "-p", "tickplugin")
+    unknown, known, following = gsw("metrics", log, "--format=tick", status=2).err.splitlines()
+    assert unknown.startswith("pytest-gsw metrics: unknown log format 'tick'")
+    assert re.fullmatch(r"known: automodel, composer, deepspeed, .*, and what the plugins of .* add", known)
+    assert following == "next: name the plugin that brings it with -p MODULE"
+
+
+def test_a_plugin_that_cannot_be_loaded_is_told(pytester: pytest.Pytester, log: Path) -> None:
+    pytester.makeconftest("import nosuchmodule")
+    result = pytester.run(sys.executable, "-m", "pytest_gsw.cli", "metrics", log, "--format=tick")
+    assert result.ret == 2
+    result.stderr.fnmatch_lines(["*nosuchmodule*", "pytest-gsw: the plugins of * cannot be loaded*"])
+    assert "Traceback (most recent call last)" not in result.stderr.str()
