@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
-from pytest_gsw.demo.writers import WRITERS, Event, before_training, damage, identity
+from pytest_gsw.demo.writers import Event, before_training, damage, identity
 from pytest_gsw.logs.identity import RECIPE_MARKER
 from pytest_gsw.results import outcomes
 from tests.truth.logs import as_bytes, figure_start, restarted, steps_of
-from tests.truth.trial import Case, Trial
+from tests.truth.model import Case
+from tests.truth.trial import Trial
 from tests.truth.truth import logged_steps
 
 _TOO_FEW = "the log holds * needed"
@@ -28,11 +29,6 @@ def cut(trial: Trial) -> Iterator[Case]:
     yield trial.broken("no-log", "no log is left", None, "the log does not exist: *")
     yield trial.broken("empty", "the log is empty", b"", "the log is empty: *")
     yield trial.broken("no-steps", "the log ends before the first step", as_bytes(before_training(events)), none)
-    # Megatron under DeepSpeed prints DeepSpeed's lines as well.
-    unlike = {trial.baseline.log_format} | ({"megatron"} if trial.baseline.framework == "deepspeed" else set())
-    writer = trial.random.choice([name for name in WRITERS if name not in unlike])
-    log = as_bytes(WRITERS[writer](trial.run))
-    yield trial.broken("other-format", f"the log is one of {writer}", log, none)
     few = _few(trial, events)
     if few is not None:
         steps, log = few

@@ -1,4 +1,4 @@
-"""From a case to how it came out: by way of the reader, the checks, the measurement, the verdict."""
+"""From a case to how it came out: by way of the job's state, the reader, the checks, the measurement, the verdict."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from pytest_gsw.errors import LogError, RunError
-from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.errors import RunError
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.stats.figures import peak_flops
 from pytest_gsw.stats.verdict import judge
-from pytest_gsw.validation.checks import read_steps
+from pytest_gsw.validation.checks import check_job, read_steps
 from pytest_gsw.validation.measure import measure
 from pytest_gsw.validation.run import Run
-from tests.truth.trial import Case
+from tests.truth.model import Case
 
 #: Each case, and in words what came out of it where that is wrong.
 Results: TypeAlias = Sequence[tuple[Case, str | None]]
@@ -34,8 +33,9 @@ def examine_case(case: Case, folder: Path) -> str | None:
     if case.log is not None:
         path.write_bytes(case.log)
     baseline, expected = case.baseline, case.expected
-    run = Run(case.job_id, JobStatus(JobState.COMPLETED, exit_code=0), path)
+    run = Run(case.job_id, case.status, path)
     try:
+        check_job(run)
         log_format = FORMATS[baseline.log_format]
         measurement = measure(
             baseline,
@@ -47,7 +47,7 @@ def examine_case(case: Case, folder: Path) -> str | None:
         )
         outcome = judge(baseline, measurement, case.tolerance, noise=case.noise).outcome.value
     except RunError as error:
-        right = isinstance(error, LogError) and any(_matches(fact, error.fact) for fact in expected.facts)
+        right = isinstance(error, expected.error) and any(_matches(fact, error.fact) for fact in expected.facts)
         return None if right else f"not measured, {type(error).__name__}: {error.fact}"
     except Exception as error:  # a fault of the program is a finding here, not the end of the cases
         return f"{type(error).__name__}: {error}"

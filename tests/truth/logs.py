@@ -1,11 +1,14 @@
-"""Simulated logs as events and as bytes."""
+"""Simulated logs as events and as bytes, and changes of their figures."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from pytest_gsw.demo.writers import Event
+
+#: By so many bytes before it a figure is found.
+_WORDS_BYTES = 8
 
 
 def as_bytes(events: Iterable[Event]) -> bytes:
@@ -27,6 +30,25 @@ def figure_start(event: Event) -> int:
     figure = re.search(_FIGURE + rb"\Z", event.data[: event.figure_end + 1])
     assert figure is not None  # writers mark the last character of a number
     return figure.start()
+
+
+def with_figure(events: Iterable[Event], text: str, step: int) -> Iterator[Event]:
+    """The events with another figure for one step, by whichever rank."""
+    for event in events:
+        if event.figure_end and event.step == step:
+            data = event.data[: figure_start(event)] + text.encode() + event.data[event.figure_end + 1 :]
+            yield event._replace(data=data)
+        else:
+            yield event
+
+
+def with_all_figures(events: Iterable[Event], text: str) -> bytes:
+    """The log with another figure wherever there is one, also where a bar is repainted with it."""
+    events = tuple(events)
+    event = next(event for event in events if event.figure_end)
+    start = figure_start(event)
+    before = event.data[start - _WORDS_BYTES : start]
+    return re.sub(re.escape(before) + _FIGURE, before + text.encode(), as_bytes(events))
 
 
 def restarted(event: Event) -> Event:

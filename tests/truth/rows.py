@@ -1,4 +1,4 @@
-"""The rows that cases are made of: bundled ones, and variants that no document has."""
+"""The rows of a self-test: bundled ones, and variants that no document has."""
 
 from __future__ import annotations
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pytest_gsw.results import outcomes
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.tables.model import MAX_GAIN
-from tests.truth.trial import Case, Trial
+from tests.truth.model import Case
+from tests.truth.trial import Trial
 
 #: "Just beyond" a limit is this much farther than what the digits can tell.
 _MARGIN = 0.0005

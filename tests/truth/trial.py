@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 
-from pytest_gsw.demo.simulation import DemoFault, SimulatedJob, simulate
-from pytest_gsw.demo.simulation import SimulatedRun as SimulatedRun
+from pytest_gsw.demo.simulation import DemoFault, SimulatedJob, SimulatedRun, simulate
 from pytest_gsw.demo.writers import WRITERS, Event
+from pytest_gsw.errors import JobError
+from pytest_gsw.jobs.model import JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.stats.figures import documented_peak_flops, figures
-from pytest_gsw.stats.noise import Noise
 from pytest_gsw.tables.metrics import Series
 from pytest_gsw.tables.model import Baseline
 from tests.truth.logs import as_bytes
+from tests.truth.model import Case, Expected
 from tests.truth.rows import seeded
 from tests.truth.truth import logged_steps, statistic_s
 
@@ -32,44 +33,12 @@ _NAMING_THEIR_END = frozenset({"maxtext", "megatron", "nemo", "torchtitan"})
 _STARTED = datetime(2026, 11, 20, 21, 0, tzinfo=timezone.utc)
 
 
-@dataclass(frozen=True)
-class Expected:
-    """What must come out of a case."""
-
-    #: passed, improved, regressed, inconclusive, or ``not measured``.
-    outcome: str
-    #: Of what is not measured: its fact, in which ``*`` is any text; one of several.
-    facts: tuple[str, ...] = ()
-    #: Of what is measured: the true time and number of steps, and how exactly a log can tell the time.
-    judged_s: float = math.nan
-    steps: int = 0
-    accuracy: float = 0.0
-
-
-@dataclass(frozen=True)
-class Case:
-    """One log, and what must come out of it."""
-
-    #: Unique within a seed: ``maxtext-12-nan``.
-    name: str
-    baseline: Baseline
-    seed: int
-    #: What was done to the run or to its log.
-    done: str
-    log: bytes | None
-    expected: Expected
-    job_id: str
-    tolerance: float = 0.05
-    #: By how much jobs of the row are known to differ.
-    noise: Noise | None = None
-
-
 class Trial:
     """A row that cases are made of.
 
     Args:
         baseline: The row.
-        seed: The cases' seed.
+        seed: The self-test's seed.
         name: How the names of its cases begin: ``maxtext-12``.
         randomness: From what its random numbers are drawn.
     """
@@ -97,7 +66,8 @@ class Trial:
         self.one_number = baseline.log_format == "huggingface"
         self.steps_known = baseline.recipe.steps is not None and not self.saves
         mfu = figures(baseline, baseline.documented.step_time_s, documented_peak_flops(baseline)).mfu
-        #: The most throughput that hardware can have, against the documented one.
+        #: The documented MFU; the most throughput that hardware can have, against the documented one.
+        self.mfu = None if self.saves else mfu
         self.most = math.inf if mfu is None else _MOST_MFU / mfu
         #: Whether a log without its last step can be told.
         self.end_known = self.steps_known and FORMATS[baseline.log_format].first_index is not None
@@ -148,6 +118,10 @@ class Trial:
     def broken(self, name: str, done: str, log: bytes | None, *facts: str) -> Case:
         """A case that is not measured because of its log; its fact is one of these."""
         return self._case(name, done, log, Expected("not measured", facts=facts))
+
+    def failed(self, name: str, done: str, log: bytes, status: JobStatus, fact: str) -> Case:
+        """A case that is not measured because of its job."""
+        return replace(self._case(name, done, log, Expected("not measured", JobError, (fact,))), status=status)
 
     def _case(self, name: str, done: str, log: bytes | None, expected: Expected) -> Case:
         case = f"{self._name}-{name}", self.baseline, self._seed, done, log, expected, self.job.id

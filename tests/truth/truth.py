@@ -5,8 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from pytest_gsw.demo.simulation import UNLOGGED_STEPS
-from pytest_gsw.demo.simulation import SimulatedRun as SimulatedRun
+from pytest_gsw.demo.simulation import UNLOGGED_STEPS, SimulatedRun
 from pytest_gsw.tables.metrics import Series
 from pytest_gsw.tables.model import parse_statistic
 
@@ -31,6 +30,22 @@ def logged_steps(run: SimulatedRun) -> Sequence[tuple[int | None, float]]:
             return [(None, statistics.fmean(steps_s))]
         case _:
             return list(enumerate(steps_s))
+
+
+def loss_count(run: SimulatedRun) -> int | None:
+    """How many losses the run's log tells; ``None`` where its lines have none."""
+    steps = len(run.steps_s)
+    match run.baseline.log_format:
+        case "deepspeed":
+            return None
+        case "paxml":
+            return steps // 10
+        case "megatron":
+            return steps // run.log_interval
+        case "huggingface":
+            return steps // max(1, steps // 10)
+        case _:
+            return steps
 
 
 def statistic_s(text: str, logged: Sequence[tuple[int | None, float]]) -> float:
