@@ -31,7 +31,7 @@ ALONE: dict[str, Misfortune] = {}
 
 
 def job(body: str, **more: Any) -> Callable[[Test], Test]:
-    """What befalls a test by itself; it takes what was seen of it as its fixture ``heading``."""
+    """What befalls a test by itself; it takes what was seen of it as its fixture ``told``."""
 
     def note(test: Test) -> Test:
         ALONE[test.__name__] = Misfortune(body, **more)
