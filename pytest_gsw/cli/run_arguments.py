@@ -17,8 +17,9 @@ from pytest_gsw.history.model import SeriesKey
 from pytest_gsw.history.store import History
 from pytest_gsw.jobs.journal import NAME as JOURNAL
 from pytest_gsw.results.junit import read_whole_run
+from pytest_gsw.results.manifest import is_owned, newest_run
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.runs_directory import LAST, RECORDS, is_owned, newest_run
+from pytest_gsw.results.runs_directory import LAST, RECORDS
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.tables.model import row_matches
 from pytest_gsw.tables.value_types import nearest

@@ -18,8 +18,9 @@ from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.make_record import RowResult, record_of, row_facts
+from pytest_gsw.results.manifest import read_noted
 from pytest_gsw.results.record import JobFacts, Jobs, Record, RunFacts
-from pytest_gsw.results.runs_directory import RUNS, read_noted
+from pytest_gsw.results.runs_directory import RUNS
 from pytest_gsw.stats.figures import documented_peak_flops
 from pytest_gsw.stats.measurement import Measurement, TimedStep, Timing
 from pytest_gsw.stats.verdict import Outcome, judge

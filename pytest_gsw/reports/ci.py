@@ -15,10 +15,11 @@ from pytest_gsw.history.row_history import FailingNode, SlowNode
 from pytest_gsw.reports.run_report import ReportedRow, RunReport, device, is_slow, since_line
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import ACCEPTED, IMPROVED, REGRESSED, Attention, Level
+from pytest_gsw.results.manifest import facts_of
 from pytest_gsw.results.outcomes import ERROR, OUTCOMES
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import accepted_line, hides_loss, inconclusive_line
-from pytest_gsw.results.runs_directory import RUNS, facts_of
+from pytest_gsw.results.runs_directory import RUNS
 from pytest_gsw.results.suggested_commands import history_command, next_command
 from pytest_gsw.results.summary import OF_CLUSTER, ClusterResult, counts_line
 from pytest_gsw.stats.verdict import Reason

@@ -107,9 +107,9 @@ from pytest_gsw.reports.run_report import (
 )
 from pytest_gsw.results import attention, outcomes, row_text
 from pytest_gsw.results.attention import Attention
+from pytest_gsw.results.manifest import resume_command
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.results.row_text import accepted_line, compared_text, hides_loss, informative_line
-from pytest_gsw.results.runs_directory import resume_command
 from pytest_gsw.results.suggested_commands import again, history_command, next_command, next_commands, offline
 from pytest_gsw.results.summary import cause_of, outcome_texts
 from pytest_gsw.stats.verdict import UNUSUAL, Reason, throughput_change

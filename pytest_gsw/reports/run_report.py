@@ -38,17 +38,10 @@ from pytest_gsw.jobs.journal import RunState
 from pytest_gsw.logs.signatures import DIVERGED, NOT_FINITE, SIGNATURES
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import Attention
-from pytest_gsw.results.node_lists import expand
-from pytest_gsw.results.outcomes import ERROR
-from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Record, used_gpu_hours
-from pytest_gsw.results.row_text import inconclusive_text
-from pytest_gsw.results.runs_directory import (
+from pytest_gsw.results.manifest import (
     FACTS,
-    RECORDS,
-    RUNS,
     WAITS,
     RunManifest,
-    begin_of,
     begun,
     facts_of,
     is_owned,
@@ -56,6 +49,11 @@ from pytest_gsw.results.runs_directory import (
     newest_begun,
     read_noted,
 )
+from pytest_gsw.results.node_lists import expand
+from pytest_gsw.results.outcomes import ERROR
+from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Record, used_gpu_hours
+from pytest_gsw.results.row_text import inconclusive_text
+from pytest_gsw.results.runs_directory import RECORDS, RUNS, begin_of
 from pytest_gsw.results.suggested_commands import needs_of
 from pytest_gsw.results.summary import ClusterResult, cause_of, cluster_result_of, error_nodes
 from pytest_gsw.stats.verdict import DOUBTS, Outcome, compare
@@ -110,7 +108,7 @@ class ReportedRow:
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Its facts by name: all of :data:`~pytest_gsw.results.runs_directory.FACTS`."""
+        """Its facts by name: all of :data:`~pytest_gsw.results.manifest.FACTS`."""
         return facts_of(self.record.row)
 
     @cached_property

@@ -19,9 +19,7 @@ from typing import Any
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import at_line, calendar
 from pytest_gsw.results import outcomes, row_text
-from pytest_gsw.results.record import Record, read_record, record_files, record_name
-from pytest_gsw.results.row_text import attempt_text, compared_text, repeat_text, reported_status
-from pytest_gsw.results.runs_directory import (
+from pytest_gsw.results.manifest import (
     INCIDENT,
     RunManifest,
     class_of,
@@ -30,6 +28,8 @@ from pytest_gsw.results.runs_directory import (
     read_noted,
     suite_properties,
 )
+from pytest_gsw.results.record import Record, read_record, record_files, record_name
+from pytest_gsw.results.row_text import attempt_text, compared_text, repeat_text, reported_status
 from pytest_gsw.results.suggested_commands import again, offline
 from pytest_gsw.results.summary import ClusterResult, incident_of
 from pytest_gsw.stats.verdict import Reason

@@ -486,7 +486,7 @@ def run_before(config: pytest.Config) -> RunState | None:
     if recorded is None or settings.replay is None:
         return settings.past
     from pytest_gsw.jobs.journal import RunState
-    from pytest_gsw.results.runs_directory import read_noted
+    from pytest_gsw.results.manifest import read_noted
 
     node_ids = [*read_noted(settings.replay).rows, *(record.row.node_id for record in recorded.values())]
     return RunState("", tuple(dict.fromkeys(node_ids)))

@@ -17,9 +17,9 @@ from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import percent
 from pytest_gsw.results import junit, outcomes
+from pytest_gsw.results.manifest import RunManifest, class_name, class_of, facts_of, read_noted, write_noted
 from pytest_gsw.results.record import NO_CLUSTER, Record
 from pytest_gsw.results.row_text import shown_by
-from pytest_gsw.results.runs_directory import RunManifest, class_name, class_of, facts_of, read_noted, write_noted
 from pytest_gsw.session.collect import BaselineItem, BlankItem
 from pytest_gsw.session.resume import LostRow
 from pytest_gsw.session.settings import SESSION_HISTORY, SETTINGS, Settings
@@ -143,7 +143,7 @@ class JunitCases:
         if self._xml is None:
             return
         # A session that only collects rows comes here as well.
-        from pytest_gsw.results.runs_directory import read_noted, suite_properties
+        from pytest_gsw.results.manifest import read_noted, suite_properties
 
         settings = config.stash[SETTINGS]
         found = suite_properties(read_noted(settings.run_directory), settings.run_id, run_records(config))

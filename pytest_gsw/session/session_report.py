@@ -36,8 +36,8 @@ from pytest_gsw.reports.run_report import (
     since_of,
 )
 from pytest_gsw.results.junit import read_whole_run
+from pytest_gsw.results.manifest import INCIDENT, class_of_incident
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.runs_directory import INCIDENT, class_of_incident
 from pytest_gsw.results.summary import incident_of
 from pytest_gsw.session.progress import add_incident, write
 from pytest_gsw.session.session_history import history_at

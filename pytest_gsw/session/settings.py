@@ -90,7 +90,7 @@ def requested_release(
             "next: leave one of them out"
         )
     if requested is None and past is None and not (values["baselines"] or values["suite"] or config.option.file_or_dir):
-        from pytest_gsw.results.runs_directory import read_noted
+        from pytest_gsw.results.manifest import read_noted
 
         found = releases_for(cluster.accelerator) if cluster and cluster.accelerator else ()
         release = (replay and read_noted(replay).release) or next(reversed(found), "")
@@ -359,7 +359,7 @@ def replayed_place(given: Path, base: Path, results: Path) -> tuple[Path, bool]:
 
 
 def _newest(runs: Path, holding: str, verb: str) -> Path:
-    from pytest_gsw.results.runs_directory import newest_run
+    from pytest_gsw.results.manifest import newest_run
 
     newest = newest_run(runs, holding)
     if newest is None:

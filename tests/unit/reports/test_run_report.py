@@ -299,7 +299,7 @@ def test_a_run_that_nobody_can_tell_the_owner_of_is_over(tmp_path: Path, monkeyp
     def broken(directory: Path) -> None:
         raise PermissionError(directory)
 
-    monkeypatch.setattr("pytest_gsw.results.runs_directory.RunLock", broken)
+    monkeypatch.setattr("pytest_gsw.results.manifest.RunLock", broken)
     began(tmp_path / "runs")
     assert told(current_run(tmp_path)) == {KILLED: {"passed": 1, "error": 1}}
 

@@ -10,8 +10,7 @@ from hypothesis import given
 
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results.junit import properties
-from pytest_gsw.results.record import Record
-from pytest_gsw.results.runs_directory import (
+from pytest_gsw.results.manifest import (
     RunManifest,
     class_name,
     class_of,
@@ -20,6 +19,7 @@ from pytest_gsw.results.runs_directory import (
     suite_properties,
     write_noted,
 )
+from pytest_gsw.results.record import Record
 from tests.unit.results.records import JOB, SLOW, varied
 from tests.unit.results.test_record import RECORDS
 

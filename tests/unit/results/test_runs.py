@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.results.runs_directory import RECORDS, RunManifest, begin_of, newest_run, write_noted
+from pytest_gsw.results.manifest import RunManifest, newest_run, write_noted
+from pytest_gsw.results.runs_directory import RECORDS, begin_of
 
 
 def made(runs: Path, name: str, replay_of: str = "") -> Path:
