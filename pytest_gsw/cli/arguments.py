@@ -244,6 +244,8 @@ def _add_plugins(parser: argparse.ArgumentParser) -> None:
 
 
 # -- The ini file, as pytest finds and reads it: tables, cluster, clusters, history and results of a site ---
+#
+# Pytest has no public function for it, and importing it takes longer than most subcommands.
 
 
 #: The files that pytest looks for in the working directory and in those above it, in its order.

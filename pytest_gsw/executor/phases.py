@@ -140,7 +140,7 @@ class AwaitingLog:
     pause_s: float = FIRST_LOG_LOOK_S
     #: Its run while it waits for other rows only: its log is not looked for again.
     run: Run | None = None
-    #: The value of :attr:`TableOfRows.news` at its last decision, and the time of that; monotonic seconds.
+    #: The value of :attr:`RowTable.news` at its last decision, and the time of that; monotonic seconds.
     asked: tuple[int, float] = (-1, -math.inf)
 
 

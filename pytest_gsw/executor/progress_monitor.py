@@ -29,8 +29,6 @@ from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Accepted, Baseline
 from pytest_gsw.validation.measure import step_seconds, timed_steps
 
-# -- Limits on a session's use of the cluster, and the policies of early stops ---------------------
-
 
 @dataclass(frozen=True)
 class Policies:

@@ -536,6 +536,17 @@ class Launcher(Protocol):
 
 
 # -- Ends of a job's steps: a batch script may end with 0 although a step of it failed -------------
+#
+# ``srun … | tee log`` and ``srun … || true`` hide a step's exit code from the script; Slurm keeps it. A step has
+# failed unless it COMPLETED with exit code 0, or is excused. A step is excused if the row's table lists its name, or if
+# it is a helper: it has no exit code of its own, and is not the step that trained. No record names the step that wrote
+# the log, but the training ran for most of its helper's time, and COMPLETED. A helper is one of these:
+#
+# - It still ran when the batch script ended, and Slurm ended it by a signal: a helper in the background. If it then
+#   ends itself with an exit code, it looks like a step that failed at the end: slurmctld may receive the script's end
+#   first, and neither the times nor DerivedExitCode distinguish the two. DerivedExitCode counts such a helper on 24.11,
+#   not on 22.05.
+# - The job's own script ended it (``kill`` of its srun, ``CANCELLED by`` the user): a helper that has done its work.
 
 
 #: Most steps of a job in a journal or a record, failed ones first.

@@ -471,6 +471,10 @@ def calibration_flops(records: Iterable[bytes]) -> float | None:
 
 
 # -- Checks of every format's steps, those of plugins included -------------------------------------
+#
+# A format only parses a line (``LineFormat``); its base class separates attempts and ranks, and handles losses and
+# figures that are not finite. A format that makes a whole ``StepLog`` itself is checked here: its result, and the lines
+# that it was fed.
 
 
 #: A figure that is not finite: ``loss nan``, ``took=inf``, ``"loss": NaN``, ``-1.#IND``. Excluded are parts of words

@@ -177,6 +177,11 @@ def _message(finding: Finding) -> str:
     return "\n".join([finding.text, *since, *known, *following])
 
 
+# -- A run in Markdown for GitHub and GitLab: its findings, and all rows in a compact table --------
+#
+# Texts of others (rows, nodes, facts) are in code spans, in which nothing is markup, a link or a mention.
+
+
 #: GitHub takes 1 MiB from one step, and shows nothing of more; some of it is left for other programs of the step.
 LIMIT_BYTES = 900_000
 
@@ -377,6 +382,9 @@ def _code(text: str) -> str:
 
 
 # -- A run as metrics: one text for OpenMetrics and for the textfile collector of Prometheus' node_exporter ---
+#
+# The collector reads Prometheus' text format 0.0.4, to which OpenMetrics' last line is a comment; it refuses a whole
+# file with times.
 
 
 #: The outcomes of records; each is 0 or 1 for each row, so that a recovered row is 0.

@@ -1,4 +1,4 @@
-"""Make the :class:`StepRecord` of an ended row; it is written and reported elsewhere."""
+"""Make the :class:`Record` of an ended row; it is written and reported elsewhere."""
 
 from __future__ import annotations
 

@@ -19,6 +19,9 @@ from pytest_gsw.results.runs_directory import RUNS
 from pytest_gsw.tables.model import Baseline
 
 # -- Names of rows in JUnit, and the properties of a suite: the same in each file of a run ---------
+#
+# A session notes next to its records what these lack: the rows that may never have a record, with their names and
+# facts, and the versions that ran the session.
 
 
 #: The test case of an incident.
