@@ -10,6 +10,7 @@ All values are natural logarithms of times: a difference of 0.1 is 10 %.
 from __future__ import annotations
 
 import functools
+import heapq
 import itertools
 import math
 import operator
@@ -49,8 +50,8 @@ _OF_RUN = 1.5
 _LEAST_SIGMA = 0.01
 #: Standard deviations beyond which a job is odd.
 _ODD = 2.5
-#: Upper limit on findings in one history.
-_MOST_FOUND = 24
+#: Upper limit on fits of one history.
+_MOST_FITS = 24
 
 
 @dataclass(frozen=True)
@@ -97,19 +98,11 @@ class SearchResult:
 
 @dataclass(frozen=True)
 class _Peak:
-    """The run with the largest sum of all, all sums at that run, and the runs at which these began."""
+    """The largest sum of evidence against a suspect, its run, and the run at which the sum began."""
 
+    top: float
     run: int
-    sums: Mapping[int, float]
-    since: Mapping[int, int]
-
-    @property
-    def best(self) -> int:
-        return max(self.sums, key=lambda one: self.sums[one])
-
-    @property
-    def top(self) -> float:
-        return self.sums[self.best]
+    since: int
 
 
 def find(jobs: Sequence[JobTime]) -> SearchResult:
@@ -128,55 +121,99 @@ class _Search:
 
     def __init__(self, jobs: Sequence[JobTime]) -> None:
         self.jobs = jobs
+        self.logs = [job.log_s for job in jobs]
+        self.runs = [job.run for job in jobs]
         self.nodes = max(job.nodes.bit_length() for job in jobs)
         #: Index of the whole cluster; rows are before it, and nodes before these.
         self.cluster = self.nodes + max(job.row for job in jobs) + 1
         # Numbers are the same objects in all jobs: a history has millions.
         numbers = list(range(self.cluster + 1))
-        nodes = {mask: [numbers[node] for node in bits(mask)] for mask in {job.nodes for job in jobs}}
+        #: Nodes that run in the same jobs, by the first of them, which stands for all in the search.
+        self.alike = _alike({job.nodes for job in jobs})
+        alone = functools.reduce(operator.or_, (1 << node for node in self.alike), 0)
+        nodes = {mask: [numbers[node] for node in bits(mask & alone)] for mask in {job.nodes for job in jobs}}
         #: The suspects of each job: its nodes, then its row, then the cluster.
         self.suspects = [(*nodes[job.nodes], numbers[self.nodes + job.row], numbers[-1]) for job in jobs]
         #: The level of each job, shared by the jobs of its row in the same period.
         self.levels: list[tuple[int, ...]] = [(job.row,) for job in jobs]
         self.explained: set[int] = set()
         self.of_run: dict[int, list[int]] = defaultdict(list)
+        self.jobs_of: dict[int, list[int]] = defaultdict(list)
         for index, job in enumerate(jobs):
             self.of_run[job.run].append(index)
+            for suspect in self.suspects[index]:
+                self.jobs_of[suspect].append(index)
+        self._numbers = itertools.count()
         seen = functools.reduce(operator.or_, (job.nodes for job in jobs)).bit_count()
         self.enough = math.log(max(1, seen) / _FALSE)
 
     def find_slow_nodes(self) -> Iterator[SlowNodeGroup]:
         """The slow nodes, after all suspects are found."""
         named: list[tuple[list[int], int, int, bool]] = []
-        for number in range(_MOST_FOUND):
+        for _ in range(_MOST_FITS):
             self._fit_levels()
-            self._weigh_jobs()
-            peak = self._find_peak(self.enough / 2)
-            if peak is not None:
-                # The jobs of one suspect do not show how often jobs are odd otherwise: those since its beginning count
-                # for half of the limit alone.
-                self._weigh_jobs(self._jobs_of({peak.best}, peak.since[peak.best]))
-                peak = self._find_peak(self.enough, peak.sums)
-            if peak is None:
+            if not self._find_suspects(named):
                 break
-            rivals = self._find_rivals(peak)
-            others = [one for one in rivals if one >= self.nodes]
-            best = max(others or rivals, key=lambda one: peak.sums[one])
-            since = peak.since[best]
-            fixed = self._is_fixed(best, peak)
-            theirs = {best} if others else set(rivals)
-            jobs = self._jobs_of(theirs, since, peak.run if fixed else math.inf)
-            if others:  # it is not the nodes: these jobs have a level of their own
-                for index in jobs:
-                    self.levels[index] = (*self.levels[index], number)
-                continue
-            self.explained.update(jobs)
-            if len(rivals) <= MOST_TOGETHER:
-                named.append((rivals, since, peak.run, fixed))
         for nodes, since, last, fixed in named:
             culprit = self._slow_node(nodes, since, last, fixed)
             if culprit is not None and culprit.excess >= LEAST_LOSS:
                 yield culprit
+
+    def _find_suspects(self, named: list[tuple[list[int], int, int, bool]]) -> bool:
+        """Find the suspects that this fit shows, the likeliest first; the jobs of each are no evidence on the others.
+
+        Returns:
+            True if any was found: the levels are to be fitted again.
+        """
+        found = False
+        most = self.most = self._limit()
+        against: dict[int, float] = defaultdict(float)
+        for index, ratio in self.ratios.items():
+            if ratio > 0:
+                for suspect in self.suspects[index]:
+                    against[suspect] += min(ratio, most)
+        waiting = [(-sum_, suspect) for suspect, sum_ in against.items() if sum_ > self.enough / 2]
+        heapq.heapify(waiting)
+        while waiting:
+            top, suspect = heapq.heappop(waiting)
+            peak = self._peak(suspect, most)
+            if peak.top < -top:  # its sum of all evidence against it, or another suspect has explained some of its jobs
+                if peak.top > self.enough / 2:
+                    heapq.heappush(waiting, (-peak.top, suspect))
+                continue
+            # The jobs of one suspect do not show how often jobs are odd otherwise: those since its beginning count
+            # for half of the limit alone.
+            limit = self._limit(self._jobs_in(suspect, peak.since))
+            peaks = {one: self._peak(one, limit) for one in self._in_most_slow_jobs(suspect, peak)}
+            best = max(peaks, key=lambda one: peaks[one].top, default=suspect)
+            if not peaks or peaks[best].top <= self.enough:
+                continue
+            peak = peaks[best]
+            sums = {one: self._peak(one, limit, peak.run) for one in self._in_most_slow_jobs(best, peak)}
+            rivals = sorted(one for one, sum_ in sums.items() if sum_.top > peak.top - _DISTINCT)
+            others = [one for one in rivals if one >= self.nodes]
+            best = max(others or rivals, key=lambda one: sums[one].top)
+            since = sums[best].since
+            fixed = self._is_fixed(best, since, peak.run, limit)
+            last = peak.run if fixed else math.inf
+            jobs = {index for one in ([best] if others else rivals) for index in self._jobs_in(one, since, last)}
+            for index in jobs:
+                self.ratios.pop(index, None)
+            self.odd -= jobs
+            found = True
+            if others:  # it is not the nodes: these jobs have a level of their own
+                levels = {self.levels[index] for index in jobs}
+                if levels.isdisjoint(self.levels[index] for index in self.jobs_of[best] if index not in jobs):
+                    self.explained.update(jobs)  # they have it already, and are odd still: they are no evidence
+                number = next(self._numbers)
+                for index in jobs:
+                    self.levels[index] = (*self.levels[index], number)
+                continue
+            self.explained.update(jobs)
+            slow = sorted(node for one in rivals for node in self.alike[one])
+            if len(slow) <= MOST_TOGETHER:
+                named.append((slow, since, peak.run, fixed))
+        return found
 
     def _fit_levels(self) -> None:
         """Compute each job's excess over its level and run, the spread of the excesses, and the evidence from both."""
@@ -185,22 +222,25 @@ class _Search:
             if index not in self.explained:
                 of_level[level].append(index)
         by_level = {level: indices for level, indices in of_level.items() if len(indices) >= _FEWEST}
-        logs = {level: sorted(self.jobs[i].log_s for i in indices) for level, indices in by_level.items()}
-        usual = statistics.median(map(_low_spread, logs.values())) if logs else PRIOR.sigma
+        pick = {level: operator.itemgetter(*indices) for level, indices in by_level.items()}
+        jobs, logs = self.jobs, self.logs
+        of_row = {level: sorted(pick[level](logs)) for level in by_level}
+        usual = statistics.median(map(_low_spread, of_row.values())) if of_row else PRIOR.sigma
         first: dict[int, dict[int, float]] = defaultdict(dict)
         for level, indices in by_level.items():
-            centre = _centre(logs[level], usual)
+            centre = _centre(of_row[level], usual)
             for index in indices:
-                first[self.jobs[index].run].setdefault(self.jobs[index].row, self.jobs[index].log_s - centre)
+                first[jobs[index].run].setdefault(level[0], logs[index] - centre)
         effects = effects_of(first, lambda values: _centre(sorted(values), usual))
-        left = [job.log_s - effects.get(job.run, 0.0) for job in self.jobs]
-        centres = {level: _centre(sorted(left[i] for i in indices), usual) for level, indices in by_level.items()}
+        left = [log_s - effects.get(job.run, 0.0) for job, log_s in zip(jobs, logs, strict=True)]
+        ordered = {level: sorted(pick[level](left)) for level in by_level}
+        centres = {level: _centre(values, usual) for level, values in ordered.items()}
         self.excess = [
             one - centres[level] if level in centres else None for one, level in zip(left, self.levels, strict=True)
         ]
         spreads = {
-            level: statistics.median(abs(left[i] - centres[level]) for i in indices) / _QUARTILE
-            for level, indices in by_level.items()
+            level: statistics.median([abs(value - centres[level]) for value in values]) / _QUARTILE
+            for level, values in ordered.items()
         }
         all_rows = pooled(statistics.median(spreads.values() or [0.0]), len(by_level), PRIOR.sigma, PRIOR_JOBS)
         self.sigmas = {
@@ -210,86 +250,70 @@ class _Search:
         #: Log likelihood ratio of a slow node, for each job with a level and no explanation; and the odd jobs.
         self.ratios, self.odd = dict[int, float](), set[int]()
         for level, indices in by_level.items():
-            centre, sigma = centres[level], self.sigmas[level]
-            for index in indices:
-                value = left[index] - centre
-                self.ratios[index] = _ratio(LOSS, value, sigma)
-                if value > LOSS / 2 and value > _ODD * sigma:
-                    self.odd.add(index)
+            sigma = self.sigmas[level]
+            odd = max(LOSS / 2, _ODD * sigma)
+            values = [value - centres[level] for value in pick[level](left)]
+            self.ratios.update(zip(indices, [_ratio(LOSS, value, sigma) for value in values], strict=True))
+            self.odd.update(index for index, value in zip(indices, values, strict=True) if value > odd)
 
     def _sigma(self, index: int) -> float:
         return self.sigmas[self.levels[index]]
 
-    def _jobs_of(self, suspects: Collection[int], since: int, last: float = math.inf) -> set[int]:
-        """The jobs of suspects in the runs of a period."""
-        theirs = set(suspects)
-        runs = (indices for run, indices in self.of_run.items() if since <= run <= last)
-        return {index for indices in runs for index in indices if not theirs.isdisjoint(self.suspects[index])}
+    def _jobs_in(self, suspect: int, since: int, last: float = math.inf) -> list[int]:
+        """The jobs of a suspect in the runs of a period."""
+        return [index for index in self.jobs_of[suspect] if since <= self.jobs[index].run <= last]
 
-    def _weigh_jobs(self, but: Collection[int] = ()) -> None:
-        """Limit each job's log likelihood ratio: the rarer odd jobs are, the more evidence one may be.
+    def _limit(self, but: Collection[int] = ()) -> float:
+        """Upper limit on one job's log likelihood ratio: the rarer odd jobs are, the more evidence one may be.
 
         ``but`` are jobs that are left out of the share of odd ones in one half of the limit.
         """
         odd, ratios = self.odd, self.ratios
-        shares = ((len(odd) + 1) / (len(ratios) + 1), (len(odd.difference(but)) + 1) / (len(ratios.keys() - but) + 1))
-        self.most = most = -sum(map(math.log, shares)) / 2
-        self.evidence = {index: most if ratio > most else max(-2 * most, ratio) for index, ratio in ratios.items()}
+        others = len(ratios) - sum(index in ratios for index in but)
+        shares = ((len(odd) + 1) / (len(ratios) + 1), (len(odd.difference(but)) + 1) / (others + 1))
+        return -sum(map(math.log, shares)) / 2
 
-    def _run_evidence(self, indices: Iterable[int], suspects: Collection[int]) -> Mapping[int, float]:
-        """Evidence of a run's jobs on each suspect: together little more than one job's, since they share its hours."""
-        found: dict[int, float] = defaultdict(float)
-        for index in indices:
-            evidence = self.evidence.get(index)
-            if evidence is not None:
-                for suspect in self.suspects[index]:
-                    if suspect in suspects:
-                        found[suspect] += evidence
-        most = self.most
-        return {suspect: max(-2 * most, min(_OF_RUN * most, evidence)) for suspect, evidence in found.items()}
+    def _peak(self, suspect: int, most: float, last: float | None = None) -> _Peak:
+        """The largest sum of evidence against a suspect, or that at a run.
 
-    def _find_peak(self, enough: float, among: Collection[int] | None = None) -> _Peak | None:
-        """The largest sum of a suspect, if it is enough; none falls below 0 (E. S. Page, Biometrika 41, p. 100)."""
-        sums: dict[int, float] = {}
-        since: dict[int, int] = {}
-        found, most = None, enough
-        for run, indices in self.of_run.items():
-            suspects = set(sums)
+        No sum falls below 0 (E. S. Page, Biometrika 41, p. 100). A run's jobs are together little more evidence than
+        one job, since they share its hours.
+        """
+        ratios, runs, least, most_of_run = self.ratios, self.runs, -2 * most, _OF_RUN * most
+        total, since, peak = 0.0, 0, _Peak(0.0, 0, 0)
+        for run, indices in itertools.groupby(self.jobs_of[suspect], runs.__getitem__):
+            if last is not None and run > last:
+                break
+            evidence = 0.0
             for index in indices:
-                if self.evidence.get(index, 0.0) > 0:
-                    suspects.update(self.suspects[index])
-            if among is not None:
-                suspects.intersection_update(among)
-            for suspect, evidence in self._run_evidence(indices, suspects).items():
-                total = sums.get(suspect, 0.0) + evidence
-                if total > 0:
-                    since[suspect] = since[suspect] if suspect in sums else run
-                    sums[suspect] = total
-                else:
-                    sums.pop(suspect, None)
-            if max(sums.values(), default=0.0) > most:
-                found = _Peak(run, dict(sums), dict(since))
-                most = found.top
-        return found
+                ratio = ratios.get(index)
+                if ratio is not None:
+                    evidence += most if ratio > most else max(ratio, least)
+            if total <= 0.0:
+                since = run
+            total = max(0.0, total + max(least, min(most_of_run, evidence)))
+            if total > peak.top:
+                peak = _Peak(total, run, since)
+        return peak if last is None else _Peak(total, run, since)
 
-    def _find_rivals(self, peak: _Peak) -> list[int]:
-        """The likeliest suspect, and those of about the same likelihood from mostly the same jobs."""
-        theirs = self._jobs_of({peak.best}, peak.since[peak.best], peak.run)
-        slow = [self.suspects[index] for index in theirs if self.evidence.get(index, 0.0) > 0]
-        likely = (one for one, total in peak.sums.items() if total > peak.top - _DISTINCT)
-        return sorted(one for one in likely if 2 * sum(one in suspects for suspects in slow) > len(slow))
+    def _in_most_slow_jobs(self, suspect: int, peak: _Peak) -> list[int]:
+        """The suspects that most of the slow jobs of a suspect have in common."""
+        slow = [index for index in self._jobs_in(suspect, peak.since, peak.run) if self.ratios.get(index, 0.0) > 0]
+        counts = Counter(itertools.chain.from_iterable(self.suspects[index] for index in slow))
+        return [one for one, count in counts.items() if 2 * count > len(slow)]
 
-    def _is_fixed(self, suspect: int, peak: _Peak) -> bool:
+    def _is_fixed(self, suspect: int, since: int, last: int, most: float) -> bool:
         """True if its jobs since the last evidence against it show that its loss until then is gone."""
-        theirs = self._jobs_of({suspect}, peak.since[suspect], peak.run)
-        loss = max(LEAST_LOSS, statistics.median(self.excess[index] or 0.0 for index in theirs))
-        total = least = 0.0
-        for index in sorted(self._jobs_of({suspect}, peak.run + 1)):
-            if index in self.evidence:
+        loss = max(
+            LEAST_LOSS, statistics.median(self.excess[index] or 0.0 for index in self._jobs_in(suspect, since, last))
+        )
+        total = lowest = 0.0
+        for index in self._jobs_in(suspect, last + 1):
+            if index in self.ratios:
                 ratio = _ratio(loss, self.excess[index] or 0.0, self._sigma(index))
-                total = min(0.0, total + max(-2 * self.most, min(self.most, ratio)))
-                least = min(least, total)
-        return least <= -_CLEAR
+                total = min(0.0, total + max(-2 * most, min(most, ratio)))
+                lowest = min(lowest, total)
+        return lowest <= -_CLEAR
 
     def _slow_node(self, nodes: Sequence[int], since: int, last: int, recovered: bool) -> SlowNodeGroup | None:
         mask = sum(1 << node for node in nodes)
@@ -323,16 +347,30 @@ class _Search:
         cleared, decided = 0, set[int]()
         for run in reversed(runs):
             for index in self.of_run[run]:
-                if index in self.evidence:
+                ratio = self.ratios.get(index)
+                if ratio is not None:
                     others = own[self.jobs[index].row]
                     for node in self.suspects[index][:-2]:
                         if node not in decided and node not in others:
-                            sums[node] += self.evidence[index]
+                            sums[node] += max(-2 * self.most, min(self.most, ratio))
             for node, total in sums.items():
                 if not -_CLEAR < total < _ACCUSE and node not in decided:
                     decided.add(node)
-                    cleared |= (total < 0) << node
+                    if total < 0:
+                        cleared |= sum(1 << one for one in self.alike[node])
         return there, cleared
+
+
+def _alike(masks: Collection[int]) -> Mapping[int, tuple[int, ...]]:
+    """The nodes that are in the same sets, by the first of them."""
+    sets: dict[int, list[int]] = defaultdict(list)
+    for number, mask in enumerate(masks):
+        for node in bits(mask):
+            sets[node].append(number)
+    alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for node in sorted(sets):
+        alike[tuple(sets[node])].append(node)
+    return {nodes[0]: tuple(nodes) for nodes in alike.values()}
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
