@@ -37,7 +37,9 @@ def test_the_first_hour(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPat
     put_on_path(
         pytester.path / "bin",
         monkeypatch,
-        **{"sbatch": "exit 1", "scontrol": "exit 1", "pytest": f'{python} -m pytest "$@"'},
+        sbatch="exit 1",
+        scontrol="exit 1",
+        pytest=f'{python} -m pytest "$@"',
         **{"pytest-gsw": f'{python} -c "import sys; from pytest_gsw.cli import main; sys.exit(main())" "$@"'},
     )
     for name, value in {"STAGE_PATH": str(stage), "COLUMNS": "100", "NO_COLOR": "1"}.items():
