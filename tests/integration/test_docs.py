@@ -180,6 +180,13 @@ def test_every_fault_key_and_cause_is_documented(page: str, wanted: list[str]) -
     assert [line for line in wanted if line not in text] == []
 
 
+@pytest.mark.parametrize("key", CLUSTER_FIELDS)
+def test_a_key_of_clusters_has_its_meaning_on_the_page(key: str) -> None:
+    text = (ROOT / "docs" / "clusters.md").read_text()
+    (line,) = (line for line in text.splitlines() if line.startswith(f"| `{key}` |"))
+    assert f" | {CLUSTER_FIELDS[key].help}" in line
+
+
 def test_the_example_cluster_loads() -> None:
     environ = {"SLURM_ACCOUNT": "eng", "STAGE_PATH": "/stage"}
     cluster = find_cluster("eos", [ROOT / "docs" / "examples" / "clusters.yaml"], environ)
