@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw import JobState, JobStatus, hookspecs
+from pytest_gsw import JobState, JobStatus, Launcher, hookspecs
 from pytest_gsw.clusters import CLUSTER_FIELDS, find_cluster
 from pytest_gsw.demo.simulation import FAULTS
+from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.signatures import SIGNATURES
 from pytest_gsw.session.options import OPTIONS
 from pytest_gsw.tables.schema import FILE_FIELDS
@@ -77,6 +78,7 @@ def test_every_hook_is_documented(hook: str) -> None:
     [
         ("JobStatus", [field.name for field in dataclasses.fields(JobStatus)]),
         ("JobState", [state.value for state in JobState]),
+        ("pytest_gsw_make_launcher", [name for name in vars(Launcher) if not name.startswith("_")]),
         ("pytest_gsw_metrics", ["key", "unit", "label", "direction", "read", "statistic"]),
     ],
 )
@@ -84,7 +86,7 @@ def test_the_tables_of_hooks_name_every_field(heading: str, names: list[str]) ->
     text = (ROOT / "docs" / "hooks.md").read_text()
     section = re.search(rf"^#+ {heading}$(.*?)(?=^#+ |\Z)", text, re.MULTILINE | re.DOTALL)
     assert section is not None
-    assert [name for name in names if f"`{name}`" not in section.group(1)] == []
+    assert [name for name in names if not re.search(rf"^\|.*`{name}\b[^|]*\|", section.group(1), re.MULTILINE)] == []
 
 
 def test_the_example_of_make_job_spec(pytester: pytest.Pytester) -> None:
@@ -172,6 +174,7 @@ def test_every_option_is_documented() -> None:
         ("demo", [f"| `{fault}` | {told} |" for fault, told in FAULTS.items()]),
         ("baselines", [f"| `{key}` |" for key in FILE_FIELDS]),
         ("clusters", [f"| `{key}` |" for key in CLUSTER_FIELDS]),
+        ("formats", [f"| `{name}` |" for name in FORMATS]),
         ("troubleshooting", [f"| {signature.name} | {signature.advice} |" for signature in SIGNATURES]),
     ],
 )
