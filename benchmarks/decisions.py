@@ -1,8 +1,8 @@
 """How often each rule is wrong: clusters of thirty rows, run by run, by simulation; and on a real series.
 
     python benchmarks/decisions.py --quick                         # does it work? a minute
-    cd docs/notes; python ../../benchmarks/decisions.py --otava PYTHON -o F.json --images decisions --page decisions.md
-    cd docs/notes; python ../../benchmarks/decisions.py --figures F.json --images decisions --page decisions.md  # again
+    python benchmarks/decisions.py --otava PYTHON -o F.json --images DIR    # all of it
+    python benchmarks/decisions.py --figures F.json --images DIR            # the tables and plots again
 
 PYTHON is the interpreter of an environment in which `pip install apache-otava==0.8.0` was run (it pins numpy and scipy,
 so it gets one of its own); without it, its lines are missing. All else needs pytest-gsw and `tabulate`.
@@ -116,7 +116,6 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--figures", type=Path, nargs="+", metavar="FILE", help="take figures from there, measure none")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the figures to this file, as JSON")
     parser.add_argument("--images", type=Path, metavar="DIR", help="write the plots there, as SVG")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="put the tables into this page, between its marks")
     options = parser.parse_args(arguments)
     if options.otava:
         os.environ[PYTHON] = options.otava
@@ -135,8 +134,6 @@ def main(arguments: list[str] | None = None) -> int:
     print(tables.text(figures))
     if options.images is not None:
         plots.write(figures, options.images)
-    if options.page is not None:
-        tables.put_into(options.page, figures)
     return 0
 
 

@@ -46,7 +46,7 @@ SEED = 20
 DAY_S = 86400.0
 FIRST_S = 1_700_000_000.0
 STEPS = 50
-#: The limits that docs/history.md gives.
+#: Limits on the figures.
 LIMITS_S = {"last 200 nights of one row": 0.050, "comparison of two nights": 1.0}
 
 
@@ -194,7 +194,7 @@ def measured(name: str, place: str, runs: int, rows: int, size: Callable[[], int
 
 
 def table(results: Sequence[dict[str, Any]]) -> str:
-    """The figures, as docs/history.md has them."""
+    """The figures, with their limits."""
     names = [result["database"] for result in results]
     lines = [
         ["size on disk", *(f"{result['bytes'] / 1e9:.2f} GB" for result in results), ""],

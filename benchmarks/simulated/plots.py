@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.simulated import experiments as of
 from benchmarks.simulated.cluster import NOTHING
 from benchmarks.simulated.real import tigerbeetle
-from benchmarks.simulated.rules import ALONE, BENCHMARK, FIXED, REFRAME
+from benchmarks.simulated.rules import BENCHMARK, FIXED, REFRAME
 from benchmarks.simulated.tally import Tally
 from benchmarks.svg import Chart, draw
 
@@ -27,7 +27,9 @@ KINDS = {
     "1 in 20 slow": "1/20",
     "slow nodes 10%": "nodes",
 }
-GATES = (FIXED, REFRAME, "any of 3", "Megatron-LM", BENCHMARK, ALONE, of.GSW)
+GATES = (FIXED, REFRAME, "any of 3", "Megatron-LM", BENCHMARK, of.GSW)
+#: Names of rules in a legend, if not their own.
+_LEGEND = {BENCHMARK: "pytest-benchmark", of.GSW: "pytest-gsw"}
 _SHARES = [(value, f"{value:.0%}") for value in (0, 0.2, 0.4, 0.6, 0.8, 1)]
 _LOGARITHMIC = [(10**-power, f"{100 * 10**-power:g} %") for power in (0, 1, 2, 3)]
 
@@ -74,12 +76,12 @@ def charts(tally: Tally) -> dict[str, Chart]:
     false, ten = share(QUIET, "false night"), share(of.ROW_CHANGES[-1].name, "fails")
     drifts = (of.DRIFT, of.OTAVA, of.OTAVA_DEFAULTS)
     return {
-        "false-failures": chart("Nights with a false failure among 30 rows", BY_SIGMA, GATES, false, 0.01),
-        "models": chart("Nights with a false failure among 30 rows, sigma 2 or 3 %", KINDS, GATES, false, 0.01),
-        "power": chart("A row 10 % slower: nights that fail", BY_SIGMA, GATES, ten, 0.95),
-        "power-models": chart("A row 10 % slower: nights that fail, sigma 2 or 3 %", KINDS, GATES, ten, 0.95),
+        "false-failures": chart("Runs with a false failure among 30 rows", BY_SIGMA, GATES, false, 0.01),
+        "models": chart("Runs with a false failure among 30 rows, sigma 2 or 3 %", KINDS, GATES, false, 0.01),
+        "power": chart("A row 10 % slower: runs in which it fails", BY_SIGMA, GATES, ten, 0.95),
+        "power-models": chart("A row 10 % slower: runs in which it fails, sigma 2 or 3 %", KINDS, GATES, ten, 0.95),
         "drift": chart(
-            "A drift of 1 % a week: found within 28 nights", BY_SIGMA, drifts, soon(of.DRIFTS[-1].name), 0.5, "rows"
+            "A drift of 1 % a week: found within 28 runs", BY_SIGMA, drifts, soon(of.DRIFTS[-1].name), 0.5, "rows"
         ),
         "false-alarms": chart("Rows with a false drift alarm", KINDS, drifts, share(QUIET, "alarm"), 0.02, "rows"),
     }
@@ -91,7 +93,9 @@ def _chart(
     places = [float(place) for place in range(len(names))]
     is_small = target < 0.1
     lines = {rule: [figure(name, rule) for name in names] for rule in rules}
-    lines = {rule: values for rule, values in lines.items() if any(value is not None for value in values)}
+    lines = {
+        _LEGEND.get(rule, rule): values for rule, values in lines.items() if any(value is not None for value in values)
+    }
     return Chart(
         title=title,
         x_title="noise between jobs",

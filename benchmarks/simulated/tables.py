@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from tabulate import tabulate
@@ -17,12 +16,6 @@ from benchmarks.simulated.rules import RULES
 from benchmarks.simulated.tally import Share, Tally
 
 QUIET = NOTHING.name
-#: Models of which a page has long tables.
-SHOWN = {
-    *(f"Gaussian {sigma}%" for sigma in (1, 2, 3)),
-    *(f"{name} 3%" for name in ("Student t3", "lognormal", "AR(1) 0.5", "level plus jobs")),
-    *("shared night 2%", "congestion", "slow nodes 10%"),
-}
 LOSS_7, LOSS_10 = (change.name for change in of.ROW_CHANGES[1:])
 
 
@@ -196,10 +189,10 @@ def drift(tally: Tally, models: Sequence[str]) -> str:
     return _table(["noise", "rule", "false", *(change.name for change in of.DRIFTS), "silent"], lines)
 
 
-def nodes(tally: Tally, models: Sequence[str], *, is_short: bool = False) -> str:
+def nodes(tally: Tally, models: Sequence[str]) -> str:
     """How soon a node is named, and whether a sound one is; and of all models of usual noise together."""
     usual = [model for model in models if _is_usual(model)]
-    lines = [] if is_short else [[model, *_named(tally, [model])] for model in models]
+    lines = [[model, *_named(tally, [model])] for model in models]
     lines.append(["all models of up to 3 %", *_named(tally, usual)])
     header = ("within 7 nights", "14 nights", "14 nights, alone", "a sound one named", "false nights once named")
     return _table(["noise", *header], [line for line in lines if any(line[1:])])
@@ -272,21 +265,6 @@ def made_of(figures: Mapping[str, Any]) -> str:
             f"`python benchmarks/decisions.py {options} --parts {' '.join(one['parts'])}`, commit {one['commit']}"
         )
     return "\n\n".join(lines)
-
-
-def put_into(page: Path, figures: Mapping[str, Any]) -> None:
-    """Write tables into a page, between ``<!-- NAME: begin -->`` and ``<!-- NAME: end -->``; long ones in part."""
-    found = page.read_text(encoding="utf-8")
-    parts = {name: table for name, (_, table) in all_tables(figures).items()}
-    tally, models = Tally.of_plain(figures["simulated"]), [name for name in MODELS if _is_measured(figures, name)]
-    some = [name for name in models if name in SHOWN]
-    parts |= {"young": young(tally, some), "drift": drift(tally, some), "nodes": nodes(tally, models, is_short=True)}
-    for name, part in {"made-of": made_of(figures), **parts}.items():
-        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-        if begin in found:
-            before, rest = found.split(begin, 1)
-            found = f"{before}{begin}\n{part}\n{end}{rest.split(end, 1)[1]}"
-    page.write_text(found, encoding="utf-8")
 
 
 def _is_measured(figures: Mapping[str, Any], model: str) -> bool:

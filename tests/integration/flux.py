@@ -1,7 +1,7 @@
 """A stand-in for Flux's commands: ``flux batch``, ``flux jobs`` and ``flux cancel``, with jobs as processes.
 
-It has what the launcher of docs/flux.md asks for, and refuses everything else; words, fields and complaints are those of
-flux-batch(1), flux-jobs(1) and flux-cancel(1). ``FLUX_URI=local://DIRECTORY`` names the instance, as with Flux.
+It has all that docs/examples/flux/flux_launcher.py uses, and refuses everything else; words, fields and complaints are
+those of flux-batch(1), flux-jobs(1) and flux-cancel(1). ``FLUX_URI=local://DIRECTORY`` names the instance, as with Flux.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shlex
@@ -10,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw import hookspecs
+from pytest_gsw import JobState, JobStatus, Launcher, hookspecs
 from pytest_gsw.clusters import CLUSTER_FIELDS, find_cluster
 from pytest_gsw.demo.simulation import FAULTS
+from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.signatures import SIGNATURES
 from pytest_gsw.session.options import OPTIONS
 from pytest_gsw.tables.schema import FILE_FIELDS
@@ -38,19 +40,19 @@ tables: [{dtype: bf16, rows: [{gpus: 8, step_time_s: 0.7, line: 1}]}]
 """
 
 
-#: What has a page of its own, to which the hook's section leads.
-ON_ITS_OWN = {"pytest_gsw_make_launcher": "flux.md"}
+#: Hooks with an example in a file of its own, to which the hook's section leads.
+ON_ITS_OWN = {"pytest_gsw_make_launcher": "examples/flux/flux_launcher.py"}
 
 
 def example(hook: str) -> str:
-    """The conftest.py under a hook's heading, or on the page that it leads to."""
+    """The conftest.py under a hook's heading, or the file that the section leads to."""
     text = (ROOT / "docs" / "hooks.md").read_text()
     section = re.search(rf"^## {hook}$(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     assert section is not None, f"docs/hooks.md has no section {hook}"
     place = section.group(1)
     if hook in ON_ITS_OWN:
         assert f"({ON_ITS_OWN[hook]})" in place
-        place = (ROOT / "docs" / ON_ITS_OWN[hook]).read_text()
+        return (ROOT / "docs" / ON_ITS_OWN[hook]).read_text()
     (code,) = re.findall(r"```python\n(.*?)```", place, re.DOTALL)
     return str(code)
 
@@ -69,6 +71,22 @@ def test_every_hook_is_documented(hook: str) -> None:
     assert spec.__doc__.startswith("Called ")
     arguments = set(spec.__annotations__) - {"return"}
     assert all(f":param {name}:" in spec.__doc__ for name in arguments)
+
+
+@pytest.mark.parametrize(
+    ("heading", "names"),
+    [
+        ("JobStatus", [field.name for field in dataclasses.fields(JobStatus)]),
+        ("JobState", [state.value for state in JobState]),
+        ("pytest_gsw_make_launcher", [name for name in vars(Launcher) if not name.startswith("_")]),
+        ("pytest_gsw_metrics", ["key", "unit", "label", "direction", "read", "statistic"]),
+    ],
+)
+def test_the_tables_of_hooks_name_every_field(heading: str, names: list[str]) -> None:
+    text = (ROOT / "docs" / "hooks.md").read_text()
+    section = re.search(rf"^#+ {heading}$(.*?)(?=^#+ |\Z)", text, re.MULTILINE | re.DOTALL)
+    assert section is not None
+    assert [name for name in names if not re.search(rf"^\|.*`{name}\b[^|]*\|", section.group(1), re.MULTILINE)] == []
 
 
 def test_the_example_of_make_job_spec(pytester: pytest.Pytester) -> None:
@@ -136,8 +154,9 @@ def test_the_example_of_run_recorded(pytester: pytest.Pytester) -> None:
 
 
 def test_the_example_of_the_contracts(pytester: pytest.Pytester, flux: Path) -> None:
-    pytester.makeconftest(f"{example('pytest_gsw_make_launcher')}\n{example('pytest_gsw_log_format')}")
-    pytester.makepyfile(example("pytest_gsw.testing"))
+    pytester.makeconftest(example("pytest_gsw_log_format"))
+    pytester.makepyfile(example("pytest_gsw.testing"), flux_launcher=example("pytest_gsw_make_launcher"))
+    pytester.syspathinsert()
     pytester.runpytest("-p", "no:cacheprovider").assert_outcomes(passed=15)
 
 
@@ -155,12 +174,20 @@ def test_every_option_is_documented() -> None:
         ("demo", [f"| `{fault}` | {told} |" for fault, told in FAULTS.items()]),
         ("baselines", [f"| `{key}` |" for key in FILE_FIELDS]),
         ("clusters", [f"| `{key}` |" for key in CLUSTER_FIELDS]),
-        ("troubleshooting", [f"| {signature.name} | {signature.advice} |" for signature in SIGNATURES]),
+        ("formats", [f"| `{name}` |" for name in FORMATS]),
+        ("troubleshooting", [signature.name for signature in SIGNATURES]),
     ],
 )
 def test_every_fault_key_and_cause_is_documented(page: str, wanted: list[str]) -> None:
-    text = (ROOT / "docs" / f"{page}.md").read_text()
+    text = (ROOT / "docs" / f"{page}.md").read_text().replace("\n", " ")
     assert [line for line in wanted if line not in text] == []
+
+
+@pytest.mark.parametrize("key", CLUSTER_FIELDS)
+def test_a_key_of_clusters_has_its_meaning_on_the_page(key: str) -> None:
+    text = (ROOT / "docs" / "clusters.md").read_text()
+    (line,) = (line for line in text.splitlines() if line.startswith(f"| `{key}` |"))
+    assert f" | {CLUSTER_FIELDS[key].help}" in line
 
 
 def test_the_example_cluster_loads() -> None:

@@ -1,4 +1,4 @@
-"""The launcher of docs/flux.md, against a stand-in for Flux's commands."""
+"""The launcher of docs/examples/flux, against a stand-in for Flux's commands."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from pytest_gsw import JobError, JobSpec, JobState, SchedulerUnreachableError
 from tests.integration.conftest import Gsw, records
 from tests.integration.test_docs import example
 
-#: What docs/flux.md says that a recipe does for Flux, before the simulated one.
+#: The first lines of a recipe under Flux, as flux_launcher.py states them, before the simulated recipe.
 FOR_FLUX = "#!/bin/bash\nexport SLURM_JOB_ID=$FLUX_ENCLOSING_ID SLURM_JOB_NUM_NODES=$NUM_NODES GSW_LOCAL=1\n"
 ROW = ("-k", "gpt3_175b and H100x128", "--gsw-tolerance=50%", "-ogsw_poll_interval=0.5")
 
 
 @pytest.fixture
 def example_module(tmp_path: Path) -> dict[str, Any]:
-    """The conftest.py of docs/flux.md."""
-    path = tmp_path / "flux_conftest.py"
+    """The launcher's module."""
+    path = tmp_path / "flux_launcher.py"
     path.write_text(example("pytest_gsw_make_launcher"))
     return runpy.run_path(str(path))
 

@@ -1,4 +1,4 @@
-"""Every outcome of docs/how-it-works.md, on the screen, in JUnit and in the exit status."""
+"""Every outcome of docs/design.md, on the screen, in JUnit and in the exit status."""
 
 from __future__ import annotations
 

@@ -10,11 +10,10 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from tests.shown import as_pattern
+from tests.shown import as_pattern, blocks
 
 from .cluster import SlurmCluster
 from .conftest import start
@@ -40,29 +39,6 @@ PIP
 chmod +x .venv/bin/pip
 """
 END = "the block has ended with"
-
-
-class Block(NamedTuple):
-    """Commands of the page."""
-
-    line: int
-    commands: str
-    exit_status: int
-    #: What they print, ``…`` for what differs; ``None`` where the page does not show it.
-    output: str | None
-
-
-def blocks(page: str) -> Iterator[Block]:
-    """The page's blocks of commands, each with the output that follows it."""
-    found: list[re.Match[str] | None] = [
-        *re.finditer(r"^```(\w+)(?: exit=(\d+))?\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    ]
-    for block, after in zip(found, [*found[1:], None], strict=True):
-        assert block is not None
-        assert block[1] in {"sh", "text"}
-        if block[1] == "sh":
-            output = after[3] if after is not None and after[1] == "text" else None
-            yield Block(page.count("\n", 0, block.start()) + 1, block[3], int(block[2] or 0), output)
 
 
 class Shell:

@@ -225,7 +225,7 @@ def simulated(loss: float, confirm: int, history: int, series: int, sigma: float
     return failed / series / 20, jobs / series / 20
 
 
-# The measured figures, of 200,000 runs, are in docs/notes/decisions.md; these few runs notice a rule that is broken.
+# benchmarks/decisions.py measures the rules; these few runs notice a rule that is broken.
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(("confirm", "history"), [(4, 30), (4, 8), (4, 0), (2, 30)])
 def test_false_failures_and_jobs_at_a_noise_of_three_percent(confirm: int, history: int) -> None:

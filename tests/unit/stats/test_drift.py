@@ -187,7 +187,7 @@ def test_what_is_no_run(bad: float) -> None:
         drift([*runs(9, 60), bad])
 
 
-# The measured figures are in docs/notes/decisions.md; these few series notice a rule that is broken.
+# benchmarks/drifts.py measures the rule; these few series notice a rule that is broken.
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("sigma", "rho"), [(0.01, 0.0), (0.03, 0.0), (0.02, 0.5)])
 def test_false_alarms_in_180_runs_are_rare(sigma: float, rho: float) -> None:

@@ -1,11 +1,35 @@
-# Flux as a scheduler
+"""A launcher for Flux (flux batch, flux jobs, flux cancel), whole, in one file, and a pattern for another scheduler.
 
-A launcher for [Flux](https://flux-framework.readthedocs.io) (`flux batch`, `flux jobs`, `flux cancel`), whole, in one file: a
-`conftest.py`, or a module that `-p` names. It is what [pytest_gsw_make_launcher](hooks.md#pytest_gsw_make_launcher) asks for,
-and a pattern for another scheduler. It is written by the manual of flux-core 0.88, and the project's tests run it as it
-stands here, against a stand-in for Flux's commands; it has not run on a Flux system.
+Copy it as conftest.py, or install it as a module and name it with ``-p flux_launcher``. A cluster then states:
 
-```python
+    clusters:
+      tuo: {scheduler: flux, account: eng, partition: pbatch, gpus_per_node: 4, stage: /p/stage/{recipe}}
+
+It follows the manual of flux-core 0.88. The project's tests run this file against a simulation of Flux's commands. It
+has not run on a Flux system.
+
+A recipe under Flux
+    Flux removes all variables ``SLURM_*`` from a batch script's environment, and has no ``srun``. A launch script that
+    runs under both schedulers begins with:
+
+        if [[ -n ${FLUX_ENCLOSING_ID:-} ]]; then
+            export SLURM_JOB_ID=$FLUX_ENCLOSING_ID SLURM_JOB_NUM_NODES=$NUM_NODES
+            start=(flux run -N "$NUM_NODES" --tasks-per-node="$GPUS_PER_NODE")
+        else
+            start=(srun --ntasks-per-node="$GPUS_PER_NODE" --kill-on-bad-exit=1)
+        fi
+
+    The launcher sets ``FLUX_F58_FORCE_ASCII``, and Flux hands it on: ``FLUX_ENCLOSING_ID`` is ``f2ABC``, not ``ƒ2ABC``.
+
+Exit codes
+    Flux returns the exit code of the batch script alone, and no list of steps. ``flux run … | tee log`` therefore needs
+    ``set -o pipefail``, or a failure of the training is hidden.
+
+Unknown jobs
+    Flux forgets finished jobs after ``inactive-age-limit``, if the administrator has set it. A run that is resumed
+    later finds such a job unknown: an unlisted job does not count as finished.
+"""
+
 import math
 import os
 import re
@@ -14,11 +38,11 @@ import time
 from pathlib import Path
 
 from pytest_gsw import (
+    FoundJob,
     Job,
     JobError,
     JobState,
     JobStatus,
-    FoundJob,
     RefusedError,
     SchedulerUnreachableError,
     SubmissionError,
@@ -27,9 +51,9 @@ from pytest_gsw import (
     log_of,
 )
 
-# The name stands last: another program's may hold a bar.
+# The name is last, because another program's job name may contain a bar.
 FIELDS = "{id.f58}|{status}|{returncode}|{t_submit}|{t_run}|{t_cleanup}|{nodelist}|{exception.type}|{name}"
-# What is not here is UNKNOWN, and never an end.
+# Any other word is UNKNOWN, never an end. In CLEANUP the result is not known yet.
 STATES = {
     "DEPEND": JobState.PENDING,
     "PRIORITY": JobState.PENDING,
@@ -57,7 +81,7 @@ class FluxLauncher:
     find_log = staticmethod(log_of)
 
     def __init__(self, run_id, options=()):
-        # Job ids are parts of names of files: with an ASCII f.
+        # Job ids become parts of file names: with an ASCII f.
         self._environ = {**os.environ, "FLUX_F58_FORCE_ASCII": "1"}
         self._options = tuple(options)
         self._lock = SubmissionLock(run_id)
@@ -79,21 +103,21 @@ class FluxLauncher:
         # A flux batch that outlives a killed session holds the lock, and find() waits for it.
         held = (self._lock.descriptor(),)
         environment = job_environment(self._environ, spec)
-        said = self._flux(*self.command(spec), env=environment, cwd=spec.directory, pass_fds=held)
-        job_id = JOB_ID.fullmatch(said.stdout.strip())
-        if said.returncode == 0 and job_id is not None:
+        answer = self._flux(*self.command(spec), env=environment, cwd=spec.directory, pass_fds=held)
+        job_id = JOB_ID.fullmatch(answer.stdout.strip())
+        if answer.returncode == 0 and job_id is not None:
             return Job(f"f{job_id[1]}", spec, submitted_s)
-        uncertain = said.returncode <= 0 or AWAY.search(said.stderr)
+        uncertain = answer.returncode <= 0 or AWAY.search(answer.stderr)
         raise (SchedulerUnreachableError if uncertain else RefusedError)(
-            f"flux batch gave no job: {problem(said) or 'no job id'}",
+            f"flux batch gave no job: {problem(answer) or 'no job id'}",
             (("directory", str(spec.directory)),),
-            tail=tuple((said.stdout + said.stderr).strip().split("\n")),
-            advice=f"flux jobs -a --name={spec.name} tells whether the job was taken all the same",
+            tail=tuple((answer.stdout + answer.stderr).strip().split("\n")),
+            advice=f"flux jobs -a --name={spec.name} shows whether Flux has the job",
         )
 
     def find(self, spec, since_s):
         jobs = self._own_jobs(f"--name={spec.name}")
-        # Without a name of its own, an earlier session's job may have it as well.
+        # If the name is not unique, an earlier session's job may have it as well.
         since_s = 0 if spec.unique_name else since_s - 1
         found = [job for job in jobs if job.name == spec.name and (job.status.submit_s or 0) >= since_s]
         if len(found) > 1:
@@ -108,22 +132,22 @@ class FluxLauncher:
 
     def poll(self, jobs):
         ids = dict.fromkeys(job.id for job in jobs)
-        said = self._flux("flux", "jobs", "-n", "-o", FIELDS, *ids) if ids else None
-        found = {job.id: job for job in listed(said.stdout)} if said else {}
-        answers = {}
+        answer = self._flux("flux", "jobs", "-n", "-o", FIELDS, *ids) if ids else None
+        found = {job.id: job for job in listed(answer.stdout)} if answer else {}
+        statuses = {}
         for job in jobs:
             seen = found.get(job.id)
             is_own = seen is not None and seen.name == job.spec.name
-            unknown = JobStatus(JobState.UNKNOWN, reason=problem(said) or "flux does not list it")
-            answers[job.spec.row_id] = seen.status if is_own else unknown
-        return answers
+            unknown = JobStatus(JobState.UNKNOWN, reason=problem(answer) or "flux does not list it")
+            statuses[job.spec.row_id] = seen.status if is_own else unknown
+        return statuses
 
     def cancel(self, jobs):
         ids = dict.fromkeys(job.id for job in jobs)
-        said = self._flux("flux", "cancel", *ids) if ids else None
-        if said is None or said.returncode == 0:
+        answer = self._flux("flux", "cancel", *ids) if ids else None
+        if answer is None or answer.returncode == 0:
             return
-        complaints = said.stderr.strip().split("\n")
+        complaints = answer.stderr.strip().split("\n")
         serious = [line for line in complaints if not any(word in line for word in GONE)]
         if serious:
             raise JobError(f"jobs may still run: {serious[-1]}", advice=f"flux cancel {' '.join(ids)}")
@@ -141,13 +165,13 @@ class FluxLauncher:
     def _own_jobs(self, *options):
         if not self._lock.wait_for_orphans():
             raise SubmissionError(
-                "a flux batch of the session that is resumed still hangs, and may yet submit its job",
+                "a flux batch of the resumed session still hangs, and may yet submit its job",
                 advice="end it (pgrep -a flux), and resume again",
             )
-        said = self._flux("flux", "jobs", "-a", "--count=0", "-n", "-o", FIELDS, *options)
-        if said.returncode != 0:
-            raise SchedulerUnreachableError(f"whether there is a job is not known: {problem(said)}")
-        return tuple(listed(said.stdout))
+        answer = self._flux("flux", "jobs", "-a", "--count=0", "-n", "-o", FIELDS, *options)
+        if answer.returncode != 0:
+            raise SchedulerUnreachableError(f"flux cannot list its jobs: {problem(answer)}")
+        return tuple(listed(answer.stdout))
 
     def _flux(self, *command, env=None, **options):
         try:
@@ -169,9 +193,9 @@ class FluxLauncher:
             return subprocess.CompletedProcess(command, 127, "", f"flux could not be run: {error.strerror}")
 
 
-def problem(said):
-    lines = said.stderr.strip().split("\n")
-    return lines[-1] or (f"exit code {said.returncode}" if said.returncode else "")
+def problem(answer):
+    lines = answer.stderr.strip().split("\n")
+    return lines[-1] or (f"exit code {answer.returncode}" if answer.returncode else "")
 
 
 def listed(text):
@@ -189,7 +213,7 @@ def status_of(word, code, submit, run, cleanup, nodes, why):
         state,
         raw_state=word,
         exit_code=number if number is not None and number >= 0 else None,
-        # Below 0 it is a signal; -128 says that the job never ran.
+        # Below 0 it is a signal; -128 means that the job never ran.
         signal=-number if number is not None and -128 < number < 0 else 0,
         reason=why,
         nodes=nodes,
@@ -209,38 +233,3 @@ def pytest_gsw_make_launcher(cluster, run_directory):
     options = {"--bank": cluster.account, "--queue": cluster.partition}
     given = [f"{option}={value}" for option, value in options.items() if value]
     return FluxLauncher(run_directory.name, given)
-```
-
-    # clusters.yaml
-    clusters:
-      tuo: {scheduler: flux, account: eng, partition: pbatch, gpus_per_node: 4, stage: /p/stage/{recipe}}
-
-## What a recipe does differently
-
-Flux takes all variables `SLURM_*` out of a batch script's environment, and has no `srun`. A recipe that runs under both says
-
-    if [[ -n ${FLUX_ENCLOSING_ID:-} ]]; then
-        export SLURM_JOB_ID=$FLUX_ENCLOSING_ID SLURM_JOB_NUM_NODES=$NUM_NODES
-        start=(flux run -N "$NUM_NODES" --tasks-per-node="$GPUS_PER_NODE")
-    else
-        start=(srun --ntasks-per-node="$GPUS_PER_NODE" --kill-on-bad-exit=1)
-    fi
-
-`FLUX_ENCLOSING_ID` is the job's id as pytest-gsw knows it, `f2ABC` and not `ƒ2ABC`, because the launcher sets
-`FLUX_F58_FORCE_ASCII` for the submission, and Flux hands it on.
-
-## What is known of a job
-
-| `flux jobs` says | the row's job is |
-|---|---|
-| `DEPEND`, `PRIORITY`, `SCHED` | PENDING |
-| `RUN`, `CLEANUP` | RUNNING: in `CLEANUP` the result is not known yet |
-| `COMPLETED`, `FAILED`, `TIMEOUT` | the same, with the exit code of the batch script |
-| `CANCELED` | CANCELLED |
-| another word, nothing, or a job of another name | UNKNOWN, which is an error after ten minutes |
-
-Flux forgets jobs that ended some time ago, where its administrator has set `inactive-age-limit`. A run that is resumed later
-finds such a job *unknown*: what is not listed is not taken for ended.
-
-The exit code is the batch script's. Slurm tells of each step as well; Flux keeps what ran inside a job in the job's own
-instance, which ends with it. So `flux run … | tee log` needs `set -o pipefail`, or a failure of the training is hidden.
