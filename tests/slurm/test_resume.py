@@ -18,8 +18,10 @@ import pytest
 
 import pytest_gsw.demo
 from tests.integration.conftest import junit, properties, tiny_table
+from tests.sample import fewer
 
 from .cluster import SlurmCluster
+from .sessions import PLUGIN_ALONE
 
 ROWS = 40
 
@@ -54,7 +56,7 @@ def start(project: Path, slurm: SlurmCluster, *options: str) -> subprocess.Popen
     return subprocess.Popen(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options],
         cwd=project,
-        env=slurm.environ | {"PATH": f"{project}/bin{os.pathsep}{slurm.environ['PATH']}"},
+        env=slurm.environ | PLUGIN_ALONE | {"PATH": f"{project}/bin{os.pathsep}{slurm.environ['PATH']}"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -73,12 +75,12 @@ def jobs_by_name(slurm: SlurmCluster, project: Path, since: str) -> collections.
     return collections.Counter(name for name in names if name.startswith(f"gsw-{run.name}-"))
 
 
-def test_killed_at_twenty_moments_no_job_is_lost_and_none_is_submitted_twice(
+def test_killed_at_many_moments_no_job_is_lost_and_none_is_submitted_twice(
     project: Path, slurm32: SlurmCluster
 ) -> None:
     moments = random.Random(20)  # noqa: S311 - moments, not secrets
     since = time.strftime("%Y-%m-%dT%H:%M:%S")
-    for number in range(20):
+    for number in range(fewer(8, 20)):
         resume = ["--gsw-resume=last"] if list(project.glob(".gsw/runs/*/journal.jsonl")) else ["--gsw-cluster=here"]
         session = start(project, slurm32, *resume)
         if number >= 3:  # the first ones may end before there is anything to resume, the others must not
