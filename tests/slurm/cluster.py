@@ -407,12 +407,14 @@ StorageLoc=slurm_acct_db
         """Wait for a condition, or say with the daemons' last words that it never came true."""
         deadline = self._deadline if timeout_s is None else time.monotonic() + timeout_s
         deadline = max(deadline, time.monotonic() + 30)
+        pause_s = 0.05  # most conditions are a command of Slurm, and asking takes the processor from what is waited for
         while not condition():
             dead = [name for name, daemon in self._daemons.items() if daemon.poll() is not None]
             if dead or time.monotonic() > deadline:
                 why = f"{', '.join(dead)} ended" if dead else "it took too long"
                 raise ClusterError(f"waited until {what}, but {why}\n{self._last_words(dead)}")
-            time.sleep(0.05)
+            time.sleep(pause_s)
+            pause_s = min(1.5 * pause_s, 0.25)
 
     # -- processes ----------------------------------------------------------------------------
 
