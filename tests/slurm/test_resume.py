@@ -80,11 +80,16 @@ def test_killed_at_many_moments_no_job_is_lost_and_none_is_submitted_twice(
 ) -> None:
     moments = random.Random(20)  # noqa: S311 - moments, not secrets
     since = time.strftime("%Y-%m-%dT%H:%M:%S")
+
+    def has_begun() -> bool:
+        return any(path.stat().st_size for path in project.glob(".gsw/runs/*/journal.jsonl"))
+
     for number in range(fewer(8, 20)):
-        resume = ["--gsw-resume=last"] if list(project.glob(".gsw/runs/*/journal.jsonl")) else ["--gsw-cluster=here"]
-        session = start(project, slurm32, *resume)
+        if not has_begun():  # a session that was killed before its first line has left no run
+            shutil.rmtree(project / ".gsw", ignore_errors=True)
+        session = start(project, slurm32, "--gsw-resume=last" if has_begun() else "--gsw-cluster=here")
         if number >= 3:  # the first ones may end before there is anything to resume, the others must not
-            slurm32.wait_until(lambda: bool(list(project.glob(".gsw/runs/*/journal.jsonl"))), "a journal", 60)
+            slurm32.wait_until(has_begun, "a journal", 60)
         time.sleep(moments.uniform(0.4, 3.0))
         session.send_signal(signal.SIGKILL)
         finish(session)
