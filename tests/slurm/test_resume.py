@@ -143,6 +143,9 @@ def test_an_interrupted_session_cancels_everything_at_once_and_says_so(
 
 
 def test_a_job_that_somebody_else_cancels_is_an_error_of_its_row(project: Path, slurm32: SlurmCluster) -> None:
+    clusters = project / "clusters.yaml"
+    # None ends before it is cancelled.
+    clusters.write_text(clusters.read_text().replace('SECONDS: "2"', 'SECONDS: "300"'))
     session = start(project, slurm32, "--gsw-cluster=here", "--gsw-detach", "-k", "r00 or r01")
     slurm32.wait_until(lambda: len(slurm32.run("squeue", "-h").splitlines()) == 2, "jobs", 60)
     session.send_signal(signal.SIGINT)
