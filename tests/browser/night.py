@@ -24,6 +24,7 @@ from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline
 from tests.slurm.cluster import SlurmCluster
+from tests.slurm.sessions import PLUGIN_ALONE
 from tests.unit.results.records import varied
 
 #: What is documented for H100; the other bundled tables are of clusters that had V100.
@@ -225,7 +226,7 @@ def run_everything(cluster: SlurmCluster, directory: Path, *, hostile: bool = Tr
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *_OPTIONS],
         cwd=directory,
-        env=cluster.environ | {"NO_COLOR": "1", "COLUMNS": "160"},
+        env=cluster.environ | PLUGIN_ALONE | {"NO_COLOR": "1", "COLUMNS": "160"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -26,7 +26,14 @@ CUT = """() => [...document.querySelectorAll('.scroll')].filter(one => one.scrol
 
 
 @pytest.fixture(
-    scope="module", params=[(5, 1), (1000, 1), (60, 31), (12, 200)], ids=lambda size: "{} rows {} runs".format(*size)
+    scope="module",
+    params=[
+        (5, 1),
+        (60, 31),
+        pytest.param((1000, 1), marks=pytest.mark.nightly),
+        pytest.param((12, 200), marks=pytest.mark.nightly),
+    ],
+    ids=lambda size: "{} rows {} runs".format(*size),
 )
 def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, set[str]]]:
     """A report, and one page of each kind that it has."""
@@ -49,7 +56,7 @@ def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         yield served, pages
 
 
-@pytest.mark.parametrize("width", [390, 1024, 1440])
+@pytest.mark.parametrize("width", [390, pytest.param(1024, marks=pytest.mark.nightly), 1440])
 def test_nothing_is_cut_and_nothing_stands_on_another(
     chromium: Chromium, many: tuple[Served, set[str]], width: int
 ) -> None:

@@ -6,20 +6,16 @@ their bytecode is cached. What a module does when it is imported is counted.
 
 from __future__ import annotations
 
-import atexit
 import gc
 import importlib
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -64,7 +60,6 @@ def count(
     fixed = {
         "PYTHONHASHSEED": "0",
         "PYTHONPATH": str(_ROOT),
-        "PYTHONPYCACHEPREFIX": _bytecode(),
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "NO_COLOR": "1",
     }
@@ -81,13 +76,6 @@ def count(
     found = json.loads(counted.read_text())
     counted.unlink()
     return Counted(Counter(found["calls"]), frozenset(found["modules"]), ended.returncode, ended.stdout)
-
-
-@cache
-def _bytecode() -> str:
-    directory = tempfile.mkdtemp(prefix="gsw-bytecode-")
-    atexit.register(shutil.rmtree, directory)
-    return directory
 
 
 class _Counter:

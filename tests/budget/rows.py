@@ -1,4 +1,4 @@
-"""What 200 more rows cost a session: every call from the tables to JUnit, on a Slurm whose jobs end at once.
+"""What 80 more rows cost a session: every call from the tables to JUnit, on a Slurm whose jobs end at once.
 
 The launcher is the real one; in place of Slurm's processes there are its answers, each job's log is there as soon as
 the job is, and time passes only while the session sleeps. This module is the plugin that sees to that.
@@ -24,7 +24,7 @@ from tests.budget.counting import Counted, count
 from tests.budget.tables import write_tables
 
 #: A session of so many rows, and one of so many more: what the start costs is in both.
-FEW, MORE = 50, 200
+FEW, MORE = 20, 80
 _CLUSTERS = """\
 clusters:
   ready:
@@ -40,7 +40,7 @@ _USED = "used.json"
 
 
 def measure(directory: Path) -> Figures:
-    """Calls, and files opened and synced, of 200 rows."""
+    """Calls, and files opened and synced, of 80 rows."""
     session(directory / "1", 1)  # rewrites asserts, which neither of the two then does
     few, more = (session(directory / str(rows), rows) for rows in (FEW, FEW + MORE))
     return {

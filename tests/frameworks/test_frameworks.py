@@ -63,6 +63,7 @@ KINDS = (
 )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.argument)
 def test_a_real_log(kind: Kind, tmp_path: Path) -> None:
     missing = importlib.util.find_spec("deepspeed") is None

@@ -77,6 +77,10 @@ SlurmLauncher.log_wait_s = 3.0
 GIVES_UP_SOON = "pytest_gsw.executor.executor.UNKNOWN_LIMIT_S = 4.0\n"
 
 
+#: A session has the plugin that is tested and none of other projects, which take longer to import than all that it does.
+PLUGIN_ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "pytest_gsw.plugin"}
+
+
 class Seen(NamedTuple):
     """One row of one session, as a terminal, Jenkins and a shell see it."""
 
@@ -195,7 +199,7 @@ class Site:
         _write_project(directory, misfortune, stage or directory / "stage")
         options = ("--gsw-cluster=eos", "--gsw-baselines=site", "-ogsw_poll_interval=1", "--junitxml=junit.xml")
         # What a session says is read while it runs.
-        environ = cluster.environ | {"NO_COLOR": "1", "COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
+        environ = cluster.environ | PLUGIN_ALONE | {"NO_COLOR": "1", "COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
         environ["PATH"] = f"{directory}/bin{os.pathsep}{environ['PATH']}"
         for name in ("STAGE_PATH", "ENABLE_PROFILE", "ENABLE_NCCL_TRACE", "PYTEST_ADDOPTS"):
             environ.pop(name, None)

@@ -22,6 +22,7 @@ from tests.signals import hear_hangup
 
 from .cluster import SlurmCluster
 from .conftest import start as start_cluster
+from .sessions import PLUGIN_ALONE
 from .test_resume import finish, jobs_by_name, start
 
 ROWS = 8
@@ -180,7 +181,7 @@ def test_a_terminal_that_is_closed(project: Path, slurm: SlurmCluster, detach: b
     options = ["--gsw-cluster=here", *(["--gsw-detach"] if detach else [])]
     session = subprocess.Popen(
         [sys.executable, "-c", OWN_TERMINAL, "-p", "no:cacheprovider", *options],
-        cwd=project, env=slurm.environ, stdin=its, stdout=its, stderr=its, start_new_session=True,
+        cwd=project, env=slurm.environ | PLUGIN_ALONE, stdin=its, stdout=its, stderr=its, start_new_session=True,
         preexec_fn=hear_hangup,
     )  # fmt: skip
     os.close(its)

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.slurm.sessions import PLUGIN_ALONE
+
 
 def session(
     directory: Path, environ: Mapping[str, str], *options: str, timeout_s: float
@@ -15,7 +17,7 @@ def session(
     return subprocess.run(
         [sys.executable, "-m", "pytest", *options],
         cwd=directory,
-        env={**environ, "NO_COLOR": "1"},
+        env={**environ, **PLUGIN_ALONE, "NO_COLOR": "1"},
         capture_output=True,
         text=True,
         check=False,

@@ -44,6 +44,7 @@ SMALL_GPT = {"layers": 3, "hidden_size": 256, "vocabulary_size": 2048}
 SMALL_LLAMA = {**SMALL_GPT, "ffn_size": 768, "attention_heads": 8}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("query_groups", [8, 4, 1], ids=["MHA", "GQA", "MQA"])
 @pytest.mark.parametrize("sequence_length", [64, 512])
 def test_llama(query_groups: int, sequence_length: int) -> None:
@@ -53,6 +54,7 @@ def test_llama(query_groups: int, sequence_length: int) -> None:
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("sequence_length", [64, 512])
 def test_gpt3(sequence_length: int) -> None:
     config = transformers.GPT2Config(
@@ -62,6 +64,7 @@ def test_gpt3(sequence_length: int) -> None:
     assert flops.gpt3(**SMALL_GPT, sequence_length=sequence_length) == pytest.approx(sum(found.values()), rel=WITHIN)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("experts_top_k", [1, 2])
 @pytest.mark.parametrize("sequence_length", [64, 512])
 def test_grok(sequence_length: int, experts_top_k: int) -> None:

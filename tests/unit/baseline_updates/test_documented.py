@@ -120,7 +120,7 @@ def test_a_figure_that_cannot_be_replaced(table: Path) -> None:
     assert str(error.value) == "step_time_s is not written as a plain number"
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: "/".join(path.parts[-2:]))
 @settings(max_examples=10)
 @given(data=st.data())
