@@ -42,6 +42,9 @@ _LEAST_SPAN = 0.05
 
 def run(args: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
+    if args.verb is not None:
+        with opened(args) as history:
+            return Answer(decide(history, args.verb, args.runs, args.why))
     if args.drift:
         return _drift(args)
     if args.add or args.from_logs or args.from_llmb:
@@ -50,11 +53,6 @@ def run(args: argparse.Namespace) -> Answer:
         raise ConfigurationError(
             "--baselines is where an import looks rows up; add --from-logs=DIR or --from-llmb=FILE"
         )
-    if args.rows and args.rows[0] in WORDS:
-        with opened(args) as history:
-            return Answer(decide(history, args.rows[0], args.rows[1:], args.why))
-    if args.why is not None:
-        raise ConfigurationError("--why is of a run: pytest-gsw history exclude RUN --why=TEXT, or include RUN")
     with opened(args) as history:
         histories = newest_histories(history, series_of(history, args))
         runs = {point.run_id for past in histories.values() for point in past.points}
@@ -69,7 +67,7 @@ def run(args: argparse.Namespace) -> Answer:
         *_definition_changes(histories),
         *_changes(shown),
     ]
-    lines += [f"not counted: run {one.subject}: {one.body.get('why', '')}" for one in excluded]
+    lines += [f"excluded: run {one.subject}: {one.body.get('why', '')}" for one in excluded]
     facts = [_facts(key, points[key], noises[key], past.changes) for key, past in shown.items()]
     return quoted_answer(args, facts, "\n".join(lines))
 
@@ -265,20 +263,12 @@ def _rows(args: argparse.Namespace) -> tuple[Baseline, ...]:
     return tuple(row for row in rows if not args.rows or any(row_matches(pattern, row.id) for pattern in args.rows))
 
 
-#: The words in place of rows.
-WORDS = ("exclude", "include")
-
-
-def decide(history: History, word: str, runs: list[str], why: str | None) -> str:
+def decide(history: History, word: str, runs: list[str], why: str) -> str:
     """Exclude runs from the reference of their rows, or include them again; the text of what was done.
 
     Raises:
-        ConfigurationError: There is no such run, it is in that state already, or no reason is given.
+        ConfigurationError: There is no such run, or it is in that state already.
     """
-    if not runs:
-        raise ConfigurationError(f"history {word}: name a run\nnext: pytest-gsw history --csv")
-    if not why:
-        raise ConfigurationError(f"history {word}: the history keeps the reason; add --why=TEXT")
     clusters = history.runs()
     runs = [max(clusters) if run == LAST and clusters else run for run in runs]
     excluded = {one.subject: one for one in history.events(kind=EXCLUDE)}
@@ -292,11 +282,11 @@ def decide(history: History, word: str, runs: list[str], why: str | None) -> str
     for run in dict.fromkeys(runs):
         kind, revokes = (EXCLUDE, None) if word == "exclude" else (REVOKE, excluded[run].id)
         history.decide(Event(kind, run, clusters[run], time.time(), {"why": redact(why, os.environ)}, revokes))
-    names, are = ", ".join(dict.fromkeys(runs)), "counts" if len(set(runs)) == 1 else "count"
+    names, are, them = ", ".join(dict.fromkeys(runs)), *(("is", "it") if len(set(runs)) == 1 else ("are", "them"))
     if word == "include":
-        return f"{history.shown}: {names} {are} again"
+        return f"{history.shown}: {names} {are} included again"
     back = f"pytest-gsw history include {' '.join(runs)} --why=TEXT"
-    return f"{history.shown}: {names} {are} no more; to take that back: {back}"
+    return f"{history.shown}: {names} {are} excluded; to include {them} again: {back}"
 
 
 # -- drifts ---------------------------------------------------------------------------------------
@@ -350,11 +340,11 @@ def _drift_text(trends: Sequence[_Trend]) -> str:
     drifts = sum(one.found is not None for one in trends)
     few = sum(one.first_s is None for one in trends)
     if few:
-        fewest, them = REFERENCE_JOBS + NEWEST, "it drifts" if few == 1 else "they drift"
-        lines.append(f"{plural(few, 'row')} of fewer than {fewest} runs: whether {them} cannot be told yet")
+        has = f"{plural(few, 'row')} {'has' if few == 1 else 'have'}"
+        lines.append(f"{has} fewer than {REFERENCE_JOBS + NEWEST} runs, too few to detect drift")
     if few < len(trends):
-        told = plural(len(trends) - few, "row")
-        lines.append(plural(drifts, "row drifts", "rows drift") if drifts else f"of {told} none drifts")
+        rows = plural(len(trends) - few, "row")
+        lines.append(plural(drifts, "row drifts", "rows drift") if drifts else f"no drift in {rows}")
     clusters = {one.key.cluster: one.of_cluster for one in trends if one.of_cluster is not None}
     lines += [f"cluster {name} drifts: {cluster_drift_text(found)}" for name, found in sorted(clusters.items())]
     return "\n".join(lines)

@@ -115,13 +115,10 @@ def counts_text(alarms: Iterable[Alarm]) -> str:
 
 
 def state_text(alarm: Alarm) -> str:
-    """The state of an alarm: ``new``, ``still (1 of 2 passes)``, ``over since 2026-11-23 16:11``.
-
-    A fixed alarm is *over*: "mended" is the word for problems of the previous run.
-    """
-    if alarm.state is State.MENDED:
-        return f"over since {minute(alarm.fixed_s or 0.0)}"
-    good = recovery_text(alarm.period) if alarm.state is State.STILL else ""
+    """The state of an alarm: ``new``, ``ongoing (1 of 2 passes)``, ``fixed 2026-11-23 16:11``."""
+    if alarm.state is State.FIXED:
+        return f"fixed {minute(alarm.fixed_s or 0.0)}"
+    good = recovery_text(alarm.period) if alarm.state is State.ONGOING else ""
     return f"{alarm.state.value} ({good})" if good else f"{alarm.state.value}"
 
 
@@ -176,7 +173,7 @@ def line_of(alarm: Alarm) -> str:
     change = "" if alarm.change is None else f" {percent(alarm.change)}"
     since = f"since {minute(alarm.since_s)}, {plural(len(period.runs), 'run')}"
     what = f"{period.kind.value} of {period.subject}"
-    if alarm.state is State.MENDED:
+    if alarm.state is State.FIXED:
         return f"{alarm.id}  {what}: {state_text(alarm)}"
     head = f"{alarm.id}  {state_text(alarm)} {what}"
     if alarm.state is State.GONE:
@@ -208,7 +205,7 @@ def explaining(slow: Iterable[SlowNode], verdict: Verdict, ran: Sequence[tuple[s
 
 def suspect_text(one: SlowNode) -> str:
     """A slow node with its loss and the number of jobs as evidence: ``node pool0-0017 (-9.8 %, 41 jobs)``."""
-    return f"{_node_label(one)} ({percent(one.change)}, {plural(len(one.accusing), 'job')})"
+    return f"{_node_label(one)} ({percent(one.change)}, {plural(len(one.slow_jobs), 'job')})"
 
 
 def _node_label(one: SlowNode | FailingNode) -> str:
@@ -217,7 +214,7 @@ def _node_label(one: SlowNode | FailingNode) -> str:
 
 def slow_since_text(one: SlowNode) -> str:
     """The same with its start: ``node pool0-0017 (-9.8 %, 41 jobs) since 2026-11-18 22:04``."""
-    return f"{suspect_text(one)} since {minute(one.accusing[0].begin_s)}"
+    return f"{suspect_text(one)} since {minute(one.slow_jobs[0].begin_s)}"
 
 
 def failing_text(one: FailingNode) -> str:

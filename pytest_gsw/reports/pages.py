@@ -286,8 +286,7 @@ def _attention(report: RunReport) -> ET.Element | None:
     paging = sum(one.pages and one.is_active for one in report.alarms)
     told: list[Content] = [" Nothing needs attention."]
     if paging:
-        stand = f"{plural(paging, 'alarm')} {'stands' if paging == 1 else 'stand'}"
-        told = [" No row needs attention; ", element("a", stand, href="#alarms"), "."]
+        told = [" No row needs attention; ", element("a", plural(paging, "active alarm"), href="#alarms"), "."]
     return element("p", sign(attention.PASSED.kind), *told, class_="well")
 
 
@@ -382,20 +381,20 @@ def _unrecorded_card(report: RunReport) -> ET.Element | None:
 
 
 def _alarms(report: RunReport) -> list[ET.Element | None]:
-    """The active alarms, and under a summary those that are over."""
+    """The active alarms, and under a summary the others."""
     if not report.alarms:
         return []
     heads = [column.removeprefix(">") for column in COLUMNS]
     standing = [one for one in report.alarms if one.is_active]
     over = len(report.alarms) - len(standing)
-    caption = f"{counts_text(standing)}{f', {over} over' if over else ''}"
+    caption = f"{counts_text(standing)}{f', {over} fixed or gone' if over else ''}"
     caption += "; throughput of the newest run against those before"
     stand = table("alarms", caption, heads, map(_alarm_line, standing)) if standing else element("p", caption)
     if not over:
         return [stand]
     ended = (one for one in report.alarms if not one.is_active)
-    summary = element("summary", f"{plural(over, 'alarm')} of the last days, over or gone")
-    return [stand, element("details", summary, table("over", "Alarms that are over", heads, map(_alarm_line, ended)))]
+    summary = element("summary", f"{plural(over, 'alarm')} of the last days, fixed or gone")
+    return [stand, element("details", summary, table("over", "Fixed alarms", heads, map(_alarm_line, ended)))]
 
 
 def _alarm_line(alarm: Alarm) -> list[Content]:
@@ -703,13 +702,13 @@ def _slow_nodes_table(report: RunReport) -> ET.Element | None:
     """The nodes that make jobs slow, by all jobs of the history."""
     lines: list[list[Content]] = [
         [
-            *(one.name, cluster, percent(one.change), time_element(one.accusing[0].begin_s)),
-            *(f"{len(one.accusing)}", f"{len(one.clearing)}"),
+            *(one.name, cluster, percent(one.change), time_element(one.slow_jobs[0].begin_s)),
+            *(f"{len(one.slow_jobs)}", f"{len(one.fast_jobs)}"),
         ]
         for cluster, slow in report.slow_nodes.items()
         for one in slow
     ]
-    heads = ["node", "cluster", "throughput", "since", "jobs that accuse", "that clear"]
+    heads = ["node", "cluster", "throughput", "since", "slow jobs", "fast jobs"]
     return table("slow", "Nodes that make jobs slow, by all jobs of the history", heads, lines[:_NODES])
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import ByNumber, by_number, minute
-from pytest_gsw.history.alarms import LISTED, OF_ROWS, Alarm, Kind, alarms_of, whole_cluster
+from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind, State, alarms_of, whole_cluster
 from pytest_gsw.history.comparison import ClusterText, changes_text, cluster_text
 from pytest_gsw.history.database import HistoryError, HistoryUnavailableError
 from pytest_gsw.history.model import Point, RowOutcome, SeriesKey, cluster_of, points_of, record_time_s, series_key
@@ -431,8 +431,8 @@ class RunReport:
         found: dict[str, list[Alarm]] = {"new": [], "ongoing": [], "fixed": []}
         runs = {self.run_id, *(record.run.id for record in self.records)}
         for one in self.alarms:
-            is_told = not one.part_of and (one.is_active or one.period.mended_by in runs)
-            if is_told and (state := LISTED.get(one.state)):
+            state = "new" if one.state is State.WORSE else one.state.value
+            if state in found and not one.part_of and (one.is_active or one.period.fixed_by in runs):
                 found[state].append(one)
         return found
 

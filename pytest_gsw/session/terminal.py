@@ -285,7 +285,7 @@ def _write_slow_nodes(reporter: pytest.TerminalReporter, config: pytest.Config) 
         reporter.write_line(redact(f"{slow_since_text(one)}{alarm}", os.environ))
     if session_history.sound is not None:
         reporter.write_line(f"others: {sound_text(session_history.sound)}.")
-    reporter.write_line("pytest-gsw nodes tells by which jobs that is known.")
+    reporter.write_line("next: the jobs that show it: pytest-gsw nodes")
 
 
 def _write_cost(reporter: pytest.TerminalReporter, tally: OutcomeCounts, settings: Settings, cluster: Cluster) -> None:

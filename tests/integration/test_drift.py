@@ -45,7 +45,7 @@ def test_a_row_that_creeps_is_named_with_what_changed(pytester: pytest.Pytester,
     assert "driver" not in lines[2]
     assert lines[3].startswith(STAYS)
     assert lines[-1] == "1 row drifts"
-    assert gsw("history", "--drift", "*x16*", f"--baselines={table}").out.splitlines()[-1] == "of 1 row none drifts"
+    assert gsw("history", "--drift", "*x16*", f"--baselines={table}").out.splitlines()[-1] == "no drift in 1 row"
 
 
 def test_a_session_warns_of_a_row_that_creeps_and_fails_nothing(pytester: pytest.Pytester, table: Path) -> None:

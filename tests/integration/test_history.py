@@ -34,7 +34,7 @@ row                       cluster      jobs    median    noise  newest          
 ------------------------  ---------  ------  --------  -------  ----------------------  ----------------  -----------------------
 llama2_70b_fp8[H100x128]  eos            12       5 s    1.4 %  2026-11-12 21:00 5.5 s            -9.1 %  ▁▁▂▃▃▁▁▂▃▃▁█
 llama2_70b_fp8[H100x128]  jz              3   4.925 s   1.7 %*  2026-11-03 21:00 5.5 s           -10.5 %  ▁▁█
-* too few jobs to tell the row's own noise: the usual one is taken
+* too few jobs to measure the row's noise: the usual value is used
 """
 
 LLMB_COLUMNS = (
@@ -375,9 +375,9 @@ def test_a_run_is_excluded_and_included_again(history: Gsw) -> None:
     fill(*runs(9), run_record(9, 9.0))
     run, kept = run_record(9).run.id, RowHistory(points_in(DEFAULT)).runs
     assert history("exclude", "last", "--why=a switch was down").out == (
-        f".gsw/history.sqlite: {run} counts no more; to take that back: pytest-gsw history include {run} --why=TEXT\n"
+        f".gsw/history.sqlite: {run} is excluded; to include it again: pytest-gsw history include {run} --why=TEXT\n"
     )
-    assert history().out.splitlines()[-1] == f"not counted: run {run}: a switch was down"
+    assert history().out.splitlines()[-1] == f"excluded: run {run}: a switch was down"
     with open_history(DEFAULT) as opened:
         (past,) = histories_of_records(opened, [run_record(9)]).values()
         assert past.runs == kept[:-1]
@@ -385,15 +385,13 @@ def test_a_run_is_excluded_and_included_again(history: Gsw) -> None:
         history("exclude", run, "--why=again", status=2).err
         == f"pytest-gsw history: run {run} is excluded already: a switch was down\n"
     )
-    assert history("include", run, "--why=it was not").out == f".gsw/history.sqlite: {run} counts again\n"
+    assert history("include", run, "--why=it was not").out == f".gsw/history.sqlite: {run} is included again\n"
     with open_history(DEFAULT) as opened:
         (past,) = histories_of_records(opened, [run_record(9)]).values()
         assert past.runs == kept
 
 
-@pytest.mark.parametrize(
-    "arguments", [("exclude", "no"), ("exclude", "no", "--why=x"), ("include", "20261101-210000-7f3a", "--why=x")]
-)
+@pytest.mark.parametrize("arguments", [("exclude", "no", "--why=x"), ("include", "20261101-210000-7f3a", "--why=x")])
 def test_what_cannot_be_excluded(history: Gsw, arguments: tuple[str, ...]) -> None:
     fill(run_record(0))
     history(*arguments, status=2)
