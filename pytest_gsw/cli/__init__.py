@@ -66,11 +66,11 @@ def _parse(
     """Parse the arguments; for a misspelt command or option, exit with a message that names the nearest one."""
     first, name = words[0] if words else "-", " ".join(words[:2])
     if name in VERBS:
-        (command, verb), (text, add_arguments) = words[:2], VERBS[name]
-        parser, words = argparse.ArgumentParser(prog=f"pytest-gsw {name}", description=text), words[2:]
-        parser.set_defaults(command=command, verb=verb)
-        commands = {command: parser}
+        text, add_arguments = VERBS[name]
+        parser = argparse.ArgumentParser(prog=f"pytest-gsw {name}", description=text)
+        parser.set_defaults(command=first, verb=words[1])
         add_arguments(parser)
+        commands, words = {first: parser}, words[2:]
     elif first not in commands and not first.startswith("-"):
         near = nearest(first, commands) or f"; there are {enumerated(commands)}"
         parser.error(f"there is no command '{first}'{near}")

@@ -148,7 +148,9 @@ def _history(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cluster", metavar="NAME", help="only this cluster; of an import: where the runs ran")
     parser.add_argument("--drift", action="store_true", help="which rows drift, since when, and what changed then")
     parser.add_argument("--last", type=whole_number, default=30, metavar="N", help="newest jobs (default: 30)")
-    parser.add_argument("--all", action="store_true", help="earlier definitions of the rows, too")
+    parser.add_argument(
+        "--all", action="store_true", help="earlier definitions, excluded runs, rows without drift, too"
+    )
     _add_history(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--csv", action="store_true", help="print CSV: one line for each job")

@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -369,6 +370,29 @@ def test_the_runs_before_and_since_a_new_image_are_compared(history: Gsw) -> Non
     assert change["named"] == {"image": {"before": "nvcr.io/nvidia/jax:24.12", "after": "new"}}
     assert change["ratio"] == pytest.approx(5.01 / 5.51)
     assert change["run_id"] == new[0].run.id
+
+
+def test_a_row_has_a_line_for_each_of_its_runs(history: Gsw) -> None:
+    broken = run_record(10, outcome="error", fact="job 7 failed: NCCL error", measured={}, job=job(10))
+    fill(*runs(9), run_record(9, 5.5, outcome="regressed", documented={"step_time_s": 5.0}), broken)
+    lines = history("llama2*").out.splitlines()
+    heading = next(number for number, line in enumerate(lines) if line.endswith(", the newest run first"))
+    newest, before = (re.split(r"  +", line.strip()) for line in lines[heading + 3 : heading + 5])
+    assert newest == [newest[0], broken.run.id, "error", "pool0-[0017-0032]", "job failed: NCCL error"]
+    assert before[1:] == [run_record(9).run.id, "5.5 s", "-9.1 %", "regressed", "pool0-[0017-0032]"]
+    assert len(lines[heading + 3 :]) == 11
+    assert "newest run first" not in history().out
+
+
+def test_a_row_of_excluded_runs_alone_is_not_listed(history: Gsw) -> None:
+    fill(*runs(9), run_record(9, 9.0, row="other[H100x8]"), run_record(10, 9.0))
+    history("exclude", run_record(9).run.id, run_record(10).run.id, "--why=a switch was down")
+    out = history().out
+    assert "other[H100x8]" not in out
+    assert " 9 s " not in out
+    assert "1 series of earlier definitions or excluded runs not shown; --all shows them" in out
+    assert "other[H100x8]" in history("--all").out
+    assert "other[H100x8]" not in history("--drift").out
 
 
 def test_a_run_is_excluded_and_included_again(history: Gsw) -> None:
