@@ -483,7 +483,7 @@ def incidents(cluster: str, together: ClusterHistory) -> Iterator[IncidentPeriod
         wrong.append(None if effect is None else effect.is_incident)
     period = replace(_of_cluster(Kind.INCIDENT, cluster, together), usual=0.0)
     runs = {run.name: run for run in together.runs}
-    for one in raised(period, seen, wrong, _GOOD_RUNS):
+    for one in raised(period, seen, wrong):  # a run has an incident, or has none
         yield replace(one, changes=together.changed(runs[one.runs[0].run_id]))
 
 

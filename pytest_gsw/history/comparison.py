@@ -93,7 +93,7 @@ def change_text(change: EnvironmentChange) -> str:
 
 
 #: Columns of a list of alarms; numeric ones have a leading ">".
-COLUMNS = ("id", "alarm", "state", "of", "cluster", ">against usual", "since", ">runs with it", "acknowledged")
+COLUMNS = ("id", "alarm", "state", "of", "cluster", ">vs usual", "since", ">runs with it", "acknowledged")
 
 #: Runs after which the figure of a row that was never fast enough is not this cluster's.
 _NEVER_RUNS = 3
@@ -124,8 +124,7 @@ def state_text(alarm: Alarm) -> str:
 
 def recovery_text(period: IncidentPeriod) -> str:
     """The number of good runs so far of those that end a period, ``1 of 2 passes``; empty if there is none."""
-    what = "passes" if period.kind is Kind.REGRESSION else "runs without it"
-    return f"{period.good_runs} of {period.ends_after} {what}" if period.good_runs else ""
+    return f"{period.good_runs} of {period.ends_after} passes" if period.good_runs else ""
 
 
 def acknowledged_text(alarm: Alarm) -> str:
@@ -170,7 +169,7 @@ def advice_line(alarm: Alarm) -> str:
 def line_of(alarm: Alarm) -> str:
     """An alarm in one line of a session's summary."""
     period = alarm.period
-    change = "" if alarm.change is None else f" {percent(alarm.change)}"
+    change = "" if alarm.change is None else f" {percent(alarm.change)} vs usual"
     since = f"since {minute(alarm.since_s)}, {plural(len(period.runs), 'run')}"
     what = f"{period.kind.value} of {period.subject}"
     if alarm.state is State.FIXED:

@@ -292,6 +292,13 @@ class ClusterHistory:
         """The runs up to a time, without the run that is reported by itself."""
         return ClusterHistory({row: past.without(run_id, time_s) for row, past in self.histories.items()})
 
+    @cached_property
+    def incidents(self) -> frozenset[str]:
+        """The ids of the runs that were incidents."""
+        effects = ((run, self.before.effect(number)) for number, run in enumerate(self.runs))
+        wrong = (run for run, effect in effects if effect is not None and effect.is_incident)
+        return frozenset(point.run_id for run in wrong for point in run.points.values())
+
     def since(self) -> ClusterRun | None:
         """The first of the newest runs that all were incidents; ``None`` if the last one was none."""
         first = None

@@ -110,7 +110,7 @@ from pytest_gsw.results.attention import Attention
 from pytest_gsw.results.manifest import resume_command
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.results.row_text import accepted_line, compared_text, hides_loss, informative_line
-from pytest_gsw.results.suggested_commands import again, history_command, next_command, next_commands, offline
+from pytest_gsw.results.suggested_commands import again, history_command, next_command, offline
 from pytest_gsw.results.summary import cause_of, outcome_texts
 from pytest_gsw.stats.verdict import UNUSUAL, Reason, throughput_change
 from pytest_gsw.tables.metrics import MFU
@@ -207,7 +207,7 @@ def _badge(kind: str, text: str) -> ET.Element:
 
 def _next(report: RunReport) -> ET.Element | None:
     """The commands to type next for the whole run."""
-    listed = next_commands(report.records, report.run.directory, report.incident)
+    listed = report.next_commands
     if left := report.unjudged:
         what = f"go on with {plural(left, 'row')} that the session did not judge"
         listed.insert(0, (what, resume_command(report.run.directory)))
@@ -221,6 +221,7 @@ def _nodes(report: RunReport) -> list[ET.Element | None]:
     return [
         _nodes_card("slow: ", slow, attention.REGRESSED.kind, "jobs.html#slow"),
         _nodes_card("fails jobs: ", failing, attention.ERROR.kind, "jobs.html#failing"),
+        *map(command_line, report.nodes_commands.values()),
     ]
 
 
@@ -283,10 +284,9 @@ def _attention(report: RunReport) -> ET.Element | None:
         return section("attention", "What needs attention", *groups)
     if not report.rows:
         return None
-    paging = sum(one.pages and one.is_active for one in report.alarms)
     told: list[Content] = [" Nothing needs attention."]
-    if paging:
-        told = [" No row needs attention; ", element("a", plural(paging, "active alarm"), href="#alarms"), "."]
+    if alarms := report.active_alarms:
+        told = [" No row needs attention; ", element("a", plural(alarms, "active alarm"), href="#alarms"), "."]
     return element("p", sign(attention.PASSED.kind), *told, class_="well")
 
 
@@ -388,7 +388,6 @@ def _alarms(report: RunReport) -> list[ET.Element | None]:
     standing = [one for one in report.alarms if one.is_active]
     over = len(report.alarms) - len(standing)
     caption = f"{counts_text(standing)}{f', {over} fixed or gone' if over else ''}"
-    caption += "; throughput of the newest run against those before"
     stand = table("alarms", caption, heads, map(_alarm_line, standing)) if standing else element("p", caption)
     if not over:
         return [stand]
@@ -487,8 +486,7 @@ def _changes_entry(alarm: Alarm, report: RunReport) -> ET.Element:
     if period.kind is Kind.INCIDENT and report.incident is not None and alarm.is_active:
         # An incident of this run has one figure, the run's own.
         address, what, figure = "#cluster", "the whole cluster is slower", report.incident.change
-    change = "" if figure is None else f" {percent(figure)}"
-    change += " against its first runs" if change and period.kind is Kind.DRIFT else ""
+    change = "" if figure is None else f" {percent(figure)} vs usual"
     good = recovery_text(period) if alarm.is_active else ""
     told = f"{change}, since {minute(alarm.since_s)}{f' ({good})' if good else ''}"
     return element("li", sign(kind), " ", element("a", f"{name}{what}", href=address), told)

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from pytest_gsw.common.redact import redact
-from pytest_gsw.common.text import ByNumber, by_number, minute
+from pytest_gsw.common.text import ByNumber, by_number, command, minute
 from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind, State, alarms_of, whole_cluster
 from pytest_gsw.history.comparison import ClusterText, changes_text, cluster_text
 from pytest_gsw.history.database import HistoryError, HistoryUnavailableError
@@ -54,7 +54,7 @@ from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Record, used_gpu_hours
 from pytest_gsw.results.row_text import inconclusive_text
 from pytest_gsw.results.runs_directory import RECORDS, RUNS, begin_of
-from pytest_gsw.results.suggested_commands import needs_of
+from pytest_gsw.results.suggested_commands import needs_of, next_commands
 from pytest_gsw.results.summary import ClusterResult, cause_of, cluster_result_of, error_nodes
 from pytest_gsw.stats.verdict import DOUBTS, Outcome, compare
 from pytest_gsw.tables.load import accepted_figures
@@ -227,8 +227,10 @@ def since_of(row: ReportedRow) -> Since | None:
     else:
         return None  # a canary's run, or nothing that counts
     found = Since(runs[first].begin_s, len(runs) - first)
-    if first:
-        before, good_s = runs[first - 1], row.past.judged[first - 1].judged_s
+    incidents = frozenset() if row.past.adjustment is None else row.past.adjustment.together.incidents
+    good = next((number for number in reversed(range(first)) if runs[number].run_id not in incidents), None)
+    if good is not None:
+        before, good_s = runs[good], row.past.judged[good].judged_s
         changes = changes_between(runs, first - ABOUT, first) if drifting is None else drifting.changes
         found = replace(found, good_run_id=before.run_id, good_time_s=before.begin_s, good_s=good_s, changes=changes)
     regressed = sum(point.outcome == outcomes.REGRESSED.word for point in runs[first:])
@@ -419,6 +421,23 @@ class RunReport:
         """The number of rows of each outcome, by its word; rows without a record are errors."""
         counts = outcomes.counts((record.outcome for record in self.records), len(self.unrecorded))
         return {one.word: count for one, count in counts.items()}
+
+    @property
+    def nodes_commands(self) -> Mapping[str, str]:
+        """The commands that list nodes that are slow or fail jobs, by cluster."""
+        found = sorted({*self.slow_nodes, *self.nodes_failing_jobs})
+        return {cluster: command("pytest-gsw", "nodes", f"--cluster={cluster}") for cluster in found}
+
+    @property
+    def next_commands(self) -> list[tuple[str, str]]:
+        """The commands to type next, each after its purpose."""
+        of_nodes = ((f"see the nodes to avoid on {cluster}", text) for cluster, text in self.nodes_commands.items())
+        return [*next_commands(self.records, self.run.directory, self.incident), *of_nodes]
+
+    @property
+    def active_alarms(self) -> int:
+        """The number of its active alarms; parts of another one do not count."""
+        return sum(one.is_active and not one.part_of for one in self.alarms)
 
     @property
     def list_entry(self) -> RunListEntry:

@@ -320,7 +320,8 @@ def _write_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None
         return
     records = redact(records, os.environ)
     where = "" if settings.cluster is None else f" on {settings.cluster.name}"
-    reporter.section(f"throughput of {plural(len(records) + len(missing), 'row')}{where}")
+    reference = "document" if all(one.reference == "documented" for one in records) else "reference"
+    reporter.section(f"throughput of {plural(len(records) + len(missing), 'row')}{where} vs {reference}")
     width = line_width(reporter)
     table = run_table(records, width)
     bad = not_passed_lines(records, width, _MOST)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
@@ -133,14 +134,14 @@ def test_a_session_tells_alarms_and_is_not_green_by_an_acknowledgement(
     runs(table, (43, 44), cluster="demo", simulated=True)
     session = ("--gsw-cluster=demo", f"--gsw-baselines={table}", "-k", "x8 and H100", "--gsw-demo=*=slow:12%")
     result = pytester.runpytest(*session, "--junitxml=j.xml")
-    result.stdout.fnmatch_lines(["*= alarms =*", f"*  ongoing regression of {SHOWN}: * since *, 3 runs"])
+    result.stdout.fnmatch_lines(["*= alarms =*", f"*  ongoing regression of {SHOWN}: * vs usual since *, 3 runs"])
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     (one,) = listed(table, gsw)
     assert junit_alarm("j.xml") in result.stdout.str()
     gsw("alarms", "acknowledge", one["id"], *ACKNOWLEDGED, f"--baselines={table}")
     result = pytester.runpytest(*session, "--gsw-report=report", "--junitxml=j.xml")
     text = f"ops until {UNTIL}: a switch"
-    result.stdout.fnmatch_lines([f"{one['id']}  ongoing regression of {SHOWN}: * since *, 4 runs; {text}"])
+    result.stdout.fnmatch_lines([f"{one['id']}  ongoing regression of {SHOWN}: * vs usual since *, 4 runs; {text}"])
     assert junit_alarm("j.xml") in result.stdout.str()
     assert text in junit_alarm("j.xml")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
@@ -149,6 +150,22 @@ def test_a_session_tells_alarms_and_is_not_green_by_an_acknowledgement(
     assert sample == (f'gsw_alarm_pages{{alarm="{one["id"]}",kind="regression",row="{ROW}",cluster="demo"}} 0.0')
     assert f"`{text}`" in (report / "summary.md").read_text()
     assert text in (report / "index.html").read_text()
+
+
+def test_an_alarm_of_the_history_is_listed_after_a_replay_without_a_cluster(
+    pytester: pytest.Pytester, table: Path, gsw: Gsw
+) -> None:
+    asked = (f"--gsw-baselines={table}", "-k", "x8 and H100")
+    pytester.runpytest(*asked, "--gsw-cluster=demo", "--gsw-history=none").assert_outcomes(passed=1, deselected=2)
+    (run,) = pytester.path.glob(".gsw/runs/*")
+    (run / "stage").rename(pytester.path / "logs")
+    shutil.rmtree(run)
+    runs(table, (44,))
+    pytester.runpytest(*asked, "--gsw-replay=logs").assert_outcomes(passed=1, deselected=2)
+    lines = [line.split(maxsplit=1) for line in gsw().out.splitlines()]
+    (alarm,) = [text for name, text in lines if name == "alarm"]
+    assert f"  new regression of {ROW}: " in alarm
+    assert lines[-1] == ["next", "pytest-gsw alarms"]
 
 
 def test_a_first_run_s_regression_is_said_by_its_row_alone(pytester: pytest.Pytester, table: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_gsw.history.comparison import line_of
+from pytest_gsw.history.row_history import ClusterAdjustment, ClusterHistory, ClusterSeries, Nodes, RowHistory
 from pytest_gsw.history.store import EXCLUDE, Event
 from pytest_gsw.jobs.journal import COPY, Journal
 from pytest_gsw.reports.elements import markup
@@ -23,11 +24,13 @@ from pytest_gsw.reports.run_report import (
     page_names,
     run_reports,
     since_line,
+    since_of,
 )
 from pytest_gsw.results.record import Record, write_record
 from pytest_gsw.results.runs_directory import begin_of
 from pytest_gsw.results.summary import error_lines
 from tests.unit.history.runs import DAY_S, FIRST_S, job
+from tests.unit.history.test_alarms import of_cluster
 from tests.unit.jobs.owners import leave_owner
 from tests.unit.reports.records_of_runs import (
     BROKEN,
@@ -166,6 +169,17 @@ def test_a_row_that_drifts(tmp_path: Path) -> None:
     assert found.kind == "drift"
     assert found.since is not None
     assert found.since.time_s == FIRST_S + 32 * DAY_S
+
+
+def test_an_incident_is_no_good_run() -> None:
+    runs = of_cluster(45, lambda number: 1.06 if number == 43 else 1.0)
+    pasts = {name: past for name, _, past in ClusterSeries(runs, (), Nodes(runs, ())).newest({})}
+    row, past = next(iter(pasts.items()))
+    adjustment = ClusterAdjustment(ClusterHistory(pasts))
+    points = (*past.points[:-1], replace(past.points[-1], outcome="regressed", run_id=RUN_ID))
+    found = since_of(ReportedRow(varied(SLOW, row=row), row, RowHistory(points, adjustment=adjustment)))
+    assert found is not None
+    assert (found.good_run_id, found.runs) == ("night-042", 1)
 
 
 # -- causes, nodes, workloads ----------------------------------------------------------------------
