@@ -48,7 +48,8 @@ def _facts(report: RunReport) -> Iterator[tuple[str, str]]:
     more = max(len(found) - _LISTED, 0) + max(len(alarms) - _LISTED, 0)
     if more:
         yield "", f"and {more} more: {command('pytest-gsw', 'report', LAST)} has all"
-    for suspect in (one for slow in report.slow_nodes.values() for one in slow):
+    subjects = {alarm.period.subject for alarm in alarms}
+    for suspect in (one for slow in report.slow_nodes.values() for one in slow if one.name not in subjects):
         yield "slow", slow_since_text(suspect)
     for failing in (one for blamed in report.nodes_failing_jobs.values() for one in blamed):
         yield "fails jobs", failing_text(failing)

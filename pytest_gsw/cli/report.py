@@ -29,6 +29,7 @@ from pytest_gsw.reports.run_report import (
     run_report,
     run_reports,
     since_facts,
+    with_own_figures,
 )
 from pytest_gsw.results.junit import counts, junit_text, rebuild_junit
 from pytest_gsw.results.record import Record
@@ -83,7 +84,8 @@ def report_of(
         with known_history(args) as history:
             if every_alarm and history is not None:
                 clusters = sorted({key.cluster for key in history.series()})
-                run = replace(run, alarms=redact(read_alarms(history, clusters, args, time.time()), os.environ))
+                found = with_own_figures(read_alarms(history, clusters, args, time.time()), records)
+                run = replace(run, alarms=redact(found, os.environ))
             return run_report(records, run, None if history is None else HistoryReader(history, accepted))
     except RunError as error:  # the run is shown in any case
         name = " ".join(filter(None, ("pytest-gsw", args.command)))

@@ -171,7 +171,7 @@ def line_of(alarm: Alarm) -> str:
     period = alarm.period
     change = "" if alarm.change is None else f" {percent(alarm.change)} vs usual"
     since = f"since {minute(alarm.since_s)}, {plural(len(period.runs), 'run')}"
-    what = f"{period.kind.value} of {period.subject}"
+    what = f"{'slow node' if period.kind is Kind.NODE else f'{period.kind.value} of'} {period.subject}"
     if alarm.state is State.FIXED:
         return f"{alarm.id}  {what}: {state_text(alarm)}"
     head = f"{alarm.id}  {state_text(alarm)} {what}"

@@ -482,11 +482,9 @@ def _changes_entry(alarm: Alarm, report: RunReport) -> ET.Element:
     address, what, kind = _OF_ALARMS[alarm.period.kind]
     period = alarm.period
     name = "" if period.kind is Kind.INCIDENT else f"{period.subject}: "
-    figure = alarm.change
     if period.kind is Kind.INCIDENT and report.incident is not None and alarm.is_active:
-        # An incident of this run has one figure, the run's own.
-        address, what, figure = "#cluster", "the whole cluster is slower", report.incident.change
-    change = "" if figure is None else f" {percent(figure)} vs usual"
+        address, what = "#cluster", "the whole cluster is slower"
+    change = "" if alarm.change is None else f" {percent(alarm.change)} vs usual"
     good = recovery_text(period) if alarm.is_active else ""
     told = f"{change}, since {minute(alarm.since_s)}{f' ({good})' if good else ''}"
     return element("li", sign(kind), " ", element("a", f"{name}{what}", href=address), told)

@@ -552,6 +552,21 @@ def accepted_in(tables: Sequence[Path], records: Iterable[Record]) -> AllAccepte
     return accepted_figures(tables)
 
 
+def with_own_figures(alarms: Iterable[Alarm], records: Collection[Record]) -> tuple[Alarm, ...]:
+    """Alarms with a run's own figure of its incident: in that of the history, the run is part of its reference."""
+    result = cluster_result_of(records)
+    if result is None:
+        return tuple(alarms)
+    found = ((one, one.period.runs[-1]) for one in alarms)
+    runs = {record.run.id for record in records}
+    return tuple(
+        replace(one, period=replace(one.period, runs=(*one.period.runs[:-1], replace(last, level=result.effect))))
+        if one.period.kind is Kind.INCIDENT and last.run_id in runs
+        else one
+        for one, last in found
+    )
+
+
 class HistoryReader:
     """A history as one report reads it: each cluster once, and all of the report of one moment.
 
@@ -574,7 +589,7 @@ class HistoryReader:
             self._series[cluster] = series_of_cluster(self._history, cluster)
         return self._series[cluster]
 
-    def alarms(self, records: Iterable[Record], slow_before: Sequence[SlowNode] | None = None) -> tuple[Alarm, ...]:
+    def alarms(self, records: Collection[Record], slow_before: Sequence[SlowNode] | None = None) -> tuple[Alarm, ...]:
         """The alarms of a run's rows and of its clusters' nodes, by the runs until then.
 
         ``slow_before`` are the nodes that were slow before it, if known.
@@ -598,7 +613,7 @@ class HistoryReader:
             )
             shown = {*rows, whole_cluster(cluster)}
             found += (one for one in known if one.period.kind not in OF_ROWS or one.period.subject in shown)
-        return redact(tuple(found), os.environ)
+        return redact(with_own_figures(found, records), os.environ)
 
     def read(self, records: Collection[Record], runs: Collection[ReportedRun]) -> None:
         """Read the histories of rows, and the outcomes of earlier runs without excluded ones.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import string
 import time
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pytest_gsw.history.alarms import Alarm, Kind, Occurrence, State
 from pytest_gsw.history.comparison import line_of
 from pytest_gsw.history.row_history import ClusterAdjustment, ClusterHistory, ClusterSeries, Nodes, RowHistory
 from pytest_gsw.history.store import EXCLUDE, Event
@@ -25,11 +27,12 @@ from pytest_gsw.reports.run_report import (
     run_reports,
     since_line,
     since_of,
+    with_own_figures,
 )
 from pytest_gsw.results.record import Record, write_record
 from pytest_gsw.results.runs_directory import begin_of
 from pytest_gsw.results.summary import error_lines
-from tests.unit.history.runs import DAY_S, FIRST_S, job
+from tests.unit.history.runs import DAY_S, FIRST_S, job, period
 from tests.unit.history.test_alarms import of_cluster
 from tests.unit.jobs.owners import leave_owner
 from tests.unit.reports.records_of_runs import (
@@ -48,6 +51,7 @@ from tests.unit.reports.records_of_runs import (
     runs,
 )
 from tests.unit.results.records import varied
+from tests.unit.results.test_incident import run_records
 
 NAME = SLOW.row.id
 
@@ -180,6 +184,16 @@ def test_an_incident_is_no_good_run() -> None:
     found = since_of(ReportedRow(varied(SLOW, row=row), row, RowHistory(points, adjustment=adjustment)))
     assert found is not None
     assert (found.good_run_id, found.runs) == ("night-042", 1)
+
+
+def test_an_incident_of_a_run_has_the_figure_of_the_run() -> None:
+    """In a short history the run is part of the alarm's own reference."""
+    records = run_records([0.06] * 10)
+    seen = Occurrence(records[0].run.id, FIRST_S, 0.05)
+    (found,) = with_own_figures(
+        [Alarm("1f", period(seen, kind=Kind.INCIDENT, usual=0.0), State.NEW, pages=True)], records
+    )
+    assert found.change == pytest.approx(math.expm1(-0.06))
 
 
 # -- causes, nodes, workloads ----------------------------------------------------------------------
