@@ -118,7 +118,7 @@ def quiet(name: str, kind: str, nodes: int, rows: int, sizes: tuple[int, ...], s
     runs, named = 100, 0
     for _ in range(series):
         found = find(history(rng, NOISES[name], kind, 0.03, runs, nodes, rows, sizes=sizes))
-        named += sum(one.last - one.since + 1 for one in found.culprits)
+        named += sum(one.last - one.since + 1 for one in found.slow_groups)
     return f"{named} of {runs * series:,}"
 
 
@@ -129,7 +129,7 @@ def power(kind: str, sigma: float, loss: float, later: int, series: int, seed: i
     for _ in range(series):
         node = rng.randrange(64)
         slow = {node: (CHANGE, -math.log1p(-loss))}
-        found = [one.nodes for one in find(history(rng, gaussian, kind, sigma, CHANGE + later, slow=slow)).culprits]
+        found = [one.nodes for one in find(history(rng, gaussian, kind, sigma, CHANGE + later, slow=slow)).slow_groups]
         alone += (node,) in found
         together += any(node in one and len(one) > 1 for one in found)
         wrong += any(node not in one for one in found)
@@ -145,8 +145,8 @@ def shares(name: str, kind: str, size: int, later: int, series: int, seed: int) 
         slow = {node: (CHANGE, -math.log1p(-0.1))}
         jobs = history(rng, NOISES[name], kind, 0.03, CHANGE + later, slow=slow, rows=30, sizes=(size,))
         found = find(jobs)
-        right += any(node in one.nodes for one in found.culprits)
-        wrong += any(node not in one.nodes for one in found.culprits)
+        right += any(node in one.nodes for one in found.slow_groups)
+        wrong += any(node not in one.nodes for one in found.slow_groups)
         cleared += found.cleared >> node & 1
     return f"{right / series:.0%}", f"{wrong} of {series}", f"{cleared} of {series}"
 

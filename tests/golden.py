@@ -174,7 +174,7 @@ _MASKS = (
     (r'(name="gsw_(?:job_queue_s|job_run_s|saved_gpu_hours)" value=)"[\d.]+"', r'\1"N"'),
     (r' time="[\d.]+"', ' time="N"'),
     # Alarms are named after the time of their first run.
-    (r"\b[0-9a-f]{8}(?=  (new|still|regression|drift|node|incident)|[` \"]*[,|] ?[`k])", "ALARM"),
+    (r"\b[0-9a-f]{8}(?=  (new|ongoing|regression|drift|node|incident)|[` \"]*[,|] ?[`k])", "ALARM"),
     (r"\b(in|after|for|about) \d+(\.\d+)? ?(s|seconds?|saved)\b", r"\1 N \3"),
     (r"=+( .* in N s.*? )=+", r"==\1=="),
     # Where on a page a point of time is drawn.

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
-from pytest_gsw.cli.arguments import COMMANDS, read_ini
+from pytest_gsw.cli.arguments import COMMANDS, VERBS, read_ini
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import enumerated
 from pytest_gsw.errors import ConfigurationError, RunError
@@ -64,8 +64,14 @@ def _parse(
     parser: argparse.ArgumentParser, commands: Mapping[str, argparse.ArgumentParser], words: Sequence[str]
 ) -> argparse.Namespace:
     """Parse the arguments; for a misspelt command or option, exit with a message that names the nearest one."""
-    first = words[0] if words else "-"
-    if first not in commands and not first.startswith("-"):
+    first, name = words[0] if words else "-", " ".join(words[:2])
+    if name in VERBS:
+        text, add_arguments = VERBS[name]
+        parser = argparse.ArgumentParser(prog=f"pytest-gsw {name}", description=text)
+        parser.set_defaults(command=first, verb=words[1])
+        add_arguments(parser)
+        commands, words = {first: parser}, words[2:]
+    elif first not in commands and not first.startswith("-"):
         near = nearest(first, commands) or f"; there are {enumerated(commands)}"
         parser.error(f"there is no command '{first}'{near}")
     args, unknown = parser.parse_known_args(words)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pytest_gsw.cli.output import Answer, changes_facts, quoted_answer
@@ -22,29 +22,24 @@ from pytest_gsw.tables.load import accepted_figures
 
 def run(args: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
-    if args.action is None and (args.why or args.owner or args.until):
-        raise ConfigurationError("--why, --owner and --until are of an alarm: pytest-gsw alarms acknowledge ID")
-    if args.action is not None and args.json:
-        raise ConfigurationError("--json is of the list; leave it out")
     now_s = time.time()
     with opened(args) as history:
-        found = _read_alarms(history, args, now_s)
+        found = read_alarms(history, clusters_of(history, args), args, now_s)
         if args.action is not None:
             return Answer(_decide(history, args, _find_alarm(found, args.alarm), now_s))
     status = 1 if any(one.is_active for one in found) else 0
     return quoted_answer(args, [_facts(one) for one in found], _text(found), status)
 
 
-def _read_alarms(history: History, args: argparse.Namespace, now_s: float) -> tuple[Alarm, ...]:
+def read_alarms(history: History, clusters: Iterable[str], args: argparse.Namespace, now_s: float) -> tuple[Alarm, ...]:
+    """The alarms of clusters by all their runs, active ones first."""
     accepted = accepted_figures(args.ini.tables(args.baselines))
-    lines = {name: series_of_cluster(history, name) for name in clusters_of(history, args)}
+    lines = {name: series_of_cluster(history, name) for name in clusters}
     found = [one for name, of in lines.items() for one in alarms_of(history, name, of, accepted, now_s=now_s)]
     return tuple(sorted(found, key=lambda one: (not one.is_active, not one.pages)))
 
 
-def _find_alarm(found: Sequence[Alarm], given: str | None) -> Alarm:
-    if not given:
-        raise ConfigurationError("name an alarm\nnext: pytest-gsw alarms")
+def _find_alarm(found: Sequence[Alarm], given: str) -> Alarm:
     same = [one for one in found if one.id == given] or [one for one in found if one.id.startswith(given)]
     if len(same) != 1:
         what = f"{len(same)} alarms begin with '{given}'" if same else f"there is no alarm '{given}'"
@@ -53,29 +48,25 @@ def _find_alarm(found: Sequence[Alarm], given: str | None) -> Alarm:
 
 
 def _decide(history: History, args: argparse.Namespace, alarm: Alarm, now_s: float) -> str:
-    """Acknowledge an alarm, or take that back; the text of what was done."""
-    if not args.why:
-        raise ConfigurationError("the history keeps the reason; add --why=TEXT")
+    """Acknowledge or reopen an alarm; the text of what was done."""
     why = redact(args.why, os.environ)
     if args.action == "reopen":
-        if args.owner or args.until:
-            raise ConfigurationError("--owner and --until are of acknowledge; leave them out")
         if alarm.acknowledged is None:
             raise ConfigurationError(f"alarm {alarm.id} is not acknowledged")
         known = alarm.acknowledged
         history.decide(Event(REVOKE, known.alarm, known.cluster, now_s, {"why": why}, known.event))
         return f"{history.shown}: {alarm.id} is open again"
-    if not args.owner or args.until is None:
-        raise ConfigurationError("an acknowledgement has an owner and a last day; add --owner=NAME --until=DATE")
     if args.until <= now_s:
-        raise ConfigurationError(f"--until: {day(args.until - 1)} is over")
+        raise ConfigurationError(f"--until: {day(args.until - 1)} has passed")
     if not alarm.is_active:
-        raise ConfigurationError(f"alarm {alarm.id} is {state_text(alarm)}; there is nothing to acknowledge")
+        raise ConfigurationError(
+            f"alarm {alarm.id} is not active ({state_text(alarm)}): there is nothing to acknowledge"
+        )
     owner = redact(args.owner, os.environ)
     history.decide(acknowledge(alarm, why=why, owner=owner, until_s=args.until, time_s=now_s))
     until = f"until {day(args.until - 1)}, unless it becomes worse"
     back = f"pytest-gsw alarms reopen {alarm.id} --why=TEXT"
-    return f"{history.shown}: {alarm.id} pages no more {until}; to take that back: {back}"
+    return f"{history.shown}: {alarm.id} is acknowledged {until}; to reopen it: {back}"
 
 
 def _text(found: Sequence[Alarm]) -> str:
@@ -83,7 +74,10 @@ def _text(found: Sequence[Alarm]) -> str:
         return "no alarm"
     lines = [plain_table([cells(one) for one in found], *COLUMNS, style="simple")]
     lines += [line for one in found if (line := advice_line(one))]
-    return "\n".join([*lines, counts_text(found) if any(one.is_active for one in found) else "no alarm stands"])
+    lines.append(counts_text(found) if any(one.is_active for one in found) else "no active alarm")
+    paging = [one.id for one in found if one.pages]
+    lines += [f"next: pytest-gsw alarms acknowledge {one} --why=TEXT --owner=NAME --until=DATE" for one in paging[:1]]
+    return "\n".join(lines)
 
 
 def _facts(one: Alarm) -> dict[str, Any]:
@@ -97,7 +91,7 @@ def _facts(one: Alarm) -> dict[str, Any]:
         "pages": one.pages,
         "part_of": one.part_of or None,
         "since_s": one.since_s,
-        "mended_s": one.fixed_s,
+        "fixed_s": one.fixed_s,
         "gone_s": period.gone_s,
         "raised": {"time_s": period.runs[0].time_s, "run_id": period.runs[0].run_id},
         "last_measured_s": period.last_s,

@@ -7,7 +7,7 @@ import itertools
 import re
 import shlex
 import sys
-from argparse import ArgumentTypeError
+from argparse import SUPPRESS, ArgumentTypeError
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -142,13 +142,15 @@ def _report(parser: argparse.ArgumentParser) -> None:
 
 
 def _history(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "rows", nargs="*", metavar="ROW", help="only these rows, with * and ?; or exclude RUN, or include RUN"
-    )
+    parser.epilog = "pytest-gsw history exclude RUN, or include RUN, decides which runs count; see their --help."
+    parser.set_defaults(verb=None)
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="only these rows, with * and ?")
     parser.add_argument("--cluster", metavar="NAME", help="only this cluster; of an import: where the runs ran")
     parser.add_argument("--drift", action="store_true", help="which rows drift, since when, and what changed then")
     parser.add_argument("--last", type=whole_number, default=30, metavar="N", help="newest jobs (default: 30)")
-    parser.add_argument("--all", action="store_true", help="earlier definitions of the rows, too")
+    parser.add_argument(
+        "--all", action="store_true", help="earlier definitions, excluded runs, rows without drift, too"
+    )
     _add_history(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--csv", action="store_true", help="print CSV: one line for each job")
@@ -158,8 +160,13 @@ def _history(parser: argparse.ArgumentParser) -> None:
     source.add_argument("--from-logs", type=path, metavar="DIR", help="import all logs of known rows below a directory")
     source.add_argument("--from-llmb", type=path, metavar="FILE", help="import llmb-run's jobs.sqlite3")
     _add_baselines(parser, "tables that imports are of; with --drift, those with accepted figures")
-    parser.add_argument("--why", metavar="TEXT", help="of exclude and include: the reason")
     _add_plugins(parser)
+
+
+def _exclusion(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("runs", nargs="+", metavar="RUN", help=f"ids of runs in the history, or '{LAST}'")
+    _add_why(parser)
+    _add_history(parser)
 
 
 def _compare(parser: argparse.ArgumentParser) -> None:
@@ -189,17 +196,19 @@ def _nodes(parser: argparse.ArgumentParser) -> None:
 
 
 def _alarms(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", nargs="?", choices=("acknowledge", "reopen"), help="what to do with an alarm")
-    parser.add_argument("alarm", nargs="?", metavar="ID", help="which one; its first letters are enough")
-    parser.add_argument("--why", metavar="TEXT", help="what is known of it")
-    parser.add_argument("--owner", metavar="NAME", help="of acknowledge: who looks after it")
-    parser.add_argument(
-        "--until", type=partial(day_begin_s, days_on=1), metavar="DATE", help="of acknowledge: it pages after this day"
-    )
-    parser.add_argument("--cluster", metavar="NAME", help="only this cluster")
-    _add_history(parser)
-    _add_baselines(parser, "tables with accepted figures")
     parser.add_argument("--json", action="store_true", help="print JSON: a list of objects")
+    actions = parser.add_subparsers(dest="action", metavar="[ACTION]")
+    texts = ("mark an alarm as known: it pages again after a day, or if it becomes worse", "end an acknowledgement")
+    for name, text in zip(("acknowledge", "reopen"), texts, strict=True):
+        args = actions.add_parser(name, help=text, description=f"{text.capitalize()}.", argument_default=SUPPRESS)
+        args.add_argument("alarm", metavar="ID", help="the alarm's id; its first letters are enough")
+        _add_why(args)
+        if name == "acknowledge":
+            until = partial(day_begin_s, days_on=1)
+            args.add_argument("--owner", required=True, metavar="NAME", help="the person or team in charge")
+            args.add_argument("--until", required=True, type=until, metavar="DATE", help="last day: 2026-11-30")
+        _add_alarm_places(args)
+    _add_alarm_places(parser)
 
 
 #: Every subcommand in the order in which help lists them: its module, its line of help, its arguments.
@@ -214,6 +223,22 @@ COMMANDS: dict[str, tuple[str, str, Callable[[argparse.ArgumentParser], Any]]] =
     "nodes": ("nodes", "list nodes that slow jobs down or make them fail, with those jobs", _nodes),
     "alarms": ("alarms", "list alarms: what is wrong, since when, and the owner", _alarms),
 }
+
+#: Actions of a subcommand whose other arguments are not words of this kind: their description, and their arguments.
+VERBS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], Any]]] = {
+    "history exclude": ("Exclude runs: they are part of no reference, drift or search for slow nodes.", _exclusion),
+    "history include": ("Include excluded runs again.", _exclusion),
+}
+
+
+def _add_why(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--why", required=True, metavar="TEXT", help="the reason, which the history keeps")
+
+
+def _add_alarm_places(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--cluster", metavar="NAME", help="only this cluster")
+    _add_history(parser)
+    _add_baselines(parser, "tables with accepted figures")
 
 
 def _add_history(parser: argparse.ArgumentParser) -> None:

@@ -8,15 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from pytest_gsw.baseline_updates import (
-    LeftOut,
-    Proposal,
-    Rules,
-    make_patch,
-    proposal_text,
-    propose,
-    review_text,
-)
+from pytest_gsw.baseline_updates import LeftOut, Proposal, Rules, make_patch, proposal_text, propose, review_text
 from pytest_gsw.cli.arguments import Ini
 from pytest_gsw.cli.output import Answer, write_answer
 from pytest_gsw.cli.run_arguments import known_history, records_in, run_directory

@@ -11,13 +11,7 @@ from dataclasses import asdict
 
 from pytest_gsw.cli.arguments import Ini
 from pytest_gsw.cli.output import Answer, changes_facts, csv_text, json_answer
-from pytest_gsw.cli.run_arguments import (
-    NOISE_NOTE,
-    known_history,
-    noise_cell,
-    records_in,
-    run_directory,
-)
+from pytest_gsw.cli.run_arguments import NOISE_NOTE, known_history, noise_cell, records_in, run_directory
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import listed, percent, plain_table, plural
 from pytest_gsw.errors import ConfigurationError, RunError

@@ -10,8 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from pytest_gsw.cli.arguments import Ini, read_ini
-from pytest_gsw.cli.history import WORDS
+from pytest_gsw.cli.arguments import VERBS, Ini, read_ini
 from pytest_gsw.clusters import cluster_files, known_clusters
 from pytest_gsw.errors import GswError
 from pytest_gsw.results.runs_directory import LAST
@@ -67,9 +66,10 @@ def _rows(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[str
 
 def _rows_or_runs(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[str]:
     """Rows of ``pytest-gsw history``, its words in place of rows, and the runs after these."""
-    if parsed_args.rows and parsed_args.rows[0] in WORDS:
+    verbs = [name.removeprefix("history ") for name in VERBS]
+    if parsed_args.rows and parsed_args.rows[0] in verbs:
         return _runs(prefix)
-    return [*_starting_with(prefix, () if parsed_args.rows else WORDS), *_rows(prefix, parsed_args)]
+    return [*_starting_with(prefix, () if parsed_args.rows else verbs), *_rows(prefix, parsed_args)]
 
 
 def _runs(prefix: str, **_: object) -> list[str]:

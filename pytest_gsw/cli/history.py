@@ -8,23 +8,25 @@ import statistics
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_gsw.cli.output import Answer, changes_facts, csv_text, quoted_answer
 from pytest_gsw.cli.rows import format_of
 from pytest_gsw.cli.run_arguments import NOISE_NOTE, noise_cell, opened, run_directory, series_of
 from pytest_gsw.common.redact import redact
-from pytest_gsw.common.text import by_number, calendar, minute, percent, plain_table, plural
+from pytest_gsw.common.text import by_number, calendar, minute, one_line, percent, plain_table, plural, shortened
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.comparison import change_text, changes_of, changes_text, cluster_drift_text
 from pytest_gsw.history.imports import Imported, import_logs, import_runs
-from pytest_gsw.history.model import SIMULATED, Point, SeriesKey, newest_definitions
+from pytest_gsw.history.model import SIMULATED, Point, SeriesKey, cluster_of, newest_definitions
 from pytest_gsw.history.row_history import ClusterDrifting, Drifting, EnvironmentChange, RowHistory, newest_histories
 from pytest_gsw.history.store import EXCLUDE, REVOKE, Event, History
+from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.results.record import CLUSTER_NAME, NO_CLUSTER
-from pytest_gsw.results.runs_directory import LAST
+from pytest_gsw.results.runs_directory import LAST, begin_of
+from pytest_gsw.results.summary import cause_of
 from pytest_gsw.stats.drift import NEWEST
 from pytest_gsw.stats.noise import PRIOR, REFERENCE_JOBS, Noise, reference
 from pytest_gsw.stats.verdict import throughput_change
@@ -39,9 +41,15 @@ _ASCII = ".:-=+*#@"
 #: The least that a sparkline spans, as a share of the median: noise of a few thousandths is to look like nothing.
 _LEAST_SPAN = 0.05
 
+#: The most rows whose runs are listed one by one, and the longest list of nodes in a line.
+_BY_RUN, _NODES = 3, 40
+
 
 def run(args: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
+    if args.verb is not None:
+        with opened(args) as history:
+            return Answer(decide(history, args.verb, args.runs, args.why))
     if args.drift:
         return _drift(args)
     if args.add or args.from_logs or args.from_llmb:
@@ -50,26 +58,27 @@ def run(args: argparse.Namespace) -> Answer:
         raise ConfigurationError(
             "--baselines is where an import looks rows up; add --from-logs=DIR or --from-llmb=FILE"
         )
-    if args.rows and args.rows[0] in WORDS:
-        with opened(args) as history:
-            return Answer(decide(history, args.rows[0], args.rows[1:], args.why))
-    if args.why is not None:
-        raise ConfigurationError("--why is of a run: pytest-gsw history exclude RUN --why=TEXT, or include RUN")
     with opened(args) as history:
         histories = newest_histories(history, series_of(history, args))
         runs = {point.run_id for past in histories.values() for point in past.points}
         excluded = [one for one in history.events(kind=EXCLUDE) if one.subject in runs]
-    shown = {key: histories[key] for key in (histories if args.all else newest_definitions(histories))}
-    points = {key: past.points[-args.last :] for key, past in shown.items()}
+        newest = {key: histories[key] for key in (histories if args.all else newest_definitions(histories))}
+        hidden = {run for past in newest.values() for run in past.excluded if not args.all}
+        jobs = {key: [job for job in past.points if job.run_id not in hidden] for key, past in newest.items()}
+        points = {key: of_row[-args.last :] for key, of_row in jobs.items() if of_row}
+        shown = {key: newest[key] for key in points}
+        is_by_run = args.rows and len(shown) <= _BY_RUN and not (args.csv or args.json)
+        by_run = [_run_table(history, key, past, args.last) for key, past in shown.items()] if is_by_run else []
     noises = {key: past.noise() or PRIOR for key, past in shown.items()}
     if args.csv:
         return Answer(_csv(points))
     lines = [
         _table(points, noises, hidden=len(histories) - len(shown)),
+        *by_run,
         *_definition_changes(histories),
         *_changes(shown),
     ]
-    lines += [f"not counted: run {one.subject}: {one.body.get('why', '')}" for one in excluded]
+    lines += [f"excluded: run {one.subject}: {one.body.get('why', '')}" for one in excluded]
     facts = [_facts(key, points[key], noises[key], past.changes) for key, past in shown.items()]
     return quoted_answer(args, facts, "\n".join(lines))
 
@@ -85,8 +94,29 @@ def _table(points: Mapping[SeriesKey, Sequence[Point]], noises: Mapping[SeriesKe
     if any(noise.jobs == 0 for noise in noises.values()):
         lines.append(NOISE_NOTE)
     if hidden:
-        lines.append(f"{plural(hidden, 'earlier definition')} not shown; --all shows them")
+        lines.append(
+            f"{plural(hidden, 'series', 'series')} of earlier definitions or excluded runs not shown; --all shows them"
+        )
     return "\n".join(lines)
+
+
+def _run_table(history: History, key: SeriesKey, past: RowHistory, last: int) -> str:
+    """The newest runs of a row, measured or not, the newest first: a line each."""
+    runs = [(point.time_s, point.run_id) for point in past.points]
+    runs += [(one.time_s, one.run_id) for one in history.outcomes(key.cluster, last).get(key.row, ())]
+    newest = sorted({run_id: time_s for time_s, run_id in sorted(runs)}.items(), key=lambda run: (run[1], run[0]))
+    changes = {change.since.run_id: changes_text(change.named) for change in past.changes}
+    lines = []
+    for run_id, time_s in newest[: -last - 1 : -1]:
+        for record in (one for one in history.records(run_id, {key.row}) if cluster_of(one) == key.cluster):
+            change = "" if record.judged is None else percent(record.judged.documented_throughput_change)
+            took = f"{record.judged_s:.4g} s" if record.judged_s else ""
+            outcome = record.outcome + (", excluded" if run_id in past.excluded else "")
+            note = cause_of(record) if record.outcome == ERROR.word else changes.get(run_id, "")
+            when = minute(begin_of(run_id, time_s))
+            lines.append((when, run_id, took, change, outcome, shortened(record.nodes, _NODES), one_line(note)))
+    columns = ("began", "run", ">seconds", ">vs document", "outcome", "nodes", "changed, or error")
+    return f"\n{key.row} on {key.cluster}, the newest run first\n{plain_table(lines, *columns, style='simple')}"
 
 
 def _definition_changes(histories: Mapping[SeriesKey, RowHistory]) -> list[str]:
@@ -265,20 +295,12 @@ def _rows(args: argparse.Namespace) -> tuple[Baseline, ...]:
     return tuple(row for row in rows if not args.rows or any(row_matches(pattern, row.id) for pattern in args.rows))
 
 
-#: The words in place of rows.
-WORDS = ("exclude", "include")
-
-
-def decide(history: History, word: str, runs: list[str], why: str | None) -> str:
+def decide(history: History, word: str, runs: list[str], why: str) -> str:
     """Exclude runs from the reference of their rows, or include them again; the text of what was done.
 
     Raises:
-        ConfigurationError: There is no such run, it is in that state already, or no reason is given.
+        ConfigurationError: There is no such run, or it is in that state already.
     """
-    if not runs:
-        raise ConfigurationError(f"history {word}: name a run\nnext: pytest-gsw history --csv")
-    if not why:
-        raise ConfigurationError(f"history {word}: the history keeps the reason; add --why=TEXT")
     clusters = history.runs()
     runs = [max(clusters) if run == LAST and clusters else run for run in runs]
     excluded = {one.subject: one for one in history.events(kind=EXCLUDE)}
@@ -292,69 +314,67 @@ def decide(history: History, word: str, runs: list[str], why: str | None) -> str
     for run in dict.fromkeys(runs):
         kind, revokes = (EXCLUDE, None) if word == "exclude" else (REVOKE, excluded[run].id)
         history.decide(Event(kind, run, clusters[run], time.time(), {"why": redact(why, os.environ)}, revokes))
-    names, are = ", ".join(dict.fromkeys(runs)), "counts" if len(set(runs)) == 1 else "count"
+    names, are, them = ", ".join(dict.fromkeys(runs)), *(("is", "it") if len(set(runs)) == 1 else ("are", "them"))
     if word == "include":
-        return f"{history.shown}: {names} {are} again"
+        return f"{history.shown}: {names} {are} included again"
     back = f"pytest-gsw history include {' '.join(runs)} --why=TEXT"
-    return f"{history.shown}: {names} {are} no more; to take that back: {back}"
+    return f"{history.shown}: {names} {are} excluded; to include {them} again: {back}"
 
 
 # -- drifts ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Trend:
+class _Trend(NamedTuple):
     """The runs of one row on one cluster."""
 
     key: SeriesKey
-    runs: int
+    past: RowHistory
     #: Medians of the first runs that count and of the newest, seconds; ``None`` if there are too few runs.
-    first_s: float | None
-    newest_s: float | None
-    found: Drifting | None
-    #: The same of all rows of its cluster together.
-    of_cluster: ClusterDrifting | None = None
+    first_s: float | None = None
+    newest_s: float | None = None
+    #: Newest over first throughput, less one.
+    throughput_change: float | None = None
+    found: Drifting | None = None
 
     @property
-    def throughput_change(self) -> float | None:
-        """Newest over first throughput, less one."""
-        return throughput_change(self.newest_s, self.first_s) if self.first_s and self.newest_s else None
+    def of_cluster(self) -> ClusterDrifting | None:
+        """The drift of all rows of its cluster together."""
+        return None if self.past.adjustment is None else self.past.adjustment.together.drifting
 
 
 def _drift(args: argparse.Namespace) -> Answer:
     accepted = accepted_figures(args.ini.tables(args.baselines))
     with opened(args) as history:
-        newest = newest_definitions(series_of(history, args))
-        histories = newest_histories(history, newest, accepted)
+        histories = newest_histories(history, newest_definitions(series_of(history, args)), accepted)
     trends = sorted(
         (_trend_of(key, past) for key, past in histories.items()),
         key=lambda one: (one.found is None, one.throughput_change or 0.0, by_number(one.key.row), one.key),
     )
     status = 1 if any(one.found or one.of_cluster for one in trends) else 0
-    return quoted_answer(args, [_trend_facts(one) for one in trends], _drift_text(trends), status)
+    return quoted_answer(args, [_trend_facts(one) for one in trends], _drift_text(trends, args.all), status)
 
 
 def _trend_of(key: SeriesKey, past: RowHistory) -> _Trend:
-    runs = past.counted
-    times_s = [run.judged_s for run in runs]
-    of_cluster = None if past.adjustment is None else past.adjustment.together.drifting
-    if len(runs) < REFERENCE_JOBS + NEWEST:
-        return _Trend(key, len(runs), None, None, None, of_cluster)
+    times_s = [run.judged_s for run in past.counted]
+    if len(times_s) < REFERENCE_JOBS + NEWEST:
+        return _Trend(key, past)
     first_s, newest_s = statistics.median(reference(times_s)), statistics.median(times_s[-NEWEST:])
-    return _Trend(key, len(runs), first_s, newest_s, past.drifting, of_cluster)
+    return _Trend(key, past, first_s, newest_s, throughput_change(newest_s, first_s), past.drifting)
 
 
-def _drift_text(trends: Sequence[_Trend]) -> str:
+def _drift_text(trends: Sequence[_Trend], everything: bool) -> str:
     columns = ("row", "cluster", ">runs", ">first", ">newest", ">throughput", "since", "what changed then")
-    lines = [plain_table(map(_trend_line, trends), *columns, style="simple")]
+    shown = [one for one in trends if everything or one.found]
+    lines = [plain_table(map(_trend_line, shown), *columns, style="simple")] if shown else []
     drifts = sum(one.found is not None for one in trends)
-    few = sum(one.first_s is None for one in trends)
+    measured = [one for one in trends if one.past.counted]
+    few = sum(one.first_s is None for one in measured)
     if few:
-        fewest, them = REFERENCE_JOBS + NEWEST, "it drifts" if few == 1 else "they drift"
-        lines.append(f"{plural(few, 'row')} of fewer than {fewest} runs: whether {them} cannot be told yet")
-    if few < len(trends):
-        told = plural(len(trends) - few, "row")
-        lines.append(plural(drifts, "row drifts", "rows drift") if drifts else f"of {told} none drifts")
+        has = f"{plural(few, 'row')} {'has' if few == 1 else 'have'}"
+        lines.append(f"{has} fewer than {REFERENCE_JOBS + NEWEST} runs, too few to detect drift")
+    if few < len(measured):
+        rows = plural(len(measured) - few, "row")
+        lines.append(plural(drifts, "row drifts", "rows drift") if drifts else f"no drift in {rows}")
     clusters = {one.key.cluster: one.of_cluster for one in trends if one.of_cluster is not None}
     lines += [f"cluster {name} drifts: {cluster_drift_text(found)}" for name, found in sorted(clusters.items())]
     return "\n".join(lines)
@@ -365,30 +385,19 @@ def _trend_line(one: _Trend) -> tuple[str, ...]:
     change = "" if one.throughput_change is None else percent(one.throughput_change)
     found = one.found
     since = ("", "") if found is None else (minute(found.since.begin_s), changes_text(found.changes))
-    return (one.key.row, one.key.cluster, str(one.runs), *seconds, change, *since)
+    return (one.key.row, one.key.cluster, str(len(one.past.counted)), *seconds, change, *since)
 
 
 def _trend_facts(one: _Trend) -> dict[str, Any]:
-    facts: dict[str, Any] = {
-        **asdict(one.key),
-        "runs": one.runs,
-        "first_s": one.first_s,
-        "newest_s": one.newest_s,
-        "throughput_change": one.throughput_change,
-        "drifts": one.found is not None,
-    }
+    facts: dict[str, Any] = {**asdict(one.key), "runs": len(one.past.counted), "drifts": one.found is not None}
+    facts |= {name: getattr(one, name) for name in ("first_s", "newest_s", "throughput_change")}
     if one.of_cluster is not None:
         since = {"time_s": one.of_cluster.since.time_s}
         facts["cluster_drift"] = {**_drift_facts(one.of_cluster), "rows": one.of_cluster.rows, "since": since}
-    if one.found is None:
-        return facts
-    run = one.found.since
-    return {
-        **facts,
-        "beside_other_rows": one.found.is_beside,
-        **_drift_facts(one.found),
-        "since": {"time_s": run.time_s, "run_id": run.run_id, "job_id": run.job_id},
-    }
+    if one.found is not None:
+        since = {name: getattr(one.found.since, name) for name in ("time_s", "run_id", "job_id")}
+        facts |= {**_drift_facts(one.found), "beside_other_rows": one.found.is_beside, "since": since}
+    return facts
 
 
 def _drift_facts(found: Drifting | ClusterDrifting) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from pytest_gsw.history.comparison import failing_text, line_of, slow_since_text
 from pytest_gsw.reports.ci import counts_text, findings
 from pytest_gsw.reports.run_report import ReportedRun, RunReport
 from pytest_gsw.results.runs_directory import LAST
-from pytest_gsw.results.suggested_commands import next_commands
 
 #: The most findings, and the most alarms, that are listed.
 _LISTED = 10
@@ -26,7 +25,7 @@ def run(args: argparse.Namespace) -> Answer:
     if directory is None:
         return Answer(f"there is no run in {args.ini.runs}\nnext: pytest --gsw-cluster=NAME, or pytest-gsw --help")
     records, missing = whole_run(args.ini, directory)
-    report = report_of(args, records, ReportedRun(relative_path(directory), missing))
+    report = report_of(args, records, ReportedRun(relative_path(directory), missing), every_alarm=True)
     facts = list(_facts(report))
     width = max(len(name) for name, _ in facts) + 2
     return Answer("\n".join(f"{name:<{width}}{text}" for name, text in facts))
@@ -49,12 +48,11 @@ def _facts(report: RunReport) -> Iterator[tuple[str, str]]:
     more = max(len(found) - _LISTED, 0) + max(len(alarms) - _LISTED, 0)
     if more:
         yield "", f"and {more} more: {command('pytest-gsw', 'report', LAST)} has all"
-    for suspect in (one for slow in report.slow_nodes.values() for one in slow):
+    subjects = {alarm.period.subject for alarm in alarms}
+    for suspect in (one for slow in report.slow_nodes.values() for one in slow if one.name not in subjects):
         yield "slow", slow_since_text(suspect)
     for failing in (one for blamed in report.nodes_failing_jobs.values() for one in blamed):
         yield "fails jobs", failing_text(failing)
-    following = next_commands(report.records, report.run.directory, report.incident)
-    if not following:
-        following = [("alarms", command("pytest-gsw", "alarms"))] if alarms else []
+    following = report.next_commands or ([("alarms", command("pytest-gsw", "alarms"))] if alarms else [])
     for _, text in following or [("", command("pytest-gsw", "report", LAST))]:
         yield "next", text

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import math
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pytest_gsw.cli.output import Answer, quoted_answer, write_answer
 from pytest_gsw.cli.run_arguments import clusters_of, opened
-from pytest_gsw.common.text import minute, percent, plain_table, plural, share
+from pytest_gsw.common.text import command, minute, percent, plain_table, plural, share
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.comparison import sound_text
 from pytest_gsw.history.model import Point
@@ -28,10 +30,11 @@ def run(args: argparse.Namespace) -> Answer:
         if len(found) > 1:
             raise ConfigurationError(f"--exclude-file is of one cluster; add --cluster=NAME: {', '.join(found)}")
         write_answer(args.exclude_file, exclude_list([*slow, *failing]))
-    told = all(nodes.all_known for nodes in found.values())
-    status = 1 if slow or failing else 0 if told else 6
+    known = all(nodes.all_known for nodes in found.values())
+    status = 1 if slow or failing else 0 if known else 6
     facts = [_facts(*one) for one in found.items()]
-    return quoted_answer(args, facts, "\n".join(_lines(found, told, len(slow))), status)
+    lines = [*_lines(found, known, len(slow)), *_next_lines(found, args.exclude_file)]
+    return quoted_answer(args, facts, "\n".join(lines), status)
 
 
 def exclude_list(found: Sequence[SlowNode | FailingNode]) -> str:
@@ -39,18 +42,30 @@ def exclude_list(found: Sequence[SlowNode | FailingNode]) -> str:
     return ",".join(sorted({node for one in found for node in one.nodes}))
 
 
-def _lines(found: Mapping[str, Nodes], told: bool, slow: int) -> Iterator[str]:
+def _lines(found: Mapping[str, Nodes], known: bool, slow: int) -> Iterator[str]:
     table = [_line(cluster, one) for cluster, nodes in found.items() for one in nodes.slow]
     if table:
-        columns = ("nodes", "cluster", ">throughput", "since", "last", ">accuse", ">clear", "")
+        columns = ("nodes", "cluster", ">throughput", "since", "last", ">slow jobs", ">fast jobs", "")
         yield plain_table(table, *columns, style="simple")
     if slow:
-        yield f"{plural(slow, 'culprit')}, see --json for the jobs"
+        yield f"{plural(slow, 'slow node')} (--json lists the jobs)"
     else:
-        yield f"no node {'makes' if told else 'is known to make'} jobs slow{' any more' if table else ''}"
+        yield f"no node {'makes' if known else 'is known to make'} jobs slow{' any more' if table else ''}"
     for cluster, nodes in found.items():
         yield f"{cluster}: {sound_text(nodes.sound)}"
         yield from _failing_lines(cluster, nodes)
+
+
+def _next_lines(found: Mapping[str, Nodes], exclude_file: Path | None) -> Iterator[str]:
+    """The commands to type next: one that keeps jobs off the nodes that are slow or fail jobs."""
+    for cluster, nodes in found.items():
+        if not nodes.failing and all(one.recovered for one in nodes.slow):
+            continue
+        if exclude_file is None:
+            file = "--exclude-file=nodes.txt"
+            yield f"next: keep jobs off them: {command('pytest-gsw', 'nodes', f'--cluster={cluster}', file)}"
+        else:
+            yield f'next: sbatch --exclude="$(cat {shlex.quote(str(exclude_file))})" ...'
 
 
 def _failing_lines(cluster: str, nodes: Nodes) -> Iterator[str]:
@@ -67,8 +82,8 @@ def _failing_lines(cluster: str, nodes: Nodes) -> Iterator[str]:
 
 
 def _line(cluster: str, one: SlowNode) -> tuple[str, ...]:
-    first, last = one.accusing[0], one.accusing[-1]
-    jobs = (str(len(one.accusing)), str(len(one.clearing)))
+    first, last = one.slow_jobs[0], one.slow_jobs[-1]
+    jobs = (str(len(one.slow_jobs)), str(len(one.fast_jobs)))
     state = "fast again" if one.recovered else ""
     return (one.name, cluster, percent(one.change), minute(first.time_s), minute(last.time_s), *jobs, state)
 
@@ -83,7 +98,7 @@ def _facts(cluster: str, nodes: Nodes) -> dict[str, Any]:
         "cleared": list(sound.cleared),
         "failed_jobs": nodes.failed_jobs,
         "failures": [_failures(one) for one in nodes.failures],
-        "could_not_be_told": list(sound.undecided),
+        "without_enough_data": list(sound.undecided),
     }
 
 
@@ -92,11 +107,11 @@ def _suspect(cluster: str, one: SlowNode) -> dict[str, Any]:
         "cluster": cluster,
         "nodes": list(one.nodes),
         "throughput_change": one.change,
-        "mended": one.recovered,
-        "since": _job(one.accusing[0]),
-        "last": _job(one.accusing[-1]),
-        "accusing": [_job(point) for point in one.accusing],
-        "clearing": [_job(point) for point in one.clearing],
+        "fixed": one.recovered,
+        "since": _job(one.slow_jobs[0]),
+        "last": _job(one.slow_jobs[-1]),
+        "slow_jobs": [_job(point) for point in one.slow_jobs],
+        "fast_jobs": [_job(point) for point in one.fast_jobs],
     }
 
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from pytest_gsw.cli.alarms import read_alarms
 from pytest_gsw.cli.arguments import Ini
 from pytest_gsw.cli.output import Answer, answer_to
-from pytest_gsw.cli.run_arguments import (
-    known_history,
-    no_run,
-    records_in,
-    run_directory,
-    whole_run,
-)
+from pytest_gsw.cli.run_arguments import known_history, no_run, records_in, run_directory, whole_run
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import plural
@@ -32,6 +29,7 @@ from pytest_gsw.reports.run_report import (
     run_report,
     run_reports,
     since_facts,
+    with_own_figures,
 )
 from pytest_gsw.results.junit import counts, junit_text, rebuild_junit
 from pytest_gsw.results.record import Record
@@ -77,11 +75,17 @@ def _as_text(args: argparse.Namespace) -> Answer:
     return answer_to(args.output, junit_text(root), ", ".join(found))
 
 
-def report_of(args: argparse.Namespace, records: Sequence[Record], run: ReportedRun) -> RunReport:
-    """The report of a run, with its history if there is one: onsets, slow nodes and alarms."""
+def report_of(
+    args: argparse.Namespace, records: Sequence[Record], run: ReportedRun, *, every_alarm: bool = False
+) -> RunReport:
+    """The report of a run, with its history if there is one: onsets, slow nodes, and its alarms or every alarm."""
     accepted = accepted_in(args.ini.tables(args.baselines), records)
     try:
         with known_history(args) as history:
+            if every_alarm and history is not None:
+                clusters = sorted({key.cluster for key in history.series()})
+                found = with_own_figures(read_alarms(history, clusters, args, time.time()), records)
+                run = replace(run, alarms=redact(found, os.environ))
             return run_report(records, run, None if history is None else HistoryReader(history, accepted))
     except RunError as error:  # the run is shown in any case
         name = " ".join(filter(None, ("pytest-gsw", args.command)))

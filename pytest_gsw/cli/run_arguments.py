@@ -25,7 +25,7 @@ from pytest_gsw.tables.model import row_matches
 from pytest_gsw.tables.value_types import nearest
 
 #: The note below a table in which :func:`noise_cell` has marked a row.
-NOISE_NOTE = "* too few jobs to tell the row's own noise: the usual one is taken"
+NOISE_NOTE = "* too few jobs to measure the row's noise: the usual value is used"
 
 
 @contextlib.contextmanager

@@ -67,14 +67,10 @@ class State(enum.Enum):
 
     NEW = "new"
     WORSE = "worse"
-    STILL = "still"
-    MENDED = "mended"
+    ONGOING = "ongoing"
+    FIXED = "fixed"
     #: Its subject was not measured for so long that its state is unknown.
     GONE = "gone"
-
-
-#: Headings of alarms in reports, by their state.
-LISTED = {State.NEW: "new", State.WORSE: "new", State.STILL: "ongoing", State.MENDED: "fixed"}
 
 
 @dataclass(frozen=True)
@@ -117,7 +113,7 @@ class IncidentPeriod:
     #: Time of the run that found it fixed; ``None`` while it is active.
     fixed_s: float | None = None
     #: The run that found it fixed.
-    mended_by: str = ""
+    fixed_by: str = ""
     #: The good runs in a row so far, and the number that ends it.
     good_runs: int = 0
     ends_after: int = 1
@@ -179,7 +175,7 @@ class Alarm:
     def fixed_s(self) -> float | None:
         """Start of the run that found it fixed; ``None`` while it is active."""
         period = self.period
-        return None if period.fixed_s is None else begin_of(period.mended_by, period.fixed_s)
+        return None if period.fixed_s is None else begin_of(period.fixed_by, period.fixed_s)
 
     @property
     def change(self) -> float | None:
@@ -190,7 +186,7 @@ class Alarm:
     @property
     def is_active(self) -> bool:
         """True if it is still active."""
-        return self.state not in {State.MENDED, State.GONE}
+        return self.state not in {State.FIXED, State.GONE}
 
 
 def alarms(periods: Iterable[IncidentPeriod], known: Sequence[Acknowledgement], now_s: float) -> tuple[Alarm, ...]:
@@ -242,9 +238,9 @@ def _alarm(period: IncidentPeriod, known: Sequence[Acknowledgement], now_s: floa
     reported = last_reported(period)
     found = next((one for one in reversed(known) if _is_of(one, period)), None)
     if period.fixed_s is not None or period.gone_s is not None:
-        ended = State.GONE if period.fixed_s is None else State.MENDED
+        ended = State.GONE if period.fixed_s is None else State.FIXED
         return Alarm(identity(period), period, ended, pages=False, acknowledged=found)
-    state = State.NEW if period.is_new else State.STILL
+    state = State.NEW if period.is_new else State.ONGOING
     if period.is_newest and reported == len(period.runs) - 1:
         state = State.WORSE if reported else State.NEW
     is_known = found is not None and period.runs[reported].time_s <= found.seen_s and now_s < found.until_s
@@ -392,7 +388,7 @@ def raised(
             is_newest=episode.wrong[-1] == len(seen) - 1,
             last_s=seen[-1].time_s,
             fixed_s=None if ended is None else ended.time_s,
-            mended_by="" if ended is None else ended.run_id,
+            fixed_by="" if ended is None else ended.run_id,
             good_runs=episode.good,
             ends_after=good_runs,
         )
@@ -487,7 +483,7 @@ def incidents(cluster: str, together: ClusterHistory) -> Iterator[IncidentPeriod
         wrong.append(None if effect is None else effect.is_incident)
     period = replace(_of_cluster(Kind.INCIDENT, cluster, together), usual=0.0)
     runs = {run.name: run for run in together.runs}
-    for one in raised(period, seen, wrong, _GOOD_RUNS):
+    for one in raised(period, seen, wrong):  # a run has an incident, or has none
         yield replace(one, changes=together.changed(runs[one.runs[0].run_id]))
 
 
@@ -509,12 +505,12 @@ def slow_nodes(cluster: str, now: Sequence[SlowNode], before: Sequence[SlowNode]
         now: Slow nodes by all runs.
         before: Slow nodes before the newest run.
     """
-    ordered = sorted(now, key=lambda one: one.accusing[0].time_s)
+    ordered = sorted(now, key=lambda one: one.slow_jobs[0].time_s)
     for number, one in enumerate(ordered):
         nodes = frozenset(one.nodes)
         earlier = [other for other in ordered[:number] if not nodes.isdisjoint(other.nodes)]
         known = [other for other in before if not other.recovered and not nodes.isdisjoint(other.nodes)]
-        accusing = {point.run_id: point for point in one.accusing}
+        slow_jobs = {point.run_id: point for point in one.slow_jobs}
         ended = _fast_again(one) if one.recovered else None
         # A node's loss is one figure for all of its jobs: it never becomes worse.
         level = -math.log1p(one.change)
@@ -524,11 +520,11 @@ def slow_nodes(cluster: str, now: Sequence[SlowNode], before: Sequence[SlowNode]
             one.name,
             nodes,
             f"{len(earlier)}",
-            tuple(Occurrence(point.run_id, point.time_s, level) for point in accusing.values()),
-            begin_s=max([one.accusing[0].time_s, *(other.accusing[-1].time_s for other in earlier)]),
-            last_s=max(point.time_s for point in (*one.accusing, *one.clearing)),
+            tuple(Occurrence(point.run_id, point.time_s, level) for point in slow_jobs.values()),
+            begin_s=max([one.slow_jobs[0].time_s, *(other.slow_jobs[-1].time_s for other in earlier)]),
+            last_s=max(point.time_s for point in (*one.slow_jobs, *one.fast_jobs)),
             fixed_s=None if ended is None else ended.time_s,
-            mended_by="" if ended is None else ended.run_id,
+            fixed_by="" if ended is None else ended.run_id,
             usual=0.0,
             is_new=not known,
         )
@@ -536,8 +532,8 @@ def slow_nodes(cluster: str, now: Sequence[SlowNode], before: Sequence[SlowNode]
 
 def _fast_again(one: SlowNode) -> Point:
     """The first fast job after the last slow one."""
-    last = one.accusing[-1]
-    after = (point for point in one.clearing if point.time_s > last.time_s)
+    last = one.slow_jobs[-1]
+    after = (point for point in one.fast_jobs if point.time_s > last.time_s)
     return min(after, key=lambda point: point.time_s, default=last)
 
 

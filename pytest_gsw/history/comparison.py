@@ -93,7 +93,7 @@ def change_text(change: EnvironmentChange) -> str:
 
 
 #: Columns of a list of alarms; numeric ones have a leading ">".
-COLUMNS = ("id", "alarm", "state", "of", "cluster", ">against usual", "since", ">runs with it", "acknowledged")
+COLUMNS = ("id", "alarm", "state", "of", "cluster", ">vs usual", "since", ">runs with it", "acknowledged")
 
 #: Runs after which the figure of a row that was never fast enough is not this cluster's.
 _NEVER_RUNS = 3
@@ -115,20 +115,16 @@ def counts_text(alarms: Iterable[Alarm]) -> str:
 
 
 def state_text(alarm: Alarm) -> str:
-    """The state of an alarm: ``new``, ``still (1 of 2 passes)``, ``over since 2026-11-23 16:11``.
-
-    A fixed alarm is *over*: "mended" is the word for problems of the previous run.
-    """
-    if alarm.state is State.MENDED:
-        return f"over since {minute(alarm.fixed_s or 0.0)}"
-    good = recovery_text(alarm.period) if alarm.state is State.STILL else ""
+    """The state of an alarm: ``new``, ``ongoing (1 of 2 passes)``, ``fixed 2026-11-23 16:11``."""
+    if alarm.state is State.FIXED:
+        return f"fixed {minute(alarm.fixed_s or 0.0)}"
+    good = recovery_text(alarm.period) if alarm.state is State.ONGOING else ""
     return f"{alarm.state.value} ({good})" if good else f"{alarm.state.value}"
 
 
 def recovery_text(period: IncidentPeriod) -> str:
     """The number of good runs so far of those that end a period, ``1 of 2 passes``; empty if there is none."""
-    what = "passes" if period.kind is Kind.REGRESSION else "runs without it"
-    return f"{period.good_runs} of {period.ends_after} {what}" if period.good_runs else ""
+    return f"{period.good_runs} of {period.ends_after} passes" if period.good_runs else ""
 
 
 def acknowledged_text(alarm: Alarm) -> str:
@@ -173,10 +169,10 @@ def advice_line(alarm: Alarm) -> str:
 def line_of(alarm: Alarm) -> str:
     """An alarm in one line of a session's summary."""
     period = alarm.period
-    change = "" if alarm.change is None else f" {percent(alarm.change)}"
+    change = "" if alarm.change is None else f" {percent(alarm.change)} vs usual"
     since = f"since {minute(alarm.since_s)}, {plural(len(period.runs), 'run')}"
-    what = f"{period.kind.value} of {period.subject}"
-    if alarm.state is State.MENDED:
+    what = f"{'slow node' if period.kind is Kind.NODE else f'{period.kind.value} of'} {period.subject}"
+    if alarm.state is State.FIXED:
         return f"{alarm.id}  {what}: {state_text(alarm)}"
     head = f"{alarm.id}  {state_text(alarm)} {what}"
     if alarm.state is State.GONE:
@@ -208,7 +204,7 @@ def explaining(slow: Iterable[SlowNode], verdict: Verdict, ran: Sequence[tuple[s
 
 def suspect_text(one: SlowNode) -> str:
     """A slow node with its loss and the number of jobs as evidence: ``node pool0-0017 (-9.8 %, 41 jobs)``."""
-    return f"{_node_label(one)} ({percent(one.change)}, {plural(len(one.accusing), 'job')})"
+    return f"{_node_label(one)} ({percent(one.change)}, {plural(len(one.slow_jobs), 'job')})"
 
 
 def _node_label(one: SlowNode | FailingNode) -> str:
@@ -217,7 +213,7 @@ def _node_label(one: SlowNode | FailingNode) -> str:
 
 def slow_since_text(one: SlowNode) -> str:
     """The same with its start: ``node pool0-0017 (-9.8 %, 41 jobs) since 2026-11-18 22:04``."""
-    return f"{suspect_text(one)} since {minute(one.accusing[0].begin_s)}"
+    return f"{suspect_text(one)} since {minute(one.slow_jobs[0].begin_s)}"
 
 
 def failing_text(one: FailingNode) -> str:

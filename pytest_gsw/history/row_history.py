@@ -55,20 +55,20 @@ class SlowNode(_NodeGroup):
     #: Its effect on throughput, as a fraction below 0.
     change: float
     #: Its slow jobs, the first of which follows the last one that cleared it; and its other jobs.
-    accusing: tuple[Point, ...]
-    clearing: tuple[Point, ...]
+    slow_jobs: tuple[Point, ...]
+    fast_jobs: tuple[Point, ...]
     #: True if it has been fast again.
     recovered: bool
 
     @cached_property
     def jobs(self) -> frozenset[tuple[str, str]]:
         """All its jobs, by run and id."""
-        return frozenset((point.run_id, point.job_id) for point in (*self.accusing, *self.clearing))
+        return frozenset((point.run_id, point.job_id) for point in (*self.slow_jobs, *self.fast_jobs))
 
     def ran_in(self, nodes: str, time_s: float) -> bool:
         """True if a job on these nodes ran with it, or with all indistinguishable ones, while it was slow."""
-        end_s = self.accusing[-1].time_s if self.recovered else math.inf
-        return self.accusing[0].time_s <= time_s <= end_s and set(self.nodes).issubset(expand(nodes))
+        end_s = self.slow_jobs[-1].time_s if self.recovered else math.inf
+        return self.slow_jobs[0].time_s <= time_s <= end_s and set(self.nodes).issubset(expand(nodes))
 
 
 @dataclass(frozen=True)
@@ -135,8 +135,8 @@ class Nodes:
     @cached_property
     def slow(self) -> tuple[SlowNode, ...]:
         """Slow nodes, those that still are first."""
-        found = [_named(one, self._names, self._points) for one in self._found.culprits]
-        there = (one for one in found if one.accusing)
+        found = [_named(one, self._names, self._points) for one in self._found.slow_groups]
+        there = (one for one in found if one.slow_jobs)
         return tuple(sorted(there, key=lambda one: (one.recovered, one.change, one.nodes)))
 
     @cached_property
@@ -193,8 +193,8 @@ def _named(one: SlowNodeGroup, names: Sequence[str], points: Sequence[Point]) ->
     return SlowNode(
         tuple(sorted(names[node] for node in one.nodes)),
         math.exp(-one.excess) - 1,
-        tuple(points[index] for index in one.accusing),
-        tuple(points[index] for index in one.clearing),
+        tuple(points[index] for index in one.slow_jobs),
+        tuple(points[index] for index in one.fast_jobs),
         one.recovered,
     )
 
@@ -291,6 +291,13 @@ class ClusterHistory:
     def until(self, time_s: float, run_id: str) -> ClusterHistory:
         """The runs up to a time, without the run that is reported by itself."""
         return ClusterHistory({row: past.without(run_id, time_s) for row, past in self.histories.items()})
+
+    @cached_property
+    def incidents(self) -> frozenset[str]:
+        """The ids of the runs that were incidents."""
+        effects = ((run, self.before.effect(number)) for number, run in enumerate(self.runs))
+        wrong = (run for run, effect in effects if effect is not None and effect.is_incident)
+        return frozenset(point.run_id for run in wrong for point in run.points.values())
 
     def since(self) -> ClusterRun | None:
         """The first of the newest runs that all were incidents; ``None`` if the last one was none."""

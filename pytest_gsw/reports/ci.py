@@ -165,7 +165,7 @@ def github(report: RunReport) -> str:
 def _command(finding: Finding) -> str:
     path, line = finding.place
     properties = {"file": path, "line": line, "title": finding.title}
-    # An acknowledged finding pages no more, but it is listed.
+    # An acknowledged finding does not page, but it is listed.
     level = Level.NOTICE if finding.acknowledged else finding.level
     return workflow_command(level.value, properties, _message(finding))
 
@@ -467,7 +467,7 @@ def _gauge(name: str, text: str, samples: Iterable[_Sample]) -> list[str]:
     lines = []
     for labels, value in samples:
         listed = ",".join(f'{label}="{_escape(text)}"' for label, text in labels.items())
-        lines.append(f"{name}{{{listed}}} {float(value)!r}")
+        lines.append(f"{name}{{{listed}}} {float(f'{value:.12g}')!r}")
     return [f"# HELP {name} {escaped}", f"# TYPE {name} gauge", *lines] if lines else []
 
 
@@ -541,13 +541,13 @@ def _alarms(report: RunReport) -> Iterator[_Sample]:
 
     A row that regresses by a site's metric has a sample of no alarm: there is none that could be acknowledged.
     """
-    standing = [one for one in report.alarms if one.is_active]
-    for one in standing:
+    active = [one for one in report.alarms if one.is_active]
+    for one in active:
         period = one.period
         # By its row, an alert can leave out acknowledged outcomes.
         name = "row" if period.kind in OF_ROWS else "subject"
         yield {"alarm": one.id, "kind": period.kind.value, name: period.subject, "cluster": period.cluster}, one.pages
-    for record in report.records if standing else ():
+    for record in report.records if active else ():
         of_row = {"kind": Kind.REGRESSION.value, "row": record.row.id, "cluster": cluster_of(record)}
         yield from (({"alarm": "", **of_row, "metric": key}, 1) for key in regressed_metrics(record))
 

@@ -129,8 +129,9 @@ def kind_cell(needs: Attention) -> ET.Element:
 
 def change(row: ReportedRow) -> ET.Element | None:
     """The change of a row's throughput against its reference."""
-    shown = percent(row.record.throughput_change)
-    return element("strong", f"{shown} throughput") if shown else None
+    shown, reference = percent(row.record.throughput_change), row.record.reference
+    of = "vs document" if reference == "documented" else f"vs {reference}"
+    return element("strong", f"{shown} throughput {of}") if shown else None
 
 
 def row_link(row: ReportedRow) -> ET.Element:
@@ -252,7 +253,10 @@ def report_text(report: RunReport) -> str:
     rows = plural(sum(counts.values()), "row")
     if not counts:
         return "No row"
-    return f"{', '.join(parts)} of {rows}" if parts else f"All well: {rows}"
+    if parts:
+        return f"{', '.join(parts)} of {rows}"
+    alarms = report.active_alarms
+    return f"{plural(alarms, 'active alarm')}, no row needs attention: {rows}" if alarms else f"All well: {rows}"
 
 
 def card_text(row: ReportedRow) -> str:

@@ -110,7 +110,7 @@ from pytest_gsw.results.attention import Attention
 from pytest_gsw.results.manifest import resume_command
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.results.row_text import accepted_line, compared_text, hides_loss, informative_line
-from pytest_gsw.results.suggested_commands import again, history_command, next_command, next_commands, offline
+from pytest_gsw.results.suggested_commands import again, history_command, next_command, offline
 from pytest_gsw.results.summary import cause_of, outcome_texts
 from pytest_gsw.stats.verdict import UNUSUAL, Reason, throughput_change
 from pytest_gsw.tables.metrics import MFU
@@ -207,7 +207,7 @@ def _badge(kind: str, text: str) -> ET.Element:
 
 def _next(report: RunReport) -> ET.Element | None:
     """The commands to type next for the whole run."""
-    listed = next_commands(report.records, report.run.directory, report.incident)
+    listed = report.next_commands
     if left := report.unjudged:
         what = f"go on with {plural(left, 'row')} that the session did not judge"
         listed.insert(0, (what, resume_command(report.run.directory)))
@@ -221,6 +221,7 @@ def _nodes(report: RunReport) -> list[ET.Element | None]:
     return [
         _nodes_card("slow: ", slow, attention.REGRESSED.kind, "jobs.html#slow"),
         _nodes_card("fails jobs: ", failing, attention.ERROR.kind, "jobs.html#failing"),
+        *map(command_line, report.nodes_commands.values()),
     ]
 
 
@@ -283,11 +284,9 @@ def _attention(report: RunReport) -> ET.Element | None:
         return section("attention", "What needs attention", *groups)
     if not report.rows:
         return None
-    paging = sum(one.pages and one.is_active for one in report.alarms)
     told: list[Content] = [" Nothing needs attention."]
-    if paging:
-        stand = f"{plural(paging, 'alarm')} {'stands' if paging == 1 else 'stand'}"
-        told = [" No row needs attention; ", element("a", stand, href="#alarms"), "."]
+    if alarms := report.active_alarms:
+        told = [" No row needs attention; ", element("a", plural(alarms, "active alarm"), href="#alarms"), "."]
     return element("p", sign(attention.PASSED.kind), *told, class_="well")
 
 
@@ -382,20 +381,19 @@ def _unrecorded_card(report: RunReport) -> ET.Element | None:
 
 
 def _alarms(report: RunReport) -> list[ET.Element | None]:
-    """The active alarms, and under a summary those that are over."""
+    """The active alarms, and under a summary the others."""
     if not report.alarms:
         return []
     heads = [column.removeprefix(">") for column in COLUMNS]
     standing = [one for one in report.alarms if one.is_active]
     over = len(report.alarms) - len(standing)
-    caption = f"{counts_text(standing)}{f', {over} over' if over else ''}"
-    caption += "; throughput of the newest run against those before"
+    caption = f"{counts_text(standing)}{f', {over} fixed or gone' if over else ''}"
     stand = table("alarms", caption, heads, map(_alarm_line, standing)) if standing else element("p", caption)
     if not over:
         return [stand]
     ended = (one for one in report.alarms if not one.is_active)
-    summary = element("summary", f"{plural(over, 'alarm')} of the last days, over or gone")
-    return [stand, element("details", summary, table("over", "Alarms that are over", heads, map(_alarm_line, ended)))]
+    summary = element("summary", f"{plural(over, 'alarm')} of the last days, fixed or gone")
+    return [stand, element("details", summary, table("over", "Fixed alarms", heads, map(_alarm_line, ended)))]
 
 
 def _alarm_line(alarm: Alarm) -> list[Content]:
@@ -484,12 +482,9 @@ def _changes_entry(alarm: Alarm, report: RunReport) -> ET.Element:
     address, what, kind = _OF_ALARMS[alarm.period.kind]
     period = alarm.period
     name = "" if period.kind is Kind.INCIDENT else f"{period.subject}: "
-    figure = alarm.change
     if period.kind is Kind.INCIDENT and report.incident is not None and alarm.is_active:
-        # An incident of this run has one figure, the run's own.
-        address, what, figure = "#cluster", "the whole cluster is slower", report.incident.change
-    change = "" if figure is None else f" {percent(figure)}"
-    change += " against its first runs" if change and period.kind is Kind.DRIFT else ""
+        address, what = "#cluster", "the whole cluster is slower"
+    change = "" if alarm.change is None else f" {percent(alarm.change)} vs usual"
     good = recovery_text(period) if alarm.is_active else ""
     told = f"{change}, since {minute(alarm.since_s)}{f' ({good})' if good else ''}"
     return element("li", sign(kind), " ", element("a", f"{name}{what}", href=address), told)
@@ -703,13 +698,13 @@ def _slow_nodes_table(report: RunReport) -> ET.Element | None:
     """The nodes that make jobs slow, by all jobs of the history."""
     lines: list[list[Content]] = [
         [
-            *(one.name, cluster, percent(one.change), time_element(one.accusing[0].begin_s)),
-            *(f"{len(one.accusing)}", f"{len(one.clearing)}"),
+            *(one.name, cluster, percent(one.change), time_element(one.slow_jobs[0].begin_s)),
+            *(f"{len(one.slow_jobs)}", f"{len(one.fast_jobs)}"),
         ]
         for cluster, slow in report.slow_nodes.items()
         for one in slow
     ]
-    heads = ["node", "cluster", "throughput", "since", "jobs that accuse", "that clear"]
+    heads = ["node", "cluster", "throughput", "since", "slow jobs", "fast jobs"]
     return table("slow", "Nodes that make jobs slow, by all jobs of the history", heads, lines[:_NODES])
 
 

@@ -14,8 +14,8 @@ from functools import cached_property
 from pathlib import Path
 
 from pytest_gsw.common.redact import redact
-from pytest_gsw.common.text import ByNumber, by_number, minute
-from pytest_gsw.history.alarms import LISTED, OF_ROWS, Alarm, Kind, alarms_of, whole_cluster
+from pytest_gsw.common.text import ByNumber, by_number, command, minute
+from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind, State, alarms_of, whole_cluster
 from pytest_gsw.history.comparison import ClusterText, changes_text, cluster_text
 from pytest_gsw.history.database import HistoryError, HistoryUnavailableError
 from pytest_gsw.history.model import Point, RowOutcome, SeriesKey, cluster_of, points_of, record_time_s, series_key
@@ -54,7 +54,7 @@ from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Record, used_gpu_hours
 from pytest_gsw.results.row_text import inconclusive_text
 from pytest_gsw.results.runs_directory import RECORDS, RUNS, begin_of
-from pytest_gsw.results.suggested_commands import needs_of
+from pytest_gsw.results.suggested_commands import needs_of, next_commands
 from pytest_gsw.results.summary import ClusterResult, cause_of, cluster_result_of, error_nodes
 from pytest_gsw.stats.verdict import DOUBTS, Outcome, compare
 from pytest_gsw.tables.load import accepted_figures
@@ -227,8 +227,10 @@ def since_of(row: ReportedRow) -> Since | None:
     else:
         return None  # a canary's run, or nothing that counts
     found = Since(runs[first].begin_s, len(runs) - first)
-    if first:
-        before, good_s = runs[first - 1], row.past.judged[first - 1].judged_s
+    incidents = frozenset() if row.past.adjustment is None else row.past.adjustment.together.incidents
+    good = next((number for number in reversed(range(first)) if runs[number].run_id not in incidents), None)
+    if good is not None:
+        before, good_s = runs[good], row.past.judged[good].judged_s
         changes = changes_between(runs, first - ABOUT, first) if drifting is None else drifting.changes
         found = replace(found, good_run_id=before.run_id, good_time_s=before.begin_s, good_s=good_s, changes=changes)
     regressed = sum(point.outcome == outcomes.REGRESSED.word for point in runs[first:])
@@ -421,6 +423,23 @@ class RunReport:
         return {one.word: count for one, count in counts.items()}
 
     @property
+    def nodes_commands(self) -> Mapping[str, str]:
+        """The commands that list nodes that are slow or fail jobs, by cluster."""
+        found = sorted({*self.slow_nodes, *self.nodes_failing_jobs})
+        return {cluster: command("pytest-gsw", "nodes", f"--cluster={cluster}") for cluster in found}
+
+    @property
+    def next_commands(self) -> list[tuple[str, str]]:
+        """The commands to type next, each after its purpose."""
+        of_nodes = ((f"see the nodes to avoid on {cluster}", text) for cluster, text in self.nodes_commands.items())
+        return [*next_commands(self.records, self.run.directory, self.incident), *of_nodes]
+
+    @property
+    def active_alarms(self) -> int:
+        """The number of its active alarms; parts of another one do not count."""
+        return sum(one.is_active and not one.part_of for one in self.alarms)
+
+    @property
     def list_entry(self) -> RunListEntry:
         """The run in short, with its rows that have no record."""
         return RunListEntry(self.run_id, self.begin_s or 0.0, self.outcomes, self.incident is not None)
@@ -431,8 +450,8 @@ class RunReport:
         found: dict[str, list[Alarm]] = {"new": [], "ongoing": [], "fixed": []}
         runs = {self.run_id, *(record.run.id for record in self.records)}
         for one in self.alarms:
-            is_told = not one.part_of and (one.is_active or one.period.mended_by in runs)
-            if is_told and (state := LISTED.get(one.state)):
+            state = "new" if one.state is State.WORSE else one.state.value
+            if state in found and not one.part_of and (one.is_active or one.period.fixed_by in runs):
                 found[state].append(one)
         return found
 
@@ -533,6 +552,21 @@ def accepted_in(tables: Sequence[Path], records: Iterable[Record]) -> AllAccepte
     return accepted_figures(tables)
 
 
+def with_own_figures(alarms: Iterable[Alarm], records: Collection[Record]) -> tuple[Alarm, ...]:
+    """Alarms with a run's own figure of its incident: in that of the history, the run is part of its reference."""
+    result = cluster_result_of(records)
+    if result is None:
+        return tuple(alarms)
+    found = ((one, one.period.runs[-1]) for one in alarms)
+    runs = {record.run.id for record in records}
+    return tuple(
+        replace(one, period=replace(one.period, runs=(*one.period.runs[:-1], replace(last, level=result.effect))))
+        if one.period.kind is Kind.INCIDENT and last.run_id in runs
+        else one
+        for one, last in found
+    )
+
+
 class HistoryReader:
     """A history as one report reads it: each cluster once, and all of the report of one moment.
 
@@ -555,7 +589,7 @@ class HistoryReader:
             self._series[cluster] = series_of_cluster(self._history, cluster)
         return self._series[cluster]
 
-    def alarms(self, records: Iterable[Record], slow_before: Sequence[SlowNode] | None = None) -> tuple[Alarm, ...]:
+    def alarms(self, records: Collection[Record], slow_before: Sequence[SlowNode] | None = None) -> tuple[Alarm, ...]:
         """The alarms of a run's rows and of its clusters' nodes, by the runs until then.
 
         ``slow_before`` are the nodes that were slow before it, if known.
@@ -579,7 +613,7 @@ class HistoryReader:
             )
             shown = {*rows, whole_cluster(cluster)}
             found += (one for one in known if one.period.kind not in OF_ROWS or one.period.subject in shown)
-        return redact(tuple(found), os.environ)
+        return redact(with_own_figures(found, records), os.environ)
 
     def read(self, records: Collection[Record], runs: Collection[ReportedRun]) -> None:
         """Read the histories of rows, and the outcomes of earlier runs without excluded ones.

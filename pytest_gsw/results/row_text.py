@@ -573,7 +573,7 @@ def change_text(record: Record) -> str:
     if verdict.accepted_s is None:
         return f"throughput {change}{allowed}"
     # Both, always: a slow cluster with an accepted figure must not look like a fast one.
-    return f"throughput {change} to accepted, {percent(verdict.documented_throughput_change)} to documented{allowed}"
+    return f"throughput {change} vs accepted, {percent(verdict.documented_throughput_change)} vs document{allowed}"
 
 
 def _tolerance_text(tolerance: float) -> str:

@@ -116,7 +116,7 @@ class SessionHistory:
         A node without a job for a month may be gone, and Slurm refuses a list with an unknown name.
         """
         since_s = time.time() - GONE_DAYS * 86400.0
-        there = (one for one in self.slow if max(map(_time_s, (*one.accusing, *one.clearing))) >= since_s)
+        there = (one for one in self.slow if max(map(_time_s, (*one.slow_jobs, *one.fast_jobs))) >= since_s)
         return tuple(dict.fromkeys(node for one in there for node in one.nodes))
 
     def had_slow_node(self, nodes: str, time_s: float) -> bool:

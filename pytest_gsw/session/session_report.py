@@ -13,15 +13,7 @@ import pytest
 
 from pytest_gsw.common.files import relative_path, write_whole
 from pytest_gsw.common.redact import redact
-from pytest_gsw.history.alarms import (
-    Acknowledgement,
-    Alarm,
-    Kind,
-    State,
-    alarms,
-    drifts,
-    regressions,
-)
+from pytest_gsw.history.alarms import Acknowledgement, Alarm, Kind, State, alarms, drifts, regressions
 from pytest_gsw.history.comparison import ClusterText, advice_line, cluster_text, line_of
 from pytest_gsw.history.database import HistoryError
 from pytest_gsw.history.model import ExperimentKey, points_of

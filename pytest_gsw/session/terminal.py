@@ -285,7 +285,7 @@ def _write_slow_nodes(reporter: pytest.TerminalReporter, config: pytest.Config) 
         reporter.write_line(redact(f"{slow_since_text(one)}{alarm}", os.environ))
     if session_history.sound is not None:
         reporter.write_line(f"others: {sound_text(session_history.sound)}.")
-    reporter.write_line("pytest-gsw nodes tells by which jobs that is known.")
+    reporter.write_line("next: the jobs that show it: pytest-gsw nodes")
 
 
 def _write_cost(reporter: pytest.TerminalReporter, tally: OutcomeCounts, settings: Settings, cluster: Cluster) -> None:
@@ -320,7 +320,8 @@ def _write_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None
         return
     records = redact(records, os.environ)
     where = "" if settings.cluster is None else f" on {settings.cluster.name}"
-    reporter.section(f"throughput of {plural(len(records) + len(missing), 'row')}{where}")
+    reference = "document" if all(one.reference == "documented" for one in records) else "reference"
+    reporter.section(f"throughput of {plural(len(records) + len(missing), 'row')}{where} vs {reference}")
     width = line_width(reporter)
     table = run_table(records, width)
     bad = not_passed_lines(records, width, _MOST)

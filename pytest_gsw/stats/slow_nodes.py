@@ -37,7 +37,7 @@ _FALSE = 0.0005
 _DISTINCT = math.log(100)
 #: Evidence that clears a node, or fixes a slow one: it is so many times likelier to be healthy. Evidence against it: so
 #: many times less likely, jobs before which cannot clear a node that has become slow since.
-_CLEAR, _ACCUSE = math.log(1000), math.log(10)
+_CLEAR, _SUSPECT = math.log(1000), math.log(10)
 #: Fewest jobs that define a level.
 _FEWEST = 4
 #: Standard deviations by which the lower quartile and the lowest tenth of normal values lie below their mean.
@@ -81,8 +81,8 @@ class SlowNodeGroup:
     #: True if it has been fast again.
     recovered: bool
     #: Indices of its jobs from then on that are slow, and of those that are not.
-    accusing: tuple[int, ...]
-    clearing: tuple[int, ...]
+    slow_jobs: tuple[int, ...]
+    fast_jobs: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class SearchResult:
     """Slow and healthy nodes in a history."""
 
     #: Nodes that were slow at some time, the likeliest first.
-    culprits: tuple[SlowNodeGroup, ...] = ()
+    slow_groups: tuple[SlowNodeGroup, ...] = ()
     #: Of the nodes of the newest runs, as bits: those that are known good, and those without enough data.
     cleared: int = 0
     undecided: int = 0
@@ -110,10 +110,10 @@ def find(jobs: Sequence[JobTime]) -> SearchResult:
     if not jobs:
         return SearchResult()
     search = _Search(jobs)
-    culprits = tuple(search.find_slow_nodes())
-    slow = sum(1 << node for node in {node for one in culprits if not one.recovered for node in one.nodes})
+    slow_groups = tuple(search.find_slow_nodes())
+    slow = sum(1 << node for node in {node for one in slow_groups if not one.recovered for node in one.nodes})
     there, cleared = search.find_known_good()
-    return SearchResult(culprits, cleared & ~slow, there & ~cleared & ~slow)
+    return SearchResult(slow_groups, cleared & ~slow, there & ~cleared & ~slow)
 
 
 class _Search:
@@ -155,9 +155,9 @@ class _Search:
             if not self._find_suspects(named):
                 break
         for nodes, since, last, fixed in named:
-            culprit = self._slow_node(nodes, since, last, fixed)
-            if culprit is not None and culprit.excess >= LEAST_LOSS:
-                yield culprit
+            slow_group = self._slow_node(nodes, since, last, fixed)
+            if slow_group is not None and slow_group.excess >= LEAST_LOSS:
+                yield slow_group
 
     def _find_suspects(self, named: list[tuple[list[int], int, int, bool]]) -> bool:
         """Find the suspects that this fit shows, the likeliest first; the jobs of each are no evidence on the others.
@@ -328,9 +328,9 @@ class _Search:
         if not theirs:
             return None
         excess = statistics.median(theirs.values())
-        accusing = tuple(index for index, value in theirs.items() if value > excess / 2)
-        clearing = tuple(index for index, value in theirs.items() if value <= excess / 2)
-        return SlowNodeGroup(tuple(nodes), excess, since, last, recovered, accusing, clearing)
+        slow_jobs = tuple(index for index, value in theirs.items() if value > excess / 2)
+        fast_jobs = tuple(index for index, value in theirs.items() if value <= excess / 2)
+        return SlowNodeGroup(tuple(nodes), excess, since, last, recovered, slow_jobs, fast_jobs)
 
     def find_known_good(self) -> tuple[int, int]:
         """The nodes of the newest runs, and the known good ones of them; valid after all slow nodes are found."""
@@ -354,7 +354,7 @@ class _Search:
                         if node not in decided and node not in others:
                             sums[node] += max(-2 * self.most, min(self.most, ratio))
             for node, total in sums.items():
-                if not -_CLEAR < total < _ACCUSE and node not in decided:
+                if not -_CLEAR < total < _SUSPECT and node not in decided:
                     decided.add(node)
                     if total < 0:
                         cleared |= sum(1 << one for one in self.alike[node])

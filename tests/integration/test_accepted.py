@@ -27,7 +27,7 @@ def test_a_run_within_what_is_accepted_passes_and_names_both(pytester: pytest.Py
     line = next(line for line in result.outlines if " PASSED " in line)
     measured_s = records(pytester.path)[-1]["measured"]["step_time_s"]
     changes = [f"{(of / measured_s - 1) * 100:+.1f} %" for of in (1.1, 1.0)]
-    assert f"  PASSED     throughput {changes[0]} to accepted, {changes[1]} to documented  " in line
+    assert f"  PASSED     throughput {changes[0]} vs accepted, {changes[1]} vs document  " in line
     loss = f"{(1 - 1 / measured_s) * 100:.1f} % below the documented throughput"
     pytest.LineMatcher(unwrapped(result.outlines)).fnmatch_lines(
         [

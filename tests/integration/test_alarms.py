@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from pytest_gsw.cli import main
 from pytest_gsw.common.text import minute
 from tests.integration.conftest import Gsw
 from tests.integration.runs import remember
@@ -51,9 +53,10 @@ def junit_alarm(file: str) -> str:
 def test_a_regression_is_listed(pytester: pytest.Pytester, table: Path, gsw: Gsw) -> None:
     runs(table, (43, 44))
     lines = gsw("alarms", "--cluster=eos", f"--baselines={table}", status=1).out.splitlines()
-    assert lines[2].split()[1:5] == ["regression", "still", ROW, "eos"]
-    assert lines[3:] == ["1 alarm, 1 to look at"]
+    assert lines[2].split()[1:5] == ["regression", "ongoing", ROW, "eos"]
     (one,) = listed(table, gsw)
+    following = f"next: pytest-gsw alarms acknowledge {one['id']} --why=TEXT --owner=NAME --until=DATE"
+    assert lines[3:] == ["1 alarm, 1 to look at", following]
     assert (one["raised"]["run_id"], one["last"]["run_id"], one["runs"]) == ("night-043", "night-044", 2)
     assert one["throughput_change"] == pytest.approx(-0.1, abs=0.04)
     assert one["acknowledged"] is None
@@ -65,11 +68,11 @@ def test_an_acknowledged_alarm_keeps_its_name_and_pages_no_more(
     runs(table, (43, 44))
     (before,) = listed(table, gsw)
     assert gsw("alarms", "acknowledge", before["id"][:4], *ACKNOWLEDGED, f"--baselines={table}").out == (
-        f"{HISTORY}: {before['id']} pages no more until {UNTIL}, unless it becomes worse; "
-        f"to take that back: pytest-gsw alarms reopen {before['id']} --why=TEXT\n"
+        f"{HISTORY}: {before['id']} is acknowledged until {UNTIL}, unless it becomes worse; "
+        f"to reopen it: pytest-gsw alarms reopen {before['id']} --why=TEXT\n"
     )
     (known,) = listed(table, gsw)  # which does not turn green
-    assert (known["id"], known["state"], known["pages"]) == (before["id"], "still", False)
+    assert (known["id"], known["state"], known["pages"]) == (before["id"], "ongoing", False)
     assert known["acknowledged"]["text"] == f"ops until {UNTIL}: a switch"
     runs(table, (43, 44, 45, 46), 47)
     (later,) = listed(table, gsw)
@@ -82,19 +85,16 @@ def test_an_acknowledged_alarm_keeps_its_name_and_pages_no_more(
 def test_a_mended_alarm_is_none(pytester: pytest.Pytester, table: Path, gsw: Gsw) -> None:
     runs(table, (42,))
     (recovered,) = listed(table, gsw, 0)
-    assert recovered["state"] == "mended"
+    assert recovered["state"] == "fixed"
     assert gsw("alarms", "acknowledge", recovered["id"], *ACKNOWLEDGED, f"--baselines={table}", status=2).err == (
-        f"pytest-gsw alarms: alarm {recovered['id']} is over since {minute(recovered['mended_s'])}; there is nothing to acknowledge\n"
+        f"pytest-gsw alarms: alarm {recovered['id']} is not active (fixed {minute(recovered['fixed_s'])}): there is nothing to acknowledge\n"
     )
 
 
 #: What a command says that cannot do what it is asked for.
 WRONG = {
-    ("--why=x",): "--why, --owner and --until are of an alarm: pytest-gsw alarms acknowledge ID",
-    ("acknowledge", "zzzz"): "there is no alarm 'zzzz'\nnext: pytest-gsw alarms",
-    ("acknowledge", "ID"): "the history keeps the reason; add --why=TEXT",
-    ("acknowledge", "ID", "--why=x"): "an acknowledgement has an owner and a last day; add --owner=NAME --until=DATE",
-    ("acknowledge", "ID", *ACKNOWLEDGED[:2], "--until=2001-01-01"): "--until: 2001-01-01 is over",
+    ("acknowledge", "zzzz", *ACKNOWLEDGED): "there is no alarm 'zzzz'\nnext: pytest-gsw alarms",
+    ("acknowledge", "ID", *ACKNOWLEDGED[:2], "--until=2001-01-01"): "--until: 2001-01-01 has passed",
     ("reopen", "ID", "--why=x"): "alarm ID is not acknowledged",
 }
 
@@ -108,6 +108,13 @@ def test_what_is_wrong_is_said(pytester: pytest.Pytester, table: Path, gsw: Gsw)
             gsw("alarms", *given, f"--baselines={table}", status=2).err.replace(one["id"], "ID")
             == f"pytest-gsw alarms: {said}\n"
         )
+
+
+@pytest.mark.parametrize(("verb", "lacks"), [("acknowledge", "--why, --owner, --until"), ("reopen", "--why")])
+def test_what_a_decision_lacks_is_listed(verb: str, lacks: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["alarms", verb, "x"])
+    assert f"alarms {verb}: error: the following arguments are required: {lacks}\n" in capsys.readouterr().err
 
 
 def test_a_row_that_was_never_fast_enough(pytester: pytest.Pytester, table: Path, gsw: Gsw) -> None:
@@ -127,14 +134,14 @@ def test_a_session_tells_alarms_and_is_not_green_by_an_acknowledgement(
     runs(table, (43, 44), cluster="demo", simulated=True)
     session = ("--gsw-cluster=demo", f"--gsw-baselines={table}", "-k", "x8 and H100", "--gsw-demo=*=slow:12%")
     result = pytester.runpytest(*session, "--junitxml=j.xml")
-    result.stdout.fnmatch_lines(["*= alarms =*", f"*  still regression of {SHOWN}: * since *, 3 runs"])
+    result.stdout.fnmatch_lines(["*= alarms =*", f"*  ongoing regression of {SHOWN}: * vs usual since *, 3 runs"])
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     (one,) = listed(table, gsw)
     assert junit_alarm("j.xml") in result.stdout.str()
     gsw("alarms", "acknowledge", one["id"], *ACKNOWLEDGED, f"--baselines={table}")
     result = pytester.runpytest(*session, "--gsw-report=report", "--junitxml=j.xml")
     text = f"ops until {UNTIL}: a switch"
-    result.stdout.fnmatch_lines([f"{one['id']}  still regression of {SHOWN}: * since *, 4 runs; {text}"])
+    result.stdout.fnmatch_lines([f"{one['id']}  ongoing regression of {SHOWN}: * vs usual since *, 4 runs; {text}"])
     assert junit_alarm("j.xml") in result.stdout.str()
     assert text in junit_alarm("j.xml")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
@@ -143,6 +150,22 @@ def test_a_session_tells_alarms_and_is_not_green_by_an_acknowledgement(
     assert sample == (f'gsw_alarm_pages{{alarm="{one["id"]}",kind="regression",row="{ROW}",cluster="demo"}} 0.0')
     assert f"`{text}`" in (report / "summary.md").read_text()
     assert text in (report / "index.html").read_text()
+
+
+def test_an_alarm_of_the_history_is_listed_after_a_replay_without_a_cluster(
+    pytester: pytest.Pytester, table: Path, gsw: Gsw
+) -> None:
+    asked = (f"--gsw-baselines={table}", "-k", "x8 and H100")
+    pytester.runpytest(*asked, "--gsw-cluster=demo", "--gsw-history=none").assert_outcomes(passed=1, deselected=2)
+    (run,) = pytester.path.glob(".gsw/runs/*")
+    (run / "stage").rename(pytester.path / "logs")
+    shutil.rmtree(run)
+    runs(table, (44,))
+    pytester.runpytest(*asked, "--gsw-replay=logs").assert_outcomes(passed=1, deselected=2)
+    lines = [line.split(maxsplit=1) for line in gsw().out.splitlines()]
+    (alarm,) = [text for name, text in lines if name == "alarm"]
+    assert f"  new regression of {ROW}: " in alarm
+    assert lines[-1] == ["next", "pytest-gsw alarms"]
 
 
 def test_a_first_run_s_regression_is_said_by_its_row_alone(pytester: pytest.Pytester, table: Path) -> None:

@@ -67,7 +67,7 @@ def test_several_runs(run: Path, pytester: pytest.Pytester, table: Path, gsw: Gs
         "pytest-gsw report: where is the report of 2 runs to be written?\nnext: add -o DIR\n"
     )
     assert gsw("report", first, second, "-o", "out").out == "out/index.html: 2 runs\n"
-    assert "All well: 2 rows" in page(Path("out/index.html"))
+    assert "1 active alarm, no row needs attention: 2 rows" in page(Path("out/index.html"))
     assert "1 regressed of 2 rows" in page(Path("out/runs") / first.name / "index.html")
 
 

@@ -58,7 +58,7 @@ row      before    after    throughput       95 % interval    noise
 slow        5 s      6 s       -16.7 %  -20.9 % to -12.2 %   1.7 %*  slower
 same        5 s   5.05 s        -1.0 %    -5.4 % to +3.6 %   1.7 %*
 fast        5 s      4 s       +25.0 %  +18.2 % to +32.2 %   1.7 %*  faster
-* too few jobs to tell the row's own noise: the usual one is taken
+* too few jobs to measure the row's noise: the usual value is used
 
 not compared: broken has no figure in the second run: error: job 7 ended NODE_FAIL
 not compared: gone is in the first run only

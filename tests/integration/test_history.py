@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -34,7 +35,7 @@ row                       cluster      jobs    median    noise  newest          
 ------------------------  ---------  ------  --------  -------  ----------------------  ----------------  -----------------------
 llama2_70b_fp8[H100x128]  eos            12       5 s    1.4 %  2026-11-12 21:00 5.5 s            -9.1 %  ▁▁▂▃▃▁▁▂▃▃▁█
 llama2_70b_fp8[H100x128]  jz              3   4.925 s   1.7 %*  2026-11-03 21:00 5.5 s           -10.5 %  ▁▁█
-* too few jobs to tell the row's own noise: the usual one is taken
+* too few jobs to measure the row's noise: the usual value is used
 """
 
 LLMB_COLUMNS = (
@@ -371,13 +372,36 @@ def test_the_runs_before_and_since_a_new_image_are_compared(history: Gsw) -> Non
     assert change["run_id"] == new[0].run.id
 
 
+def test_a_row_has_a_line_for_each_of_its_runs(history: Gsw) -> None:
+    broken = run_record(10, outcome="error", fact="job 7 failed: NCCL error", measured={}, job=job(10))
+    fill(*runs(9), run_record(9, 5.5, outcome="regressed", documented={"step_time_s": 5.0}), broken)
+    lines = history("llama2*").out.splitlines()
+    heading = next(number for number, line in enumerate(lines) if line.endswith(", the newest run first"))
+    newest, before = (re.split(r"  +", line.strip()) for line in lines[heading + 3 : heading + 5])
+    assert newest == [newest[0], broken.run.id, "error", "pool0-[0017-0032]", "job failed: NCCL error"]
+    assert before[1:] == [run_record(9).run.id, "5.5 s", "-9.1 %", "regressed", "pool0-[0017-0032]"]
+    assert len(lines[heading + 3 :]) == 11
+    assert "newest run first" not in history().out
+
+
+def test_a_row_of_excluded_runs_alone_is_not_listed(history: Gsw) -> None:
+    fill(*runs(9), run_record(9, 9.0, row="other[H100x8]"), run_record(10, 9.0))
+    history("exclude", run_record(9).run.id, run_record(10).run.id, "--why=a switch was down")
+    out = history().out
+    assert "other[H100x8]" not in out
+    assert " 9 s " not in out
+    assert "1 series of earlier definitions or excluded runs not shown; --all shows them" in out
+    assert "other[H100x8]" in history("--all").out
+    assert "other[H100x8]" not in history("--drift").out
+
+
 def test_a_run_is_excluded_and_included_again(history: Gsw) -> None:
     fill(*runs(9), run_record(9, 9.0))
     run, kept = run_record(9).run.id, RowHistory(points_in(DEFAULT)).runs
     assert history("exclude", "last", "--why=a switch was down").out == (
-        f".gsw/history.sqlite: {run} counts no more; to take that back: pytest-gsw history include {run} --why=TEXT\n"
+        f".gsw/history.sqlite: {run} is excluded; to include it again: pytest-gsw history include {run} --why=TEXT\n"
     )
-    assert history().out.splitlines()[-1] == f"not counted: run {run}: a switch was down"
+    assert history().out.splitlines()[-1] == f"excluded: run {run}: a switch was down"
     with open_history(DEFAULT) as opened:
         (past,) = histories_of_records(opened, [run_record(9)]).values()
         assert past.runs == kept[:-1]
@@ -385,15 +409,13 @@ def test_a_run_is_excluded_and_included_again(history: Gsw) -> None:
         history("exclude", run, "--why=again", status=2).err
         == f"pytest-gsw history: run {run} is excluded already: a switch was down\n"
     )
-    assert history("include", run, "--why=it was not").out == f".gsw/history.sqlite: {run} counts again\n"
+    assert history("include", run, "--why=it was not").out == f".gsw/history.sqlite: {run} is included again\n"
     with open_history(DEFAULT) as opened:
         (past,) = histories_of_records(opened, [run_record(9)]).values()
         assert past.runs == kept
 
 
-@pytest.mark.parametrize(
-    "arguments", [("exclude", "no"), ("exclude", "no", "--why=x"), ("include", "20261101-210000-7f3a", "--why=x")]
-)
+@pytest.mark.parametrize("arguments", [("exclude", "no", "--why=x"), ("include", "20261101-210000-7f3a", "--why=x")])
 def test_what_cannot_be_excluded(history: Gsw, arguments: tuple[str, ...]) -> None:
     fill(run_record(0))
     history(*arguments, status=2)

@@ -60,19 +60,20 @@ def test_a_slow_node_is_named(pytester: pytest.Pytester, table: Path, gsw: Gsw) 
     assert lines[0].split()[:3] == ["nodes", "cluster", "throughput"]
     assert lines[2].split()[:2] == ["pool0-0007", "eos"]
     assert lines[3:] == [
-        "1 culprit, see --json for the jobs",
+        "1 slow node (--json lists the jobs)",
         "eos: 15 nodes cleared of a loss of 5.8 % or more by the last 30 runs",
+        "next: keep jobs off them: pytest-gsw nodes --cluster=eos --exclude-file=nodes.txt",
     ]
     (eos,) = json.loads(gsw("nodes", "--cluster=eos", "--json", status=1).out)
-    assert (eos["cluster"], eos["could_not_be_told"]) == ("eos", [])
+    assert (eos["cluster"], eos["without_enough_data"]) == ("eos", [])
     assert eos["cleared"] == [name for name in NAMES if name != NAMES[SLOW]]
     assert eos["cleared_of"] == pytest.approx(-0.058, abs=0.001)
     (found,) = eos["slow"]
-    assert (found["cluster"], found["nodes"], found["mended"]) == ("eos", ["pool0-0007"], False)
+    assert (found["cluster"], found["nodes"], found["fixed"]) == ("eos", ["pool0-0007"], False)
     assert found["throughput_change"] == pytest.approx(-0.1, abs=0.02)
     assert int(found["since"]["run_id"].removeprefix("night-")) in range(SUSPECT, SUSPECT + 6)
-    assert len(found["accusing"]) >= 4
-    assert found["clearing"] == []
+    assert len(found["slow_jobs"]) >= 4
+    assert found["fast_jobs"] == []
 
 
 def test_a_node_that_fails_jobs_is_named(pytester: pytest.Pytester, table: Path, gsw: Gsw) -> None:
@@ -82,6 +83,7 @@ def test_a_node_that_fails_jobs_is_named(pytester: pytest.Pytester, table: Path,
     assert lines[2] == "eos: 16 jobs failed by the infrastructure in 90 days, more than by chance on"
     assert lines[3].split() == ["nodes", "failed", "of", "jobs", "usual"]
     assert lines[5].split()[:3] == ["pool0-0005", "16", "32"]
+    assert lines[6:] == ['next: sbatch --exclude="$(cat nodes.txt)" ...']
     assert Path("nodes.txt").read_text(encoding="utf-8") == "pool0-0005\n"
     (eos,) = json.loads(gsw("nodes", "--json", status=1).out)
     (found,) = eos["failures"]
@@ -114,13 +116,16 @@ def test_a_session_says_which_slow_node_explains_a_regression(pytester: pytest.P
             r"=+ slow nodes =+",
             r"node localhost \(-1?\d\.\d %, \d+ jobs\) since \d{4}-\d\d-\d\d",
             r"others: 15 nodes cleared of a loss of 5\.8 % or more by the last 30 runs\.",
-            r"pytest-gsw nodes tells by which jobs that is known\.",
+            r"next: the jobs that show it: pytest-gsw nodes",
         ]
     )
     of_suite = suite_properties(Path("j.xml"))
     assert of_suite["gsw_slow_nodes"].startswith("node localhost (-")
     report = Path("report")
     assert "slow: node localhost (" in (report / "index.html").read_text(encoding="utf-8")
+    section = (report / "index.html").read_text(encoding="utf-8").partition("slow: node localhost (")[2]
+    section = section.partition("</section>")[0]
+    assert "pytest-gsw nodes --cluster=demo" in section
     assert "Nodes that make jobs slow" in (report / "jobs.html").read_text(encoding="utf-8")
     assert "demo: 15 nodes cleared of a loss of 5.8 % or more" in (report / "jobs.html").read_text(encoding="utf-8")
     assert 'node="localhost",one_of="1"} -0.' in (report / "gsw.prom").read_text(encoding="utf-8")

@@ -104,6 +104,8 @@ def test_a_run_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pyteste
     assert ", since 20" in failure.text.splitlines()[0]
     assert len(failure.text.splitlines()) == rows + 3
     fact = failure.text.splitlines()[0]
+    figure = fact.partition("slower, ")[2].partition(" (")[0]
+    result.stdout.fnmatch_lines([f"*  new incident of cluster demo: {figure} vs usual since *"])
     page = (pytester.path / "report" / "index.html").read_text()
     assert f" {fact.replace('>', '&gt;').replace(' -', f' {MINUS}')}</h3>" in page
     assert page.index('id="cluster"') < page.index('id="attention"')

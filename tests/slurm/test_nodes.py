@@ -13,12 +13,12 @@ from .cluster import SlurmCluster
 
 
 @pytest.mark.parametrize(
-    ("culprits", "excluded"), [((), ""), ((("n002",),), "n002"), ((("n001", "n003"), ("n002",)), "n[001-003]")]
+    ("slow_groups", "excluded"), [((), ""), ((("n002",),), "n002"), ((("n001", "n003"), ("n002",)), "n[001-003]")]
 )
 def test_sbatch_takes_the_list(
-    slurm8: SlurmCluster, tmp_path: Path, culprits: tuple[tuple[str, ...], ...], excluded: str
+    slurm8: SlurmCluster, tmp_path: Path, slow_groups: tuple[tuple[str, ...], ...], excluded: str
 ) -> None:
-    slow = [SlowNode(nodes, -0.1, (), (), recovered=False) for nodes in culprits]
+    slow = [SlowNode(nodes, -0.1, (), (), recovered=False) for nodes in slow_groups]
     held = ("--hold", f"--chdir={tmp_path}", "--wrap=true", "--parsable", "--mem=50M")
     job = slurm8.run("sbatch", *held, f"--exclude={exclude_list(slow)}").strip()
     assert f" ExcNodeList={excluded}\n" in slurm8.run("scontrol", "show", "job", job)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import string
 import time
 from dataclasses import replace
@@ -10,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from pytest_gsw.history.alarms import Alarm, Kind, Occurrence, State
 from pytest_gsw.history.comparison import line_of
+from pytest_gsw.history.row_history import ClusterAdjustment, ClusterHistory, ClusterSeries, Nodes, RowHistory
 from pytest_gsw.history.store import EXCLUDE, Event
 from pytest_gsw.jobs.journal import COPY, Journal
 from pytest_gsw.reports.elements import markup
@@ -23,11 +26,14 @@ from pytest_gsw.reports.run_report import (
     page_names,
     run_reports,
     since_line,
+    since_of,
+    with_own_figures,
 )
 from pytest_gsw.results.record import Record, write_record
 from pytest_gsw.results.runs_directory import begin_of
 from pytest_gsw.results.summary import error_lines
-from tests.unit.history.runs import DAY_S, FIRST_S, job
+from tests.unit.history.runs import DAY_S, FIRST_S, job, period
+from tests.unit.history.test_alarms import of_cluster
 from tests.unit.jobs.owners import leave_owner
 from tests.unit.reports.records_of_runs import (
     BROKEN,
@@ -45,6 +51,7 @@ from tests.unit.reports.records_of_runs import (
     runs,
 )
 from tests.unit.results.records import varied
+from tests.unit.results.test_incident import run_records
 
 NAME = SLOW.row.id
 
@@ -166,6 +173,27 @@ def test_a_row_that_drifts(tmp_path: Path) -> None:
     assert found.kind == "drift"
     assert found.since is not None
     assert found.since.time_s == FIRST_S + 32 * DAY_S
+
+
+def test_an_incident_is_no_good_run() -> None:
+    runs = of_cluster(45, lambda number: 1.06 if number == 43 else 1.0)
+    pasts = {name: past for name, _, past in ClusterSeries(runs, (), Nodes(runs, ())).newest({})}
+    row, past = next(iter(pasts.items()))
+    adjustment = ClusterAdjustment(ClusterHistory(pasts))
+    points = (*past.points[:-1], replace(past.points[-1], outcome="regressed", run_id=RUN_ID))
+    found = since_of(ReportedRow(varied(SLOW, row=row), row, RowHistory(points, adjustment=adjustment)))
+    assert found is not None
+    assert (found.good_run_id, found.runs) == ("night-042", 1)
+
+
+def test_an_incident_of_a_run_has_the_figure_of_the_run() -> None:
+    """In a short history the run is part of the alarm's own reference."""
+    records = run_records([0.06] * 10)
+    seen = Occurrence(records[0].run.id, FIRST_S, 0.05)
+    (found,) = with_own_figures(
+        [Alarm("1f", period(seen, kind=Kind.INCIDENT, usual=0.0), State.NEW, pages=True)], records
+    )
+    assert found.change == pytest.approx(math.expm1(-0.06))
 
 
 # -- causes, nodes, workloads ----------------------------------------------------------------------
@@ -385,7 +413,7 @@ def test_a_run_its_rows_and_alarms_begin_with_it_and_points_keep_the_time_of_the
     assert f"{minute_of(CURRENT_RUN - 1)}</title>" in text
     (alarm,) = run.alarms
     assert (alarm.since_s, alarm.fixed_s) == (begin_s(CURRENT_RUN - 3), begin_s(CURRENT_RUN - 1))
-    assert line_of(alarm).endswith(f": over since {minute_when_began(CURRENT_RUN - 1)}")
+    assert line_of(alarm).endswith(f": fixed {minute_when_began(CURRENT_RUN - 1)}")
     (found,) = (one for one in run.rows if one.record.row.id == PASSED.row.id)
     assert [point.time_s for point in found.past.runs] == [begin_s(number) + TOOK_S for number in NUMBERS]
     assert minute_of(CURRENT_RUN) != minute_when_began(CURRENT_RUN)

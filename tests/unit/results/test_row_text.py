@@ -316,7 +316,7 @@ FAILED = varied(SLOW, outcome="error", fact="job 481221 failed with exit code 1:
         (SAVE, "REGRESSED  throughput -9.9 % (allowed 40 %)  19.93 s/save  job 481221"),
         (
             varied(SLOW, accepted={"step_time_s": 5.0}, outcome="passed"),
-            "PASSED     throughput -2.2 % to accepted, -10.8 % to documented",
+            "PASSED     throughput -2.2 % vs accepted, -10.8 % vs document  5.11 s/step",
         ),
         (
             varied(SLOW, attempts=(replace(JOB, id="1"),) * 2),

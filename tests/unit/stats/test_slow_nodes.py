@@ -49,24 +49,24 @@ def history(seed: int, runs: int, slow: Slow | None = None, noise: Noise = gauss
     return jobs
 
 
-def culprits(jobs: list[JobTime]) -> tuple[SlowNodeGroup, ...]:
-    return find(jobs).culprits
+def slow_groups(jobs: list[JobTime]) -> tuple[SlowNodeGroup, ...]:
+    return find(jobs).slow_groups
 
 
 def named(jobs: list[JobTime]) -> list[tuple[int, ...]]:
-    return [one.nodes for one in culprits(jobs) if not one.recovered]
+    return [one.nodes for one in slow_groups(jobs) if not one.recovered]
 
 
 def test_a_slow_node_is_named() -> None:
     jobs = history(1, 37, {17: (30, 99, SLOW)})
-    (found,) = culprits(jobs)
+    (found,) = slow_groups(jobs)
     assert found.nodes == (17,)
     assert found.excess == pytest.approx(SLOW, abs=0.02)
     assert found.since in range(30, 33)
     assert not found.recovered
     theirs = [index for index, job in enumerate(jobs) if job.nodes >> 17 & 1 and job.run >= found.since]
-    assert sorted(found.accusing + found.clearing) == theirs
-    assert len(found.clearing) <= 1
+    assert sorted(found.slow_jobs + found.fast_jobs) == theirs
+    assert len(found.fast_jobs) <= 1
 
 
 def test_it_is_named_within_seven_runs() -> None:
@@ -79,11 +79,11 @@ def test_it_is_named_within_seven_runs() -> None:
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("noise", [gaussian, heavy_tails, skewed, odd_jobs])
 def test_sound_nodes_are_not_named(noise: Noise) -> None:
-    assert [one for seed in range(4) for one in culprits(history(seed, 60, noise=noise))] == []
+    assert [one for seed in range(4) for one in slow_groups(history(seed, 60, noise=noise))] == []
 
 
 def test_a_repaired_node_is_no_culprit_any_more() -> None:
-    (found,) = culprits(history(2, 70, {17: (30, 45, SLOW)}))
+    (found,) = slow_groups(history(2, 70, {17: (30, 45, SLOW)}))
     assert (found.nodes, found.recovered) == ((17,), True)
     assert found.last in range(42, 46)
     assert sorted(named(history(3, 45, {17: (30, 99, SLOW), 40: (32, 99, SLOW)}))) == [(17,), (40,)]
@@ -104,18 +104,18 @@ def test_a_slower_row_accuses_no_node() -> None:
         JobTime(job.run, job.row, job.log_s + (SLOW if job.row == 0 and job.run >= 30 else 0), 15 << 4 * job.row)
         for job in history(5, 60)
     ]
-    assert culprits(jobs) == ()
+    assert slow_groups(jobs) == ()
 
 
 def test_a_slower_cluster_and_a_slow_run_accuse_no_node() -> None:
     jobs = history(6, 60, rows=3)
     slower = [JobTime(one.run, one.row, one.log_s + (SLOW if one.run >= 40 else 0), one.nodes) for one in jobs]
-    assert culprits(slower) == ()
+    assert slow_groups(slower) == ()
     jobs = history(7, 60)
     slower = [JobTime(one.run, one.row, one.log_s + (0.2 if one.run % 9 == 0 else 0), one.nodes) for one in jobs]
-    assert culprits(slower) == ()
-    assert culprits([]) == ()
-    assert culprits(history(8, 1)) == ()
+    assert slow_groups(slower) == ()
+    assert slow_groups([]) == ()
+    assert slow_groups(history(8, 1)) == ()
 
 
 # -- who is cleared -----------------------------------------------------------------------------

@@ -46,16 +46,16 @@ def cells(text: str) -> list[list[str]]:
     return rows
 
 
-def an_alarm(subject: str, state: State, mended_by: str = "", part_of: str = "") -> Alarm:
+def an_alarm(subject: str, state: State, fixed_by: str = "", part_of: str = "") -> Alarm:
     seen = Occurrence("night-001", NOON_S, 0.0)
-    shown = period(seen, subject=subject, fixed_s=NOON_S if mended_by else None, mended_by=mended_by)
+    shown = period(seen, subject=subject, fixed_s=NOON_S if fixed_by else None, fixed_by=fixed_by)
     return Alarm("1f0c92ab", shown, state, pages=True, part_of=part_of)
 
 
 def test_alarms_by_what_became_of_them_come_first() -> None:
     alarms = (
-        *(an_alarm("a", State.NEW), an_alarm("b", State.WORSE), an_alarm("c", State.STILL)),
-        *(an_alarm("d", State.MENDED, mended_by=PASSED.run.id), an_alarm("e", State.MENDED, mended_by="earlier")),
+        *(an_alarm("a", State.NEW), an_alarm("b", State.WORSE), an_alarm("c", State.ONGOING)),
+        *(an_alarm("d", State.FIXED, fixed_by=PASSED.run.id), an_alarm("e", State.FIXED, fixed_by="earlier")),
         *(an_alarm("f", State.NEW, part_of="1f0c92ab"), an_alarm("g", State.GONE)),
     )
     assert markdown(replace(RUN, alarms=alarms)).splitlines()[3:8] == [

@@ -55,6 +55,11 @@ def test_a_cluster_that_creeps_is_a_sample_where_that_is_known(drift: str | None
     assert [sample.value for sample in (found.samples if found else ())] == value
 
 
+def test_a_value_is_rounded_as_on_other_screens() -> None:
+    slow = varied(PASSED, measured={**PASSED.figures.measured, "step_time_s": 5.0649999999999995})
+    assert " 5.065\n" in openmetrics(run_of((slow,)))
+
+
 def test_a_sample() -> None:
     labels = (
         '{row="llama2_70b_fp8[H100x128]",table="baselines/maxtext/llama2_70b.yaml",cluster="eos",workload="llama2_70b",'

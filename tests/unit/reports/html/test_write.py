@@ -175,16 +175,16 @@ def test_a_run_with_a_history(tmp_path: Path) -> None:
 def test_what_is_broken_comes_before_what_drifts_and_an_alarms_figure_says_what_it_is_of(tmp_path: Path) -> None:
     seen = Occurrence("night-007", FIRST_S, math.log(4.7))
     drift = period(seen, kind=Kind.DRIFT, subject="a_row_that_drifts", usual=math.log(4.5), last_s=FIRST_S)
-    over = replace(drift, kind=Kind.REGRESSION, subject="a_mended_row", fixed_s=FIRST_S, mended_by=SLOW.run.id)
-    alarms = (Alarm("1f0c92ab", drift, State.NEW, pages=True), Alarm("2f0c92ab", over, State.MENDED, pages=False))
+    over = replace(drift, kind=Kind.REGRESSION, subject="a_mended_row", fixed_s=FIRST_S, fixed_by=SLOW.run.id)
+    alarms = (Alarm("1f0c92ab", drift, State.NEW, pages=True), Alarm("2f0c92ab", over, State.FIXED, pages=False))
     index = written(tmp_path, [SLOW], [row(SLOW.row.id, CURRENT_RUN - 1)], alarms=alarms)
     text, change = text_of(index), "\N{MINUS SIGN}4.3\N{NO-BREAK SPACE}%"
-    assert f"New (1)↘ a_row_that_drifts: drifts {change} against its first runs, since 2026-11-01" in text
+    assert f"New (1)↘ a_row_that_drifts: drifts {change} vs usual, since 2026-11-01" in text
     assert "Ongoing (0)nothingFixed (1)▼ a_mended_row: regressed" in text
-    assert "1 alarm, 1 to look at, 1 over; throughput of the newest run against those before" in text
-    drifting, _, ended = text.partition("1 alarm of the last days, over or gone")
+    assert "1 alarm, 1 to look at, 1 fixed or gone" in text
+    drifting, _, ended = text.partition("1 alarm of the last days, fixed or gone")
     assert "a_row_that_driftseos\N{MINUS SIGN}4.3 %2026-11-01" in drifting
-    assert f"over since {minute(FIRST_S)}a_mended_roweos" in ended
+    assert f"fixed {minute(FIRST_S)}a_mended_roweos" in ended
 
 
 def test_an_alarm_that_stands_is_said_where_no_row_is_broken(tmp_path: Path) -> None:
@@ -196,15 +196,16 @@ def test_an_alarm_that_stands_is_said_where_no_row_is_broken(tmp_path: Path) -> 
         with history_of(tmp_path, before) as history:
             return text_of(write_report([PASSED], history, tmp_path / "out", runs=runs(tmp_path, alarms=(alarm,))))
 
-    is_active = told(Alarm("1f0c92ab", slow, State.STILL, pages=True))
+    is_active = told(Alarm("1f0c92ab", slow, State.ONGOING, pages=True))
     assert "Nothing needs attention." not in is_active
-    assert "\N{HEAVY CHECK MARK} No row needs attention; 1 alarm stands." in is_active
+    assert "\N{HEAVY CHECK MARK} No row needs attention; 1 active alarm." in is_active
     assert f"Ongoing (1)▼ {PASSED.row.id}: regressed, since {minute(FIRST_S)} (1 of 2 passes)" in is_active
-    # Of an incident that this run is without, the page says nothing in the present tense.
-    incident = replace(slow, kind=Kind.INCIDENT, subject="cluster eos", usual=math.log(4.5))
-    was = f"the whole cluster was slower \N{MINUS SIGN}10.0 %, since {minute(FIRST_S)} (1 of 2 runs without it)"
-    assert was in told(Alarm("2f0c92ab", incident, State.STILL, pages=True)).replace("\N{NO-BREAK SPACE}", " ")
-    over = told(Alarm("1f0c92ab", replace(slow, fixed_s=FIRST_S), State.MENDED, pages=False))
+    assert is_active.startswith("\n1 active alarm, no row needs attention: 1 row on eos")
+    # Of an incident that this run is without, the page has nothing in the present tense.
+    incident = replace(slow, kind=Kind.INCIDENT, subject="cluster eos", usual=math.log(4.5), good_runs=0)
+    was = f"the whole cluster was slower \N{MINUS SIGN}10.0 % vs usual, since {minute(FIRST_S)}"
+    assert was in told(Alarm("2f0c92ab", incident, State.ONGOING, pages=True)).replace("\N{NO-BREAK SPACE}", " ")
+    over = told(Alarm("1f0c92ab", replace(slow, fixed_s=FIRST_S), State.FIXED, pages=False))
     assert "Nothing needs attention." in over
     assert "ongoing and fixed" not in over  # an earlier run has said so
 
