@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from pytest_gsw.cli.arguments import Ini, read_ini
-from pytest_gsw.cli.history import WORDS
+from pytest_gsw.cli.run_arguments import WORDS
 from pytest_gsw.clusters import cluster_files, known_clusters
 from pytest_gsw.errors import GswError
 from pytest_gsw.results.runs_directory import LAST

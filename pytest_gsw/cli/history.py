@@ -14,7 +14,7 @@ from typing import Any
 
 from pytest_gsw.cli.output import Answer, changes_facts, csv_text, quoted_answer
 from pytest_gsw.cli.rows import format_of
-from pytest_gsw.cli.run_arguments import NOISE_NOTE, noise_cell, opened, run_directory, series_of
+from pytest_gsw.cli.run_arguments import NOISE_NOTE, WORDS, noise_cell, opened, run_directory, series_of
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import by_number, calendar, minute, percent, plain_table, plural
 from pytest_gsw.errors import ConfigurationError, RunError
@@ -263,10 +263,6 @@ def _import_runs(args: argparse.Namespace, history: History) -> Imported:
 def _rows(args: argparse.Namespace) -> tuple[Baseline, ...]:
     rows = load_tables(args.ini.tables(args.baselines))
     return tuple(row for row in rows if not args.rows or any(row_matches(pattern, row.id) for pattern in args.rows))
-
-
-#: The words in place of rows.
-WORDS = ("exclude", "include")
 
 
 def decide(history: History, word: str, runs: list[str], why: str | None) -> str:

@@ -24,6 +24,8 @@ from pytest_gsw.stats.noise import Noise
 from pytest_gsw.tables.model import row_matches
 from pytest_gsw.tables.value_types import nearest
 
+#: What ``history`` does with a run, in the place of a row.
+WORDS = ("exclude", "include")
 #: The note below a table in which :func:`noise_cell` has marked a row.
 NOISE_NOTE = "* too few jobs to tell the row's own noise: the usual one is taken"
 
@@ -111,12 +113,13 @@ def no_run(ini: Ini, given: str, history: History | None = None, in_history: Seq
     """The error for a run that is neither here nor in the history."""
     also = "" if history is None else f", and none in the history {history.shown}"
     if given == LAST:
-        return ConfigurationError(f"there is no run in {ini.runs}{also}")
+        return ConfigurationError(f"there is no run in {ini.runs}{also}\n{_next(ini)}")
+    known = f"next: ls {ini.runs}, or '{LAST}' for the newest"
     if "/" in given:
-        return ConfigurationError(f"there is no directory {given}{also}\nnext: ls {ini.runs}")
+        return ConfigurationError(f"there is no directory {given}{also}\n{known}")
     here = [path.name for path in ini.runs.glob("*")]
-    near = nearest(given, sorted({*here, *in_history}, reverse=True))
-    return ConfigurationError(f"there is no run '{given}' in {ini.runs}{also}{near}\nnext: ls {ini.runs}")
+    near = nearest(given, [LAST, *sorted({*here, *in_history}, reverse=True)])
+    return ConfigurationError(f"there is no run '{given}' in {ini.runs}{also}{near}\n{known}")
 
 
 def clusters_of(history: History, args: argparse.Namespace) -> Sequence[str]:
@@ -139,7 +142,7 @@ def series_of(history: History, args: argparse.Namespace) -> Sequence[SeriesKey]
     known = sorted({key.row for key in history.series((), args.cluster)})
     for pattern in args.rows:
         if not any(row_matches(pattern, row) for row in known):
-            near = nearest(pattern, known)
+            near = nearest(pattern, [*known, *WORDS])
             raise ConfigurationError(
                 f"the history {history.shown} has no row '{pattern}'{near}\nnext: pytest-gsw history"
             )

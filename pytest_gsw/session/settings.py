@@ -105,7 +105,9 @@ def bundled_rows(cluster: Cluster, release: str | None) -> tuple[str, str]:
     if not found:
         named = max((one for one in BY_NAME if one.lower() in name.lower()), key=len, default=name)
         near = "" if any(is_same(one, name) for one in BY_NAME) else nearest(named, BY_NAME)
-        table = "make a table of a document, pytest-gsw import README.md -o baselines"
+        line, column = cluster.given.get("accelerator", (0, 0))
+        correct = f"correct 'accelerator' at {cluster.path}:{line}:{column}, or " if near and line else ""
+        table = f"{correct}make a table of a document, pytest-gsw import README.md -o baselines"
         run = "and run its rows with --gsw-baselines=baselines (docs/importing.md)"
         return f"{name}: no bundled table has rows for it{near}", f"{table}, {run}"
     releases = [one for one in found if one]
@@ -325,8 +327,14 @@ def resumed_run(given: str, results: Path) -> Path:
     for directory in (runs / given, path_given(given, "resume")):
         if directory.is_dir():
             return directory.resolve()
-    near = nearest(Path(given).name, sorted((path.name for path in runs.glob("*")), reverse=True))
-    raise ConfigurationError(f"--gsw-resume: there is no run '{given}' in {runs}{near}")
+    raise _no_run(f"--gsw-resume: there is no run '{given}' in {runs}", Path(given).name, runs)
+
+
+def _no_run(fact: str, given: str, runs: Path) -> ConfigurationError:
+    near = nearest(given, [LAST, *sorted((path.name for path in runs.glob("*")), reverse=True)])
+    return ConfigurationError(
+        f"{fact}{near}\nnext: {command('ls', str(relative_path(runs)))}, or '{LAST}' for the newest"
+    )
 
 
 def replayed_place(given: Path, base: Path, results: Path) -> tuple[Path, bool]:
@@ -353,8 +361,7 @@ def replayed_place(given: Path, base: Path, results: Path) -> tuple[Path, bool]:
     path = Path(str(given).removesuffix(LAST_JOBS))
     before, recipe, _ = str(path).partition(RECIPE)  # the recipe's directory is each row's own
     if not (Path(before).is_dir() if recipe else path.exists()):
-        near = nearest(path.name, sorted((run.name for run in runs.glob("*")), reverse=True))
-        raise ConfigurationError(f"--gsw-replay: there is no file or directory {path}{near}")
+        raise _no_run(f"--gsw-replay: there is no file or directory {path}", path.name, runs)
     return path, path != given
 
 
