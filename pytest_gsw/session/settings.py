@@ -26,7 +26,7 @@ from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.executor.phases import Limits
 from pytest_gsw.executor.progress_monitor import Policies
 from pytest_gsw.history.location import VARIABLE, history_place, open_history
-from pytest_gsw.results.runs_directory import LAST, RECORDS, RESULTS, RUNS, new_run_id
+from pytest_gsw.results.runs_directory import LAST, RECORDS, RESULTS, RUNS, new_run_id, no_run
 from pytest_gsw.session.options import OPTIONS, SHOWN, Option
 from pytest_gsw.stats.decision import Repeats
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
@@ -327,14 +327,7 @@ def resumed_run(given: str, results: Path) -> Path:
     for directory in (runs / given, path_given(given, "resume")):
         if directory.is_dir():
             return directory.resolve()
-    raise _no_run(f"--gsw-resume: there is no run '{given}' in {runs}", Path(given).name, runs)
-
-
-def _no_run(fact: str, given: str, runs: Path) -> ConfigurationError:
-    near = nearest(given, [LAST, *sorted((path.name for path in runs.glob("*")), reverse=True)])
-    return ConfigurationError(
-        f"{fact}{near}\nnext: {command('ls', str(relative_path(runs)))}, or '{LAST}' for the newest"
-    )
+    raise no_run(f"--gsw-resume: there is no run '{given}' in {runs}", Path(given).name, runs)
 
 
 def replayed_place(given: Path, base: Path, results: Path) -> tuple[Path, bool]:
@@ -361,7 +354,7 @@ def replayed_place(given: Path, base: Path, results: Path) -> tuple[Path, bool]:
     path = Path(str(given).removesuffix(LAST_JOBS))
     before, recipe, _ = str(path).partition(RECIPE)  # the recipe's directory is each row's own
     if not (Path(before).is_dir() if recipe else path.exists()):
-        raise _no_run(f"--gsw-replay: there is no file or directory {path}", path.name, runs)
+        raise no_run(f"--gsw-replay: there is no file or directory {path}", path.name, runs)
     return path, path != given
 
 
