@@ -99,9 +99,9 @@ def _refuse(config: pytest.Config, given: Iterable[tuple[str, str]], known: Coll
 
 def _check_hooks(plugins: Iterable[object]) -> None:
     """Refuse implementations of hooks ``pytest_gsw_*`` of a wrong name, or with wrong arguments."""
-    from pytest_gsw.hook_checks import wrong_hook
-
     for plugin in plugins:
+        from pytest_gsw.hook_checks import wrong_hook  # most sessions have none to check
+
         problem = wrong_hook(plugin, vars(hookspecs))
         if problem is not None:
             raise pytest.UsageError(problem)
