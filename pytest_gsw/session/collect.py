@@ -591,7 +591,7 @@ def check_faults(items: list[BaselineItem], settings: Settings) -> None:
     if missed:
         rows = [name for item in items for name in (item.baseline.workload, item.baseline.id)]
         lines = [f"no selected row matches '{one}'{nearest(one, rows)}" for one in missed]
-        raise pytest.UsageError("\n".join(f"--gsw-demo: {line}" for line in lines))
+        raise pytest.UsageError("\n".join([*(f"--gsw-demo: {line}" for line in lines), "next: pytest-gsw rows"]))
 
 
 def check_release(items: Iterable[BaselineItem], settings: Settings) -> None:

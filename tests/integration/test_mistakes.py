@@ -79,6 +79,7 @@ MISTAKES: list[tuple[str, int, str, str]] = [
     (f"{DEMO} --gsw-max-gpus=lots", 4, "--gsw-max-gpus: got 'lots'", "wanted a whole number above 0"),
     (f"{DEMO} --gsw-profile=nsite", 4, "--gsw-profile: got 'nsite'", "did you mean 'nsight'?"),
     (f"{DEMO} --gsw-demo='*=slo:12%'", 4, "'*=slo:12%'", "did you mean 'slow'?"),
+    (f"{DEMO} -k fp8 --gsw-demo='*x129]=fail'", 4, "no selected row matches '*x129]'", "next: pytest-gsw rows"),
     (f"{DEMO} --gsw-release=25.2", 4, "asked by: --gsw-release", "did you mean '25.02'?"),
     (f"{DEMO} --gsw-baselines=nope", 4, "--gsw-baselines", "there is no file or directory"),
     ("pytest --gsw-plan", 4, "--gsw-plan", "add --gsw-cluster=NAME"),
