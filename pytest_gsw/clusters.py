@@ -283,13 +283,15 @@ def check_keys(cluster: Cluster, launcher: str, used: Iterable[str]) -> None:
     """
     usable = CLUSTER_FIELDS.keys() - LAUNCHER_KEYS | set(used)
     unused = f"the launcher '{launcher}' of the scheduler '{cluster.scheduler}' does not use it; leave it out"
-    faults = tuple(
-        Fault(*place, f"clusters.{cluster.name}.{key}", unused)
-        for key, place in cluster.given.items()
-        if key not in usable
-    )
-    if faults and cluster.path is not None:
-        raise FileError(cluster.path, faults)
+    wrong = [key for key in cluster.given if key not in usable]
+    if wrong:
+        raise keys_error(cluster, wrong, unused)
+
+
+def keys_error(cluster: Cluster, keys: Iterable[str], problem: str) -> FileError:
+    """A problem of these keys in a cluster's file."""
+    faults = [Fault(*cluster.given[key], f"clusters.{cluster.name}.{key}", problem) for key in keys]
+    return FileError(cluster.path or Path(), tuple(faults))
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -338,9 +340,12 @@ def _substitute(text: str, place: Value, key: str, environ: Mapping[str, str], f
             return ""
         return environ[variable]
 
-    rest = re.search(r"\$\{[^}]*\}?", _VARIABLE.sub("", text))
+    # No shell fills the other texts; in the environment, $NAME may be for the launch script.
+    bare = "" if isinstance(place.value, dict) else r"|\$[A-Za-z_]\w*"
+    rest = re.search(rf"\$\{{[^}}]*\}}?{bare}", _VARIABLE.sub("", text))
     if rest is not None:
-        faults.append(Fault(place.line, place.column, key, f"got '{rest[0]}', wanted ${{NAME}}"))
+        name = rest[0][1:] if rest[0][1:].isidentifier() else "NAME"
+        faults.append(Fault(place.line, place.column, key, f"got '{rest[0]}', wanted ${{{name}}}"))
     return _VARIABLE.sub(replace, text)
 
 

@@ -21,6 +21,7 @@ from pytest_gsw.errors import HookError, InvalidHookResultError
 from pytest_gsw.jobs.layout import JOB_ID
 from pytest_gsw.jobs.model import JobSpec, JobState, JobStep, Launch, Launcher
 from pytest_gsw.tables.metrics import BY_KEY, DOCUMENTED, METRIC_KEY, STATISTICS, Direction
+from pytest_gsw.tables.value_types import nearest
 
 # -- Errors of hooks that raised or returned an invalid result, with the plugin and the place -------
 
@@ -28,6 +29,8 @@ from pytest_gsw.tables.metrics import BY_KEY, DOCUMENTED, METRIC_KEY, STATISTICS
 #: Packages whose frames come between a session and a site's own code.
 _BETWEEN = frozenset({"pytest_gsw", "pluggy", "_pytest", "pytest"})
 _LONGEST_LINE = 300
+_PREFIX = "pytest_gsw_"
+_HOOKS_ADVICE = "next: correct it there; docs/hooks.md lists the arguments and results of each hook"
 
 
 def hook_error(error: BaseException, plugins: Iterable[tuple[str, object]]) -> HookError:
@@ -44,7 +47,7 @@ def hook_error(error: BaseException, plugins: Iterable[tuple[str, object]]) -> H
     return HookError(
         f"{_function_name(entry)} of {plugin} raised {message}",
         (("at", _place(*own[-1])),),
-        advice="correct it there; docs/hooks.md lists the arguments and results of each hook",
+        advice=_HOOKS_ADVICE.removeprefix("next: "),
     )
 
 
@@ -55,6 +58,28 @@ def wrong_answer(hook: Any, problem: str, advice: str = "") -> InvalidHookResult
         tuple(("plugin", name) for name in implementers(hook)),
         advice=advice or "docs/hooks.md lists the results that the hook may return",
     )
+
+
+def wrong_hook(plugin: object, specs: Mapping[str, Any]) -> str | None:
+    """The first function ``pytest_gsw_*`` of a plugin that is no hook, or that has an argument which its hook lacks.
+
+    pluggy refuses both by a traceback; the text has the place of the function, and the nearest name.
+    """
+    known = [name for name in specs if name.startswith(_PREFIX)]
+    for name in (name for name in dir(plugin) if name.startswith(_PREFIX)):
+        function: Any = getattr(plugin, name)
+        if not (inspect.isfunction(function) or inspect.ismethod(function)):
+            continue
+        if name in known:
+            arguments = inspect.signature(specs[name]).parameters
+            wrong = [one for one in inspect.signature(function).parameters if one not in arguments]
+            problem = f"{name} has no argument '{wrong[0]}'{nearest(wrong[0], arguments)}" if wrong else ""
+        else:
+            problem = f"unknown hook {name}{nearest(name, known)}"
+        if problem:
+            place = f"{relative_path(Path(inspect.getfile(function)))}:{function.__code__.co_firstlineno}"
+            return f"{place}: {problem}\n{_HOOKS_ADVICE}"
+    return None
 
 
 def not_that(value: object, kind: str, problems: Sequence[str]) -> str:

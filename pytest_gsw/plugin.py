@@ -6,15 +6,18 @@ The hooks of such a session are those of :mod:`pytest_gsw.session.hooks`.
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Collection, Generator, Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pluggy
 import pytest
 
 from pytest_gsw import hookspecs
-from pytest_gsw.session.options import add_options, are_given
+from pytest_gsw.session.options import FLAGS, INI_KEYS, add_options, are_given
 
 if TYPE_CHECKING:
     from pytest_gsw.clusters import Cluster
@@ -44,11 +47,64 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     pluginmanager.add_hookspecs(hookspecs)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """If rows are requested, add their hooks before those of any conftest.py: the last ones added are called first."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser, args: list[str]
+) -> Generator[None, object, object]:
+    """If rows are requested, add their hooks before those of any conftest.py: the last ones added are called first.
+
+    Once all are loaded, refuse options ``--gsw-*`` that are unknown, and hooks with unknown arguments.
+    """
     if are_given(early_config, early_config.known_args_namespace):
         _add(early_config, _HOOKS)
+    try:
+        result = yield
+    except pluggy.PluginValidationError as error:
+        _check_hooks([error.plugin])
+        raise
+    hooks = vars(early_config.pluginmanager.hook).items()
+    unknown = [hook for name, hook in hooks if name.startswith("pytest_gsw_") and not hook.has_spec()]
+    _check_hooks(impl.plugin for hook in unknown for impl in hook.get_hookimpls() if not impl.optionalhook)
+    words = [word.partition("=")[0] for word in args if word.startswith("--gsw-")]
+    if not FLAGS.issuperset(words):
+        unknown_words = parser.parse_known_and_unknown_args(args)[1]
+        words = [word.partition("=")[0] for word in unknown_words if word.startswith("--gsw-")]
+        _refuse(early_config, (("option ", name) for name in words), FLAGS)
+    _refuse(early_config, _keys(early_config), INI_KEYS)
+    return result
+
+
+def _keys(config: pytest.Config) -> Iterator[tuple[str, str]]:
+    """The keys ``gsw_*`` of the ini file and of ``-o``, each behind its place."""
+    path = config.inipath
+    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines() if path else (), 1):
+        if path and line.startswith("gsw_"):
+            yield f"{path.name}:{number}:1: key ", line.partition("=")[0].strip()
+    given = getattr(config.known_args_namespace, "override_ini", None) or ()
+    yield from (("key ", word.partition("=")[0]) for word in given if word.startswith("gsw_"))
+
+
+def _refuse(config: pytest.Config, given: Iterable[tuple[str, str]], known: Collection[str]) -> None:
+    """Refuse options, or keys of the ini file, that neither this plugin nor another one has."""
+    for place, name in given:
+        with contextlib.suppress(ValueError):
+            config.getini(name)
+            continue
+        from pytest_gsw.tables.value_types import nearest
+
+        key = name.lstrip("-").replace("-", "_")
+        near = f"; it is a key of the ini file, -o {key}=VALUE" if key in INI_KEYS else nearest(name, known)
+        raise pytest.UsageError(f"{place}{name} is unknown{near}\nnext: pytest --help lists all of them")
+
+
+def _check_hooks(plugins: Iterable[object]) -> None:
+    """Refuse implementations of hooks ``pytest_gsw_*`` of a wrong name, or with wrong arguments."""
+    for plugin in plugins:
+        from pytest_gsw.hook_checks import wrong_hook  # most sessions have none to check
+
+        problem = wrong_hook(plugin, vars(hookspecs))
+        if problem is not None:
+            raise pytest.UsageError(problem)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -96,6 +96,15 @@ def _drop_output() -> None:
     os.close(nowhere)
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser, also of each subcommand, that names the nearest choice to a misspelt one."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with the usage, and the message."""
+        found = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
+        super().error(message + (nearest(found[1], re.findall(r"[\w-]+", found[2])) if found else ""))
+
+
 class _Version(argparse.Action):
     """Print the version; its module is imported only then."""
 
@@ -108,7 +117,7 @@ class _Version(argparse.Action):
 
 def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
     """The parser, and those of the subcommands by their names."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="pytest-gsw",
         description="Tables, logs and runs of LLM training performance. Nothing is run. Without a COMMAND: the newest "
         "run, alarms, slow nodes, and what to type next.",

@@ -65,12 +65,12 @@ def _import(args: argparse.Namespace) -> Answer:
     blanks = [blank for one in imported for blank in one.blanks]
     if kept:
         lines.append("next: look at what differs, with pytest-gsw rows --diff; then the same again with --overwrite")
+    facts: Path = args.facts or directory / FACTS_FILE
     if unnamed or any(one.add for document in imported for one in document.remarks):
-        lines.append(
-            f"next: write the lines behind 'add' into {args.facts or directory / FACTS_FILE}, and import again"
-        )
+        make = "" if facts.parent.is_dir() else f"{command('mkdir', '-p', str(facts.parent))}, then "
+        lines.append(f"next: {make}write the lines behind 'add' into {facts}, at their documents, and import again")
     if blanks and texts and not args.cards:  # of cards there are no facts
-        lines.append(f"next: {command('pytest-gsw', 'rows', str(directory))} shows what to write into {FACTS_FILE}")
+        lines.append(f"next: {command('pytest-gsw', 'rows', str(directory))} shows what to write into {facts}")
     empty = [one for one in imported if not one.rows]
     left = any(one.remarks for one in imported) or blanks or alike
     return Answer("\n".join(lines), 1 if kept or empty or unnamed or (args.strict and left) else 0)
@@ -207,11 +207,12 @@ def _document_lines(one: Imported) -> Iterator[str]:
         yield f"  look at    line {remark.line}: {shortened(remark.text, 240)}"
         yield from [f"             add {remark.add}"] if remark.add else []
     blanks: dict[tuple[str, str, str], list[str]] = {}
+    named = {file.path for file in one.files if _is_named(file)}
     for file, row, key, reason in one.blanks:
-        blanks.setdefault((file, key, reason), []).append(row)
-    for (file, key, reason), of_rows in blanks.items():
+        blanks.setdefault((f"{file}: " if file in named else "", key, reason), []).append(row)
+    for (where, key, reason), of_rows in blanks.items():
         number = f"{len(of_rows)} rows" if len(of_rows) > 1 else of_rows[0]
-        yield f"  fill in    {file}: {key} of {number}: {reason}"
+        yield f"  fill in    {where}{key} of {number}: {reason}"
 
 
 # ---- Arithmetic alone ------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from pathlib import Path
 from pytest_gsw.cli.alarms import read_alarms
 from pytest_gsw.cli.arguments import Ini
 from pytest_gsw.cli.output import Answer, answer_to
-from pytest_gsw.cli.run_arguments import known_history, no_run, records_in, run_directory, whole_run
+from pytest_gsw.cli.run_arguments import known_history, missing_run, records_in, run_directory, whole_run
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import plural
@@ -64,7 +64,7 @@ def _as_text(args: argparse.Namespace) -> Answer:
         raise ConfigurationError(f"--format={args.format} takes one run, not {len(args.runs)}")
     directory = run_directory(args.ini, args.runs[0])
     if directory is None:
-        raise no_run(args.ini, args.runs[0])
+        raise missing_run(args.ini, args.runs[0])
     records, missing = whole_run(args.ini, directory)
     report = report_of(args, records, ReportedRun(directory, missing))
     if args.format in TEXTS:

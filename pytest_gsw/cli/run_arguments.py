@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pytest_gsw.cli.arguments import Ini
+from pytest_gsw.cli.arguments import VERBS, Ini
 from pytest_gsw.common.files import at_home
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.database import HistoryError
@@ -19,7 +19,7 @@ from pytest_gsw.jobs.journal import NAME as JOURNAL
 from pytest_gsw.results.junit import read_whole_run
 from pytest_gsw.results.manifest import is_owned, newest_run
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.runs_directory import LAST, RECORDS
+from pytest_gsw.results.runs_directory import LAST, RECORDS, no_run
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.tables.model import row_matches
 from pytest_gsw.tables.value_types import nearest
@@ -103,20 +103,19 @@ def records_in(ini: Ini, history: History | None, given: str) -> tuple[Record, .
     runs = [] if history is None else [*history.runs()]
     run = runs[-1] if given == LAST and runs else given
     if history is None or run not in runs:
-        raise no_run(ini, given, history, runs)
+        raise missing_run(ini, given, history, runs)
     return history.records(run)
 
 
-def no_run(ini: Ini, given: str, history: History | None = None, in_history: Sequence[str] = ()) -> ConfigurationError:
+def missing_run(
+    ini: Ini, given: str, history: History | None = None, in_history: Sequence[str] = ()
+) -> ConfigurationError:
     """The error for a run that is neither here nor in the history."""
     also = "" if history is None else f", and none in the history {history.shown}"
     if given == LAST:
-        return ConfigurationError(f"there is no run in {ini.runs}{also}")
-    if "/" in given:
-        return ConfigurationError(f"there is no directory {given}{also}\nnext: ls {ini.runs}")
-    here = [path.name for path in ini.runs.glob("*")]
-    near = nearest(given, sorted({*here, *in_history}, reverse=True))
-    return ConfigurationError(f"there is no run '{given}' in {ini.runs}{also}{near}\nnext: ls {ini.runs}")
+        return ConfigurationError(f"there is no run in {ini.runs}{also}\n{_next(ini)}")
+    fact = f"there is no directory {given}" if "/" in given else f"there is no run '{given}' in {ini.runs}"
+    return no_run(f"{fact}{also}", Path(given).name, ini.runs, in_history)
 
 
 def clusters_of(history: History, args: argparse.Namespace) -> Sequence[str]:
@@ -139,7 +138,7 @@ def series_of(history: History, args: argparse.Namespace) -> Sequence[SeriesKey]
     known = sorted({key.row for key in history.series((), args.cluster)})
     for pattern in args.rows:
         if not any(row_matches(pattern, row) for row in known):
-            near = nearest(pattern, known)
+            near = nearest(pattern, [*known, *(verb.rpartition(" ")[2] for verb in VERBS)])
             raise ConfigurationError(
                 f"the history {history.shown} has no row '{pattern}'{near}\nnext: pytest-gsw history"
             )

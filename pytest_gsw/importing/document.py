@@ -90,8 +90,10 @@ def import_document(path: Path, facts: DocumentFacts, *, checked: bool = True) -
         remarks += [Remark(one.line, f"{row.id}: refused: {one.text}", one.line_to_add) for one in wrong]
         for key, (reason, cell) in draft.refused.items():
             if key not in row.values or row.values[key].line != FACT:
-                add = f"rows: [{{line: {draft.line}, gpus: {draft.text('gpus')}, {key}: VALUE}}]"
-                remarks.append(Remark(cell.line, f"{row.id}, {key}: refused: {reason}", add))
+                fact = f"rows: [{{line: {draft.line}, gpus: {draft.text('gpus')}, {key}: VALUE}}]"
+                where = "" if cell.line == draft.line else f"; the row's own line is {draft.line}"
+                add = f"tables: [{{line: {draft.table.line}, {fact}}}]"
+                remarks.append(Remark(cell.line, f"{row.id}, {key}: refused: {reason}{where}", add))
     remarks.sort(key=lambda one: one.line)
     return Imported(facts.name, _files(named_rows, facts), tuple(read.left_out), tuple(remarks))
 

@@ -29,7 +29,7 @@ from pytest_gsw.results.manifest import (
     suite_properties,
 )
 from pytest_gsw.results.record import Record, read_record, record_files, record_name
-from pytest_gsw.results.row_text import attempt_text, compared_text, repeat_text, reported_status
+from pytest_gsw.results.row_text import attempt_text, compared_text, doubt_text, repeat_text, reported_status
 from pytest_gsw.results.suggested_commands import again, offline
 from pytest_gsw.results.summary import ClusterResult, incident_of
 from pytest_gsw.stats.verdict import Reason
@@ -73,6 +73,7 @@ def properties(record: Record) -> list[tuple[str, Property]]:
         "gsw_accepted": record.accepted_note,
         "gsw_definition": record.row.definition or None,
         "gsw_image": record.run.image,
+        "gsw_doubt": doubt_text(record) or None,
         "gsw_compared": compared_text(record) or None,
         "gsw_calibration_flops": record.figures.calibration_flops,
         "gsw_mfu_note": record.figures.mfu_note or None,

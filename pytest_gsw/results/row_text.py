@@ -341,7 +341,7 @@ def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]
         facts.append(("newer jobs", record.passed_over))
     if record.timing.steps:
         facts.append(("steps", _steps_text(record)))
-    if doubt := _contradiction_text(record):
+    if doubt := doubt_text(record):
         facts.append(("doubt", doubt))
     flops = record.figures.calibration_flops
     if flops is not None and flops > 0:  # a record may hold any number
@@ -381,7 +381,7 @@ def _steps_text(record: Record) -> str:
     return f"{used}; {spread}{spikes}{warm_up}"
 
 
-def _contradiction_text(record: Record) -> str:
+def doubt_text(record: Record) -> str:
     """The contradiction of log and scheduler on the (last) job's time; empty if there is none.
 
     Simulated jobs take no time of their own, and a job on this machine may be a script that prints a log.

@@ -5,8 +5,14 @@ from __future__ import annotations
 import re
 import time
 import uuid
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
+
+from pytest_gsw.common.files import relative_path
+from pytest_gsw.common.text import command
+from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.tables.value_types import nearest
 
 #: Default directories of results, and of the runs among them.
 RESULTS = Path(".gsw")
@@ -28,6 +34,13 @@ def new_run_id() -> str:
     now_s = time.time()
     begun = time.strftime("%Y%m%d-%H%M%S", time.localtime(now_s))
     return f"{begun}-{int(now_s % 1 * 0x1000):03x}{uuid.uuid4().hex[:3]}"
+
+
+def no_run(fact: str, given: str, runs: Path, others: Iterable[str] = ()) -> ConfigurationError:
+    """The error for a name that is none of a run in a directory, nor one of others."""
+    known = [LAST, *sorted({*others, *(path.name for path in runs.glob("*"))}, reverse=True)]
+    step = f"next: {command('ls', str(relative_path(runs)))}, or '{LAST}' for the newest"
+    return ConfigurationError(f"{fact}{nearest(given, known)}\n{step}")
 
 
 def begin_of(run_id: str, known_s: float) -> float:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -13,6 +16,7 @@ import pluggy
 import pytest
 
 from pytest_gsw.clusters import why_it_does_not_fit
+from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import command, enumerated, plural
 from pytest_gsw.demo.simulation import parse_faults
@@ -21,7 +25,7 @@ from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.session.node_ids import node_id_below
 from pytest_gsw.session.settings import OF_SELECTION, SETTINGS, Settings, bundled_rows
-from pytest_gsw.tables.bundled import bundled_releases
+from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
 from pytest_gsw.tables.load import LOG_FORMATS, Table, read_table, table_files
 from pytest_gsw.tables.model import Baseline, BlankRow, Parallelism
 from pytest_gsw.tables.releases import format_releases
@@ -506,7 +510,9 @@ def leave_out_others(config: pytest.Config, items: list[pytest.Item]) -> None:
     lines = [f"gsw: {what} left out: {cluster.name} has {cluster.accelerator}"]
     if dropped == rows:
         there, step = bundled_rows(cluster, settings.release)
-        lines += [f"gsw: {there}", f"next: {step}"]
+        correct = f"next: correct 'accelerator' in {relative_path(dropped[0].path)}, or name a cluster that has it"
+        is_bundled = dropped[0].path.is_relative_to(bundled_baselines())
+        lines += [f"gsw: {there}", f"next: {step}"] if is_bundled else [correct]
     report_selection(config, lines)
 
 
@@ -528,6 +534,51 @@ def keep_rows_of_run(config: pytest.Config, items: list[pytest.Item], past: RunS
         _deselect(config, items, [item for item in rows if item.name not in had])
 
 
+def none_selected(config: pytest.Config, items: Iterable[pytest.Item]) -> Iterator[str]:
+    """Lines for a session of which ``-k`` and ``-m`` leave no row: their words that no row has, and the nearest ones.
+
+    ``items`` are those before the selection.
+    """
+    rows = [item for item in items if isinstance(item, (BaselineItem, BlankItem))]
+    keyword, expression, ids = config.option.keyword, config.option.markexpr, [row.name for row in rows]
+    if not rows or not (keyword or expression):
+        return
+    pieces = [re.split(r"[_\[\]]", name) for name in ids]
+    known = {*ids, *("_".join(one[:n]) for one in pieces for n in range(1, len(one))), *chain.from_iterable(pieces)}
+    names = "\n".join(row.nodeid for row in rows).lower()
+    words = [word for word in re.findall(r"[^\s()]+", keyword) if word not in {"and", "or", "not"}]
+    problems = [f"-k: no row has '{word}'{nearest(word, known)}" for word in words if word.lower() not in names]
+    problems += [f"-m: {problem}" for problem in _marker_problems(config, expression, rows)]
+    given = [f"-k '{keyword}'" if keyword else "", f"-m '{expression}'" if expression else ""]
+    yield from (f"gsw: {problem}" for problem in problems or [f"no row matches {' '.join(filter(None, given))}"])
+    tables = config.stash[SETTINGS].baselines
+    own = () if tables[0].is_relative_to(bundled_baselines()) else map(str, map(relative_path, tables))
+    yield f"next: {command('pytest-gsw', 'rows', *own)}"
+
+
+def _marker_problems(config: pytest.Config, expression: str, rows: Sequence[pytest.Item]) -> Iterator[str]:
+    """Markers, and facts of rows, in ``-m`` that no row has."""
+    try:
+        nodes = [*ast.walk(ast.parse(expression or "gsw", mode="eval"))]
+    except SyntaxError:  # pytest allows words such as 3b
+        return
+    known = {re.split(r"[(:]", line)[0].strip() for line in config.getini("markers")}
+    yield from (
+        f"unknown marker '{node.id}'{nearest(node.id, known)}"
+        for node in nodes
+        if isinstance(node, ast.Name) and node.id not in known
+    )
+    for node in nodes:
+        if not isinstance(node, ast.keyword) or not isinstance(node.value, ast.Constant):
+            continue
+        name, value = str(node.arg), node.value.value
+        there = {mark.kwargs.get(name) for row in rows for mark in row.iter_markers("gsw")} - {None}
+        if name not in _FACTS:
+            yield f"no row has a fact '{name}'{nearest(name, _FACTS)}"
+        elif value not in there:
+            yield f"no row has {name}={value!r}{nearest(str(value), [str(one) for one in there])}"
+
+
 def report_selection(config: pytest.Config, lines: Iterable[str]) -> None:
     """Print these lines once all is collected."""
     config.stash.setdefault(OF_SELECTION, []).extend(lines)
@@ -540,7 +591,7 @@ def check_faults(items: list[BaselineItem], settings: Settings) -> None:
     if missed:
         rows = [name for item in items for name in (item.baseline.workload, item.baseline.id)]
         lines = [f"no selected row matches '{one}'{nearest(one, rows)}" for one in missed]
-        raise pytest.UsageError("\n".join(f"--gsw-demo: {line}" for line in lines))
+        raise pytest.UsageError("\n".join([*(f"--gsw-demo: {line}" for line in lines), "next: pytest-gsw rows"]))
 
 
 def check_release(items: Iterable[BaselineItem], settings: Settings) -> None:

@@ -32,6 +32,7 @@ from pytest_gsw.session.collect import (
     check_release,
     keep_rows_of_run,
     leave_out_others,
+    none_selected,
     point_at_tables,
     report_selection,
     run_before,
@@ -145,15 +146,18 @@ def pytest_collection_modifyitems(
     """Keep the rows of the run that is replayed or resumed; rows that are gone become errors."""
     past = run_before(config)
     keep_rows_of_run(config, items, past)
+    there = items[:]
     yield
+    if not items:
+        report_selection(config, none_selected(config, there))
     leave_out_others(config, items)
     if config.stash[SETTINGS].judges:
         report_selection(config, _reruns_text(config, items))
     if past is not None:
         from pytest_gsw.session.resume import find_lost
 
-        there = [item.baseline.id for item in runnable(items)] + [item.name for item in blank_rows(items)]
-        lost = find_lost(session, past, there)
+        ids = [item.baseline.id for item in runnable(items)] + [item.name for item in blank_rows(items)]
+        lost = find_lost(session, past, ids)
         gone = {item.nodeid for item in lost}
         items[:] = [*(item for item in items if item.nodeid not in gone), *lost]
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
-from pytest_gsw.clusters import LOCAL, Cluster
+from pytest_gsw.clusters import LOCAL, Cluster, keys_error
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import command, minute, plural
@@ -559,10 +559,9 @@ def make_launcher(
     launcher = hook_results.ask_for_launcher(config, settings)
     if launcher is None:
         assert settings.cluster is not None
-        raise pytest.UsageError(
-            f"no launcher is installed for the scheduler '{settings.cluster.scheduler}' of cluster "
-            f"'{settings.cluster.name}' ({settings.cluster.path}); known: slurm, local"
-        )
+        name = settings.cluster.scheduler
+        problem = f"no launcher is installed for '{name}'{nearest(name, ['slurm', 'local'])}; known: slurm, local"
+        raise pytest.UsageError(str(keys_error(settings.cluster, ["scheduler"], problem)))
     return launcher
 
 

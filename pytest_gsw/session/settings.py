@@ -26,7 +26,7 @@ from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.executor.phases import Limits
 from pytest_gsw.executor.progress_monitor import Policies
 from pytest_gsw.history.location import VARIABLE, history_place, open_history
-from pytest_gsw.results.runs_directory import LAST, RECORDS, RESULTS, RUNS, new_run_id
+from pytest_gsw.results.runs_directory import LAST, RECORDS, RESULTS, RUNS, new_run_id, no_run
 from pytest_gsw.session.options import OPTIONS, SHOWN, Option
 from pytest_gsw.stats.decision import Repeats
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
@@ -105,7 +105,9 @@ def bundled_rows(cluster: Cluster, release: str | None) -> tuple[str, str]:
     if not found:
         named = max((one for one in BY_NAME if one.lower() in name.lower()), key=len, default=name)
         near = "" if any(is_same(one, name) for one in BY_NAME) else nearest(named, BY_NAME)
-        table = "make a table of a document, pytest-gsw import README.md -o baselines"
+        line, column = cluster.given.get("accelerator", (0, 0))
+        correct = f"correct 'accelerator' at {cluster.path}:{line}:{column}, or " if near and line else ""
+        table = f"{correct}make a table of a document, pytest-gsw import README.md -o baselines"
         run = "and run its rows with --gsw-baselines=baselines (docs/importing.md)"
         return f"{name}: no bundled table has rows for it{near}", f"{table}, {run}"
     releases = [one for one in found if one]
@@ -325,8 +327,7 @@ def resumed_run(given: str, results: Path) -> Path:
     for directory in (runs / given, path_given(given, "resume")):
         if directory.is_dir():
             return directory.resolve()
-    near = nearest(Path(given).name, sorted((path.name for path in runs.glob("*")), reverse=True))
-    raise ConfigurationError(f"--gsw-resume: there is no run '{given}' in {runs}{near}")
+    raise no_run(f"--gsw-resume: there is no run '{given}' in {runs}", Path(given).name, runs)
 
 
 def replayed_place(given: Path, base: Path, results: Path) -> tuple[Path, bool]:
@@ -353,8 +354,7 @@ def replayed_place(given: Path, base: Path, results: Path) -> tuple[Path, bool]:
     path = Path(str(given).removesuffix(LAST_JOBS))
     before, recipe, _ = str(path).partition(RECIPE)  # the recipe's directory is each row's own
     if not (Path(before).is_dir() if recipe else path.exists()):
-        near = nearest(path.name, sorted((run.name for run in runs.glob("*")), reverse=True))
-        raise ConfigurationError(f"--gsw-replay: there is no file or directory {path}{near}")
+        raise no_run(f"--gsw-replay: there is no file or directory {path}", path.name, runs)
     return path, path != given
 
 

@@ -239,7 +239,7 @@ def table_files(path: Path) -> tuple[Path, ...]:
     if path.is_file():
         return (path,)
     if not path.is_dir():
-        raise ConfigurationError(f"no baselines at {path}: there is no such file or directory")
+        raise ConfigurationError(f"no baselines at {path}: there is no such file or directory\nnext: pytest-gsw rows")
     found = {p for pattern in ("*.yaml", "*.yml") for p in path.rglob(pattern) if p.is_file()}
     found = {file for file in found if not is_of_release(file, path)}
     for file in sorted(found):

@@ -220,6 +220,12 @@ def nearest(word: str, known: Collection[str]) -> str:
 
 
 def misspelt(word: str, known: Collection[str]) -> list[str]:
-    """The known word that is most like this one, whatever its capitals; empty if there is none."""
+    """The known word that is most like this one, whatever its capitals; empty if there is none.
+
+    Of rows that differ in a digit, it is the one with the longest common beginning.
+    """
     by_small = {one.lower(): one for one in known}
-    return [by_small[one] for one in difflib.get_close_matches(word.lower(), by_small, n=1)]
+    found = difflib.get_close_matches(word.lower(), by_small, n=9)
+    matchers = {one: difflib.SequenceMatcher(None, one, word.lower()) for one in found}
+    likeness = {one: (m.ratio(), m.get_matching_blocks()[0].size) for one, m in matchers.items()}
+    return [by_small[max(found, key=likeness.__getitem__)]] if found else []

@@ -98,7 +98,7 @@ def compose(path: Path, content: str) -> yaml.Node | None:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        message = " ".join(str(part) for part in (error.context, error.problem) if part)
+        message = _syntax_problem(content, line, error)
         if "maximum nesting depth" in message:  # libyaml's own limit, met ahead of ours, in search of a key's end
             with contextlib.suppress(yaml.YAMLError):
                 _check_events(path, content, yaml.SafeLoader)
@@ -109,6 +109,19 @@ def compose(path: Path, content: str) -> yaml.Node | None:
         problem = f"has more than {MAX_VALUES:,} values once its aliases are written out"
         raise FileError(path, (Fault(1, 1, "", problem),))
     return node
+
+
+def _syntax_problem(content: str, line: int, error: yaml.MarkedYAMLError) -> str:
+    """YAML's own message, with the line in which the cause may be; a tab is the cause itself."""
+    text = "".join(content.splitlines()[line - 1 : line])
+    if re.match(r" *\t", text):
+        return f"line {line} is indented with a tab, indent it with spaces"
+    message = " ".join(str(part) for part in (error.context, error.problem) if part)
+    if message.startswith("while") and error.context_mark and error.context_mark.line + 1 < line:
+        return f"{message}; it begins in line {error.context_mark.line + 1}"
+    if message.startswith("mapping values") and text.count(":") == 1:
+        return f"{message}; compare the indentation with line {line - 1}, in which a colon may lack the space behind it"
+    return message
 
 
 def _check_events(path: Path, content: str, loader: Any = _Loader) -> bool:

@@ -416,7 +416,9 @@ def check_steps(
     ended = final is not None and last is not None and last + (each_line if of_saves else interval) > final
     if steps is not None and not of_saves and log.total_steps is not None and log.total_steps < steps:
         # A format with one figure for the whole run would not show it otherwise.
-        raise _incomplete_log(f"the run was to do {plural(log.total_steps, 'step')}, {steps} needed", run, log)
+        is_cut = first_index is not None and last is not None and last + interval < first_index + log.total_steps
+        cut = f"the log ends at step {last}; " if is_cut else ""
+        raise _incomplete_log(f"{cut}the run was to do {plural(log.total_steps, 'step')}, {steps} needed", run, log)
     of_run = log.total_steps if steps is None else steps
     if of_run is not None and not of_saves and last is None and len(timed) > of_run:
         found = f"the log holds {plural(len(timed), 'step')} and nothing that numbers them"

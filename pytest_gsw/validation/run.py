@@ -144,7 +144,8 @@ def job_evidence(run: Run) -> tuple[tuple[str, str], ...]:
     code = "" if status.exit_code is None else f" {status.exit_code}:{status.signal}"
     took = "" if status.run_s is None else f" after {duration(status.run_s)}"
     where = f" on {status.nodes}" if status.nodes else ""
-    lines = [("job", f"{run.job_id} {status.state.value}{code}{took}{where}")]
+    by = ", ended by this session" if run.stopped is not None and status.state is JobState.CANCELLED else ""
+    lines = [("job", f"{run.job_id} {status.state.value}{code}{took}{where}{by}")]
     if status.reason and status.reason != "None":
         lines.append(("reason", status.reason))
     if status.unchecked:

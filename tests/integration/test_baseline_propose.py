@@ -71,7 +71,7 @@ def test_runs_that_only_the_shared_history_has(table: Path, pytester: pytest.Pyt
     assert propose(*ids, "--history=shared.sqlite") == (diff_of(table), "")
     assert propose(*ids, "nowhere", "--history=shared.sqlite", status=2).err == (
         "pytest-gsw baseline: there is no run 'nowhere' in .gsw/runs, and none in the history shared.sqlite\n"
-        "next: ls .gsw/runs\n"
+        "next: ls .gsw/runs, or 'last' for the newest\n"
     )
 
 

@@ -39,7 +39,9 @@ def test_the_last_run_is_the_newest(runs: list[Path], gsw: Gsw) -> None:
 
 
 def test_no_last_run(pytester: pytest.Pytester, gsw: Gsw) -> None:
-    assert gsw("report", "--format=junit", "last", status=2).err == "pytest-gsw report: there is no run in .gsw/runs\n"
+    assert gsw("report", "--format=junit", "last", status=2).err == (
+        "pytest-gsw report: there is no run in .gsw/runs\nnext: run rows, pytest --gsw-cluster=NAME\n"
+    )
 
 
 def test_what_the_history_and_the_runs_do_not_have(runs: list[Path], gsw: Gsw) -> None:
@@ -47,7 +49,7 @@ def test_what_the_history_and_the_runs_do_not_have(runs: list[Path], gsw: Gsw) -
         where = "" if "--format" in command else ", and none in the history .gsw/history.sqlite"
         assert gsw(*command.split(), "20261114-221000-7f3b", status=2).err == (
             f"pytest-gsw {command.split()[0]}: there is no run '20261114-221000-7f3b' in .gsw/runs{where}; "
-            f"did you mean '{NEWEST}'?\nnext: ls .gsw/runs\n"
+            f"did you mean '{NEWEST}'?\nnext: ls .gsw/runs, or 'last' for the newest\n"
         )
     for command in ("history", "history --drift", "nodes", "alarms"):
         of_eos = "--cluster: the history .gsw/history.sqlite is of eos, not of eso; did you mean 'eos'?\n"

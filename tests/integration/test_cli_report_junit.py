@@ -210,7 +210,7 @@ def test_a_pipe_and_a_device_are_written_to_and_stay(run: Path, gsw: Gsw) -> Non
 
 def test_what_is_no_run(tmp_path: Path, gsw: Gsw) -> None:
     assert gsw("report", "--format=junit", str(tmp_path / "gone"), status=2).err == (
-        f"pytest-gsw report: there is no directory {tmp_path / 'gone'}\nnext: ls .gsw/runs\n"
+        f"pytest-gsw report: there is no directory {tmp_path / 'gone'}\nnext: ls .gsw/runs, or 'last' for the newest\n"
     )
     assert (
         gsw("report", "--format=junit", tmp_path, status=2).err

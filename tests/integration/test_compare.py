@@ -126,7 +126,7 @@ def test_what_others_wrote_is_shown_without_control_characters(compare: Gsw) -> 
     [
         (
             [A, "tuesday"],
-            "there is no run 'tuesday' in .gsw/runs, and none in the history .gsw/history.sqlite\nnext: ls .gsw/runs",
+            "there is no run 'tuesday' in .gsw/runs, and none in the history .gsw/history.sqlite\nnext: ls .gsw/runs, or 'last' for the newest",
         ),
         (
             [A, B, "--history=none.sqlite"],

@@ -74,7 +74,16 @@ def test_what_was_imported_is_collected(gsw: Gsw, pytester: pytest.Pytester, rea
             "| 2.0 |",
             "| ~2 |",
             "line 5: llama3_8b_bf16[H100x8], step_time_s: refused: the cell reads '~2', which is no plain number",
-            "rows: [{line: 5, gpus: 8, step_time_s: VALUE}]",
+            "tables: [{line: 3, rows: [{line: 5, gpus: 8, step_time_s: VALUE}]}]",
+        ),
+        (
+            "| 524288 |",
+            "| ~500000 |",
+            (
+                "line 6: llama3_8b_bf16[H100x8], tokens_per_s: refused: the cell reads '~500000', which is no plain "
+                "number; the row's own line is 5"
+            ),
+            "tables: [{line: 3, rows: [{line: 5, gpus: 8, tokens_per_s: VALUE}]}]",
         ),
         (
             "| 998644 |",
@@ -126,6 +135,15 @@ def test_a_table_that_differs_is_kept(readme: Path, tmp_path: Path, gsw: Gsw) ->
     assert "step_time_s: 2.2," in table.read_text()
 
 
+def test_every_next_step_names_the_facts_that_were_given(readme: Path, tmp_path: Path, gsw: Gsw) -> None:
+    readme.write_text(README.replace("| 2.0 |", "| ~2 |"))
+    facts = tmp_path / "facts2.yaml"
+    facts.write_text(FACTS.format(name="README.md").replace("    sequence_length: 8192\n", ""))
+    out = gsw("import", readme, "-o", tmp_path / "out", f"--facts={facts}").out
+    steps = [line for line in out.splitlines() if line.startswith("next: ")]
+    assert [str(facts) in step for step in steps] == [True, True]
+
+
 def release(below: Path) -> Path:
     """A release of three READMEs, of which one has no tables of training."""
     for name, text in {"llama3": README, "llama4": README.replace("3 8", "4 9"), "docs": "# None\n"}.items():
@@ -143,6 +161,11 @@ def test_a_whole_release_is_one_command(tmp_path: Path, gsw: Gsw) -> None:
         "llama4/README.md: 2 rows, NOT written: no cell and no fact has the model and framework\n"
         "             add documents: [{document: llama4/README.md, model: NAME, framework: NAME}]\n"
     ) in said
+    assert "  fill in    " in said
+    assert "unknown/" not in said  # no such table is written
+    assert (
+        f"\nnext: mkdir -p {out}, then write the lines behind 'add' into {out}/facts.yaml, at their documents" in said
+    )
     assert "docs/README.md" not in said
     assert not list(out.rglob("*.yaml"))
     out.mkdir()

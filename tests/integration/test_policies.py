@@ -22,7 +22,7 @@ def test_stall(pytester: pytest.Pytester) -> None:
     result.stdout.re_match_lines(
         [
             r"stalled at step 25 of 50: no new step for \ds",
-            r"job        \d+ CANCELLED \d+:\d+ after .* on localhost",
+            r"job        \d+ CANCELLED \d+:\d+ after .* on localhost, ended by this session",
             r"last       completed step: 2\d, .*",
             (
                 r"next       look for the rank that printed last, and rerun with NCCL_DEBUG=INFO; "

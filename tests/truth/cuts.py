@@ -14,7 +14,7 @@ from tests.truth.trial import Trial
 from tests.truth.truth import logged_steps
 
 _TOO_FEW = "the log holds * needed"
-_OF_FEWER = "the run was to do * steps, * needed"
+_OF_FEWER = "*the run was to do * steps, * needed"
 _ENDS_EARLY = "the log ends at step *, the run's last step is *"
 _ENDS_EARLY_BY_ITSELF = "the log ends at step *, and states * as its last step"
 _IN_A_LINE = "the log ends in the middle of a line"

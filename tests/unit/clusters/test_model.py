@@ -92,9 +92,10 @@ def test_variables_of_other_clusters_may_be_missing(find: Find) -> None:
     assert find("a", EOS + "  a: {scheduler: local}\n").scheduler == "local"
 
 
-def test_a_dollar_sign_without_braces_is_itself(find: Find) -> None:
-    cluster = find("a", "clusters: {a: {scheduler: local, stage: '/$HOME/$$/$(id)'}}\n", environ=ENVIRON)
-    assert cluster.stage == "/$HOME/$$/$(id)"
+def test_a_dollar_sign_without_a_name_or_in_the_environment_is_itself(find: Find) -> None:
+    entry = "clusters: {a: {scheduler: local, stage: '/$$/$(id)', environment: {OUT: $HOME/out}}}\n"
+    cluster = find("a", entry, environ=ENVIRON)
+    assert (cluster.stage, cluster.environment) == ("/$$/$(id)", {"OUT": "$HOME/out"})
 
 
 def test_relative_directories_start_at_the_file(tmp_path: Path) -> None:
@@ -144,6 +145,8 @@ def test_a_relative_stage_path_starts_at_the_working_directory(find: Find, tmp_p
 @pytest.mark.parametrize(
     ("key", "written", "problem"),
     [
+        ("account", "$FOO", "got '$FOO', wanted ${FOO}"),
+        ("sbatch", "[--qos=$QOS]", "got '$QOS', wanted ${QOS}"),
         ("account", "'${X:-y}'", "got '${X:-y}', wanted ${NAME}"),
         ("sbatch", "['--qos=${1}']", "got '${1}', wanted ${NAME}"),
         ("environment", "{A: '${HOME'}", "got '${HOME', wanted ${NAME}"),

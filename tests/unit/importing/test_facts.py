@@ -38,7 +38,7 @@ def test_a_figure_whose_cell_cannot_be_read_is_a_fact_of_its_row(read: Read) -> 
     assert said(found) == [
         "5: llama3_70b_bf16[H100x8], step_time_s: refused: the cell reads '8.7 5', which is no plain number"
     ]
-    assert found.remarks[0].add == "rows: [{line: 5, gpus: 8, step_time_s: VALUE}]"
+    assert found.remarks[0].add == "tables: [{line: 3, rows: [{line: 5, gpus: 8, step_time_s: VALUE}]}]"
     facts = DECLARED + "    tables:\n      - line: 3\n        rows: [{line: 5, gpus: 8, step_time_s: 8.75}]\n"
     found = read(TEXT, facts)
     assert (values(found)["step_time_s"], said(found)) == ("8.75", [])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_gsw.errors import LogError, SubmissionError
 from pytest_gsw.jobs.model import JobState
-from pytest_gsw.results import row_text
+from pytest_gsw.results import junit, row_text
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import (
     WIDEST,
@@ -274,6 +274,8 @@ def test_steps_that_took_longer_than_their_job_ran_are_doubted() -> None:
         "the log's steps took 3m20s, and the job ran for 30s: "
         "not all of them are this job's, or the clock in the log is wrong"
     )
+    passed = dict(junit.properties(varied(short, outcome="passed")))
+    assert passed["gsw_doubt"] == dict(facts(short))["doubt"]
 
 
 @pytest.mark.parametrize(

@@ -268,14 +268,10 @@ def test_a_file_that_is_no_table(message: Message, content: str | bytes, fault: 
 
 
 SYNTAX = [
-    ("model: [1, 2\n", "2:1", "while parsing a flow sequence did not find expected ',' or ']'"),
-    (
-        "model: tiny\n\tsize: 1b\n",
-        "2:1",
-        "while scanning a plain scalar found a tab character that violates indentation",
-    ),
+    ("model: [1, 2\n", "2:1", "while parsing a flow sequence did not find expected ',' or ']'; it begins in line 1"),
+    ("model: tiny\n\tsize: 1b\n", "2:1", "line 2 is indented with a tab, indent it with spaces"),
     ("a: b: c\n", "1:5", "mapping values are not allowed in this context"),
-    ('model: "tiny\n', "2:1", "while scanning a quoted scalar found unexpected end of stream"),
+    ('model: "tiny\n', "2:1", "while scanning a quoted scalar found unexpected end of stream; it begins in line 1"),
     ("model: *tiny\n", "1:8", "found undefined alias"),
     ("model: \x00\n", "1:1", "unacceptable character #x0000: control characters are not allowed"),
 ]

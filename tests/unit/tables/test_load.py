@@ -251,7 +251,8 @@ def test_files_below_a_directory_are_in_order(tmp_path: Path) -> None:
 def test_tables_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as error:
         load_tables([tmp_path / "nowhere"])
-    assert str(error.value) == f"no baselines at {tmp_path}/nowhere: there is no such file or directory"
+    fact = f"no baselines at {tmp_path}/nowhere: there is no such file or directory"
+    assert str(error.value) == f"{fact}\nnext: pytest-gsw rows"
     # A directory without tables.
     with pytest.raises(ConfigurationError) as error:
         load_tables([tmp_path])

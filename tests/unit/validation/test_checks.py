@@ -594,6 +594,13 @@ def test_a_log_must_reach_the_end_that_it_names_itself(tmp_path: Path) -> None:
     assert measured(log, ANY_STEPS).steps == 12
 
 
+def test_a_log_cut_within_the_run_that_profiles_first_ends_at_its_last_step(log: Path) -> None:
+    log.write_text("Config param steps: 15\n" + step_lines(range(6)))
+    assert refused(log, LLAMA2_FP8_X128) == "the log ends at step 5; the run was to do 15 steps, 50 needed"
+    log.write_text("Config param steps: 15\n" + step_lines(range(15)))
+    assert refused(log, LLAMA2_FP8_X128) == "the run was to do 15 steps, 50 needed"
+
+
 def test_the_end_that_counts_is_the_one_of_the_last_attempt(tmp_path: Path) -> None:
     log = tmp_path / "megatron.out"
     log.write_text(megatron(range(1, 51), total=50) + megatron(range(1, 13), total=12))
