@@ -76,9 +76,10 @@ def pytest_load_initial_conftests(
 
 def _keys(config: pytest.Config) -> Iterator[tuple[str, str]]:
     """The keys ``gsw_*`` of the ini file and of ``-o``, each behind its place."""
-    path = config.inipath
+    path, section = config.inipath, ""
     for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines() if path else (), 1):
-        if path and line.startswith("gsw_"):
+        section = line if line.startswith("[") else section
+        if path and line.startswith("gsw_") and "pytest" in section:
             yield f"{path.name}:{number}:1: key ", line.partition("=")[0].strip()
     given = getattr(config.known_args_namespace, "override_ini", None) or ()
     yield from (("key ", word.partition("=")[0]) for word in given if word.startswith("gsw_"))
