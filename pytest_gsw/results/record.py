@@ -156,6 +156,8 @@ class RunFacts:
     options: tuple[str, ...] = ()
     #: The faults of the session's simulated rows, in its order: ``*x128]=slow:12%``.
     simulated_faults: tuple[str, ...] = ()
+    #: The place of the logs in a replay, as ``--gsw-replay`` takes it; ``None`` if the session ran the jobs.
+    replay: str | None = None
 
     @property
     def cluster_options(self) -> tuple[str, ...]:

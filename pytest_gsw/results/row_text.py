@@ -322,9 +322,8 @@ def fact_lines(facts: Iterable[tuple[str, str]]) -> list[str]:
     return [f"{name:<10} {value}" for name, value in facts]
 
 
-def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]:
-    """The files of a run, and the commands to repeat it: with a new job, and from its log if it has one."""
-    repeat = [("again", again)]
+def run_facts(record: Record) -> list[tuple[str, str]]:
+    """The files and facts of a run."""
     facts = [("baseline", f"{record.row.baseline}  ({at_line(record.row.document, record.row.document_line)})")]
     facts += [("source", record.row.source)] if record.row.source else []
     if record.accepted_note:
@@ -355,10 +354,9 @@ def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]
             from pytest_gsw.validation.run import boost_error  # few rows need the file next to their log
 
             facts.append(("vboost", f"{BOOST_NOT_SET}: {boost_error(Path(record.run.log))}"))
-        repeat.append(("offline", offline))
     if record.run.simulated:
         facts.append(("note", "this is a simulation: no GPU was used, the figures are made up"))
-    return [*facts, *repeat]
+    return facts
 
 
 def _si(number: float) -> str:

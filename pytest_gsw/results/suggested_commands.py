@@ -50,13 +50,17 @@ def again(records: Iterable[Record], directory: Path, *options: str) -> str:
     run = listed[0].run
     if all(is_interrupted(record) for record in listed):  # of a row that runs on, a new job would be one beside it
         return command("pytest", f"--gsw-resume={run.id}", *_faults(listed))
-    where = (f"--gsw-replay={directory}",) if run.cluster == NO_CLUSTER else _faults(listed)
+    where = (f"--gsw-replay={run.replay or directory}",) if run.cluster == NO_CLUSTER else _faults(listed)
     return command("pytest", *run.row_options, *where, *options, *_rows([record.row.node_id for record in listed]))
 
 
-def offline(record: Record, directory: Path) -> str:
-    """A row judged again from its log."""
-    return command("pytest", *record.run.row_options, f"--gsw-replay={directory}", record.row.node_id)
+def repeat_commands(record: Record, directory: Path) -> list[tuple[str, str]]:
+    """The commands for a row ``again``, with a new job, and ``offline``, from its log; of a replay they are one."""
+    run = record.run
+    replay = command("pytest", *run.row_options, f"--gsw-replay={run.replay or directory}", record.row.node_id)
+    if run.replay or run.cluster == NO_CLUSTER:
+        return [("again", replay)]
+    return [("again", again([record], directory)), *([("offline", replay)] if run.log else [])]
 
 
 def history_command(cluster: str, *rows: str, drift: bool = False) -> str:

@@ -83,7 +83,8 @@ def error_lines(records: Iterable[Record], missing: Mapping[str, str] | None = N
         by_cause.setdefault(cause_of(record), []).append(record)
     rows = {cause: [record.row.id for record in of_cause] for cause, of_cause in by_cause.items()}
     for node_id, why in (missing or {}).items():
-        rows.setdefault(why, []).append(node_id.rpartition("::")[2])
+        row = node_id.rpartition("::")[2]
+        rows.setdefault(_without_row(why, row), []).append(row)
     ordered = sorted(rows.items(), key=lambda pair: (-len(pair[1]), pair[0]))
     lines = []
     for why, ids in ordered:
@@ -94,8 +95,13 @@ def error_lines(records: Iterable[Record], missing: Mapping[str, str] | None = N
 
 
 def cause_of(record: Record) -> str:
-    """The cause of an error without its job: ``job failed: ECC error``."""
-    return without_job(record.fact)
+    """The cause of an error without its job and row: ``job failed: ECC error``."""
+    return without_job(_without_row(record.fact, record.row.id))
+
+
+def _without_row(fact: str, row_id: str) -> str:
+    """A fact that is the same for all rows: ``no log of the row below DIR``."""
+    return fact.replace(row_id, "the row")
 
 
 def error_nodes(records: Iterable[Record]) -> str:

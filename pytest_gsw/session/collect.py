@@ -21,7 +21,7 @@ from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.session.node_ids import node_id_below
 from pytest_gsw.session.settings import OF_SELECTION, SETTINGS, Settings, bundled_rows
-from pytest_gsw.tables.bundled import bundled_releases
+from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
 from pytest_gsw.tables.load import LOG_FORMATS, Table, read_table, table_files
 from pytest_gsw.tables.model import Baseline, BlankRow, Parallelism
 from pytest_gsw.tables.releases import format_releases
@@ -501,7 +501,7 @@ def leave_out_others(config: pytest.Config, items: list[pytest.Item]) -> None:
     if cluster is None or not others:
         return
     dropped = [item for item in rows if _accelerator_of(item) in others]
-    _deselect(config, items, dropped)
+    deselect(config, items, dropped)
     what = f"{plural(len(dropped), 'row')} for {enumerated(sorted(others))}"
     lines = [f"gsw: {what} left out: {cluster.name} has {cluster.accelerator}"]
     if dropped == rows:
@@ -514,10 +514,23 @@ def _accelerator_of(item: BaselineItem | BlankItem) -> str | None:
     return item.baseline.accelerator if isinstance(item, BaselineItem) else item.blank.known.get("accelerator")
 
 
-def _deselect(config: pytest.Config, items: list[pytest.Item], dropped: Sequence[pytest.Item]) -> None:
+def deselect(config: pytest.Config, items: list[pytest.Item], dropped: Sequence[pytest.Item]) -> None:
+    """Leave items out of the session, counted by pytest as deselected."""
     if gone := set(dropped):
         items[:] = [item for item in items if item not in gone]
         config.hook.pytest_deselected(items=dropped)
+
+
+def are_rows_named(config: pytest.Config) -> bool:
+    """True if the user chose rows or tables, all of which are to be judged; False for the bundled ones by default."""
+    settings = config.stash[SETTINGS]
+    is_bundled = settings.suite is None and settings.baselines[0].is_relative_to(bundled_baselines())
+    return not is_bundled or bool(config.option.file_or_dir) or is_selective(config)
+
+
+def is_selective(config: pytest.Config) -> bool:
+    """True if the command line chooses among the rows of files."""
+    return any(getattr(config.option, name, None) for name in ("keyword", "markexpr", "deselect", "lf", "stepwise"))
 
 
 def keep_rows_of_run(config: pytest.Config, items: list[pytest.Item], past: RunState | None) -> None:
@@ -525,7 +538,7 @@ def keep_rows_of_run(config: pytest.Config, items: list[pytest.Item], past: RunS
     rows = [item for item in items if isinstance(item, (BaselineItem, BlankItem))]
     if past is not None:
         had = set(past.row_ids)
-        _deselect(config, items, [item for item in rows if item.name not in had])
+        deselect(config, items, [item for item in rows if item.name not in had])
 
 
 def report_selection(config: pytest.Config, lines: Iterable[str]) -> None:

@@ -38,7 +38,7 @@ from pytest_gsw.jobs.preflight import (
     stage_problem,
     variables_problem,
 )
-from pytest_gsw.jobs.replay import RECIPE, RecordedRun, ReplayLauncher
+from pytest_gsw.jobs.replay import RECIPE, RecordedRun, ReplayLauncher, left_out_lines
 from pytest_gsw.jobs.scripts import differences, exported_to, scripts_of
 from pytest_gsw.jobs.spec import (
     PROFILING_VARIABLES,
@@ -57,7 +57,7 @@ from pytest_gsw.logs.reader import open_log, read_log
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import plan_text
 from pytest_gsw.session import hook_results
-from pytest_gsw.session.collect import BaselineItem, blank_rows, recorded_rows, runnable
+from pytest_gsw.session.collect import BaselineItem, are_rows_named, blank_rows, deselect, recorded_rows, runnable
 from pytest_gsw.session.junit_file import note_rows
 from pytest_gsw.session.progress import begin_live, make_ticker, repeat_reporter, write
 from pytest_gsw.session.resume import LEFT_ALONE, own_run, take_over, unwritable
@@ -429,9 +429,11 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
         environ=environ,
     )
     config.stash[EXECUTOR] = executor
-    config.stash[CLUSTER_PEERS] = _cluster_peers(config, settings, rows, session_history)
     plans = make_plans(rows, settings)
-    specs = {row_id: plan.spec for row_id, plan in plans.items()}
+    if isinstance(launcher, ReplayLauncher) and recorded_rows(config) is None and not are_rows_named(config):
+        rows = _rows_with_logs(session, rows, plans, launcher)
+    config.stash[CLUSTER_PEERS] = _cluster_peers(config, settings, rows, session_history)
+    specs = {item.baseline.id: plans[item.baseline.id].spec for item in rows}
     for item in rows:
         source = LiveRow(item.baseline, settings, launcher, session_history, environ)
         item.row = by_row[item.baseline.id] = SessionRow(config, plans[item.baseline.id], source, item.user_properties)
@@ -454,6 +456,26 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
     executor.submit(bad, taken)
     ready = _in_order(rows, {row_id: spec for row_id, spec in specs.items() if row_id not in bad})
     return Start(executor, [item for item in rows if item.baseline.id in bad], ready, taken)
+
+
+def _rows_with_logs(
+    session: pytest.Session, rows: list[BaselineItem], plans: Mapping[str, RowPlan], launcher: ReplayLauncher
+) -> list[BaselineItem]:
+    """The rows with a log in the replayed place, and those without a spec; the others are left out, in one line.
+
+    Logs that match no row are named: their rows are among those left out, or have another name.
+    """
+    config = session.config
+    specs = [plan.spec for plan in plans.values() if isinstance(plan.spec, JobSpec)]
+    there, unknown = launcher.match(specs)
+    left_out = {spec.row_id for spec in specs} - there
+    if not left_out:
+        return rows
+    deselect(config, session.items, [item for item in rows if item.baseline.id in left_out])
+    session.testscollected = len(session.items)
+    for line in left_out_lines(len(left_out), launcher.source, unknown, judges=bool(session.items)):
+        write(config, line)
+    return [item for item in rows if item.baseline.id not in left_out]
 
 
 def _note_rows(

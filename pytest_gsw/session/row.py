@@ -30,7 +30,7 @@ from pytest_gsw.jobs.layout import error_files_of, in_traced_results, is_nccl_tr
 from pytest_gsw.jobs.model import BOOST_NOT_SET, JobSpec, JobState, JobStatus, Launcher
 from pytest_gsw.jobs.spec import job_image, job_variable, profiling_in, steps_of
 from pytest_gsw.logs.model import LogFormat
-from pytest_gsw.results import junit, outcomes, row_text, suggested_commands
+from pytest_gsw.results import junit, outcomes, row_text
 from pytest_gsw.results.make_record import RowResult, job_facts, record_of, row_facts, saved_gpu_hours
 from pytest_gsw.results.node_lists import compressed, expand, number_of
 from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Jobs, Record, RunFacts, write_record
@@ -43,6 +43,7 @@ from pytest_gsw.results.row_text import (
     reported_status,
     unused_text,
 )
+from pytest_gsw.results.suggested_commands import repeat_commands
 from pytest_gsw.session.collect import fail
 from pytest_gsw.session.session_history import SessionHistory
 from pytest_gsw.session.settings import CANARIES, CLUSTER_PEERS, EXECUTOR, SESSION_HISTORY, SETTINGS, Settings
@@ -677,6 +678,7 @@ class SessionRow:
             clusters_file=None if settings.cluster is None else settings.cluster.given_file,
             options=settings.row_options,
             simulated_faults=settings.faults,
+            replay=settings.replay_option,
             simulated=ran.is_simulated,
             recorded_s=time.time(),
             outputs=() if run is None else tuple(map(str, run.others)),
@@ -712,11 +714,8 @@ class SessionRow:
 
     def _facts(self, record: Record, since: Sequence[tuple[str, str]] = ()) -> list[tuple[str, str]]:
         """Facts below a report, each with its name: since when, paths, and the commands to repeat it."""
-        settings = self._settings
-        directory = relative_path(settings.run_directory)
-        replayed = [f"--gsw-replay={settings.replay}"] if settings.replay and settings.cluster else []
-        again = suggested_commands.again([record], directory, *replayed)
-        return [*since, *row_text.run_facts(record, again, suggested_commands.offline(record, directory))]
+        directory = relative_path(self._settings.run_directory)
+        return [*since, *row_text.run_facts(record), *repeat_commands(record, directory)]
 
     def _alarms(self, record: Record, run: Run | None) -> str | None:
         """The alarms of the row with this run, as the history will have them; none for a replay, which adds no run."""
