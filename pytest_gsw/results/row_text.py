@@ -40,8 +40,9 @@ _RANKS_WAIT = (
 
 def attempt_text(attempt: JobFacts) -> str:
     """An attempt that was not the row's last, in one line: ``481220 NODE_FAIL on pool0-0017: node failure``."""
+    state = "" if attempt.state is JobState.COMPLETED else f" {attempt.state}"
     where = f" on {attempt.nodes}" if attempt.nodes else ""
-    return f"{attempt.id} {attempt.state}{where}: {attempt.why_repeated}"
+    return f"{attempt.id}{state}{where}: {attempt.why_repeated}"
 
 
 def repeat_text(job: JobFacts) -> str:
@@ -135,6 +136,14 @@ def worst_change(verdict: Verdict) -> str:
         return f"throughput {percent(verdict.throughput_change)}"
     worst = next(one for one in verdict.metrics if one.outcome is verdict.outcome)
     return f"{worst.metric.label} {percent(worst.change)}"
+
+
+def jobs_change(verdict: Verdict) -> str:
+    """The change by the newest job, and by the median of all if there were several: ``-0.3 %; median of 2: -6.2 %``."""
+    if len(verdict.jobs_s) < 2 or verdict.own_outcome is not None:
+        return worst_change(verdict)
+    newest = percent(verdict.reference_s / verdict.jobs_s[-1] - 1)
+    return f"{newest}; median of {len(verdict.jobs_s)}: {percent(verdict.throughput_change)}"
 
 
 def row_fact(own: str, verdict: Verdict) -> str:

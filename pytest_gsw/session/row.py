@@ -52,7 +52,16 @@ from pytest_gsw.stats.cluster_effect import ClusterEffect
 from pytest_gsw.stats.decision import Done, Repeat, Repeats, Undecided, is_known
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.noise import Noise
-from pytest_gsw.stats.verdict import UNUSUAL, MetricVerdict, Outcome, Reason, Verdict, judge_metric, with_metrics
+from pytest_gsw.stats.verdict import (
+    UNUSUAL,
+    MetricVerdict,
+    Outcome,
+    Reason,
+    Verdict,
+    compare,
+    judge_metric,
+    with_metrics,
+)
 from pytest_gsw.tables.metrics import STEP_TIME, Metric
 from pytest_gsw.tables.model import Accepted, Baseline, accepted_for, definition_hash, experiment_hash, image_name
 from pytest_gsw.validation.agreement import Evidence, Provenance, provenance_in
@@ -442,10 +451,21 @@ def decide(run: Run, verdicts: Sequence[Verdict], context: Context) -> Repeat | 
     if all(_is_same_loss(one, context.previous_failed_seconds) for one in verdicts):
         return Done()
     confirmed = f"to be confirmed ({jobs - repeats.first + 1} of {repeats.confirm})"
-    own = tuple(dict.fromkeys(job.status.nodes for job in run.jobs if job.status.nodes))  # in Slurm's notation
+    own = tuple(dict.fromkeys(job.status.nodes for job in _odd_jobs(run, verdict) if job.status.nodes))
     there = {node for nodes in own for node in expand(nodes)}
     slow = (node for node in context.slow_nodes if node not in there)
-    return Repeat(f"{row_text.worst_change(verdict)}, {confirmed}", (*own, *slow))
+    return Repeat(f"{row_text.jobs_change(verdict)}, {confirmed}", (*own, *slow))
+
+
+def _odd_jobs(run: Run, verdict: Verdict) -> Sequence[Run]:
+    """The jobs that are beyond the tolerance by themselves, whose nodes may be why; all of them if none is."""
+    times_s = verdict.jobs_s if verdict.own_outcome is None else ()
+    odd = [
+        job
+        for job, job_s in zip(run.jobs, times_s, strict=False)
+        if compare(job_s, verdict.reference_s, verdict.tolerance) is not Outcome.PASSED
+    ]
+    return odd or run.jobs
 
 
 class SessionRow:
