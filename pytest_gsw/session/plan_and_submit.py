@@ -585,6 +585,8 @@ def make_launcher(
             f"no launcher is installed for the scheduler '{settings.cluster.scheduler}' of cluster "
             f"'{settings.cluster.name}' ({settings.cluster.path}); known: slurm, local"
         )
+    if (patience := getattr(launcher, "patience", None)) is not None:
+        patience.report = lambda line: write(config, line)
     return launcher
 
 

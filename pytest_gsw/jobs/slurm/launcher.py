@@ -817,6 +817,7 @@ class SlurmLauncher:
     ) -> None:
         # Threads submit: the environment that they iterate over must not change meanwhile.
         self._client = Client(session_environment(environ), query_timeout_s, command_timeout_s)
+        self.patience = self._client.patience
         self._lock = lock
         self._directory = work_directory or Path(tempfile.gettempdir())
         self._poller = Poller(self._client.ask)
