@@ -14,7 +14,7 @@ from pytest_gsw.history.comparison import failing_text, line_of, slow_since_text
 from pytest_gsw.reports.ci import counts_text, findings
 from pytest_gsw.reports.run_report import ReportedRun, RunReport
 from pytest_gsw.results.runs_directory import LAST
-from pytest_gsw.results.suggested_commands import next_commands
+from pytest_gsw.results.suggested_commands import next_commands, own_advice
 
 #: The most findings, and the most alarms, that are listed.
 _LISTED = 10
@@ -53,7 +53,7 @@ def _facts(report: RunReport) -> Iterator[tuple[str, str]]:
         yield "slow", slow_since_text(suspect)
     for failing in (one for blamed in report.nodes_failing_jobs.values() for one in blamed):
         yield "fails jobs", failing_text(failing)
-    following = next_commands(report.records, report.run.directory, report.incident)
+    following = own_advice(report.records) + next_commands(report.records, report.run.directory, report.incident)
     if not following:
         following = [("alarms", command("pytest-gsw", "alarms"))] if alarms else []
     for _, text in following or [("", command("pytest-gsw", "report", LAST))]:

@@ -17,7 +17,7 @@ from pytest_gsw.clusters import LOCAL, Cluster
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import command, minute, plural
-from pytest_gsw.errors import IncompleteLogError, InvalidHookResultError, LogError, RunError, SubmissionError
+from pytest_gsw.errors import AS_OF, IncompleteLogError, InvalidHookResultError, LogError, RunError, SubmissionError
 from pytest_gsw.executor.executor import Executor, too_large
 from pytest_gsw.executor.phases import Finished, StateObserver
 from pytest_gsw.executor.progress_monitor import Watch
@@ -183,7 +183,7 @@ def without_repetition(found: Mapping[str, SubmissionError]) -> dict[str, RunErr
     for row_id, finding in found.items():
         text = str(finding)
         if first[text] != row_id:
-            shortened[row_id] = type(finding)(finding.fact, advice=f"as of {first[text]}")
+            shortened[row_id] = type(finding)(finding.fact, advice=f"{AS_OF}{first[text]}")
             continue
         more = shares[text] - 1
         also = (("rows", f"{row_id} and {plural(more, 'more row')}"),) if more else ()

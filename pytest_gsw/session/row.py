@@ -755,7 +755,8 @@ class SessionRow:
         """Record an error, and return the text of the row's report."""
         error = self.source.shown(error)
         self.said = informative_line(error.tail)
-        record = self._record(RowResult(outcomes.ERROR.word, error.fact), run)
+        advice = None if isinstance(error, JobError) else error.advice or None
+        record = self._record(RowResult(outcomes.ERROR.word, error.fact, advice=advice), run)
         return row_text.error_text(error, self._facts(record))
 
     # -- its verdict --------------------------------------------------------------------------

@@ -311,7 +311,7 @@ def _write_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None
     # Only a session that has run rows has a table.
     from pytest_gsw.common.files import relative_path
     from pytest_gsw.results import summary
-    from pytest_gsw.results.suggested_commands import next_commands
+    from pytest_gsw.results.suggested_commands import next_commands, own_advice
     from pytest_gsw.results.summary import not_passed_lines, run_table
 
     records = run_records(config)
@@ -330,8 +330,10 @@ def _write_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None
         for part in wrapped(line, width):
             reporter.write_line(part)
     _write_crowd(reporter, settings.cluster, records)
-    for what, command in next_commands(records, relative_path(settings.run_directory), incident):
-        reporter.write_line(f"next: {what}: {command}")
+    failed_last = config.pluginmanager.has_plugin("lfplugin")
+    commands = next_commands(records, relative_path(settings.run_directory), incident, failed_last=failed_last)
+    for what, step in (*own_advice(records), *commands):
+        reporter.write_line(f"next: {what}: {step}")
 
 
 def _write_crowd(reporter: pytest.TerminalReporter, cluster: Cluster | None, records: Sequence[Record]) -> None:

@@ -506,16 +506,16 @@ def _run(
                 left_s = began_s + timeout_s - time.monotonic()
                 try:
                     stdout, stderr = process.communicate(given, min(left_s, LOOK_S))
-                    break
                 except subprocess.TimeoutExpired:
                     given = None  # it is passed on by the first call
                     if left_s <= LOOK_S or (patience is not None and patience.is_over(command[0])):
                         process.kill()
                         waited_s = min(timeout_s, time.monotonic() - began_s)
                         return Output(124, "", f"{command[0]} gave no answer within {waited_s:.3g} s", timed_out=True)
+                else:
+                    if patience is not None:
+                        patience.answered()
+                    return Output(process.returncode, stdout, stderr)
         except BaseException:
             process.kill()
             raise
-    if patience is not None:
-        patience.answered()
-    return Output(process.returncode, stdout, stderr)
