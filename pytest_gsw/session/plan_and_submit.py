@@ -150,9 +150,21 @@ def check_rows(
         return dict(found)
     if not cluster.simulated and is_own(launcher):
         here = Here(cluster, launcher, environ)
-        for check in _CHECKS:
+        for check in _OF_RECIPE:
             found |= check([one for one in planned if one.spec.row_id not in found], here)
-    return without_repetition({one.spec.row_id: found[one.spec.row_id] for one in planned if one.spec.row_id in found})
+            planned = [one for one in planned if check is not _recipes or one.spec.row_id not in found]
+        for check in _CHECKS:
+            found |= {row_id: _joined(found.get(row_id), one) for row_id, one in check(planned, here).items()}
+    ids = (item.baseline.id for item in rows)
+    return without_repetition({row_id: found[row_id] for row_id in ids if row_id in found})
+
+
+def _joined(first: SubmissionError | None, finding: SubmissionError) -> SubmissionError:
+    """The first finding of a row, with another one as evidence."""
+    if first is None:
+        return finding
+    also = ("also", f"{finding.fact}; next: {finding.advice}" if finding.advice else finding.fact)
+    return type(first)(first.fact, (*first.evidence, also), first.tail, first.advice)
 
 
 def other_clusters(specs: Sequence[JobSpec], settings: Settings) -> dict[str, RunError]:
@@ -273,16 +285,11 @@ def _once(
     return {one.spec.row_id: finding for finding, some in checked if finding is not None for one in some}
 
 
-#: Checks in their order; each covers the rows without a finding so far.
-_CHECKS: tuple[Callable[[Sequence[Planned], Here], Findings], ...] = (
-    _recipes,
-    _releases,
-    _launchers,
-    _stages,
-    _variables,
-    _modules,
-    _submissions,
-)
+_Check = Callable[[Sequence[Planned], Here], Findings]
+#: Checks of recipes; each covers the rows without a finding so far.
+_OF_RECIPE: tuple[_Check, ...] = (_recipes, _releases, _launchers)
+#: Checks of all rows whose launch script is there.
+_CHECKS: tuple[_Check, ...] = (_stages, _variables, _modules, _submissions)
 
 
 # -- A replay's log of a row with several jobs: the newest that completed ---------------------------
