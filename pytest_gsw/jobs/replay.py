@@ -77,10 +77,8 @@ class ReplayLauncher:
         """Find the row's log; raise a LogError if there is none, or if several jobs ran the row."""
         run = self._find(spec)
         if run.log is not None:
-            rows = self._rows_of.setdefault(run.log.resolve(), [])
-            rows.append(spec.row_id)
-            if len(rows) > 1:
-                raise _shared_log_error(run.log, rows)
+            self._rows_of.setdefault(run.log.resolve(), []).append(spec.row_id)
+            self._check_shared(run.log)
         self._runs[spec.row_id] = run
         return Job(run.job_id, spec, submitted_s=0.0)  # not submitted: the log may be of any age
 
@@ -100,9 +98,7 @@ class ReplayLauncher:
         log = self._runs[job.spec.row_id].log
         if log is None:
             raise LogError(f"the recorded run of {job.spec.row_id} had no log", (("job", job.id),))
-        rows = self._rows_of.get(log.resolve(), [])
-        if len(rows) > 1:
-            raise _shared_log_error(log, rows)
+        self._check_shared(log)
         if not log.is_file():
             raise LogError(
                 f"the log of the recorded run of {job.spec.row_id} is gone",
@@ -132,6 +128,16 @@ class ReplayLauncher:
         known = {log.path for logs in found.values() for log in logs}
         unknown = [path for path in layout.logs_in(self.source) if path not in known]
         return frozenset(row_id for row_id, logs in found.items() if logs), unknown
+
+    def _check_shared(self, log: Path) -> None:
+        """Raise a LogError if a log is of several rows."""
+        rows = self._rows_of.get(log.resolve(), [])
+        if len(rows) > 1:
+            raise LogError(
+                f"{log.name} can be the log of only one of {len(rows)} rows",
+                (("log", str(log)), ("rows", ", ".join(rows))),
+                advice="select the row that it belongs to: -k, or its node id",
+            )
 
     def _find(self, spec: JobSpec) -> RecordedRun:
         if self._recorded:
@@ -230,14 +236,6 @@ def _ambiguity_error(source: Path, spec: JobSpec, found: Sequence[FoundLog]) -> 
         tuple((f"job {log.job_id}", _describe(log.path)) for log in newest_first),
         advice=f"name the one you mean, --gsw-replay={newest_first[0].path}, or --gsw-replay={source}{LAST} for the "
         "newest that completed",
-    )
-
-
-def _shared_log_error(log: Path, rows: Sequence[str]) -> LogError:
-    return LogError(
-        f"{log.name} can be the log of only one of {len(rows)} rows",
-        (("log", str(log)), ("rows", ", ".join(rows))),
-        advice="select the row that it belongs to: -k, or its node id",
     )
 
 

@@ -132,10 +132,22 @@ def metric_fact(found: MetricVerdict, jobs: int = 1) -> str:
 
 def worst_change(verdict: Verdict) -> str:
     """The change of the metric that decides a row: ``throughput -10.8 %``, ``peak memory +14.6 %``."""
+    label, change, _ = _worst(verdict)
+    return f"{label} {percent(change)}"
+
+
+def change_first(verdict: Verdict) -> str:
+    """The same for pytest's short summary, which cuts lines: ``-10.8 % throughput, allowed -5 %``."""
+    label, change, tolerance = _worst(verdict)
+    return f"{percent(change)} {label}, allowed {math.copysign(tolerance * 100, change):+g} %"
+
+
+def _worst(verdict: Verdict) -> tuple[str, float, float]:
+    """The metric that decides a row, its change and its tolerance."""
     if verdict.own_outcome is None:
-        return f"throughput {percent(verdict.throughput_change)}"
+        return "throughput", verdict.throughput_change, verdict.tolerance
     worst = next(one for one in verdict.metrics if one.outcome is verdict.outcome)
-    return f"{worst.metric.label} {percent(worst.change)}"
+    return worst.metric.label, worst.change, worst.tolerance
 
 
 def jobs_change(verdict: Verdict) -> str:

@@ -70,6 +70,13 @@ def show_fact(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Tes
         _with_fact(item, report.longrepr, str(call.excinfo.value))
 
 
+def shorten_failure(report: pytest.TestReport, fact: str) -> None:
+    """Use another line than the text's first one in the short summary."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash is not None:
+        crash.message = fact
+
+
 def _with_fact(item: pytest.Item, shown: Any, text: str) -> Any:
     """Set the fact and the row's place in its table, instead of the whole text and a place in this package."""
     crash = getattr(shown, "reprcrash", None)
