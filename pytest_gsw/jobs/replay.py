@@ -147,12 +147,10 @@ class ReplayLauncher:
         found = self._logs_of(spec)
         if self._choose is not None and len({log.job_id for log in found}) == len(found) > 1:
             found = [self._choose(spec, found)]
-        if len(found) != 1:
-            raise (
-                _ambiguity_error(self.source, spec, found)
-                if found
-                else _missing_log_error(self._places(spec)[-1], spec)
-            )
+        if len(found) > 1:
+            raise _ambiguity_error(self.source, spec, found)
+        if not found:
+            raise _missing_log_error(self._places(spec)[-1], spec)
         return RecordedRun(found[0].path, found[0].job_id, _REPLAYED)
 
     def _places(self, spec: JobSpec) -> list[Path]:

@@ -134,12 +134,8 @@ def next_commands(
     for record in (record for record in records if record.run.cluster != NO_CLUSTER):
         need = needs_of(record)
         is_made_up = need is attention.IMPROVED and record.run.simulated  # no figure of it is ever proposed
-        if (
-            record.reason != Reason.INCIDENT.value
-            and not is_made_up
-            and not is_interrupted(record)
-            and not record.advice
-        ):
+        is_other = record.reason == Reason.INCIDENT.value or record.advice or is_interrupted(record)
+        if not is_made_up and not is_other:
             by_need.setdefault(need.kind, []).append(record)
     listed = []
     if incident is not None:
