@@ -349,23 +349,25 @@ class Patience:
         self.report: Callable[[str], None] = lambda _: None
         #: True once the session is to end.
         self.ends = False
-        #: Start of the first command since the last answer, monotonic seconds; ``None`` if there is none.
-        self._since_s: float | None = None
+        #: Since when a command waits, and Slurm has answered none, monotonic seconds.
+        self._since_s = math.inf
         self._is_reported = False
 
+    @property
     def is_silent(self) -> bool:
         """True if commands have had no answer for long."""
-        if self._since_s is None:
-            self._since_s = time.monotonic()
         return time.monotonic() - self._since_s >= SILENT_S
 
-    def answered(self) -> None:
-        """Note that Slurm has answered a command."""
-        self._since_s, self._is_reported = None, False
+    def answered(self, output: Output) -> Output:
+        """Note that Slurm has answered a command, unless it timed out."""
+        if not output.timed_out:
+            self._since_s, self._is_reported = math.inf, False
+        return output
 
     def is_over(self, name: str) -> bool:
         """True if a command without an answer is given up before its time-out; report a silent Slurm once."""
-        if not self.is_silent():
+        self._since_s = min(self._since_s, time.monotonic())
+        if not self.is_silent:
             return False
         if not self._is_reported:
             self._is_reported = True
@@ -407,7 +409,7 @@ class Client:
     def act(self, command: tuple[str, ...]) -> Output:
         """Output of a command that changes something, with a longer timeout than a query."""
         # One that ends many jobs takes long: it is given up only if Slurm was silent before it.
-        patience = self.patience if self.patience.is_silent() else None
+        patience = self.patience if self.patience.is_silent else None
         return self._answer(command, self._command_timeout_s, patience)
 
     def submit(self, command: tuple[str, ...], spec: JobSpec, inherited: tuple[int, ...]) -> Output:
@@ -417,14 +419,9 @@ class Client:
             OSError: It cannot be run.
         """
         environment = job_environment(self.environ, spec)
-        return _run(
-            command,
-            environment,
-            self._command_timeout_s,
-            patience=self.patience,
-            directory=spec.directory,
-            inherited=inherited,
-        )
+        limit_s, patience = self._command_timeout_s, self.patience
+        found = _run(command, environment, limit_s, patience=patience, directory=spec.directory, inherited=inherited)
+        return patience.answered(found)
 
     def launch(self, command: tuple[str, ...], spec: JobSpec, output: Path, inherited: tuple[int, ...]) -> Output:
         """Output of a launch script that submits its job itself; it is kept in a file, its errors in one next to it.
@@ -457,7 +454,8 @@ class Client:
         self, command: tuple[str, ...], timeout_s: float, patience: Patience | None, given: str | None = None
     ) -> Output:
         try:
-            return _run(command, query_environment(self.environ), timeout_s, patience=patience, given=given)
+            found = _run(command, query_environment(self.environ), timeout_s, patience=patience, given=given)
+            return self.patience.answered(found)
         except OSError as error:
             return Output(127, "", f"{command[0]}: {error.strerror or error}")
 
@@ -513,8 +511,6 @@ def _run(
                         waited_s = min(timeout_s, time.monotonic() - began_s)
                         return Output(124, "", f"{command[0]} gave no answer within {waited_s:.3g} s", timed_out=True)
                 else:
-                    if patience is not None:
-                        patience.answered()
                     return Output(process.returncode, stdout, stderr)
         except BaseException:
             process.kill()

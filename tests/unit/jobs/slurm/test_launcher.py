@@ -221,6 +221,8 @@ def test_a_silent_slurm_is_reported_once_and_given_up_when_the_session_ends(
     assert submission.fact.startswith("sbatch gave no answer within ")
     assert launcher.poll([JOB])[SPEC.row_id].state is JobState.UNKNOWN
     assert launcher._client.act(("scancel", "7")).timed_out
+    launcher.patience.answered(NOTHING)
+    assert not launcher.patience.is_silent
     assert lines == ["gsw: sbatch has not answered for 0 s: scontrol ping shows if Slurm is up"]
 
 
