@@ -80,14 +80,14 @@ class ResultText:
     accepted_note: str | None = None
     #: The drift of the newest runs, of which none has failed.
     drift: str | None = None
-    #: The step after an error that another job of the row would meet again.
-    advice: str | None = None
     #: The role of slow nodes in the outcome: one explains it, or later jobs avoided it.
     slow_nodes: str | None = None
     #: The newer jobs that a replay passed over, each with the reason, and the age of the judged one.
     passed_over: str | None = None
     #: The row's active alarms in that run, each with its id and owner.
     alarms: str | None = None
+    #: The step after an error that another job of the row would meet again.
+    advice: str | None = None
 
 
 @dataclass(frozen=True)
