@@ -35,6 +35,8 @@ from pytest_gsw.common.text import plural
 
 #: Prefix of the fact of a row whose session ended before its jobs; ``--gsw-resume`` continues it.
 INTERRUPTED = "interrupted"
+#: Prefix of the advice to a row with the same finding as another one, whose id follows.
+AS_OF = "as of "
 
 
 class GswError(Exception):

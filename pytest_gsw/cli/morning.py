@@ -14,6 +14,7 @@ from pytest_gsw.history.comparison import failing_text, line_of, slow_since_text
 from pytest_gsw.reports.ci import counts_text, findings
 from pytest_gsw.reports.run_report import ReportedRun, RunReport
 from pytest_gsw.results.runs_directory import LAST
+from pytest_gsw.results.suggested_commands import own_advice
 
 #: The most findings, and the most alarms, that are listed.
 _LISTED = 10
@@ -53,6 +54,7 @@ def _facts(report: RunReport) -> Iterator[tuple[str, str]]:
         yield "slow", slow_since_text(suspect)
     for failing in (one for blamed in report.nodes_failing_jobs.values() for one in blamed):
         yield "fails jobs", failing_text(failing)
-    following = report.next_commands or ([("alarms", command("pytest-gsw", "alarms"))] if alarms else [])
+    following = [*own_advice(report.records), *report.next_commands]
+    following = following or ([("alarms", command("pytest-gsw", "alarms"))] if alarms else [])
     for _, text in following or [("", command("pytest-gsw", "report", LAST))]:
         yield "next", text

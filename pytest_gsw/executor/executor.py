@@ -800,6 +800,8 @@ class Executor:
             JobError: The launcher could not cancel them.
         """
         self.interrupted = True
+        if (patience := getattr(self._launcher, "patience", None)) is not None:
+            patience.ends = True
         rows = self._rows
         self._submitting.collect(wait=True)
         running = rows.running()

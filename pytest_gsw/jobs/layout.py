@@ -47,6 +47,7 @@ _ANY_JOB_ID = r"[A-Za-z0-9][A-Za-z0-9.:@+~-]{0,127}"
 #: Errors of a file that do not come from a temporary failure of its file system.
 _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM})
 
+_LOG_SUFFIXES = frozenset({".out", ".log", ".txt"})
 _NEAR_MISSES_SHOWN = 5
 _LONGEST_NAME = 128
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._]+")
@@ -148,6 +149,18 @@ def find_logs(stage: Path, log_glob: str, nccl_trace: bool, job_id: str | None =
         for log in _log_candidates(stage, log_glob, job_id)
         if _is_inside(log.path, home) and (nccl_trace or not _is_traced(log.path, stage))
     ]
+
+
+def logs_in(place: Path) -> list[Path]:
+    """Logs of any row in a staging area or in its results, and files that lie loose in a directory like logs."""
+    stage = place.parent if place.name == _RESULTS else place
+    loose = (path for path in place.glob("*") if path.suffix in _LOG_SUFFIXES and _is_file(path))
+    return sorted({*stage.glob(f"{_RESULTS}/*/*/*/*/log-*.out"), *loose})
+
+
+def any_job(log_glob: str) -> str:
+    """The glob of the logs of all jobs of a row."""
+    return _fill_job_id(log_glob, "*")
 
 
 def error_files_of(log: Path) -> tuple[Path, ...]:

@@ -463,6 +463,7 @@ class Launcher(Protocol):
     # which of the keys account, partition, gres, constraint and sbatch of clusters.yaml it uses: none without. One that
     # has ``named(specs, since_s)`` answers with all jobs of these rows as :class:`FoundJob`, by which a run is resumed
     # and its jobs are counted: one that is no row's is ended.
+    # The ``patience`` of Slurm's launcher ends the wait for a silent scheduler once the session is to end.
     # Where ``polls_in_a_thread`` is set, :meth:`poll` is called while other methods are; a site's launcher never is.
 
     @property

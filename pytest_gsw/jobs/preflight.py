@@ -8,7 +8,6 @@ import shlex
 import shutil
 import stat
 import subprocess
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -567,15 +566,24 @@ def staging_summary(rows: Iterable[Baseline], cluster: Cluster) -> Iterator[str]
     scripts = (
         (row, launch_script(cluster, row, recipe_directory(cluster, row, stage_of(cluster, row)))) for row in rows
     )
-    others = Counter(
-        (row.source.releases or (str(row.source.release),), staged.releases)
-        for row, staged in of_other_releases(scripts)
-    )
-    for (releases, there), number in others.items():
-        chosen = None if _may_differ(there) else next((one for one in there if one in bundled_releases()), None)
-        advice = "" if chosen is None else f"; --gsw-release={chosen} runs the rows of that release"
-        are, its = ("is", "its recipe is") if number == 1 else ("are", "their recipes are")
+    others: dict[tuple[Sequence[str], Sequence[str]], list[str]] = {}
+    for row, staged in of_other_releases(scripts):
+        pair = row.source.releases or (str(row.source.release),), staged.releases
+        others.setdefault(pair, []).append(row.id)
+    for (releases, there), row_ids in others.items():
+        are, its = ("is", "its recipe is") if len(row_ids) == 1 else ("are", "their recipes are")
         yield (
-            f"{plural(number, 'row')} {are} of {format_releases(releases)}, and {its} staged as of "
-            f"{format_releases(there, 'or')}: not submitted{advice}"
+            f"{plural(len(row_ids), 'row')} {are} of {format_releases(releases)}, and {its} staged as of "
+            f"{format_releases(there, 'or')}: not submitted{_release_advice(row_ids, there)}"
         )
+
+
+def _release_advice(row_ids: Sequence[str], there: Sequence[str]) -> str:
+    """The option that runs rows by the figures of the staged release, and how many of them it has."""
+    if _may_differ(there):
+        return ""
+    known = [releases for row_id in row_ids if (releases := [*rows_of(row_id, there)])]
+    if not known:
+        return f"; no bundled table has {'it' if len(row_ids) == 1 else 'them'} for {format_releases(there, 'or')}"
+    has = "it" if len(row_ids) == 1 else f"{len(known)} of them"
+    return f"; --gsw-release={known[0][0]} has {has}"

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_gsw.common.text import moment
+from pytest_gsw.common.files import relative_path
+from pytest_gsw.common.text import command, moment, named, plural
 from pytest_gsw.errors import JobError, LogError
 from pytest_gsw.jobs import layout
 from pytest_gsw.jobs.layout import FoundLog
@@ -20,6 +21,8 @@ from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
 LAST = "@last"
 #: Placeholder of the recipe's directory in the path of a staging area.
 RECIPE = "{recipe}"
+#: The most logs in a line.
+_LOGS_SHOWN = 3
 _REPLAYED = JobStatus(JobState.REPLAYED, "REPLAYED")
 
 
@@ -59,7 +62,7 @@ class ReplayLauncher:
         recorded: Mapping[str, RecordedRun] | None = None,
         choose: Callable[[JobSpec, Sequence[FoundLog]], FoundLog] | None = None,
     ) -> None:
-        self._source = source
+        self.source = source
         self._choose = choose
         self._recorded = dict(recorded or {})
         self._runs: dict[str, RecordedRun] = {}
@@ -74,10 +77,8 @@ class ReplayLauncher:
         """Find the row's log; raise a LogError if there is none, or if several jobs ran the row."""
         run = self._find(spec)
         if run.log is not None:
-            rows = self._rows_of.setdefault(run.log.resolve(), [])
-            rows.append(spec.row_id)
-            if len(rows) > 1:
-                raise _shared_log_error(run.log, rows)
+            self._rows_of.setdefault(run.log.resolve(), []).append(spec.row_id)
+            self._check_shared(run.log)
         self._runs[spec.row_id] = run
         return Job(run.job_id, spec, submitted_s=0.0)  # not submitted: the log may be of any age
 
@@ -97,9 +98,7 @@ class ReplayLauncher:
         log = self._runs[job.spec.row_id].log
         if log is None:
             raise LogError(f"the recorded run of {job.spec.row_id} had no log", (("job", job.id),))
-        rows = self._rows_of.get(log.resolve(), [])
-        if len(rows) > 1:
-            raise _shared_log_error(log, rows)
+        self._check_shared(log)
         if not log.is_file():
             raise LogError(
                 f"the log of the recorded run of {job.spec.row_id} is gone",
@@ -115,26 +114,61 @@ class ReplayLauncher:
     def close(self) -> None:
         """Do nothing: there is nothing to release."""
 
+    def match(self, specs: Sequence[JobSpec]) -> tuple[frozenset[str], list[Path]]:
+        """The rows that have a log in the source, by the logs' names and places, and logs that match no row.
+
+        Of a single log that names several rows, its directories choose if they are a recipe's.
+        """
+        if self.source.is_file():
+            named = [one for one in specs if layout.job_id_in(self.source.name, one.log_glob)]
+            placed = [one for one in named if self.source.match(layout.any_job(_globs(one)[-1]))]
+            rows = frozenset(one.row_id for one in placed or named)
+            return rows, [] if rows else [self.source]
+        found = {one.row_id: self._logs_of(one) for one in specs}
+        known = {log.path for logs in found.values() for log in logs}
+        unknown = [path for path in layout.logs_in(self.source) if path not in known]
+        return frozenset(row_id for row_id, logs in found.items() if logs), unknown
+
+    def _check_shared(self, log: Path) -> None:
+        """Raise a LogError if a log is of several rows."""
+        rows = self._rows_of.get(log.resolve(), [])
+        if len(rows) > 1:
+            raise LogError(
+                f"{log.name} can be the log of only one of {len(rows)} rows",
+                (("log", str(log)), ("rows", ", ".join(rows))),
+                advice="select the row that it belongs to: -k, or its node id",
+            )
+
     def _find(self, spec: JobSpec) -> RecordedRun:
         if self._recorded:
             return self._find_recorded(spec)
-        if self._source.is_file():
-            return RecordedRun(self._source, _job_id_of_file(self._source, spec), _REPLAYED)
-        traced = layout.is_nccl_traced(spec.environment)
-        places = [place for place in dict.fromkeys((self._source, spec.stage)) if _is_below(place, self._source)]
-        found = [log for place in places for glob in _globs(spec) for log in layout.find_logs(place, glob, traced)]
-        found = found or [*spec.launch.logs_below(self._source)]
+        if self.source.is_file():
+            return RecordedRun(self.source, _job_id_of_file(self.source, spec), _REPLAYED)
+        found = self._logs_of(spec)
         if self._choose is not None and len({log.job_id for log in found}) == len(found) > 1:
             found = [self._choose(spec, found)]
-        if len(found) != 1:
-            raise _ambiguity_error(self._source, spec, found) if found else _missing_log_error(places[-1], spec)
+        if len(found) > 1:
+            raise _ambiguity_error(self.source, spec, found)
+        if not found:
+            raise _missing_log_error(self._places(spec)[-1], spec)
         return RecordedRun(found[0].path, found[0].job_id, _REPLAYED)
+
+    def _places(self, spec: JobSpec) -> list[Path]:
+        """The staging areas that may have logs of a row."""
+        return [place for place in dict.fromkeys((self.source, spec.stage)) if _is_below(place, self.source)]
+
+    def _logs_of(self, spec: JobSpec) -> list[FoundLog]:
+        """The logs of a row below the source, in the recipe's layout or else in its launcher's."""
+        traced = layout.is_nccl_traced(spec.environment)
+        globs = [(place, glob) for place in self._places(spec) for glob in _globs(spec)]
+        found = [log for place, glob in globs for log in layout.find_logs(place, glob, traced)]
+        return found or [*spec.launch.logs_below(self.source)]
 
     def _find_recorded(self, spec: JobSpec) -> RecordedRun:
         if spec.row_id not in self._recorded:
             raise LogError(
                 f"the replayed run has no job of {spec.row_id}",
-                (("replayed", str(self._source)), ("has", ", ".join(sorted(self._recorded)))),
+                (("replayed", str(self.source)), ("has", ", ".join(sorted(self._recorded)))),
                 advice="select the rows that it has: -k, or their node ids",
             )
         run = self._recorded[spec.row_id]
@@ -144,6 +178,24 @@ class ReplayLauncher:
                 advice="go on with that session: pytest --gsw-resume=RUN",
             )
         return run
+
+
+def left_out_lines(rows: int, source: Path, unknown: Sequence[Path], *, judges: bool) -> list[str]:
+    """The lines on rows that are left out of a replay for lack of a log, and on logs that match no row.
+
+    ``judges`` is False if no row is left.
+    """
+    place = relative_path(source)
+    lines = [f"gsw: {plural(rows, 'row')} left out: {place} has no log of {'it' if rows == 1 else 'them'}"]
+    if not judges:
+        lines.append("gsw: no row is judged")
+    if unknown:
+        logs = named([str(relative_path(log)) for log in unknown], _LOGS_SHOWN)
+        lines.append(f"gsw: {plural(len(unknown), 'log')} without a row: {logs}")
+        lines.append(f"next: {command('pytest', f'--gsw-replay={relative_path(unknown[0])}', '-k')} ROW judges it")
+    elif not source.is_file():
+        lines.append(f"next: {command('pytest', f'--gsw-replay={place}', '-k')} ROW lists where a row's log may be")
+    return lines
 
 
 def _is_below(place: Path, source: Path) -> bool:
@@ -158,7 +210,7 @@ def _job_id_of_file(log: Path, spec: JobSpec) -> str:
     if job_id is not None:
         return job_id
     if layout.looks_like_a_log(log.name):
-        wanted = Path(spec.log_glob).name.replace(layout.JOB_ID, "*")
+        wanted = layout.any_job(Path(spec.log_glob).name)
         raise LogError(
             f"{log.name} is the log of another row than {spec.row_id}",
             (("log", str(log)), ("wanted", wanted)),
@@ -185,14 +237,6 @@ def _ambiguity_error(source: Path, spec: JobSpec, found: Sequence[FoundLog]) -> 
     )
 
 
-def _shared_log_error(log: Path, rows: Sequence[str]) -> LogError:
-    return LogError(
-        f"{log.name} can be the log of only one of {len(rows)} rows",
-        (("log", str(log)), ("rows", ", ".join(rows))),
-        advice="select the row that it belongs to: -k, or its node id",
-    )
-
-
 def _describe(path: Path) -> str:
     facts = path.stat()
     return f"{path}  {moment(facts.st_mtime)}  {facts.st_size:,} bytes"
@@ -202,7 +246,7 @@ def _missing_log_error(source: Path, spec: JobSpec) -> LogError:
     return LogError(
         f"no log of {spec.row_id} below {source}",
         (
-            *(("searched", f"{source}/{glob.replace(layout.JOB_ID, '*')}") for glob in _globs(spec)),
+            *(("searched", f"{source}/{layout.any_job(glob)}") for glob in _globs(spec)),
             *(link for glob in _globs(spec) for link in layout.links_passed_over(source, glob)),
         ),
         advice="give a staging area, its results, one version of these, or one log: --gsw-replay=PATH",

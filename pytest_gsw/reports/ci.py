@@ -215,7 +215,7 @@ def _head(report: RunReport, found: Sequence[Finding]) -> list[str]:
     parts = (where, f"run {runs}" if runs else "", counts_text(report), hours)
     head = [f"### pytest-gsw: {title}", "", ", ".join(filter(None, parts)), ""]
     if any(record.run.simulated for record in report.records):
-        head += ["This is a simulation: no GPU was used, and its figures say nothing.", ""]
+        head += ["This is a simulation: no GPU was used, and its figures are made up.", ""]
     return [*head, *_changes_list(report)]
 
 

@@ -110,7 +110,7 @@ from pytest_gsw.results.attention import Attention
 from pytest_gsw.results.manifest import resume_command
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.results.row_text import accepted_line, compared_text, hides_loss, informative_line
-from pytest_gsw.results.suggested_commands import again, history_command, next_command, offline
+from pytest_gsw.results.suggested_commands import again, history_command, next_command, repeat_commands
 from pytest_gsw.results.summary import cause_of, outcome_texts
 from pytest_gsw.stats.verdict import UNUSUAL, Reason, throughput_change
 from pytest_gsw.tables.metrics import MFU
@@ -828,7 +828,7 @@ def _is_timed(job: RunJob) -> bool:
 # -- the page of one row ---------------------------------------------------------------------------
 
 #: Facts with a place of their own on the page.
-_ELSEWHERE = frozenset({"again", "offline", "steps", "job", "note", "accepted"})
+_ELSEWHERE = frozenset({"steps", "job", "note", "accepted"})
 
 
 def row_page(
@@ -854,7 +854,7 @@ def row_page(
     log = section("log", "Last lines of the log", *_log(ends))
     # The log comes first for an error, the figures for a slow row.
     first, last = (log, None) if row.needs is attention.ERROR else (None, log)
-    run_facts = row_text.run_facts(record, "", "")
+    run_facts = row_text.run_facts(record)
     main = [
         element("h1", record.row.id),
         element("p", badge, " ", change(row), class_="headline"),
@@ -1040,12 +1040,14 @@ _OF_NEED = {
 }
 
 
+#: The purposes of the commands that repeat a row.
+_REPEATS = {"again": "run it again", "offline": "judge its log again"}
+
+
 def all_commands(row: ReportedRow, directory: Path) -> Sequence[tuple[str, str]]:
     """The commands for a row, each after its purpose; the one to type next comes first."""
     record = row.record
-    listed = [("run it again", again([record], directory))]
-    if record.run.log:
-        listed.append(("judge its log again", offline(record, directory)))
+    listed = [(_REPEATS[name], text) for name, text in repeat_commands(record, directory)]
     if row.since is not None and row.since.good_run_id and row.needs in attention.SLOW:
         runs = (row.since.good_run_id, record.run.id)
         listed.append(("compare with the last good run", command("pytest-gsw", "compare", *runs)))

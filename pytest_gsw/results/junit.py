@@ -30,7 +30,7 @@ from pytest_gsw.results.manifest import (
 )
 from pytest_gsw.results.record import Record, read_record, record_files, record_name
 from pytest_gsw.results.row_text import attempt_text, compared_text, doubt_text, repeat_text, reported_status
-from pytest_gsw.results.suggested_commands import again, offline
+from pytest_gsw.results.suggested_commands import repeat_commands
 from pytest_gsw.results.summary import ClusterResult, incident_of
 from pytest_gsw.stats.verdict import Reason
 
@@ -272,7 +272,7 @@ def _outcome(record: Record, strict: bool, facts: Callable[[], Sequence[tuple[st
 def _facts(record: Record, directory: Path, since: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
     # As a session does: of rows that are too slow by their own metric.
     begun = since if record.by_own_metric == outcomes.REGRESSED.word else ()
-    return [*begun, *row_text.run_facts(record, again([record], directory), offline(record, directory))]
+    return [*begun, *row_text.run_facts(record), *repeat_commands(record, directory)]
 
 
 def _case(class_name: str, name: str, took_s: float, properties: Iterable[tuple[str, Property]]) -> ET.Element:

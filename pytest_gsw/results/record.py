@@ -86,6 +86,8 @@ class ResultText:
     passed_over: str | None = None
     #: The row's active alarms in that run, each with its id and owner.
     alarms: str | None = None
+    #: The step after an error that another job of the row would meet again.
+    advice: str | None = None
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,8 @@ class RunFacts:
     options: tuple[str, ...] = ()
     #: The faults of the session's simulated rows, in its order: ``*x128]=slow:12%``.
     simulated_faults: tuple[str, ...] = ()
+    #: The place of the logs in a replay, as ``--gsw-replay`` takes it; ``None`` if the session ran the jobs.
+    replay: str | None = None
 
     @property
     def cluster_options(self) -> tuple[str, ...]:

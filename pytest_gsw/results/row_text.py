@@ -40,8 +40,9 @@ _RANKS_WAIT = (
 
 def attempt_text(attempt: JobFacts) -> str:
     """An attempt that was not the row's last, in one line: ``481220 NODE_FAIL on pool0-0017: node failure``."""
+    state = "" if attempt.state is JobState.COMPLETED else f" {attempt.state}"
     where = f" on {attempt.nodes}" if attempt.nodes else ""
-    return f"{attempt.id} {attempt.state}{where}: {attempt.why_repeated}"
+    return f"{attempt.id}{state}{where}: {attempt.why_repeated}"
 
 
 def repeat_text(job: JobFacts) -> str:
@@ -131,10 +132,30 @@ def metric_fact(found: MetricVerdict, jobs: int = 1) -> str:
 
 def worst_change(verdict: Verdict) -> str:
     """The change of the metric that decides a row: ``throughput -10.8 %``, ``peak memory +14.6 %``."""
+    label, change, _ = _worst(verdict)
+    return f"{label} {percent(change)}"
+
+
+def change_first(verdict: Verdict) -> str:
+    """The same for pytest's short summary, which cuts lines: ``-10.8 % throughput, allowed -5 %``."""
+    label, change, tolerance = _worst(verdict)
+    return f"{percent(change)} {label}, allowed {math.copysign(tolerance * 100, change):+g} %"
+
+
+def _worst(verdict: Verdict) -> tuple[str, float, float]:
+    """The metric that decides a row, its change and its tolerance."""
     if verdict.own_outcome is None:
-        return f"throughput {percent(verdict.throughput_change)}"
+        return "throughput", verdict.throughput_change, verdict.tolerance
     worst = next(one for one in verdict.metrics if one.outcome is verdict.outcome)
-    return f"{worst.metric.label} {percent(worst.change)}"
+    return worst.metric.label, worst.change, worst.tolerance
+
+
+def jobs_change(verdict: Verdict) -> str:
+    """The change by the newest job, and by the median of all if there were several: ``-0.3 %; median of 2: -6.2 %``."""
+    if len(verdict.jobs_s) < 2 or verdict.own_outcome is not None:
+        return worst_change(verdict)
+    newest = percent(verdict.reference_s / verdict.jobs_s[-1] - 1)
+    return f"{newest}; median of {len(verdict.jobs_s)}: {percent(verdict.throughput_change)}"
 
 
 def row_fact(own: str, verdict: Verdict) -> str:
@@ -322,9 +343,8 @@ def fact_lines(facts: Iterable[tuple[str, str]]) -> list[str]:
     return [f"{name:<10} {value}" for name, value in facts]
 
 
-def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]:
-    """The files of a run, and the commands to repeat it: with a new job, and from its log if it has one."""
-    repeat = [("again", again)]
+def run_facts(record: Record) -> list[tuple[str, str]]:
+    """The files and facts of a run."""
     facts = [("baseline", f"{record.row.baseline}  ({at_line(record.row.document, record.row.document_line)})")]
     facts += [("source", record.row.source)] if record.row.source else []
     if record.accepted_note:
@@ -355,10 +375,9 @@ def run_facts(record: Record, again: str, offline: str) -> list[tuple[str, str]]
             from pytest_gsw.validation.run import boost_error  # few rows need the file next to their log
 
             facts.append(("vboost", f"{BOOST_NOT_SET}: {boost_error(Path(record.run.log))}"))
-        repeat.append(("offline", offline))
     if record.run.simulated:
         facts.append(("note", "this is a simulation: no GPU was used, the figures are made up"))
-    return [*facts, *repeat]
+    return facts
 
 
 def _si(number: float) -> str:

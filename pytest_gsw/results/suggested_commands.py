@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pytest_gsw.common.text import by_number, command, plural
-from pytest_gsw.errors import INTERRUPTED
+from pytest_gsw.errors import AS_OF, INTERRUPTED
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import Attention
 from pytest_gsw.results.record import NO_CLUSTER, Record
@@ -22,6 +22,8 @@ from pytest_gsw.tables.model import row_matches
 
 #: The most rows that are named one by one; more are named by their tables and -k, once for all scales of a case.
 _NAMED = 2
+#: More rows than these are selected by ``--lf``; the most lines of advice.
+_MOST_NAMED, _ADVICE_SHOWN = 6, 3
 #: The id of a row that -k can take apart.
 _NODE_ID = re.compile(r"(?P<table>[^:]+)::(?P<case>[\w:+.-]+)(?P<scale>\[[\w:+.-]+\])")
 
@@ -50,13 +52,17 @@ def again(records: Iterable[Record], directory: Path, *options: str) -> str:
     run = listed[0].run
     if all(is_interrupted(record) for record in listed):  # of a row that runs on, a new job would be one beside it
         return command("pytest", f"--gsw-resume={run.id}", *_faults(listed))
-    where = (f"--gsw-replay={directory}",) if run.cluster == NO_CLUSTER else _faults(listed)
+    where = (f"--gsw-replay={run.replay or directory}",) if run.cluster == NO_CLUSTER else _faults(listed)
     return command("pytest", *run.row_options, *where, *options, *_rows([record.row.node_id for record in listed]))
 
 
-def offline(record: Record, directory: Path) -> str:
-    """A row judged again from its log."""
-    return command("pytest", *record.run.row_options, f"--gsw-replay={directory}", record.row.node_id)
+def repeat_commands(record: Record, directory: Path) -> list[tuple[str, str]]:
+    """The commands for a row ``again``, with a new job, and ``offline``, from its log; of a replay they are one."""
+    run = record.run
+    replay = command("pytest", *run.row_options, f"--gsw-replay={run.replay or directory}", record.row.node_id)
+    if run.replay or run.cluster == NO_CLUSTER:
+        return [("again", replay)]
+    return [("again", again([record], directory)), *([("offline", replay)] if run.log else [])]
 
 
 def history_command(cluster: str, *rows: str, drift: bool = False) -> str:
@@ -97,8 +103,21 @@ def next_command(record: Record, needs: Attention, directory: Path) -> str:
             return again([record], directory)
 
 
+def own_advice(records: Iterable[Record]) -> list[tuple[str, str]]:
+    """The steps after errors that another job would meet again, each after its rows; shared by rows, once."""
+    advised = {record.row.id: record.advice for record in records if record.advice}
+    rows: dict[str, list[str]] = {}
+    for row_id, advice in advised.items():
+        first = advice.removeprefix(AS_OF)
+        rows.setdefault(advised.get(first) or advice, []).append(row_id)
+    listed = [(f"for {ids[0] if len(ids) == 1 else plural(len(ids), 'row')}", advice) for advice, ids in rows.items()]
+    more = plural(sum(map(len, [*rows.values()][_ADVICE_SHOWN:])), "more row")
+    rest = [(f"for {more}", "see the text of each above")] if len(rows) > _ADVICE_SHOWN else []
+    return [*listed[:_ADVICE_SHOWN], *rest]
+
+
 def next_commands(
-    records: Sequence[Record], directory: Path, incident: ClusterResult | None = None
+    records: Sequence[Record], directory: Path, incident: ClusterResult | None = None, *, failed_last: bool = False
 ) -> list[tuple[str, str]]:
     """The commands to type next for a run, each after its purpose; the most urgent first, none if all is well.
 
@@ -108,17 +127,25 @@ def next_commands(
         records: The run's.
         directory: The run's directory, as users type it.
         incident: The run's incident.
+        failed_last: True if ``--lf`` selects the rows that have failed, which is shorter for many of them.
     """
     by_need: dict[str, list[Record]] = {}
     records = sorted(records, key=lambda record: by_number(record.row.id))
     for record in (record for record in records if record.run.cluster != NO_CLUSTER):
         need = needs_of(record)
         is_made_up = need is attention.IMPROVED and record.run.simulated  # no figure of it is ever proposed
-        if record.reason != Reason.INCIDENT.value and not is_made_up and not is_interrupted(record):
+        is_other = record.reason == Reason.INCIDENT.value or record.advice or is_interrupted(record)
+        if not is_made_up and not is_other:
             by_need.setdefault(need.kind, []).append(record)
     listed = []
     if incident is not None:
         listed.append(("see the runs of the cluster", history_command(incident.cluster)))
+    failed = [record for need in _FAILED for record in by_need.get(need, [])]
+    if failed_last and len(failed) > _MOST_NAMED:
+        confirm = ("--gsw-confirm=4",) if any(map(_can_be_confirmed, failed)) else ()
+        text = command("pytest", *failed[0].run.row_options, *_faults(failed), *confirm, "--lf")
+        listed.append((f"run again {plural(len(failed), 'row')}", text))
+        by_need = {need: rows for need, rows in by_need.items() if need not in _FAILED}
     for needs, what in _OF_A_RUN:
         found = by_need.get(needs.kind, [])
         if len(found) == 1:
@@ -130,6 +157,8 @@ def next_commands(
     return [*listed, (f"go on with {plural(len(left), 'row')}", again(left, directory))] if left else listed
 
 
+#: The needs of rows that pytest counts as failed.
+_FAILED = (attention.REGRESSED.kind, attention.ERROR.kind)
 #: The needs of a run's rows, the most urgent first, each with the purpose of its command.
 _OF_A_RUN = (
     (attention.REGRESSED, "look again at"),

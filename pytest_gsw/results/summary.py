@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_gsw.common.text import ByNumber, by_number, duration, named, percent, plain_table, plural, rounded
+from pytest_gsw.common.text import by_number, duration, named, percent, plain_table, plural, rounded
 from pytest_gsw.errors import RunError
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.attention import ACCEPTED
 from pytest_gsw.results.node_lists import expand, named_nodes
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.row_text import hides_loss, line_of, without_middle
+from pytest_gsw.results.row_text import hides_loss, without_middle
 from pytest_gsw.stats.cluster_effect import FEWEST_ROWS
 from pytest_gsw.stats.verdict import Outcome, Reason, compare
 from pytest_gsw.tables.model import TOLERANCE
@@ -71,22 +71,24 @@ def _is_beyond_usual(record: Record) -> bool:
     return Outcome.REGRESSED in found
 
 
-def error_lines(records: Iterable[Record], missing: Mapping[str, str] | None = None) -> list[str]:
+def error_lines(records: Iterable[Record], missing: Mapping[str, str] | None = None, *, fewest: int = 1) -> list[str]:
     """The causes of errors, a line each with its rows and nodes, the most frequent first.
 
     Args:
         records: A run's.
         missing: By node id, why rows of it have no record.
+        fewest: Causes of fewer rows are left out.
     """
     by_cause: dict[str, list[Record]] = {}
     for record in (record for record in records if record.outcome == outcomes.ERROR.word):
         by_cause.setdefault(cause_of(record), []).append(record)
     rows = {cause: [record.row.id for record in of_cause] for cause, of_cause in by_cause.items()}
     for node_id, why in (missing or {}).items():
-        rows.setdefault(why, []).append(node_id.rpartition("::")[2])
+        row = node_id.rpartition("::")[2]
+        rows.setdefault(_without_row(why, row), []).append(row)
     ordered = sorted(rows.items(), key=lambda pair: (-len(pair[1]), pair[0]))
     lines = []
-    for why, ids in ordered:
+    for why, ids in (one for one in ordered if len(one[1]) >= fewest):
         nodes = error_nodes(by_cause.get(why, ()))
         where = f" on {nodes}" if nodes else ""
         lines.append(f"{why}: {plural(len(ids), 'row')} ({named(ids, _ROWS_SHOWN)}){where}")
@@ -94,8 +96,13 @@ def error_lines(records: Iterable[Record], missing: Mapping[str, str] | None = N
 
 
 def cause_of(record: Record) -> str:
-    """The cause of an error without its job: ``job failed: ECC error``."""
-    return without_job(record.fact)
+    """The cause of an error without its job and row: ``job failed: ECC error``."""
+    return without_job(_without_row(record.fact, record.row.id))
+
+
+def _without_row(fact: str, row_id: str) -> str:
+    """A fact that is the same for all rows: ``no log of the row below DIR``."""
+    return fact.replace(row_id, "the row")
 
 
 def error_nodes(records: Iterable[Record]) -> str:
@@ -135,19 +142,6 @@ def run_table(records: Sequence[Record], width: int) -> list[str]:
         gpus = gpus[shown:]
     more = [line for name, rows in shared.items() for line in _shared_lines(name, rows, width)]
     return [*lines, *([""] if lines and more else []), *more]
-
-
-def not_passed_lines(records: Iterable[Record], width: int, most: int) -> list[str]:
-    """Rows that have not passed, a line each and the worst first; those without a line are counted.
-
-    Errors are left to :func:`error_lines`. A row that is better than documented has passed.
-    """
-    listed = [r for r in records if outcomes.of(r.outcome) not in {*_WELL, outcomes.ERROR}]
-    worst_first = sorted(listed, key=_rank)
-    ids = max((len(record.row.id) for record in worst_first), default=0)
-    lines = [line_of(record).text(width, ids) for record in worst_first[:most]]
-    more = len(worst_first) - most
-    return [*lines, f"and {plural(more, 'more row')}, each with its line above"] if more > 0 else lines
 
 
 def _cases(records: Iterable[Record]) -> tuple[_Cases, dict[str, list[Record]]]:
@@ -235,11 +229,6 @@ def _cell(record: Record | None) -> str:
     if record.outcome == outcomes.PASSED.word and change is not None:
         word = ACCEPTED.word.upper() if hides_loss(record) else ""
     return " ".join(part for part in (word, "" if change is None else percent(change)) if part)
-
-
-def _rank(record: Record) -> tuple[int, float, ByNumber]:
-    """A sort key, the worst first: by outcome, and among equals by throughput."""
-    return -outcomes.of(record.outcome).severity, record.throughput_change or 0.0, by_number(record.row.id)
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,13 @@ def show_fact(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Tes
         _with_fact(item, report.longrepr, str(call.excinfo.value))
 
 
+def shorten_failure(report: pytest.TestReport, fact: str) -> None:
+    """Use another line than the text's first one in the short summary."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash is not None:
+        crash.message = fact
+
+
 def _with_fact(item: pytest.Item, shown: Any, text: str) -> Any:
     """Set the fact and the row's place in its table, instead of the whole text and a place in this package."""
     crash = getattr(shown, "reprcrash", None)
@@ -505,7 +512,7 @@ def leave_out_others(config: pytest.Config, items: list[pytest.Item]) -> None:
     if cluster is None or not others:
         return
     dropped = [item for item in rows if _accelerator_of(item) in others]
-    _deselect(config, items, dropped)
+    deselect(config, items, dropped)
     what = f"{plural(len(dropped), 'row')} for {enumerated(sorted(others))}"
     lines = [f"gsw: {what} left out: {cluster.name} has {cluster.accelerator}"]
     if dropped == rows:
@@ -520,10 +527,23 @@ def _accelerator_of(item: BaselineItem | BlankItem) -> str | None:
     return item.baseline.accelerator if isinstance(item, BaselineItem) else item.blank.known.get("accelerator")
 
 
-def _deselect(config: pytest.Config, items: list[pytest.Item], dropped: Sequence[pytest.Item]) -> None:
+def deselect(config: pytest.Config, items: list[pytest.Item], dropped: Sequence[pytest.Item]) -> None:
+    """Leave items out of the session, counted by pytest as deselected."""
     if gone := set(dropped):
         items[:] = [item for item in items if item not in gone]
         config.hook.pytest_deselected(items=dropped)
+
+
+def are_rows_named(config: pytest.Config) -> bool:
+    """True if the user chose rows or tables, all of which are to be judged; False for the bundled ones by default."""
+    settings = config.stash[SETTINGS]
+    is_bundled = settings.suite is None and settings.baselines[0].is_relative_to(bundled_baselines())
+    return not is_bundled or bool(config.option.file_or_dir) or is_selective(config)
+
+
+def is_selective(config: pytest.Config) -> bool:
+    """True if the command line chooses among the rows of files."""
+    return any(getattr(config.option, name, None) for name in ("keyword", "markexpr", "deselect", "lf", "stepwise"))
 
 
 def keep_rows_of_run(config: pytest.Config, items: list[pytest.Item], past: RunState | None) -> None:
@@ -531,7 +551,7 @@ def keep_rows_of_run(config: pytest.Config, items: list[pytest.Item], past: RunS
     rows = [item for item in items if isinstance(item, (BaselineItem, BlankItem))]
     if past is not None:
         had = set(past.row_ids)
-        _deselect(config, items, [item for item in rows if item.name not in had])
+        deselect(config, items, [item for item in rows if item.name not in had])
 
 
 def none_selected(config: pytest.Config, items: Iterable[pytest.Item]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from pytest_gsw.clusters import LOCAL, Cluster, keys_error
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import command, minute, plural
-from pytest_gsw.errors import IncompleteLogError, InvalidHookResultError, LogError, RunError, SubmissionError
+from pytest_gsw.errors import AS_OF, IncompleteLogError, InvalidHookResultError, LogError, RunError, SubmissionError
 from pytest_gsw.executor.executor import Executor, too_large
 from pytest_gsw.executor.phases import Finished, StateObserver
 from pytest_gsw.executor.progress_monitor import Watch
@@ -38,7 +38,7 @@ from pytest_gsw.jobs.preflight import (
     stage_problem,
     variables_problem,
 )
-from pytest_gsw.jobs.replay import RECIPE, RecordedRun, ReplayLauncher
+from pytest_gsw.jobs.replay import RECIPE, RecordedRun, ReplayLauncher, left_out_lines
 from pytest_gsw.jobs.scripts import differences, exported_to, scripts_of
 from pytest_gsw.jobs.spec import (
     PROFILING_VARIABLES,
@@ -57,7 +57,7 @@ from pytest_gsw.logs.reader import open_log, read_log
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import plan_text
 from pytest_gsw.session import hook_results
-from pytest_gsw.session.collect import BaselineItem, blank_rows, recorded_rows, runnable
+from pytest_gsw.session.collect import BaselineItem, are_rows_named, blank_rows, deselect, recorded_rows, runnable
 from pytest_gsw.session.junit_file import note_rows
 from pytest_gsw.session.progress import begin_live, make_ticker, repeat_reporter, write
 from pytest_gsw.session.resume import LEFT_ALONE, own_run, take_over, unwritable
@@ -150,9 +150,21 @@ def check_rows(
         return dict(found)
     if not cluster.simulated and is_own(launcher):
         here = Here(cluster, launcher, environ)
-        for check in _CHECKS:
+        for check in _OF_RECIPE:
             found |= check([one for one in planned if one.spec.row_id not in found], here)
-    return without_repetition({one.spec.row_id: found[one.spec.row_id] for one in planned if one.spec.row_id in found})
+            planned = [one for one in planned if check is not _recipes or one.spec.row_id not in found]
+        for check in _CHECKS:
+            found |= {row_id: _joined(found.get(row_id), one) for row_id, one in check(planned, here).items()}
+    ids = (item.baseline.id for item in rows)
+    return without_repetition({row_id: found[row_id] for row_id in ids if row_id in found})
+
+
+def _joined(first: SubmissionError | None, finding: SubmissionError) -> SubmissionError:
+    """The first finding of a row, with another one as evidence."""
+    if first is None:
+        return finding
+    also = ("also", f"{finding.fact}; next: {finding.advice}" if finding.advice else finding.fact)
+    return type(first)(first.fact, (*first.evidence, also), first.tail, first.advice)
 
 
 def other_clusters(specs: Sequence[JobSpec], settings: Settings) -> dict[str, RunError]:
@@ -183,7 +195,7 @@ def without_repetition(found: Mapping[str, SubmissionError]) -> dict[str, RunErr
     for row_id, finding in found.items():
         text = str(finding)
         if first[text] != row_id:
-            shortened[row_id] = type(finding)(finding.fact, advice=f"as of {first[text]}")
+            shortened[row_id] = type(finding)(finding.fact, advice=f"{AS_OF}{first[text]}")
             continue
         more = shares[text] - 1
         also = (("rows", f"{row_id} and {plural(more, 'more row')}"),) if more else ()
@@ -273,16 +285,11 @@ def _once(
     return {one.spec.row_id: finding for finding, some in checked if finding is not None for one in some}
 
 
-#: Checks in their order; each covers the rows without a finding so far.
-_CHECKS: tuple[Callable[[Sequence[Planned], Here], Findings], ...] = (
-    _recipes,
-    _releases,
-    _launchers,
-    _stages,
-    _variables,
-    _modules,
-    _submissions,
-)
+_Check = Callable[[Sequence[Planned], Here], Findings]
+#: Checks of recipes; each covers the rows without a finding so far.
+_OF_RECIPE: tuple[_Check, ...] = (_recipes, _releases, _launchers)
+#: Checks of all rows whose launch script is there.
+_CHECKS: tuple[_Check, ...] = (_stages, _variables, _modules, _submissions)
 
 
 # -- A replay's log of a row with several jobs: the newest that completed ---------------------------
@@ -429,9 +436,11 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
         environ=environ,
     )
     config.stash[EXECUTOR] = executor
-    config.stash[CLUSTER_PEERS] = _cluster_peers(config, settings, rows, session_history)
     plans = make_plans(rows, settings)
-    specs = {row_id: plan.spec for row_id, plan in plans.items()}
+    if isinstance(launcher, ReplayLauncher) and recorded_rows(config) is None and not are_rows_named(config):
+        rows = _rows_with_logs(session, rows, plans, launcher)
+    config.stash[CLUSTER_PEERS] = _cluster_peers(config, settings, rows, session_history)
+    specs = {item.baseline.id: plans[item.baseline.id].spec for item in rows}
     for item in rows:
         source = LiveRow(item.baseline, settings, launcher, session_history, environ)
         item.row = by_row[item.baseline.id] = SessionRow(config, plans[item.baseline.id], source, item.user_properties)
@@ -454,6 +463,26 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
     executor.submit(bad, taken)
     ready = _in_order(rows, {row_id: spec for row_id, spec in specs.items() if row_id not in bad})
     return Start(executor, [item for item in rows if item.baseline.id in bad], ready, taken)
+
+
+def _rows_with_logs(
+    session: pytest.Session, rows: list[BaselineItem], plans: Mapping[str, RowPlan], launcher: ReplayLauncher
+) -> list[BaselineItem]:
+    """The rows with a log in the replayed place, and those without a spec; the others are left out, in one line.
+
+    Logs that match no row are named: their rows are among those left out, or have another name.
+    """
+    config = session.config
+    specs = [plan.spec for plan in plans.values() if isinstance(plan.spec, JobSpec)]
+    there, unknown = launcher.match(specs)
+    left_out = {spec.row_id for spec in specs} - there
+    if not left_out:
+        return rows
+    deselect(config, session.items, [item for item in rows if item.baseline.id in left_out])
+    session.testscollected = len(session.items)
+    for line in left_out_lines(len(left_out), launcher.source, unknown, judges=bool(session.items)):
+        write(config, line)
+    return [item for item in rows if item.baseline.id not in left_out]
 
 
 def _note_rows(
@@ -562,6 +591,8 @@ def make_launcher(
         name = settings.cluster.scheduler
         problem = f"no launcher is installed for '{name}'{nearest(name, ['slurm', 'local'])}; known: slurm, local"
         raise pytest.UsageError(str(keys_error(settings.cluster, ["scheduler"], problem)))
+    if (patience := getattr(launcher, "patience", None)) is not None:
+        patience.report = lambda line: write(config, line)
     return launcher
 
 

@@ -31,7 +31,7 @@ from pytest_gsw.jobs.run_lock import RunLock
 from pytest_gsw.jobs.scripts import value_of
 from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.suggested_commands import is_interrupted
-from pytest_gsw.session.collect import BaselineItem, TellsFact, fail
+from pytest_gsw.session.collect import BaselineItem, TellsFact, fail, is_selective
 from pytest_gsw.session.node_ids import row_of
 from pytest_gsw.session.settings import SETTINGS, Settings
 from pytest_gsw.tables.model import BLANK
@@ -67,9 +67,7 @@ def find_lost(session: pytest.Session, past: RunState, runnable: Sequence[str]) 
     """An item for each vanished row of the run; none for rows that were left out on purpose."""
     there = set(runnable)
     missing = [node_id for node_id in past.rows if row_of(node_id) not in there]
-    # The command line may choose among the rows of files.
-    names = ("keyword", "markexpr", "deselect", "lf", "stepwise")
-    selects = any(getattr(session.config.option, name, None) for name in names)
+    selects = is_selective(session.config)
     left_out = [node_id for node_id in missing if selects or not _is_named(session.config, node_id)]
     if left_out:
         session.config.stash[LEFT_ALONE] = _left_alone_text(past, left_out)

@@ -30,7 +30,7 @@ from pytest_gsw.jobs.layout import error_files_of, in_traced_results, is_nccl_tr
 from pytest_gsw.jobs.model import BOOST_NOT_SET, JobSpec, JobState, JobStatus, Launcher
 from pytest_gsw.jobs.spec import job_image, job_variable, profiling_in, steps_of
 from pytest_gsw.logs.model import LogFormat
-from pytest_gsw.results import junit, outcomes, row_text, suggested_commands
+from pytest_gsw.results import junit, outcomes, row_text
 from pytest_gsw.results.make_record import RowResult, job_facts, record_of, row_facts, saved_gpu_hours
 from pytest_gsw.results.node_lists import compressed, expand, number_of
 from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Jobs, Record, RunFacts, write_record
@@ -43,6 +43,7 @@ from pytest_gsw.results.row_text import (
     reported_status,
     unused_text,
 )
+from pytest_gsw.results.suggested_commands import repeat_commands
 from pytest_gsw.session.collect import fail
 from pytest_gsw.session.session_history import SessionHistory
 from pytest_gsw.session.settings import CANARIES, CLUSTER_PEERS, EXECUTOR, SESSION_HISTORY, SETTINGS, Settings
@@ -51,7 +52,16 @@ from pytest_gsw.stats.cluster_effect import ClusterEffect
 from pytest_gsw.stats.decision import Done, Repeat, Repeats, Undecided, is_known
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.noise import Noise
-from pytest_gsw.stats.verdict import UNUSUAL, MetricVerdict, Outcome, Reason, Verdict, judge_metric, with_metrics
+from pytest_gsw.stats.verdict import (
+    UNUSUAL,
+    MetricVerdict,
+    Outcome,
+    Reason,
+    Verdict,
+    compare,
+    judge_metric,
+    with_metrics,
+)
 from pytest_gsw.tables.metrics import STEP_TIME, Metric
 from pytest_gsw.tables.model import Accepted, Baseline, accepted_for, definition_hash, experiment_hash, image_name
 from pytest_gsw.validation.agreement import Evidence, Provenance, provenance_in
@@ -441,10 +451,21 @@ def decide(run: Run, verdicts: Sequence[Verdict], context: Context) -> Repeat | 
     if all(_is_same_loss(one, context.previous_failed_seconds) for one in verdicts):
         return Done()
     confirmed = f"to be confirmed ({jobs - repeats.first + 1} of {repeats.confirm})"
-    own = tuple(dict.fromkeys(job.status.nodes for job in run.jobs if job.status.nodes))  # in Slurm's notation
+    own = tuple(dict.fromkeys(job.status.nodes for job in _odd_jobs(run, verdict) if job.status.nodes))
     there = {node for nodes in own for node in expand(nodes)}
     slow = (node for node in context.slow_nodes if node not in there)
-    return Repeat(f"{row_text.worst_change(verdict)}, {confirmed}", (*own, *slow))
+    return Repeat(f"{row_text.jobs_change(verdict)}, {confirmed}", (*own, *slow))
+
+
+def _odd_jobs(run: Run, verdict: Verdict) -> Sequence[Run]:
+    """The jobs that are beyond the tolerance by themselves, whose nodes may be why; all of them if none is."""
+    times_s = verdict.jobs_s if verdict.own_outcome is None else ()
+    odd = [
+        job
+        for job, job_s in zip(run.jobs, times_s, strict=False)
+        if compare(job_s, verdict.reference_s, verdict.tolerance) is not Outcome.PASSED
+    ]
+    return odd or run.jobs
 
 
 class SessionRow:
@@ -677,6 +698,7 @@ class SessionRow:
             clusters_file=None if settings.cluster is None else settings.cluster.given_file,
             options=settings.row_options,
             simulated_faults=settings.faults,
+            replay=settings.replay_option,
             simulated=ran.is_simulated,
             recorded_s=time.time(),
             outputs=() if run is None else tuple(map(str, run.others)),
@@ -712,11 +734,8 @@ class SessionRow:
 
     def _facts(self, record: Record, since: Sequence[tuple[str, str]] = ()) -> list[tuple[str, str]]:
         """Facts below a report, each with its name: since when, paths, and the commands to repeat it."""
-        settings = self._settings
-        directory = relative_path(settings.run_directory)
-        replayed = [f"--gsw-replay={settings.replay}"] if settings.replay and settings.cluster else []
-        again = suggested_commands.again([record], directory, *replayed)
-        return [*since, *row_text.run_facts(record, again, suggested_commands.offline(record, directory))]
+        directory = relative_path(self._settings.run_directory)
+        return [*since, *row_text.run_facts(record), *repeat_commands(record, directory)]
 
     def _alarms(self, record: Record, run: Run | None) -> str | None:
         """The alarms of the row with this run, as the history will have them; none for a replay, which adds no run."""
@@ -736,7 +755,8 @@ class SessionRow:
         """Record an error, and return the text of the row's report."""
         error = self.source.shown(error)
         self.said = informative_line(error.tail)
-        record = self._record(RowResult(outcomes.ERROR.word, error.fact), run)
+        advice = None if isinstance(error, JobError) else error.advice or None
+        record = self._record(RowResult(outcomes.ERROR.word, error.fact, advice=advice), run)
         return row_text.error_text(error, self._facts(record))
 
     # -- its verdict --------------------------------------------------------------------------

@@ -22,7 +22,16 @@ from pytest_gsw.executor.executor import Executor
 from pytest_gsw.executor.phases import stray_text
 from pytest_gsw.hook_checks import hook_error
 from pytest_gsw.results import outcomes
-from pytest_gsw.session.collect import BaselineItem, BlankItem, blank_rows, fail_report, failure_of, runs_nothing
+from pytest_gsw.results.row_text import change_first
+from pytest_gsw.session.collect import (
+    BaselineItem,
+    BlankItem,
+    blank_rows,
+    fail_report,
+    failure_of,
+    runs_nothing,
+    shorten_failure,
+)
 from pytest_gsw.session.junit_file import add_case
 from pytest_gsw.session.plan_and_submit import Start, plan_rows, report_delivery
 from pytest_gsw.session.progress import add_row, clear_live, end_live, write
@@ -352,6 +361,8 @@ def make_report(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.
     row = item.row
     if row is not None and row.record is not None:
         add_row(item, row.record)
+        if report.failed and row.record.judged is not None:
+            shorten_failure(report, change_first(row.record.judged))
         report.gsw_record = row.record  # type: ignore[attr-defined]
         report.gsw_said = row.said  # type: ignore[attr-defined]
         report.gsw_status = outcomes.FAILED if row.judged[0] == "failed" else row.record.status  # type: ignore[attr-defined]

@@ -430,6 +430,13 @@ class Settings:
         return (*release, *([f"--gsw-suite={relative_path(self.suite_path)}"] if self.suite_path else []))
 
     @property
+    def replay_option(self) -> str | None:
+        """The place of the logs as ``--gsw-replay`` takes it; ``None`` if nothing is replayed."""
+        from pytest_gsw.jobs.replay import LAST as LAST_JOBS  # few sessions replay anything
+
+        return None if self.replay is None else f"{relative_path(self.replay)}{LAST_JOBS if self.replay_last else ''}"
+
+    @property
     def judges(self) -> bool:
         """True if the session runs or replays rows."""
         return self.cluster is not None or self.replay is not None

@@ -192,7 +192,6 @@ def report_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> 
     _write_section(reporter, outcomes.INCONCLUSIVE.text, records, inconclusive_line)
     _write_section(reporter, "not judged by the newest job", records, lambda record: record.passed_over)
     _write_section(reporter, "drift", records, lambda record: record.drift, cluster_drift)
-    _write_improved(reporter, reports)
     _write_slow_nodes(reporter, config)
     _write_run(reporter, config)
     slow = [one.name for one in config.stash[SESSION_HISTORY].known_slow] if SESSION_HISTORY in config.stash else []
@@ -213,7 +212,7 @@ def report_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> 
     _write_cost(reporter, tally, settings, settings.cluster)
     if settings.cluster.simulated:
         reporter.section("simulation")
-        reporter.write_line("The cluster 'demo' is simulated: no GPU was used, and its figures say nothing.")
+        reporter.write_line("The cluster 'demo' is simulated: no GPU was used, and its figures are made up.")
 
 
 def _write_lines(reporter: pytest.TerminalReporter, section: str, lines: tuple[str, ...]) -> None:
@@ -231,26 +230,6 @@ def wrapped(line: str, width: int = WIDEST) -> list[str]:
     return textwrap.wrap(line, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
 
-def _write_improved(reporter: pytest.TerminalReporter, reports: Iterable[Any]) -> None:
-    """Write the rows that are faster than their reference, and advice."""
-    recorded = (one for one in reports if one.outcome == "passed" and hasattr(one, "gsw_record"))
-    improved = [report for report in recorded if report.gsw_record.outcome == outcomes.IMPROVED.word]
-    if not improved:
-        return
-    by_document = all(report.gsw_record.reference == "documented" for report in improved)
-    reporter.section("faster than documented" if by_document else "faster than documented or accepted")
-    for report in improved[:_MOST]:
-        reporter.write_line(line_of_report(report).text(WIDEST))
-    _write_more(reporter, len(improved))
-    reporter.write_line(f"{'This row' if len(improved) == 1 else 'These rows'} passed. If the gain stays, a tighter")
-    reporter.write_line("baseline keeps it (pytest-gsw baseline propose); gsw_strict makes such rows fail.")
-
-
-def _write_more(reporter: pytest.TerminalReporter, count: int, where: str = "each with its line above") -> None:
-    if count > _MOST:
-        reporter.write_line(f"and {plural(count - _MOST, 'more row')}, {where}")
-
-
 def _write_section(
     reporter: pytest.TerminalReporter,
     section: str,
@@ -262,7 +241,8 @@ def _write_section(
     found = [f"{record.row.id}  {text}" for record in records if (text := text_of(record))]
     lines = tuple(part for line in (*of_cluster, *found[:_MOST]) for part in wrapped(line))
     _write_lines(reporter, section, lines)
-    _write_more(reporter, len(found), "in the report (pytest-gsw report)")
+    if len(found) > _MOST:
+        reporter.write_line(f"and {plural(len(found) - _MOST, 'more row')}, in the report (pytest-gsw report)")
 
 
 def _write_slow_nodes(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -311,8 +291,8 @@ def _write_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None
     # Only a session that has run rows has a table.
     from pytest_gsw.common.files import relative_path
     from pytest_gsw.results import summary
-    from pytest_gsw.results.suggested_commands import next_commands
-    from pytest_gsw.results.summary import not_passed_lines, run_table
+    from pytest_gsw.results.suggested_commands import next_commands, own_advice
+    from pytest_gsw.results.summary import run_table
 
     records = run_records(config)
     missing = tally.errors_without(record.row.node_id for record in records)
@@ -324,15 +304,17 @@ def _write_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None
     reporter.section(f"throughput of {plural(len(records) + len(missing), 'row')}{where} vs {reference}")
     width = line_width(reporter)
     table = run_table(records, width)
-    bad = not_passed_lines(records, width, _MOST)
-    causes = summary.error_lines(records, missing)
+    # pytest's own summary has a line for each row that failed.
+    causes = summary.error_lines(records, missing, fewest=2)
     incident = summary.incident_of(records)
-    for line in (*table, "", summary.counts_line(records, len(missing), incident), *bad, *causes):
+    for line in (*table, "", summary.counts_line(records, len(missing), incident), *causes):
         for part in wrapped(line, width):
             reporter.write_line(part)
     _write_crowd(reporter, settings.cluster, records)
-    for what, command in next_commands(records, relative_path(settings.run_directory), incident):
-        reporter.write_line(f"next: {what}: {command}")
+    failed_last = config.pluginmanager.has_plugin("lfplugin")
+    commands = next_commands(records, relative_path(settings.run_directory), incident, failed_last=failed_last)
+    for what, step in (*own_advice(records), *commands):
+        reporter.write_line(f"next: {what}: {step}")
 
 
 def _write_crowd(reporter: pytest.TerminalReporter, cluster: Cluster | None, records: Sequence[Record]) -> None:

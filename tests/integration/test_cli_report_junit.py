@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_gsw.common.files import relative_path
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results.junit import counts, junit_text, read_run, rebuild_junit
 from pytest_gsw.results.record import Record, write_record
@@ -85,13 +86,13 @@ def test_the_same_as_pytests_own(pytester: pytest.Pytester, gsw: Gsw) -> None:
     # A record does not say how strict its session was.
     lenient = rebuilt(gsw, directory)
     assert suite(lenient)["failures"] == "2"
-    # The records of a replay without a cluster know no command but the replay's.
+    # A replay is repeated by its own command.
     pytester.runpytest(f"--gsw-replay={directory}", "-k", "H100x128", "--junitxml=replay.xml")
     (replay,) = set((pytester.path / ".gsw" / "runs").iterdir()) - {directory}
     again = rebuilt(gsw, replay)
     assert_alike(pytester.path / "replay.xml", again)
     (failure,) = ET.parse(again).getroot().iter("failure")  # noqa: S314 - our own file
-    assert f"again      pytest --gsw-replay={replay} 'baselines/maxtext" in (failure.text or "")
+    assert f"again      pytest --gsw-replay={relative_path(directory)} 'baselines/maxtext" in (failure.text or "")
 
 
 def test_a_profiled_session(pytester: pytest.Pytester, gsw: Gsw) -> None:

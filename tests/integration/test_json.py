@@ -27,8 +27,7 @@ def test_a_session_as_json_lines_and_on_one_screen(pytester: pytest.Pytester) ->
             r"llama2_70b fp8 +[+-]0\.\d % +REGRESSED -1\d\.\d % +ERROR +IMPROVED \+1\d\.\d %( +[+-]0\.\d %){2}",
             r"",
             r"3 passed, 1 improved, 1 regressed, 1 error",
-            r"llama2_70b_fp8\[H100x128\]  REGRESSED  throughput -1\d\.\d %  5\.\d+ s/step  MFU 3\d\.\d %.*",
-            r"job failed with exit code 1: XLA out of memory: 1 row \(llama2_70b_fp8\[H100x256\]\) on localhost",
+            r"next: look again at llama2_70b_fp8\[H100x128\]: pytest .*",
         ],
         consecutive=True,
     )

@@ -54,6 +54,25 @@ def test_the_plan_tells_how_jobs_will_differ_from_their_rows(
     )
 
 
+def test_the_plan_has_all_findings_of_a_row(
+    pytester: pytest.Pytester, recipes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_ACCOUNT", "eng")
+    monkeypatch.setenv("PATH", str(pytester.path))
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    (pytester.path / "clusters.yaml").write_text(CLUSTER)
+    (recipes / "llama3.1/launch.sh").write_text("#!/bin/bash\nexport GSW_VERSION=25.02\n: ${HF_TOKEN:?Required}\n")
+    result = pytester.runpytest("--gsw-cluster=eos", "--gsw-plan", "-k", "llama3.1_405b_fp8 and H100x2304")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "  error        the staged recipe is of release 25.02*, and the row's figures are of *",
+            "  also         *HF_TOKEN*",
+            "  also         sbatch is not on the PATH*",
+        ]
+    )
+
+
 @pytest.mark.usefixtures("_login_node")
 def test_the_plan_of_one_row(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_ACCOUNT", "eng")

@@ -34,6 +34,63 @@ def test_a_runs_directory_gives_the_same_verdicts(pytester: pytest.Pytester, rec
     result.stdout.fnmatch_lines(["gsw: replay of *", "gsw: 6 rows to replay from *"])
 
 
+def test_bundled_rows_without_a_log_are_left_out_in_one_line(pytester: pytest.Pytester, recorded: Path) -> None:
+    shutil.copytree(recorded / "stage", "stage")
+    (log,) = pytester.path.glob("stage/results/demo/fp8/70b/64/*.out")
+    log.rename("stage/yesterday.log")
+    result = pytester.runpytest("--gsw-replay=stage")
+    result.assert_outcomes(passed=3, failed=1, errors=1, deselected=136)
+    result.stdout.fnmatch_lines(
+        [
+            "gsw: 136 rows left out: stage has no log of them",
+            "gsw: 1 log without a row: stage/yesterday.log",
+            "next: pytest --gsw-replay=stage/yesterday.log -k ROW judges it",
+            "llama2_70b_fp8[[]* [[] 20%]",
+        ],
+        consecutive=True,
+    )
+    # Nothing is judged: the log's name does not show its row.
+    result = pytester.runpytest("--gsw-replay=stage/yesterday.log")
+    result.stdout.fnmatch_lines(
+        ["gsw: 141 rows left out: stage/yesterday.log has no log of them", "gsw: no row is judged"]
+    )
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    pytester.runpytest("--gsw-replay=stage/yesterday.log", "-k", "llama2_70b_fp8 and H100x64").assert_outcomes(
+        passed=1, deselected=140
+    )
+
+
+@pytest.mark.parametrize(
+    "named", [("-k", "llama2_70b_fp8"), ("-m", "gsw(workload='llama2_70b', dtype='fp8')"), ("baselines/maxtext",)]
+)
+def test_a_named_row_without_a_log_is_an_error(
+    pytester: pytest.Pytester, recorded: Path, named: tuple[str, ...]
+) -> None:
+    shutil.copytree(recorded / "stage", "stage")
+    for gpus in (64, 512):
+        (log,) = pytester.path.glob(f"stage/results/demo/fp8/70b/{gpus}/*.out")
+        log.unlink()
+    result = pytester.runpytest("--gsw-replay=stage", *named)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    node_id = "baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[[]H100x64]"
+    result.stdout.fnmatch_lines(
+        [
+            "no log of llama2_70b_fp8[[]H100x64] below *",
+            f"again      pytest --gsw-replay=stage '{node_id}'",
+            "no log of the row below*",
+            "    */stage: [28] rows*",
+        ]
+    )
+    result.stdout.no_fnmatch_line(f"offline *{node_id}*")
+
+
+def test_a_log_in_its_recipes_directory_is_of_one_row(pytester: pytest.Pytester, recorded: Path) -> None:
+    (log,) = recorded.glob("stage/results/demo/fp8/70b/64/*.out")
+    result = pytester.runpytest(f"--gsw-replay={log}")
+    result.assert_outcomes(passed=1, deselected=140)  # not the row of bf16, whose logs have the same name
+    result.stdout.fnmatch_lines([f"gsw: 140 rows left out: */{log.name} has no log of them"])
+
+
 def test_a_log_of_another_row_is_an_error(pytester: pytest.Pytester, recorded: Path) -> None:
     (log,) = recorded.glob("stage/results/demo/fp8/70b/64/*.out")
     result = pytester.runpytest(f"--gsw-replay={log}", "-k", "llama2_70b_fp8 and H100x512")

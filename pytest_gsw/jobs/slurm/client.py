@@ -335,6 +335,46 @@ COMMAND_TIMEOUT_S = 150.0
 LAUNCH_TIMEOUT_S = 900.0
 
 
+#: Slurm is silent after so long without an answer to any command.
+SILENT_S = 15.0
+#: Seconds between two looks at a command without an answer.
+LOOK_S = 0.25
+
+
+class Patience:
+    """The wait for Slurm's answers: one line if it is silent, and no further wait once the session is to end."""
+
+    def __init__(self) -> None:
+        #: Writes a line on the screen.
+        self.report: Callable[[str], None] = lambda _: None
+        #: True once the session is to end.
+        self.ends = False
+        #: Since when a command waits, and Slurm has answered none, monotonic seconds.
+        self._since_s = math.inf
+        self._is_reported = False
+
+    @property
+    def is_silent(self) -> bool:
+        """True if commands have had no answer for long."""
+        return time.monotonic() - self._since_s >= SILENT_S
+
+    def answered(self, output: Output) -> Output:
+        """Note that Slurm has answered a command, unless it timed out."""
+        if not output.timed_out:
+            self._since_s, self._is_reported = math.inf, False
+        return output
+
+    def is_over(self, name: str) -> bool:
+        """True if a command without an answer is given up before its time-out; report a silent Slurm once."""
+        self._since_s = min(self._since_s, time.monotonic())
+        if not self.is_silent:
+            return False
+        if not self._is_reported:
+            self._is_reported = True
+            self.report(f"gsw: {name} has not answered for {SILENT_S:g} s: scontrol ping shows if Slurm is up")
+        return self.ends
+
+
 #: Runs one of Slurm's commands, with the text ``given``, if any, as its input.
 Ask = Callable[..., Output]
 
@@ -346,6 +386,7 @@ class Client:
         self.environ = environ
         self._query_timeout_s = query_timeout_s
         self._command_timeout_s = command_timeout_s
+        self.patience = Patience()
 
     @cached_property
     def version(self) -> str:
@@ -363,11 +404,13 @@ class Client:
 
     def ask(self, command: tuple[str, ...], *, given: str | None = None) -> Output:
         """Output of a query, with this text as its input; failure to run the command is an output, too."""
-        return self._answer(command, self._query_timeout_s, given)
+        return self._answer(command, self._query_timeout_s, self.patience, given)
 
     def act(self, command: tuple[str, ...]) -> Output:
         """Output of a command that changes something, with a longer timeout than a query."""
-        return self._answer(command, self._command_timeout_s)
+        # One that ends many jobs takes long: it is given up only if Slurm was silent before it.
+        patience = self.patience if self.patience.is_silent else None
+        return self._answer(command, self._command_timeout_s, patience)
 
     def submit(self, command: tuple[str, ...], spec: JobSpec, inherited: tuple[int, ...]) -> Output:
         """Output of sbatch.
@@ -376,7 +419,9 @@ class Client:
             OSError: It cannot be run.
         """
         environment = job_environment(self.environ, spec)
-        return _run(command, environment, self._command_timeout_s, directory=spec.directory, inherited=inherited)
+        limit_s, patience = self._command_timeout_s, self.patience
+        found = _run(command, environment, limit_s, patience=patience, directory=spec.directory, inherited=inherited)
+        return patience.answered(found)
 
     def launch(self, command: tuple[str, ...], spec: JobSpec, output: Path, inherited: tuple[int, ...]) -> Output:
         """Output of a launch script that submits its job itself; it is kept in a file, its errors in one next to it.
@@ -405,9 +450,12 @@ class Client:
             return Output(124, texts[0], f"{command[0]} did not end within {LAUNCH_TIMEOUT_S:g} s", timed_out=True)
         return Output(code, *texts)
 
-    def _answer(self, command: tuple[str, ...], timeout_s: float, given: str | None = None) -> Output:
+    def _answer(
+        self, command: tuple[str, ...], timeout_s: float, patience: Patience | None, given: str | None = None
+    ) -> Output:
         try:
-            return _run(command, query_environment(self.environ), timeout_s, given=given)
+            found = _run(command, query_environment(self.environ), timeout_s, patience=patience, given=given)
+            return self.patience.answered(found)
         except OSError as error:
             return Output(127, "", f"{command[0]}: {error.strerror or error}")
 
@@ -432,25 +480,38 @@ def _run(
     command: tuple[str, ...],
     environment: Mapping[str, str],
     timeout_s: float,
+    patience: Patience | None = None,
     directory: Path | None = None,
     inherited: tuple[int, ...] = (),
     given: str | None = None,
 ) -> Output:
-    try:
-        done = subprocess.run(
-            command,
-            env=environment,
-            cwd=directory,
-            **({"stdin": subprocess.DEVNULL} if given is None else {"input": given}),
-            pass_fds=inherited,
-            # Ctrl-C goes to all processes of a terminal: an sbatch that it ends has perhaps submitted its job.
-            start_new_session=True,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=timeout_s,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return Output(124, "", f"{command[0]} gave no answer within {timeout_s:g} s", timed_out=True)
-    return Output(done.returncode, done.stdout, done.stderr)
+    began_s = time.monotonic()
+    with subprocess.Popen(
+        command,
+        env=environment,
+        cwd=directory,
+        stdin=subprocess.DEVNULL if given is None else subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=inherited,
+        # Ctrl-C goes to all processes of a terminal: an sbatch that it ends has perhaps submitted its job.
+        start_new_session=True,
+        encoding="utf-8",
+        errors="replace",
+    ) as process:
+        try:
+            while True:
+                left_s = began_s + timeout_s - time.monotonic()
+                try:
+                    stdout, stderr = process.communicate(given, min(left_s, LOOK_S))
+                except subprocess.TimeoutExpired:
+                    given = None  # it is passed on by the first call
+                    if left_s <= LOOK_S or (patience is not None and patience.is_over(command[0])):
+                        process.kill()
+                        waited_s = min(timeout_s, time.monotonic() - began_s)
+                        return Output(124, "", f"{command[0]} gave no answer within {waited_s:.3g} s", timed_out=True)
+                else:
+                    return Output(process.returncode, stdout, stderr)
+        except BaseException:
+            process.kill()
+            raise

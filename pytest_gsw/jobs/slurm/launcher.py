@@ -784,6 +784,9 @@ def _filter_certain(excesses: Sequence[Excess], ask: Ask, cluster: str) -> list[
     return list(excesses)
 
 
+_NO_SLURM = "is this a login node of the cluster, with Slurm's commands on the PATH?"
+
+
 class SlurmLauncher:
     """Submits, polls and cancels jobs with Slurm's own commands.
 
@@ -817,6 +820,7 @@ class SlurmLauncher:
     ) -> None:
         # Threads submit: the environment that they iterate over must not change meanwhile.
         self._client = Client(session_environment(environ), query_timeout_s, command_timeout_s)
+        self.patience = self._client.patience
         self._lock = lock
         self._directory = work_directory or Path(tempfile.gettempdir())
         self._poller = Poller(self._client.ask)
@@ -854,7 +858,7 @@ class SlurmLauncher:
             raise SubmissionError(
                 f"sbatch could not be run: {error.strerror or error}",
                 submission_evidence(spec, command),
-                advice="is this a login node of the cluster, with Slurm's commands on the PATH?",
+                advice=_NO_SLURM,
             ) from error
         except KeyboardInterrupt:
             # A session spends its first seconds here, where Ctrl-C is likely; without its id the job would
@@ -901,6 +905,10 @@ class SlurmLauncher:
 
     def unready(self, specs: Sequence[JobSpec]) -> dict[str, SubmissionError]:
         """The certain errors of jobs that would not run, by row, before anything is submitted."""
+        path = self._client.environ.get("PATH")
+        if path is not None and shutil.which("sbatch", path=path) is None:
+            error = SubmissionError("sbatch is not on the PATH", (("PATH", path),), advice=_NO_SLURM)
+            return {spec.row_id: error for spec in specs}
         return unready(specs, self._client.ask, self._client.environ)
 
     def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:

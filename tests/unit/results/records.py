@@ -201,4 +201,4 @@ MEMORY = MetricVerdict(
 
 
 def facts(record: Record) -> list[tuple[str, str]]:
-    return row_text.run_facts(record, AGAIN, OFFLINE)
+    return [*row_text.run_facts(record), ("again", AGAIN), *([("offline", OFFLINE)] if record.run.log else [])]

@@ -248,18 +248,18 @@ def test_a_statistic_that_is_better_than_the_run() -> None:
 
 
 def test_the_facts_of_a_row_of_several_jobs() -> None:
-    facts = dict(row_text.run_facts(SEVERAL, "again", "offline"))
+    facts = dict(row_text.run_facts(SEVERAL))
     assert facts["job 1"] == "481220 5.2 s on pool0-[0033-0048]"
     assert facts["job 2"] == "481221 5.02 s on pool0-[0017-0032]"
     assert facts["median"] == "5.11 s; 5.02 to 5.2 s with 50 % confidence"
     assert figures(SEVERAL)[-1] == "median of 2 jobs"
-    facts = dict(row_text.run_facts(varied(SEVERAL, outcome="error", measured={}), "again", "offline"))
+    facts = dict(row_text.run_facts(varied(SEVERAL, outcome="error", measured={})))
     assert (facts["job 1"], "job 2" in facts, "median" in facts) == ("481220 5.2 s on pool0-[0033-0048]", False, False)
 
 
 def test_the_steps_of_a_run_with_warm_up_and_spikes() -> None:
     record = varied(SLOW, mean_s=5.2, spike_fraction=0.041, warm_up_steps=3)
-    assert dict(row_text.run_facts(record, "again", "offline"))["steps"] == (
+    assert dict(row_text.run_facts(record))["steps"] == (
         "49 read, last used; median 5.1 s, mean 5.2 s, p90 5.14 s, 4.1 % spikes after 3 of warm-up"
     )
 

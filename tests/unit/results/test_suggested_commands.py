@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_gsw.results import attention
-from pytest_gsw.results.suggested_commands import again, next_command, next_commands
+from pytest_gsw.results.record import Record
+from pytest_gsw.results.suggested_commands import again, next_command, next_commands, own_advice
 from tests.unit.results.records import SLOW, varied
 
 RUN = Path(".gsw/runs/night")
@@ -65,3 +66,28 @@ def test_rows_that_several_jobs_have_confirmed_are_looked_up() -> None:
     assert next_commands([confirmed, confirmed], RUN) == [("look again at 2 rows", history)]
     history = f"pytest-gsw history '{SLOW.row.id}' --cluster=eos"
     assert next_command(SLOW, attention.ACCEPTED, RUN) == history
+
+
+def failed(number: int, **changes: str) -> Record:
+    name = f"t.yaml::a_fp8[H100x{number}]"
+    keys = {"outcome": "error", "fact": f"job {number} failed", "reason": "", **changes}
+    return varied(SLOW, node_id=name, row=name.partition("::")[2], measured={}, **keys)
+
+
+def test_a_fault_that_another_job_would_meet_again_has_its_own_step() -> None:
+    first = failed(1, fact="the recipe is of another release", advice="stage the recipe of 25.02")
+    same = failed(2, fact="the recipe is of another release", advice="as of a_fp8[H100x1]")
+    other = failed(3, fact="HF_TOKEN is not set", advice="export HF_TOKEN")
+    assert own_advice([first, same, other, SLOW]) == [
+        ("for 2 rows", "stage the recipe of 25.02"),
+        ("for a_fp8[H100x3]", "export HF_TOKEN"),
+    ]
+    assert next_commands([first, same, other], RUN) == []
+
+
+def test_many_rows_that_failed_are_the_last_failed_ones() -> None:
+    many = [failed(number) for number in range(1, 7)]
+    assert next_commands([*many, SLOW], RUN, failed_last=True) == [
+        ("run again 7 rows", "pytest --gsw-cluster=eos --gsw-confirm=4 --lf")
+    ]
+    assert len(next_commands([*many, SLOW], RUN)) == 2

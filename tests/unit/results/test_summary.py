@@ -15,7 +15,6 @@ from pytest_gsw.results.summary import (
     Crowd,
     RowProgress,
     gpu_hours,
-    not_passed_lines,
     plan_text,
     run_table,
     worst_crowd,
@@ -185,16 +184,6 @@ def test_a_strategy_that_scales_has_a_line() -> None:
         "",
         "llama2_70b fp8 on 8 GPUs  1 passed, +0.0 %",
     ]
-
-
-def test_rows_that_are_not_passed_are_listed_the_worst_first() -> None:
-    assert not_passed_lines(RUN, 100, 20) == [
-        "llama2_70b_fp8[H100x128]  REGRESSED  throughput -10.8 %  5.11 s/step  job 481221",
-        "llama2_70b_fp8[H100x512]  INCONCLUSIVE  throughput -8.9 %  5 s/step  job 481221",
-    ]
-    many = [row("regressed", number, 5.11) for number in range(1, 31)]
-    lines = not_passed_lines(many, 100, 20)
-    assert (len(lines), lines[-1]) == (21, "and 10 more rows, each with its line above")
 
 
 # -- sharing ---------------------------------------------------------------------------------------

@@ -159,6 +159,13 @@ def run(*nodes: str) -> Run:
         (run("n1"), [EVEN], CONFIRM, Done()),
         (run("n1"), [LOST], CONFIRM, Repeat("throughput -16.7 %, to be confirmed (1 of 2)", ("n1",))),
         (run("n1", "n2"), [LOST], CONFIRM, Repeat("throughput -16.7 %, to be confirmed (2 of 2)", ("n1", "n2"))),
+        # The newest job, then all; the nodes of one that was fast are free.
+        (
+            run("n1", "n2"),
+            [replace(LOST, jobs_s=(1.13, 1.003), measured_s=1.0665)],
+            CONFIRM,
+            Repeat("-0.3 %; median of 2: -6.2 %, to be confirmed (2 of 2)", ("n1",)),
+        ),
         (run("n1", "n2", "n3"), [LOST], CONFIRM, Done()),
         (run("n1"), [replace(LOST, more=0)], CONFIRM, Done()),
         # A site's own rule does not say how many jobs it needs: a row that fails is confirmed.

@@ -196,6 +196,36 @@ def test_a_query_that_takes_too_long(tmp_path: Path) -> None:
     assert (command.timed_out, command.problem) == (True, "squeue gave no answer within 0.2 s")
 
 
+def hanging(tmp_path: Path, *names: str) -> dict[str, str]:
+    """An environment with commands that never answer."""
+    for name in names:
+        (tmp_path / name).write_text("#!/bin/sh\nexec /bin/sleep 3600\n")
+        (tmp_path / name).chmod(0o755)
+    return {"PATH": f"{tmp_path}"}
+
+
+def test_a_silent_slurm_is_reported_once_and_given_up_when_the_session_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm, "LOOK_S", 0.001)
+    launcher = SlurmLauncher(hanging(tmp_path, "sbatch", "squeue", "scancel"))
+    lines: list[str] = []
+
+    def report(line: str) -> None:
+        lines.append(line)
+        launcher.patience.ends = True  # as a signal does
+
+    launcher.patience.report = report
+    monkeypatch.setattr(slurm, "SILENT_S", 0.0)
+    submission = caught(lambda: launcher.submit(dataclasses.replace(SPEC, directory=tmp_path)))
+    assert submission.fact.startswith("sbatch gave no answer within ")
+    assert launcher.poll([JOB])[SPEC.row_id].state is JobState.UNKNOWN
+    assert launcher._client.act(("scancel", "7")).timed_out
+    launcher.patience.answered(NOTHING)
+    assert not launcher.patience.is_silent
+    assert lines == ["gsw: sbatch has not answered for 0 s: scontrol ping shows if Slurm is up"]
+
+
 def test_one_named_cluster_is_asked_about_its_jobs(say: Say) -> None:
     commands = say(
         sbatch=said("7;eos\n"),
