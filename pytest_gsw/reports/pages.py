@@ -511,13 +511,14 @@ def changes_section(report: RunReport) -> ET.Element | None:
 
 def _errors_card(report: RunReport) -> ET.Element:
     """The causes of errors, each with a link to its rows."""
-    texts = [
+    known = [
         (f"#cause-{number}", cause.fact, len(cause.rows)) for number, cause in enumerate(report.causes[:_CAUSES], 1)
     ]
-    texts += [("#missing", "no record", len(report.unrecorded))] if report.unrecorded else []
+    known += [("#missing", "no record", len(report.unrecorded))] if report.unrecorded else []
+    texts = [(address, fact, plural(rows, "row").replace(" ", "\N{NO-BREAK SPACE}")) for address, fact, rows in known]
     shown = [
-        element("li", _spaced(attention.ERROR), element("a", fact, href=address), f": {plural(rows, 'row')}")
-        for address, fact, rows in texts[:_CHANGES]
+        element("li", _spaced(attention.ERROR), element("a", fact, href=address), f": {count}")
+        for address, fact, count in texts[:_CHANGES]
     ]
     if (left := len(texts) - _CHANGES) > 0:
         below = element("a", "below", href=f"#{attention.ERROR.kind}")
