@@ -1400,12 +1400,12 @@ def _not_passed(run: RunListEntry) -> dict[str, int]:
 def _column(run: RunListEntry, most: int, address: str | None, label: str, *, is_here: bool) -> ET.Element:
     counts = _not_passed(run)
     told = f"{minute(run.time_s)}: {'1 incident, ' if run.had_incident else ''}{counts_of(run.outcomes)}"
-    worst = attention.BY_KIND[next(iter(counts))] if counts else attention.PASSED
-    worst = attention.REGRESSED if run.had_incident else worst
+    signs = [attention.REGRESSED.sign] if run.had_incident else []
+    signs += [f"{attention.BY_KIND[kind].sign}{count}" for kind, count in counts.items()]
     parts = [
         _bars(counts, most),
-        element("span", f"{worst.sign}{sum(counts.values()) or ''}", aria_hidden="true"),
         element("span", label, aria_hidden="true"),
+        element("span", "\n".join(signs) or attention.PASSED.sign, aria_hidden="true"),
         element("span", told, class_="vh"),
     ]
     if address is None:

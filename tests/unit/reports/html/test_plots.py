@@ -362,7 +362,7 @@ def test_a_run_that_was_not_believed_stays_a_square(tmp_path: Path) -> None:
 def test_a_run_is_labelled_by_what_tells_it_from_the_one_before(times: list[str], labels: list[str]) -> None:
     begun = [datetime.strptime(f"2026-11-{one}", "%Y-%m-%d %H:%M").astimezone().timestamp() for one in times]
     strip = history_strip([RunListEntry(f"{time_s}", time_s, {"passed": 6}) for time_s in begun], lambda _: None)
-    assert [column[0][2].text or "" for column in strip.iter("li")] == labels
+    assert [column[0][1].text or "" for column in strip.iter("li")] == labels
 
 
 def test_a_column_has_the_rows_that_did_not_pass() -> None:
@@ -370,7 +370,7 @@ def test_a_column_has_the_rows_that_did_not_pass() -> None:
     counts[0] = {"passed": 58, "inconclusive": 2}
     strip = history_strip([RunListEntry(f"{n}", FIRST_S + n, one) for n, one in enumerate(counts)], lambda _: None)
     columns = list(strip.iter("li"))
-    assert [column[0][1].text for column in columns] == ["?2", "▼4", "✔"]
+    assert [column[0][2].text for column in columns] == ["?2", "▼3\n✖1", "✔"]
     heights = [{bar.get("class"): float(bar.get("height") or 0) for bar in column.iter("rect")} for column in columns]
     assert [sorted(one) for one in heights[:2]] == [["inconclusive"], ["error", "regressed"]]
     assert heights[2] == {}
