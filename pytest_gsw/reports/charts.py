@@ -48,9 +48,12 @@ _ROOM, _ROOM_ON_PHONES = 6.5, 16.0
 
 #: Corners of marks around their middle. A dot has none; a cross is one polygon.
 _CORNERS = {
-    "triangle": ((-5, 4), (5, 4), (0, -5.5)),
+    "up": ((-5, 4), (5, 4), (0, -5.5)),
+    "down": ((-5, -4), (5, -4), (0, 5.5)),
     "square": ((-4, -4), (4, -4), (4, 4), (-4, 4)),
     "diamond": ((0, -5.5), (5, 0), (0, 5.5), (-5, 0)),
+    "bar": ((-5, -2), (5, -2), (5, 2), (-5, 2)),
+    "post": ((-2, -5), (2, -5), (2, 5), (-2, 5)),
     "cross": (
         *((-5, -3.5), (-3.5, -5), (0, -1.5), (3.5, -5), (5, -3.5), (1.5, 0)),
         *((5, 3.5), (3.5, 5), (0, 1.5), (-3.5, 5), (-5, 3.5), (-1.5, 0)),
@@ -157,7 +160,7 @@ def point(x: float, y: float, told: str, kind: str = "", shape: str = "", link: 
         y: Its place, pixels.
         told: Its value with the unit, and its run or row.
         kind: A class of the style sheet.
-        shape: ``triangle``, ``square``, ``diamond`` or ``cross``; empty for a dot.
+        shape: One of :data:`_CORNERS`; empty for a dot.
         link: The address of a page.
     """
     # By hand: a page has hundreds of them, and a report hundred thousands.
@@ -322,16 +325,16 @@ def steps_plot(record: Record) -> Plot | None:
         svg.insert(0, band(x(window[0] + 0.5), x(window[1] + 1.5), "window"))
         legend.append(key(f"{unit}s that are judged ({statistic})", "window", "band"))
     places = [(x(number), y(seconds)) for number, seconds in enumerate(series_s, 1)]
+    if judged_s:
+        told = f"{statistic or 'measured'} {judged_s:.4g} s"
+        svg.append(level(y(judged_s), "held", told))
+        legend.append(key(told, "held", "line"))
     svg.append(line(_thin_out(places), "one"))
     if len(series_s) <= _DOTTED_STEPS:
         svg.extend(
             point(*place, f"{unit} {number}: {seconds:.4g} s")
             for number, (place, seconds) in enumerate(zip(places, series_s, strict=True), 1)
         )
-    if judged_s:
-        told = f"{statistic or 'measured'} {judged_s:.4g} s"
-        svg.append(level(y(judged_s), "held", told))
-        legend.append(key(told, "held", "line"))
     words = [
         f"{title}, from {min(series_s):.4g} to {max(series_s):.4g} s",
         f"the first {warm_up} are warm-up" if warm_up else "",
@@ -428,6 +431,13 @@ def history_plot(row: ReportedRow, pages: Mapping[str, str] | None = None) -> Pl
     places = [(x(run.time_s), y(run.judged_s)) for run in points]
     usual = [place for place, run in zip(places, points, strict=True) if run.reason not in UNUSUAL]
     svg.append(line(usual, "pale"))
+    for one in failed:
+        fact, job = "", None
+        if one.run_id == row.record.run.id:
+            fact, job = row.record.fact, row.record.jobs.last
+        said = [f"error: {fact}" if fact else "error", f"job {job.id}" if job and job.id else "", minute(one.time_s)]
+        told = ", ".join(filter(None, said))
+        svg.append(point(x(one.time_s), EDGE, told, "error", "cross", link=addresses.get(one.run_id)))
     outcomes = [run.outcome for run in points]
     for place, run in zip(places, points, strict=True):
         jobs = "job" if run.jobs == 1 else "median of jobs"
@@ -437,13 +447,6 @@ def history_plot(row: ReportedRow, pages: Mapping[str, str] | None = None) -> Pl
         told += f": {run.reason}" if run.reason in UNUSUAL else ""
         kind, mark = drawn or ("", "")
         svg.append(point(*place, told, kind, mark, addresses.get(run.run_id)))
-    for one in failed:
-        fact, job = "", None
-        if one.run_id == row.record.run.id:
-            fact, job = row.record.fact, row.record.jobs.last
-        said = [f"error: {fact}" if fact else "error", f"job {job.id}" if job and job.id else "", minute(one.time_s)]
-        told = ", ".join(filter(None, said))
-        svg.append(point(x(one.time_s), EDGE, told, "error", "cross", link=addresses.get(one.run_id)))
     marks = [key(outcome, *drawn) for outcome, drawn in _DRAWN.items() if outcome in outcomes]
     marks += [key("error", "error", "cross")] if failed else []
     passed = [key("passed", "one")] if any(outcome not in _DRAWN for outcome in outcomes) else []
@@ -487,7 +490,7 @@ def can_be_drawn(value: float) -> bool:
 
 
 #: The class and the shape of each curve of a picture.
-CURVES = (("one", ""), ("two", "triangle"), ("three", "square"), ("four", "diamond"))
+CURVES = (("one", ""), ("two", "diamond"), ("three", "bar"), ("four", "post"))
 #: The efficiencies on the axes of all pictures, percent: a loss looks as large in one as in another.
 _EFFICIENCIES = (80.0, 100.0)
 
@@ -520,7 +523,7 @@ def scaling_plot(workload: str, curves: Sequence[Curve]) -> Plot | None:
         svg.append(level(y(100.0), "pale", "ideal: 100 %"))
     else:
         svg.append(line([(x(at), y(value)) for at, value in sorted(set(ideal))], "pale"))
-    legend = []
+    legend, points = [], []
     for (curve, measured, documented), (kind, shape) in zip(drawn, CURVES, strict=False):
         svg.append(line([(x(row.record.row.gpus), y(value)) for row, value in documented], f"{kind} stated"))
         svg.append(line([(x(row.record.row.gpus), y(value)) for row, value in measured], kind))
@@ -531,12 +534,14 @@ def scaling_plot(workload: str, curves: Sequence[Curve]) -> Plot | None:
             place, needs = (x(row.record.row.gpus), y(value)), row.needs
             told += f", {needs.word}" if needs.shape else ""
             drawn_as = (needs.kind, needs.shape) if needs.shape else (kind, shape)
-            svg.append(point(*place, told, *drawn_as, link=f"rows/{row.name}.html"))
+            points.append((bool(needs.shape), point(*place, told, *drawn_as, link=f"rows/{row.name}.html")))
         for row, why, kind_of_row in _without_value(curve):
             place = x(row.record.row.gpus), EDGE
             told = f"{row.record.row.id}: {why}"
             svg.append(point(*place, told, kind_of_row, "cross", link=f"rows/{row.name}.html"))
         legend.append(key(curve.name, kind, shape))
+    # Rows that did not pass are on top of all others.
+    svg.extend(drawn for _, drawn in sorted(points, key=itemgetter(0)))
     legend += _of_outcomes(curves)
     legend += [key("documented", "stated", "line"), key("ideal", "pale", "line")]
     alt = f"{title} over {gpus[0]:,} to {gpus[-1]:,} {device}s; measured drawn through, documented dashed"

@@ -26,6 +26,8 @@ from pytest_gsw.stats.verdict import UNUSUAL, Reason, throughput_change
 
 #: The columns for which most phones have room.
 _NARROW = 4
+#: The class of cells of numbers.
+NUMBER = "number"
 
 
 def page(
@@ -60,18 +62,27 @@ def page(
 def table(name: str, caption: str, heads: Sequence[Content], lines: Iterable[Sequence[Content]]) -> ET.Element | None:
     """A table that scrolls by itself if it is wider than the page; nothing if it has no lines.
 
-    Its name is unique on the page. The first cell of a line is its head; of the others, an element that is a cell stays
-    as it is.
+    Its name is unique on the page. Headings of numbers have a leading ">", or their class. The first cell of a line is
+    its head; of the others, an element that is a cell stays as it is.
     """
-    body = [element("tr", _cell(first, "th", scope="row"), *(_cell(one) for one in rest)) for first, *rest in lines]
+    numeric = [head.startswith(">") if isinstance(head, str) else _is_number(head) for head in heads]
+    heads = [head.removeprefix(">") if isinstance(head, str) else head for head in heads]
+    body = [
+        element("tr", _cell(first, "th", scope="row"), *map(_cell_of_column, rest, numeric[1:]))
+        for first, *rest in lines
+    ]
     if not body:
         return None
+    columns = (
+        element("th", head, scope="col", class_=NUMBER if is_number else None)
+        for head, is_number in zip(heads, numeric, strict=True)
+    )
     return element(
         "div",
         element(
             "table",
             element("caption", element("span", caption), id=f"{name}-caption"),
-            element("thead", element("tr", *(element("th", head, scope="col") for head in heads))),
+            element("thead", element("tr", *columns)),
             element("tbody", *body),
         ),
         class_="scroll wide" if len(heads) > _NARROW else "scroll",
@@ -85,6 +96,17 @@ def _cell(content: Content, tag: str = "td", **attributes: str) -> ET.Element:
     if isinstance(content, ET.Element) and content.tag == "td":
         return content
     return element(tag, content or None if isinstance(content, str) else content, **attributes)
+
+
+def _is_number(head: ET.Element | None) -> bool:
+    return head is not None and head.get("class") == NUMBER
+
+
+def _cell_of_column(content: Content, is_number: bool) -> ET.Element:
+    cell = _cell(content)
+    if is_number:
+        cell.set("class", f"{cell.get('class', '')} {NUMBER}".lstrip())
+    return cell
 
 
 def several(text: str) -> Content:
@@ -354,6 +376,16 @@ def percent(fraction: float | None) -> str:
 def shown_change(text: str) -> str:
     """A change of the screen with a real minus sign, on one line."""
     return text.replace("-", "\N{MINUS SIGN}").replace(" ", "\N{NO-BREAK SPACE}")
+
+
+def without_unit(text: str) -> str:
+    """A percentage for a column that has the unit in its heading: ``−13.7``."""
+    return text.removesuffix("%").rstrip()
+
+
+def seconds(time_s: float | None) -> str:
+    """Seconds for a column, with four digits: ``2.480``; empty if unknown."""
+    return "" if time_s is None else f"{time_s:#.4g}".rstrip(".")
 
 
 def minute(time_s: float | None) -> str:

@@ -56,6 +56,7 @@ from pytest_gsw.reports.charts import (
     workloads,
 )
 from pytest_gsw.reports.elements import (
+    NUMBER,
     WORST_FIRST,
     Content,
     card_text,
@@ -78,6 +79,7 @@ from pytest_gsw.reports.elements import (
     plain,
     report_text,
     row_link,
+    seconds,
     section,
     several,
     shown_change,
@@ -88,8 +90,10 @@ from pytest_gsw.reports.elements import (
     since_facts,
     table,
     time_element,
+    without_unit,
 )
 from pytest_gsw.reports.run_report import (
+    AT_DOCUMENT,
     KINDS,
     LISTED_RUNS,
     Cause,
@@ -122,6 +126,8 @@ _HEADED = [one for one in attention.ATTENTIONS if one.heading]
 
 #: The most rows of one kind that have a card, and the most of one cause that are named; the list of all rows has all.
 _AT_LENGTH, _NAMED = 40, 12
+#: The place of an alarm's cluster among its cells: in a report of one cluster, the title has it.
+_CLUSTER = COLUMNS.index("cluster")
 #: The most causes, and the most rows without a record, that are listed.
 _CAUSES, _MISSING = 40, 200
 
@@ -152,15 +158,16 @@ def run_page(
         element("h1", title),
         _counts(report),
         element("p", *_run_facts(report, kept), class_="run"),
+        fact_list(_summary_facts(report)),
         beside(INDEX, pages, pages.index(kept) if kept else 0),
         simulated_note(report.records),
         changes_section(report),
         _strip(report, address_of),
-        section("next", "What to type next", _next(report)),
         section("cluster", "The cluster", _incident(report), *_drift_cards(report), *_nodes(report)),
         _attention(report),
         _faster_rows(report),
-        section("alarms", "Alarms", *_alarms(report)),
+        section("next", "What to type next", _next(report)),
+        section("alarms", "All alarms", *_alarms(report)),
         section("verdicts", "Verdicts", *verdict_tables([*report.worst_first, *report.unrecorded])),
         section("scaling", "Scaling", *_scaling(report)),
         section("rows", "All rows", _all_rows(report)),
@@ -264,7 +271,26 @@ def _run_facts(report: RunReport, kept: str) -> list[Content]:
     if report.begin_s and report.end_s and calendar(report.begin_s) and calendar(report.end_s):
         took = duration(report.end_s - report.begin_s)
         parts += [", ", time_element(report.begin_s), " to ", time_element(report.end_s), f" ({took})"]
-    return [*parts, f", {report.gpu_hours:,.1f} GPU-hours, {_end_text(report)}"]
+    return [*parts, f", {_end_text(report)}"]
+
+
+def _summary_facts(report: RunReport) -> list[tuple[str, str]]:
+    """The run for readers who are responsible for the cluster: share of good rows, its trend, and GPU-hours."""
+    good, rows = report.at_document
+    weeks = ["no run" if one is None else without_unit(share(one)) for one in report.weekly_shares]
+    trend = f"{' → '.join(weeks)} % of rows, week by week until this run" if len(weeks) > 1 else ""
+    limit = f"at ≥ {AT_DOCUMENT * 100:g} % of the document"
+    return [
+        ("rows", f"{good} of {rows} {limit} ({share(good / rows)})" if rows else ""),
+        ("trend", trend),
+        ("GPU-hours", _gpu_hours_text(report)),
+    ]
+
+
+def _gpu_hours_text(report: RunReport) -> str:
+    saved = sum(record.jobs.saved_gpu_hours or 0.0 for record in report.records)
+    used = f"{report.gpu_hours:,.1f} used, {report.lost_gpu_hours:,.1f} of them lost in failed jobs"
+    return used + (f", about {saved:,.1f} saved by ending jobs early" if saved else "")
 
 
 def _end_text(report: RunReport) -> str:
@@ -302,13 +328,14 @@ def _group(report: RunReport, kind: str) -> ET.Element:
         shown = enumerate(report.causes[:_CAUSES], 1)
         causes = [_cause_card(number, cause, report.run.directory) for number, cause in shown]
         left = sum(len(cause.rows) for cause in report.causes[_CAUSES:])
-        return element("div", heading, *causes, _more(left), _unrecorded_card(report), class_="group")
+        cards = element("ul", *causes, *filter(None, [_unrecorded_card(report)]), class_="cards")
+        return element("div", heading, cards, _more(left))
     parts = frozenset(() if report.incident is None else report.incident.parts)
     rows = [row for row in report.of(kind) if row.record.row.node_id not in parts]
     told = len(report.of(kind)) - len(rows)
     cards = element("ul", *(_card(row, report.run.directory) for row in rows[:_AT_LENGTH]), class_="cards")
     under = element("p", f"{told} of them are part of what the whole cluster has, above.") if told else None
-    return element("div", heading, cards if rows else None, _more(len(rows) - _AT_LENGTH), under, class_="group")
+    return element("div", heading, cards if rows else None, _more(len(rows) - _AT_LENGTH), under)
 
 
 def _heading(report: RunReport, kind: str) -> str:
@@ -341,7 +368,7 @@ def _card(row: ReportedRow, directory: Path) -> ET.Element:
 
 def _cause_card(number: int, cause: Cause, directory: Path) -> ET.Element:
     return element(
-        "div",
+        "li",
         element("h4", f"{plural(len(cause.rows), 'row')}: {cause.fact}", id=f"cause-{number}"),
         fact_list([("nodes", cause.nodes), ("advice", cause.advice), ("its log says", _log_line(cause, directory))]),
         element("ul", *(_error_row(row) for row in cause.rows[:_NAMED]), class_="rows"),
@@ -372,7 +399,7 @@ def _unrecorded_card(report: RunReport) -> ET.Element | None:
     entries = [element("li", element("code", one.node_id), f": {one.why}") for one in missing[:_MISSING]]
     more = f"and {len(missing) - _MISSING} more" if len(missing) > _MISSING else None
     return element(
-        "div",
+        "li",
         element("h4", f"{plural(len(missing), 'row')}: no record", id="missing"),
         element("ul", *entries, class_="rows"),
         element("p", more) if more else None,
@@ -384,20 +411,29 @@ def _alarms(report: RunReport) -> list[ET.Element | None]:
     """The active alarms, and under a summary the others."""
     if not report.alarms:
         return []
-    heads = [column.removeprefix(">") for column in COLUMNS]
+    left_out = _CLUSTER if len(report.clusters) == 1 else len(COLUMNS)
+    heads = [head for place, head in enumerate(COLUMNS) if place != left_out]
+
+    def table_of(name: str, caption: str, alarms: Iterable[Alarm]) -> ET.Element | None:
+        lines = ([cell for place, cell in enumerate(_alarm_cells(one)) if place != left_out] for one in alarms)
+        return table(name, caption, heads, lines)
+
     standing = [one for one in report.alarms if one.is_active]
     over = len(report.alarms) - len(standing)
     caption = f"{counts_text(standing)}{f', {over} fixed or gone' if over else ''}"
-    stand = table("alarms", caption, heads, map(_alarm_line, standing)) if standing else element("p", caption)
+    stand = table_of("alarms", caption, standing) or element("p", caption)
     if not over:
         return [stand]
     ended = (one for one in report.alarms if not one.is_active)
     summary = element("summary", f"{plural(over, 'alarm')} of the last days, fixed or gone")
-    return [stand, element("details", summary, table("over", "Fixed alarms", heads, map(_alarm_line, ended)))]
+    return [stand, element("details", summary, table_of("over", "Fixed alarms", ended))]
 
 
-def _alarm_line(alarm: Alarm) -> list[Content]:
-    return [signed(cell) for cell in cells(alarm)]
+def _alarm_cells(alarm: Alarm) -> list[Content]:
+    """The cells of an alarm; the last one and its state may have several lines."""
+    name, kind, state, *others, acknowledged = (signed(cell) for cell in cells(alarm))
+    wrapped = (element("td", text or None, class_="wraps") for text in (state, acknowledged))
+    return [name, kind, next(wrapped), *others, next(wrapped)]
 
 
 # -- all verdicts ----------------------------------------------------------------------------------
@@ -406,7 +442,8 @@ def _alarm_line(alarm: Alarm) -> list[Content]:
 def _all_rows(report: RunReport) -> ET.Element | None:
     if not report.rows and not report.unrecorded:
         return None
-    heads = ["row", "verdict", "throughput", "measured", "against", "MFU", "since", "nodes", "job", "ran"]
+    numbers = [">throughput (%)", ">measured (s)", ">against (s)", ">MFU (%)"]
+    heads = ["row", "verdict", *numbers, "since", "nodes", "job", ">ran"]
     caption = f"{plural(len(report.rows) + len(report.unrecorded), 'row')}, the worst first"
     places = {kind: place for place, kind in enumerate(KINDS)}
     lines = [(places[row.kind], _list_line(row)) for row in report.worst_first]
@@ -423,10 +460,10 @@ def _list_line(row: ReportedRow) -> list[Content]:
     return [
         row_link(row),
         kind_cell(row.needs),
-        percent(record.throughput_change),
-        "" if measured_s is None else f"{measured_s:.4g} s",
-        "" if record.judged is None else f"{record.judged.reference_s:.4g} s",
-        "" if mfu is None else share(mfu),
+        without_unit(percent(record.throughput_change)),
+        seconds(measured_s),
+        seconds(record.judged.reference_s if record.judged else None),
+        "" if mfu is None else without_unit(share(mfu)),
         minute(row.since.time_s) if row.since is not None and since_line(row.since) else "",
         several(shown_nodes(record.nodes)),
         several(", ".join(job.id for job in jobs)),
@@ -459,11 +496,33 @@ _OF_ALARMS = {
 
 
 def changes_section(report: RunReport) -> ET.Element | None:
-    """Short lists of new, ongoing and fixed alarms; nothing if there are none."""
-    if not any(report.alarms_by_state.values()):
+    """Short lists of causes of errors, and of new, ongoing and fixed alarms; nothing if there are none."""
+    known = report.alarms_by_state
+    cards = [_errors_card(report)] if report.counts.get(attention.ERROR.kind) else []
+    cards += [_changes_card(state, alarms, report) for state, alarms in known.items() if alarms]
+    if not cards:
         return None
-    cards = [_changes_card(state, alarms, report) for state, alarms in report.alarms_by_state.items()]
-    return section("lately", "New, ongoing and fixed", element("div", *cards, class_="turned"))
+    empty = [state for state, alarms in known.items() if not alarms]
+    none = element("p", f"No alarm is {enumerated(empty, 'or')}.") if empty else None
+    return section("lately", "Errors and alarms", element("div", *cards, class_="turned"), none)
+
+
+def _errors_card(report: RunReport) -> ET.Element:
+    """The causes of errors, each with a link to its rows."""
+    known = [
+        (f"#cause-{number}", cause.fact, len(cause.rows)) for number, cause in enumerate(report.causes[:_CAUSES], 1)
+    ]
+    known += [("#missing", "no record", len(report.unrecorded))] if report.unrecorded else []
+    texts = [(address, fact, plural(rows, "row").replace(" ", "\N{NO-BREAK SPACE}")) for address, fact, rows in known]
+    shown = [
+        element("li", _spaced(attention.ERROR), element("a", fact, href=address), f": {count}")
+        for address, fact, count in texts[:_CHANGES]
+    ]
+    if (left := len(texts) - _CHANGES) > 0:
+        below = element("a", "below", href=f"#{attention.ERROR.kind}")
+        shown.append(element("li", f"and {plural(left, 'more cause')} ", below))
+    heading = element("h3", f"Errors ({report.counts[attention.ERROR.kind]})")
+    return element("div", heading, element("ul", *shown, class_="rows"), class_=f"card {attention.ERROR.kind}")
 
 
 def _changes_card(state: str, alarms: Sequence[Alarm], report: RunReport) -> ET.Element:
@@ -473,7 +532,7 @@ def _changes_card(state: str, alarms: Sequence[Alarm], report: RunReport) -> ET.
     return element(
         "div",
         element("h3", f"{state.capitalize()} ({len(alarms)})"),
-        element("ul", *shown, class_="rows") if shown else element("p", "nothing"),
+        element("ul", *shown, class_="rows"),
         class_=f"card {state}",
     )
 
@@ -486,8 +545,14 @@ def _changes_entry(alarm: Alarm, report: RunReport) -> ET.Element:
         address, what = "#cluster", "the whole cluster is slower"
     change = "" if alarm.change is None else f" {percent(alarm.change)} vs usual"
     good = recovery_text(period) if alarm.is_active else ""
-    told = f"{change}, since {minute(alarm.since_s)}{f' ({good})' if good else ''}"
-    return element("li", sign(kind), " ", element("a", f"{name}{what}", href=address), told)
+    link, since = element("a", f"{name}{what}", href=address), time_element(alarm.since_s)
+    needs = attention.BY_KIND[kind] if alarm.is_active else attention.PASSED
+    return element("li", _spaced(needs), link, f"{change}, since ", since, f" ({good})" if good else None)
+
+
+def _spaced(needs: Attention) -> ET.Element:
+    """A sign that stays on the line of the text behind it."""
+    return element("span", f"{needs.sign}\N{NO-BREAK SPACE}", aria_hidden="true")
 
 
 #: The most columns of GPU counts: a screen of 1,024 pixels has room for as many.
@@ -557,13 +622,13 @@ def _by_gpus(name: str, one: _Table) -> ET.Element | None:
         [workload, dtype, *(_cell(cells.get(number)) for number in gpus)]
         for (workload, dtype), cells in one.lines.items()
     ]
-    return table(name, f"{what} on {one.accelerator}, change of throughput on {span}", heads, lines)
+    return table(name, f"{what} on {one.accelerator}, change of throughput (%) on {span}", heads, lines)
 
 
 def _head(number: int, noun: str) -> ET.Element:
     """A number of GPUs; its noun, which the caption has, is for screen readers alone."""
     shown, _, unit = rounded(number, noun).partition(" ")
-    return element("span", shown, element("span", f" {unit}", class_="vh"))
+    return element("span", shown, element("span", f" {unit}", class_="vh"), class_=NUMBER)
 
 
 def _by_case(name: str, group: str, rows: Sequence[_Any]) -> ET.Element | None:
@@ -581,8 +646,8 @@ def _by_case(name: str, group: str, rows: Sequence[_Any]) -> ET.Element | None:
     ]
     return table(
         name,
-        f"{group}: {plural(len(rows), 'row')}, change of throughput",
-        ["differs in", "verdict", f"{device(rows[0].facts['accelerator'])}s", "name"],
+        f"{group}: {plural(len(rows), 'row')}, change of throughput (%)",
+        ["differs in", ">verdict", f">{device(rows[0].facts['accelerator'])}s", "name"],
         lines,
     )
 
@@ -611,7 +676,7 @@ def _cell(row: _Any | None) -> ET.Element:
         mark = element("a", sign(kind), " ", element("span", attention.ERROR.word), href="#missing", class_=kind)
         return element("td", mark, class_=f"verdict {kind}")
     word = element("span", row.needs.word, class_="vh" if row.needs is attention.PASSED else None)
-    shown = percent(row.record.throughput_change)
+    shown = without_unit(percent(row.record.throughput_change))
     mark = element(
         "a", sign(row.kind), " ", word, f" {shown}" if shown else None, href=f"rows/{row.name}.html", class_=row.kind
     )
@@ -624,19 +689,18 @@ def _cell(row: _Any | None) -> ET.Element:
 #: Its address.
 JOBS = "jobs.html"
 
-#: The most nodes, causes and jobs that are listed.
-_NODES, _ALL_CAUSES, _JOBS = 40, 100, 1500
+#: The most nodes and jobs that are listed.
+_NODES, _JOBS = 40, 1500
 
 
 def jobs_page(report: RunReport, shown: Plot | None, links: Sequence[tuple[str, str]]) -> ET.Element:
-    """The run's jobs: GPU-hours, the time line, failures by cause and by node, and nodes that make jobs slow."""
+    """The run's jobs: GPU-hours, the time line, failures by node, and nodes that make jobs slow."""
     title = f"Jobs of the run, {minute(report.begin_s)}"
     main = [
         element("h1", title),
         simulated_note(report.records),
         fact_list(_sums(report)),
         section("line", "Time line", figure(shown)),
-        section("causes", "Failures by cause", _causes(report)),
         section("failing", "Failures by node", _failed_nodes_table(report), _failing_nodes_table(report)),
         section("slow", "Slow nodes", _slow_nodes_table(report), *_known_good_nodes(report)),
         section("jobs", "All jobs", _jobs(report)),
@@ -649,13 +713,9 @@ def _sums(report: RunReport) -> list[tuple[str, str]]:
     failed = sum(job.failed for job in jobs)
     waits_s = [job.facts.queue_s for job in jobs if job.facts.queue_s is not None]
     runs_s = [job.facts.run_s for job in jobs if job.facts.run_s is not None]
-    saved = sum(record.jobs.saved_gpu_hours or 0.0 for record in report.records)
     return [
         ("jobs", f"{plural(len(jobs), 'job')}, {failed} failed"),
-        (
-            "GPU-hours",
-            f"{report.gpu_hours:,.1f}" + (f", about {saved:,.1f} saved by ending jobs early" if saved else ""),
-        ),
+        ("GPU-hours", _gpu_hours_text(report)),
         ("queue", _spread(waits_s)),
         ("run", _spread(runs_s)),
     ]
@@ -667,29 +727,21 @@ def _spread(times_s: Sequence[float]) -> str:
     return f"median {duration(statistics.median(times_s))}, longest {duration(max(times_s))}"
 
 
-def _causes(report: RunReport) -> ET.Element | None:
-    lines: list[Sequence[Content]] = []
-    for one in report.causes[:_ALL_CAUSES]:
-        nodes, advice = (element("td", text or None, class_="long") for text in (one.nodes, one.advice))
-        lines.append((one.fact, f"{len(one.rows)}", nodes, advice))
-    return table("causes", "Why rows could not be measured", ["cause", "rows", "nodes", "advice"], lines)
-
-
 def _failed_nodes_table(report: RunReport) -> ET.Element | None:
     nodes = report.failing_nodes
     lines = [[node, f"{failed}", f"{ran}"] for node, failed, ran in nodes[:_NODES]]
     caption = f"{plural(len(nodes), 'node')} with failed jobs, the most failures among its jobs first"
-    return table("failing", caption, ["node", "failed jobs", "of jobs"], lines)
+    return table("failing", caption, ["node", ">failed jobs", ">of jobs"], lines)
 
 
 def _failing_nodes_table(report: RunReport) -> ET.Element | None:
     """The nodes on which jobs fail more often than by chance, by all jobs of the history."""
     lines = [
-        [one.name, cluster, f"{one.failed}", f"{one.of}", share(one.usual)]
+        [one.name, cluster, f"{one.failed}", f"{one.of}", without_unit(share(one.usual))]
         for cluster, failing in report.nodes_failing_jobs.items()
         for one in failing
     ]
-    heads = ["node", "cluster", "failed jobs", "of jobs", "usual"]
+    heads = ["node", "cluster", ">failed jobs", ">of jobs", ">usual (%)"]
     caption = f"Nodes of which more jobs fail than by chance, by the history's last {FAILURES_DAYS} days"
     return table("blamed", caption, heads, lines[:_NODES])
 
@@ -698,13 +750,13 @@ def _slow_nodes_table(report: RunReport) -> ET.Element | None:
     """The nodes that make jobs slow, by all jobs of the history."""
     lines: list[list[Content]] = [
         [
-            *(one.name, cluster, percent(one.change), time_element(one.slow_jobs[0].begin_s)),
+            *(one.name, cluster, without_unit(percent(one.change)), time_element(one.slow_jobs[0].begin_s)),
             *(f"{len(one.slow_jobs)}", f"{len(one.fast_jobs)}"),
         ]
         for cluster, slow in report.slow_nodes.items()
         for one in slow
     ]
-    heads = ["node", "cluster", "throughput", "since", "slow jobs", "fast jobs"]
+    heads = ["node", "cluster", ">throughput (%)", "since", ">slow jobs", ">fast jobs"]
     return table("slow", "Nodes that make jobs slow, by all jobs of the history", heads, lines[:_NODES])
 
 
@@ -717,7 +769,7 @@ def _known_good_nodes(report: RunReport) -> Iterator[ET.Element]:
 
 def _jobs(report: RunReport) -> ET.Element | None:
     jobs = report.jobs[:_JOBS]
-    heads = ["row", "job", "state", "nodes", "submitted", "queue", "ran", "GPU-hours"]
+    heads = ["row", "job", "state", "nodes", "submitted", ">queue", ">ran", ">GPU-hours"]
     caption = f"{plural(len(jobs), 'job')} in the order of their submission"
     return table("jobs", caption, heads, map(_job, jobs))
 
@@ -811,7 +863,9 @@ def _bar(job: RunJob, x: Callable[[float], float], top: float, height: float) ->
 def _name(job: RunJob) -> str:
     """The row and the job: a row may have several."""
     which = f", job {shortened(job.facts.id, _LONGEST_JOB)}"
-    return f"{shortened(job.row.record.row.id, _LONGEST_NAME - len(which))}{which}"
+    row, most = job.row.record.row.id, _LONGEST_NAME - len(which)
+    end = row[-most // 2 :]  # rows of one workload differ at the end
+    return f"{row if len(row) <= most else shortened(row, most - len(end)) + end}{which}"
 
 
 def _part(begin: float, wide: float, top: float, high: float, kind: str) -> ET.Element | None:
@@ -919,11 +973,18 @@ def _figures(row: ReportedRow) -> ET.Element | None:
     lines = []
     for one in row_text.figure_cells(row.record, row.record.judged):
         references = (one.documented, one.accepted) if figures.accepted else (one.documented,)
-        against = (cell for held, change_of in references for cell in (held, shown_change(change_of)))
-        lines.append((one.title, one.measured, *against, shown_change(one.allowed)))
-    accepted = ["accepted", "change"] if figures.accepted else []
+        against = (cell for held, change_of in references for cell in (without_unit(held), _bare(change_of)))
+        title = f"{one.title} (%)" if f"{one.measured}{one.documented[0]}".endswith("%") else one.title
+        lines.append((title, without_unit(one.measured), *against, _bare(one.allowed)))
+    accepted = [">accepted", ">change (%)"] if figures.accepted else []
     caption = "Measured against documented figures" if figures.measured else "Documented figures"
-    return table("figures", caption, ["figure", "measured", "documented", "change", *accepted, "allowed"], lines)
+    return table(
+        "figures", caption, ["figure", ">measured", ">documented", ">change (%)", *accepted, ">allowed (%)"], lines
+    )
+
+
+def _bare(change: str) -> str:
+    return without_unit(shown_change(change))
 
 
 # -- runs, steps, jobs ---------------------------------------------------------------------------
@@ -938,10 +999,9 @@ def _runs_table(row: ReportedRow, pages: Mapping[str, str], then_s: Mapping[str,
     which = plural(len(runs), "run")
     if len(shown) < len(runs):
         which = f"The newest {len(shown)} of {which}"
-    heads = ["when", "verdict", "throughput", f"{row.record.judged_metric.label} (s)", "nodes", "job", "run"]
-    caption = which if held_s is None else f"{which}; throughput against {held}, {held_s:.4g} s"
-    others = {one for one in then_s.values() if held_s is not None and f"{one:.4g}" != f"{held_s:.4g}"}
-    caption += ", where no other figure is named" if others else ""
+    label = row.record.judged_metric.label
+    heads = ["when", "verdict", ">throughput (%)", f">{label} (s)", ">against (s)", "nodes", "job", "run"]
+    caption = which if held_s is None else f"{which}; {held} figure is {held_s:.4g} s"
     return table("runs", caption, heads, [_run_line(point, row, pages, then_s) for point in shown])
 
 
@@ -954,32 +1014,25 @@ def _run_line(
     if isinstance(point, RowOutcome):
         last = row.record.jobs.last
         job_id = last.id if last is not None and point.run_id == row.record.run.id else ""
-        return when, kind_cell(attention.ERROR), "", "", "", job_id, run
+        return when, kind_cell(attention.ERROR), "", "", "", "", job_id, run
     known = outcomes.of(point.outcome)
     shown = known.attention.in_report.kind
     verdict = element("td", sign(shown), f" {known.text}", class_=shown)
+    held_s = reference_at(row, point, then_s)
     return (
         when,
         verdict,
-        _change(point, row, then_s),
-        f"{point.judged_s:.4g}",
+        "" if held_s is None else without_unit(percent(throughput_change(point.judged_s, held_s))),
+        seconds(point.judged_s),
+        seconds(held_s),
         several(shown_nodes(point.nodes)),
         several(point.job_id),
         run,
     )
 
 
-def _change(point: Point, row: ReportedRow, then_s: Mapping[str, float]) -> str:
-    """The change of a run's verdict, with its reference if that is not the one in the table's caption."""
-    (today_s, _), held_s = current_reference(row), reference_at(row, point, then_s)
-    if held_s is None:
-        return ""
-    change, against = percent(throughput_change(point.judged_s, held_s)), f"{held_s:.4g} s"
-    return change if today_s is None or against == f"{today_s:.4g} s" else f"{change} against {against}"
-
-
 def _jobs_of_row(row: ReportedRow) -> ET.Element | None:
-    heads = ["job", "state", f"{row.record.judged_metric.label} (s)", "nodes", "submitted", "queue", "ran", "note"]
+    heads = ["job", "state", f">{row.record.judged_metric.label} (s)", "nodes", "submitted", ">queue", ">ran", "note"]
     return table("jobs", "Every job of the row in this run", heads, [_job_of_row(job, row.record) for job in row.jobs])
 
 
@@ -991,7 +1044,7 @@ def _job_of_row(job: JobFacts, record: Record) -> Sequence[Content]:
     return (
         f"{job.launcher} {job.id}",
         str(job.state) if job.exit_code is None else f"{job.state} {job.exit_code}:{job.signal}",
-        "" if judged_s is None else f"{judged_s:.4g}",
+        seconds(judged_s),
         job.nodes,
         None if job.submit_s is None else time_element(job.submit_s),
         "" if job.queue_s is None else duration(job.queue_s),
@@ -1248,10 +1301,10 @@ def run_index_page(
     shown = runs[-_LISTED:][::-1]
     kinds = [kind for kind in KINDS if any(kind in by_kind(one.outcomes) for one in shown)]
     # A phone has room for the first ones: outcomes are worth more than the time, which is in the name.
-    heads = ["run", *(attention.BY_KIND[kind].word for kind in kinds), "rows", "when"]
+    heads = ["run", *(f">{attention.BY_KIND[kind].word}" for kind in kinds), ">rows", "when"]
     lines = [_line(one, kinds, pages.get(one.run_id)) for one in shown]
     if any(one.had_incident for one in shown):
-        heads.insert(1, attention.INCIDENT.kind)
+        heads.insert(1, f">{attention.INCIDENT.kind}")
         for line, one in zip(lines, shown, strict=True):
             line.insert(1, _count_cell(attention.REGRESSED, int(one.had_incident)))
     title = f"Runs on {cluster}"
@@ -1275,9 +1328,9 @@ def _count_cell(needs: Attention, count: int) -> ET.Element:
     return element("td", f"{needs.sign} {count}", class_=needs.kind) if count else element("td")
 
 
-#: The number of runs that are shown; the height and width of a column and the least of a bar, in its own units.
+#: The number of runs that are shown; the height and the least of a bar, in pixels.
 SHOWN = 30
-_HIGH, _WIDE, _LEAST = 60, 20, 3
+_HIGH, _LEAST = 60, 3
 
 #: The size and margin of a row's curve, in its own units, and its least span, a fraction of throughput.
 _CURVE_WIDE, _CURVE_HIGH, _ROOM = 160, 36, 4
@@ -1303,7 +1356,7 @@ def counts_of(words: Mapping[str, int]) -> str:
 def history_strip(runs: Iterable[RunListEntry], address_of: Callable[[str], str | None], here: str = "") -> ET.Element:
     """A column for each of the newest runs, the newest at the right; each with its counts, and a link to its page."""
     shown = list(runs)[-SHOWN:]
-    most = max((sum(run.outcomes.values()) for run in shown), default=1)
+    most = max((sum(_not_passed(run).values()) for run in shown), default=1) or 1
     labels = _labels([run.time_s for run in shown])
     columns = [
         _column(
@@ -1315,10 +1368,10 @@ def history_strip(runs: Iterable[RunListEntry], address_of: Callable[[str], str 
         )
         for run, label in zip(shown, labels, strict=True)
     ]
-    kinds = {kind for run in shown for kind in by_kind(run.outcomes)}
+    kinds = {kind for run in shown for kind in _not_passed(run)}
     legend = [_swatch(kind) for kind in KINDS if kind in kinds]
     strip = element("ol", *columns, class_="strip", aria_label="Runs by verdict, the newest last")
-    caption = f"The newest runs by verdict, until {minute(shown[-1].time_s)}" if shown else None
+    caption = f"Rows that did not pass in the newest runs, until {minute(shown[-1].time_s)}" if shown else None
     return element("div", element("p", caption, class_="run"), strip, element("p", *legend, class_="legend"))
 
 
@@ -1336,15 +1389,20 @@ def _labels(times_s: Sequence[float]) -> list[str]:
     ]
 
 
+def _not_passed(run: RunListEntry) -> dict[str, int]:
+    """The number of rows of each kind that needs attention, the worst first."""
+    return {kind: count for kind, count in by_kind(run.outcomes).items() if attention.BY_KIND[kind].is_urgent}
+
+
 def _column(run: RunListEntry, most: int, address: str | None, label: str, *, is_here: bool) -> ET.Element:
-    counts = by_kind(run.outcomes)
+    counts = _not_passed(run)
     told = f"{minute(run.time_s)}: {'1 incident, ' if run.had_incident else ''}{counts_of(run.outcomes)}"
-    worst = attention.BY_KIND[next(iter(counts))].sign if counts else ""
-    worst = attention.REGRESSED.sign if run.had_incident else worst
+    signs = [attention.REGRESSED.sign] if run.had_incident else []
+    signs += [f"{attention.BY_KIND[kind].sign}{count}" for kind, count in counts.items()]
     parts = [
         _bars(counts, most),
-        element("span", worst, aria_hidden="true"),
         element("span", label, aria_hidden="true"),
+        element("span", "\n".join(signs) or attention.PASSED.sign, aria_hidden="true"),
         element("span", told, class_="vh"),
     ]
     if address is None:
@@ -1359,8 +1417,8 @@ def _bars(counts: Mapping[str, int], most: int) -> ET.Element:
     for kind in reversed(list(counts)):
         height = max(_LEAST, counts[kind] / most * (_HIGH - _LEAST * len(counts)))
         bottom -= height
-        bars.append(element("rect", x=1, y=round(bottom, 1), width=_WIDE - 2, height=round(height, 1), class_=kind))
-    return element("svg", *bars, viewBox=f"0 0 {_WIDE} {_HIGH}", class_="column", aria_hidden="true")
+        bars.append(element("rect", y=round(bottom, 1), width="100%", height=round(height, 1), class_=kind))
+    return element("svg", *bars, height=_HIGH, class_="column", aria_hidden="true")
 
 
 def _swatch(kind: str) -> ET.Element:

@@ -66,6 +66,11 @@ from pytest_gsw.tables.model import Accepted
 KINDS = tuple(one.kind for one in attention.ATTENTIONS if one.sign)
 
 
+#: The least share of the documented throughput of a good row, whatever the row's tolerance.
+AT_DOCUMENT = 0.95
+#: The number of weeks in the trend of these rows, and the length of one.
+_WEEKS, _WEEK_S = 8, 7 * 86400.0
+
 #: The longest name of a page: names of files may have 255 bytes.
 _LONGEST_NAME = 120
 
@@ -139,6 +144,23 @@ class ReportedRow:
     def jobs(self) -> tuple[JobFacts, ...]:
         """Its jobs in the order of their submission."""
         return tuple(sorted(self.record.jobs.all, key=submission_order))
+
+    @cached_property
+    def at_document(self) -> Mapping[str, tuple[float, bool]]:
+        """Time of each run, and true if the row was as fast as :data:`AT_DOCUMENT`; empty without a document."""
+        documented_s = self.record.figures.documented.get(self.record.judged_metric.key)
+        if not documented_s:
+            return {}
+
+        def is_good(judged_s: float | None, reason: str | None) -> bool:
+            return judged_s is not None and judged_s <= documented_s / AT_DOCUMENT and reason not in DOUBTS
+
+        this = self.record
+        return {
+            **{one.run_id: (one.time_s, False) for one in self.earlier},
+            **{one.run_id: (one.time_s, is_good(one.judged_s, one.reason)) for one in self.past.measured},
+            this.run.id: (record_time_s(this), is_good(this.judged_s, this.reason)),
+        }
 
 
 def submission_order(job: JobFacts) -> tuple[float, ByNumber]:
@@ -477,6 +499,30 @@ class RunReport:
     def gpu_hours(self) -> float:
         """The GPU-hours of its jobs, as far as known."""
         return sum(map(used_gpu_hours, self.records))
+
+    @property
+    def lost_gpu_hours(self) -> float:
+        """The GPU-hours of its failed jobs, as far as known."""
+        lost = (job.row.record.row.gpus * (job.facts.run_s or 0.0) for job in self.jobs if job.failed)
+        return sum(lost) / 3600
+
+    @property
+    def at_document(self) -> tuple[int, int]:
+        """The number of rows at :data:`AT_DOCUMENT` or more, and of all rows with a documented figure."""
+        known = [row.at_document[row.record.run.id][1] for row in self.rows if row.at_document]
+        return sum(known), len(known) + len(self.unrecorded)
+
+    @cached_property
+    def weekly_shares(self) -> tuple[float | None, ...]:
+        """The share of such rows in each of the weeks until this run, the oldest first; ``None`` without a run."""
+        known = [one for row in self.rows for one in row.at_document.values()]
+        newest_s = max((time_s for time_s, _ in known), default=0.0)
+        weeks: dict[int, list[bool]] = {}
+        for time_s, is_good in known:
+            weeks.setdefault(int((newest_s - time_s) // _WEEK_S), []).append(is_good)
+        first = max((week for week in weeks if week < _WEEKS), default=-1)
+        found = (weeks.get(week) for week in range(first, -1, -1))
+        return tuple(None if one is None else sum(one) / len(one) for one in found)
 
     @property
     def exit_status(self) -> int:

@@ -43,7 +43,7 @@ class Attention:
         return self.listed_as or self
 
 
-REGRESSED = Attention("regressed", Level.ERROR, "▼", "regressed", "Regressed", shape="triangle")
+REGRESSED = Attention("regressed", Level.ERROR, "▼", "regressed", "Regressed", shape="down")
 #: A cluster's, and no row's.
 INCIDENT = Attention("incident", Level.ERROR)
 ERROR = Attention("error", Level.ERROR, "✖", "error", "Errors")
@@ -53,7 +53,7 @@ INCONCLUSIVE = Attention("inconclusive", Level.WARNING, "?", "inconclusive", "In
 DRIFT = Attention("drift", Level.WARNING, "↘", "drifts", "Passed, and drifting")
 # Passed by the accepted figure of its cluster: by the document it would have failed.
 ACCEPTED = Attention("accepted", Level.NOTICE, "✓", "accepted")
-IMPROVED = Attention("improved", Level.NOTICE, "▲", "improved", "Improved", shape="diamond")
+IMPROVED = Attention("improved", Level.NOTICE, "▲", "improved", "Improved", shape="up")
 NOT_JUDGED = Attention("other", sign="○", word="not judged")
 PASSED = Attention("passed", sign="✔", word="passed")
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.report_scale import SEED, record
+from benchmarks.report_scale import LAST_S, SEED, record
 from pytest_gsw.history import open_history
+from pytest_gsw.history.alarms import acknowledge
 from pytest_gsw.reports.pages import write_report
-from pytest_gsw.reports.run_report import ReportedRun, run_reports
+from pytest_gsw.reports.run_report import HistoryReader, ReportedRun, run_reports
 from pytest_gsw.results.record import Record
 from tests.unit.results.records import varied
 
@@ -20,6 +21,11 @@ from .server import Served
 
 #: A sheet of A4 at 96 dpi, without margins of 1 cm.
 SHEET = {"width": 718, "height": 1047}
+#: The last day of an acknowledgement, far from now.
+FAR_S = 4e9
+#: The widths of all that is to be as wide as the page.
+WIDTHS = """() => [...document.querySelectorAll('main > p, section > .cards, .turned, .commands pre, .wide table, figure')]
+    .map(one => Math.round(one.getBoundingClientRect().width)).filter(width => width)"""
 #: Tables that are wider than their place.
 CUT = """() => [...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth)
     .map(one => one.querySelector('caption').innerText)"""
@@ -46,6 +52,9 @@ def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             made = (record(number, runs, row, noise) for row in range(rows))
             current_run = [varied(one, batch=8 * one.row.gpus) for one in made]
             history.add(current_run)
+        for alarm in HistoryReader(history).alarms(current_run)[:1]:
+            why = "the firmware of switch leaf-07 is being replaced, ticket 4412"
+            history.decide(acknowledge(alarm, why=why, owner="Robin Doe", until_s=FAR_S, time_s=LAST_S))
         report = directory / "report"
         runs_of = {current_run[0].run.id: ReportedRun(directory / "run", exit_status=1)}
         write_report(run_reports(current_run, history, runs_of), report, history)
@@ -69,6 +78,9 @@ def test_nothing_is_cut_and_nothing_stands_on_another(
                 assert (found["texts"], found["covered"], found["untold"]) == ([], 0, 0), path
             if width == 1440:  # every column is in sight
                 assert tab.ask(CUT) == [], path
+                assert len(set(tab.ask(WIDTHS))) <= 1, path
+            if width == 1024:  # and on smaller screens that of owners of alarms
+                assert not [caption for caption in tab.ask(CUT) if "alarm" in caption], path
         assert tab.complaints == []
 
 

@@ -80,7 +80,7 @@ def test_a_row_whose_record_cannot_be_read_is_one_error_and_was_judged(run: Path
     assert f"site/tiny.yaml::tiny_1b_bf16[H100x16] : {broken} is no record: " in index
     assert "session ended" not in index
     assert "go on with" not in index
-    assert "GPU-hours, exit status 1" in index
+    assert "s), exit status 1" in index
 
 
 def test_rows_that_a_session_has_not_come_to_yet(run: Path, gsw: Gsw) -> None:
@@ -89,7 +89,7 @@ def test_rows_that_a_session_has_not_come_to_yet(run: Path, gsw: Gsw) -> None:
     gsw("report", run)
     index = page(run / "report" / "index.html")
     assert "site/tiny.yaml::tiny_1b_bf16[H100x16] : this row is not judged yet: its session goes on" in index
-    assert "GPU-hours, its session goes on" in index
+    assert "s), its session goes on" in index
     assert "--gsw-resume" not in index
     assert 'message="this row is not judged yet: its session goes on"' in gsw("report", "--format=junit", run).out
 
@@ -140,4 +140,4 @@ def test_a_replay_that_is_added_to_the_history_is_left_out(pytester: pytest.Pyte
     assert columns(Path("out/index.html")) == 2
     assert ", 2 runs" in page(Path("out/index.html"))
     assert "2 runs, the newest first" in page(Path("out/runs.html"))
-    assert "2 runs; throughput against" in page(Path("out/rows/tiny_1b_bf16_H100x16.html"))
+    assert "2 runs; the documented figure is" in page(Path("out/rows/tiny_1b_bf16_H100x16.html"))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.reports.charts import (
+    CURVES,
     TOP,
     Plot,
     Scale,
@@ -24,10 +25,12 @@ from pytest_gsw.reports.charts import (
 )
 from pytest_gsw.reports.pages import history_strip, jobs_plot, row_curve
 from pytest_gsw.reports.run_report import ReportedRow, RunListEntry
+from pytest_gsw.results import attention
 from pytest_gsw.results.record import Record
 from pytest_gsw.stats.measurement import TimedStep, apply
 from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.model import parse_statistic
+from tests.unit.history.runs import FIRST_S
 from tests.unit.reports.records_of_runs import (
     BROKEN,
     CURRENT_RUN,
@@ -97,7 +100,7 @@ def test_the_steps_of_a_job() -> None:
         "Each of 5 steps (s), from 5 to 40 s; the first 1 are warm-up; last is taken over lines 5 to 5; it is 5 s"
     )
     assert legend(plot) == ["step time", "warm-up", "steps that are judged (last)", "last 5 s"]
-    assert told_of(plot)[:2] == ["step 1: 40 s", "step 2: 5 s"]
+    assert told_of(plot)[:3] == ["last 5 s", "step 1: 40 s", "step 2: 5 s"]  # the line is below the judged step
     assert steps_plot(varied(SLOW, series_s=(5.0,))) is None
     assert steps_plot(replace(SLOW, timing=replace(SLOW.timing, series_s=(5.0, float("nan"))))) is None
     assert steps_plot(varied(SLOW, series_s=(5.0, 1e300))) is None
@@ -229,7 +232,7 @@ def test_jobs_of_one_row_are_told_apart_on_the_time_line() -> None:
     run = report_of(long)
     plot = drawn(jobs_plot(run))
     (name,) = [text.text for text in plot.svg.iter("text") if text.get("class") == "name"]
-    assert name == "a_workload_with_a_name_that_i…, job 12345678"
+    assert name == "a_workload_wit…g_fp8[H100x128], job 12345678"
 
 
 def of_second(job_id: str, gpus: int = 128, name: str = "llama2_70b_fp8") -> Record:
@@ -270,7 +273,7 @@ def test_what_is_written_on_an_axis_has_room() -> None:
 
 
 def test_a_point_is_text_whatever_it_is_of() -> None:
-    drawn = point(1.5, 20.4, "<b>\u202e 5 s", "regressed", "triangle")
+    drawn = point(1.5, 20.4, "<b>\u202e 5 s", "regressed", "down")
     assert drawn.attrib == {"x": "1.5%", "y": "20", "class": "regressed"}
     assert drawn.findtext("title") == "<b> 5 s"
 
@@ -359,4 +362,29 @@ def test_a_run_that_was_not_believed_stays_a_square(tmp_path: Path) -> None:
 def test_a_run_is_labelled_by_what_tells_it_from_the_one_before(times: list[str], labels: list[str]) -> None:
     begun = [datetime.strptime(f"2026-11-{one}", "%Y-%m-%d %H:%M").astimezone().timestamp() for one in times]
     strip = history_strip([RunListEntry(f"{time_s}", time_s, {"passed": 6}) for time_s in begun], lambda _: None)
-    assert [column[0][2].text or "" for column in strip.iter("li")] == labels
+    assert [column[0][1].text or "" for column in strip.iter("li")] == labels
+
+
+def test_a_column_has_the_rows_that_did_not_pass() -> None:
+    counts: list[dict[str, int]] = [{"passed": 60}, {"passed": 56, "regressed": 3, "error": 1}, {"passed": 60}]
+    counts[0] = {"passed": 58, "inconclusive": 2}
+    strip = history_strip([RunListEntry(f"{n}", FIRST_S + n, one) for n, one in enumerate(counts)], lambda _: None)
+    columns = list(strip.iter("li"))
+    assert [column[0][2].text for column in columns] == ["?2", "▼3\n✖1", "✔"]
+    heights = [{bar.get("class"): float(bar.get("height") or 0) for bar in column.iter("rect")} for column in columns]
+    assert [sorted(one) for one in heights[:2]] == [["inconclusive"], ["error", "regressed"]]
+    assert heights[2] == {}
+    assert sum(heights[1].values()) > 50  # the most of all runs takes the whole height
+    assert strip.iter("li").__next__()[0].get("title", "").endswith(": 2 inconclusive, 58 passed")
+
+
+def test_each_sign_of_an_outcome_is_its_own_in_pictures_and_texts() -> None:
+    of_outcomes = {one.shape for one in attention.ATTENTIONS if one.shape}
+    assert (attention.REGRESSED.shape, attention.IMPROVED.shape) == ("down", "up")
+    assert of_outcomes.isdisjoint(shape for _, shape in CURVES)
+
+
+def test_the_judged_run_is_on_top_of_all_others(tmp_path: Path) -> None:
+    before = [row(SLOW.row.id, CURRENT_RUN - 2), failed(SLOW.row.id, "job 7 ended NODE_FAIL", CURRENT_RUN - 1)]
+    plot = drawn(history_plot(runs_of_slow(tmp_path, *before)))
+    assert told_of(plot)[-1].startswith("5 s, ")

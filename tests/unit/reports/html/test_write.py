@@ -18,7 +18,8 @@ from pytest_gsw.common.text import minute
 from pytest_gsw.history.alarms import Alarm, Kind, Occurrence, State
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.reports.run_report import ReportedRun, page_names
-from pytest_gsw.results.record import JobFacts, Record
+from pytest_gsw.results.record import JobFacts, Record, used_gpu_hours
+from pytest_gsw.results.summary import cause_of
 from tests.unit.history.runs import FIRST_S, job, period
 from tests.unit.reports.records_of_runs import (
     BROKEN,
@@ -178,13 +179,34 @@ def test_what_is_broken_comes_before_what_drifts_and_an_alarms_figure_says_what_
     over = replace(drift, kind=Kind.REGRESSION, subject="a_mended_row", fixed_s=FIRST_S, fixed_by=SLOW.run.id)
     alarms = (Alarm("1f0c92ab", drift, State.NEW, pages=True), Alarm("2f0c92ab", over, State.FIXED, pages=False))
     index = written(tmp_path, [SLOW], [row(SLOW.row.id, CURRENT_RUN - 1)], alarms=alarms)
-    text, change = text_of(index), "\N{MINUS SIGN}4.3\N{NO-BREAK SPACE}%"
+    text, change = text_of(index), "\N{MINUS SIGN}4.3 %"
+    text = text.replace("\N{NO-BREAK SPACE}", " ")
     assert f"New (1)↘ a_row_that_drifts: drifts {change} vs usual, since 2026-11-01" in text
-    assert "Ongoing (0)nothingFixed (1)▼ a_mended_row: regressed" in text
+    assert "Fixed (1)✔ a_mended_row: regressed" in text  # and a sign of what is wrong is of what is wrong now
+    assert "No alarm is ongoing." in text
     assert "1 alarm, 1 to look at, 1 fixed or gone" in text
     drifting, _, ended = text.partition("1 alarm of the last days, fixed or gone")
-    assert "a_row_that_driftseos\N{MINUS SIGN}4.3 %2026-11-01" in drifting
-    assert f"fixed {minute(FIRST_S)}a_mended_roweos" in ended
+    assert "a_row_that_drifts\N{MINUS SIGN}4.3 %2026-11-01" in drifting  # of the one cluster of the title
+    assert f"fixed {minute(FIRST_S)}a_mended_row" in ended
+
+
+def test_the_first_page_leads_from_what_is_wrong_to_what_to_type(tmp_path: Path) -> None:
+    other = varied(PASSED, row="llama2_70b_bf16[H100x256]", node_id="t::lost", gpus=256)
+    good = [row(name, number) for number in range(30, CURRENT_RUN) for name in (SLOW.row.id, BROKEN.row.id)]
+    text = text_of(written(tmp_path, [SLOW, PASSED, BROKEN, other], good)).replace("\N{NO-BREAK SPACE}", " ")
+    assert "rows2 of 4 at ≥ 95 % of the document (50.0 %)" in text
+    assert "trend100.0 → 100.0 → 87.5 % of rows" in text  # of two rows a run until then, of four in this one
+    used = sum(map(used_gpu_hours, (SLOW, PASSED, BROKEN, other)))
+    assert f"GPU-hours{used:,.1f} used, {used_gpu_hours(BROKEN):,.1f} of them lost in failed jobs" in text
+    fact = cause_of(BROKEN)
+    places = [
+        text.index(part)
+        for part in (
+            *("GPU-hours", f"Errors (1)✖ {fact}: 1 row", "Rows that did not pass in the newest runs"),
+            *("What needs attention", f"1 row: {fact}", "What to type next", "Verdicts", "All rows"),
+        )
+    ]
+    assert places == sorted(places)
 
 
 def test_an_alarm_that_stands_is_said_where_no_row_is_broken(tmp_path: Path) -> None:
@@ -199,7 +221,8 @@ def test_an_alarm_that_stands_is_said_where_no_row_is_broken(tmp_path: Path) -> 
     is_active = told(Alarm("1f0c92ab", slow, State.ONGOING, pages=True))
     assert "Nothing needs attention." not in is_active
     assert "\N{HEAVY CHECK MARK} No row needs attention; 1 active alarm." in is_active
-    assert f"Ongoing (1)▼ {PASSED.row.id}: regressed, since {minute(FIRST_S)} (1 of 2 passes)" in is_active
+    ongoing = f"Ongoing (1)▼\N{NO-BREAK SPACE}{PASSED.row.id}: regressed, since {minute(FIRST_S)} (1 of 2 passes)"
+    assert ongoing in is_active
     assert is_active.startswith("\n1 active alarm, no row needs attention: 1 row on eos")
     # Of an incident that this run is without, the page has nothing in the present tense.
     incident = replace(slow, kind=Kind.INCIDENT, subject="cluster eos", usual=math.log(4.5), good_runs=0)
@@ -207,7 +230,7 @@ def test_an_alarm_that_stands_is_said_where_no_row_is_broken(tmp_path: Path) -> 
     assert was in told(Alarm("2f0c92ab", incident, State.ONGOING, pages=True)).replace("\N{NO-BREAK SPACE}", " ")
     over = told(Alarm("1f0c92ab", replace(slow, fixed_s=FIRST_S), State.FIXED, pages=False))
     assert "Nothing needs attention." in over
-    assert "ongoing and fixed" not in over  # an earlier run has said so
+    assert "Errors and alarms" not in over  # an earlier run has said so
 
 
 def test_a_run_that_was_judged_by_another_figure_is_told_by_that_one(tmp_path: Path) -> None:
@@ -216,10 +239,10 @@ def test_a_run_that_was_judged_by_another_figure_is_told_by_that_one(tmp_path: P
     accepted = varied(SLOW, outcome="passed", accepted={"step_time_s": 5.0})
     index = written(tmp_path, [accepted], before)
     text = text_of(index.parent / "rows" / "llama2_70b_fp8_H100x128.html").replace("\N{NO-BREAK SPACE}", " ")
-    assert "3 runs; throughput against the accepted, 5 s, where no other figure is named" in text
-    assert "\u2714 passed+0.0 %5" in text
-    assert "\u25bc regressed\N{MINUS SIGN}10.0 % against 4.5 s5" in text
-    assert "\u2714 passed\N{MINUS SIGN}2.2 % against 4.5 s4.6" in text
+    assert "3 runs; the accepted figure is 5 swhenverdictthroughput (%)step time (s)against (s)nodes" in text
+    assert "\u2714 passed+0.05.0005.000" in text
+    assert "\u25bc regressed\N{MINUS SIGN}10.05.0004.500" in text
+    assert "\u2714 passed\N{MINUS SIGN}2.24.6004.500" in text
 
 
 def of_three_jobs(number: int, *jobs_s: float, **changes: Any) -> Record:
@@ -239,9 +262,9 @@ def test_a_run_of_several_jobs_has_one_figure_on_all_pages_and_the_nodes_of_all_
     change = "\N{MINUS SIGN}10.0\N{NO-BREAK SPACE}%"
     jobs = f"{CURRENT_RUN}001,\n{CURRENT_RUN}002,\n{CURRENT_RUN}003"
     lines = nodes.replace(" ", "\n")
-    run = f"▼ regressed{change}5{lines}{jobs}{RUN_ID}"
+    run = f"▼ regressed\N{MINUS SIGN}10.05.0004.500{lines}{jobs}{RUN_ID}"
     assert run in text
-    assert "▼ regressed\N{MINUS SIGN}13.5\N{NO-BREAK SPACE}%5.2pool0-0011" in text
+    assert "▼ regressed\N{MINUS SIGN}13.55.2004.500pool0-0011" in text
     assert (
         f"5 s, {minute_of(CURRENT_RUN)}, median of jobs {CURRENT_RUN}001, {CURRENT_RUN}002, {CURRENT_RUN}003, regressed"
         in text
@@ -368,8 +391,8 @@ def test_a_row_that_passed_by_an_accepted_figure_alone_is_counted_and_marked(tmp
     index = written(tmp_path, [varied(PASSED_BY_ACCEPTED, run_id=RUN_ID), FAST])
     text = text_of(index)
     assert "▲ 1 improved✔ 1 passed (1 by an accepted figure)run " in text
-    assert "✓ accepted \N{MINUS SIGN}4.1\N{NO-BREAK SPACE}%" in text  # in the table of verdicts
-    assert "✓ accepted\N{MINUS SIGN}4.1\N{NO-BREAK SPACE}%" in text.partition("2 rows, the worst first")[2]
+    assert "✓ accepted \N{MINUS SIGN}4.1" in text  # in the table of verdicts
+    assert "✓ accepted\N{MINUS SIGN}4.1" in text.partition("2 rows, the worst first")[2]
     assert "Nothing needs attention.Faster than allowed▲ Improved (1)" in text
     page = text_of(index.parent / "rows" / "llama2_70b_fp8_H100x128.html")
     assert "✓ accepted" in page
