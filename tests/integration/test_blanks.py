@@ -127,7 +127,7 @@ def test_what_is_said_of_a_blank_fills_it_in(pytester: pytest.Pytester, gsw: Gsw
     assert gsw("import", "README.md", "-o", "tables").out.splitlines()[1:] == [
         "  fill in    nemo/llama3.yaml: dtype of 2 rows: the document does not say",
         "tables/nemo/llama3.yaml: 4 rows, written",
-        "next: pytest-gsw rows tables shows what to write into facts.yaml",
+        "next: pytest-gsw rows tables shows what to write into tables/facts.yaml",
     ]
     result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=tables")
     result.assert_outcomes(passed=2, errors=2)
