@@ -37,8 +37,8 @@ def _screen(width: int) -> dict[str, Any]:
 
 
 _PICTURES = {
-    "report": _Picture("index.html", _screen(1300), "body", 1300, 920),
-    "report-dark": _Picture("index.html", {**_screen(1300), **DARK}, "body", 1300, 920),
+    "report": _Picture("index.html", _screen(1300), "body", 1300, 960),
+    "report-dark": _Picture("index.html", {**_screen(1300), **DARK}, "body", 1300, 960),
     "report-phone": _Picture("index.html", PHONE, "body", 360, 740),
     "report-verdicts": _Picture("index.html", _screen(1440), "#verdicts", 1440, 620),
     "report-row": _Picture("rows/llama2_70b_fp8_H100x128.html", _screen(1100), "body", 1100, 1500),

@@ -99,7 +99,7 @@ def test_what_is_faster_than_accepted_is_said_to_be(pytester: pytest.Pytester, t
     accept(table, 1.2)
     result = run(pytester)
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["* IMPROVED   throughput +* to accepted, * to documented*"])
+    result.stdout.fnmatch_lines(["* IMPROVED   throughput +* vs accepted, * vs document*"])
 
 
 def test_a_figure_of_another_image_does_not_count_and_that_is_said(pytester: pytest.Pytester, table: Path) -> None:
