@@ -17,7 +17,7 @@ import pluggy
 import pytest
 
 from pytest_gsw import hookspecs
-from pytest_gsw.session.options import FLAGS, INI_KEYS, add_options, are_given
+from pytest_gsw.session.options import OPTIONS, add_options, are_given
 
 if TYPE_CHECKING:
     from pytest_gsw.clusters import Cluster
@@ -62,22 +62,22 @@ def pytest_load_initial_conftests(
     except pluggy.PluginValidationError as error:
         _check_hooks([error.plugin])
         raise
-    hooks = vars(early_config.pluginmanager.hook).items()
-    unknown = [hook for name, hook in hooks if name.startswith("pytest_gsw_") and not hook.has_spec()]
+    unknown = [hook for hook in vars(early_config.pluginmanager.hook).values() if hook.spec is None]
+    unknown = [hook for hook in unknown if hook.name.startswith("pytest_gsw_")]
     _check_hooks(impl.plugin for hook in unknown for impl in hook.get_hookimpls() if not impl.optionalhook)
-    words = [word.partition("=")[0] for word in args if word.startswith("--gsw-")]
-    if not FLAGS.issuperset(words):
-        unknown_words = parser.parse_known_and_unknown_args(args)[1]
-        words = [word.partition("=")[0] for word in unknown_words if word.startswith("--gsw-")]
-        _refuse(early_config, (("option ", name) for name in words), FLAGS)
-    _refuse(early_config, _keys(early_config), INI_KEYS)
+    if any(word.startswith("--gsw-") for word in args):
+        words = (word.partition("=")[0] for word in parser.parse_known_and_unknown_args(args)[1])
+        flags = [option.flag for option in OPTIONS if not option.of_site]
+        _refuse(early_config, (("option ", word) for word in words if word.startswith("--gsw-")), flags)
+    _refuse(early_config, _keys(early_config))
     return result
 
 
 def _keys(config: pytest.Config) -> Iterator[tuple[str, str]]:
     """The keys ``gsw_*`` of the ini file and of ``-o``, each behind its place."""
     path, section = config.inipath, ""
-    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines() if path else (), 1):
+    text = path.read_text(encoding="utf-8", errors="replace") if path else ""
+    for number, line in enumerate(text.splitlines() if "gsw_" in text else (), 1):
         section = line if line.startswith("[") else section
         if path and line.startswith("gsw_") and "pytest" in section:
             yield f"{path.name}:{number}:1: key ", line.partition("=")[0].strip()
@@ -85,16 +85,16 @@ def _keys(config: pytest.Config) -> Iterator[tuple[str, str]]:
     yield from (("key ", word.partition("=")[0]) for word in given if word.startswith("gsw_"))
 
 
-def _refuse(config: pytest.Config, given: Iterable[tuple[str, str]], known: Collection[str]) -> None:
-    """Refuse options, or keys of the ini file, that neither this plugin nor another one has."""
+def _refuse(config: pytest.Config, given: Iterable[tuple[str, str]], known: Collection[str] = ()) -> None:
+    """Refuse options (``known`` are this plugin's), or keys of the ini file, that no plugin has."""
     for place, name in given:
         with contextlib.suppress(ValueError):
             config.getini(name)
             continue
         from pytest_gsw.tables.value_types import nearest
 
-        key = name.lstrip("-").replace("-", "_")
-        near = f"; it is a key of the ini file, -o {key}=VALUE" if key in INI_KEYS else nearest(name, known)
+        key, keys = name.lstrip("-").replace("-", "_"), [option.ini for option in OPTIONS]
+        near = f"; it is a key of the ini file, -o {key}=VALUE" if key in keys else nearest(name, known or keys)
         raise pytest.UsageError(f"{place}{name} is unknown{near}\nnext: pytest --help lists all of them")
 
 

@@ -180,9 +180,6 @@ GROUPS = {
 }
 
 OPTIONS = tuple(option for options in GROUPS.values() for option in options)
-#: The options of the command line, and the keys of the ini file.
-FLAGS = frozenset(option.flag for option in OPTIONS if not option.of_site)
-INI_KEYS = frozenset(option.ini for option in OPTIONS)
 #: The name of each option in messages.
 SHOWN = {option.name: option.shown for option in OPTIONS}
 
