@@ -1091,7 +1091,7 @@ _OF_NEED = {
     attention.REGRESSED: "see whether it stays",
     attention.IMPROVED: "propose the new figure",
     attention.DRIFT: "see the drift",
-    attention.INCONCLUSIVE: "run it often enough to tell",
+    attention.INCONCLUSIVE: "run it often enough to decide",
 }
 
 
