@@ -350,7 +350,7 @@ def make_patch(proposals: Iterable[Proposal], *, documented: bool = False) -> Pa
             proposed += of_table
     head = [f"# {proposal_text(proposal, documented=documented)}\n" for proposal in proposed]
     if any(_is_installed(path.resolve()) for path in by_table):
-        head.append("# These tables are part of an installed package: apply this where they come from.\n")
+        head.append("# These tables are part of an installed package: apply this to copies of them.\n")
     return Patch("".join([*head, *diffs]), base, tuple(proposed), tuple(left_out))
 
 
@@ -375,8 +375,16 @@ def proposal_text(proposal: Proposal, *, documented: bool = False) -> str:
 
 def review_text(patch: Patch, path: Path) -> str:
     """The next step for a patch in a file."""
-    if any(_is_installed(one.row.location.path.resolve()) for one in patch.proposed):
-        return f"for review: {path}; it is of tables of an installed package: apply it where they come from"
+    installed = {one.row.location.path for one in patch.proposed if _is_installed(one.row.location.path.resolve())}
+    if installed:
+        places = {table: str(table.resolve().relative_to(patch.base).parent) for table in sorted(installed)}
+        copies = [
+            ["mkdir", "-p", *dict.fromkeys(places.values())],
+            *(["cp", str(one), to] for one, to in places.items()),
+        ]
+        steps = " && ".join(map(shlex.join, [*copies, ["patch", "-p1", "-i", str(path)]]))
+        why = "its tables are part of an installed package, which no diff changes; to use copies of them with"
+        return f"for review: {path}; {why} --gsw-baselines=baselines: {steps}"
     return f"for review: {path}; then {shlex.join(apply_command(patch, path))}"
 
 

@@ -54,7 +54,8 @@ def _facts(report: RunReport) -> Iterator[tuple[str, str]]:
         yield "slow", slow_since_text(suspect)
     for failing in (one for blamed in report.nodes_failing_jobs.values() for one in blamed):
         yield "fails jobs", failing_text(failing)
-    following = [*own_advice(report.records), *report.next_commands]
-    following = following or ([("alarms", command("pytest-gsw", "alarms"))] if alarms else [])
-    for _, text in following or [("", command("pytest-gsw", "report", LAST))]:
-        yield "next", text
+    advice = [f"{rows}: {step}" for rows, step in own_advice(report.records)]
+    following = [*advice, *(step for _, step in report.next_commands)]
+    following = following or [command("pytest-gsw", "alarms") if alarms else command("pytest-gsw", "report", LAST)]
+    for step in following:
+        yield "next", step

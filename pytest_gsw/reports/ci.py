@@ -45,7 +45,7 @@ class Finding:
     node_id: str
     #: The fact.
     text: str
-    #: The command to type next; empty if the text has it.
+    #: The command or advice for the next step; empty if the text has it.
     next: str = ""
     since: str = ""
     record: Record | None = None
@@ -143,7 +143,7 @@ def _row_findings(row: ReportedRow) -> Iterator[Finding]:
 
 
 def _finding(needs: Attention, record: Record, text: str, since: str = "") -> Finding:
-    following = next_command(record, needs.in_report, RUNS / record.run.id)
+    following = record.advice or next_command(record, needs.in_report, RUNS / record.run.id)
     return Finding(needs.kind, record.row.id, record.row.node_id, text, following, since, record)
 
 

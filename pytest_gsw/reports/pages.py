@@ -115,7 +115,7 @@ from pytest_gsw.results.manifest import resume_command
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.results.row_text import accepted_line, compared_text, hides_loss, informative_line
 from pytest_gsw.results.suggested_commands import again, history_command, next_command, repeat_commands
-from pytest_gsw.results.summary import cause_of, outcome_texts
+from pytest_gsw.results.summary import outcome_texts
 from pytest_gsw.stats.verdict import UNUSUAL, Reason, throughput_change
 from pytest_gsw.tables.metrics import MFU
 
@@ -367,13 +367,15 @@ def _card(row: ReportedRow, directory: Path) -> ET.Element:
 
 
 def _cause_card(number: int, cause: Cause, directory: Path) -> ET.Element:
+    # Another job of a row with advice of its own would meet the error again.
+    repeated = [row.record for row in cause.rows if not row.record.advice]
     return element(
         "li",
         element("h4", f"{plural(len(cause.rows), 'row')}: {cause.fact}", id=f"cause-{number}"),
         fact_list([("nodes", cause.nodes), ("advice", cause.advice), ("its log says", _log_line(cause, directory))]),
         element("ul", *(_error_row(row) for row in cause.rows[:_NAMED]), class_="rows"),
         _more(len(cause.rows) - _NAMED),
-        command_line(again([row.record for row in cause.rows], directory)),
+        command_line(again(repeated, directory)) if repeated else None,
         class_=f"card {attention.ERROR.kind}",
     )
 
@@ -948,7 +950,7 @@ def _at_once(row: ReportedRow, ends: Sequence[LogEnd]) -> list[tuple[str, str]]:
     if row.needs is not attention.ERROR:
         return [nodes]
     says = "" if any(end.cause for end in ends) else likely_cause(ends)
-    return [nodes, ("advice", advice_of(cause_of(row.record))), ("its log says", says)]
+    return [nodes, ("advice", advice_of(row.record)), ("its log says", says)]
 
 
 def _notes(row: ReportedRow) -> list[tuple[str, str]]:
@@ -1089,7 +1091,7 @@ _OF_NEED = {
     attention.REGRESSED: "see whether it stays",
     attention.IMPROVED: "propose the new figure",
     attention.DRIFT: "see the drift",
-    attention.INCONCLUSIVE: "run it often enough to tell",
+    attention.INCONCLUSIVE: "run it often enough to decide",
 }
 
 

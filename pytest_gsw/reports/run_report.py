@@ -544,7 +544,8 @@ class RunReport:
             found.setdefault(cause_of(row.record), []).append(row)
         ordered = sorted(found.items(), key=lambda one: (-len(one[1]), one[0]))
         return tuple(
-            Cause(fact, tuple(rows), error_nodes(row.record for row in rows), advice_of(fact)) for fact, rows in ordered
+            Cause(fact, tuple(rows), error_nodes(row.record for row in rows), advice_of(rows[0].record))
+            for fact, rows in ordered
         )
 
     @cached_property
@@ -566,8 +567,11 @@ class RunReport:
         return tuple(sorted(listed, key=lambda one: (-one[1] / one[2], -one[1], one[0])))
 
 
-def advice_of(fact: str) -> str:
-    """The advice on a cause, if known."""
+def advice_of(record: Record) -> str:
+    """The advice on an error: its own, or that on its cause, if known."""
+    if record.advice:
+        return record.advice
+    fact = cause_of(record)
     if fact.startswith(NOT_FINITE):
         return DIVERGED
     return _ADVICE.get(fact.rpartition(": ")[2], "")

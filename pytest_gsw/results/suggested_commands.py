@@ -163,7 +163,7 @@ _FAILED = (attention.REGRESSED.kind, attention.ERROR.kind)
 _OF_A_RUN = (
     (attention.REGRESSED, "look again at"),
     (attention.ERROR, "run again"),
-    (attention.INCONCLUSIVE, "tell more of"),
+    (attention.INCONCLUSIVE, "look into"),
     (attention.DRIFT, "see the drift of"),
     (attention.IMPROVED, "propose tighter figures for"),
 )

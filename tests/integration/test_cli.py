@@ -248,6 +248,12 @@ def test_the_newest_run_is_told_with_what_to_type_next(pytester: pytest.Pytester
     pytester.runpytest(*again).assert_outcomes(failed=1)
 
 
+def test_advice_for_the_newest_run_names_its_row(pytester: pytest.Pytester, gsw: Gsw) -> None:
+    pytester.runpytest(*ROWS, "--gsw-demo=*fp8*=nan").assert_outcomes(passed=1, errors=1, deselected=139)
+    advice = "a diverged run is no measure of performance: find out why before measuring"
+    assert gsw().out.splitlines()[-1] == f"next   for llama2_70b_fp8[H100x128]: {advice}"
+
+
 def test_where_all_is_well_the_report_is_next(pytester: pytest.Pytester, gsw: Gsw) -> None:
     pytester.makeini("[pytest]\ngsw_cluster = demo\ngsw_results = out\ngsw_history = none\n")
     pytester.runpytest("-k", "gpt3_175b and x128").assert_outcomes(passed=1, deselected=140)

@@ -53,10 +53,11 @@ def test_below_the_top_of_another_repository_git_would_do_nothing(
     package = path.parents[2]
     assert patch.base == package
     assert names(patch)[1] == "+++ b/baselines/maxtext/t.accepted.yaml"
-    assert "\n# These tables are part of an installed package: apply this where they come from.\n" in patch.text
+    assert "\n# These tables are part of an installed package: apply this to copies of them.\n" in patch.text
     assert apply_command(patch, Path("/b.diff")) == ["patch", "-d", str(package), "-p1", "-i", "/b.diff"]
     assert review_text(patch, Path("/b.diff")) == (
-        "for review: /b.diff; it is of tables of an installed package: apply it where they come from"
+        "for review: /b.diff; its tables are part of an installed package, which no diff changes; to use copies of them with "
+        f"--gsw-baselines=baselines: mkdir -p baselines/maxtext && cp {path} baselines/maxtext && patch -p1 -i /b.diff"
     )
 
 

@@ -111,6 +111,11 @@ def test_a_run_that_diverged_has_the_advice_of_the_screen() -> None:
     assert cause.advice == "a diverged run is no measure of performance: find out why before measuring"
 
 
+def test_an_error_that_another_job_would_meet_again_has_its_own_advice() -> None:
+    (cause,) = report_of(failed(NAME, "the log ends at step 48", advice="look at the last lines")).causes
+    assert cause.advice == "look at the last lines"
+
+
 def test_when_it_was_and_what_it_cost() -> None:
     run = report_of(PASSED, SLOW)
     assert run.begin_s == FIRST_S + CURRENT_RUN * DAY_S - 3630

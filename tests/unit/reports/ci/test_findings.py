@@ -34,6 +34,7 @@ from tests.unit.reports.ci.nights import (
     run_of,
     texts,
 )
+from tests.unit.reports.records_of_runs import failed, report_of
 from tests.unit.results.records import varied
 from tests.unit.results.test_incident import run_records
 
@@ -90,6 +91,13 @@ def test_what_is_inconclusive_says_why(reason: str, since: str) -> None:
     (found,) = findings(run_of((one,), since={one.row.node_id: Since(NOON_S, 1, "before")}))
     assert (found.kind, found.level, found.text) == ("inconclusive", Level.WARNING, f"{reason}: {one.fact}")
     assert found.since == since
+
+
+def test_an_error_that_another_job_would_meet_again_has_its_advice_next() -> None:
+    (found,) = findings(
+        report_of(failed("llama2_70b_fp8[H100x64]", "the log ends at step 48", advice="look at the last lines"))
+    )
+    assert found.next == "look at the last lines"
 
 
 def test_an_error_says_since_when() -> None:

@@ -312,6 +312,14 @@ def test_an_error_without_a_known_cause_says_what_looks_like_it_in_any_of_its_fi
     assert "its log says" not in text_of(written(tmp_path, [broken]))
 
 
+def test_an_error_that_another_job_would_meet_again_has_its_advice_in_place_of_a_command(tmp_path: Path) -> None:
+    step = "correct what the recipe is given"
+    said = text_of(written(tmp_path, [varied(BROKEN, fact="the run was not the row's", advice=step)]))
+    card = said.partition("What needs attention")[2]
+    assert step in card
+    assert "pytest --gsw-cluster" not in card.partition("All rows")[0]
+
+
 def row_names(*records: Record) -> list[str]:
     """The names of rows' pages."""
     return list(page_names(record.row.node_id for record in records).values())
