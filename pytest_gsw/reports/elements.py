@@ -309,7 +309,7 @@ def since_text(since: Since, reference_s: float | None = None) -> str:
     The throughput before is against the row's current reference.
     """
     if not since.good_run_id:
-        return since_line(since) or "no run before is known"
+        return since_line(since) or "the first known run"
     before = "measured"
     if since.good_s and reference_s:
         before = f"throughput {percent(throughput_change(since.good_s, reference_s))}"
@@ -321,7 +321,7 @@ def since_facts(row: ReportedRow) -> list[tuple[str, str]]:
     if row.since is None:
         unlike_others = row.record.reason in UNUSUAL or row.record.own_outcome
         is_slow = row.needs in attention.SLOW and not unlike_others
-        return [("since", "no run before is known")] if is_slow else []
+        return [("since", "the first known run")] if is_slow else []
     if row.needs is attention.ERROR and not since_line(row.since):
         return []
     verdict = row.record.judged

@@ -274,8 +274,8 @@ class Verdict:
 
     @property
     def allowed_throughput_change(self) -> float:
-        """The limit on the side of the run, or, within tolerance, the one on the slow side."""
-        return self.allowed if self.own is Outcome.IMPROVED else -self.allowed
+        """The tolerance, as a loss, or as a gain of a run that is faster than that; noise may excuse more."""
+        return self.tolerance if self.own is Outcome.IMPROVED else -self.tolerance
 
     @property
     def allowed_time_change(self) -> float:

@@ -62,7 +62,7 @@ def test_an_incident_comes_first() -> None:
 
 def test_since_when() -> None:
     current_run = Since(FIRST_S, 1)
-    assert since_text(current_run) == "no run before is known"
+    assert since_text(current_run) == "the first known run"
     assert since_text(replace(current_run, runs=3)) == f"{minute(FIRST_S)} or before, 3 runs"
     good = {"good_run_id": "r", "good_time_s": FIRST_S - 86400, "good_s": 4.5561}
     assert since_text(replace(current_run, **good), 4.5) == (
@@ -78,7 +78,7 @@ def test_since_when() -> None:
     )
     changed = replace(several, changes={"nccl": ("2.21.5", "2.23.4")})
     assert since_facts(shown(SLOW, changed))[1] == ("changed then", "nccl 2.21.5 -> 2.23.4")
-    assert since_facts(shown(SLOW)) == [("since", "no run before is known")]
+    assert since_facts(shown(SLOW)) == [("since", "the first known run")]
     assert since_facts(shown(PASSED)) == []
 
 
