@@ -335,7 +335,8 @@ def _substitute(text: str, place: Value, key: str, environ: Mapping[str, str], f
     def replace(match: re.Match[str]) -> str:
         variable = match.group(1)
         if not environ.get(variable):  # an empty one too: "--account=" is no account
-            problem = f"the variable {variable} is not set; export {variable}=… or write the value here"
+            state = "empty" if variable in environ else "not set"
+            problem = f"the variable {variable} is {state}; export {variable}=… or write the value here"
             faults.append(Fault(place.line, place.column, key, problem))
             return ""
         return environ[variable]

@@ -111,7 +111,6 @@ from pytest_gsw.reports.run_report import (
 )
 from pytest_gsw.results import attention, outcomes, row_text
 from pytest_gsw.results.attention import Attention
-from pytest_gsw.results.manifest import resume_command
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.results.row_text import accepted_line, compared_text, hides_loss, informative_line
 from pytest_gsw.results.suggested_commands import again, history_command, next_command, repeat_commands
@@ -214,11 +213,7 @@ def _badge(kind: str, text: str) -> ET.Element:
 
 def _next(report: RunReport) -> ET.Element | None:
     """The commands to type next for the whole run."""
-    listed = report.next_commands
-    if left := report.unjudged:
-        what = f"go on with {plural(left, 'row')} that the session did not judge"
-        listed.insert(0, (what, resume_command(report.run.directory)))
-    return command_list(listed)
+    return command_list(report.next_commands)
 
 
 def _nodes(report: RunReport) -> list[ET.Element | None]:

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from pytest_gsw.common.redact import redact
-from pytest_gsw.common.text import ByNumber, by_number, command, minute
+from pytest_gsw.common.text import ByNumber, by_number, command, minute, plural
 from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind, State, alarms_of, whole_cluster
 from pytest_gsw.history.comparison import ClusterText, changes_text, cluster_text
 from pytest_gsw.history.database import HistoryError, HistoryUnavailableError
@@ -48,6 +48,7 @@ from pytest_gsw.results.manifest import (
     left_text,
     newest_begun,
     read_noted,
+    resume_command,
 )
 from pytest_gsw.results.node_lists import expand
 from pytest_gsw.results.outcomes import ERROR
@@ -454,7 +455,11 @@ class RunReport:
     def next_commands(self) -> list[tuple[str, str]]:
         """The commands to type next, each after its purpose."""
         of_nodes = ((f"see the nodes to avoid on {cluster}", text) for cluster, text in self.nodes_commands.items())
-        return [*next_commands(self.records, self.run.directory, self.incident), *of_nodes]
+        listed = [*next_commands(self.records, self.run.directory, self.incident), *of_nodes]
+        if not self.unjudged:
+            return listed
+        what = f"go on with {plural(self.unjudged, 'row')} that the session did not judge"
+        return [(what, resume_command(self.run.directory)), *listed]
 
     @property
     def active_alarms(self) -> int:

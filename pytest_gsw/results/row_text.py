@@ -518,6 +518,8 @@ _CAUSE_WORDS = re.compile(
     r"|terminated|refused|assert|segmentation|panic|\bfault",
     re.IGNORECASE,
 )
+#: A line of srun with the exit code alone, which the row's fact has; the cause is in a line before, or in another file.
+_EXIT_CODE_ALONE = re.compile(r"srun: error: .*Exited with exit code \d+$")
 
 
 @dataclass(frozen=True)
@@ -602,7 +604,8 @@ def _tolerance_text(tolerance: float) -> str:
 
 def informative_line(lines: Iterable[str]) -> str:
     """The last line that looks like the cause of an error; empty if none does."""
-    return next((text for line in reversed(list(lines)) if _CAUSE_WORDS.search(text := line.strip())), "")
+    found = [text for line in lines if _CAUSE_WORDS.search(text := line.strip())]
+    return next((text for text in reversed(found) if not _EXIT_CODE_ALONE.search(text)), found[-1] if found else "")
 
 
 def fitted(parts: Sequence[str], room: int) -> str:

@@ -41,6 +41,8 @@ def test_rows_that_a_killed_session_never_judged_are_errors_in_all_reports(gsw: 
     (never,) = set(re.findall(r"::(\S+) : the session ended before this row was judged", index))
     typed = index.partition("What to type next")[2]
     assert typed.startswith(f" go on with 1 row that the session did not judge pytest --gsw-resume={killed.name} ")
+    # pytest-gsw alone names the same command.
+    assert f"next   pytest --gsw-resume={killed.name}\n" in gsw().out
     # By workload and number of GPUs each row has its cell, and its line in the list of all.
     verdicts, _, listed = index.partition(" Verdicts ")[2].partition("All rows")
     assert verdicts.count("✖ error") == 1

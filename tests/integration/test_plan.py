@@ -103,3 +103,11 @@ def test_the_plan_of_one_row(pytester: pytest.Pytester, monkeypatch: pytest.Monk
     )
     assert "very-secret" not in result.stdout.str()
     assert not (pytester.path / ".gsw").exists()
+
+
+@pytest.mark.usefixtures("_login_node")
+def test_one_gpu_hour_is_no_plural(pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_ACCOUNT", "eng")
+    (pytester.path / "clusters.yaml").write_text(CLUSTER)
+    result = pytester.runpytest("--gsw-cluster=eos", "--gsw-plan", f"--gsw-baselines={table}", "-k", "H100x8")
+    result.stdout.fnmatch_lines(["gsw: 1 row, about 1 GPU-hour by the documented step times"])

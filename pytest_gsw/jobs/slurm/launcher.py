@@ -572,6 +572,15 @@ def _script_error(
     )
 
 
+def _accepted(answers: Mapping[str, client.Answer]) -> dict[str, client.Answer]:
+    """The jobs without those whose submission Slurm refused: it records them as failed at once, without nodes."""
+    return {
+        job_id: answer
+        for job_id, answer in answers.items()
+        if answer.status.state is not JobState.FAILED or answer.status.nodes or answer.status.run_s != 0
+    }
+
+
 def _is_counted(state: JobState, follower: JobState | None) -> bool:
     """True if a job counts as the row's, by its state and that of its follower, the job waiting for it, if any."""
     if follower is None:
@@ -1019,7 +1028,7 @@ class SlurmLauncher:
             client.sacct_jobs_command(cluster, since_s=since_s - layout.CLOCK_SKEW_S), what, specs[0]
         )
         # All states are of the time of squeue, where it has the job: accounting may lag behind it.
-        answers = client.parse_sacct(recorded) | client.parse_squeue(queued)
+        answers = _accepted(client.parse_sacct(recorded) | client.parse_squeue(queued))
         found = [FoundJob(job_id, answer.job_name, answer.status) for job_id, answer in answers.items()]
         # Read last: scripts may have submitted more jobs by now.
         before = self._prerequisites({spec.launch.name: spec.launch for spec in specs}.values())
@@ -1084,13 +1093,12 @@ class SlurmLauncher:
     def _by_name(self, spec: JobSpec, submitted_s: float) -> Job | None:
         """The job of a submission whose answer was lost, found by its name; else it would run unmonitored."""
         what, cluster = f"{spec.row_id} was", cluster_of(spec)
-        answers = client.parse_squeue(
-            self._query_jobs(client.squeue_command(cluster, name=spec.name, mine=True), what, spec)
-        )
+        queued = self._query_jobs(client.squeue_command(cluster, name=spec.name, mine=True), what, spec)
+        answers = _accepted(client.parse_squeue(queued))
         if not answers:
             # It may have ended, and slurmctld purges such jobs soon.
             command = client.sacct_jobs_command(cluster, name=spec.name, since_s=submitted_s - layout.CLOCK_SKEW_S)
-            answers = client.parse_sacct(self._query_jobs(command, what, spec))
+            answers = _accepted(client.parse_sacct(self._query_jobs(command, what, spec)))
         submit_times = {job: one.status.submit_s or 0 for job, one in answers.items() if one.job_name == spec.name}
         if spec.unique_name and len(submit_times) > 1:
             raise SubmissionError(

@@ -88,6 +88,11 @@ def test_variables_that_are_not_set_are_told_at_once(find: Find) -> None:
     )
 
 
+def test_a_variable_that_is_set_and_empty_is_called_empty(find: Find) -> None:
+    with pytest.raises(FileError, match=r"the variable QOS is empty; export QOS=… or write the value here$"):
+        find("eos", EOS, environ={**ENVIRON, "QOS": ""})
+
+
 def test_variables_of_other_clusters_may_be_missing(find: Find) -> None:
     assert find("a", EOS + "  a: {scheduler: local}\n").scheduler == "local"
 

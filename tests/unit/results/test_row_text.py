@@ -367,6 +367,8 @@ def test_what_a_log_said_last_stands_for_a_cause_that_is_not_known() -> None:
         (["slurmstepd: Unable to create step", "bye"], "slurmstepd: Unable to create step"),
         (["step 1", "RuntimeError: first", "  ValueError: no such shape ", "cleaning up"], "ValueError: no such shape"),
         (["Error: first", "srun: error: second", ""], "srun: error: second"),
+        (["Error: first", "-- batch log:", "srun: error: n1: task 0: Exited with exit code 3"], "Error: first"),
+        (["srun: error: n1: task 0: Exited with exit code 3"], "srun: error: n1: task 0: Exited with exit code 3"),
     ],
 )
 def test_the_line_of_a_log_that_looks_most_like_a_cause(lines: list[str], found: str) -> None:

@@ -393,6 +393,18 @@ def test_all_jobs_of_a_runs_rows_are_two_questions(say: Say) -> None:
         SlurmLauncher({}).named([SPEC], 1000.0)
 
 
+def test_a_job_that_slurm_refused_is_nobodys(say: Say) -> None:
+    """Accounting keeps it under the name that the row's next job has."""
+    refused = "7|FAILED|1:0|None|None assigned|1000|1000|1000|gsw-a\n"
+    say(sacct=said(refused + "8|RUNNING|0:0|None|n1|1000|1001|Unknown|gsw-a\n"), squeue=NOTHING)
+    assert [job.id for job in SlurmLauncher({}).named([UNIQUE], 1000.0)] == ["8"]
+    found = SlurmLauncher({}).find(UNIQUE, 1000.0)
+    assert found is not None
+    assert found.id == "8"
+    say(sacct=said(refused), squeue=NOTHING)
+    assert SlurmLauncher({}).find(UNIQUE, 1000.0) is None
+
+
 def test_no_slurm_here(say: Say) -> None:
     say(sbatch=FileNotFoundError(2, "No such file or directory"))
     error = submission_error()
