@@ -16,7 +16,7 @@ import pytest
 
 from pytest_gsw.clusters import uses_gpus
 from pytest_gsw.common.redact import redact
-from pytest_gsw.common.text import plural
+from pytest_gsw.common.text import plural, rounded
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.results.row_text import MOST_FOR_IDS, RowLine
 from pytest_gsw.results.summary import OF_CLUSTER
@@ -192,7 +192,7 @@ def _rows_text(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     from pytest_gsw.jobs.preflight import staging_summary
 
     lines = [f"gsw: {line}" for line in staging_summary((item.baseline for item in rows), settings.cluster)]
-    return [*lines, f"gsw: {count}, about {hours:,.0f} GPU-hours by the documented step times{more}"]
+    return [*lines, f"gsw: {count}, about {rounded(hours, 'GPU-hour')} by the documented step times{more}"]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -103,3 +103,16 @@ def test_the_plan_of_one_row(pytester: pytest.Pytester, monkeypatch: pytest.Monk
     )
     assert "very-secret" not in result.stdout.str()
     assert not (pytester.path / ".gsw").exists()
+
+
+def test_one_gpu_hour_is_no_plural(pytester: pytest.Pytester, recipes: Path) -> None:
+    (pytester.path / "clusters.yaml").write_text(
+        f"clusters: {{w: {{scheduler: local, gpus: 8, stage: {pytester.path}/stage, recipes: {recipes}}}}}\n"
+    )
+    (pytester.path / "own.yaml").write_text(
+        "{model: tiny, framework: maxtext, accelerator: H100, gpus_per_node: 8, dtype: bf16, sequence_length: 1, "
+        "recipe: {directory: maxtext, steps: 20}, "
+        "tables: [{rows: [{gpus: 8, global_batch_size: 8, step_time_s: 0.5}]}]}\n"
+    )
+    result = pytester.runpytest("--gsw-cluster=w", "--gsw-baselines=own.yaml", "--gsw-plan")
+    result.stdout.fnmatch_lines(["gsw: 1 row, about 1 GPU-hour by the documented step times"])
