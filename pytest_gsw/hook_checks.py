@@ -84,6 +84,8 @@ def wrong_hook(plugin: object, specs: Mapping[str, Any]) -> str | None:
 
 def not_that(value: object, kind: str, problems: Sequence[str]) -> str:
     """A text that an object is not of the expected kind, with all its problems."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}, wanted an instance of it: {value.__name__}()"
     return "\n".join([f"{type(value).__name__}, which is no {kind}:", *(f"  {problem}" for problem in problems)])
 
 

@@ -37,6 +37,10 @@ _WING = "pytest_gsw.nvidia.plugin"
 _DISABLED_BY = {_HOOKS: "judging", _WING: "launching"}
 
 
+# pytest finds the modules of an installed plugin itself, but not those of an editable install.
+pytest.register_assert_rewrite("pytest_gsw.testing")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add ``--gsw-*`` and their ini twins."""
     add_options(parser)

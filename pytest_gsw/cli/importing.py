@@ -68,7 +68,8 @@ def _import(args: argparse.Namespace) -> Answer:
     facts: Path = args.facts or directory / FACTS_FILE
     if unnamed or any(one.add for document in imported for one in document.remarks):
         make = "" if facts.parent.is_dir() else f"{command('mkdir', '-p', str(facts.parent))}, then "
-        lines.append(f"next: {make}write the lines behind 'add' into {facts}, at their documents, and import again")
+        where = f"{facts}, at their documents (labels at its top)"
+        lines.append(f"next: {make}write the lines behind 'add' into {where}, and import again")
     if blanks and texts and not args.cards:  # of cards there are no facts
         lines.append(f"next: {command('pytest-gsw', 'rows', str(directory))} shows what to write into {facts}")
     empty = [one for one in imported if not one.rows]

@@ -111,6 +111,11 @@ def compose(path: Path, content: str) -> yaml.Node | None:
     return node
 
 
+#: Problems of a text without quotes that holds characters of YAML itself, as of ``{stage: /data/{recipe}}``.
+_OF_PLAIN_TEXT = ("mapping values", "while parsing a flow", "while scanning for the", "while scanning an alias")
+_QUOTES = "; a text with ': ', braces or brackets, or with @, %, & or * in front needs quotes"
+
+
 def _syntax_problem(content: str, line: int, error: yaml.MarkedYAMLError) -> str:
     """YAML's own message, with the line in which the cause may be; a tab is the cause itself."""
     text = "".join(content.splitlines()[line - 1 : line])
@@ -121,7 +126,7 @@ def _syntax_problem(content: str, line: int, error: yaml.MarkedYAMLError) -> str
         return f"{message}; it begins in line {error.context_mark.line + 1}"
     if message.startswith("mapping values") and text.count(":") == 1:
         return f"{message}; compare the indentation with line {line - 1}, in which a colon may lack the space behind it"
-    return message
+    return f"{message}{_QUOTES}" if message.startswith(_OF_PLAIN_TEXT) else message
 
 
 def _check_events(path: Path, content: str, loader: Any = _Loader) -> bool:

@@ -16,6 +16,7 @@ from pytest_gsw.clusters import CLUSTER_FIELDS, find_cluster
 from pytest_gsw.demo.simulation import FAULTS
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.signatures import SIGNATURES
+from pytest_gsw.results.outcomes import OUTCOMES
 from pytest_gsw.session.options import OPTIONS
 from pytest_gsw.tables.schema import FILE_FIELDS
 from tests.integration.conftest import tiny_table
@@ -175,6 +176,8 @@ def test_every_option_is_documented() -> None:
         ("baselines", [f"| `{key}` |" for key in FILE_FIELDS]),
         ("clusters", [f"| `{key}` |" for key in CLUSTER_FIELDS]),
         ("formats", [f"| `{name}` |" for name in FORMATS]),
+        ("hooks", [f"`{state}`" for state in JobState]),
+        ("ci", [f"`{outcome.word}`" for outcome in OUTCOMES]),
         ("troubleshooting", [signature.name for signature in SIGNATURES]),
     ],
 )

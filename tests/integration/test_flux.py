@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import runpy
+import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from pytest_gsw import JobError, JobSpec, JobState, SchedulerUnreachableError
+from pytest_gsw.clusters import find_cluster
 from tests.integration.conftest import Gsw, records
 from tests.integration.test_docs import example
 
@@ -61,6 +63,13 @@ def cluster(pytester: pytest.Pytester, recipes: Path, first: str = "") -> None:
         "clusters: {tuo: {scheduler: flux, account: eng, partition: pbatch, gpus: 256, "
         f"stage: {pytester.path}/stage, recipes: {recipes}}}}}\n"
     )
+
+
+def test_the_cluster_of_the_docstring_can_be_copied(example_module: dict[str, Any], tmp_path: Path) -> None:
+    text = example_module["__doc__"].partition("A cluster then states:\n")[2].partition("It follows")[0]
+    path = tmp_path / "clusters.yaml"
+    path.write_text(textwrap.dedent(text))
+    assert find_cluster("tuo", [path], {}).stage == "/p/stage/{recipe}"
 
 
 def test_a_session_on_flux(pytester: pytest.Pytester, recipes: Path, flux: Path, gsw: Gsw) -> None:

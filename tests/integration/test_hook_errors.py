@@ -88,6 +88,12 @@ def test_a_peak_that_raises_and_a_format_that_raises(pytester: pytest.Pytester) 
             ],
         ),
         (
+            "import pytest_gsw\n\ndef pytest_gsw_log_format():\n    return pytest_gsw.LineFormat",
+            [
+                "ERROR: an implementation of pytest_gsw_log_format returned the class LineFormat, wanted an instance of it: *",
+            ],
+        ),
+        (
             "def pytest_gsw_make_launcher(cluster):\n    return {}[cluster.name]",
             [
                 "ERROR: pytest_gsw_make_launcher of conftest.py raised KeyError: 'demo'",
@@ -109,7 +115,7 @@ def test_a_peak_that_raises_and_a_format_that_raises(pytester: pytest.Pytester) 
             ],
         ),
     ],
-    ids=["launcher", "raising", "text", "peak"],
+    ids=["launcher", "class", "raising", "text", "peak"],
 )
 def test_what_a_hook_returns_is_checked_before_anything_is_submitted(
     pytester: pytest.Pytester, body: str, lines: list[str]

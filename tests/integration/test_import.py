@@ -164,7 +164,8 @@ def test_a_whole_release_is_one_command(tmp_path: Path, gsw: Gsw) -> None:
     assert "  fill in    " in said
     assert "unknown/" not in said  # no such table is written
     assert (
-        f"\nnext: mkdir -p {out}, then write the lines behind 'add' into {out}/facts.yaml, at their documents" in said
+        f"\nnext: mkdir -p {out}, then write the lines behind 'add' into {out}/facts.yaml, at their documents (labels at its top)"
+        in said
     )
     assert "docs/README.md" not in said
     assert not list(out.rglob("*.yaml"))

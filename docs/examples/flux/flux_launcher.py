@@ -3,7 +3,7 @@
 Copy it as conftest.py, or install it as a module and name it with ``-p flux_launcher``. A cluster then states:
 
     clusters:
-      tuo: {scheduler: flux, account: eng, partition: pbatch, gpus_per_node: 4, stage: /p/stage/{recipe}}
+      tuo: {scheduler: flux, account: eng, partition: pbatch, gpus_per_node: 4, stage: "/p/stage/{recipe}"}
 
 It follows the manual of flux-core 0.88. The project's tests run this file against a simulation of Flux's commands. It
 has not run on a Flux system.

@@ -267,10 +267,17 @@ def test_a_file_that_is_no_table(message: Message, content: str | bytes, fault: 
     assert message(content) == f"t.yaml: 1 problem\n  t.yaml:{fault}"
 
 
+QUOTES = "; a text with ': ', braces or brackets, or with @, %, & or * in front needs quotes"
 SYNTAX = [
     ("model: [1, 2\n", "2:1", "while parsing a flow sequence did not find expected ',' or ']'; it begins in line 1"),
     ("model: tiny\n\tsize: 1b\n", "2:1", "line 2 is indented with a tab, indent it with spaces"),
-    ("a: b: c\n", "1:5", "mapping values are not allowed in this context"),
+    ("a: b: c\n", "1:5", f"mapping values are not allowed in this context{QUOTES}"),
+    ("a: {b: /c/{d}}\n", "1:11", f"while parsing a flow mapping did not find expected ',' or '}}'{QUOTES}"),
+    (
+        "a: @b\n",
+        "1:4",
+        f"while scanning for the next token found character that cannot start any token{QUOTES}",
+    ),
     ('model: "tiny\n', "2:1", "while scanning a quoted scalar found unexpected end of stream; it begins in line 1"),
     ("model: *tiny\n", "1:8", "found undefined alias"),
     ("model: \x00\n", "1:1", "unacceptable character #x0000: control characters are not allowed"),
