@@ -761,8 +761,17 @@ def drifting(runs: Sequence[Point], adjusted_seconds: Sequence[float] | None = N
 
 
 def changes_between(points: Sequence[Point], first: int, last: int) -> dict[str, tuple[str, str]]:
-    """Changes from a run to a later one (both included, if they exist): the values before the first and since."""
-    return first_to_last(changes_at(points, run) for run in range(max(0, first), min(last + 1, len(points))))
+    """Changes from a run to a later one (both included, if they exist): the values before the first and at the last.
+
+    The last one's own values count: a value that some runs had in between is not what it ran with.
+    """
+    first, last = max(0, first), min(last, len(points) - 1)
+    found = first_to_last(changes_at(points, run) for run in range(first, last + 1))
+    if not found:
+        return found
+    at_last = {**ran_with(*points[first : last + 1])[-1], "nodes": points[last].nodes}
+    known = {name: (before, at_last.get(name) or now) for name, (before, now) in found.items()}
+    return {name: (before, now) for name, (before, now) in known.items() if before != now}
 
 
 def first_to_last(found: Iterable[Mapping[str, tuple[str, str]]]) -> dict[str, tuple[str, str]]:

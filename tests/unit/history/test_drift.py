@@ -124,6 +124,7 @@ def test_what_changed_within_some_runs_is_told_from_before_to_since() -> None:
     runs = drivers("AAABAAA")
     assert changes_between(runs, 1, 3) == {"driver": ("A", "B")}
     assert changes_between(runs, 1, 5) == {}
+    assert changes_between(drivers("AAABC"), 1, 4) == {"driver": ("A", "C")}  # not B, which the last run had no more
 
 
 def test_a_variable_that_changed_in_a_run_is_named() -> None:
