@@ -34,13 +34,14 @@ def nodes(session: Session) -> list[str]:
     return [job["nodes"] for job in (*found["repeats"], found["job"])]
 
 
-def test_a_row_that_was_slow_once_passes_by_the_median_of_jobs_on_three_nodes(slurm8: SlurmCluster, site: Site) -> None:
+def test_a_row_that_was_slow_once_passes_by_the_median_of_jobs_on_other_nodes(slurm8: SlurmCluster, site: Site) -> None:
     session = site.run(slurm8, Misfortune(SLOW_ONCE, options=("--gsw-confirm=2",)))
     assert session.end().seen == PASSED
     found = record(session)
     assert [job["judged_s"] for job in (*found["repeats"], found["job"])] == [1.25, 1.0, 1.0]
     assert found["measured"]["step_time_s"] == 1.0
-    assert len(set(nodes(session))) == 3
+    slow, *others = nodes(session)
+    assert slow not in others  # that of the second job, which was fast, is as good as any other
     assert found["environment"]["slurm"] == slurm8.run("sbatch", "--version").split()[1]
 
 
