@@ -245,7 +245,7 @@ def inconclusive_text(record: Record, verdict: Verdict, canaries: Sequence[str] 
     if verdict.noise is None:
         return fact
     jobs = rounded(jobs_to_resolve(record.row.tolerance, verdict.noise), "job")
-    told = f"{jobs} would tell a loss of {record.row.tolerance * 100:g} % from noise"
+    told = f"{jobs} would distinguish a loss of {record.row.tolerance * 100:g} % from noise"
     return f"{fact}; jobs of this row differ by as much: {told} (--gsw-repeat)"
 
 

@@ -176,9 +176,9 @@ def check_end(run: Run, file: LogFile, log: StepLog, log_format: LogFormat) -> N
         return
     where = _WHERE[next((name for name, path in run.outputs if path == found.path), "log")]
     raise LogError(
-        f"{'the log' if found.path == file.path else 'stderr beside the log'} tells of an end by {found.cause.name}"
+        f"{'the log' if found.path == file.path else 'stderr beside the log'} shows a failure: {found.cause.name}"
         if replayed(run)
-        else f"job {run.job_id} completed, but {where} tells of an end by {found.cause.name}",
+        else f"job {run.job_id} completed, but {where} shows a failure: {found.cause.name}",
         evidence=(*job_evidence(run), *cause_evidence(found)),
         advice=found.advice,
     )

@@ -219,7 +219,7 @@ def test_a_log_whose_stderr_tells_of_a_bad_end_is_not_imported(site: Path, histo
     (results / "log-maxtext_tiny_1b_8_2.err").write_text("CUDA out of memory. Tried to allocate 2.00 GiB. error: \n")
     out, err = history("--from-logs=.", "--cluster=eos", f"--baselines={site}")
     assert out == ".gsw/history.sqlite: 1 record of 1 run added, 1 left out\n"
-    assert "_8_2.out: stderr beside the log tells of an end by CUDA out of memory" in err
+    assert "_8_2.out: stderr beside the log shows a failure: CUDA out of memory" in err
 
 
 def test_logs_are_imported_once(site: Path, history: Gsw) -> None:

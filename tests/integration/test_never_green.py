@@ -233,7 +233,7 @@ BAD_ENDS = {
 
 @pytest.mark.parametrize(("line", "name"), BAD_ENDS.items(), ids=lambda value: value[:12])
 def test_a_log_that_tells_of_a_bad_end(judge: Judge, line: bytes, name: str) -> None:
-    bad = ("error", f"the log tells of an end by {name}")
+    bad = ("error", f"the log shows a failure: {name}")
     assert judge(lambda log, _: log + line) == dict.fromkeys(SHAPES, bad)
 
 

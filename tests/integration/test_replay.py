@@ -122,7 +122,7 @@ def test_a_renamed_log_of_another_row_is_an_error(pytester: pytest.Pytester, rec
 #: What a newer job may have left, of the log of one that passed; and why it is passed over.
 NEWER = {
     "cut": (lambda log: log[: len(log) // 2], "the log *"),
-    "failed": (lambda log: log + "torch.OutOfMemoryError: CUDA out of memory.\n", "the log tells of an end by CUDA *"),
+    "failed": (lambda log: log + "torch.OutOfMemoryError: CUDA out of memory.\n", "the log shows a failure: CUDA *"),
     "empty": (lambda _: "", "the log is empty*"),
 }
 

@@ -91,13 +91,13 @@ def not_ended_well(trial: Trial) -> Iterator[Case]:
     ):
         log = as_bytes(damage(healthy, trial.run, word))
         if status is killed:
-            fact_of_log = f"{job} completed, but its log tells of an end by host out of memory"
+            fact_of_log = f"{job} completed, but its log shows a failure: host out of memory"
             if trial.one_number:
                 fact_of_log = trial.no_steps
             yield trial.broken(f"{word}-lost", f"the demo's fault {word}, exit code 0", log, fact_of_log)
         yield trial.failed(word, f"the demo's fault {word}", log, status, fact)
     name, line, text = trial.random.choice(_FATAL)
-    fact_of_log = f"{job} completed, but its log tells of an end by {text}"
+    fact_of_log = f"{job} completed, but its log shows a failure: {text}"
     yield trial.broken(f"then-{name}", f"{name} behind the last step", as_bytes(healthy) + line, fact_of_log)
     name, line = trial.random.choice(_HARMLESS)
     yield trial.judged(

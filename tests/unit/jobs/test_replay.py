@@ -110,7 +110,7 @@ def test_which_newer_jobs_are_passed_over_and_why(tmp_path: Path) -> None:
     (empty, why_empty), *others = ((log.job_id, why) for log, why in found.passed_over)
     assert (empty, "is empty" in why_empty) == ("10", True)
     assert others == [
-        ("9", "the log tells of an end by cancelled"),
+        ("9", "the log shows a failure: cancelled"),
         ("8", "the log ends at step 47, the run's last step is 49"),
     ]
 

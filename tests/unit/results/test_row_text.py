@@ -452,7 +452,7 @@ def test_why_a_noisy_row_is_inconclusive() -> None:
     noisy = replace(NOISY, noise=Noise(0.08, 30))
     assert row_text.inconclusive_text(INCONCLUSIVE, noisy) == (
         "inconclusive: throughput is 10.8 % below; jobs of this row differ by as much: "
-        "72 jobs would tell a loss of 5 % from noise (--gsw-repeat)"
+        "72 jobs would distinguish a loss of 5 % from noise (--gsw-repeat)"
     )
     assert row_text.inconclusive_line(INCONCLUSIVE) == "within noise: throughput is 10.8 % below"
     assert row_text.inconclusive_line(varied(INCONCLUSIVE, reason="")) == "throughput is 10.8 % below"

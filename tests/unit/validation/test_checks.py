@@ -123,10 +123,10 @@ def test_a_cancelled_step_is_told_where_nothing_says_more(tmp_path: Path) -> Non
 def test_a_completed_job_whose_log_tells_otherwise(log: Path) -> None:
     log.write_text(step_lines(range(50)) + OOM)
     error = raised(LogError, measured, log)
-    assert error.fact == "job 481221 completed, but its log tells of an end by CUDA out of memory"
+    assert error.fact == "job 481221 completed, but its log shows a failure: CUDA out of memory"
     assert error.evidence[1:] == (("log", str(log)), ("cause", OOM.strip()), ("said at", f"{log}:51"))
     assert error.advice.startswith("check that the GPUs were free, ")
-    assert refused(log, status=REPLAYED) == "the log tells of an end by CUDA out of memory"
+    assert refused(log, status=REPLAYED) == "the log shows a failure: CUDA out of memory"
 
 
 def test_a_completed_job_whose_batch_output_tells_otherwise(log: Path, tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_completed_job_whose_batch_output_tells_otherwise(log: Path, tmp_path:
     output.write_text("starting\nsrun: error: node7: task 3: Exited with exit code 1\n")
     of = replace(run(log), batch_output=output)
     error = raised(LogError, read_steps, LLAMA2_FP8_X128, of, FORMATS["maxtext"])
-    assert error.fact == "job 481221 completed, but its batch output tells of an end by a failed task"
+    assert error.fact == "job 481221 completed, but its batch output shows a failure: a failed task"
     assert ("said at", f"{output}:2") in error.evidence
     output.write_text("starting\n")
     assert len(read_steps(LLAMA2_FP8_X128, of, FORMATS["maxtext"]).steps) == 50
@@ -168,7 +168,7 @@ def test_a_completed_job_whose_stderr_tells_otherwise(
     errors.write_text(f"WARNING: old\n{line}\n")
     error = raised(LogError, read_steps, LLAMA2_FP8_X128, of, FORMATS["maxtext"])
     where = "job 481221 completed, but its stderr" if status is GOOD else "stderr beside the log"
-    assert error.fact == f"{where} tells of an end by {name}"
+    assert error.fact == f"{where} shows a failure: {name}"
     assert dict(error.evidence)["said at"].startswith(f"{errors}:")
 
 

@@ -97,7 +97,7 @@ def test_what_happened() -> None:
     assert fact_text(shown(varied(SLOW, fact=beside))) == beside.replace("-0.1", "\N{MINUS SIGN}0.1")
     noisy = varied(SLOW, outcome="inconclusive", sigma=0.08, sigma_jobs=30, reason="within noise")
     assert fact_text(shown(noisy)) == (
-        f"{SLOW.fact}; jobs of this row differ by as much: 72 jobs would tell a loss of 5 % from noise (--gsw-repeat)"
+        f"{SLOW.fact}; jobs of this row differ by as much: 72 jobs would distinguish a loss of 5 % from noise (--gsw-repeat)"
     )
     assert card_text(shown(noisy)) == f"{SLOW.fact}; jobs of this row differ by as much"
     drifts = replace(PASSED, drift="throughput of the newest runs is -3.1 % against the first ones")
