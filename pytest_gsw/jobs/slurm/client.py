@@ -337,7 +337,7 @@ LAUNCH_TIMEOUT_S = 900.0
 
 #: Slurm is silent after so long without an answer to any command.
 SILENT_S = 15.0
-#: Seconds between two looks at a command without an answer.
+#: Seconds between two looks at a command without an answer, once Slurm is silent.
 LOOK_S = 0.25
 
 
@@ -364,9 +364,14 @@ class Patience:
             self._since_s, self._is_reported = math.inf, False
         return output
 
+    def look_s(self) -> float:
+        """Seconds until a command that waits is looked at: often only once Slurm is silent."""
+        now_s = time.monotonic()
+        self._since_s = min(self._since_s, now_s)
+        return max(LOOK_S, self._since_s + SILENT_S - now_s)
+
     def is_over(self, name: str) -> bool:
         """True if a command without an answer is given up before its time-out; report a silent Slurm once."""
-        self._since_s = min(self._since_s, time.monotonic())
         if not self.is_silent:
             return False
         if not self._is_reported:
@@ -502,11 +507,12 @@ def _run(
         try:
             while True:
                 left_s = began_s + timeout_s - time.monotonic()
+                look_s = left_s if patience is None else min(left_s, patience.look_s())
                 try:
-                    stdout, stderr = process.communicate(given, min(left_s, LOOK_S))
+                    stdout, stderr = process.communicate(given, look_s)
                 except subprocess.TimeoutExpired:
                     given = None  # it is passed on by the first call
-                    if left_s <= LOOK_S or (patience is not None and patience.is_over(command[0])):
+                    if look_s == left_s or (patience is not None and patience.is_over(command[0])):
                         process.kill()
                         waited_s = min(timeout_s, time.monotonic() - began_s)
                         return Output(124, "", f"{command[0]} gave no answer within {waited_s:.3g} s", timed_out=True)
