@@ -30,7 +30,7 @@ from pytest_gsw.tables.value_types import nearest
 _BETWEEN = frozenset({"pytest_gsw", "pluggy", "_pytest", "pytest"})
 _LONGEST_LINE = 300
 _PREFIX = "pytest_gsw_"
-_HOOKS_ADVICE = "next: correct it there; docs/hooks.md lists the arguments and results of each hook"
+_HOOKS_ADVICE = "correct it there; docs/hooks.md lists the arguments and results of each hook"
 
 
 def hook_error(error: BaseException, plugins: Iterable[tuple[str, object]]) -> HookError:
@@ -47,7 +47,7 @@ def hook_error(error: BaseException, plugins: Iterable[tuple[str, object]]) -> H
     return HookError(
         f"{_function_name(entry)} of {plugin} raised {message}",
         (("at", _place(*own[-1])),),
-        advice=_HOOKS_ADVICE.removeprefix("next: "),
+        advice=_HOOKS_ADVICE,
     )
 
 
@@ -78,7 +78,7 @@ def wrong_hook(plugin: object, specs: Mapping[str, Any]) -> str | None:
             problem = f"unknown hook {name}{nearest(name, known)}"
         if problem:
             place = f"{relative_path(Path(inspect.getfile(function)))}:{function.__code__.co_firstlineno}"
-            return f"{place}: {problem}\n{_HOOKS_ADVICE}"
+            return f"{place}: {problem}\nnext: {_HOOKS_ADVICE}"
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_gsw.cli.output import Answer, changes_facts, quoted_answer
@@ -15,7 +15,7 @@ from pytest_gsw.common.text import day, plain_table
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.alarms import Alarm, acknowledge, alarms_of
 from pytest_gsw.history.comparison import COLUMNS, acknowledged_text, advice_line, cells, counts_text, state_text
-from pytest_gsw.history.row_history import series_of_cluster
+from pytest_gsw.history.row_history import ClusterSeries, series_of_cluster
 from pytest_gsw.history.store import REVOKE, Event, History
 from pytest_gsw.tables.load import accepted_figures
 
@@ -24,18 +24,20 @@ def run(args: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
     now_s = time.time()
     with opened(args) as history:
-        found = read_alarms(history, clusters_of(history, args), args, now_s)
+        series = {name: series_of_cluster(history, name) for name in clusters_of(history, args)}
+        found = read_alarms(history, series, args, now_s)
         if args.action is not None:
             return Answer(_decide(history, args, _find_alarm(found, args.alarm), now_s))
     status = 1 if any(one.is_active for one in found) else 0
     return quoted_answer(args, [_facts(one) for one in found], _text(found), status)
 
 
-def read_alarms(history: History, clusters: Iterable[str], args: argparse.Namespace, now_s: float) -> tuple[Alarm, ...]:
+def read_alarms(
+    history: History, series: Mapping[str, ClusterSeries], args: argparse.Namespace, now_s: float
+) -> tuple[Alarm, ...]:
     """The alarms of clusters by all their runs, active ones first."""
     accepted = accepted_figures(args.ini.tables(args.baselines))
-    lines = {name: series_of_cluster(history, name) for name in clusters}
-    found = [one for name, of in lines.items() for one in alarms_of(history, name, of, accepted, now_s=now_s)]
+    found = [one for name, of in series.items() for one in alarms_of(history, name, of, accepted, now_s=now_s)]
     return tuple(sorted(found, key=lambda one: (not one.is_active, not one.pages)))
 
 

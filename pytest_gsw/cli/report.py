@@ -82,11 +82,12 @@ def report_of(
     accepted = accepted_in(args.ini.tables(args.baselines), records)
     try:
         with known_history(args) as history:
-            if every_alarm and history is not None:
-                clusters = sorted({key.cluster for key in history.series()})
-                found = with_own_figures(read_alarms(history, clusters, args, time.time()), records)
+            reader = None if history is None else HistoryReader(history, accepted)
+            if every_alarm and history is not None and reader is not None:
+                series = {name: reader.series(name) for name in sorted({key.cluster for key in history.series()})}
+                found = with_own_figures(read_alarms(history, series, args, time.time()), records)
                 run = replace(run, alarms=redact(found, os.environ))
-            return run_report(records, run, None if history is None else HistoryReader(history, accepted))
+            return run_report(records, run, reader)
     except RunError as error:  # the run is shown in any case
         name = " ".join(filter(None, ("pytest-gsw", args.command)))
         sys.stderr.write(f"{name}: without the history: {redact(str(error), os.environ)}\n")

@@ -185,10 +185,10 @@ class _Search:
             # for half of the limit alone.
             limit = self._limit(self._jobs_in(suspect, peak.since))
             peaks = {one: self._peak(one, limit) for one in self._in_most_slow_jobs(suspect, peak)}
-            best = max(peaks, key=lambda one: peaks[one].top, default=suspect)
-            if not peaks or peaks[best].top <= self.enough:
-                continue
+            best = max(peaks, key=lambda one: peaks[one].top)
             peak = peaks[best]
+            if peak.top <= self.enough:
+                continue
             sums = {one: self._peak(one, limit, peak.run) for one in self._in_most_slow_jobs(best, peak)}
             rivals = sorted(one for one, sum_ in sums.items() if sum_.top > peak.top - _DISTINCT)
             others = [one for one in rivals if one >= self.nodes]
@@ -261,7 +261,7 @@ class _Search:
 
     def _jobs_in(self, suspect: int, since: int, last: float = math.inf) -> list[int]:
         """The jobs of a suspect in the runs of a period."""
-        return [index for index in self.jobs_of[suspect] if since <= self.jobs[index].run <= last]
+        return [index for index in self.jobs_of[suspect] if since <= self.runs[index] <= last]
 
     def _limit(self, but: Collection[int] = ()) -> float:
         """Upper limit on one job's log likelihood ratio: the rarer odd jobs are, the more evidence one may be.
@@ -311,7 +311,7 @@ class _Search:
         for index in self._jobs_in(suspect, last + 1):
             if index in self.ratios:
                 ratio = _ratio(loss, self.excess[index] or 0.0, self._sigma(index))
-                total = min(0.0, total + max(-2 * most, min(most, ratio)))
+                total = min(0.0, total + _limited(ratio, most))
                 lowest = min(lowest, total)
         return lowest <= -_CLEAR
 
@@ -352,7 +352,7 @@ class _Search:
                     others = own[self.jobs[index].row]
                     for node in self.suspects[index][:-2]:
                         if node not in decided and node not in others:
-                            sums[node] += max(-2 * self.most, min(self.most, ratio))
+                            sums[node] += _limited(ratio, self.most)
             for node, total in sums.items():
                 if not -_CLEAR < total < _SUSPECT and node not in decided:
                     decided.add(node)
@@ -385,6 +385,11 @@ def _centre(ordered: Sequence[float], sigma: float) -> float:
 def _low_spread(ordered: Sequence[float]) -> float:
     """The spread of the faster values."""
     return (_quantile(ordered, 0.25) - _quantile(ordered, 0.1)) / (_DECILE - _QUARTILE)
+
+
+def _limited(ratio: float, most: float) -> float:
+    """One job's evidence: no more than the limit, and twice that in favour of a node."""
+    return max(-2 * most, min(most, ratio))
 
 
 def _ratio(loss: float, value: float, sigma: float) -> float:
