@@ -1,0 +1,205 @@
+"""How often the search behind a sweep of tiles names the slow node, and how often a sound one.
+
+    python benchmarks/tile_search.py                 # all of it: an hour on two cores
+    python benchmarks/tile_search.py --sweeps 20     # does it work? a minute
+
+Each sweep has a level of its own, as an hour on a cluster has, and jobs as slow as their slowest node. Sigma is never
+given: it is estimated, by the tiles alone and with a history of twelve jobs. Beside it is the isolation of NVIDIA's
+Cluster Readiness Engine, re-implemented from the public description (ADR-055). There a tile beyond a fixed limit of 5 %
+is bisected: each half of a group runs once, filled up with nodes of tiles that were within the limit. A half that is
+beyond the limit is bisected again. A node is named if a group of it alone is beyond the limit. Its level here is the
+median of the sweep, which is in its favour: the level of the hour costs it nothing.
+
+A sweep names an innocent if any finding, of a node or of nodes together, is of sound nodes alone, or if a sound node is
+named slow. Each cell has a generator of its own, so that a seed gives the same figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import multiprocessing
+import random
+import statistics
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tabulate import tabulate
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from pytest_gsw.stats.noise import noise_of  # noqa: E402
+from pytest_gsw.stats.tile_search import TileJob, search  # noqa: E402
+
+NODES = (32, 64, 256, 1024, 2048)
+SIGMAS = (0.0165, 0.03)
+#: Slow nodes, and the throughput that each loses.
+CASES = {"one at -10 %": (1, 0.1), "three at -10 %": (3, 0.1), "quiet": (0, 0.0), "one at -5 %": (1, 0.05)}
+#: Jobs of the row's history.
+HISTORY = (0, 12)
+LIMIT = -math.log1p(-0.05)
+HOUR = 0.015
+
+#: The seconds of a job on nodes.
+Run = Callable[[Sequence[int]], float]
+
+
+class Result(NamedTuple):
+    #: Nodes named exactly.
+    named: int
+    names_innocent: bool
+    node_jobs: int
+    rounds: int
+
+
+class Figures(NamedTuple):
+    named: float
+    innocent: float
+    node_jobs: float
+    rounds: float
+
+
+class Cell(NamedTuple):
+    seed: int
+    nodes: int
+    size: int
+    sigma: float
+    case: str
+    history: int
+    sweeps: int
+
+
+def by_test(run: Run, nodes: int, size: int, slow: Mapping[int, float], history_s: Sequence[float]) -> Result:
+    """The search of pytest-gsw."""
+    noise = noise_of(history_s) if history_s else None
+    names = [f"n{node:04d}" for node in range(nodes)]
+    jobs = [
+        TileJob(names[first], tuple(names[first : first + size]), run(range(first, first + size)))
+        for first in range(0, nodes, size)
+    ]
+    node_jobs, rounds = nodes, 0
+    while (state := search(jobs, noise=noise, rounds=rounds)).next_jobs:
+        rounds = state.round
+        for group in state.next_jobs:
+            jobs.append(TileJob("", group, run([int(name[1:]) for name in group]), rounds))
+            node_jobs += len(group)
+    found = [one for one in state.findings if one.kind != "not decided"]
+    sets = [{int(name[1:]) for name in one.nodes} for one in found]
+    named = sum(len(one) == 1 and one <= slow.keys() for one in sets)
+    wrong = any(
+        not one & slow.keys() or (finding.kind == "slow" and not one <= slow.keys())
+        for one, finding in zip(sets, found, strict=True)
+    )
+    return Result(named, wrong, node_jobs, rounds)
+
+
+def by_bisection(run: Run, nodes: int, size: int, slow: Mapping[int, float], _: Sequence[float]) -> Result:
+    """Bisection with a fixed limit, one job a group."""
+    tiles = [list(range(first, first + size)) for first in range(0, nodes, size)]
+    logs = [math.log(run(tile)) for tile in tiles]
+    level = statistics.median(logs)
+    good = [node for tile, log in zip(tiles, logs, strict=True) if log - level <= LIMIT for node in tile]
+    groups = [tile for tile, log in zip(tiles, logs, strict=True) if log - level > LIMIT]
+    named: set[int] = set()
+    node_jobs, rounds = nodes, 0
+    while groups:
+        rounds += 1
+        # A tile of one node runs once more by itself.
+        halves = [half for one in groups for half in (one[: len(one) // 2], one[len(one) // 2 :]) if half]
+        groups = []
+        for number, half in enumerate(halves):
+            first = number * (size - len(half)) % max(1, len(good))
+            partners = (good[first:] + good[:first])[: size - len(half)]
+            node_jobs += len(half) + len(partners)
+            if math.log(run(half + partners)) - level > LIMIT:
+                if len(half) == 1:
+                    named.update(half)
+                else:
+                    groups.append(half)
+    return Result(len(named & slow.keys()), bool(named - slow.keys()), node_jobs, rounds)
+
+
+def figures(cell: Cell) -> tuple[Figures, Figures]:
+    """Those of the search and of bisection, of the same sweeps."""
+    count, loss = CASES[cell.case]
+    found = []
+    for way in (by_test, by_bisection):
+        rng = random.Random(f"{cell}")  # noqa: S311 - noise, not cryptography
+        results = []
+        for _ in range(cell.sweeps):
+            slow = dict.fromkeys(rng.sample(range(cell.nodes), count), -math.log1p(-loss))
+            history_s = [math.exp(rng.gauss(0, cell.sigma)) for _ in range(cell.history)]
+            level = rng.gauss(0, HOUR)
+
+            def run(nodes: Sequence[int], slow: Mapping[int, float] = slow, level: float = level) -> float:
+                excess = max((slow.get(node, 0.0) for node in nodes), default=0.0)
+                return 10 * math.exp(level + excess + rng.gauss(0, cell.sigma))  # noqa: B023
+
+            results.append(way(run, cell.nodes, cell.size, slow, history_s))
+        found.append(
+            Figures(
+                sum(one.named for one in results) / max(1, count) / cell.sweeps,
+                sum(one.names_innocent for one in results) / cell.sweeps,
+                sum(one.node_jobs for one in results) / cell.nodes / cell.sweeps,
+                sum(one.rounds for one in results) / cell.sweeps,
+            )
+        )
+    return found[0], found[1]
+
+
+def cells(asked: argparse.Namespace) -> list[Cell]:
+    return [
+        Cell(seed, nodes, size, sigma, case, history, asked.sweeps if nodes <= 256 else max(1, asked.sweeps * 3 // 10))
+        for nodes in asked.nodes
+        for size in (1, 4, 8)
+        if size < 8 or nodes >= 256
+        for sigma in SIGMAS
+        for case in CASES
+        for history in HISTORY
+        for seed in asked.seeds
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sweeps", type=int, default=1000, help="of each cell and seed; from 1,024 nodes on 3 in 10")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--nodes", type=int, nargs="+", default=list(NODES))
+    parser.add_argument("--processes", type=int, default=2)
+    asked = parser.parse_args()
+    every = cells(asked)
+    with multiprocessing.Pool(asked.processes) as pool:
+        by_cell: dict[tuple[object, ...], list[tuple[Figures, Figures]]] = {}
+        for cell, found in zip(every, pool.imap(figures, every), strict=True):
+            by_cell.setdefault(cell[1:6], []).append(found)
+    print(f"Seeds {asked.seeds}. In each column: the search / bisection.\n")
+    headers = (
+        "nodes",
+        "tile",
+        "sigma",
+        "slow",
+        "history",
+        "named",
+        "names an innocent (worst seed)",
+        "node-jobs/n",
+        "rounds",
+    )
+    table = []
+    for (nodes, size, sigma, case, history), found in by_cell.items():
+        ours, theirs = ([pair[way] for pair in found] for way in (0, 1))
+        row: list[str] = []
+        for column, text in zip(Figures._fields, ("{:.1%}", "{:.2%}", "{:.2f}", "{:.1f}"), strict=True):
+            values = [[getattr(one, column) for one in ways] for ways in (ours, theirs)]
+            means = [text.format(statistics.fmean(one)) for one in values]
+            if column == "innocent":
+                means = [f"{mean} ({max(one):.1%})" for mean, one in zip(means, values, strict=True)]
+            row.append("" if column == "named" and case == "quiet" else " / ".join(means))
+        table.append((nodes, size, f"{sigma:.2%}", case, history, *row))
+    print(tabulate(table, headers, "github"))
+
+
+if __name__ == "__main__":
+    main()
