@@ -125,7 +125,7 @@ def propose(records: Iterable[Record], find: Find, rules: Rules | None = None) -
     for record in sorted(records, key=lambda record: record.run.id):
         row, cluster = _row_of_point(record, tables, rules), record.run.cluster
         if isinstance(row, str):
-            refused[record.row.id, cluster, row] += 1
+            refused[record.row.row_id, cluster, row] += 1
             continue
         key = row.location.path, row.id
         rows[key] = row
@@ -209,6 +209,7 @@ def _not_a_point(record: Record, rules: Rules) -> str | None:
     measured_s, judged = record.judged_s, record.judged
     reasons = {
         "is simulated, and its figures are made up": record.run.simulated,
+        "is of a tile, and shows its nodes": bool(record.row.tile),
         "is of a run in which a canary was too slow": record.reason == Reason.CANARY.value,
         "is of a job whose ranks differ": record.reason == Reason.RANKS_DIFFER.value,
         "is of a job whose steady steps are slower than its figure": record.reason == Reason.STEPS_SLOWER.value,

@@ -82,10 +82,21 @@ CLUSTER_FIELDS: f.Fields = {
     "release": release_field(
         "Release of the recipes, or NeMo container, that is staged there, whose bundled rows run; see --gsw-release."
     ),
+    "facts": f.choice(
+        ("nvidia", "amd", "host", "none"),
+        "Facts of each node that are read while a job runs, by nvidia-smi, by amd-smi, or of the host alone.",
+    ),
+    "smoke": f.text(
+        "Command that tests each node of a job before its first step; it prints NAME VALUE, higher is better."
+    ),
+    "smoke_limit": _number("Limit on the smoke test's run time, seconds; 30 by default."),
+    "smoke_ends_job": f.flag("A node below its peers in the smoke test ends the job."),
     "tolerance": f.tolerance("Accepted loss of throughput on this cluster."),
     "max_gain": f.gain("Largest plausible gain of throughput on this cluster: a run beyond it is inconclusive."),
     "strict": f.flag("Rows faster than the tolerance allows fail as well."),
     "max_jobs": f.whole("Submit no more than this many jobs at once."),
+    "max_gpus": f.whole("Take no more than this many GPUs at once."),
+    "timeout": _number("Limit on each job's run time, minutes."),
     "max_pending": f.whole("Leave no more than this many jobs pending at once."),
     "stall": _number("End a job that shows no new step for this long, minutes; 0: never."),
     "slow_start": _number("End a job whose first steps take this multiple of the documented time; 0: never."),
@@ -96,7 +107,12 @@ CLUSTER_FIELDS: f.Fields = {
 #: The keys that are paths: relative to the file, or to a home.
 _PATHS = frozenset({"stage", "recipes"})
 #: The keys that depend on the launcher; the others are of the row, the recipe or the verdict, for any launcher.
-LAUNCHER_KEYS = frozenset({"account", "partition", "gres", "constraint", "launcher", "sbatch", "arguments"})
+LAUNCHER_KEYS = frozenset(
+    {
+        *("account", "partition", "gres", "constraint", "launcher", "sbatch", "arguments"),
+        *("facts", "smoke", "smoke_limit", "smoke_ends_job"),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -125,12 +141,20 @@ class Cluster:
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     #: The staged release of the recipes, whose bundled rows run; ``None`` for those of the documents.
     release: str | None = None
+    #: Facts that are read on each node of a running job, see :mod:`pytest_gsw.jobs.slurm.probing`; ``None`` for none.
+    facts: str | None = None
+    #: The site's smoke test before a job's first step, its limit in seconds, and true if it may end the job.
+    smoke: str | None = None
+    smoke_limit: str | None = None
+    smoke_ends_job: bool = False
     tolerance: float | None = None
     #: Largest plausible gain of throughput, as a fraction; ``None`` for each table's own.
     max_gain: float | None = None
     #: As the options of the ini file of these names; ``None`` for the ini file's value, or the default.
     strict: bool | None = None
     max_jobs: int | None = None
+    max_gpus: int | None = None
+    timeout: str | None = None
     max_pending: int | None = None
     stall: str | None = None
     slow_start: str | None = None

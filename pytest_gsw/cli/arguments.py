@@ -191,6 +191,9 @@ def _nodes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--exclude-file", type=path, metavar="FILE", help='write what sbatch takes by --exclude="$(cat FILE)"'
     )
+    parser.add_argument(
+        "--facts", action="store_true", help="list versions and settings in which nodes differ, by the newest runs"
+    )
     _add_history(parser)
     parser.add_argument("--json", action="store_true", help="print JSON: a list of objects")
 

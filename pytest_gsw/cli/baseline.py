@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> Answer:
         raise ConfigurationError(f"-o: got '{args.output}', wanted a file whose name ends in .diff or .patch")
     with known_history(args) as history:
         records, unreadable = _read_runs(args.ini, args.runs, history)
-    chosen = [record for record in records if row_matches(args.row, record.row.id)]
+    chosen = [record for record in records if row_matches(args.row, record.row.row_id)]
     chosen = [record for record in chosen if args.cluster in {None, record.run.cluster}]
     if records and not chosen:
         raise ConfigurationError(_not_recorded(args, records))
@@ -63,7 +63,7 @@ def _not_recorded(args: argparse.Namespace, records: Iterable[Record]) -> str:
         clusters = sorted({record.run.cluster for record in records})
         near = nearest(args.cluster, clusters)
         return f"--cluster: these runs are of {', '.join(clusters)}, not of {args.cluster}{near}"
-    rows = sorted({record.row.id for record in records if args.cluster in {None, record.run.cluster}})
+    rows = sorted({record.row.row_id for record in records if args.cluster in {None, record.run.cluster}})
     return f"--row: no run is of the row '{args.row}'{nearest(str(args.row), rows)}"
 
 

@@ -7,6 +7,7 @@ import os
 import statistics
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from importlib import import_module
@@ -15,8 +16,19 @@ from typing import Any, NamedTuple
 from pytest_gsw.cli.output import Answer, changes_facts, csv_text, quoted_answer
 from pytest_gsw.cli.rows import format_of
 from pytest_gsw.cli.run_arguments import NOISE_NOTE, noise_cell, opened, run_directory, series_of
+from pytest_gsw.common.node_lists import compressed, expand
 from pytest_gsw.common.redact import redact
-from pytest_gsw.common.text import by_number, calendar, minute, one_line, percent, plain_table, plural, shortened
+from pytest_gsw.common.text import (
+    by_number,
+    calendar,
+    listed,
+    minute,
+    one_line,
+    percent,
+    plain_table,
+    plural,
+    shortened,
+)
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.comparison import change_text, changes_of, changes_text, cluster_drift_text
 from pytest_gsw.history.imports import Imported, import_logs, import_runs
@@ -29,7 +41,7 @@ from pytest_gsw.results.runs_directory import LAST, begin_of
 from pytest_gsw.results.summary import cause_of
 from pytest_gsw.stats.drift import NEWEST
 from pytest_gsw.stats.noise import PRIOR, REFERENCE_JOBS, Noise, reference
-from pytest_gsw.stats.verdict import throughput_change
+from pytest_gsw.stats.verdict import Reason, throughput_change
 from pytest_gsw.tables.load import accepted_figures, load_tables
 from pytest_gsw.tables.model import Baseline, row_matches
 from pytest_gsw.tables.value_types import nearest
@@ -108,6 +120,12 @@ def _run_table(history: History, key: SeriesKey, past: RowHistory, last: int) ->
     changes = {change.since.run_id: changes_text(change.named) for change in past.changes}
     lines = []
     for run_id, time_s in newest[: -last - 1 : -1]:
+        tiles = [point for point in past.points if point.run_id == run_id and point.reason == Reason.TILE.value]
+        if tiles:
+            when, took_s = minute(begin_of(run_id, time_s)), statistics.median(point.judged_s for point in tiles)
+            outcomes = listed(Counter(point.outcome for point in tiles))
+            nodes = shortened(compressed(node for point in tiles for node in expand(point.nodes)), _NODES)
+            lines.append((when, run_id, f"{took_s:.4g} s", "", outcomes, nodes, plural(len(tiles), "tile")))
         for record in (one for one in history.records(run_id, {key.row}) if cluster_of(one) == key.cluster):
             change = "" if record.judged is None else percent(record.judged.documented_throughput_change)
             took = f"{record.judged_s:.4g} s" if record.judged_s else ""

@@ -15,6 +15,7 @@ from pytest_gsw.reports.ci import counts_text, findings
 from pytest_gsw.reports.run_report import ReportedRun, RunReport
 from pytest_gsw.results.runs_directory import LAST
 from pytest_gsw.results.suggested_commands import own_advice
+from pytest_gsw.results.sweep import sweep_facts
 
 #: The most findings, and the most alarms, that are listed.
 _LISTED = 10
@@ -37,6 +38,9 @@ def _facts(report: RunReport) -> Iterator[tuple[str, str]]:
     where = ", ".join(report.clusters)
     yield "run", f"{report.run_id} on {where}, {began}" if where else f"{report.run_id}, {began}"
     yield "rows", counts_text(report)
+    for sweep in report.sweeps:
+        for name, text in sweep_facts(sweep.of_row, sweep.not_covered):
+            yield name, one_line(text)
     found = findings(report)
     for one in found[:_LISTED]:
         since = f"; since {one.since}" if one.since else ""
@@ -55,7 +59,8 @@ def _facts(report: RunReport) -> Iterator[tuple[str, str]]:
     for failing in (one for blamed in report.nodes_failing_jobs.values() for one in blamed):
         yield "fails jobs", failing_text(failing)
     advice = [f"{rows}: {step}" for rows, step in own_advice(report.records)]
-    following = [*advice, *(step for _, step in report.next_commands)]
+    of_sweeps = [step for sweep in report.sweeps for _, step in sweep.commands(report.run_id)]
+    following = [*of_sweeps, *advice, *(step for _, step in report.next_commands)]
     following = following or [command("pytest-gsw", "alarms") if alarms else command("pytest-gsw", "report", LAST)]
     for step in following:
         yield "next", step

@@ -6,6 +6,7 @@ import argparse
 import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,22 @@ from pytest_gsw.cli.run_arguments import clusters_of, opened
 from pytest_gsw.common.text import command, minute, percent, plain_table, plural, share
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.comparison import sound_text
-from pytest_gsw.history.model import Point
+from pytest_gsw.history.model import Point, cluster_of, record_time_s
 from pytest_gsw.history.row_history import FAILURES_DAYS, FailingNode, Nodes, SlowNode, series_of_cluster
+from pytest_gsw.history.store import History
+from pytest_gsw.results.node_facts import Drift, drift_table
 from pytest_gsw.stats.slow_nodes import LOSS, NEWEST_RUNS
+
+#: Newest runs of a cluster whose records are read for facts.
+_FACTS_RUNS = 30
 
 
 def run(args: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
     with opened(args) as history:
         clusters = clusters_of(history, args)
+        if args.facts:
+            return _facts_answer(args, {cluster: _drifts(history, cluster, args.since) for cluster in clusters})
         found = {cluster: series_of_cluster(history, cluster, args.since).nodes for cluster in clusters}
     slow = [one for nodes in found.values() for one in nodes.slow if not one.recovered]
     failing = [one for nodes in found.values() for one in nodes.failing]
@@ -35,6 +43,35 @@ def run(args: argparse.Namespace) -> Answer:
     facts = [_facts(*one) for one in found.items()]
     lines = [*_lines(found, known, len(slow)), *_next_lines(found, args.exclude_file)]
     return quoted_answer(args, facts, "\n".join(lines), status)
+
+
+def _drifts(history: History, cluster: str, since_s: float) -> tuple[Drift, ...]:
+    """The versions of a cluster's nodes by its newest runs."""
+    ended_s: dict[str, float] = {}
+    for points in history.cluster_points(cluster, since_s=since_s).values():
+        for point in points:
+            ended_s[point.run_id] = max(point.time_s, ended_s.get(point.run_id, 0.0))
+    runs = sorted(ended_s, key=lambda run_id: ended_s[run_id])[-_FACTS_RUNS:]
+    records = (record for run_id in runs for record in sorted(history.records(run_id), key=record_time_s))
+    return drift_table(record.facts for record in records if record.facts and cluster_of(record) == cluster)
+
+
+def _facts_answer(args: argparse.Namespace, found: Mapping[str, Sequence[Drift]]) -> Answer:
+    lines = []
+    for cluster, drifts in found.items():
+        table = [
+            (one.name, one.value, f"{one.count} of {one.nodes}", nodes, value)
+            for one in drifts
+            for value, nodes in one.outliers.items()
+        ]
+        if table:
+            lines.append(plain_table(table, "fact", "most nodes", ">nodes", "others", "with", style="simple"))
+        nodes = max((one.nodes for one in drifts), default=0)
+        same = sum(not one.outliers for one in drifts)
+        lines.append(f"{cluster}: {same} of {plural(len(drifts), 'fact')} {'is' if same == 1 else 'are'} the same on ")
+        lines[-1] += plural(nodes, "node") if drifts else "no node: none was read (`facts` in clusters.yaml)"
+    facts = [{"cluster": cluster, **asdict(one)} for cluster, drifts in found.items() for one in drifts]
+    return quoted_answer(args, facts, "\n".join(lines), 1 if any(one["outliers"] for one in facts) else 0)
 
 
 def exclude_list(found: Sequence[SlowNode | FailingNode]) -> str:

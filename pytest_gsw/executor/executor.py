@@ -37,6 +37,7 @@ from pytest_gsw.executor.phases import (
     Decide,
     Finished,
     Limits,
+    LookObserver,
     Phase,
     Queued,
     RepeatObserver,
@@ -55,6 +56,7 @@ from pytest_gsw.jobs.layout import check_new, logs_before, names_before, names_i
 from pytest_gsw.jobs.model import (
     COMPLETING,
     NEVER_STARTS,
+    NODE_LOST,
     STANDING_STILL,
     Attempt,
     EarlyStop,
@@ -498,6 +500,8 @@ _LAST_ANSWER_S = 1.0
 
 #: Slurm's reasons for a job that waits for unavailable nodes.
 _NODES_UNAVAILABLE = ("ReqNodeNotAvail", "BadConstraints", "PartitionNodeLimit")
+#: Of these, those for nodes that never become available.
+_NEVER_FITS = _NODES_UNAVAILABLE[1:]
 
 _NO_ANSWER = JobStatus(JobState.UNKNOWN, reason="no answer")
 
@@ -553,7 +557,7 @@ def too_large(spec: JobSpec, limits: Limits) -> SubmissionError:
     """The error of a row that needs more GPUs than all rows together may use."""
     return SubmissionError(
         f"the row needs {spec.gpus} GPUs, and no more than {limits.gpus:g} may be taken",
-        advice="raise --gsw-max-gpus, or leave the row out",
+        advice="raise max_gpus (gsw_max_gpus in the ini file), or leave the row out",
     )
 
 
@@ -574,6 +578,18 @@ def _pending_text(status: JobStatus) -> str:
     return f"; it was pending ({status.reason})" if waits else ""
 
 
+def _never_starts(seen: SubmittedJob) -> EarlyStop | None:
+    """Why a pending job can never start: one that it waits for has failed, or its tile's nodes are gone."""
+    reason, tile = seen.status.reason, seen.job.spec.node_list
+    if reason.startswith(NEVER_STARTS):
+        fact = f"job {seen.job.id} can never start: {reason}"
+        return EarlyStop(fact, "find out why the job that it waits for has failed")
+    if tile and reason.startswith((NODE_LOST, *_NEVER_FITS)):
+        why = reason.removeprefix(f"{NODE_LOST}: ")
+        return EarlyStop(f"not covered: {why}", f"sinfo -N -R -n {tile} shows more")
+    return None
+
+
 #: Called each time before the session waits.
 Ticker = Callable[["Executor"], None]
 
@@ -592,6 +608,7 @@ class Executor:
         retries: Most reruns of a row after infrastructure failures.
         decide: Decides after each job that ended well if its row needs another one.
         on_repeat: Called for every job that is not its row's last.
+        on_look: Called at every look at a running job; may return a reason to end it.
         await_logs: True if a job that ended well must have a log.
         environ: The session's environment, whose secrets are redacted; by default that of this process now.
         clock: Monotonic seconds.
@@ -611,6 +628,7 @@ class Executor:
         decide: Decide = lambda *_: Done(),
         on_repeat: RepeatObserver = lambda *_: None,
         await_logs: bool = True,
+        on_look: LookObserver = lambda *_: None,
         environ: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
@@ -622,7 +640,7 @@ class Executor:
         self._notes = JournalWriter(journal)
         self._environ = session_environment(environ)
         self._observer, self._ticker, self._watcher = observer, ticker, watcher
-        self._retries, self._decide, self._on_repeat = retries, decide, on_repeat
+        self._retries, self._decide, self._on_repeat, self._on_look = retries, decide, on_repeat, on_look
         self._await_logs = await_logs
         self._clock, self._sleep = clock, sleep
         #: Jobs of the run that no row owns, and the errors of rows that were returned before these were found.
@@ -920,9 +938,10 @@ class Executor:
         row, is_cancelled = ended.row, run.status.state is JobState.CANCELLED
         if is_cancelled and ended.seen.cancelled_before and run.stopped is None:
             return Attempt(run.job_id, run.status, SESSION_ENDED)
+        is_on_tile = bool(row.spec.node_list)  # it has no other nodes
         failure = infrastructure_failure(run) if row.retried < self._retries else None
         if failure is not None:
-            return Attempt(run.job_id, run.status, failure.why, failure.nodes)
+            return Attempt(run.job_id, run.status, failure.why, () if is_on_tile else failure.nodes)
         if not is_healthy(run.status):
             return None
         try:
@@ -930,7 +949,8 @@ class Executor:
         except Exception:  # in a site's own rule: reported when the row is judged
             return None
         if isinstance(decided, Repeat):
-            return Attempt(run.job_id, run.status, decided.why, decided.avoiding, measured=True)
+            nodes = () if is_on_tile else decided.avoiding
+            return Attempt(run.job_id, run.status, decided.why, nodes, measured=True)
         return decided if isinstance(decided, Undecided) else None
 
     # -- the logs of ended jobs ---------------------------------------------------------------
@@ -1138,18 +1158,20 @@ class Executor:
             seen = live.seen
             if seen.status.state is JobState.PENDING:
                 live.log = None  # a restarted job may write to another file
-                if seen.status.reason.startswith(NEVER_STARTS) and not seen.stop_sent:
-                    fact = f"job {seen.job.id} can never start: {seen.status.reason}"
-                    stopped.append((seen, EarlyStop(fact, "find out why the job that it waits for has failed")))
+                if not seen.stop_sent and (stop := _never_starts(seen)) is not None:
+                    stopped.append((seen, stop))
             if seen.status.state is not JobState.RUNNING or seen.stop_sent:
                 continue
             finished = seen.sample is not None and seen.sample.finished
             seen.sample = self._sample_of(live, now_s)
+            stop = self._on_look(seen.job, seen.status, seen.sample)
+            if stop is not None:
+                stopped.append((seen, stop))
             if seen.sample is None:
                 continue
             if seen.sample.finished and not finished:
                 self._turns.soon()  # its log shows the end before the next regular poll does
-            if seen.sample.stop is not None:
+            if seen.sample.stop is not None and stop is None:
                 stopped.append((seen, seen.sample.stop))
         if stopped:
             self._end_early(stopped)

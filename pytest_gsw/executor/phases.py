@@ -41,6 +41,9 @@ StateObserver = Callable[[str, str, JobStatus], None]
 #: Called with the row's id and the attempt that is not its last.
 RepeatObserver = Callable[[str, Attempt], None]
 
+#: Called with a running job, its status, and its progress, ``None`` if unknown; may return a reason to end it.
+LookObserver = Callable[[Job, JobStatus, Sample | None], EarlyStop | None]
+
 #: Makes the watch of a row's job; ``None`` if its log cannot be read.
 Watcher = Callable[[str], Watch | None]
 

@@ -131,7 +131,7 @@ def series_key(record: Record) -> SeriesKey | None:
     cluster = cluster_of(record)
     if not record.row.definition or cluster == NO_CLUSTER:
         return None
-    return SeriesKey(record.row.id, cluster, record.row.definition)
+    return SeriesKey(record.row.row_id, cluster, record.row.definition)
 
 
 def newest_definitions(keys: Iterable[SeriesKey]) -> tuple[SeriesKey, ...]:
@@ -151,7 +151,7 @@ def points_of(record: Record) -> tuple[JobPoint, ...]:
     """The points of a record: jobs that ended well, were measured and judged, and may be compared."""
     if not is_judged(record):
         return ()
-    outcome, reason = record.by_own_metric, record.reason
+    outcome, reason = record.by_own_metric, Reason.TILE.value if record.row.tile else record.reason
     return tuple(
         [
             JobPoint(

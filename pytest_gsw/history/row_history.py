@@ -15,10 +15,10 @@ from functools import cached_property
 from itertools import islice, takewhile
 from operator import itemgetter
 
+from pytest_gsw.common.node_lists import NodeSets, compressed, expand
 from pytest_gsw.history.model import ExperimentKey, Point, SeriesKey, run_key, series_key
 from pytest_gsw.history.store import EXCLUDE, Failure, History
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.node_lists import NodeSets, compressed, expand
 from pytest_gsw.results.record import Record, ran_with
 from pytest_gsw.results.runs_directory import begin_of
 from pytest_gsw.stats.cluster_effect import ClusterReference, CurrentRun, level_of

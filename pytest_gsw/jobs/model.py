@@ -126,6 +126,9 @@ ERROR_SUFFIX = ".err"
 #: Slurm's reason for a job that waits for one which has failed: it stays pending for ever.
 NEVER_STARTS = "DependencyNeverSatisfied"
 
+#: The reason for a job on a node list of which a node is down or drained.
+NODE_LOST = "NodeLost"
+
 #: The variable with the number of a row's job in this session; unset in the first.
 ATTEMPT = "GSW_ATTEMPT"
 
@@ -256,6 +259,8 @@ class JobSpec:
     log_glob: str = ""
     #: True if no job of another session ever has this name.
     unique_name: bool = False
+    #: The only nodes that the job may get, as a node list; empty for any.
+    node_list: str = ""
     #: Nodes that the job must not get, because an earlier attempt failed on them.
     excluded_nodes: tuple[str, ...] = ()
     #: Nodes that the job avoids if possible, because an earlier one was measured on them.
@@ -281,7 +286,9 @@ class JobSpec:
         return self.script if self.script.is_absolute() else self.directory / self.script
 
     def again(self, without: tuple[str, ...] = (), avoiding: tuple[str, ...] = ()) -> JobSpec:
-        """The next job of the row, which excludes, and if possible avoids, these nodes as well."""
+        """The next job of the row, which excludes, and if possible avoids, these nodes as well; on a tile it cannot."""
+        if self.node_list:
+            without = avoiding = ()
         attempt = self.attempt + 1
         base = self.name if self.attempt == 1 else self.name.partition(".")[2]
         return replace(
@@ -550,6 +557,8 @@ class Launcher(Protocol):
 # - The job's own script ended it (``kill`` of its srun, ``CANCELLED by`` the user): a helper that has done its work.
 
 
+#: Name of the step in which a session reads facts of a job's nodes: its end says nothing about the job.
+PROBE_STEP = "gsw-probe"
 #: Most steps of a job in a journal or a record, failed ones first.
 MOST_KEPT = 64
 
@@ -585,6 +594,7 @@ def problem_of(
     """
     uid = os.getuid() if uid is None else uid
     steps = status.steps or ()
+    may_fail = {*may_fail, PROBE_STEP}
     suspects = [step for step in steps if not is_well(step) and step.name not in may_fail and step != excused]
     exit_code, signal_number = exit_and_signal(status.derived_exit_code)
     worst = ((exit_code or 0) << 8) | signal_number

@@ -157,6 +157,7 @@ def make_job_spec(
         stage=stage,
         nodes=nodes_for(baseline, cluster),
         gpus=baseline.gpus,
+        node_list=baseline.tile,
         environment={**{name: value for name, value in own.items() if value is not None}, **environment},
         # The value of another row or of the user's shell must not reach this row.
         unset=tuple(name for name, value in own.items() if value is None and name not in environment),
@@ -207,7 +208,7 @@ def _environment(baseline: Baseline, cluster: Cluster, stage: Path, profile: Pro
         "NUM_NODES": str(nodes),
         "RUN_CONF_GPU_PER_NODE": str(min(baseline.gpus, cluster.gpus_per_node or baseline.gpus_per_node)),
         # The row, for recipes that keep a snapshot of their environment, and for the demo.
-        "GSW_ROW": baseline.id,
+        "GSW_ROW": baseline.row_id,
         "GSW_BASELINE_FILE": str(baseline.location.path),
         # Without it each simulated job would start a second Python, which takes as long as its training.
         **({"GSW_DEMO_TRAINS": f"{baseline.model} {baseline.framework}"} if cluster.simulated else {}),
@@ -311,7 +312,7 @@ KEPT_INSIDE_A_JOB = frozenset({"SLURM_CONF", "SLURM_ACCOUNT", "SLURM_PARTITION",
 _SET_INSIDE_A_JOB = ("SLURM_", "SLURMD_", "SRUN_", "PMI_", "PMIX_", "PMI2_")
 
 #: Beginnings of the variables that change what Slurm's queries print.
-_CHANGES_A_QUERY = ("SQUEUE_", "SACCT_", "SCANCEL_", "SCONTROL_", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT")
+_CHANGES_A_QUERY = ("SQUEUE_", "SACCT_", "SCANCEL_", "SCONTROL_", "SINFO_", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT")
 
 #: Beginnings of the variables that tune the training libraries.
 _OF_LIBRARIES = ("NCCL_", "CUDA_", "OMP_", "UCX_", "FI_", "XLA_", "JAX_", "NVTE_", "TORCH", "PYTORCH_")

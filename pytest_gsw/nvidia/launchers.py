@@ -532,6 +532,8 @@ def _sbatch_options(spec: JobSpec) -> dict[str, str | None]:
     own = (*spec.excluded_nodes, *spec.avoided_nodes)
     if own:
         options["exclude"] = ",".join(filter(None, (options.get("exclude"), *own)))
+    if spec.node_list:
+        options["nodelist"] = spec.node_list
     return options
 
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
-from pytest_gsw.common.text import ByNumber, by_number, named, one_line, percent, plural, workflow_command
+from pytest_gsw.common.text import ByNumber, by_number, enumerated, named, one_line, percent, plural, workflow_command
 from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind
 from pytest_gsw.history.comparison import COLUMNS, acknowledged_text, cells
 from pytest_gsw.history.model import cluster_of
 from pytest_gsw.history.row_history import FailingNode, SlowNode
-from pytest_gsw.reports.run_report import ReportedRow, RunReport, device, is_slow, since_line
+from pytest_gsw.reports.run_report import ReportedRow, ReportedSweep, RunReport, device, is_slow, since_line
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import ACCEPTED, IMPROVED, REGRESSED, Attention, Level
 from pytest_gsw.results.manifest import facts_of
@@ -22,8 +22,10 @@ from pytest_gsw.results.row_text import accepted_line, hides_loss, inconclusive_
 from pytest_gsw.results.runs_directory import RUNS
 from pytest_gsw.results.suggested_commands import history_command, next_command
 from pytest_gsw.results.summary import OF_CLUSTER, ClusterResult, counts_line
+from pytest_gsw.results.sweep import sweep_facts
 from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.metrics import METRICS
+from pytest_gsw.tables.model import tile_of, without_tile
 
 # -- The findings of a run: all that needs attention, the worst first ------------------------------
 
@@ -151,7 +153,7 @@ def counts_text(report: RunReport) -> str:
     """The number of rows and their outcomes: ``12 rows: 9 passed, 2 regressed, 1 error, 1 of them drifts``."""
     missing = len(report.unrecorded)
     counts = counts_line(report.records, missing, report.incident)
-    return f"{plural(len(report.records) + missing, 'row')}: {counts}".removesuffix(": ")
+    return f"{report.rows_text}: {counts}".removesuffix(": ")
 
 
 def github(report: RunReport) -> str:
@@ -189,8 +191,9 @@ LIMIT_BYTES = 900_000
 _LONGEST_FACT = 300
 _LONGEST_COMMAND = 600
 _LONGEST_NODES = 80
-#: The most rows, nodes and clusters in one line.
+#: The most rows, nodes and clusters in one line, and the most findings of one sweep.
 _NAMED = 8
+_FINDINGS = 20
 
 _HEADERS = ("row", "what", "throughput", "allowed", "nodes", "since", "next")
 
@@ -207,7 +210,7 @@ def markdown(report: RunReport, limit_bytes: int = LIMIT_BYTES) -> str:
 
 
 def _head(report: RunReport, found: Sequence[Finding]) -> list[str]:
-    title = f"{_attention_text(found)} attention"
+    title = f"{_attention_text(found, report.slow_tile_nodes)} attention"
     where = ", ".join(map(_code, report.clusters[:10]))
     names = sorted({record.run.id for record in report.records}) or [report.run.directory.name]
     runs = ", ".join(map(_code, names[:10]))
@@ -216,7 +219,19 @@ def _head(report: RunReport, found: Sequence[Finding]) -> list[str]:
     head = [f"### pytest-gsw: {title}", "", ", ".join(filter(None, parts)), ""]
     if any(record.run.simulated for record in report.records):
         head += ["This is a simulation: no GPU was used, and its figures are made up.", ""]
-    return [*head, *_changes_list(report)]
+    return [*head, *(line for sweep in report.sweeps for line in _sweep_list(sweep, report)), *_changes_list(report)]
+
+
+def _sweep_list(sweep: ReportedSweep, report: RunReport) -> list[str]:
+    """The tiles of a row: findings, nodes that were not covered, and the command that drains slow ones."""
+    facts = sweep_facts(sweep.of_row, {})
+    lines = [f"- **{name}** {_code(_shorten(text, _LONGEST_FACT))}" for name, text in facts[:_FINDINGS]]
+    lines += [f"- and {len(facts) - _FINDINGS} more"] if len(facts) > _FINDINGS else []
+    left = [_code(_shorten(f"{nodes} ({why})", _LONGEST_FACT)) for why, nodes in sweep.not_covered.items()]
+    lines += [f"- **not covered** ({plural(sweep.not_covered_nodes, 'node')}): {named(left, _NAMED)}"] if left else []
+    drain = [text for _, text in sweep.commands(report.run_id)][:1]
+    lines += [f"- next: {_code(text)}" for text in drain if len(text) <= _LONGEST_COMMAND]
+    return [f"Tiles of {_code(sweep.of_row.row)}:", "", *lines, ""] if lines else []
 
 
 def _changes_list(report: RunReport) -> list[str]:
@@ -228,13 +243,21 @@ def _changes_list(report: RunReport) -> list[str]:
     return [*lines, ""] if any(report.alarms_by_state.values()) else []
 
 
-def _attention_text(found: Sequence[Finding]) -> str:
+def _attention_text(found: Sequence[Finding], slow_nodes: int) -> str:
     """The numbers of what needs attention: ``1 cluster and 2 rows need``."""
     rows = {finding.node_id for finding in found if finding.needs.is_urgent}
     clusters = {name for name in rows if name.startswith(OF_CLUSTER)}
-    numbers = {"cluster": len(clusters), "row": len(rows - clusters)}
+    tiles = {name for name in rows - clusters if tile_of(name)}
+    numbers = {
+        "cluster": len(clusters),
+        "slow node": slow_nodes,
+        "row": len(rows - clusters - tiles),
+        "tile": len(tiles),
+    }
     parts = [plural(number, what) for what, number in numbers.items() if number]
-    return f"{' and '.join(parts)} {'needs' if len(rows) == 1 else 'need'}" if parts else "no row needs"
+    return (
+        f"{enumerated(parts, 'and')} {'needs' if sum(numbers.values()) == 1 else 'need'}" if parts else "no row needs"
+    )
 
 
 def _findings_table(found: Sequence[Finding], room_bytes: int) -> list[str]:
@@ -486,11 +509,16 @@ def _site_figure(of: str, key: str) -> Callable[[Record], float | None]:
 
 def _labels(record: Record) -> _Labels:
     return {
-        "row": record.row.id,
+        **_row_labels(record.row.id, record.row.tile),
         "table": record.row.node_id.partition("::")[0],
         "cluster": cluster_of(record),
         **facts_of(record.row),
     }
+
+
+def _row_labels(row_id: str, tile: str) -> _Labels:
+    """The row, by which alerts and dashboards select; of a tile its nodes as well."""
+    return {"row": without_tile(row_id), "tile": tile} if tile else {"row": row_id}
 
 
 def _of_run(
@@ -503,6 +531,7 @@ def _of_run(
     yield "gsw_slow_node_throughput_change_ratio", what, ((labels, one.change) for labels, one in slow)
     what = "Share of a node's jobs that fail, where that is beyond chance."
     yield "gsw_failing_node_ratio", what, ((labels, one.failed / one.of) for labels, one in failing)
+    yield from _of_sweeps(report)
     yield "gsw_alarm_pages", "Whether an active alarm is not acknowledged.", _alarms(report)
     whole = report.whole
     if whole is not None:
@@ -524,15 +553,31 @@ def _of_run(
     yield "gsw_run_timestamp_seconds", "When the run's newest record was written.", times
 
 
+def _of_sweeps(report: RunReport) -> Iterator[tuple[str, str, Iterable[_Sample]]]:
+    """The families of tiles: each against its peers, slow nodes, and the number of nodes that were not covered."""
+    found = [({"row": sweep.of_row.row, "cluster": _cluster(report)}, sweep) for sweep in report.sweeps]
+    what = "Throughput of a tile against the median of the others, less one."
+    peers = (({**of, "tile": tile}, value) for of, sweep in found for tile, value in sweep.of_row.peers.items())
+    yield "gsw_tile_peers_change_ratio", what, peers
+    slow = (({**of, "node": node}, one.change) for of, sweep in found for node, one in sweep.slow_nodes.items())
+    yield "gsw_sweep_node_slow_change_ratio", "What a node that tiles show to be slow does to throughput.", slow
+    left = ((of, sweep.not_covered_nodes) for of, sweep in found)
+    yield "gsw_sweep_nodes_not_covered", "Nodes of the partition that no tile has measured.", left
+
+
+def _cluster(report: RunReport) -> str:
+    return next((cluster_of(record) for record in report.records), report.run.noted.cluster)
+
+
 def _outcomes(records: Mapping[tuple[tuple[str, str], ...], Record], report: RunReport) -> Iterator[_Sample]:
     """A state set: one sample for each outcome, 1 for the row's own."""
     for labels, record in records.items():
         for outcome in _OUTCOMES:
             yield {**dict(labels), "outcome": outcome}, record.outcome == outcome
-    of_run = next((cluster_of(record) for record in report.records), report.run.noted.cluster)
+    of_run = _cluster(report)
     for one in report.unrecorded:
         where = {"cluster": of_run} if of_run else {}
-        known = {"row": one.id, "table": one.node_id.partition("::")[0], **where, **one.facts}
+        known = {**_row_labels(one.id, one.tile), "table": one.node_id.partition("::")[0], **where, **one.facts}
         yield {**known, "outcome": ERROR.word}, 1
 
 
@@ -548,7 +593,8 @@ def _alarms(report: RunReport) -> Iterator[_Sample]:
         name = "row" if period.kind in OF_ROWS else "subject"
         yield {"alarm": one.id, "kind": period.kind.value, name: period.subject, "cluster": period.cluster}, one.pages
     for record in report.records if active else ():
-        of_row = {"kind": Kind.REGRESSION.value, "row": record.row.id, "cluster": cluster_of(record)}
+        labels = _row_labels(record.row.id, record.row.tile)
+        of_row = {"kind": Kind.REGRESSION.value, **labels, "cluster": cluster_of(record)}
         yield from (({"alarm": "", **of_row, "metric": key}, 1) for key in regressed_metrics(record))
 
 

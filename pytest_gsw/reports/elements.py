@@ -269,10 +269,11 @@ def report_text(report: RunReport) -> str:
     counts = report.outcomes
     bad = [one.of_rows(counts[one.word]) for one in WORST_FIRST if one.word in counts and one.attention.is_urgent]
     parts = ["1 incident"] if report.incident else []
+    parts += [plural(report.slow_tile_nodes, "slow node")] if report.slow_tile_nodes else []
     parts += bad
     if drifting := report.counts.get(attention.DRIFT.kind):
         parts.append(f"{drifting} drifting")
-    rows = plural(sum(counts.values()), "row")
+    rows = report.rows_text
     if not counts:
         return "No row"
     if parts:
@@ -321,7 +322,7 @@ def since_facts(row: ReportedRow) -> list[tuple[str, str]]:
     if row.since is None:
         unlike_others = row.record.reason in UNUSUAL or row.record.own_outcome
         is_slow = row.needs in attention.SLOW and not unlike_others
-        return [("since", "the first known run")] if is_slow else []
+        return [("since", "the first known run")] if is_slow and not row.record.row.tile else []
     if row.needs is attention.ERROR and not since_line(row.since):
         return []
     verdict = row.record.judged

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from importlib import resources
 from pathlib import Path
+from typing import TypeVar
 
 from pytest_gsw.common.files import make_directory, write_whole
 from pytest_gsw.common.text import calendar, command, duration, enumerated, named, plural, rounded, share, shortened
@@ -48,6 +49,7 @@ from pytest_gsw.reports.charts import (
     in_view,
     key,
     named_ticks,
+    peers_plot,
     polygon,
     round_numbers,
     scaling_plot,
@@ -98,6 +100,7 @@ from pytest_gsw.reports.run_report import (
     LISTED_RUNS,
     Cause,
     ReportedRow,
+    ReportedSweep,
     RunJob,
     RunListEntry,
     RunReport,
@@ -115,6 +118,7 @@ from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.results.row_text import accepted_line, compared_text, hides_loss, informative_line
 from pytest_gsw.results.suggested_commands import again, history_command, next_command, repeat_commands
 from pytest_gsw.results.summary import outcome_texts
+from pytest_gsw.results.sweep import finding_note, finding_text, sweep_facts
 from pytest_gsw.stats.verdict import UNUSUAL, Reason, throughput_change
 from pytest_gsw.tables.metrics import MFU
 
@@ -164,10 +168,11 @@ def run_page(
         _strip(report, address_of),
         section("cluster", "The cluster", _incident(report), *_drift_cards(report), *_nodes(report)),
         _attention(report),
+        *(_sweep_section(number, one, report) for number, one in enumerate(report.sweeps, 1)),
         _faster_rows(report),
         section("next", "What to type next", _next(report)),
         section("alarms", "All alarms", *_alarms(report)),
-        section("verdicts", "Verdicts", *verdict_tables([*report.worst_first, *report.unrecorded])),
+        section("verdicts", "Verdicts", *verdict_tables(_without_tiles([*report.worst_first, *report.unrecorded]))),
         section("scaling", "Scaling", *_scaling(report)),
         section("rows", "All rows", _all_rows(report)),
         section("runs", "Other runs", _other_runs(others)),
@@ -192,6 +197,10 @@ def _counts(report: RunReport) -> ET.Element:
     if report.incident is not None:
         badge = element("a", sign(attention.REGRESSED.kind), " 1 incident", href="#cluster", class_="badge regressed")
         entries.insert(0, element("li", badge))
+    if report.slow_tile_nodes:
+        text = plural(report.slow_tile_nodes, "slow node")
+        badge = element("a", sign(attention.REGRESSED.kind), f" {text}", href="#slow-tiles", class_="badge regressed")
+        entries.insert(0, element("li", badge))
     if drifting := report.counts.get(attention.DRIFT.kind):
         entries.append(_badge(attention.DRIFT.kind, f"{drifting} of them {'drifts' if drifting == 1 else 'drift'}"))
     return element("ul", *entries, class_="counts", aria_label="Rows by verdict")
@@ -199,7 +208,7 @@ def _counts(report: RunReport) -> ET.Element:
 
 def _scaling(report: RunReport) -> Iterator[ET.Element | None]:
     """The scaling of each workload, measured and documented; a picture has as many curves as there are shapes."""
-    for workload, of_workload in workloads(report.rows).items():
+    for workload, of_workload in workloads(_without_tiles(report.rows)).items():
         for rule in Rule:
             curves = [curve for curve in of_workload if curve.rule is rule]
             for begin in range(0, len(curves), len(CURVES)):
@@ -300,7 +309,8 @@ def _end_text(report: RunReport) -> str:
 
 
 def _attention(report: RunReport) -> ET.Element | None:
-    groups = [_group(report, one.kind) for one in _HEADED if one.is_urgent and one.kind in report.counts]
+    groups = [_findings_group(report)] if any(sweep.of_row.findings for sweep in report.sweeps) else []
+    groups += [_group(report, one.kind) for one in _HEADED if one.is_urgent and one.kind in report.counts]
     if groups:
         return section("attention", "What needs attention", *groups)
     if not report.rows:
@@ -328,9 +338,20 @@ def _group(report: RunReport, kind: str) -> ET.Element:
     parts = frozenset(() if report.incident is None else report.incident.parts)
     rows = [row for row in report.of(kind) if row.record.row.node_id not in parts]
     told = len(report.of(kind)) - len(rows)
-    cards = element("ul", *(_card(row, report.run.directory) for row in rows[:_AT_LENGTH]), class_="cards")
+    alone = [row for row in rows if not row.tile]
+    cards = element("ul", *(_card(row, report.run.directory) for row in alone[:_AT_LENGTH]), class_="cards")
     under = element("p", f"{told} of them are part of what the whole cluster has, above.") if told else None
-    return element("div", heading, cards if rows else None, _more(len(rows) - _AT_LENGTH), under)
+    tiles = _tile_links([row for row in rows if row.tile])
+    return element("div", heading, cards if alone else None, _more(len(alone) - _AT_LENGTH), under, tiles)
+
+
+def _tile_links(tiles: Sequence[ReportedRow]) -> ET.Element | None:
+    """Tiles of one kind, which have no cards: what they show together is in the section of their row."""
+    if not tiles:
+        return None
+    links: Sequence[Content] = [part for row in tiles[:_NAMED] for part in (", ", row_link(row))][1:]
+    more = f" and {len(tiles) - _NAMED} more" if len(tiles) > _NAMED else None
+    return element("p", f"{plural(len(tiles), 'tile')}: ", *links, more)
 
 
 def _heading(report: RunReport, kind: str) -> str:
@@ -422,8 +443,8 @@ def _alarms(report: RunReport) -> list[ET.Element | None]:
     if not over:
         return [stand]
     ended = (one for one in report.alarms if not one.is_active)
-    summary = element("summary", f"{plural(over, 'alarm')} of the last days, fixed or gone")
-    return [stand, element("details", summary, table_of("over", "Fixed alarms", ended))]
+    summary = f"{plural(over, 'alarm')} of the last days, fixed or gone"
+    return [stand, _folded(summary, table_of("over", "Fixed alarms", ended))]
 
 
 def _alarm_cells(alarm: Alarm) -> list[Content]:
@@ -433,30 +454,118 @@ def _alarm_cells(alarm: Alarm) -> list[Content]:
     return [name, kind, next(wrapped), *others, next(wrapped)]
 
 
+# -- tiles -----------------------------------------------------------------------------------------
+
+#: By the kind of a finding, the kind of its card and cell.
+_OF_FINDINGS = {"slow": attention.REGRESSED, "between": attention.REGRESSED, "not decided": attention.INCONCLUSIVE}
+#: Facts of a sweep with a table of their own.
+_IN_TABLES = frozenset({*_OF_FINDINGS, "not covered"})
+
+
+def _without_tiles(rows: Iterable[_Row]) -> list[_Row]:
+    return [row for row in rows if not row.tile]
+
+
+def _findings_group(report: RunReport) -> ET.Element:
+    """Findings of tiles: a card each."""
+    cards = [
+        element(
+            "li",
+            element(
+                "h4", sign(needs.kind), " ", element("a", finding.nodes, href=f"#tiles-{number}"), f": {finding.kind}"
+            ),
+            element("p", signed(finding_text(finding)), class_="fact"),
+            fact_list([("row", sweep.of_row.row)]),
+            class_=f"card {needs.kind}",
+        )
+        for number, sweep in enumerate(report.sweeps, 1)
+        for finding in sweep.of_row.findings
+        for needs in [_OF_FINDINGS[finding.kind]]
+    ]
+    heading = element("h3", "Slower than their peers", id="slow-tiles")
+    return element("div", heading, element("ul", *cards[:_AT_LENGTH], class_="cards"))
+
+
+def _sweep_section(number: int, sweep: ReportedSweep, report: RunReport) -> ET.Element | None:
+    """The tiles of one row: how they compare, what is slow, what was not covered, and the commands."""
+    one, name = sweep.of_row, f"tiles-{number}"
+    findings: list[list[Content]] = [
+        [
+            finding.nodes,
+            element("td", sign(needs.kind), f" {finding.kind}", class_=needs.kind),
+            without_unit(percent(finding.change)),
+            f"{without_unit(percent(finding.low))} to {without_unit(percent(finding.high))}",
+            f"{finding.jobs}",
+            element("td", finding_note(finding) or None, class_="long"),
+        ]
+        for finding in one.findings
+        for needs in [_OF_FINDINGS[finding.kind]]
+    ]
+    heads = ["nodes", "finding", ">throughput (%)", ">95 % interval", ">jobs", "note"]
+    left = [element("li", element("code", nodes), f": {why}") for why, nodes in sweep.not_covered.items()]
+    changes = [change for row in sweep.tiles if (change := row.record.throughput_change) is not None]
+    spread = f"{percent(min(changes))} to {percent(max(changes))}" if changes else ""
+    median = f"median {percent(statistics.median(changes))}, {spread}" if changes else ""
+    covered = f"{sweep.covered_nodes} of {plural(sweep.whole.nodes, 'node')} of the partition {sweep.whole.partition}"
+    return section(
+        name,
+        sweep.title,
+        figure(peers_plot(one)),
+        table(f"{name}-findings", "Nodes that are slow, or may be", heads, findings),
+        fact_list(
+            [
+                ("covered", covered if sweep.whole.nodes else ""),
+                ("vs reference", median),
+                *((head, signed(text)) for head, text in sweep_facts(one, {}) if head not in _IN_TABLES),
+            ]
+        ),
+        element("h3", f"Not covered ({sweep.not_covered_nodes})") if left else None,
+        element("ul", *left[:_MISSING], class_="rows") if left else None,
+        command_list(sweep.commands(report.run_id)),
+    )
+
+
+def _folded(summary: str, content: ET.Element | None) -> ET.Element | None:
+    """Content under its summary; nothing without content."""
+    return None if content is None else element("details", element("summary", summary), content)
+
+
 # -- all verdicts ----------------------------------------------------------------------------------
 
 
 def _all_rows(report: RunReport) -> ET.Element | None:
-    if not report.rows and not report.unrecorded:
-        return None
+    """A table of all rows, and a folded one of the tiles that passed."""
     numbers = [">throughput (%)", ">measured (s)", ">against (s)", ">MFU (%)"]
     heads = ["row", "verdict", *numbers, "since", "nodes", "job", ">ran"]
-    caption = f"{plural(len(report.rows) + len(report.unrecorded), 'row')}, the worst first"
+    if report.sweeps:
+        heads[2:2] = [">vs peers (%)"]
     places = {kind: place for place, kind in enumerate(KINDS)}
-    lines = [(places[row.kind], _list_line(row)) for row in report.worst_first]
+    folded = [row for row in report.worst_first if _is_folded(row)]
+    lines = [(places[row.kind], _list_line(row, report)) for row in report.worst_first if not _is_folded(row)]
     for one in report.unrecorded:
         link = element("a", one.id, href="#missing")
         lines.append((places[attention.ERROR.kind], [link, kind_cell(attention.ERROR), *[""] * (len(heads) - 2)]))
-    return table("all", caption, heads, [line for _, line in sorted(lines, key=lambda one: one[0])])
+    caption = f"{report.rows_text}, the worst first{'; tiles that passed are below' if folded else ''}"
+    passed = f"{plural(len(folded), 'tile')} that passed"
+    shown = [
+        table("all", caption, heads, [line for _, line in sorted(lines, key=lambda one: one[0])]),
+        _folded(passed, table("passed-tiles", passed, heads, [_list_line(row, report) for row in folded])),
+    ]
+    return element("div", *shown) if any(one is not None for one in shown) else None
 
 
-def _list_line(row: ReportedRow) -> list[Content]:
+def _is_folded(row: ReportedRow) -> bool:
+    return bool(row.tile) and not row.needs.is_urgent
+
+
+def _list_line(row: ReportedRow, report: RunReport) -> list[Content]:
     record, jobs = row.record, row.record.reported_jobs
     runs_s = [job.run_s for job in jobs if job.run_s is not None]
     mfu, measured_s = record.figures.measured.get(MFU.key), record.judged_s
     return [
         row_link(row),
         kind_cell(row.needs),
+        *([without_unit(percent(report.peers_change(row)))] if report.sweeps else []),
         without_unit(percent(record.throughput_change)),
         seconds(measured_s),
         seconds(record.judged.reference_s if record.judged else None),
@@ -562,6 +671,7 @@ _FOLLOWS = frozenset({"dp", "fsdp"})
 
 #: A row of a run, with or without a record.
 _Any = ReportedRow | Unrecorded
+_Row = TypeVar("_Row", bound=_Any)
 
 
 @dataclass
@@ -911,12 +1021,15 @@ def row_page(
         element("p", badge, " ", change(row), class_="headline"),
         element("p", fact_text(row), class_="fact"),
         _run_links(row, pages),
+        _tile_facts(row, report),
         fact_list([*_at_once(row, ends), *since_facts(row), *_notes(row)]),
         simulated_note([record]),
         first,
         section("next", "What to type next", command_list(all_commands(row, report.run.directory))),
         section("figures", "Figures", _figures(row)),
-        section("runs", "Runs", figure(history_plot(row, pages)), _runs_table(row, pages, then_s)),
+        None
+        if record.row.tile
+        else section("runs", "Runs", figure(history_plot(row, pages)), _runs_table(row, pages, then_s)),
         section("steps", "Steps", figure(steps_plot(record)), fact_list(one for one in run_facts if one[0] == "steps")),
         section("jobs", "Jobs", _jobs_of_row(row)),
         last,
@@ -937,6 +1050,17 @@ def _run_links(row: ReportedRow, pages: Mapping[str, str]) -> ET.Element | None:
         if 0 <= number < len(runs)
     ]
     return element("nav", element("ul", *named), aria_label="The row in other runs")
+
+
+def _tile_facts(row: ReportedRow, report: RunReport) -> ET.Element | None:
+    """The change of a tile against its peers, and a link to them; nothing for another row."""
+    names = [sweep.of_row.row for sweep in report.sweeps]
+    if not row.tile:
+        return None
+    number = names.index(row.record.row.row_id)
+    change = report.peers_change(row)
+    told = "not compared with its peers: " if change is None else f"{percent(change)} throughput vs its peers: "
+    return element("p", told, element("a", report.sweeps[number].title, href=f"../{INDEX}#tiles-{number + 1}"))
 
 
 def _at_once(row: ReportedRow, ends: Sequence[LogEnd]) -> list[tuple[str, str]]:

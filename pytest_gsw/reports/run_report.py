@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import ByNumber, by_number, command, minute, plural
 from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind, State, alarms_of, whole_cluster
@@ -50,16 +51,16 @@ from pytest_gsw.results.manifest import (
     read_noted,
     resume_command,
 )
-from pytest_gsw.results.node_lists import expand
 from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Record, used_gpu_hours
 from pytest_gsw.results.row_text import inconclusive_text
 from pytest_gsw.results.runs_directory import RECORDS, RUNS, begin_of
 from pytest_gsw.results.suggested_commands import needs_of, next_commands
 from pytest_gsw.results.summary import ClusterResult, cause_of, cluster_result_of, error_nodes
+from pytest_gsw.results.sweep import RowSweep, Sweep, SweepFinding, lost_tiles, next_lines, not_covered, read_sweep
 from pytest_gsw.stats.verdict import DOUBTS, Outcome, compare
 from pytest_gsw.tables.load import accepted_figures
-from pytest_gsw.tables.model import Accepted
+from pytest_gsw.tables.model import Accepted, tile_of, without_tile
 
 # -- one row ---------------------------------------------------------------------------------------
 
@@ -101,7 +102,7 @@ class ReportedRow:
     record: Record
     #: The name of its page, without an extension.
     name: str
-    #: Its runs in the history, with this one if it was measured.
+    #: Its runs in the history, with this one if it was measured; none of a tile, whose row has them.
     past: RowHistory = field(default_factory=RowHistory)
     since: Since | None = None
     #: Its outcomes in the runs before, measured or not, the oldest first.
@@ -111,6 +112,11 @@ class ReportedRow:
     def id(self) -> str:
         """Its id."""
         return self.record.row.id
+
+    @property
+    def tile(self) -> str:
+        """Its tile; empty for any nodes."""
+        return self.record.row.tile
 
     @property
     def facts(self) -> Mapping[str, str]:
@@ -292,6 +298,8 @@ class ReportedRun:
     #: The manifest of its session, and when that began, seconds since the epoch.
     noted: RunManifest = field(default_factory=RunManifest)
     begun_s: float | None = None
+    #: The sweep of its tiles, ``None`` if it has none.
+    sweep: Sweep | None = None
 
 
 @dataclass(frozen=True)
@@ -307,6 +315,11 @@ class Unrecorded:
     def id(self) -> str:
         """The row's id, or the path of its record."""
         return self.node_id.rpartition("::")[2]
+
+    @property
+    def tile(self) -> str:
+        """Its tile; empty for any nodes."""
+        return tile_of(self.id)
 
 
 @dataclass(frozen=True)
@@ -338,6 +351,47 @@ class RunJob:
             if is_last
             else bool(self.facts.why_repeated) and self.facts.judged_s is None
         )
+
+
+@dataclass(frozen=True)
+class ReportedSweep:
+    """The tiles of one row in a run."""
+
+    whole: Sweep
+    of_row: RowSweep
+    tiles: tuple[ReportedRow, ...]
+    #: By tile, why others have no record.
+    unrecorded: Mapping[str, str]
+
+    @property
+    def title(self) -> str:
+        """``32 tiles of llama3_8b_bf16[H100x8]``."""
+        return f"{plural(len(self.tiles) + len(self.unrecorded), 'tile')} of {self.of_row.row}"
+
+    @cached_property
+    def not_covered(self) -> Mapping[str, str]:
+        """The nodes that were not covered, by reason, see :func:`~pytest_gsw.results.sweep.not_covered`."""
+        return not_covered(self.whole, {**self.unrecorded, **lost_tiles(row.record for row in self.tiles)})
+
+    @property
+    def not_covered_nodes(self) -> int:
+        """Their number."""
+        return sum(len(expand(nodes)) for nodes in self.not_covered.values())
+
+    @property
+    def covered_nodes(self) -> int:
+        """The number of nodes with a measurement."""
+        measured = (row.record.row.tile for row in self.tiles if row.needs is not attention.ERROR)
+        return len({node for tile in measured for node in expand(tile)})
+
+    @property
+    def slow_nodes(self) -> Mapping[str, SweepFinding]:
+        """Slow nodes, each with its finding."""
+        return {node: finding for finding in self.of_row.slow for node in expand(finding.nodes)}
+
+    def commands(self, run_id: str) -> list[tuple[str, str]]:
+        """The commands that drain or exclude what is slow, each after its purpose."""
+        return list(zip(("drain what is slow", "or run elsewhere"), next_lines(self.of_row, run_id), strict=False))
 
 
 @dataclass(frozen=True)
@@ -431,6 +485,40 @@ class RunReport:
     def goes_on(self) -> bool:
         """True if its session has yet to judge some of its rows."""
         return any(one.why == WAITS for one in self.unrecorded)
+
+    @cached_property
+    def sweeps(self) -> tuple[ReportedSweep, ...]:
+        """The tiles of each row."""
+        tiles: dict[str, list[ReportedRow]] = {}
+        for row in (one for one in self.rows if one.tile):
+            tiles.setdefault(row.record.row.row_id, []).append(row)
+        unrecorded: dict[str, dict[str, str]] = {}
+        for one in (one for one in self.unrecorded if one.tile):
+            unrecorded.setdefault(without_tile(one.id), {})[one.tile] = one.why
+        whole = self.run.sweep or Sweep("", "", 0)
+        known = {one.row: one for one in whole.rows}
+        return tuple(
+            ReportedSweep(whole, known.get(row, RowSweep(row)), tuple(tiles.get(row, ())), unrecorded.get(row, {}))
+            for row in {**tiles, **unrecorded}
+        )
+
+    def peers_change(self, row: ReportedRow) -> float | None:
+        """The change of a tile against its peers; ``None`` for other rows, and if it was not compared."""
+        return None if self.run.sweep is None else self.run.sweep.peers_change(row.record.row)
+
+    @property
+    def slow_tile_nodes(self) -> int:
+        """The number of nodes that are slow by their tiles."""
+        return len({node for sweep in self.sweeps for node in sweep.slow_nodes})
+
+    @property
+    def rows_text(self) -> str:
+        """The number of its rows: ``12 rows``, ``32 tiles of 1 row``, ``35 rows, 32 of them tiles``."""
+        rows = len(self.rows) + len(self.unrecorded)
+        tiles = sum(len(sweep.tiles) + len(sweep.unrecorded) for sweep in self.sweeps)
+        if tiles and tiles == rows:
+            return f"{plural(tiles, 'tile')} of {plural(len(self.sweeps), 'row')}"
+        return plural(rows, "row") + (f", {tiles} of them tiles" if tiles else "")
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
@@ -705,7 +793,7 @@ class HistoryReader:
         for record in records:
             key, points = series_key(record), points_of(record)
             adjustment = None if key is None or key not in self.histories else self.histories[key].adjustment
-            if key is not None and points and adjustment is not None:
+            if key is not None and points and adjustment is not None and not record.row.tile:
                 current_run.setdefault(key.cluster, {})[key.row] = points[0].point
                 together[key.cluster] = adjustment.together
         found = {}
@@ -803,7 +891,8 @@ def _with_manifest(run: ReportedRun) -> ReportedRun:
     known = begun(run.directory)
     noted = redact(read_noted(run.directory), os.environ)
     missing = {redact(name, os.environ): redact(why, os.environ) for name, why in run.missing.items()}
-    return replace(run, missing=missing, noted=noted, begun_s=None if known is None else known.begun_s or None)
+    begun_s, sweep = None if known is None else known.begun_s or None, redact(read_sweep(run.directory), os.environ)
+    return replace(run, missing=missing, noted=noted, begun_s=begun_s, sweep=sweep)
 
 
 def _build_report(run_id: str, records: Sequence[Record], run: ReportedRun, reader: HistoryReader | None) -> RunReport:
@@ -847,9 +936,10 @@ def _build_rows(
     rows, broken = [], {}
     for record in records:
         name = names[record.row.node_id]
-        past = _row_history(record, {} if reader is None else reader.histories)
+        is_tile = bool(record.row.tile)  # the history is its row's
+        past = RowHistory() if is_tile else _row_history(record, {} if reader is None else reader.histories)
         try:
-            row = ReportedRow(record, name, past, earlier=() if reader is None else reader.before(record))
+            row = ReportedRow(record, name, past, earlier=() if reader is None or is_tile else reader.before(record))
             if record.judged is not None and row.needs is attention.INCONCLUSIVE:
                 inconclusive_text(record, record.judged)
             rows.append(replace(row, since=since_of(row)))

@@ -32,7 +32,9 @@ from pytest_gsw.results.record import Record, read_record, record_files, record_
 from pytest_gsw.results.row_text import attempt_text, compared_text, doubt_text, repeat_text, reported_status
 from pytest_gsw.results.suggested_commands import repeat_commands
 from pytest_gsw.results.summary import ClusterResult, incident_of
+from pytest_gsw.results.sweep import lost_tiles, peers_properties, read_sweep, sweep_properties
 from pytest_gsw.stats.verdict import Reason
+from pytest_gsw.tables.model import tile_of
 
 #: A value that pytest, pytest-xdist and JUnit can all carry.
 Property = str | int | float | bool
@@ -47,6 +49,7 @@ def properties(record: Record) -> list[tuple[str, Property]]:
     noise = verdict and verdict.noise
     facts: dict[str, Any] = {
         "gsw_row": record.row.id,
+        "gsw_tile": record.row.tile or None,
         "gsw_outcome": record.outcome,
         "gsw_fact": record.fact,
         "gsw_cluster": record.run.cluster,
@@ -90,6 +93,7 @@ def properties(record: Record) -> list[tuple[str, Property]]:
         "gsw_job_nodes": (job and job.nodes) or None,
         "gsw_job_queue_s": job and job.queue_s,
         "gsw_job_run_s": job and job.run_s,
+        "gsw_loss": job and job.loss,
         "gsw_attempts": len(record.jobs.attempts) + 1 if record.jobs.attempts else None,
         **{f"gsw_attempt_{n}": attempt_text(attempt) for n, attempt in enumerate(record.jobs.attempts, 1)},
         **_repeats(record),
@@ -162,7 +166,9 @@ def rebuild_junit(
     recorded = {record.row.node_id for record in rows}
     begun = since or {}
     by_id = [(record.row.node_id, record) for record in rows]
-    cases = [_case_of(record, directory, strict, begun.get(name, ())) for name, record in by_id]
+    sweep = read_sweep(directory)
+    peers = {} if sweep is None else peers_properties(sweep, rows)
+    cases = [_case_of(record, directory, strict, begun.get(name, ()), peers.get(name, ())) for name, record in by_id]
     cases += [_missing(node_id, why, noted) for node_id, why in (missing or {}).items() if node_id not in recorded]
     incident = incident_of(rows)
     cases += [] if incident is None else [_incident(redact(incident, os.environ))]
@@ -177,7 +183,11 @@ def rebuild_junit(
         **_span(rows),
     )
     run_id = next((record.run.id for record in rows), directory.name)
-    suite.append(_properties(suite_properties(noted, run_id, rows)))
+    of_suite = suite_properties(noted, run_id, rows)
+    if sweep is not None:
+        lost = {tile: why for name, why in (missing or {}).items() if name not in recorded and (tile := tile_of(name))}
+        of_suite += sweep_properties(sweep, {**lost_tiles(rows), **lost})
+    suite.append(_properties(of_suite))
     suite.extend(cases)
     root = _element("testsuites", name="pytest tests")
     root.append(suite)
@@ -231,8 +241,14 @@ def counts(root: ET.Element) -> dict[str, int]:
     return {name: int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped")}
 
 
-def _case_of(record: Record, directory: Path, strict: bool, since: Sequence[tuple[str, str]]) -> ET.Element:
-    case = _case(class_of(record), record.row.id, run_seconds(record), properties(record))
+def _case_of(
+    record: Record,
+    directory: Path,
+    strict: bool,
+    since: Sequence[tuple[str, str]],
+    of_tile: Sequence[tuple[str, Property]],
+) -> ET.Element:
+    case = _case(class_of(record), record.row.id, run_seconds(record), [*properties(record), *of_tile])
     element = _outcome(record, strict, partial(_facts, record, directory, since))
     if element is not None:
         case.append(element)

@@ -56,7 +56,7 @@ def record_of(
 
 
 #: The facts of a row that are the same in its table and in its record.
-_SAME = ("id", "workload", "framework", "dtype", "accelerator", "gpus", "proxy", "settings", "metric", "canary")
+_SAME = ("id", "workload", "framework", "dtype", "accelerator", "gpus", "proxy", "settings", "metric", "canary", "tile")
 
 
 def row_facts(baseline: Baseline, node_id: str, tolerance: float, definition: str, experiment: str) -> RowFacts:
@@ -81,7 +81,8 @@ def job_facts(job_id: str, launcher: str, status: JobStatus, run: Run | None, fo
     """A job of a row with its own measurement."""
     judged_s = found.judged_s if found else None
     metrics = {key: values[-1] for key, values in found.metrics.items()} if found else {}
-    return JobFacts.of(job_id, launcher, status, run.log if run else None, judged_s=judged_s, metrics=metrics)
+    log, loss = run.log if run else None, found.loss if found else None
+    return JobFacts.of(job_id, launcher, status, log, judged_s=judged_s, metrics=metrics, loss=loss)
 
 
 def saved_gpu_hours(run: Run | None, baseline: Baseline) -> float | None:

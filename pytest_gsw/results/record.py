@@ -17,10 +17,12 @@ from pytest_gsw.common.typed_json import check_known, facts, plain, read, shapes
 from pytest_gsw.jobs.layout import cut_name
 from pytest_gsw.jobs.model import JobState, JobStatus, limited_steps
 from pytest_gsw.results import outcomes
+from pytest_gsw.results.node_facts import NodeFacts
 from pytest_gsw.stats.measurement import Timing
 from pytest_gsw.stats.verdict import MetricVerdict, Verdict
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import Metric
+from pytest_gsw.tables.model import without_tile
 
 #: The cluster of logs that were replayed without one.
 NO_CLUSTER = "replay"
@@ -41,6 +43,8 @@ class JobFacts(JobStatus):
     log: str | None = None
     #: Size of the log when it was measured, by which a replay notices that it has changed.
     log_bytes: int | None = None
+    #: The loss of its last step that prints one.
+    loss: float | None = None
     #: The site's metrics in this job, by key.
     metrics: Mapping[str, float] = field(default_factory=dict)
 
@@ -125,6 +129,13 @@ class RowFacts:
     proxy: bool = False
     #: Further settings of the training, by name: ``micro-batch``, degrees of parallelism, further columns.
     settings: Mapping[str, str] = field(default_factory=dict)
+    #: The nodes on which it was to run, as a node list; empty for any.
+    tile: str = ""
+
+    @property
+    def row_id(self) -> str:
+        """The id without the tile, as the history has it."""
+        return without_tile(self.id)
 
 
 @dataclass(frozen=True)
@@ -156,6 +167,8 @@ class RunFacts:
     clusters_file: str | None = None
     #: Options of the session without which its rows are others: ``--gsw-release=25.01``, ``--gsw-suite=FILE``.
     options: tuple[str, ...] = ()
+    #: Options of the session without which its rows have no tiles: ``--gsw-tile=node``, ``--gsw-find``.
+    tile_options: tuple[str, ...] = ()
     #: The faults of the session's simulated rows, in its order: ``*x128]=slow:12%``.
     simulated_faults: tuple[str, ...] = ()
     #: The place of the logs in a replay, as ``--gsw-replay`` takes it; ``None`` if the session ran the jobs.
@@ -265,9 +278,10 @@ class FigureFacts:
 
 @dataclass(frozen=True)
 class _Judged:
-    """The verdict among the keys of a record."""
+    """The verdict among the keys of a record, and the facts of its nodes."""
 
     verdict: Verdict | None
+    facts: NodeFacts | None = None
 
 
 #: File names may have 255 bytes, and the draft of a record has a few more than the record.
@@ -294,6 +308,8 @@ class Record(ResultText):
     timing: Timing = field(default_factory=Timing)
     #: The decision of the rule, even if the outcome is another: the run was profiled, or an error followed.
     verdict: Verdict | None = None
+    #: What differs between the nodes of its jobs, or their GPUs; ``None`` if it was not read.
+    facts: NodeFacts | None = None
 
     @cached_property
     def text(self) -> str:
@@ -415,6 +431,7 @@ def content(record: Record) -> dict[str, Any]:
         **facts(ResultText, record),
         # A site's own rule may keep further attributes in its verdict.
         "verdict": record.verdict and facts(Verdict, record.verdict),
+        **({} if record.facts is None else {"facts": record.facts}),
         "schema": SCHEMA,
     }
     del found["id"], found["last"]
@@ -426,7 +443,8 @@ def of_content(content: Any) -> Record:
     check_known(content, _KEYS)
     run, row, jobs = read(RunFacts, content, **_RUN), read(RowFacts, content, **_ROW), read(Jobs, content, **_JOBS)
     figures, timing = read(FigureFacts, content), read(Timing, content)
-    own, verdict = read(ResultText, content), read(_Judged, content).verdict
+    own, judged = read(ResultText, content), read(_Judged, content)
+    verdict = judged.verdict
     for name, word, known in (("outcome", own.outcome, outcomes.BY_WORD), ("metric", row.metric, metrics.JUDGED)):
         if word not in known:
             raise ValueError(f"'{name}' is {shown(word)}")
@@ -435,7 +453,9 @@ def of_content(content: Any) -> Record:
             raise ValueError(f"'outcome' is {shown(own.outcome)}, and it has no verdict")
         if own.outcome != verdict.outcome.value:
             raise ValueError(f"'outcome' is {shown(own.outcome)}, and that of its verdict \"{verdict.outcome.value}\"")
-    return Record(row=row, run=run, jobs=jobs, figures=figures, timing=timing, verdict=verdict, **vars(own))
+    return Record(
+        row=row, run=run, jobs=jobs, figures=figures, timing=timing, facts=judged.facts, verdict=verdict, **vars(own)
+    )
 
 
 #: The keys that a record has.

@@ -15,6 +15,7 @@ from pytest_gsw.common.text import at_line, duration, percent, plain_table, roun
 from pytest_gsw.errors import RunError
 from pytest_gsw.jobs.model import BOOST_NOT_SET, JobState
 from pytest_gsw.results import outcomes
+from pytest_gsw.results.node_facts import why_lines
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.stats.decision import WORST_FIRST
 from pytest_gsw.stats.noise import Noise, jobs_to_resolve, median_interval
@@ -357,6 +358,8 @@ def run_facts(record: Record) -> list[tuple[str, str]]:
         took = "" if job.run_s is None else f" in {duration(job.run_s)}"
         where = f" on {job.nodes}" if job.nodes else ""
         facts.append(("job", f"{job.launcher} {job.id} {job.state}{code}{took}{where}"))
+    if record.facts is not None:
+        facts += why_lines(record.facts)
     if record.passed_over:
         facts.append(("newer jobs", record.passed_over))
     if record.timing.steps:

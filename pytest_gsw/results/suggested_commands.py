@@ -18,7 +18,7 @@ from pytest_gsw.results.row_text import hides_loss
 from pytest_gsw.results.summary import ClusterResult
 from pytest_gsw.stats.noise import jobs_to_resolve
 from pytest_gsw.stats.verdict import Reason
-from pytest_gsw.tables.model import row_matches
+from pytest_gsw.tables.model import row_matches, without_tile
 
 #: The most rows that are named one by one; more are named by their tables and -k, once for all scales of a case.
 _NAMED = 2
@@ -78,18 +78,18 @@ def next_command(record: Record, needs: Attention, directory: Path) -> str:
         needs: The reason for which it needs attention; its history may have another than its record.
         directory: The run's.
     """
-    verdict, cluster, row = record.judged, record.run.cluster, record.row.id
+    verdict, cluster, row = record.judged, record.run.cluster, record.row.row_id
     match needs:
         case _ if record.run.cluster == NO_CLUSTER:
             return again([record], directory)
         case attention.ACCEPTED:
             return history_command(cluster, row)
-        case attention.IMPROVED if not record.run.simulated:
-            return command("pytest-gsw", "baseline", "propose", f"{directory}", f"--row={record.row.id}")
+        case attention.IMPROVED if not record.run.simulated and not record.row.tile:
+            return command("pytest-gsw", "baseline", "propose", f"{directory}", f"--row={row}")
         case attention.DRIFT:
             return history_command(cluster, row, drift=True)
         case attention.INCONCLUSIVE if record.reason == Reason.TOO_GOOD.value and record.run.log:
-            return command("pytest-gsw", "metrics", record.run.log, f"--row={record.row.id}")
+            return command("pytest-gsw", "metrics", record.run.log, f"--row={row}")
         case attention.INCONCLUSIVE if verdict and verdict.noise and record.reason == Reason.WITHIN_NOISE.value:
             jobs = jobs_to_resolve(record.row.tolerance, verdict.noise)
             if jobs > _MOST_REPEATS:  # look at the history before the cluster is busy for days
@@ -133,17 +133,24 @@ def next_commands(
     records = sorted(records, key=lambda record: by_number(record.row.id))
     for record in (record for record in records if record.run.cluster != NO_CLUSTER):
         need = needs_of(record)
-        is_made_up = need is attention.IMPROVED and record.run.simulated  # no figure of it is ever proposed
+        # No figure of these is ever proposed.
+        is_made_up = need is attention.IMPROVED and (record.run.simulated or bool(record.row.tile))
         is_other = record.reason == Reason.INCIDENT.value or record.advice or is_interrupted(record)
         if not is_made_up and not is_other:
             by_need.setdefault(need.kind, []).append(record)
     listed = []
     if incident is not None:
         listed.append(("see the runs of the cluster", history_command(incident.cluster)))
+    regressed = by_need.get(attention.REGRESSED.kind, [])
+    slow_tiles = [record for record in regressed if record.row.tile and record.outcome == outcomes.REGRESSED.word]
+    if slow_tiles:
+        by_need[attention.REGRESSED.kind] = [one for one in regressed if one not in slow_tiles]
+        listed += _searches(slow_tiles)
     failed = [record for need in _FAILED for record in by_need.get(need, [])]
     if failed_last and len(failed) > _MOST_NAMED:
         confirm = ("--gsw-confirm=4",) if any(map(_can_be_confirmed, failed)) else ()
-        text = command("pytest", *failed[0].run.row_options, *_faults(failed), *confirm, "--lf")
+        run = failed[0].run
+        text = command("pytest", *run.row_options, *run.tile_options, *_faults(failed), *confirm, "--lf")
         listed.append((f"run again {plural(len(failed), 'row')}", text))
         by_need = {need: rows for need, rows in by_need.items() if need not in _FAILED}
     for needs, what in _OF_A_RUN:
@@ -155,6 +162,16 @@ def next_commands(
             listed += [(f"{what} {plural(len(found), 'row')}", text)] if text else []
     left = [record for record in records if is_interrupted(record)]
     return [*listed, (f"go on with {plural(len(left), 'row')}", again(left, directory))] if left else listed
+
+
+def _searches(slow: Sequence[Record]) -> list[tuple[str, str]]:
+    """The command that searches among tiles for what is slow; none if its session has done so."""
+    run, tiles = slow[0].run, [word for word in slow[0].run.tile_options if word.startswith("--gsw-tile")]
+    if not tiles or len(run.tile_options) > len(tiles):
+        return []
+    rows = list(dict.fromkeys(without_tile(record.row.node_id) for record in slow))
+    text = command("pytest", *run.row_options, *tiles, "--gsw-find", *_rows(rows))
+    return [(f"search among the tiles, {len(slow)} of which {'is' if len(slow) == 1 else 'are'} slow", text)]
 
 
 #: The needs of rows that pytest counts as failed.

@@ -10,17 +10,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_gsw.common.node_lists import expand, named_nodes
 from pytest_gsw.common.text import by_number, duration, named, percent, plain_table, plural, rounded
 from pytest_gsw.errors import RunError
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.attention import ACCEPTED
-from pytest_gsw.results.node_lists import expand, named_nodes
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import hides_loss, without_middle
 from pytest_gsw.stats.cluster_effect import FEWEST_ROWS
 from pytest_gsw.stats.verdict import Outcome, Reason, compare
-from pytest_gsw.tables.model import TOLERANCE
+from pytest_gsw.tables.model import TILE, TOLERANCE, without_tile
 
 _ROWS_SHOWN = 10
 
@@ -455,12 +455,23 @@ def plan_text(
     left = dict(errors or {})
     cannot = f"{rounded(len(left), 'row')} cannot be submitted" if left else ""
     ready = [row for row in rows if row["node_id"] not in left]
+    tiles: dict[str, list[str]] = {}
+    for row in ready:
+        name, _, tile = row["node_id"].partition(TILE)
+        tiles.setdefault(name, []).extend([tile] if tile else [])
+    shown: set[str] = set()
     for row in rows:
+        name = without_tile(row["node_id"])
+        if name in shown and row["node_id"] not in left and tiles.get(name):
+            continue  # on another tile, all else is the same
+        shown.add(name)
+        of_row = tiles.get(name, [])
         took = "run time not known" if row["minutes"] is None else f"about {rounded(row['minutes'], 'minute')}"
         took += f", {row['jobs']} times" if row["jobs"] > 1 else ""
         lines += [
             row["node_id"],
             f"  {rounded(row['gpus'], 'GPU')} on {rounded(row['nodes'], 'node')}, {took}",
+            *([f"  tiles        {len(of_row)}: {' '.join(of_row)}"] if len(of_row) > 1 else []),
             *([f"  source       {row['source']}"] if row.get("source") else []),
             f"  directory    {row['directory']}",
             f"  command      {row['command']}",

@@ -17,6 +17,7 @@ import pytest
 
 from pytest_gsw.clusters import why_it_does_not_fit
 from pytest_gsw.common.files import relative_path
+from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import command, enumerated, plural
 from pytest_gsw.demo.simulation import parse_faults
@@ -25,9 +26,10 @@ from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.session.node_ids import node_id_below
 from pytest_gsw.session.settings import OF_SELECTION, SETTINGS, Settings, bundled_rows
+from pytest_gsw.session.tiles import tiles_of_rows, tiling_of, unfit_lines
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
 from pytest_gsw.tables.load import LOG_FORMATS, Table, read_table, table_files
-from pytest_gsw.tables.model import Baseline, BlankRow, Parallelism
+from pytest_gsw.tables.model import TILE, Baseline, BlankRow, Parallelism, without_tile
 from pytest_gsw.tables.releases import format_releases
 from pytest_gsw.tables.value_types import nearest
 from pytest_gsw.tables.yaml_values import read_spelling
@@ -104,6 +106,8 @@ class Selection:
 
 
 SELECTION = pytest.StashKey[Selection]()
+#: By table, the rows that are named on the command line, of a session with tiles that pytest collects by itself.
+_ROWS_NAMED = pytest.StashKey[Mapping[Path, frozenset[str]]]()
 
 
 class SessionNode:
@@ -136,9 +140,26 @@ def point_at_tables(config: pytest.Config, roots: tuple[Path, ...]) -> None:
     named = [argument.partition("::") for argument in given]
     if any((config.invocation_params.dir / name).exists() for name, _, _ in named):
         # Some arguments are real paths: pytest collects all by itself, the tables by their real paths.
-        for name, _, row in named:
-            _check_row(config, name, row, tables.get(name, config.invocation_params.dir / name))
-        config.args = [f"{tables.get(name, name)}{separator}{row}" for name, separator, row in named]
+        here = config.invocation_params.dir
+        paths = [tables.get(name, Path(os.path.abspath(here / name))) for name, _, _ in named]  # noqa: PTH100
+        of_table: dict[Path, set[str]] = {}
+        for path, (name, _, row) in zip(paths, named, strict=True):
+            _check_row(config, name, row, path)
+            if path.suffix in {".yaml", ".yml"}:
+                of_table.setdefault(path, set()).add(row)
+        # A row stands for all of its tiles, and a tile is known by its name alone: pytest knows neither.
+        has_tiles = config.stash[SETTINGS].tile is not None
+        config.stash[_ROWS_NAMED] = on_tiles = {
+            path: frozenset(rows)
+            for path, rows in of_table.items()
+            if "" not in rows and (has_tiles or any(TILE in row for row in rows))
+        }
+        others = [
+            f"{tables.get(name, name)}{separator}{row}"
+            for path, (name, separator, row) in zip(paths, named, strict=True)
+            if path not in on_tiles
+        ]
+        config.args = [*others, *map(str, on_tiles)]
         return
     files = tables
     if given:
@@ -188,6 +209,9 @@ def _bundled_named(name: str, tables: dict[str, Path], config: pytest.Config) ->
     return others
 
 
+_NODES = re.compile(r"[\w.-]+(?: [\w.-]+)*", re.ASCII)
+
+
 def _check_row(config: pytest.Config, node_id: str, row: str, path: Path) -> None:
     if not row or path.suffix not in {".yaml", ".yml"}:
         return  # a whole table, or another plugin's item
@@ -196,10 +220,13 @@ def _check_row(config: pytest.Config, node_id: str, row: str, path: Path) -> Non
     except ConfigurationError:
         return  # the collection reports the file's faults
     there = {row.id for row in table.rows} | {row.id for row in table.blanks}
-    if row not in there:
-        raise pytest.UsageError(f"not found: {node_id}::{row}{nearest(row, there)}")
+    row_id = without_tile(row)
+    if row_id not in there:
+        raise pytest.UsageError(f"not found: {node_id}::{row}{nearest(row_id, there)}")
+    if TILE in row and not _NODES.fullmatch(" ".join(expand(row.partition(TILE)[2]))):
+        raise pytest.UsageError(f"{node_id}::{row}: no node list such as n[001-004] after the {TILE}")
     cluster = config.stash[SETTINGS].cluster
-    accelerator = next((one.accelerator for one in table.rows if one.id == row), None)
+    accelerator = next((one.accelerator for one in table.rows if one.id == row_id), None)
     if cluster is not None and (why := why_it_does_not_fit(accelerator, None, cluster)):
         advice = f"name a cluster that has {accelerator} with --gsw-cluster, or rows for {cluster.accelerator}"
         raise pytest.UsageError(f"{node_id}::{row}: {why}\nnext: {advice}")
@@ -380,13 +407,17 @@ class BaselineFile(SessionNode, pytest.File):
     def collect(self) -> list[pytest.Item]:
         """One item for each row; an invalid file is one collection error with all its faults."""
         selection = self.config.stash.get(SELECTION, None)
-        wanted = selection.rows.get(self.nodeid) if selection else None
+        of_path = self.config.stash.get(_ROWS_NAMED, {})
+        wanted = selection.rows.get(self.nodeid) if selection else of_path.get(self.path)
         try:
             table = table_in(self.config, self.path)
             self._check_log_format(table.rows)
         except ConfigurationError as error:
             raise self.CollectError(redact(str(error), os.environ)) from None
-        items: list[pytest.Item] = [self._item(row) for row in table.rows if wanted is None or row.id in wanted]
+        past = run_before(self.config)
+        place = tiles_of_rows(self.config, wanted, None if past is None else past.row_ids)
+        rows = (one for row in table.rows for one in place(row))
+        items: list[pytest.Item] = [self._item(row) for row in rows if wanted is None or {row.id, row.row_id} & wanted]
         if table.blanks:
             items += [
                 BlankItem.from_parent(self, name=row.id, nodeid=f"{self.nodeid}::{row.id}", blank=row)
@@ -521,6 +552,15 @@ def leave_out_others(config: pytest.Config, items: list[pytest.Item]) -> None:
         is_bundled = dropped[0].path.is_relative_to(bundled_baselines())
         lines += [f"gsw: {there}", f"next: {step}"] if is_bundled else [correct]
     report_selection(config, lines)
+
+
+def leave_out_unfit(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect rows that the tiles do not fit, in one line with those that do."""
+    tiling = tiling_of(config)
+    if tiling is not None:
+        unfit = [item for item in items if isinstance(item, BaselineItem) and not item.baseline.tile]
+        report_selection(config, unfit_lines(tiling, [item.baseline for item in unfit]))
+        deselect(config, items, [item for item in unfit if item.baseline.id in {*tiling.unfit, *tiling.fitting}])
 
 
 def _accelerator_of(item: BaselineItem | BlankItem) -> str | None:

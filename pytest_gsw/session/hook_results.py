@@ -97,6 +97,8 @@ def check_answers(config: pytest.Config, row: Baseline, spec: object, log_format
         problem = f"{type(spec).__name__}, wanted a JobSpec"
     elif spec.row_id != row.id:
         problem = f"a JobSpec of {spec.row_id!r} for {row.id}: the row's id is not to be changed"
+    elif spec.node_list != row.tile:
+        problem = f"a JobSpec with node_list={spec.node_list!r}, wanted {row.tile!r}, the row's tile"
     elif problems := spec_problems(spec):
         problem = not_that(spec, "job spec", problems)
     elif log_format is not None and not (

@@ -32,6 +32,7 @@ from pytest_gsw.session.collect import (
     check_release,
     keep_rows_of_run,
     leave_out_others,
+    leave_out_unfit,
     none_selected,
     point_at_tables,
     report_selection,
@@ -51,6 +52,7 @@ from pytest_gsw.session.settings import (
     read_settings,
 )
 from pytest_gsw.session.terminal import OUTCOME_COUNTS, OutcomeCounts, line_of_report, line_width, report_summary
+from pytest_gsw.session.tiles import tiles_text, tiling_of
 from pytest_gsw.tables.bundled import bundled_baselines
 
 if TYPE_CHECKING:
@@ -111,7 +113,8 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """Pause the garbage collector while only tables are collected: it would visit all rows, and none is garbage."""
+    """Find the tiles of rows; pause the garbage collector while only tables are collected: no row is garbage."""
+    tiling_of(session.config)
     if SELECTION not in session.config.stash or not gc.isenabled():
         return (yield)
     gc.disable()
@@ -151,6 +154,7 @@ def pytest_collection_modifyitems(
     if not items:
         report_selection(config, none_selected(config, there))
     leave_out_others(config, items)
+    leave_out_unfit(config, items)
     if config.stash[SETTINGS].judges:
         report_selection(config, _reruns_text(config, items))
     if past is not None:
@@ -192,6 +196,7 @@ def _rows_text(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     from pytest_gsw.jobs.preflight import staging_summary
 
     lines = [f"gsw: {line}" for line in staging_summary((item.baseline for item in rows), settings.cluster)]
+    lines += tiles_text(config, [item.baseline for item in rows])
     return [*lines, f"gsw: {count}, about {rounded(hours, 'GPU-hour')} by the documented step times{more}"]
 
 

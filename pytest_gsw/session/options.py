@@ -20,7 +20,8 @@ class Option:
     #: Its meaning and its default, as ``--help`` prints them.
     help: str
     default: str
-    kind: Literal["text", "path", "flag", "texts", "paths", "nonempty"] = "text"
+    #: An "optional" value may be left out, which is an empty text.
+    kind: Literal["text", "path", "flag", "texts", "paths", "nonempty", "optional"] = "text"
     metavar: str = ""
     #: True for a site's setting, in the ini file or in ``clusters.yaml``: no option of the command line.
     of_site: bool = False
@@ -63,6 +64,22 @@ GROUPS = {
             "path",
             "FILE",
         ),
+        Option(
+            "tile",
+            "run each row on every tile of its partition: a node, the nodes of a leaf switch, a block, or N nodes; on "
+            "these nodes alone with node:pool0-[0001-0256]",
+            "the scheduler chooses the nodes",
+            "nonempty",
+            "node|switch|block|N",
+        ),
+        Option(
+            "find",
+            "after the tiles, run slow ones again beside nodes that are proven fast, and name what is slow; with a "
+            "number take no more than these GPU-hours",
+            "off",
+            "optional",
+            "GPU-HOURS",
+        ),
         Option("plan", "print what would be submitted, and submit nothing", "off", "flag"),
         Option(
             "demo",
@@ -102,9 +119,10 @@ GROUPS = {
             "limit on each job's run time, minutes",
             "three times the documented duration, at least 30",
             metavar="MINUTES",
+            of_site=True,
         ),
         Option("max-jobs", "submit no more than this many jobs at once", "no limit", metavar="N", of_site=True),
-        Option("max-gpus", "take no more than this many GPUs at once", "no limit", metavar="N"),
+        Option("max-gpus", "take no more than this many GPUs at once", "no limit", metavar="N", of_site=True),
         Option(
             "max-pending", "leave no more than this many jobs pending at once", "no limit", metavar="N", of_site=True
         ),
@@ -198,6 +216,8 @@ def _add_option(parser: pytest.Parser, group: pytest.OptionGroup, option: Option
     action: dict[str, Any] = {"action": "store", "metavar": option.metavar}
     if option.kind == "flag":
         action = {"action": "store_true"}
+    elif option.kind == "optional":
+        action |= {"nargs": "?", "const": ""}
     elif option.kind in {"texts", "paths"}:
         action = {"action": "append", "metavar": option.metavar}
     text = f"{option.help} (default: {option.default})"

@@ -19,7 +19,7 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import command, minute, plural
 from pytest_gsw.errors import AS_OF, IncompleteLogError, InvalidHookResultError, LogError, RunError, SubmissionError
 from pytest_gsw.executor.executor import Executor, too_large
-from pytest_gsw.executor.phases import Finished, StateObserver
+from pytest_gsw.executor.phases import Finished, LookObserver, StateObserver
 from pytest_gsw.executor.progress_monitor import Watch
 from pytest_gsw.history.location import open_history
 from pytest_gsw.hook_checks import hook_error, is_own
@@ -67,11 +67,13 @@ from pytest_gsw.session.settings import (
     CANARIES,
     CLUSTER_PEERS,
     EXECUTOR,
+    NODE_PROBES,
     NOT_READY,
     SESSION_HISTORY,
     Settings,
     environment_of,
 )
+from pytest_gsw.session.tiles import begin_sweep
 from pytest_gsw.stats.decision import Done
 from pytest_gsw.tables.model import Baseline, accepted_to_expect, definition_hash, image_name
 from pytest_gsw.tables.value_types import nearest
@@ -403,6 +405,8 @@ class Start:
     #: The specs of all other rows, and the submissions of an earlier session for some of them.
     specs: Mapping[str, JobSpec | RunError]
     taken: Mapping[str, Submission]
+    #: All rows by their ids; the executor's callbacks find those of the search in it, too.
+    rows: dict[str, SessionRow]
 
     def submit(self) -> None:
         """Submit the rows that can be submitted."""
@@ -433,6 +437,7 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
         retries=settings.retries if submits else 0,
         decide=(lambda row_id, run: by_row[row_id].decide(run)) if submits else (lambda *_: Done()),
         on_repeat=repeat_reporter(config),
+        on_look=_node_probes(config, settings, launcher, environ) or (lambda *_: None),
         environ=environ,
     )
     config.stash[EXECUTOR] = executor
@@ -462,7 +467,7 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
     bad = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, RunError)}
     executor.submit(bad, taken)
     ready = _in_order(rows, {row_id: spec for row_id, spec in specs.items() if row_id not in bad})
-    return Start(executor, [item for item in rows if item.baseline.id in bad], ready, taken)
+    return Start(executor, [item for item in rows if item.baseline.id in bad], ready, taken, by_row)
 
 
 def _rows_with_logs(
@@ -498,6 +503,7 @@ def _note_rows(
         if journal is not None and settings.cluster is not None:
             journal.session(settings.cluster.name, node_ids, settings.release, settings.shared)
         note_rows(settings, items)
+        begin_sweep(config, [item.baseline for item in items if isinstance(item, BaselineItem) and item.baseline.tile])
         begin_live(config, items)
     except OSError as error:
         raise unwritable(settings.run_directory, error) from None
@@ -509,6 +515,23 @@ def _in_order(rows: list[BaselineItem], specs: dict[str, JobSpec | RunError]) ->
     times_s = {row.id: expected_run_s(row) or 1.0 for row in (item.baseline for item in rows)}
     weights = {row.id: (row.canary, row.gpus * times_s[row.id]) for row in (item.baseline for item in rows)}
     return dict(sorted(specs.items(), key=lambda pair: weights[pair[0]], reverse=True))
+
+
+def _node_probes(
+    config: pytest.Config, settings: Settings, launcher: Launcher, environ: Mapping[str, str]
+) -> LookObserver | None:
+    """What looks at the nodes of running jobs; ``None`` if the cluster asks for nothing."""
+    cluster = settings.cluster
+    wanted = (
+        cluster is not None and cluster.scheduler == "slurm" and (cluster.facts not in {None, "none"} or cluster.smoke)
+    )
+    if cluster is None or not wanted or settings.replay is not None:
+        return None
+    from pytest_gsw.session.node_probes import NodeProbes  # few sessions probe
+
+    probes = config.stash[NODE_PROBES] = NodeProbes(cluster, environ, getattr(launcher, "version", ""))
+    config.add_cleanup(probes.close)
+    return probes.look
 
 
 def _watch(planned: SessionRow, environ: Mapping[str, str]) -> Watch | None:
@@ -544,7 +567,8 @@ def _cluster_peers(
 ) -> ClusterPeers:
     """The effect of the cluster on all rows, with the accepted figures known by now."""
     cluster = "" if settings.cluster is None else settings.cluster.name
-    expected = [(item.baseline, accepted_to_expect(item.baseline, cluster, None)) for item in rows]
+    alone = (item.baseline for item in rows if not item.baseline.tile)
+    expected = [(row, accepted_to_expect(row, cluster, None)) for row in alone]
     executor = config.stash[EXECUTOR]
     return ClusterPeers(
         session_history, expected, settings.run_id, lambda row_id: isinstance(executor.phase(row_id), Finished | None)

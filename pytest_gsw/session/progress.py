@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_gsw.common.files import PRIVATE
+from pytest_gsw.common.node_lists import compressed
 from pytest_gsw.common.redact import redact
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.executor.executor import Executor, Ticker
@@ -24,7 +25,6 @@ from pytest_gsw.executor.phases import Finished, Phase, RepeatObserver, submitte
 from pytest_gsw.executor.progress_monitor import Sample
 from pytest_gsw.jobs.model import Attempt
 from pytest_gsw.jobs.spec import expected_run_s
-from pytest_gsw.results.node_lists import compressed
 from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Record
 from pytest_gsw.results.row_text import attempt_text
 from pytest_gsw.results.summary import ClusterResult, RowProgress, standing

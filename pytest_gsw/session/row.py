@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import pytest
 
 from pytest_gsw.common.files import relative_path
+from pytest_gsw.common.node_lists import compressed, expand, number_of
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import plural
 from pytest_gsw.errors import INTERRUPTED, HookError, JobError, LogError, RunError
@@ -32,7 +33,6 @@ from pytest_gsw.jobs.spec import job_image, job_variable, profiling_in, steps_of
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.results import junit, outcomes, row_text
 from pytest_gsw.results.make_record import RowResult, job_facts, record_of, row_facts, saved_gpu_hours
-from pytest_gsw.results.node_lists import compressed, expand, number_of
 from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Jobs, Record, RunFacts, write_record
 from pytest_gsw.results.row_text import (
     accepted_text,
@@ -46,7 +46,15 @@ from pytest_gsw.results.row_text import (
 from pytest_gsw.results.suggested_commands import repeat_commands
 from pytest_gsw.session.collect import fail
 from pytest_gsw.session.session_history import SessionHistory
-from pytest_gsw.session.settings import CANARIES, CLUSTER_PEERS, EXECUTOR, SESSION_HISTORY, SETTINGS, Settings
+from pytest_gsw.session.settings import (
+    CANARIES,
+    CLUSTER_PEERS,
+    EXECUTOR,
+    NODE_PROBES,
+    SESSION_HISTORY,
+    SETTINGS,
+    Settings,
+)
 from pytest_gsw.session.terminal import OUTCOME_COUNTS
 from pytest_gsw.stats.cluster_effect import ClusterEffect
 from pytest_gsw.stats.decision import Done, Repeat, Repeats, Undecided, is_known
@@ -65,7 +73,14 @@ from pytest_gsw.stats.verdict import (
 from pytest_gsw.tables.metrics import STEP_TIME, Metric
 from pytest_gsw.tables.model import Accepted, Baseline, accepted_for, definition_hash, experiment_hash, image_name
 from pytest_gsw.validation.agreement import Evidence, Provenance, provenance_in
-from pytest_gsw.validation.checks import agreed_with_row, check_identity, check_job, read_identity, read_steps
+from pytest_gsw.validation.checks import (
+    agreed_with_row,
+    check_identity,
+    check_job,
+    check_tile,
+    read_identity,
+    read_steps,
+)
 from pytest_gsw.validation.measure import measure, of_all_jobs, read_metrics
 from pytest_gsw.validation.run import Run, ran_out_of_memory, unset_boost
 
@@ -186,7 +201,7 @@ class LiveRow:
         ran = self.circumstances(run)
         key = ran.definition, ran.experiment, accepted
         if self._past is None or self._past[0] != key:
-            self._past = key, self._session_history.past(self.baseline.id, *key, self.settings.run_id)
+            self._past = key, self._session_history.past(self.baseline.row_id, *key, self.settings.run_id)
         return self._past[1]
 
     def noise(self, run: Run, accepted: Accepted | None, tolerance: float) -> Noise | None:
@@ -522,6 +537,26 @@ class SessionRow:
         except Exception as error:
             fail(self._error_text(self._hook_error(error), run))
 
+    def measured_s(self, run: Run) -> float:
+        """The seconds of an ended job, which is not judged.
+
+        Raises:
+            RunError: It cannot be measured.
+        """
+        try:
+            run = self._with_evidence(run)
+            self.source.check_logs(run)
+            check_job(run, self.baseline.recipe.may_fail)
+            check_tile(run, self.baseline.tile)
+            measurement = self._measure(run)
+        except RunError:
+            raise
+        except Exception as error:  # in a site's own format
+            raise self._hook_error(error) from None
+        if measurement is None or self.source.not_comparable(run) is not None:
+            raise JobError(f"job {run.job_id} is no measure: it should fail, or was profiled")
+        return measurement.judged_s
+
     def report(self) -> None:
         """Report the verdict of the set-up to pytest."""
         kind, text = self.judged
@@ -558,6 +593,7 @@ class SessionRow:
         if self.baseline.expected_failure and ran_out_of_memory(run):
             self._expected_failure(run)
         check_job(run, self.baseline.recipe.may_fail)
+        check_tile(run, self.baseline.tile)
         measurement = self._measure(run)
         # An interrupted session does not judge a row by fewer jobs than it needs.
         if interrupted and not isinstance(self.decide(run), Done):
@@ -638,7 +674,8 @@ class SessionRow:
             raise
         except Exception as error:  # in a site's own metric
             raise self._hook_error(error) from None
-        return replace(found, metrics={key: (value,) for key, value in metrics.items()}), agreed
+        loss = log.losses[-1] if log.losses else None
+        return replace(found, metrics={key: (value,) for key, value in metrics.items()}, loss=loss), agreed
 
     # -- its record: for the run's directory, observers, the history and JUnit ---------------
 
@@ -648,7 +685,9 @@ class SessionRow:
         ran = source.circumstances(run)
         facts = row_facts(row, self.plan.node_id, self.tolerance, ran.definition, ran.experiment)
         made = record_of(row, facts, self._run_facts(run), self._jobs_facts(run), found, self.plan.peak_flops)
-        made = replace(made, alarms=self._alarms(made, run), passed_over=self.passed_over)
+        probes = self._config.stash.get(NODE_PROBES, None)
+        seen = None if probes is None or run is None else redact(probes.facts_of(run.job_id), os.environ)
+        made = replace(made, alarms=self._alarms(made, run), passed_over=self.passed_over, facts=seen)
         try:
             record, failure = self._save(made)
         except OSError as error:
@@ -697,6 +736,7 @@ class SessionRow:
             cluster=source.cluster or NO_CLUSTER,
             clusters_file=None if settings.cluster is None else settings.cluster.given_file,
             options=settings.row_options,
+            tile_options=settings.tile_options,
             simulated_faults=settings.faults,
             replay=settings.replay_option,
             simulated=ran.is_simulated,
@@ -740,7 +780,7 @@ class SessionRow:
     def _alarms(self, record: Record, run: Run | None) -> str | None:
         """The alarms of the row with this run, as the history will have them; none for a replay, which adds no run."""
         is_wrong = record.by_own_metric == outcomes.REGRESSED.word or record.drift
-        if run is None or not is_wrong or self._settings.replay is not None:
+        if run is None or not is_wrong or self._settings.replay is not None or self.baseline.tile:
             return None
         # Imported late: few rows have alarms.
         from pytest_gsw.session.session_report import row_alarms
@@ -783,7 +823,7 @@ class SessionRow:
             redact(fact, os.environ),  # names of ranks in a log are arbitrary text
             not_comparable,
             self._accepted_note(accepted, unused, verdict, run),
-            source.drift(run, self._judged_s(first), accepted, adjustment) if is_usual else None,
+            source.drift(run, self._judged_s(first), accepted, adjustment) if is_usual and not baseline.tile else None,
             redact(slow_nodes, os.environ),
             measurement=measurement,
             verdict=replace(verdict, given_reason=verdict.reason),
@@ -797,12 +837,14 @@ class SessionRow:
         """
         settings, jobs = self.source.settings, len(run.jobs)
         repeats = settings.repeats
-        if self.baseline.expected_failure or (jobs >= repeats.most and not self._peers.effect_may_change):
+        may_change = self._peers.effect_may_change and not self.baseline.tile
+        if self.baseline.expected_failure or (jobs >= repeats.most and not may_change):
             return Done()
         run = self._with_evidence(run)
         if self.source.not_comparable(run) is not None:
             return Done()
         check_job(run, self.baseline.recipe.may_fail)
+        check_tile(run, self.baseline.tile)
         measurement = self._measure(run)
         assert measurement is not None  # rows that should fail are not measured, and have returned above
         self._note_first_job(run)
@@ -819,6 +861,8 @@ class SessionRow:
 
     def _note_first_job(self, run: Run) -> None:
         """Add the time of the first job to the cluster's effect; a row that has changed since is not comparable."""
+        if self.baseline.tile:
+            return  # tiles of one row are no evidence of all rows
         first = run.jobs[0]
         first_s = self._judged_s(first) if self.source.circumstances(run).experiment else None
         had_slow_node = self._session_history.had_slow_node(first.status.nodes, first.status.end_s or time.time())
@@ -826,10 +870,12 @@ class SessionRow:
 
     def _possible_effects(self) -> tuple[ClusterEffect | None, ...]:
         """Possible effects of the cluster on the row; none for a canary, which measures the cluster itself."""
-        return (None,) if self.baseline.canary else self._peers.possible_effects(self.baseline.id, self.tolerance)
+        if self.baseline.canary or self.baseline.tile:
+            return (None,)
+        return self._peers.possible_effects(self.baseline.id, self.tolerance)
 
     def _cluster_effect(self) -> ClusterEffect | None:
-        if self.baseline.canary:
+        if self.baseline.canary or self.baseline.tile:
             return None
         return self.source.cluster_effect or self._peers.effect_so_far(self.baseline.id, self.tolerance)
 

@@ -340,6 +340,14 @@ def run_rows(session: pytest.Session) -> None:
                 _interrupt(session, executor, _waiting(session, executor, ran), settings.detach)
             raise
         run_session(session, start.executor, interrupts, ran, detach=settings.detach)
+        if any(item.baseline.tile for item in _rows(session)):
+            from pytest_gsw.session.search import end_sweep  # few sessions have tiles
+
+            try:
+                end_sweep(session, start, interrupts.wait)
+            except KeyboardInterrupt:
+                _interrupt(session, start.executor, {}, settings.detach)
+                raise
         start.executor.count()
         _report_late(session, start.executor)  # before JUnit's file is written
 

@@ -63,6 +63,7 @@ class SessionHistory:
         #: Why the history is unavailable; empty if it is not.
         self.problem = ""
         self._series: ClusterSeries | None = None
+        self._pasts: dict[tuple[str, str, str, Accepted | None, str], RowHistory] = {}
         #: The nodes that make jobs slow, once the history was read.
         self.known_slow: tuple[SlowNode, ...] = ()
 
@@ -82,8 +83,12 @@ class SessionHistory:
             accepted: Its accepted figure: the runs that count begin with it.
             run_id: The session's run, whose jobs are left out: a resumed session has some there already.
         """
-        lines = self._read_series()
-        return RowHistory() if lines is None else lines.past(row, definition, experiment, accepted).without(run_id)
+        lines, key = self._read_series(), (row, definition, experiment, accepted, run_id)
+        if lines is None:
+            return RowHistory()
+        if key not in self._pasts:  # all tiles of a row have the same
+            self._pasts[key] = lines.past(row, definition, experiment, accepted).without(run_id)
+        return self._pasts[key]
 
     @property
     def slow(self) -> tuple[SlowNode, ...]:

@@ -138,7 +138,7 @@ def row_alarms(
 
     ``past`` are the runs of the row before this one.
     """
-    key = ExperimentKey(record.row.id, record.run.cluster, record.row.experiment)
+    key = ExperimentKey(record.row.row_id, record.run.cluster, record.row.experiment)
     whole = past.including_run(point.point for point in points_of(record))
     found = alarms((*regressions(key, whole), *drifts(key, whole)), known, time.time())
     text = "; ".join(line_of(one) for one in found if one.is_active)

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from pytest_gsw.jobs.journal import RunState
     from pytest_gsw.jobs.spec import Profile
     from pytest_gsw.results.suites import SuiteRows
+    from pytest_gsw.results.sweep import Sweep
+    from pytest_gsw.session.node_probes import NodeProbes
     from pytest_gsw.session.session_history import ClusterPeers, SessionHistory
     from pytest_gsw.session.session_report import SessionAlarms
 
@@ -185,7 +187,10 @@ def _by_option(config: pytest.Config, given: str | None) -> RequestedRelease | N
 #: The options whose paths the sessions of a run share.
 _NAMES = ("baselines", "suite", "clusters")
 #: The options that control verdicts, early stops, reruns, and faults of simulated rows.
-_JUDGING = ("tolerance", "max-gain", "repeat", "confirm", "strict", "timeout", "retries", "stall", "slow-start", "demo")
+_JUDGING = (
+    *("tile", "find", "tolerance", "max-gain", "repeat", "confirm", "strict", "timeout", "retries", "stall"),
+    *("slow-start", "demo"),
+)
 #: The options that a cluster may set; they apply if neither command line nor ini file does.
 _OF_CLUSTER = ("tolerance", *(option.name for option in OPTIONS if option.of_site))
 #: The recorded place of a session without a history.
@@ -224,8 +229,10 @@ def judging_of_run(config: pytest.Config, values: Mapping[str, Any], past: RunSt
 
 
 def is_typed(config: pytest.Config, name: str) -> bool:
-    """True if the command line itself sets an option; ``addopts`` and ``PYTEST_ADDOPTS`` do not count."""
-    return any(str(one).partition("=")[0] == f"--gsw-{name}" for one in config.invocation_params.args)
+    """True if the command line itself sets an option, also by ``-o``; ``addopts`` does not count."""
+    key = f"gsw_{name.replace('-', '_')}"
+    flags = {f"--gsw-{name}", key, f"-o{key}"}
+    return any(str(one).partition("=")[0] in flags for one in config.invocation_params.args)
 
 
 def of_cluster(config: pytest.Config, values: Mapping[str, Any], cluster: Cluster | None) -> dict[str, Any]:
@@ -411,6 +418,11 @@ class Settings:
     #: Conditions of early stops.
     policies: Policies
     detach: bool
+    #: The tiles on which each row runs, ``node``, ``switch``, ``block`` or a number of nodes, and the nodes on which
+    #: they lie, all if empty; ``None`` for jobs on any nodes.
+    tile: tuple[str, str] | None
+    #: GPU-hours for the search after the tiles; 0 for as many as these take, ``None`` for no search.
+    find_gpu_hours: float | None
     #: The state of the run that is resumed.
     past: RunState | None
     profile: Profile | None
@@ -428,6 +440,13 @@ class Settings:
         by_cluster = self.cluster.release if self.cluster else None
         release = [f"--gsw-release={self.release}"] if self.release not in {None, by_cluster} else []
         return (*release, *([f"--gsw-suite={relative_path(self.suite_path)}"] if self.suite_path else []))
+
+    @property
+    def tile_options(self) -> tuple[str, ...]:
+        """Options of the session's tiles."""
+        tile = () if self.tile is None else (f"--gsw-tile={':'.join(filter(None, self.tile))}",)
+        hours = self.find_gpu_hours
+        return tile if hours is None else (*tile, f"--gsw-find={hours:g}" if hours else "--gsw-find")
 
     @property
     def replay_option(self) -> str | None:
@@ -488,7 +507,11 @@ def read_settings(config: pytest.Config) -> Settings:
         suite_path=values["suite"],
         tolerance=_percentage("tolerance", values["tolerance"], read_tolerance),
         max_gain=_percentage("max-gain", values["max-gain"], read_gain),
-        repeats=Repeats(_count("repeat", values["repeat"]) or 1, _retries("confirm", values["confirm"])),
+        repeats=Repeats(
+            _count("repeat", values["repeat"]) or 1,
+            # The search runs slow tiles again.
+            _retries("confirm", values["confirm"] if values["find"] is None else None),
+        ),
         history=history,
         strict=values["strict"],
         plan=values["plan"],
@@ -509,6 +532,8 @@ def read_settings(config: pytest.Config) -> Settings:
             slow_start=_or_never("slow-start", values["slow-start"]) or Policies.slow_start,
         ),
         detach=values["detach"],
+        tile=_tile(values["tile"]),
+        find_gpu_hours=_find_gpu_hours(values["find"]),
         past=past,
         profile=_profile(values["profile"]),
         faults=fault_texts(";".join(values["demo"])),
@@ -536,7 +561,7 @@ def _value(config: pytest.Config, option: Option) -> Any:
         return tuple(base / path_given(entry, option.name) for entry in given or ())
     if option.kind == "texts":
         return tuple(given or ())
-    if option.kind == "nonempty":
+    if option.kind in {"nonempty", "optional"}:
         return given  # an empty value, from an unset variable, is a mistake and not "off"
     return given or None
 
@@ -552,10 +577,14 @@ def _check_conflicts(config: pytest.Config, values: Mapping[str, Any]) -> None:
         for name in ("plan", "profile", "demo", "resume"):
             if values[name]:
                 raise ConfigurationError(f"--gsw-{name} and --gsw-replay exclude each other: a replay runs nothing")
-        for name in ("confirm", "repeat"):
+        for name in ("confirm", "repeat", "tile", "find"):
             # A value in the ini file is for sessions that run rows.
             if config.getoption(f"gsw_{name}") is not None:
                 raise ConfigurationError(f"--gsw-{name} and --gsw-replay exclude each other: a replay runs nothing")
+    if values["tile"] is None and values["find"] is not None and not values["resume"]:
+        raise ConfigurationError("--gsw-find looks among tiles\nnext: add --gsw-tile=node, switch, block or a number")
+    if values["find"] is not None and config.getoption("gsw_confirm") is not None:
+        raise ConfigurationError("--gsw-find and --gsw-confirm exclude each other: the search runs slow tiles again")
     if values["plan"] and values["resume"]:
         raise ConfigurationError("--gsw-plan and --gsw-resume exclude each other: what is resumed was submitted")
     if values["demo"] and values["cluster"] != DEMO.name and not values["resume"]:
@@ -651,6 +680,23 @@ def _count(name: str, given: str | None) -> int | None:
     return None if given is None else int(given)
 
 
+def _tile(given: str | None) -> tuple[str, str] | None:
+    if given is None:
+        return None
+    from pytest_gsw.jobs.slurm.nodes import check_tile  # few sessions have tiles
+
+    return check_tile(given)
+
+
+def _find_gpu_hours(given: str | None) -> float | None:
+    if not given:
+        return None if given is None else 0.0
+    hours = positive(given)
+    if hours is None:
+        raise ConfigurationError(f"--gsw-find: got '{given}', wanted GPU-hours such as --gsw-find=300, or none")
+    return hours
+
+
 def _retries(name: str, given: str | None) -> int:
     if given is not None and re.fullmatch(r"[0-9]{1,3}", given) is None:
         raise ConfigurationError(f"{SHOWN[name]}: got '{given}', wanted a whole number such as 1")
@@ -725,6 +771,10 @@ FINISHED = pytest.StashKey[bool]()
 CRITERION = pytest.StashKey["tuple[str, ...]"]()
 #: The alarms of the session's run.
 ALARMS: pytest.StashKey[SessionAlarms] = pytest.StashKey()
+#: The probes of running jobs' nodes, if the cluster has any.
+NODE_PROBES: pytest.StashKey[NodeProbes] = pytest.StashKey()
+#: The sweep of the session's tiles.
+SWEEP: pytest.StashKey[Sweep] = pytest.StashKey()
 #: Lines on the selection: words that match no row, and that rows are not rerun.
 OF_SELECTION = pytest.StashKey["list[str]"]()
 _ENVIRON = pytest.StashKey["Mapping[str, str]"]()

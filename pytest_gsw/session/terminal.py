@@ -6,6 +6,7 @@ import os
 import shutil
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,7 +27,8 @@ from pytest_gsw.results.row_text import (
 from pytest_gsw.results.summary import OF_CLUSTER, gpu_hours
 from pytest_gsw.session.collect import NO_CLUSTER
 from pytest_gsw.session.node_ids import row_of
-from pytest_gsw.session.settings import ALARMS, CLUSTER_TEXT, CRITERION, SESSION_HISTORY, SETTINGS, Settings
+from pytest_gsw.session.settings import ALARMS, CLUSTER_TEXT, CRITERION, SESSION_HISTORY, SETTINGS, SWEEP, Settings
+from pytest_gsw.tables.model import TILE
 
 # -- Outcomes of a session's rows -------------------------------------------------------------------
 
@@ -176,13 +178,14 @@ def line_width(reporter: pytest.TerminalReporter) -> int:
 #: The most rows in one list.
 _MOST = 20
 #: The words by which a line with a command is recognized.
-_COMMANDS = ("pytest", "pytest-gsw")
+_COMMANDS = ("pytest", "pytest-gsw", "scontrol", "sbatch")
 
 
 def report_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Write the summary of the run: notable rows, a table, counts, errors by cause, alarms, cost."""
     settings = config.stash[SETTINGS]
     reporter.ensure_newline()
+    _show_whole_ids(reporter)
     reports = [report for kind in ("passed", "failed", "skipped") for report in reporter.getreports(kind)]
     records = [report.gsw_record for report in reports if hasattr(report, "gsw_record")]
     cluster_text = config.stash.get(CLUSTER_TEXT, None)
@@ -194,6 +197,7 @@ def report_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> 
     _write_section(reporter, "drift", records, lambda record: record.drift, cluster_drift)
     _write_slow_nodes(reporter, config)
     _write_run(reporter, config)
+    _write_sweep(reporter, config)
     slow = [one.name for one in config.stash[SESSION_HISTORY].known_slow] if SESSION_HISTORY in config.stash else []
     alarms = config.stash[ALARMS].lines(slow) if ALARMS in config.stash else ()
     _write_lines(reporter, "alarms", alarms)
@@ -213,6 +217,14 @@ def report_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> 
     if settings.cluster.simulated:
         reporter.section("simulation")
         reporter.write_line("The cluster 'demo' is simulated: no GPU was used, and its figures are made up.")
+
+
+def _show_whole_ids(reporter: pytest.TerminalReporter) -> None:
+    """Let pytest's short summary show the ids of tiles: from 9.2 on it takes all after a bracket for parameters."""
+    for report in (one for kind in ("failed", "error") for one in reporter.getreports(kind)):
+        if TILE in report.nodeid and "_id" in vars(report):
+            row = report.nodeid.partition("::")[2]
+            vars(report)["_id"] = replace(vars(report)["_id"], names=(row,), params=None)
 
 
 def _write_lines(reporter: pytest.TerminalReporter, section: str, lines: tuple[str, ...]) -> None:
@@ -280,6 +292,8 @@ def _write_cost(reporter: pytest.TerminalReporter, tally: OutcomeCounts, setting
     stopped = [hours for record in records if (hours := record.jobs.saved_gpu_hours) is not None]
     if settings.replay is None and (stopped or not cluster.simulated):
         used = sum(map(used_gpu_hours, records))
+        if (sweep := reporter.config.stash.get(SWEEP, None)) is not None:
+            used += sum(job.gpu_hours for row in sweep.rows for job in row.jobs)
         reporter.write_line(gpu_hours(used, sum(stopped), len(stopped)))
 
 
@@ -315,6 +329,25 @@ def _write_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None
     commands = next_commands(records, relative_path(settings.run_directory), incident, failed_last=failed_last)
     for what, step in (*own_advice(records), *commands):
         reporter.write_line(f"next: {what}: {step}")
+
+
+def _write_sweep(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Write what the tiles of each row show together."""
+    sweep, settings = config.stash.get(SWEEP, None), config.stash[SETTINGS]
+    if sweep is None:
+        return
+    from pytest_gsw.results.sweep import sweep_lines  # few sessions have tiles
+
+    records = run_records(config)
+    for one in sweep.rows:
+        tiles = [record for record in records if record.row.tile and record.row.row_id == one.row]
+        where = "" if settings.cluster is None else f" on {settings.cluster.name}"
+        lines = sweep_lines(sweep, one, tiles, settings.run_id)
+        if lines:
+            reporter.section(f"{plural(len(tiles), 'tile')} of {one.row}{where}")
+        for line in lines:
+            for part in wrapped(redact(line, os.environ), line_width(reporter)):
+                reporter.write_line(part)
 
 
 def _write_crowd(reporter: pytest.TerminalReporter, cluster: Cluster | None, records: Sequence[Record]) -> None:

@@ -127,6 +127,8 @@ class Measurement:
     ranks_s: Mapping[str, float] = field(default_factory=dict)
     #: Values of the site's metrics that the row documents: by key, one for each job, in order.
     metrics: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    #: The loss of the (last) job's last step that prints one; ``None`` if none does.
+    loss: float | None = None
 
     @property
     def steps(self) -> int:

@@ -110,14 +110,16 @@ class Reason(enum.Enum):
     LAST_STEP = "last step alone"
     #: Inconclusive: the document's statistic is better by more than the tolerance than the median of the steady steps.
     STEPS_SLOWER = "steady steps slower"
+    #: Of a point of the history alone: its job ran on a tile, so that it shows the nodes and not the row.
+    TILE = "tile"
 
 
 #: Reasons of runs with an implausible figure, as in records.
 DOUBTS = frozenset(
     reason.value for reason in (Reason.TOO_GOOD, Reason.RANKS_DIFFER, Reason.LAST_STEP, Reason.STEPS_SLOWER)
 )
-#: The same, and runs with an unusual state of the cluster: none of them measures the noise of a row.
-UNUSUAL = DOUBTS | {Reason.CANARY.value}
+#: The same, runs with an unusual state of the cluster, and tiles: none of them measures the noise of a row.
+UNUSUAL = DOUBTS | {Reason.CANARY.value, Reason.TILE.value}
 
 #: Rounding of decimal numbers to binary fractions is below this.
 _METRIC_ROUNDING = 1e-12

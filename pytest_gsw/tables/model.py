@@ -189,7 +189,7 @@ class Location:
 class Baseline:
     """One documented row: the training, its hardware, its speed, and the source."""
 
-    #: Unique among the rows of a session: ``llama2_70b_fp8[H100x64]``.
+    #: Unique among the rows of a session: ``llama2_70b_fp8[H100x64]``; on a tile ``…[H100x64]@n[001-008]``.
     id: str
     model: str
     #: ``None`` for a model without a size in its name.
@@ -248,6 +248,13 @@ class Baseline:
     loss: Literal["falls"] | None = None
     #: Further judged figures, by the keys of the hook's metrics; the row's outcome is the worst of all.
     metrics: Mapping[str, Documented] = field(default_factory=dict)
+    #: The nodes on which the row is to run, as a node list of Slurm; empty for any.
+    tile: str = ""
+
+    @property
+    def row_id(self) -> str:
+        """The id without the tile: all tiles of a row have one history."""
+        return without_tile(self.id)
 
     @property
     def all_layers(self) -> int | None:
@@ -340,6 +347,25 @@ def blank_id(row: Mapping[str, Any]) -> str:
     """The same with :data:`BLANK` for each part without a value."""
     with_blanks = dict.fromkeys(("model", "dtype", "accelerator", "gpus"), BLANK)
     return row_id({**with_blanks, **{key: value or BLANK for key, value in row.items()}})
+
+
+#: Between the id of a row and its tile.
+TILE = "@"
+
+
+def without_tile(row_id: str) -> str:
+    """The id of a row on any nodes: of ``llama2_70b_fp8[H100x64]@n[001-008]`` the part before the tile."""
+    return row_id.partition(TILE)[0]
+
+
+def tile_of(row_id: str) -> str:
+    """The tile in a row's id or its node id, ``n[001-008]``; empty if it has none."""
+    return row_id.partition(f"]{TILE}")[2]
+
+
+def on_tile(row: Baseline, tile: str) -> Baseline:
+    """The row on these nodes; no canary, since it shows these nodes and not the cluster."""
+    return replace(row, id=f"{row.id}{TILE}{tile}", tile=tile, canary=False)
 
 
 def row_matches(pattern: str | None, row_id: str) -> bool:

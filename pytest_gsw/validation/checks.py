@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.text import plural
 from pytest_gsw.errors import IncompleteLogError, JobError, LogError, LogWarning
 from pytest_gsw.jobs.model import JobState, JobStatus, StepProblem, is_well, problem_of
@@ -96,6 +97,21 @@ def check_job(run: Run, may_fail: Collection[str] = ()) -> None:
         tail=() if cause else last_lines(run),
         advice=cause.advice if cause else _job_advice(run),
     )
+
+
+def check_tile(run: Run, tile: str) -> None:
+    """Check that a job ran on the nodes of its tile (empty: on any), as far as Slurm names its nodes.
+
+    Raises:
+        JobError: It ran on others: its launch script, or a site's plugin, ignores the list.
+    """
+    ran_on = run.status.nodes
+    if tile and ran_on and set(expand(ran_on)) != set(expand(tile)):
+        raise JobError(
+            f"job {run.job_id} ran on {ran_on}, and its tile is {tile}",
+            evidence=job_evidence(run),
+            advice="let the recipe hand --nodelist on to the sbatch that submits the job",
+        )
 
 
 def not_alone(run: Run) -> JobError:
@@ -367,7 +383,7 @@ def _how_it_ended(status: JobStatus) -> str:
 
 def _job_advice(run: Run) -> str:
     if run.status.state is JobState.TIMEOUT:
-        return "give the job more time with --gsw-timeout=MINUTES, or find out what it waited for"
+        return "give the job more time with timeout: MINUTES in clusters.yaml, or find out what it waited for"
     if run.status.state is JobState.REVOKED:
         return (
             f"a federation of clusters has moved the job, which may run on: scancel {run.job_id}; "

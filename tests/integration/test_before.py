@@ -112,9 +112,9 @@ def test_a_row_that_cannot_be_submitted_leaves_the_others_alone(pytester: pytest
 def test_with_x_a_row_of_too_many_gpus_fails_before_anything_is_submitted(
     pytester: pytest.Pytester, submitted: Path
 ) -> None:
-    run(pytester, "-x", "--gsw-max-gpus=8").assert_outcomes(errors=1)
+    run(pytester, "-x", "-ogsw_max_gpus=8").assert_outcomes(errors=1)
     assert not submitted.exists()
-    plan = run(pytester, "--gsw-plan", "--gsw-max-gpus=8")
+    plan = run(pytester, "--gsw-plan", "-ogsw_max_gpus=8")
     assert plan.ret == 1
     plan.stdout.fnmatch_lines([SECOND, "  error        the row needs 16 GPUs, and no more than 8 may be taken"])
 

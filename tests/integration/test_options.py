@@ -32,13 +32,15 @@ TWINS = {
     "repeat": (["--gsw-repeat=5"], "gsw_repeat = 5"),
     "history": (["--gsw-history=one/nights.sqlite"], "gsw_history = one/nights.sqlite"),
     "strict": (["-ogsw_strict=true"], "gsw_strict = true"),
+    "tile": (["--gsw-tile=node:n[001-004]"], "gsw_tile = node:n[001-004]"),
+    "find": (["--gsw-find=300"], "gsw_find = 300"),
     "plan": (["--gsw-plan"], "gsw_plan = yes"),
     "replay": (["--gsw-replay=one"], "gsw_replay = one"),
     "results": (["--gsw-results=out"], "gsw_results = out"),
     "report": (["--gsw-report=out"], "gsw_report = out"),
-    "timeout": (["--gsw-timeout=90"], "gsw_timeout = 90"),
+    "timeout": (["-ogsw_timeout=90"], "gsw_timeout = 90"),
     "max-jobs": (["-ogsw_max_jobs=40"], "gsw_max_jobs = 40"),
-    "max-gpus": (["--gsw-max-gpus=2304"], "gsw_max_gpus = 2304"),
+    "max-gpus": (["-ogsw_max_gpus=2304"], "gsw_max_gpus = 2304"),
     "max-pending": (["-ogsw_max_pending=20"], "gsw_max_pending = 20"),
     "retries": (["--gsw-retries=2"], "gsw_retries = 2"),
     "stall": (["-ogsw_stall=15"], "gsw_stall = 15"),
@@ -50,7 +52,7 @@ TWINS = {
     "demo": (["--gsw-demo=*x8]=fail", "--gsw-demo=*=slow:3%"], "gsw_demo =\n    *x8]=fail\n    *=slow:3%"),
 }
 #: Options that exclude all that stand in one session with ``--gsw-cluster``.
-APART = [["clusters", "release"], ["cluster", "repeat", "plan"], ["replay"], ["resume"]]
+APART = [["clusters", "release"], ["cluster", "repeat", "plan"], ["tile", "find"], ["replay"], ["resume"]]
 TOGETHER = [name for name in TWINS if not any(name in names[-2:] for names in APART)]
 
 
@@ -114,6 +116,8 @@ OF_SITE = {
     "strict": ("true", True, "false", False),
     "max_jobs": ("40", 40, "50", 50),
     "max_pending": ("20", 20, "30", 30),
+    "max_gpus": ("400", 400, "500", 500),
+    "timeout": ("7", 420.0, "8", 480.0),
     "stall": ("15", 900.0, "0", math.inf),
     "slow_start": ("2.5", 2.5, "0", math.inf),
     "poll_interval": ("30", 30.0, "0.5", 0.5),
@@ -122,6 +126,8 @@ OF_SITE = {
 PLACES = {
     "max_jobs": ("limits", "jobs"),
     "max_pending": ("limits", "pending"),
+    "max_gpus": ("limits", "gpus"),
+    "timeout": ("time_limit_s",),
     "stall": ("policies", "stall_s"),
     "slow_start": ("policies", "slow_start"),
     "poll_interval": ("poll_interval_s",),
@@ -166,7 +172,7 @@ def test_help_has_the_options_in_groups_each_with_its_default(
     ("arguments", "message"),
     [
         (("--gsw-tolerance=101%",), "--gsw-tolerance: got '101%', wanted a percentage such as 5%"),
-        (("--gsw-timeout=0",), "--gsw-timeout: got '0', wanted a number above 0"),
+        (("-ogsw_timeout=0",), "gsw_timeout: got '0', wanted a number above 0"),
         (("-ogsw_poll_interval=0.1",), "gsw_poll_interval: got '0.1', wanted 0.5 to 300 seconds"),
         (
             ("--gsw-cluster=demo", "--gsw-replay=.", "--gsw-plan"),
@@ -222,7 +228,7 @@ def test_a_resumed_run_has_the_paths_that_it_was_given(pytester: pytest.Pytester
 DECIDES = {
     "tolerance": "--gsw-tolerance=3%",
     "max_gain": "-ogsw_max_gain=40%",
-    "time_limit_s": "--gsw-timeout=7",
+    "time_limit_s": "-ogsw_timeout=7",
     "retries": "--gsw-retries=2",
     "policies": "-ogsw_slow_start=2",
     "faults": "--gsw-demo=*x128]=slow:12%",
@@ -231,7 +237,7 @@ DECIDES = {
 #: What is typed when it goes on is meant.
 TYPED = {
     "tolerance": "--gsw-tolerance=4%",
-    "time_limit_s": "--gsw-timeout=8",
+    "time_limit_s": "-ogsw_timeout=8",
     "retries": "--gsw-retries=0",
     "faults": "--gsw-demo=*x64]=oom",
 }
@@ -257,7 +263,7 @@ def test_a_resumed_run_judges_as_it_was_told_to(pytester: pytest.Pytester) -> No
         (
             {"tolerance": "3%", "max_gain": "40%", "timeout": "7", "retries": "2", "repeat": "3", "slow_start": "2"},
             {},
-            {"--gsw-tolerance is 3%", "gsw_max_gain is 40%", "--gsw-timeout is 7", "--gsw-retries is 2"}
+            {"--gsw-tolerance is 3%", "gsw_max_gain is 40%", "gsw_timeout is 7", "--gsw-retries is 2"}
             | {"--gsw-repeat is 3", "gsw_slow_start is 2"},
         ),
         ({"confirm": "2", "strict": "true"}, {}, {"--gsw-confirm is 2", "gsw_strict is True"}),

@@ -35,7 +35,7 @@ def test_a_plan_without_a_terminal(pytester: pytest.Pytester) -> None:
 
 def test_a_session_that_waits_says_where_it_stands(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_gsw.session.progress.HEARTBEAT_S", 0.2)
-    arguments = ("--gsw-cluster=demo", "-k", "gpt3_175b and H100x128", "--gsw-demo=*=stall", "--gsw-timeout=0.02")
+    arguments = ("--gsw-cluster=demo", "-k", "gpt3_175b and H100x128", "--gsw-demo=*=stall", "-ogsw_timeout=0.02")
     result = pytester.runpytest(*arguments)
     result.stdout.re_match_lines([r"gsw: 0 of 1 done, 1 running on 128 GPUs.*"])
     assert "running on" not in pytester.runpytest(*arguments, "-q").stdout.str()

@@ -84,6 +84,8 @@ class SlurmCluster:
         preemption: Whether jobs of the partition ``high`` take the nodes of those in ``low``, which end
             in PREEMPTED, and in ``requeued``, which go back to the queue if they may: after ten seconds, not 120.
         limits: Whether limits of accounting hold, such as MaxSubmitJobs.
+        switches: Nodes of each leaf switch, ``s1`` and so on below the switch ``root``; 0: Slurm knows no switches.
+        blocks: Nodes of each block, ``b1`` and so on (Slurm 24.11); 0: Slurm knows no blocks.
     """
 
     def __init__(
@@ -97,6 +99,8 @@ class SlurmCluster:
         start_timeout_s: float = 120,
         preemption: bool = False,
         limits: bool = False,
+        switches: int = 0,
+        blocks: int = 0,
     ) -> None:
         self.node_names = tuple(f"n{number:03}" for number in range(1, nodes + 1))
         self.gpus_per_node = gpus_per_node
@@ -106,6 +110,8 @@ class SlurmCluster:
         self.start_timeout_s = start_timeout_s
         self.preemption = preemption
         self.limits = limits
+        self.switches = switches
+        self.blocks = blocks
         self.directory = Path()
         self._deadline = 0.0
         self._memory_cgroup: Path | None = None
@@ -187,6 +193,7 @@ class SlurmCluster:
             else ""
         )
         (self.directory / "cgroup.conf").write_text(self._cgroup_conf())
+        (self.directory / "topology.conf").write_text(self._topology_conf())
         slurmdbd_conf = self.directory / "slurmdbd.conf"
         slurmdbd_conf.write_text(self._slurmdbd_conf(ports))
         slurmdbd_conf.chmod(0o600)  # slurmdbd refuses any other mode
@@ -235,6 +242,7 @@ PrologFlags=NoHold
 SlurmdParameters=config_overrides
 JobAcctGatherType=jobacct_gather/none
 SelectType=select/cons_tres
+{"TopologyPlugin=topology/tree" if self.switches else "TopologyPlugin=topology/block" if self.blocks else ""}
 {memory}
 # Without these a job waits about 3 s before it starts.
 SchedulerParameters=bf_interval=1,sched_interval=1,sched_min_interval=0,batch_sched_delay=0
@@ -256,6 +264,15 @@ PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE PriorityTier=10 State
             f"CgroupAutomount=no\nCgroupPlugin=cgroup/v1\nCgroupMountpoint={mountpoint}\n"
             "ConstrainRAMSpace=yes\nAllowedSwapSpace=0\nMinRAMSpace=10\n"
         )
+
+    def _topology_conf(self) -> str:
+        size = self.switches or self.blocks
+        groups = [self.node_names[first : first + size] for first in range(0, len(self.node_names), size or 1) if size]
+        word, letter = ("SwitchName", "s") if self.switches else ("BlockName", "b")
+        lines = [f"{word}={letter}{number} Nodes={','.join(nodes)}" for number, nodes in enumerate(groups, 1)]
+        lines += [f"SwitchName=root Switches=s[1-{len(groups)}]"] if self.switches else []
+        lines += [f"BlockSizes={self.blocks}"] if self.blocks else []
+        return "\n".join(lines) + "\n"
 
     def _slurmdbd_conf(self, ports: Sequence[int]) -> str:
         return f"""\

@@ -183,6 +183,79 @@ class Misfortune:
     files: Mapping[str, str] = field(default_factory=dict)
 
 
+#: Rows of one, two and four nodes, and what a step of each takes.
+_SWEPT = {8: 4.000, 16: 2.050, 32: 1.100}
+_SWEPT_ROWS = [f"gpus: {gpus}, step_time_s: {step_s:.3f}, line: {gpus}" for gpus, step_s in _SWEPT.items()]
+
+#: A recipe whose steps take longer on slow nodes. Each job of a node list has noise of its own: the first one always the
+#: same, the second one always another, whatever the jobs' ids are.
+_SWEEP = """\
+#!/bin/bash
+export LC_ALL=C
+declare -A documented_s=({documented})
+gpus=$((SLURM_JOB_NUM_NODES * 8))
+results=$STAGE_PATH/results/24.11/$DTYPE/$MODEL_SIZE/$gpus
+mkdir -p "$results" "{directory}/draws"
+number=1
+until mkdir "{directory}/draws/$SLURM_JOB_NODELIST.$number" 2>/dev/null; do ((number += 1)); done
+read -r hash _ < <(md5sum <<<"{seed} $SLURM_JOB_NODELIST $number")
+
+nodes=" $(scontrol show hostnames "$SLURM_JOB_NODELIST" | tr '\n' ' ')"
+own=1 shared=1
+while read -r first second third; do
+    if [[ $first == switch ]]; then
+        below=0
+        for node in $(scontrol show hostnames "$second"); do [[ $nodes != *" $node "* ]] || ((below += 1)); done
+        ((below < 2)) || shared+=" $third"
+    else
+        [[ $nodes != *" $first "* ]] || own+=" $second"
+    fi
+done <"{directory}/slow"
+
+{
+    echo "GSW: MODEL=tiny FRAMEWORK=maxtext MODEL_SIZE=$MODEL_SIZE JOB_NUM_NODES=$SLURM_JOB_NUM_NODES GPUS_PER_NODE=8" \
+        "DTYPE=$DTYPE JOB_ID=$SLURM_JOB_ID"
+    awk -v step_s="${documented_s[$gpus]}" -v own="$own" -v shared="$shared" -v sigma="{sigma}" \
+        -v u="$((16#${hash:0:8}))" -v v="$((16#${hash:8:8}))" 'BEGIN {
+            count = split(own, factors, " ")
+            for (i = 1; i <= count; i++) if (factors[i] > slowest) slowest = factors[i] + 0
+            count = split(shared, factors, " ")
+            for (i = 1; i <= count; i++) slowest *= factors[i]
+            normal = sqrt(-2 * log((u + 0.5) / 2 ^ 32)) * cos(8 * atan2(1, 1) * v / 2 ^ 32)
+            for (step = 0; step < 20; step++)
+                printf "completed step: %d, seconds: %.6f, TFLOP/s/device: 48.0, loss: 9.021\\n", step, \
+                    step_s * slowest * exp(sigma * normal)
+        }'
+} >"$results/log-maxtext_tiny_1b_${gpus}_$SLURM_JOB_ID.out"
+"""
+
+
+def sweep(slow: str = "", *, sigma: float = 0.0, seed: int = 1, sbatch: str = "--exclusive") -> Misfortune:
+    """Sessions of rows of one, two and four nodes, whose steps depend on the nodes of their job.
+
+    Args:
+        slow: Lines of the file ``slow`` of the project, which jobs read when they run: ``n017 1.111`` is a node and the
+            factor of its step time; ``switch n[009-012] 1.1`` is that of jobs on two or more of these nodes.
+        sigma: Standard deviation of the logarithm of a job's step time.
+        seed: Another one gives all jobs other noise.
+        sbatch: Options of the cluster's file.
+    """
+    documented = " ".join(f"[{gpus}]={step_s}" for gpus, step_s in _SWEPT.items())
+    script = _SWEEP.replace("{documented}", documented).replace("{seed}", str(seed)).replace("{sigma}", str(sigma))
+    return Misfortune(
+        "",
+        sbatch=sbatch,
+        table=tiny_table(*_SWEPT_ROWS),
+        files={"recipes/tiny/launch.sh": script, "slow": f"{slow.strip()}\n"},
+    )
+
+
+def sweep_project(directory: Path, slow: str = "", *, sigma: float = 0.0, seed: int = 1) -> Path:
+    """The directory of a project for :func:`sweep`, in which the caller runs pytest."""
+    _write_project(directory, sweep(slow, sigma=sigma, seed=seed), directory / "stage")
+    return directory
+
+
 class Site:
     """Starts sessions on one cluster, and leaves none behind."""
 

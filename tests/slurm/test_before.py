@@ -31,7 +31,7 @@ def all_jobs(cluster: SlurmCluster) -> str:
 def test_jobs_that_would_pend_for_ever(slurm8: SlurmCluster, site: Site) -> None:
     before = all_jobs(slurm8)
     too_long = site.run(slurm8, Misfortune("perfect", sbatch="--mem=50M, --partition=small"))
-    fits = site.run(slurm8, Misfortune("perfect", sbatch="--mem=50M, --partition=small", options=("--gsw-timeout=10",)))
+    fits = site.run(slurm8, Misfortune("perfect", sbatch="--mem=50M, --partition=small", options=("-ogsw_timeout=10",)))
     assert too_long.end().seen == error("the job asks for 30m00s, and the partition small allows 10m00s")
     assert "asked      scontrol -a -o show partition\n" in too_long.output
     assert fits.end().seen == PASSED
@@ -44,7 +44,7 @@ def test_rows_that_are_too_large_and_one_that_runs(slurm8: SlurmCluster, site: S
         "gpus: 24, step_time_s: 1.000, line: 11",
         "gpus: 72, step_time_s: 1.000, line: 12",
     )
-    options = ("--gsw-timeout=10",)
+    options = ("-ogsw_timeout=10",)
     session = site.run(
         slurm8, Misfortune("perfect", sbatch="--mem=50M, --partition=small", table=table, options=options)
     )

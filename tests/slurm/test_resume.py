@@ -179,7 +179,7 @@ def test_limits_hold(project: Path, slurm32: SlurmCluster) -> None:
         "    with open('taken.txt', 'a') as taken:\n"
         "        taken.write(f'{len(queue.splitlines())}\\n')\n"
     )
-    out = finish(start(project, slurm32, "--gsw-cluster=here", "--gsw-max-gpus=40", "-k", "r0"))
+    out = finish(start(project, slurm32, "--gsw-cluster=here", "-ogsw_max_gpus=40", "-k", "r0"))
     assert "10 passed" in out, out
     assert 1 <= max(int(line) for line in (project / "taken.txt").read_text().split()) <= 5
 

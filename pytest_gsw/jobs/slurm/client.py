@@ -27,6 +27,8 @@ from pytest_gsw.jobs.spec import job_environment, query_environment
 # A field of squeue's that has a suffix and no width is never cut.
 _SQUEUE_FORMAT = "JobID:|,State:|,exit_code:|,Reason:|,NodeList:|,SubmitTime:|,StartTime:|,EndTime:|,Name:|"
 _SACCT_FIELDS = "JobIDRaw,State,ExitCode,Reason,NodeList,Submit,Start,End,JobName"
+# A reason is free text: bars, line feeds, escape sequences.
+_SINFO_FORMAT = "%N|%T|%P|%f|%E"
 _ENDS_FIELDS = "JobIDRaw,State,ExitCode,DerivedExitCode,Reason,NodeList,Submit,Start,End,JobName"
 
 #: The first version with the options that a launch adds by itself, such as ``--segment``.
@@ -44,13 +46,15 @@ def sbatch_command(spec: JobSpec, version: str = "") -> tuple[str, ...]:
     # A later --exclude replaces an earlier one: it repeats the nodes of the cluster's own options.
     own = (*spec.excluded_nodes, *spec.avoided_nodes)
     named = [option.value or "" for option in options_in(spec.options) if option.name == "exclude"] if own else []
-    excluded = (f"--exclude={','.join((*named, *own))}",) if own else ()
+    placed = (f"--exclude={','.join((*named, *own))}",) if own else ()
+    if spec.node_list:
+        placed = (f"--nodelist={spec.node_list}",)
     output = () if spec.batch_output is None else (f"--output={spec.batch_output}",)
     limit = () if spec.time_limit_s is None else (f"--time={max(1, math.ceil(spec.time_limit_s / 60))}",)
     newer = () if "" < version < _SEGMENTS_SINCE else spec.launch.options(spec)
     return (
         *("sbatch", "--parsable", "-J", spec.name, "-N", str(spec.nodes), "--no-requeue"),
-        *(*output, *newer, *spec.options, *excluded, *limit, str(spec.script)),
+        *(*output, *newer, *spec.options, *placed, *limit, str(spec.script)),
     )
 
 
@@ -113,6 +117,24 @@ def scontrol_partitions_command(cluster: str = "") -> tuple[str, ...]:
 def scontrol_config_command(cluster: str = "") -> tuple[str, ...]:
     """Query slurmctld for its configuration."""
     return ("scontrol", *_cluster_option(cluster), "show", "config")
+
+
+def sinfo_command(cluster: str = "") -> tuple[str, ...]:
+    """Query slurmctld for all nodes, one a line for each of their partitions, hidden ones included.
+
+    ``-a`` and ``-p`` exclude each other.
+    """
+    return ("sinfo", *_cluster_option(cluster), "-a", "-N", "-h", "-o", _SINFO_FORMAT)
+
+
+def scontrol_topology_command(cluster: str = "") -> tuple[str, ...]:
+    """Query slurmctld for switches or blocks, one a line."""
+    return ("scontrol", *_cluster_option(cluster), "-a", "-o", "show", "topology")
+
+
+def scontrol_reservations_command(cluster: str = "") -> tuple[str, ...]:
+    """Query slurmctld for all reservations, one a line."""
+    return ("scontrol", *_cluster_option(cluster), "-a", "-o", "show", "reservation")
 
 
 def sacctmgr_qos_command() -> tuple[str, ...]:

@@ -22,7 +22,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from pytest_gsw.clusters import LAUNCHER_KEYS
 from pytest_gsw.common.files import make_directory
+from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.redact import masked_text, printable
 from pytest_gsw.common.text import duration, moment, plural, shortened
 from pytest_gsw.errors import (
@@ -38,6 +40,7 @@ from pytest_gsw.jobs import layout
 from pytest_gsw.jobs.model import (
     COMPLETING,
     NEVER_STARTS,
+    NODE_LOST,
     ExperimentInfo,
     FoundJob,
     Job,
@@ -451,7 +454,7 @@ _ADVICE = (
     (
         r"(?:Assoc|QOS)MaxWall",
         (
-            "the account or QOS allows less time: ask for it with --gsw-timeout=MINUTES; "
+            "the account or QOS allows less time: ask for it with timeout: MINUTES at the cluster; "
             "sacctmgr show qos format=name,maxwall shows the longest"
         ),
     ),
@@ -697,7 +700,7 @@ def _excess_in(name: str, spec: JobSpec, request: Request, partitions: Mapping[s
     if time_s is not None and time_s > there.longest_s and not request.is_flexible:
         return Excess(
             f"the job asks for {duration(time_s)}, and the partition {name} allows {duration(there.longest_s)}",
-            f"--gsw-timeout={there.longest_s / 60:.0f} asks for no more; or name another partition in the cluster file",
+            f"timeout: {there.longest_s / 60:.0f} at the cluster asks for no more; or name another partition there",
             by_limit=True,
         )
     return None
@@ -796,6 +799,10 @@ def _filter_certain(excesses: Sequence[Excess], ask: Ask, cluster: str) -> list[
 _NO_SLURM = "is this a login node of the cluster, with Slurm's commands on the PATH?"
 
 
+#: Reasons of pending jobs for nodes that are lost, reserved, or not yet free of their last job.
+_NODES_WAITED_FOR = re.compile("ReqNodeNotAvail|Nodes[ _]required")
+
+
 class SlurmLauncher:
     """Submits, polls and cancels jobs with Slurm's own commands.
 
@@ -809,7 +816,7 @@ class SlurmLauncher:
 
     name = "slurm"
     #: The keys of ``clusters.yaml`` that determine the call of sbatch.
-    cluster_keys = frozenset({"account", "partition", "gres", "constraint", "launcher", "sbatch", "arguments"})
+    cluster_keys = LAUNCHER_KEYS
     log_wait_s = 30.0
     #: One query for all jobs makes 240 queries an hour, however many jobs there are.
     poll_interval_s = 15.0
@@ -926,6 +933,17 @@ class SlurmLauncher:
         for job in (job for job in jobs if statuses[job.spec.row_id].reason == NEVER_STARTS):
             status, why = statuses[job.spec.row_id], f"{NEVER_STARTS}{self._failed_prerequisite(job)}"
             statuses[job.spec.row_id] = replace(status, reason=why)
+        waiting = [
+            job for job in jobs if job.spec.node_list and _NODES_WAITED_FOR.match(statuses[job.spec.row_id].reason)
+        ]
+        if waiting:
+            from pytest_gsw.jobs.slurm.nodes import lost_nodes  # few sessions have tiles
+
+            lost = lost_nodes(self._client.ask, cluster_of(waiting[0].spec))
+            for row_id, nodes in ((job.spec.row_id, expand(job.spec.node_list)) for job in waiting):
+                why = ", ".join(f"{node} ({lost[node]})" for node in nodes if node in lost)
+                if why:
+                    statuses[row_id] = replace(statuses[row_id], reason=f"{NODE_LOST}: {why}")
         return statuses
 
     def cancel(self, jobs: Sequence[Job]) -> None:

@@ -116,6 +116,12 @@ def test_too_few_jobs(table: Path, tables: Find) -> None:
     assert propose(four[:1], tables, Rules(min_jobs=1)).proposed[0].accepted.spread == 0
 
 
+def test_a_tile_shows_its_nodes_and_not_the_row(table: Path, tables: Find) -> None:
+    on_tiles = [varied(one, row=f"{ROW}@n{number}", tile=f"n{number}") for number, one in enumerate(runs(table))]
+    assert why(propose(on_tiles, tables)) == [f"{ROW} on eos: is of a tile, and shows its nodes (5 runs)"]
+    assert propose([*on_tiles, *runs(table)], tables).proposed[0].accepted.jobs == 5
+
+
 def test_a_job_id_that_came_back_is_another_job(table: Path, tables: Find) -> None:
     same_id = [varied(one, job=replace(one.jobs.last, id="7")) for one in runs(table) if one.jobs.last]
     assert propose(same_id, tables).proposed[0].accepted.job_ids == "7, 7, 7, 7, 7"

@@ -462,6 +462,15 @@ def test_a_row_has_as_many_jobs_as_are_wanted_on_other_nodes_than_those_before(n
     assert numbered.specs[1].environment == {"GSW_ATTEMPT": "2"}
 
 
+def test_further_jobs_of_a_tile_avoid_nothing(numbered: NumberedLauncher) -> None:
+    repeats = Repeats()
+    executor = executor_of(numbered, decide=Wanting(2), on_repeat=repeats)
+    executor.submit({"a": replace(spec("a"), node_list="n1")})
+    executor.result_of("a")
+    assert [attempt.excluded_nodes for _, attempt in repeats.attempts] == [()]
+    assert [(one.node_list, one.avoided_nodes) for one in numbered.specs] == [("n1", ())] * 2
+
+
 def test_further_jobs_take_the_same_nodes_where_there_are_no_others(numbered: NumberedLauncher) -> None:
     numbered.full = ("n1",)
     assert len(run_of(numbered, DONE, decide=Wanting(2)).jobs) == 2

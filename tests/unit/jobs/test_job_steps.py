@@ -53,6 +53,10 @@ def fact(status: JobStatus, *may_fail: str) -> str | None:
         ("0:15", ()),
         # One that the script itself ended as it ended, although it had begun late.
         ("0:0", ("dmon CANCELLED_by_1000 0:15 199 200", "train COMPLETED 0:0 101 199")),
+        # A probe of the session's that failed (sacct subtracts 128 from 255), or hung and was ended.
+        ("255:0", ("train COMPLETED 0:0 101 199", "gsw-probe FAILED 127:0 120 121")),
+        ("0:9", ("train COMPLETED 0:0 101 199", "gsw-probe CANCELLED_by_1000 0:9 120 153")),
+        ("0:9", ("train COMPLETED 0:0 101 199", "gsw-probe CANCELLED_by_0 0:9 198 203")),
         # One that the script itself ended when the training was over.
         ("0:9", ("dmon CANCELLED_by_1000 0:9 101 180", "train COMPLETED 0:0 101 179")),
     ],

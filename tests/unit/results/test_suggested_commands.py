@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pytest_gsw.results import attention
 from pytest_gsw.results.record import Record
@@ -91,3 +92,21 @@ def test_many_rows_that_failed_are_the_last_failed_ones() -> None:
         ("run again 7 rows", "pytest --gsw-cluster=eos --gsw-confirm=4 --lf")
     ]
     assert len(next_commands([*many, SLOW], RUN)) == 2
+
+
+def on_tile(node: str, **changes: Any) -> Record:
+    tile = {"row": f"{SLOW.row.id}@{node}", "node_id": f"{SLOW.row.node_id}@{node}", "tile": node}
+    return varied(SLOW, **tile, tile_options=["--gsw-tile=node"], **changes)
+
+
+def test_slow_tiles_are_searched_and_fast_ones_propose_nothing() -> None:
+    ran = on_tile("n3", outcome="unexpected_success", fact="is documented to run out of memory", measured={}, reason="")
+    fast = on_tile("n4", outcome="improved", reason="faster than allowed")
+    assert next_commands([on_tile("n1"), on_tile("n2"), ran, fast], RUN) == [
+        (
+            "search among the tiles, 2 of which are slow",
+            f"pytest --gsw-cluster=eos --gsw-tile=node --gsw-find '{SLOW.row.node_id}'",
+        ),
+        (f"look again at {ran.row.id}", f"pytest --gsw-cluster=eos '{ran.row.node_id}'"),
+    ]
+    assert "propose" not in next_command(fast, attention.IMPROVED, RUN)

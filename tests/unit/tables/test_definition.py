@@ -70,6 +70,7 @@ DEFINING = {
 }
 NOT_DEFINING = {
     "id": "other",
+    "tile": "n001",
     "log_format": "megatron",
     "documented": Figures(step_time_s=1.0, mfu=0.5),
     "min_steps": 3,

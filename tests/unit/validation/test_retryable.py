@@ -249,3 +249,8 @@ def test_each_attempt_has_a_name_of_its_own_and_does_without_all_suspects() -> N
 def test_a_name_that_sessions_share_stays() -> None:
     third = replace(SPEC, name="gsw-row", unique_name=False).again(()).again(("n18",))
     assert (third.name, third.attempt, third.excluded_nodes) == ("gsw-row", 3, ("n18",))
+
+
+def test_a_job_on_a_tile_has_no_other_nodes() -> None:
+    second = replace(SPEC, node_list="n17").again(("n17",), avoiding=("n17",))
+    assert (second.node_list, second.excluded_nodes, second.avoided_nodes) == ("n17", (), ())

@@ -684,9 +684,9 @@ def test_what_a_launch_script_says_is_told_without_the_clusters_secrets_and_not_
     [
         (
             ("QOSMaxWallDurationPerJobLimit", "Job violates accounting/QOS policy (job submit limit, …)"),
-            "--gsw-timeout=",
+            "timeout: ",
         ),
-        (("AssocMaxWallDurationPerJobLimit", "Job violates accounting/QOS policy (…)"), "--gsw-timeout="),
+        (("AssocMaxWallDurationPerJobLimit", "Job violates accounting/QOS policy (…)"), "timeout: "),
         (("QOSMaxGRESPerUser", "Job violates accounting/QOS policy (…)"), "--qos=NAME under `sbatch`"),
         (("AssocMaxNodePerJobLimit", "Job violates accounting/QOS policy (…)"), "--qos=NAME under `sbatch`"),
         (("Invalid qos specification",), "sacctmgr show assoc user=$USER format=account,qos"),
@@ -808,3 +808,26 @@ def test_a_job_that_waits_for_one_of_somebody_elses_never_starts_either(say: Say
     launcher, job, _ = chained(say, tmp_path, second=NEVER)
     (tmp_path / "gsw-a.launch").unlink()
     assert launcher.poll([job])["row"].reason == "DependencyNeverSatisfied"
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "found"),
+    [
+        (
+            "drained|batch*||NHC: ib0 down",
+            "ReqNodeNotAvail, UnavailableNodes:n7",
+            "NodeLost: n7 (drained: NHC: ib0 down)",
+        ),
+        ("idle*|batch*||none", "ReqNodeNotAvail, UnavailableNodes:n7", ""),  # it has just been resumed
+        ("down*|batch*||fan", "ReqNodeNotAvail, UnavailableNodes:n7", "NodeLost: n7 (down: fan)"),
+        ("completing|batch*||none", "ReqNodeNotAvail, UnavailableNodes:n7", ""),  # of the job before it
+        ("reserved|batch*||none", "ReqNodeNotAvail, May be reserved for other job", ""),
+        ("idle|batch*||none", "ReqNodeNotAvail, UnavailableNodes:n8", ""),  # n8 is not of the tile
+        ("drained|batch*||x", "Resources", ""),
+    ],
+)
+def test_a_job_on_a_tile_is_lost_with_its_node_alone(say: Say, state: str, reason: str, found: str) -> None:
+    nodes = f"n7|{state}\nn8|drained|batch*||x\n"
+    say(squeue=said(waiting(12, "PENDING", reason=reason)), sinfo=said(nodes), sacct=NO_ACCOUNTING)
+    job = Job("12", dataclasses.replace(UNIQUE, node_list="n7"), 1000.0)
+    assert SlurmLauncher({}).poll([job])["row"].reason == (found or reason)

@@ -82,7 +82,10 @@ def test_a_job_that_would_wait_for_ever(
 ) -> None:
     message = told(Slurm(), spec(tmp_path, *options, nodes=nodes, limit_s=limit_s))
     assert message.startswith(f"{fact}\n\nasked      scontrol -a -o show partition\nnext       ")
-    assert limit_s is None or "\nnext       --gsw-timeout=10 asks for no more; or name another partition" in message
+    assert (
+        limit_s is None
+        or "\nnext       timeout: 10 at the cluster asks for no more; or name another partition" in message
+    )
 
 
 def test_gpus_count_where_they_are_asked_for_by_name(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from tests.unit.reports.ci.nights import (
     texts,
 )
 from tests.unit.results.records import PASSED_BY_ACCEPTED, varied
+from tests.unit.results.sweeps import ROW, nodes, slow_finding, sweep_of, tile, tiles
 from tests.unit.results.test_incident import run_records
 
 PARSER = MarkdownIt("gfm-like", {"linkify": False})
@@ -200,3 +201,25 @@ def test_what_others_write_is_text(text: str) -> None:
 @pytest.mark.parametrize("text", [one for one in HOSTILE if one and "\n" not in one and "\\|" not in one])
 def test_what_others_write_can_be_read(text: str) -> None:
     assert cells(markdown(run_of((varied(PASSED, outcome="error", fact=text, job=None),))))[1][1] == f"error {text}"
+
+
+def test_the_tiles_of_a_row_come_first_with_the_command_that_drains_what_is_slow() -> None:
+    run = run_of(tiles())
+    swept = replace(run, run_id="r1", run=replace(run.run, sweep=sweep_of(run.records, slow_finding())))
+    head, _, rest = markdown(swept).partition("\n| row |")
+    assert "### pytest-gsw: 1 slow node and 2 tiles need attention" in head
+    assert "32 tiles of 1 row: 30 passed, 1 regressed, 1 error" in head
+    assert f"Tiles of `{ROW}`:" in head
+    assert "- **slow** `n017 -10.0 % (-12.0 % to -8.0 %), 3 jobs`" in head
+    assert (
+        "- **not covered** (3 nodes): `n[901-902] (drained: NHC: ib0 \\| down)`, `n031 (job failed: node failure)`"
+        in head
+    )
+    assert "- next: `scontrol update nodename=n017 state=drain reason='gsw r1: 10.0 % slower than 30 peers'`" in head
+    assert "@n017" in rest
+
+
+def test_a_slow_node_needs_attention_though_all_tiles_passed() -> None:
+    run = run_of(tile(name) for name in nodes(8))
+    swept = replace(run, run=replace(run.run, sweep=sweep_of(run.records, slow_finding("n003"))))
+    assert markdown(swept).startswith("### pytest-gsw: 1 slow node needs attention\n")

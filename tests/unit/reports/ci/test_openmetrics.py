@@ -11,14 +11,17 @@ from prometheus_client import Metric as Family
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as strictly
 from prometheus_client.parser import text_string_to_metric_families as leniently
 
+from pytest_gsw.history.alarms import Alarm, Occurrence, State
 from pytest_gsw.history.comparison import ClusterText
 from pytest_gsw.history.row_history import FailingNode, SlowNode
 from pytest_gsw.reports.ci import openmetrics
 from pytest_gsw.reports.run_report import RunReport
 from pytest_gsw.stats.verdict import MetricVerdict, Outcome
 from pytest_gsw.tables.metrics import Direction, Metric
+from tests.unit.history.runs import period
 from tests.unit.reports.ci.nights import DRIFTING, ERROR, PASSED, REGRESSED, RUN, hostile_run, run_of, texts
 from tests.unit.results.records import varied
+from tests.unit.results.sweeps import ROW, slow_finding, sweep_of, tile, tiles
 from tests.unit.results.test_incident import run_records
 
 
@@ -175,3 +178,36 @@ def test_labels_come_back_as_they_were(text: str) -> None:
         keys = [tuple(sorted(sample.labels.items())) for sample in family.samples]
         assert len(set(keys)) == len(keys)  # node_exporter gives up on a series that comes twice
         assert all(sample.timestamp is None for sample in family.samples)
+
+
+def test_tiles_are_samples_of_their_row() -> None:
+    missing = f"baselines/nemo/llama3.yaml::{ROW}@n040"
+    run = run_of([*tiles(), PASSED], {missing: "the session ended"})
+    found = families(replace(run, run=replace(run.run, sweep=sweep_of(run.records[:-1], slow_finding("n[017-018]")))))
+    steps = found["gsw_step_time_seconds"].samples
+    assert {(one.labels["row"], one.labels.get("tile")) for one in steps} == {
+        (PASSED.row.id, None),
+        *((ROW, f"n{number:03}") for number in range(1, 33) if number != 31),
+    }
+    lost = [
+        one.labels["tile"] for one in found["gsw_outcome"].samples if one.labels["outcome"] == "error" and one.value
+    ]
+    assert lost == ["n031", "n040"]
+    (peers,) = (one for one in found["gsw_tile_peers_change_ratio"].samples if one.labels["tile"] == "n017")
+    assert peers.labels == {"row": ROW, "cluster": "eos", "tile": "n017"}
+    assert peers.value == pytest.approx(-0.1)
+    assert [(one.labels["node"], one.value) for one in found["gsw_sweep_node_slow_change_ratio"].samples] == [
+        ("n017", -0.1),
+        ("n018", -0.1),
+    ]
+    assert [one.value for one in found["gsw_sweep_nodes_not_covered"].samples] == [4]
+
+
+def test_tiles_that_regress_by_a_sites_metric_are_samples_of_their_own() -> None:
+    slow = MetricVerdict(Metric("peak", "GiB", Direction.LOWER_IS_BETTER, "peak"), Outcome.REGRESSED, 2.0, 1.0, 0.05)
+    records = [
+        replace(one, verdict=replace(one.verdict, metrics=(slow,))) for one in map(tile, ("n1", "n2")) if one.verdict
+    ]
+    active = Alarm("1f0c92ab", period(Occurrence("night-001", 0.0, 0.0)), State.NEW, pages=True)
+    samples = families(replace(run_of(records), alarms=(active,)))["gsw_alarm_pages"].samples
+    assert [one.labels["tile"] for one in samples if "metric" in one.labels] == ["n1", "n2"]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.results.node_lists import NodeSets, compressed, expand, named_nodes, number_of
+from pytest_gsw.common.node_lists import NodeSets, compressed, expand, named_nodes, number_of
 
 
 @pytest.mark.parametrize(

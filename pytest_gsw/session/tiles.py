@@ -1,0 +1,230 @@
+"""The tiles of a session with ``--gsw-tile``: each selected row on every node, switch, block, or N nodes."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_gsw.clusters import Cluster, why_it_does_not_fit
+from pytest_gsw.common.node_lists import compressed, number_of
+from pytest_gsw.common.redact import redact
+from pytest_gsw.common.text import by_number, enumerated, named, plural, rounded
+from pytest_gsw.errors import ConfigurationError, SubmissionError
+from pytest_gsw.session.settings import SETTINGS, SWEEP, environment_of
+from pytest_gsw.tables.model import TILE, Baseline, on_tile, without_tile
+
+if TYPE_CHECKING:
+    from pytest_gsw.jobs.slurm.nodes import ClusterNodes, Tiles
+    from pytest_gsw.results.sweep import Sweep
+
+_SHOWN = 6
+#: Most jobs of a search among fewer tiles: enough for eight rounds of a tile's nodes.
+_LEAST_SEARCH = 24
+
+
+@dataclass
+class Tiling:
+    """The nodes of the cluster, and the tiles that the session's rows have on them."""
+
+    cluster: Cluster
+    kind: str
+    only: str
+    there: ClusterNodes
+    #: The tiles of rows by their numbers of nodes; none for a number that does not fit.
+    by_size: dict[int, Tiles | None] = field(default_factory=dict)
+    #: The ids of rows that fit, and of others with their numbers of nodes.
+    fitting: dict[str, int] = field(default_factory=dict)
+    unfit: dict[str, int] = field(default_factory=dict)
+
+    def of_row(self, row: Baseline) -> Sequence[str]:
+        """The node lists of a row's tiles; none if the row does not fit."""
+        from pytest_gsw.jobs.slurm.nodes import fits, tiles  # few sessions have tiles
+        from pytest_gsw.jobs.spec import nodes_for
+
+        if why_it_does_not_fit(row.accelerator, row.gpus, self.cluster):
+            return ()
+        try:
+            size = nodes_for(row, self.cluster)
+        except SubmissionError:
+            return ()  # an error of the row
+        if size not in self.by_size:
+            is_fit = fits(self.kind, size, self.there)
+            self.by_size[size] = tiles(self.kind, size, self.there, self.only) if is_fit else None
+        found = self.by_size[size]
+        (self.unfit if found is None else self.fitting)[row.id] = size
+        return () if found is None else found.names
+
+    def sweep(self, sizes: Collection[int]) -> Sweep:
+        """The facts of the sweep for its run, by the numbers of nodes of its rows."""
+        from pytest_gsw.results.sweep import Sweep
+
+        found = [one for size in sorted(sizes) if (one := self.by_size.get(size)) is not None]
+        there = self.there
+        return Sweep(
+            kind=self.kind,
+            partition=there.partition,
+            nodes=len(there.usable) + len(there.unusable),
+            not_covered={node: why for one in found for node, why in one.not_covered.items()},
+            switches={name: compressed(nodes) for name, nodes in there.switches.items()},
+        )
+
+
+_TILING = pytest.StashKey["Tiling | None"]()
+
+
+def tiling_of(config: pytest.Config) -> Tiling | None:
+    """The session's tiles; ``None`` without ``--gsw-tile``, or if they are those of an earlier run.
+
+    Slurm is asked once.
+
+    Raises:
+        pytest.UsageError: The cluster is not Slurm's, or Slurm does not know its nodes, or such tiles.
+    """
+    if _TILING not in config.stash:
+        settings = config.stash[SETTINGS]
+        config.stash[_TILING] = None
+        if settings.tile is not None and settings.past is None and settings.replay is None:
+            try:
+                config.stash[_TILING] = _ask(config, *settings.tile)
+            except ConfigurationError as error:
+                raise pytest.UsageError(redact(str(error), os.environ)) from None
+    return config.stash[_TILING]
+
+
+def _ask(config: pytest.Config, kind: str, only: str) -> Tiling:
+    from pytest_gsw.jobs.slurm import client  # few sessions have tiles
+    from pytest_gsw.jobs.slurm.nodes import ask_nodes, tiles
+
+    cluster, environ = config.stash[SETTINGS].cluster, environment_of(config)
+    if cluster is None or cluster.scheduler != "slurm":
+        name = "no cluster is given" if cluster is None else f"{cluster.name} has the scheduler {cluster.scheduler}"
+        raise ConfigurationError(
+            f"--gsw-tile: {name}, and tiles are nodes of Slurm's\nnext: name a cluster with 'scheduler: slurm'"
+        )
+    ask = client.Client(environ, client.QUERY_TIMEOUT_S, client.COMMAND_TIMEOUT_S).ask
+    tiling = Tiling(cluster, kind, only, ask_nodes(ask, cluster, environ))
+    if not kind.isdigit():
+        tiles(kind, 1, tiling.there, only)  # refuses what this cluster does not have
+    return tiling
+
+
+def tiles_of_rows(
+    config: pytest.Config, wanted: Collection[str] | None, past: Collection[str] | None
+) -> Callable[[Baseline], Sequence[Baseline]]:
+    """A function that places a row on its tiles.
+
+    Args:
+        config: pytest's.
+        wanted: The ids of rows, with or without a tile, that the command line names; ``None`` if pytest selects them.
+        past: The ids of the run that is replayed or resumed, whose tiles are the session's; ``None`` without one.
+    """
+    tiling = tiling_of(config)
+    named = {argument.partition("::")[2] for argument in config.args} if wanted is None else wanted
+    by_row: dict[str, dict[str, None]] = {}
+    for row_id in sorted(named, key=by_number) if past is None else past:
+        if TILE in row_id:
+            by_row.setdefault(without_tile(row_id), {})[row_id.partition(TILE)[2]] = None
+    ids = {*named, *(past or ())}
+
+    def place(row: Baseline) -> Sequence[Baseline]:
+        own = by_row.get(row.id, {})
+        if tiling is not None:
+            own = own | dict.fromkeys(tiling.of_row(row))
+        on_any = [row] if not own or (tiling is None and row.id in ids) else []
+        return [*on_any, *(on_tile(row, tile) for tile in own)]
+
+    return place
+
+
+def begin_sweep(config: pytest.Config, rows: Sequence[Baseline]) -> None:
+    """Note the nodes of the session's tiles for the run; one that is resumed or replayed has its notes already.
+
+    Raises:
+        OSError: They cannot be written.
+    """
+    if not rows:
+        return
+    from pytest_gsw.results.sweep import read_sweep, write_sweep
+
+    settings, tiling = config.stash[SETTINGS], tiling_of(config)
+    directory = settings.run_directory
+    if tiling is not None:
+        config.stash[SWEEP] = tiling.sweep({number_of(row.tile) or 0 for row in rows})
+        write_sweep(directory, config.stash[SWEEP])
+    elif (noted := read_sweep(settings.replay or directory)) is not None:
+        # The search's jobs of a resumed run are found again; those of a replayed one are not.
+        config.stash[SWEEP] = noted if settings.replay else replace(noted, rows=())
+
+
+def tiles_text(config: pytest.Config, rows: Sequence[Baseline]) -> list[str]:
+    """Lines on the tiles of a session before its first job: nodes that are covered and others, and the search."""
+    settings, tiling = config.stash[SETTINGS], tiling_of(config)
+    if tiling is None or not rows:
+        return []
+    selected = {row.tile for row in rows}
+    lines = _coverage_lines(tiling, {number_of(tile) or 0 for tile in selected if tile}, selected)
+    if settings.find_gpu_hours:
+        lines.append(f"gsw: the search among them takes at most {settings.find_gpu_hours:g} GPU-hours")
+    elif settings.find_gpu_hours is not None:
+        from pytest_gsw.jobs.spec import expected_run_s  # few sessions have tiles
+
+        of_row = {row.row_id: row for row in rows if row.tile}
+        jobs = {name: most_jobs(tiles) for name, tiles in Counter(row.row_id for row in rows if row.tile).items()}
+        hours = sum(count * of_row[name].gpus * (expected_run_s(of_row[name]) or 0.0) for name, count in jobs.items())
+        most = f"{plural(sum(jobs.values()), 'more job')}, about {rounded(hours / 3600, 'GPU-hour')}"
+        lines.append(f"gsw: the search among them takes at most {most}")
+    return lines
+
+
+def _coverage_lines(tiling: Tiling, sizes: Collection[int], selected: Collection[str] = ()) -> list[str]:
+    """For each number of nodes of a tile, the number of selected tiles, and the nodes that no tile has."""
+    lines = []
+    for size in sorted(sizes):
+        found = tiling.by_size.get(size)
+        if found is None:
+            continue
+        tiles = [name for name in found.names if name in selected]
+        covered, there = size * len(tiles), len(tiling.there.usable) + len(tiling.there.unusable)
+        lines.append(
+            f"gsw: {plural(len(tiles), 'tile')} of {plural(size, 'node')}: {covered} of "
+            f"{plural(there, 'node')} of the partition {tiling.there.partition}"
+        )
+        lines += [f"gsw: not covered: {text}" for text in not_covered_texts(found.not_covered)]
+    return lines
+
+
+def most_jobs(tiles: int) -> int:
+    """The most jobs of a search among this many tiles without a limit in GPU-hours."""
+    return max(tiles, _LEAST_SEARCH)
+
+
+def not_covered_texts(not_covered: Mapping[str, str]) -> list[str]:
+    """Nodes that are not covered, by their reasons: ``n[031,190] (drained: NHC: ib0 down)``."""
+    by_why: dict[str, list[str]] = {}
+    for node, why in not_covered.items():
+        by_why.setdefault(why, []).append(node)
+    return [f"{compressed(nodes)} ({why})" for why, nodes in by_why.items()]
+
+
+def unfit_lines(tiling: Tiling, left_out: Sequence[Baseline]) -> list[str]:
+    """Lines on selected rows that no tile can hold, with those that fit, and on rows without a usable tile."""
+    without = {row.id: tiling.fitting[row.id] for row in left_out if row.id in tiling.fitting}
+    lines = []
+    if without:
+        lines.append(f"gsw: {plural(len(without), 'row')} left out, no tile takes jobs: {named(list(without), _SHOWN)}")
+        lines += _coverage_lines(tiling, {*without.values()})
+    rows = [f"{row.id} ({plural(tiling.unfit[row.id], 'node')})" for row in left_out if row.id in tiling.unfit]
+    if not rows:
+        return lines
+    of = f"tiles of {tiling.kind} nodes" if tiling.kind.isdigit() else f"tiles of one {tiling.kind}"
+    lines.append(f"gsw: {plural(len(rows), 'row')} left out, not for {of}: {named(rows, _SHOWN)}")
+    if tiling.fitting:
+        lines.append(f"gsw: rows that fit: {named(list(tiling.fitting), _SHOWN)}")
+    sizes = sorted({*tiling.unfit.values()})
+    step = enumerated([f"--gsw-tile={size}" for size in sizes], "or") if sizes else ""
+    return [*lines, f"next: {step} covers the nodes with {'them' if len(rows) > 1 else 'it'}"] if step else lines

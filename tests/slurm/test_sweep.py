@@ -1,0 +1,158 @@
+"""A row on every node of a real Slurm: nodes that are lost, sessions that are killed, and the search for what is slow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from .cluster import SlurmCluster
+from .conftest import start
+from .sessions import Misfortune, Session, Site, sweep
+
+ROW = "tiny_1b_bf16[H100x8]"
+#: The run's sweep cannot be written any more once a row has been reported.
+NO_SWEEP_FILE = """
+from pathlib import Path
+
+def pytest_runtest_logreport(report):
+    for path in Path(".gsw/runs").glob("*/sweep.json"):
+        if path.is_file():
+            path.unlink()
+            path.mkdir()
+"""
+ONE_NODE = ("-k", "H100x8", "--gsw-tile=node")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[SlurmCluster]:
+    """16 nodes below four switches."""
+    yield from start(16, switches=4)
+
+
+@pytest.fixture
+def site(tmp_path: Path, cluster: SlurmCluster) -> Iterator[Site]:
+    site = Site(tmp_path)
+    yield site
+    site.close()
+    cluster.cancel_all()
+    for node in cluster.run("sinfo", "-h", "-N", "-t", "drain", "-o", "%N").split():
+        cluster.run("scontrol", "update", f"nodename={node}", "state=resume")
+    # One that was just resumed does not respond yet: idle*.
+    states = ("sinfo", "-h", "-N", "-o", "%T")
+    cluster.wait_until(lambda: {*cluster.run(*states).split()} == {"idle"}, "all nodes are idle", 60)
+
+
+def with_options(project: Misfortune, *options: str, first: str = "") -> Misfortune:
+    """The project, with options of pytest, whose jobs run these lines first."""
+    script = project.files["recipes/tiny/launch.sh"].replace("\nexport", f"\n{first}\nexport", 1)
+    return replace(project, options=options, files={**project.files, "recipes/tiny/launch.sh": script})
+
+
+def wait_for(cluster: SlurmCluster, session: Session, text: str) -> None:
+    cluster.wait_until(lambda: text in session.output or session.process.poll() is not None, text, 60)
+
+
+def job_names(cluster: SlurmCluster, run_id: str) -> list[str]:
+    """The names of all jobs of a run, without those of Slurm's steps."""
+    names = cluster.run("sacct", "-X", "-n", "-P", "-o", "JobName").split()
+    return sorted(name for name in names if run_id in name)
+
+
+def test_a_killed_sweep_and_its_search_go_on_without_a_job_twice(
+    site: Site, cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    project = sweep("n007 1.111\nn014 1.075", sigma=0.005)
+    directory = tmp_path / "sweep"
+    options = [*ONE_NODE, "--gsw-find", "-ogsw_max_jobs=6"]
+    for text in (f"{ROW}@n001  PASSED", "round 2 of at most 8"):
+        session = site.run(cluster, with_options(project, *options), directory)
+        wait_for(cluster, session, text)
+        session.process.kill()
+        session.process.wait()
+        assert text in session.output
+        (run_id,) = re.findall(r"run ([0-9]{8}-[0-9a-f-]+),", session.output)[:1]
+        options = [f"--gsw-resume={run_id}"]
+    session = site.run(cluster, with_options(project, *options), directory)
+    rows = session.rows()
+    assert sorted(rows) == [f"{ROW}@{node}" for node in cluster.node_names]
+    wrong = {row: text for row, text in rows.items() if text != "passed"}
+    assert {row: "below the documented" in text for row, text in wrong.items()} == {
+        f"{ROW}@{node}": True for node in ("n007", "n014")
+    }
+    assert session.process.returncode == 1
+    lines = session.output.splitlines()
+    slow = dict(re.findall(r"^slow +(\S+)  (-[0-9.]+) % \(", session.output, re.MULTILINE))
+    assert {node: float(change) for node, change in slow.items()} == {
+        "n007": pytest.approx(-10, abs=1),
+        "n014": pytest.approx(-7, abs=1),
+    }
+    assert "cleared        14 nodes of a loss of 5 % or more" in lines
+    assert [line.partition(" reason=")[0] for line in lines if line.startswith("next: s")] == [
+        "next: scontrol update nodename='n[007,014]' state=drain",
+        "next: sbatch --exclude='n[007,014]' ...",
+    ]
+    names = job_names(cluster, run_id)
+    assert len(names) == len(set(names))
+    searched = [name for name in names if "-find" in name]
+    assert len(names) == 16 + len(searched)
+    assert {name[-4:] for name in searched} == {"n007", "n014"}
+    # A replay has the search's answers without a job of its own, whatever the ini file says of new sweeps.
+    replay = (f"--gsw-replay=.gsw/runs/{run_id}", "-ogsw_tile=node", "-ogsw_find=5")
+    session = site.run(cluster, with_options(project, *replay), directory)
+    assert session.rows() == rows
+    told = [line for line in lines if line.startswith(("slow", "cleared"))]
+    assert [line for line in session.output.splitlines() if line.startswith(("slow", "cleared"))] == told
+    assert job_names(cluster, run_id) == names
+
+
+def test_nodes_that_are_lost_before_a_sweep_in_it_and_in_its_search(site: Site, cluster: SlurmCluster) -> None:
+    cluster.run("scontrol", "update", "nodename=n001", "state=drain", "reason=NHC: ib0 | down")
+    hold = ("sbatch", "--exclusive", "--output=/dev/null")
+    cluster.run(*hold, "--nodelist=n002", "--wrap=sleep 100")
+    project = with_options(
+        sweep("n004 1.25"),
+        *("-k", "H100x8", "--gsw-tile=node:n[001-010]", "--gsw-find", "--gsw-retries=1"),
+        first="if [[ $SLURM_JOB_NAME == *-find1-* ]]; then scontrol update nodename=n004 state=drain reason=fan; exit 4; fi",
+    )
+    session = site.run(cluster, project)
+    wait_for(cluster, session, f"{ROW}@n010  PASSED")
+    cluster.run("scontrol", "update", "nodename=n002", "state=drain", "reason=fan 2")
+    rows = session.rows()
+    assert rows == {
+        f"{ROW}@n002": "not covered: n002 (draining: fan 2)",
+        f"{ROW}@n004": "throughput 13,107 tokens/s is 20.0 % below the documented 16,384 (allowed 5 %)",
+        **dict.fromkeys([f"{ROW}@n{number:03}" for number in (3, 5, 6, 7, 8, 9, 10)], "passed"),
+    }
+    assert session.process.returncode == 1
+    lines = session.output.splitlines()
+    assert "gsw: 9 tiles of 1 node: 9 of 16 nodes of the partition batch" in lines
+    assert "gsw: not covered: n001 (drained: NHC: ib0 | down)" in lines
+    assert "not covered    n001  drained: NHC: ib0 | down" in lines
+    assert "not covered    n002  n002 (draining: fan 2)" in lines
+    assert sum(line.startswith("not measured   n004  round 1: job") for line in lines) == 1
+    assert sum(line.startswith("not decided    n004  -20") for line in lines) == 1
+    # A row of a session is not left to any nodes because its own take no job.
+    session = site.run(cluster, with_options(sweep(), "-k", "H100x8", "--gsw-tile=node:n[001-002]"))
+    assert session.rows() == {}
+    assert session.process.returncode == 5
+    assert f"gsw: 1 row left out, no tile takes jobs: {ROW}" in session.output.splitlines()
+
+
+def test_rows_of_several_sizes_wait_for_each_others_nodes(site: Site, cluster: SlurmCluster) -> None:
+    project = with_options(sweep("n016 1.25"), "--gsw-tile=switch")
+    session = site.run(cluster, replace(project, conftest=NO_SWEEP_FILE))
+    rows = session.rows()
+    assert len(rows) == 16 + 8 + 4, session.output
+    assert {row.partition("@")[2] for row, text in rows.items() if text != "passed"} == {
+        "n016",
+        "n[015-016]",
+        "n[013-016]",
+    }
+    assert session.process.returncode == 1
+    assert "gsw: the sweep is missing in the run's report" in session.output
+    assert "16 tiles of" in session.output
+    assert "4 tiles of tiny_1b_bf16[H100x32] on eos" in session.output
