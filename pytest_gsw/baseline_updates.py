@@ -37,7 +37,6 @@ from pytest_gsw.tables.metrics import DOCUMENTED, SAVE_TIME, TOKENS_PER_S, TOKEN
 from pytest_gsw.tables.model import Accepted, Baseline, definition_hash, image_name
 from pytest_gsw.tables.schema import (
     ACCEPTED_FIELDS,
-    ACCEPTED_FIGURES,
     Key,
     accepted_of_table,
     entry_key,
@@ -168,9 +167,10 @@ def _rows_in(table: Path | None, name: str) -> Mapping[str, Baseline] | str:
 
 def _split_jobs(record: Record) -> Iterator[Record]:
     """A record for each of the jobs of a median, as if each had been the only one."""
-    judged = record.judged_metric.key
+    judged = record.judged_metric.field
     for job in record.measured_jobs:
-        measured = {**record.figures.measured, judged: job.judged_s}
+        judged_s = None if job.judged_s is None else record.judged_metric.cost(job.judged_s)
+        measured = {**record.figures.measured, judged: judged_s}
         alone = replace(record.jobs, last=job, repeats=())
         yield replace(record, jobs=alone, figures=replace(record.figures, measured=measured))
 
@@ -189,9 +189,10 @@ def _row_of_point(
     row = rows.get(record.row.id)
     if row is None:
         return f"{table} has no such row any more"
-    documented_s = record.figures.documented.get(record.judged_metric.key)
+    documented_s = record.cost_of(record.figures.documented)
     if row.judged_s is None or documented_s is None or not math.isclose(row.judged_s, documented_s, rel_tol=1e-9):
-        was, now = (f"{value:g} s" if value else "none" for value in (documented_s, row.judged_s))
+        metric = row.judged_by
+        was, now = (f"{metric.cost(cost):g} {metric.unit}" if cost else "none" for cost in (documented_s, row.judged_s))
         return f"the documented figure has changed since, from {was} to {now}"
     definition = definition_hash(row, record.run.image)
     if definition != record.row.definition and MASK in (record.run.image or ""):
@@ -225,8 +226,10 @@ def _not_a_point(record: Record, rules: Rules) -> str | None:
         or record.jobs.last.state is not JobState.COMPLETED
         or _JOB_ID.fullmatch(record.jobs.last.id) is None,
         "has no figure": measured_s is None or not 0 < measured_s < math.inf,
-        f"has no figure that a table takes, from {SMALLEST:g} to {LARGEST:g} s": measured_s is not None
-        and not SMALLEST <= measured_s <= LARGEST,
+        f"has no figure that a table takes, from {SMALLEST:g} to {LARGEST:g} {record.judged_metric.unit}": bool(
+            measured_s
+        )
+        and not SMALLEST <= record.judged_metric.cost(measured_s or 1) <= LARGEST,
         "has a job that ended on no day": _ended_s(record) is not None and _day(_ended_s(record)) is None,
         "has a cluster whose name no table takes": CLUSTER_NAME.fullmatch(record.run.cluster) is None,
         "has an image whose name no table takes": not (record.run.image or "-").isprintable(),
@@ -243,17 +246,17 @@ def _figure(row: Baseline, records: Sequence[Record], rules: Rules) -> Proposal 
         return f"{plural(jobs, 'job')}, at least {rules.min_jobs} needed (--min-jobs)"
     median_s, spread = statistics.median(values), relative_spread(values)
     if spread > rules.max_spread:
-        limits = f"{min(values):.4g} to {max(values):.4g} s"
+        limits = row.judged_by.span(min(values), max(values))
         allowed = f"at most {rules.max_spread * 100:g} % allowed (--max-spread)"
         spread_text = f"{_percent_above(spread, rules.max_spread)} % ({limits}), {allowed}"
         return f"the spread of {plural(jobs, 'job')} is {spread_text}{_differences_text(records)}"
-    date = _date(records[-1])
+    date, metric = _date(records[-1]), row.judged_by
     if date is None:
         return "no record has the time at which its job ended"
     accepted = Accepted(
         cluster=records[-1].run.cluster,
         # The written figure is the one used for verdicts, to the last digit.
-        judged_s=float(f"{median_s:.6g}"),
+        judged_s=metric.cost(float(f"{metric.cost(median_s):.6g}")),
         jobs=jobs,
         spread=round(spread, 4),
         job_ids=", ".join(record.jobs.last.id for record in records if record.jobs.last is not None),
@@ -359,18 +362,20 @@ def proposal_text(proposal: Proposal, *, documented: bool = False) -> str:
     """A proposal in one line: row, cluster, figure, documented figure, and jobs."""
     accepted, documented_s = proposal.accepted, proposal.documented_s
     change = accepted.judged_s / documented_s - 1
-    than_documented = f"{abs(change) * 100:.1f} % {'longer' if change > 0 else 'shorter'}"
+    metric = proposal.row.judged_by
+    words = ("worse", "better") if metric.is_figure else ("longer", "shorter")
+    than_documented = f"{abs(change) * 100:.1f} % {words[change <= 0]}"
     jobs = plural(accepted.jobs, "job")
     accepted_path = "in place of" if documented else "beside"
     old = proposal.row.accepted.get(accepted.cluster)
     before, of_date = "", ""
     if old is not None:
         taken_out = " and of the" if documented else ""
-        before, of_date = f",{taken_out} {old.judged_s:.4g} s accepted on {old.date}", f" of {accepted.date}"
+        before, of_date = f",{taken_out} {metric.text(old.judged_s)} accepted on {old.date}", f" of {accepted.date}"
     return (
-        f"{proposal.row.id} on {accepted.cluster}: {accepted.judged_s:.4g} s{of_date} {accepted_path} the documented "
-        f"{documented_s:.4g} s ({than_documented}){before}; median of {jobs} from {proposal.fastest_s:.4g} to "
-        f"{proposal.slowest_s:.4g} s, spread {accepted.spread * 100:.2g} %"
+        f"{proposal.row.id} on {accepted.cluster}: {metric.text(accepted.judged_s)}{of_date} {accepted_path} the "
+        f"documented {metric.text(documented_s)} ({than_documented}){before}; median of {jobs} from "
+        f"{metric.span(proposal.fastest_s, proposal.slowest_s)}, spread {accepted.spread * 100:.2g} %"
     )
 
 
@@ -537,7 +542,7 @@ def accepted_text(table: Path, new: Iterable[tuple[Baseline, Accepted]], without
     there = (entry.value for entry in accepted_of_table(table))
     figures = {entry_key(entry): {key: value.value for key, value in entry.items()} for entry in there}
     for row, accepted in new:
-        judged = {ACCEPTED_FIGURES[row.metric]: accepted.judged_s}
+        judged = {row.judged_by.field: row.judged_by.cost(accepted.judged_s)}
         figures[row.id, accepted.cluster] = {"row": row.id, **judged, **vars(accepted)}
     entries = []
     for key in sorted(figures.keys() - set(without), key=lambda key: (by_number(key[0]), key[1])):
@@ -602,7 +607,7 @@ def with_documented(path: Path, text: str, changes: Sequence[tuple[Baseline, Map
     edits: list[tuple[int, int, str, float]] = []
     for row, figures, accepted in changes:
         judged = row.judged_by
-        for key in (judged.key,) if judged.series is Series.SAVES else _STEP_FIGURES:
+        for key in _STEP_FIGURES if judged.series is Series.STEPS else (judged.field,):
             place = stated[row.id].get(key)
             if place is None:
                 continue

@@ -218,9 +218,9 @@ def pytest_gsw_make_job_spec(config: pytest.Config, baseline: Baseline, cluster:
 @pytest.hookimpl(trylast=True)
 def pytest_gsw_log_format(config: pytest.Config, baseline: Baseline) -> LogFormat | None:
     """The log formats that are part of pytest-gsw."""
-    from pytest_gsw.logs.formats.registry import FORMATS
+    from pytest_gsw.logs.formats.registry import format_of
 
-    return FORMATS.get(baseline.log_format)
+    return format_of(baseline.log_format, baseline.read, baseline.metric)
 
 
 @pytest.hookimpl(trylast=True)

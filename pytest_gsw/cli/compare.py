@@ -106,7 +106,8 @@ def _line(row: RowRatio) -> Sequence[str]:
     interval = f"{percent(row.low - 1)} to {percent(row.high - 1)}"
     noise = noise_cell(row.noise)
     change = "" if row.change == "same" else row.change
-    return row.row, f"{row.before_s:.4g} s", f"{row.after_s:.4g} s", percent(row.ratio - 1), interval, noise, change
+    text = row.metric.text
+    return row.row, text(row.before_s), text(row.after_s), percent(row.ratio - 1), interval, noise, change
 
 
 def _sum(compared: Comparison) -> str:
@@ -131,8 +132,13 @@ def _facts(args: argparse.Namespace, compared: Comparison) -> Mapping[str, objec
 
 
 def _row_facts(row: RowRatio) -> Mapping[str, object]:
-    facts = {**asdict(row), "change": row.change}
-    del facts["sd"]
+    metric = row.metric
+    facts: dict[str, object] = {**asdict(row), "change": row.change}
+    del facts["sd"], facts["metric"]
+    if metric.is_figure:
+        del facts["before_s"], facts["after_s"]
+        before, after = map(metric.cost, (row.before_s, row.after_s))
+        facts |= {"metric": metric.key, "unit": metric.unit, "before": before, "after": after}
     return {**facts, "changes": changes_facts(row.changes)}
 
 
@@ -141,6 +147,8 @@ def _csv(compared: Comparison) -> str:
     lines: list[tuple[object, ...]] = []
     for row in compared.rows:
         numbers = (row.before_s, row.after_s, row.ratio, row.low, row.high, row.noise.sigma)
-        lines.append((row.row, *(f"{number:.6g}" for number in numbers), row.noise.jobs, row.change, ""))
+        texts = [f"{number:.6g}" for number in numbers]
+        texts[:2] = ["", ""] if row.metric.is_figure else texts[:2]
+        lines.append((row.row, *texts, row.noise.jobs, row.change, ""))
     lines += [(other.row, *[""] * 7, "lost" if other.lost else "", other.why) for other in compared.others]
     return csv_text(header, lines)

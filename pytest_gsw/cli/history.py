@@ -32,7 +32,7 @@ from pytest_gsw.common.text import (
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.comparison import change_text, changes_of, changes_text, cluster_drift_text
 from pytest_gsw.history.imports import Imported, import_logs, import_runs
-from pytest_gsw.history.model import SIMULATED, Point, SeriesKey, cluster_of, newest_definitions
+from pytest_gsw.history.model import SIMULATED, Point, SeriesKey, cluster_of, newest_definitions, series_key
 from pytest_gsw.history.row_history import ClusterDrifting, Drifting, EnvironmentChange, RowHistory, newest_histories
 from pytest_gsw.history.store import EXCLUDE, REVOKE, Event, History
 from pytest_gsw.results.outcomes import ERROR
@@ -43,6 +43,7 @@ from pytest_gsw.stats.drift import NEWEST
 from pytest_gsw.stats.noise import PRIOR, REFERENCE_JOBS, Noise, reference
 from pytest_gsw.stats.verdict import Reason, throughput_change
 from pytest_gsw.tables.load import accepted_figures, load_tables
+from pytest_gsw.tables.metrics import STEP_TIME, Metric
 from pytest_gsw.tables.model import Baseline, row_matches
 from pytest_gsw.tables.value_types import nearest
 
@@ -80,29 +81,46 @@ def run(args: argparse.Namespace) -> Answer:
         points = {key: of_row[-args.last :] for key, of_row in jobs.items() if of_row}
         shown = {key: newest[key] for key in points}
         is_by_run = args.rows and len(shown) <= _BY_RUN and not (args.csv or args.json)
-        by_run = [_run_table(history, key, past, args.last) for key, past in shown.items()] if is_by_run else []
+        judged_by = _judged_metrics(history, points)
+        by_run = [_run_table(history, key, past, args.last, judged_by[key]) for key, past in shown.items() if is_by_run]
     noises = {key: past.noise() or PRIOR for key, past in shown.items()}
     if args.csv:
-        return Answer(_csv(points))
+        return Answer(_csv(points, judged_by))
     lines = [
-        _table(points, noises, hidden=len(histories) - len(shown)),
+        _table(points, noises, judged_by, hidden=len(histories) - len(shown)),
         *by_run,
         *_definition_changes(histories),
         *_changes(shown),
     ]
     lines += [f"excluded: run {one.subject}: {one.body.get('why', '')}" for one in excluded]
-    facts = [_facts(key, points[key], noises[key], past.changes) for key, past in shown.items()]
+    facts = [_facts(key, points[key], noises[key], past.changes, judged_by[key]) for key, past in shown.items()]
     return quoted_answer(args, facts, "\n".join(lines))
 
 
 # -- the list of rows ----------------------------------------------------------------------------
 
 
-def _table(points: Mapping[SeriesKey, Sequence[Point]], noises: Mapping[SeriesKey, Noise], hidden: int) -> str:
+def _judged_metrics(history: History, points: Mapping[SeriesKey, Sequence[Point]]) -> dict[SeriesKey, Metric]:
+    """The metric of each series, by the record of its newest point."""
+    runs: dict[str, set[str]] = {}
+    for key, of_row in points.items():
+        runs.setdefault(of_row[-1].run_id if of_row else "", set()).add(key.row)
+    records = (record for run_id, rows in runs.items() for record in history.records(run_id, rows))
+    known = {series_key(record): record.judged_metric for record in records}
+    return {key: known.get(key, STEP_TIME) for key in points}
+
+
+def _table(
+    points: Mapping[SeriesKey, Sequence[Point]],
+    noises: Mapping[SeriesKey, Noise],
+    judged_by: Mapping[SeriesKey, Metric],
+    hidden: int,
+) -> str:
     several = len({(key.row, key.cluster) for key in points}) < len(points)
-    table = [_line(key, of_row, noises[key], several) for key, of_row in points.items()]
+    table = [_line(key, of_row, noises[key], several, judged_by[key]) for key, of_row in points.items()]
     columns = ["row", "cluster", *(["definition"] if several else []), ">jobs", ">median", ">noise", "newest"]
-    lines = [plain_table(table, *columns, ">against median", "seconds, oldest first", style="simple")]
+    unit = "figures" if any(metric.is_figure for metric in judged_by.values()) else "seconds"
+    lines = [plain_table(table, *columns, ">against median", f"{unit}, oldest first", style="simple")]
     if any(noise.jobs == 0 for noise in noises.values()):
         lines.append(NOISE_NOTE)
     if hidden:
@@ -112,7 +130,7 @@ def _table(points: Mapping[SeriesKey, Sequence[Point]], noises: Mapping[SeriesKe
     return "\n".join(lines)
 
 
-def _run_table(history: History, key: SeriesKey, past: RowHistory, last: int) -> str:
+def _run_table(history: History, key: SeriesKey, past: RowHistory, last: int, metric: Metric) -> str:
     """The newest runs of a row, measured or not, the newest first: a line each."""
     runs = [(point.time_s, point.run_id) for point in past.points]
     runs += [(one.time_s, one.run_id) for one in history.outcomes(key.cluster, last).get(key.row, ())]
@@ -125,15 +143,24 @@ def _run_table(history: History, key: SeriesKey, past: RowHistory, last: int) ->
             when, took_s = minute(begin_of(run_id, time_s)), statistics.median(point.judged_s for point in tiles)
             outcomes = listed(Counter(point.outcome for point in tiles))
             nodes = shortened(compressed(node for point in tiles for node in expand(point.nodes)), _NODES)
-            lines.append((when, run_id, f"{took_s:.4g} s", "", outcomes, nodes, plural(len(tiles), "tile")))
+            lines.append((when, run_id, metric.text(took_s), "", outcomes, nodes, plural(len(tiles), "tile")))
         for record in (one for one in history.records(run_id, {key.row}) if cluster_of(one) == key.cluster):
-            change = "" if record.judged is None else percent(record.judged.documented_throughput_change)
-            took = f"{record.judged_s:.4g} s" if record.judged_s else ""
+            by_document = None if record.judged is None else record.judged.documented_throughput_change
+            change = "" if by_document is None else percent(metric.shown_change(by_document))
+            took = metric.text(record.judged_s) if record.judged_s else ""
             outcome = record.outcome + (", excluded" if run_id in past.excluded else "")
             note = cause_of(record) if record.outcome == ERROR.word else changes.get(run_id, "")
             when = minute(begin_of(run_id, time_s))
             lines.append((when, run_id, took, change, outcome, shortened(record.nodes, _NODES), one_line(note)))
-    columns = ("began", "run", ">seconds", ">vs document", "outcome", "nodes", "changed, or error")
+    columns = (
+        "began",
+        "run",
+        f">{metric.label if metric.is_figure else 'seconds'}",
+        ">vs document",
+        "outcome",
+        "nodes",
+        "changed, or error",
+    )
     return f"\n{key.row} on {key.cluster}, the newest run first\n{plain_table(lines, *columns, style='simple')}"
 
 
@@ -168,7 +195,7 @@ def _notable_changes(changes: Sequence[EnvironmentChange]) -> list[EnvironmentCh
     return [change for change in changes if change is beyond_noise or change is changes[-1]]
 
 
-def _line(key: SeriesKey, points: Sequence[Point], noise: Noise, several: bool) -> list[str]:
+def _line(key: SeriesKey, points: Sequence[Point], noise: Noise, several: bool, metric: Metric) -> list[str]:
     times_s = [point.judged_s for point in points]
     newest = points[-1]
     before_s = statistics.median(times_s[:-1]) if times_s[1:] else None
@@ -177,11 +204,11 @@ def _line(key: SeriesKey, points: Sequence[Point], noise: Noise, several: bool) 
         key.cluster,
         *([key.definition] if several else []),
         str(len(points)),
-        "" if before_s is None else f"{before_s:.4g} s",
+        "" if before_s is None else metric.text(before_s),
         noise_cell(noise),
-        f"{minute(newest.time_s)} {newest.judged_s:.4g} s",
-        "" if before_s is None else percent(throughput_change(newest.judged_s, before_s)),
-        sparkline(times_s, _letters(), _LEAST_SPAN * statistics.median(times_s)),
+        f"{minute(newest.time_s)} {metric.text(newest.judged_s)}",
+        "" if before_s is None else percent(metric.shown_change(throughput_change(newest.judged_s, before_s))),
+        sparkline([*map(metric.cost, times_s)], _letters(), _LEAST_SPAN * metric.cost(statistics.median(times_s))),
     ]
 
 
@@ -206,13 +233,16 @@ def _letters() -> str:
 
 
 def _facts(
-    key: SeriesKey, points: Sequence[Point], noise: Noise, changes: Sequence[EnvironmentChange]
+    key: SeriesKey, points: Sequence[Point], noise: Noise, changes: Sequence[EnvironmentChange], metric: Metric
 ) -> dict[str, Any]:
+    median_s = statistics.median(point.judged_s for point in points)
+    is_figure = metric.is_figure
     return {
         **vars(key),
-        "median_s": statistics.median(point.judged_s for point in points),
+        **({"metric": metric.key, "unit": metric.unit, "median": metric.cost(median_s)} if is_figure else {}),
+        **({} if is_figure else {"median_s": median_s}),
         "noise": {"sigma": noise.sigma, "jobs": noise.jobs},
-        "points": [_point_facts(point) for point in points],
+        "points": [_point_facts(point, metric) for point in points],
         **({"changes": [_change_facts(change) for change in changes]} if changes else {}),
     }
 
@@ -226,23 +256,32 @@ def _change_facts(change: EnvironmentChange) -> dict[str, Any]:
     }
 
 
-def _point_facts(point: Point) -> dict[str, Any]:
+def _point_facts(point: Point, metric: Metric) -> dict[str, Any]:
     facts = {**vars(point), "time": _moment(point.time_s)}
+    if metric.is_figure:
+        facts["value"] = metric.cost(facts.pop("judged_s"))
     unsaid = {"definition", "added_s", "jobs", *(name for name in ("metrics", "variables") if not getattr(point, name))}
     return {name: value for name, value in facts.items() if name not in unsaid}
 
 
-def _csv(points: Mapping[SeriesKey, Sequence[Point]]) -> str:
-    header = ("row", "cluster", "definition", "time", "run", "job", "seconds", "outcome", "reason", "nodes", "image")
+def _csv(points: Mapping[SeriesKey, Sequence[Point]], judged_by: Mapping[SeriesKey, Metric]) -> str:
+    header = ["row", "cluster", "definition", "time", "run", "job", "seconds", "outcome", "reason", "nodes", "image"]
+    figures = {key: metric for key, metric in judged_by.items() if metric.is_figure}
+    header += ["metric", "value", "unit"] if figures else []
     lines = (
         (
             *(key.row, key.cluster, key.definition, _moment(one.time_s), one.run_id, one.job_id),
-            *(f"{one.judged_s:.9g}", one.outcome, one.reason, one.nodes, one.image or ""),
+            *("" if key in figures else f"{one.judged_s:.9g}", one.outcome, one.reason, one.nodes, one.image or ""),
+            *(_csv_figure(figures.get(key), one) if figures else ()),
         )
         for key, of_row in points.items()
         for one in of_row
     )
     return csv_text(header, (map(_cell, redact(line, os.environ)) for line in lines))
+
+
+def _csv_figure(metric: Metric | None, point: Point) -> tuple[str, str, str]:
+    return ("", "", "") if metric is None else (metric.key, f"{metric.cost(point.judged_s):.9g}", metric.unit)
 
 
 def _cell(text: str) -> str:
@@ -353,6 +392,7 @@ class _Trend(NamedTuple):
     #: Newest over first throughput, less one.
     throughput_change: float | None = None
     found: Drifting | None = None
+    metric: Metric = STEP_TIME
 
     @property
     def of_cluster(self) -> ClusterDrifting | None:
@@ -364,8 +404,9 @@ def _drift(args: argparse.Namespace) -> Answer:
     accepted = accepted_figures(args.ini.tables(args.baselines))
     with opened(args) as history:
         histories = newest_histories(history, newest_definitions(series_of(history, args)), accepted)
+        judged_by = _judged_metrics(history, {key: past.points for key, past in histories.items()})
     trends = sorted(
-        (_trend_of(key, past) for key, past in histories.items()),
+        (_trend_of(key, past)._replace(metric=judged_by[key]) for key, past in histories.items()),
         key=lambda one: (one.found is None, one.throughput_change or 0.0, by_number(one.key.row), one.key),
     )
     status = 1 if any(one.found or one.of_cluster for one in trends) else 0
@@ -399,7 +440,7 @@ def _drift_text(trends: Sequence[_Trend], everything: bool) -> str:
 
 
 def _trend_line(one: _Trend) -> tuple[str, ...]:
-    seconds = ["" if value is None else f"{value:.4g} s" for value in (one.first_s, one.newest_s)]
+    seconds = ["" if value is None else one.metric.text(value) for value in (one.first_s, one.newest_s)]
     change = "" if one.throughput_change is None else percent(one.throughput_change)
     found = one.found
     since = ("", "") if found is None else (minute(found.since.begin_s), changes_text(found.changes))
@@ -409,6 +450,10 @@ def _trend_line(one: _Trend) -> tuple[str, ...]:
 def _trend_facts(one: _Trend) -> dict[str, Any]:
     facts: dict[str, Any] = {**asdict(one.key), "runs": len(one.past.counted), "drifts": one.found is not None}
     facts |= {name: getattr(one, name) for name in ("first_s", "newest_s", "throughput_change")}
+    if one.metric.is_figure:
+        medians = {name: facts.pop(f"{name}_s") for name in ("first", "newest")}
+        facts |= {name: cost and one.metric.cost(cost) for name, cost in medians.items()}
+        facts |= {"metric": one.metric.key, "unit": one.metric.unit}
     if one.of_cluster is not None:
         since = {"time_s": one.of_cluster.since.time_s}
         facts["cluster_drift"] = {**_drift_facts(one.of_cluster), "rows": one.of_cluster.rows, "since": since}

@@ -140,6 +140,7 @@ def _log_metrics(log: StepLog, statistic: str) -> dict[str, Any]:
         "calibration_flops": log.calibration_flops,
         "runs_in_file": log.attempts,
         "not_finite": redact(log.not_finite[1], os.environ) if log.not_finite else None,
+        **{key: values[-1] for key, values in log.figures.items() if values},
     }
 
 
@@ -171,17 +172,25 @@ def _row_metrics(
         verdict = judge(row, measurement, tolerance, accepted, max_gain=cluster.max_gain if cluster else None)
     except ValueError as error:
         raise LogError(str(error)) from None
-    found, timing, shown = measurement.figures, measurement.timing, redact(image, os.environ)
+    found, timing, judged, shown = measurement.figures, measurement.timing, row.judged_by, redact(image, os.environ)
     # The series of a calibrated row is that of the documented machine; the figures here are this run's.
     scale = (found.step_time_s or 1.0) / found.calibrated_step_time_s if found.calibrated_step_time_s else 1.0
+    of_figure, of_steps = (
+        {judged.key: found.value, "unit": judged.unit, "at": row.at},
+        {
+            "first_step_time_s": timing.series_s[0] * scale if timing.series_s else None,
+            "last_step_time_s": timing.series_s[-1] * scale if timing.series_s else None,
+            "median_step_time_s": measurement.steady_s * scale,
+        },
+    )
+    is_figure, times = judged.is_figure, (verdict.documented_s, verdict.accepted_s)
+    documented, accepted_figure = (None if cost is None else judged.cost(cost) for cost in times)
     return {
         "format": log.format,
         "steps": measurement.steps,
         "statistic": timing.statistic,
         metrics.STEP_TIME.key: found.step_time_s,
-        "first_step_time_s": timing.series_s[0] * scale,
-        "last_step_time_s": timing.series_s[-1] * scale,
-        "median_step_time_s": measurement.steady_s * scale,
+        **(of_figure if is_figure else of_steps),
         metrics.SAVE_TIME.key: found.checkpoint_save_time_s,
         metrics.CALIBRATED_STEP_TIME.key: found.calibrated_step_time_s,
         "calibration_flops": measurement.calibration_flops,
@@ -189,14 +198,14 @@ def _row_metrics(
         "row": row.id,
         "definition": definition,
         "image": shown,
-        "documented_time_s": verdict.documented_s,
-        "accepted_time_s": verdict.accepted_s,
-        "accepted_not_used": unused_text(unused, definition, shown) if unused else None,
+        "documented" if is_figure else "documented_time_s": documented,
+        "accepted" if is_figure else "accepted_time_s": accepted_figure,
+        "accepted_not_used": unused_text(unused, definition, shown, judged) if unused else None,
         metrics.TOKENS_PER_S.key: found.tokens_per_s,
         metrics.MFU.key: found.mfu,
         metrics.TFLOPS_PER_GPU.key: found.tflops_per_gpu,
         metrics.DAYS_TO_TRAIN.key: found.days_to_train_1t_tokens,
-        "change": verdict.time_change,
+        "change": judged.cost(verdict.measured_s) / judged.cost(verdict.reference_s) - 1,
         "throughput_change": verdict.throughput_change,
         "tolerance": verdict.tolerance,
         "verdict": verdict.outcome.value,

@@ -17,13 +17,23 @@ from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.redact import MASK, is_secret, redact
 from pytest_gsw.common.text import at_line, listed, percent, plain_table, plural
 from pytest_gsw.errors import ConfigurationError, FileError
+from pytest_gsw.logs.formats import registry
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.stats.figures import documented_peak_flops, figures, mfu_note
+from pytest_gsw.tables import metrics
 from pytest_gsw.tables.bundled import FACTS_FILE
 from pytest_gsw.tables.load import blank_error, facts_of, load_tables, read_tables
 from pytest_gsw.tables.metrics import PERCENTAGES, STEP_TIME, Series
-from pytest_gsw.tables.model import Accepted, Baseline, BlankRow, counts_with_its_image, definition_facts, image_name
+from pytest_gsw.tables.model import (
+    Accepted,
+    Baseline,
+    BlankRow,
+    Documented,
+    counts_with_its_image,
+    definition_facts,
+    image_name,
+)
 from pytest_gsw.tables.value_types import nearest
 
 # -- Tables, clusters and log formats of a site and its plugins ------------------------------------
@@ -64,7 +74,7 @@ def cluster_of(name: str | None, given: Path | None, others: Iterable[str] = ())
 
 def format_of(row: Baseline, plugins: Sequence[str]) -> LogFormat | None:
     """The log format of a row: pytest-gsw's, else a site plugin's; ``None`` if neither has it."""
-    known = FORMATS.get(row.log_format)
+    known = registry.format_of(row.log_format, row.read, row.metric)
     if known is not None:
         return known
     # pytest and a site's plugins take a while to import, and are seldom needed.
@@ -106,26 +116,35 @@ def run(args: argparse.Namespace) -> Answer:
     status = 1 if blanks else 0
     if args.json:
         return json_answer([*map(row_facts, rows), *map(_blank_facts, blanks)], status)
+    has_figures = any(row.judged_by.is_figure for row in rows)
     table = [
         (
             row.id,
             row.nodes,
             row.global_batch_size or "",
-            "OOM" if row.expected_failure else f"{row.judged_s:g}",
+            "OOM" if row.expected_failure else "" if row.judged_by.is_figure else f"{row.judged_s:g}",
             f"{row.documented.tokens_per_s:,.0f}" if row.documented.tokens_per_s else "",
             _mfu(row),
             f"{row.documented.tflops_per_gpu:g}" if row.documented.tflops_per_gpu else "",
             f"{row.tolerance * 100:g} %",
             at_line(row.source.document, row.source.line),
+            *([_figure_text(row)] if has_figures else []),
             *([] if args.cluster is None else [_accepted_text(row, args.cluster)]),
         )
         for row in rows
     ]
     columns = ["row", *(">nodes", ">GBS", ">seconds", ">tokens/s", ">MFU", ">TFLOP/s/GPU", ">tolerance"), "document"]
+    columns += [">figure"] if has_figures else []
     columns += [] if args.cluster is None else [f"accepted on {args.cluster}"]
     listing = plain_table(table, *columns, style="simple")
     listed = [listing, plural(len(rows), "row")] if rows or not blanks else []
     return Answer("\n".join([*listed, *([""] if listed and blanks else []), *_blank_lines(blanks)]), status)
+
+
+def _figure_text(row: Baseline) -> str:
+    """The documented figure of a benchmark, its unit and its point."""
+    value, metric = row.documented.value, row.judged_by
+    return "" if value is None else f"{metric.label} {metric.number(value)} {metric.per_unit}"
 
 
 def _mfu(row: Baseline) -> str:
@@ -179,7 +198,8 @@ def _accepted_text(row: Baseline, cluster: str) -> str:
     accepted = row.accepted.get(cluster)
     if accepted is None:
         return ""
-    figure = f"{accepted.judged_s:g} s, {accepted.date}"
+    metric = row.judged_by
+    figure = f"{metric.cost(accepted.judged_s):g} {metric.unit}, {accepted.date}"
     if not counts_with_its_image(row, accepted):
         return f"{figure}, of another definition: not used"
     if not _is_of_its_image(row, accepted):
@@ -200,7 +220,8 @@ def row_facts(row: Baseline) -> dict[str, Any]:
         **{name: getattr(row, name) for name in _RUN},
         "parallelism": asdict(row.parallelism),
         **{name: getattr(row, name) for name in ("metric", "statistic", "tolerance", "max_gain")},
-        "metrics": {key: asdict(stated) for key, stated in row.metrics.items()},
+        **{name: value for name in ("at", "read", "unit", "better") if (value := getattr(row, name)) is not None},
+        "metrics": {key: _documented_facts(stated) for key, stated in row.metrics.items()},
         STEP_TIME.key: row.documented.step_time_s,
         "documented": _derived_figures(row.documented),
         "computed": _derived_figures(figures(row, row.documented.step_time_s, documented_peak_flops(row))),
@@ -211,6 +232,7 @@ def row_facts(row: Baseline) -> dict[str, Any]:
         "accepted": {
             name: {
                 **asdict(accepted),
+                **({metrics.VALUE: row.judged_by.cost(accepted.judged_s)} if row.judged_by.is_figure else {}),
                 "counts": counts_with_its_image(row, accepted) and _is_of_its_image(row, accepted),
             }
             for name, accepted in row.accepted.items()
@@ -220,9 +242,16 @@ def row_facts(row: Baseline) -> dict[str, Any]:
     }
 
 
+def _documented_facts(stated: Documented) -> dict[str, Any]:
+    direction = {} if stated.direction is None else {"direction": stated.direction.value}
+    return {"value": stated.value, "tolerance": stated.tolerance, **direction}
+
+
 def _derived_figures(of: Any) -> dict[str, float | None]:
     found = asdict(of)
     del found[STEP_TIME.key]
+    if found[metrics.VALUE] is None:
+        del found[metrics.VALUE]
     return {name: value if value is None or math.isfinite(value) else None for name, value in found.items()}
 
 
@@ -270,7 +299,7 @@ def _compare(before: Iterable[Baseline], after: Iterable[Baseline]) -> tuple[Row
         RowChange(
             row.id,
             "changed",
-            ValueChange(row.judged_s, other.judged_s),
+            ValueChange(_judged_s(row), _judged_s(other)),
             _changes(vars(row.documented), vars(other.documented)),
             {**_changes(_configuration(row), _configuration(other)), **_accepted_changes(row, other)},
             _throughput_change(row, other),
@@ -280,10 +309,17 @@ def _compare(before: Iterable[Baseline], after: Iterable[Baseline]) -> tuple[Row
     )
     found = [change for change in changes if change.figures or change.configuration]
     found += [
-        RowChange(row.id, "removed", ValueChange(row.judged_s, None)) for row in old.values() if row.id not in new
+        RowChange(row.id, "removed", ValueChange(_judged_s(row), None)) for row in old.values() if row.id not in new
     ]
-    found += [RowChange(row.id, "added", ValueChange(None, row.judged_s)) for row in new.values() if row.id not in old]
+    found += [
+        RowChange(row.id, "added", ValueChange(None, _judged_s(row))) for row in new.values() if row.id not in old
+    ]
     return tuple(sorted(found, key=_rank))
+
+
+def _judged_s(row: Baseline) -> float | None:
+    """The documented time; a figure is among the figures."""
+    return None if row.judged_by.is_figure else row.judged_s
 
 
 def _rank(change: RowChange) -> tuple[int, float, str]:
@@ -311,7 +347,7 @@ def _throughput_change(before: Baseline, after: Baseline) -> float | None:
     if before.metric != after.metric or not before.judged_s or not after.judged_s:
         return None
     work = [(row.sequence_length, row.global_batch_size) for row in (before, after)]
-    if work[0] == work[1] or before.judged_by.series is Series.SAVES:
+    if work[0] == work[1] or before.judged_by.series is not Series.STEPS:
         return before.judged_s / after.judged_s - 1
     old, new = _tokens_per_s(before), _tokens_per_s(after)
     if not old or not new:
@@ -350,7 +386,7 @@ def _configuration(row: Baseline) -> dict[str, Any]:
         **{key: getattr(row, key) for key in ("proxy", "canary", "expected_failure")},
         **{f"recipe.{key}": getattr(row.recipe, key) for key in ("logged_steps", "one_job_per_row")},
         **({"recipe.may_fail": ", ".join(row.recipe.may_fail)} if row.recipe.may_fail else {}),
-        **{f"accepted.{cluster}": accepted.judged_s for cluster, accepted in row.accepted.items()},
+        **{f"accepted.{cluster}": row.judged_by.cost(accepted.judged_s) for cluster, accepted in row.accepted.items()},
     }
 
 

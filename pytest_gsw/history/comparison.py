@@ -33,14 +33,15 @@ from pytest_gsw.stats.decision import is_below
 from pytest_gsw.stats.noise import ACCEPTED_JOBS, PRIOR, PRIOR_JOBS, Noise, ratio_sd
 from pytest_gsw.stats.slow_nodes import LOSS, NEWEST_RUNS
 from pytest_gsw.stats.verdict import Verdict
+from pytest_gsw.tables.metrics import STEP_TIME, Metric
 
 # -- Findings of a row's history, in one line each -------------------------------------------------
 
 
-def drift_text(found: Drifting) -> str:
+def drift_text(found: Drifting, metric: Metric = STEP_TIME) -> str:
     """The drift of a row, its start, and the changes in that run, in one line."""
     job = f" (job {found.since.job_id} of run {found.since.run_id})"
-    return _drift_text(", beside the other rows," if found.is_beside else "", found, job)
+    return _drift_text(", beside the other rows," if found.is_beside else "", found, job, metric)
 
 
 def cluster_drift_text(found: ClusterDrifting) -> str:
@@ -48,9 +49,9 @@ def cluster_drift_text(found: ClusterDrifting) -> str:
     return _drift_text(f", of {plural(found.rows, 'row')} together,", found)
 
 
-def _drift_text(of_whom: str, found: Drifting | ClusterDrifting, job: str = "") -> str:
-    change = percent(1 / (1 + found.drift.shift) - 1)
-    runs = f"throughput of the newest runs{of_whom} is {change} against the first ones"
+def _drift_text(of_whom: str, found: Drifting | ClusterDrifting, job: str = "", metric: Metric = STEP_TIME) -> str:
+    change = percent(metric.shown_change(1 / (1 + found.drift.shift) - 1))
+    runs = f"{metric.change_label} of the newest runs{of_whom} is {change} against the first ones"
     fact = f"{runs}, since about {minute(found.since.begin_s)}{job}"
     return fact + (f"; what changed then: {changes_text(found.changes)}" if found.changes else "")
 
@@ -245,7 +246,7 @@ class RowRatio:
     """One row in both runs."""
 
     row: str
-    #: Seconds of the row's own metric, in the first run and in the second.
+    #: Cost of the row's own metric in the first run and in the second: seconds of a time.
     before_s: float
     after_s: float
     #: Throughput of the second run over that of the first: below 1 is slower.
@@ -259,6 +260,8 @@ class RowRatio:
     changes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     #: The standard deviation of the ratio's logarithm.
     sd: float = 0.0
+    #: The row's own metric.
+    metric: Metric = STEP_TIME
 
     @property
     def change(self) -> str:
@@ -382,7 +385,8 @@ def _compare(before: Record | None, after: Record | None, noises: Mapping[Series
     noise = max((_noise(record, noises) for record in (before, after)), key=lambda noise: noise.sigma)
     ratio = before_s / after_s
     sd = ratio_sd(noise, _jobs(before), _jobs(after))
-    return RowRatio(before.row.id, before_s, after_s, ratio, ratio, ratio, noise, changes_of(before.run, after.run), sd)
+    changes, metric = changes_of(before.run, after.run), after.judged_metric
+    return RowRatio(before.row.id, before_s, after_s, ratio, ratio, ratio, noise, changes, sd, metric)
 
 
 def _measured_s(record: Record) -> float | None:

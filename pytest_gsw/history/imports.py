@@ -73,7 +73,7 @@ def imported_record(
     facts = row_facts(row, node_id, row.tolerance, definition, experiment_hash(row))
     run = RunFacts(run_id(job.id, source), cluster, simulated=False, image=image)
     jobs = Jobs(replace(job, judged_s=measurement.judged_s))
-    fact = f"{measurement.judged_s:.4g} s, imported from {relative_path(source)}"
+    fact = f"{row.judged_by.text(measurement.judged_s)}, imported from {relative_path(source)}"
     found = RowResult(verdict.outcome.value, fact, measurement=measurement, verdict=verdict)
     return redact(record_of(row, facts, run, jobs, found, None), os.environ)
 

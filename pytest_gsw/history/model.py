@@ -60,7 +60,7 @@ class Point:
     job_id: str
     #: End of the job, or the nearest known time, seconds since the epoch.
     time_s: float
-    #: Seconds of the row's own metric.
+    #: Cost of the row's own metric, see :meth:`~pytest_gsw.tables.metrics.MetricLabel.cost`: seconds of a time.
     judged_s: float
     #: The row's outcome in that run.
     outcome: str

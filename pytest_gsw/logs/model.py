@@ -188,7 +188,10 @@ class StepLog:
     has_end_marker: bool | None = None
     #: The last line if it has no line end: the log was cut inside it.
     open_line: str | None = None
-    #: A fault in the steps that a format returned; they are not to be trusted.
+    #: Figures of a benchmark, which may have no steps: numbers of the last run by metric, in the log's order.
+    #: The key is the metric's, and the point's if the log states one: ``busbw_gbs at 16 GiB``.
+    figures: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    #: Why steps and figures are not to be trusted: the run is invalid, or a format returned impossible steps.
     fault: str | None = None
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pytest_gsw.common.text import plural, shortened
 from pytest_gsw.errors import LogError
+from pytest_gsw.logs.formats.base import BuiltIn
 from pytest_gsw.logs.formats.registry import FORMATS, REFUSED
 from pytest_gsw.logs.identity import RECIPE_MARKER, RecipeLines, identity_markers, recipe_line, with_identity
 from pytest_gsw.logs.model import Dialect, Diverged, EndMarkers, LogFormat, Step, StepLog, Tail
@@ -119,13 +120,21 @@ def read_log(file: Path | LogFile, log_format: LogFormat) -> StepLog:
         log_format: The format of the framework that wrote it.
 
     Raises:
-        LogError: The log is missing, no file, empty, or holds no step times, or none of the last run in it.
+        LogError: The log is missing, no file, empty, or holds no step times or figures, or none of the last run in it,
+            or that run is invalid.
     """
     if not isinstance(file, LogFile):
         with open_log(file) as opened:
             return read_log(opened, log_format)
     with reading(file.path):
         log = _read(file, log_format)
+    if log.fault is not None and isinstance(log_format, BuiltIn):
+        raise LogError(
+            f"the last {log_format.name} run in the log is not valid: {log.fault}",
+            evidence=(("log", str(file.path)),),
+            tail=tail_lines(file.path),
+            advice="its figures are no measure of performance: look at the job's end and at the lines before it",
+        )
     if log.fault is not None:
         kind = type(log_format)
         raise LogError(
@@ -133,7 +142,7 @@ def read_log(file: Path | LogFile, log_format: LogFormat) -> StepLog:
             evidence=(("log", str(file.path)), ("format", f"{kind.__module__}.{kind.__qualname__}")),
             advice="derive it from pytest_gsw.LineFormat, which separates attempts and ranks",
         )
-    if not log.steps:
+    if not log.steps and not log.figures:
         raise _no_steps_error(file.path, file.size, log_format, log)
     return log
 
@@ -365,14 +374,15 @@ def reading(path: Path) -> Iterator[None]:
 def _no_steps_error(path: Path, size: int, log_format: LogFormat, log: StepLog) -> LogError:
     words = [word for dialect in log_format.dialects for word in dialect]
     searched = ", ".join(repr((word if isinstance(word, bytes) else word[0]).decode()) for word in words)
+    content = getattr(log_format, "content", "step time")
     if log.not_finite is not None:
         fact = f"no step time in the {log_format.name} log is finite: {log.not_finite[1]}: {path.name}"
         advice = "the run diverged or its clock failed: its numbers are no measure of performance"
     else:
         fact = (
-            f"the last of {log.attempts} runs in the log has no {log_format.name} step time: {path.name}"
+            f"the last of {log.attempts} runs in the log has no {log_format.name} {content}: {path.name}"
             if log.attempts > 1
-            else f"no {log_format.name} step times in the log: {path.name}"
+            else f"no {log_format.name} {content}s in the log: {path.name}"
         )
         with reading(path):
             other = _find_format(path, size)

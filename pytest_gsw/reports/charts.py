@@ -410,11 +410,13 @@ def history_plot(row: ReportedRow, pages: Mapping[str, str] | None = None) -> Pl
     levels = _levels(row)
     addresses = {run_id: address for run_id, address in (pages or {}).items() if address}
     x = across(first_s, max(last_s, first_s + 1))
-    held_s = [value for value, *_ in levels]
-    view = in_view([run.judged_s for run in points], held_s, LEAST_SPAN * max(held_s, default=0.0))
+    metric = row.record.judged_metric
+    held, numbers = [value for value, *_ in levels], [metric.cost(run.judged_s) for run in points]
+    view = in_view(numbers, held, LEAST_SPAN * max(held, default=0.0))
     y = upright(view)
-    title = f"{row.record.judged_metric.label.capitalize()} of {plural(len(points), 'run')} (s), lower is better"
-    if beyond := [f"{run.judged_s:.4g} s" for run in points if not view[0] <= run.judged_s <= view[1]]:
+    title = f"{metric.label[0].upper()}{metric.label[1:]} of {plural(len(points), 'run')} ({metric.unit})"
+    title += f", {metric.direction.value}"
+    if beyond := [metric.with_unit(value) for value in numbers if not view[0] <= value <= view[1]]:
         title += f"; beyond the picture: {named(beyond, _NAMED_BEYOND)}"
     svg, legend = frame(y, _days(x)), []
     frozen = [time_s for time_s in reference([run.time_s for run in row.past.counted]) if time_s >= first_s]
@@ -422,7 +424,7 @@ def history_plot(row: ReportedRow, pages: Mapping[str, str] | None = None) -> Pl
         svg.insert(0, band(max(x(frozen[0]) - 0.4, 0), x(frozen[-1]) + 0.4, "shade"))
         legend.append(key("runs of the reference", "shade", "band"))
     for value, kind, name in levels:
-        told = f"{name} {value:.4g} s"
+        told = f"{name} {metric.with_unit(value)}"
         svg.append(level(y(value), kind, told))
         legend.append(key(told, kind, "line"))
     suspect = row.drifting.since if row.drifting else None
@@ -430,7 +432,7 @@ def history_plot(row: ReportedRow, pages: Mapping[str, str] | None = None) -> Pl
     if suspect is not None and slower:
         svg.append(post(x(suspect.time_s), "suspect", slower))
         legend.append(key(slower, "suspect", "line"))
-    places = [(x(run.time_s), y(run.judged_s)) for run in points]
+    places = [(x(run.time_s), y(value)) for run, value in zip(points, numbers, strict=True)]
     usual = [place for place, run in zip(places, points, strict=True) if run.reason not in UNUSUAL]
     svg.append(line(usual, "pale"))
     for one in failed:
@@ -443,7 +445,7 @@ def history_plot(row: ReportedRow, pages: Mapping[str, str] | None = None) -> Pl
     outcomes = [run.outcome for run in points]
     for place, run in zip(places, points, strict=True):
         jobs = "job" if run.jobs == 1 else "median of jobs"
-        told = f"{run.judged_s:.4g} s, {minute(run.time_s)}, {jobs} {run.job_id}"
+        told = f"{metric.text(run.judged_s)}, {minute(run.time_s)}, {jobs} {run.job_id}"
         drawn = _DRAWN.get(run.outcome)
         told += f", {run.outcome}" if drawn else ""
         told += f": {run.reason}" if run.reason in UNUSUAL else ""
@@ -452,17 +454,17 @@ def history_plot(row: ReportedRow, pages: Mapping[str, str] | None = None) -> Pl
     marks = [key(outcome, *drawn) for outcome, drawn in _DRAWN.items() if outcome in outcomes]
     marks += [key("error", "error", "cross")] if failed else []
     passed = [key("passed", "one")] if any(outcome not in _DRAWN for outcome in outcomes) else []
-    words = [f"{title}, the newest {points[-1].judged_s:.4g} s"]
-    words += [f"{name} {value:.4g} s" for value, _, name in levels]
+    words = [f"{title}, the newest {metric.with_unit(numbers[-1])}"]
+    words += [f"{name} {metric.with_unit(value)}" for value, _, name in levels]
     words += [f"{outcomes.count(outcome)} {outcome}" for outcome in _DRAWN if outcome in outcomes]
     words += [f"{plural(len(failed), 'run')} with an error"] if failed else []
     return Plot(title, svg, "; ".join([*words, *([slower] if slower else [])]), (*passed, *marks, *legend))
 
 
 def _levels(row: ReportedRow) -> list[tuple[float, str, str]]:
-    """The references of runs in seconds, each with its class and its name."""
-    record, judged, verdict = row.record, row.record.judged_metric.key, row.record.judged
-    documented, accepted = record.figures.documented.get(judged), record.figures.accepted.get(judged)
+    """The references of runs in the metric's unit, each with its class and its name."""
+    record, verdict = row.record, row.record.judged
+    documented, accepted = map(record.cost_of, (record.figures.documented, record.figures.accepted))
     allowed = (record.limit or record.row.tolerance) if verdict is None else verdict.allowed
     held = accepted or documented
     known = (
@@ -470,7 +472,8 @@ def _levels(row: ReportedRow) -> list[tuple[float, str, str]]:
         (accepted, "accepted", "accepted"),
         (held / (1 - allowed) if held and 0 < allowed < 1 else None, "limit", "limit"),
     )
-    return [(value, kind, name) for value, kind, name in known if value and can_be_drawn(value)]
+    cost = record.judged_metric.cost
+    return [(cost(value), kind, name) for value, kind, name in known if value and can_be_drawn(value)]
 
 
 def _days(x: Scale) -> list[ET.Element]:

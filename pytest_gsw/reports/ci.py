@@ -24,7 +24,7 @@ from pytest_gsw.results.suggested_commands import history_command, next_command
 from pytest_gsw.results.summary import OF_CLUSTER, ClusterResult, counts_line
 from pytest_gsw.results.sweep import sweep_facts
 from pytest_gsw.stats.verdict import Reason
-from pytest_gsw.tables.metrics import METRICS
+from pytest_gsw.tables.metrics import METRICS, VALUE
 from pytest_gsw.tables.model import tile_of, without_tile
 
 # -- The findings of a run: all that needs attention, the worst first ------------------------------
@@ -279,7 +279,7 @@ def _finding_line(finding: Finding) -> str:
     change = "" if verdict is None else percent(verdict.throughput_change)
     allowed = "" if verdict is None else percent(verdict.allowed_throughput_change)
     nodes = "" if record is None else record.nodes
-    by_throughput = record is not None and not record.own_outcome
+    by_throughput = record is not None and not record.own_outcome and record.row.label is None
     whole, fact, since = finding.whole, finding.text, finding.since
     if whole is not None:  # the counts above have the rows that are part of it
         change, allowed, fact = percent(whole.change), percent(whole.allowed), whole.fact
@@ -495,16 +495,23 @@ def _gauge(name: str, text: str, samples: Iterable[_Sample]) -> list[str]:
 
 
 def _of_sites(report: RunReport) -> Iterator[_Metric]:
-    """Families of the site's metrics, in the order of their keys."""
+    """Families of figures without one of their own, in the order of their keys: benchmarks' and further ones."""
     found = {one.metric.key: one.metric for record in report.records for one in record.metrics}
+    found |= {record.row.label.key: record.row.label for record in report.records if record.row.label is not None}
     for key, one in sorted(found.items()):
-        what = f"{one.label} in {one.unit}, {one.direction.value}."
+        what = f"{one.label}{one.unit and f' in {one.unit}'}, {one.direction.value}."
         yield _Metric(f"gsw_metric_{key}", f"Measured {what}", _site_figure("measured", key))
         yield _Metric(f"gsw_documented_metric_{key}", f"Documented {what}", _site_figure("documented", key))
 
 
 def _site_figure(of: str, key: str) -> Callable[[Record], float | None]:
-    return lambda record: next((getattr(one, of) for one in record.metrics if one.metric.key == key), None)
+    def value(record: Record) -> float | None:
+        if record.row.label is not None and record.row.label.key == key:
+            known: Mapping[str, float | None] = getattr(record.figures, of)
+            return known.get(VALUE)
+        return next((getattr(one, of) for one in record.metrics if one.metric.key == key), None)
+
+    return value
 
 
 def _labels(record: Record) -> _Labels:

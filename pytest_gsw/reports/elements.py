@@ -22,7 +22,8 @@ from pytest_gsw.reports.run_report import ReportedRow, RunReport, Since, since_l
 from pytest_gsw.results import attention, outcomes, row_text
 from pytest_gsw.results.attention import BY_KIND, Attention
 from pytest_gsw.results.record import Record
-from pytest_gsw.stats.verdict import UNUSUAL, Reason, throughput_change
+from pytest_gsw.stats.verdict import UNUSUAL, Outcome, Reason, throughput_change
+from pytest_gsw.tables.metrics import STEP_TIME, Metric
 
 #: The columns for which most phones have room.
 _NARROW = 4
@@ -151,9 +152,10 @@ def kind_cell(needs: Attention) -> ET.Element:
 
 def change(row: ReportedRow) -> ET.Element | None:
     """The change of a row's throughput against its reference."""
-    shown, reference = percent(row.record.throughput_change), row.record.reference
+    metric, reference, found = row.record.judged_metric, row.record.reference, row.record.throughput_change
+    shown = None if found is None else percent(metric.shown_change(found))
     of = "vs document" if reference == "documented" else f"vs {reference}"
-    return element("strong", f"{shown} throughput {of}") if shown else None
+    return element("strong", f"{shown} {metric.change_label} {of}") if shown else None
 
 
 def row_link(row: ReportedRow) -> ET.Element:
@@ -301,10 +303,11 @@ def fact_text(row: ReportedRow) -> str:
 
 def drift_text(row: ReportedRow) -> str:
     """The drift of a row, in one line; empty if it does not drift."""
-    return signed(comparison.drift_text(row.drifting) if row.drifting else row.record.drift or "")
+    found, record = row.drifting, row.record
+    return signed(comparison.drift_text(found, record.judged_metric) if found else record.drift or "")
 
 
-def since_text(since: Since, reference_s: float | None = None) -> str:
+def since_text(since: Since, reference_s: float | None = None, metric: Metric = STEP_TIME) -> str:
     """The onset of a row's state: ``2026-11-18 22:04, 3 runs; before that throughput -0.2 % at 2026-11-17 22:01``.
 
     The throughput before is against the row's current reference.
@@ -313,7 +316,8 @@ def since_text(since: Since, reference_s: float | None = None) -> str:
         return since_line(since) or "the first known run"
     before = "measured"
     if since.good_s and reference_s:
-        before = f"throughput {percent(throughput_change(since.good_s, reference_s))}"
+        before_change = metric.shown_change(throughput_change(since.good_s, reference_s))
+        before = f"{metric.change_label} {percent(before_change)}"
     return f"{since_line(since)}; before that {before} at {minute(since.good_time_s)}"
 
 
@@ -326,7 +330,7 @@ def since_facts(row: ReportedRow) -> list[tuple[str, str]]:
     if row.needs is attention.ERROR and not since_line(row.since):
         return []
     verdict = row.record.judged
-    facts = [("since", since_text(row.since, verdict.reference_s if verdict else None))]
+    facts = [("since", since_text(row.since, verdict.reference_s if verdict else None, row.record.judged_metric))]
     if row.since.changes and row.needs is not attention.DRIFT:  # the text of a drift has them
         facts.append(("changed then", changes_text(row.since.changes)))
     return facts
@@ -337,9 +341,11 @@ def limit_text(row: ReportedRow) -> str:
     verdict = row.record.judged
     if verdict is None:
         return ""
-    allowed = f"a loss of {verdict.tolerance * 100:g} % of throughput"
+    metric = row.record.judged_metric
+    allowed = f"a loss of {row_text.shown_limit(verdict.tolerance, metric) * 100:g} % of {metric.change_label}"
     if verdict.limit is not None and verdict.noise is not None:
-        limit = f"a regression beyond {verdict.limit * 100:.3g} %, because {row_text.noise_text(verdict.noise)}"
+        beyond = row_text.shown_limit(verdict.limit, metric, is_gain=verdict.own is Outcome.IMPROVED)
+        limit = f"a regression beyond {beyond * 100:.3g} %, because {row_text.noise_text(verdict.noise)}"
         allowed = f"{allowed}; {limit}"
     return f"{allowed}; {row.record.reason}" if row.record.reason else allowed
 
@@ -387,6 +393,13 @@ def without_unit(text: str) -> str:
 def seconds(time_s: float | None) -> str:
     """Seconds for a column, with four digits: ``2.480``; empty if unknown."""
     return "" if time_s is None else f"{time_s:#.4g}".rstrip(".")
+
+
+def figure_text(metric: Metric, cost: float | None, *, unit: bool = False) -> str:
+    """A figure for a column: seconds of a time, else its value, with its unit if the heading has none."""
+    if cost is None or not metric.is_figure:
+        return seconds(cost)
+    return metric.text(cost) if unit else metric.number(metric.cost(cost))
 
 
 def minute(time_s: float | None) -> str:

@@ -69,6 +69,7 @@ from pytest_gsw.reports.elements import (
     element,
     fact_list,
     fact_text,
+    figure_text,
     html_text,
     job_text,
     kind_cell,
@@ -81,7 +82,6 @@ from pytest_gsw.reports.elements import (
     plain,
     report_text,
     row_link,
-    seconds,
     section,
     several,
     shown_change,
@@ -567,8 +567,8 @@ def _list_line(row: ReportedRow, report: RunReport) -> list[Content]:
         kind_cell(row.needs),
         *([without_unit(percent(report.peers_change(row)))] if report.sweeps else []),
         without_unit(percent(record.throughput_change)),
-        seconds(measured_s),
-        seconds(record.judged.reference_s if record.judged else None),
+        figure_text(record.judged_metric, measured_s, unit=True),
+        figure_text(record.judged_metric, record.judged.reference_s if record.judged else None, unit=True),
         "" if mfu is None else without_unit(share(mfu)),
         minute(row.since.time_s) if row.since is not None and since_line(row.since) else "",
         several(shown_nodes(record.nodes)),
@@ -1120,9 +1120,10 @@ def _runs_table(row: ReportedRow, pages: Mapping[str, str], then_s: Mapping[str,
     which = plural(len(runs), "run")
     if len(shown) < len(runs):
         which = f"The newest {len(shown)} of {which}"
-    label = row.record.judged_metric.label
-    heads = ["when", "verdict", ">throughput (%)", f">{label} (s)", ">against (s)", "nodes", "job", "run"]
-    caption = which if held_s is None else f"{which}; {held} figure is {held_s:.4g} s"
+    metric = row.record.judged_metric
+    numbers = [f">{metric.change_label} (%)", f">{metric.label} ({metric.unit})", f">against ({metric.unit})"]
+    heads = ["when", "verdict", *numbers, "nodes", "job", "run"]
+    caption = which if held_s is None else f"{which}; {held} figure is {metric.text(held_s)}"
     return table("runs", caption, heads, [_run_line(point, row, pages, then_s) for point in shown])
 
 
@@ -1139,13 +1140,14 @@ def _run_line(
     known = outcomes.of(point.outcome)
     shown = known.attention.in_report.kind
     verdict = element("td", sign(shown), f" {known.text}", class_=shown)
-    held_s = reference_at(row, point, then_s)
+    held_s, metric = reference_at(row, point, then_s), row.record.judged_metric
+    change = None if held_s is None else metric.shown_change(throughput_change(point.judged_s, held_s))
     return (
         when,
         verdict,
-        "" if held_s is None else without_unit(percent(throughput_change(point.judged_s, held_s))),
-        seconds(point.judged_s),
-        seconds(held_s),
+        "" if change is None else without_unit(percent(change)),
+        figure_text(metric, point.judged_s),
+        figure_text(metric, held_s),
         several(shown_nodes(point.nodes)),
         several(point.job_id),
         run,
@@ -1153,7 +1155,8 @@ def _run_line(
 
 
 def _jobs_of_row(row: ReportedRow) -> ET.Element | None:
-    heads = ["job", "state", f">{row.record.judged_metric.label} (s)", "nodes", "submitted", ">queue", ">ran", "note"]
+    metric = row.record.judged_metric
+    heads = ["job", "state", f">{metric.label} ({metric.unit})", "nodes", "submitted", ">queue", ">ran", "note"]
     return table("jobs", "Every job of the row in this run", heads, [_job_of_row(job, row.record) for job in row.jobs])
 
 
@@ -1165,7 +1168,7 @@ def _job_of_row(job: JobFacts, record: Record) -> Sequence[Content]:
     return (
         f"{job.launcher} {job.id}",
         str(job.state) if job.exit_code is None else f"{job.state} {job.exit_code}:{job.signal}",
-        seconds(judged_s),
+        figure_text(record.judged_metric, judged_s),
         job.nodes,
         None if job.submit_s is None else time_element(job.submit_s),
         "" if job.queue_s is None else duration(job.queue_s),
@@ -1562,7 +1565,8 @@ def row_curve(row: ReportedRow) -> ET.Element | None:
     runs = row.past.measured[-SHOWN:]
     if verdict is None or len(runs) < 2:
         return None
-    changes = [throughput_change(point.judged_s, verdict.reference_s) for point in runs]
+    metric = row.record.judged_metric
+    changes = [metric.shown_change(throughput_change(point.judged_s, verdict.reference_s)) for point in runs]
     failed = [one for one in row.earlier if one.outcome == outcomes.ERROR.word and one.time_s >= runs[0].time_s]
     when = sorted([*(point.time_s for point in runs), *(one.time_s for one in failed)])
     x = Scale(0, max(len(when) - 1, 1), _ROOM, _CURVE_WIDE - _ROOM)
@@ -1571,7 +1575,8 @@ def row_curve(row: ReportedRow) -> ET.Element | None:
     room = max(0.0, _LEAST_SPAN - (high - low)) / 2
     up = Scale(low - room, high + room, _CURVE_HIGH - _ROOM, _ROOM)
     places = [(place[point.time_s], up(change)) for point, change in zip(runs, changes, strict=True)]
-    told = f"Throughput of {len(runs)} runs from {percent(min(changes))} to {percent(max(changes))}"
+    of_what = f"{metric.change_label.capitalize()} of {len(runs)} runs"
+    told = f"{of_what} from {percent(min(changes))} to {percent(max(changes))}"
     told += f", {percent(changes[-1])} in the newest"
     told += f"; {len(failed)} with errors" if failed else ""
     zero = element("line", x1=0, x2=_CURVE_WIDE, y1=up(0.0), y2=up(0.0), class_="reference")

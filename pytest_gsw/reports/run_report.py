@@ -155,7 +155,7 @@ class ReportedRow:
     @cached_property
     def at_document(self) -> Mapping[str, tuple[float, bool]]:
         """Time of each run, and true if the row was as fast as :data:`AT_DOCUMENT`; empty without a document."""
-        documented_s = self.record.figures.documented.get(self.record.judged_metric.key)
+        documented_s = self.record.cost_of(self.record.figures.documented)
         if not documented_s:
             return {}
 
@@ -980,14 +980,13 @@ def past_references(rows: Iterable[ReportedRow], history: History) -> dict[tuple
 
 
 def current_reference(row: ReportedRow) -> tuple[float | None, str]:
-    """The reference of the row's verdict in seconds, and its name."""
-    judged = row.record.judged_metric.key
+    """The reference of the row's verdict as a cost, in seconds of a time, and its name."""
     for held, name in (
         (row.record.figures.accepted, "the accepted"),
         (row.record.figures.documented, "the documented"),
     ):
-        if value := held.get(judged):
-            return value, name
+        if cost := row.record.cost_of(held):
+            return cost, name
     return None, ""
 
 

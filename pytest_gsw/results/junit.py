@@ -34,6 +34,7 @@ from pytest_gsw.results.suggested_commands import repeat_commands
 from pytest_gsw.results.summary import ClusterResult, incident_of
 from pytest_gsw.results.sweep import lost_tiles, peers_properties, read_sweep, sweep_properties
 from pytest_gsw.stats.verdict import Reason
+from pytest_gsw.tables.metrics import MetricLabel
 from pytest_gsw.tables.model import tile_of
 
 #: A value that pytest, pytest-xdist and JUnit can all carry.
@@ -46,7 +47,7 @@ def properties(record: Record) -> list[tuple[str, Property]]:
     Times are in seconds, MFU and tolerance are fractions; the names carry the units.
     """
     job, verdict = record.jobs.last, record.verdict
-    noise = verdict and verdict.noise
+    noise, label = verdict and verdict.noise, record.row.label
     facts: dict[str, Any] = {
         "gsw_row": record.row.id,
         "gsw_tile": record.row.tile or None,
@@ -69,9 +70,10 @@ def properties(record: Record) -> list[tuple[str, Property]]:
         "gsw_gpus": record.row.gpus,
         "gsw_reference": record.reference if record.figures.measured else None,
         "gsw_throughput_change": record.throughput_change,
-        **_figures("measured", record.figures.measured),
-        **_figures("documented", record.figures.documented),
-        **_figures("accepted", record.figures.accepted),
+        **({} if label is None else {"gsw_metric": label.key, "gsw_unit": label.unit, "gsw_at": record.row.at}),
+        **_figures("measured", record.figures.measured, label),
+        **_figures("documented", record.figures.documented, label),
+        **_figures("accepted", record.figures.accepted, label),
         **_site_metrics(record),
         "gsw_accepted": record.accepted_note,
         "gsw_definition": record.row.definition or None,
@@ -134,12 +136,14 @@ def _repeats(record: Record) -> dict[str, Any]:
     if not record.jobs.repeats:
         return {}
     jobs = record.measured_jobs or record.jobs.repeats
-    listed = {f"gsw_job_{n}": repeat_text(job) for n, job in enumerate(jobs, 1)}
+    listed = {f"gsw_job_{n}": repeat_text(job, record.judged_metric) for n, job in enumerate(jobs, 1)}
     return {"gsw_jobs": len(jobs), **listed}
 
 
-def _figures(prefix: str, figures: Any) -> dict[str, float]:
-    return {f"gsw_{prefix}_{name}": value for name, value in figures.items() if value is not None}
+def _figures(prefix: str, figures: Any, label: MetricLabel | None) -> dict[str, float]:
+    """Figures by name; the value of a metric by its key."""
+    known = {name if label is None else label.key: value for name, value in figures.items() if value is not None}
+    return {f"gsw_{prefix}_{name}": value for name, value in known.items()}
 
 
 # -- the file of a session that died ---------------------------------------------------------------

@@ -21,7 +21,7 @@ from pytest_gsw.results.node_facts import NodeFacts
 from pytest_gsw.stats.measurement import Timing
 from pytest_gsw.stats.verdict import MetricVerdict, Verdict
 from pytest_gsw.tables import metrics
-from pytest_gsw.tables.metrics import Metric
+from pytest_gsw.tables.metrics import Metric, MetricLabel
 from pytest_gsw.tables.model import without_tile
 
 #: The cluster of logs that were replayed without one.
@@ -38,7 +38,8 @@ class JobFacts(JobStatus):
     launcher: str
     #: Why the row was run again after this job, in a few words; empty for its last.
     why_repeated: str = ""
-    #: The figure of this job by itself, seconds; ``None`` if it was not measured.
+    #: The figure of this job by itself, as a cost (:meth:`~pytest_gsw.tables.metrics.MetricLabel.cost`): seconds of a
+    #: time; ``None`` if it was not measured.
     judged_s: float | None = None
     log: str | None = None
     #: Size of the log when it was measured, by which a replay notices that it has changed.
@@ -113,8 +114,11 @@ class RowFacts:
     tolerance: float
     #: Hash of the settings that must be equal for results to be compared.
     definition: str = ""
-    #: The judged metric, see :data:`~pytest_gsw.tables.model.JudgedMetric`.
+    #: The judged metric: the value of the row's ``metric``.
     metric: str = metrics.STEP_TIME.name
+    #: The metric's unit, direction and label if it is a benchmark's or the table's own; and the judged point.
+    label: MetricLabel | None = None
+    at: str | None = None
     #: True if the row checks the cluster's state instead of a workload's speed.
     canary: bool = False
     #: The document's table, release and section in words.
@@ -373,12 +377,20 @@ class Record(ResultText):
     @property
     def judged_metric(self) -> Metric:
         """The metric of the outcome."""
-        return metrics.JUDGED[self.row.metric]
+        label = self.row.label
+        if label is None:
+            return metrics.JUDGED[self.row.metric]
+        return Metric(**vars(label), series=metrics.Series.FIGURES).at(self.row.at)
 
     @property
     def judged_s(self) -> float | None:
-        """Its measured seconds."""
-        return self.figures.measured.get(self.judged_metric.key)
+        """Its measured figure as a cost (:meth:`Metric.cost`): seconds of a time."""
+        return self.cost_of(self.figures.measured)
+
+    def cost_of(self, figures: Mapping[str, float | None]) -> float | None:
+        """The cost of the judged metric's figure among others, ``None`` if it is not there."""
+        figure = figures.get(self.judged_metric.field)
+        return self.judged_metric.cost(figure) if figure else None
 
     @property
     def measured_jobs(self) -> tuple[JobFacts, ...]:
@@ -422,7 +434,7 @@ def content(record: Record) -> dict[str, Any]:
     found = {
         "run_id": run.id,
         "row": row.id,
-        **vars(row),
+        **{name: value for name, value in vars(row).items() if value is not None or name not in {"label", "at"}},
         **vars(run),
         **vars(record.figures),
         **vars(record.timing),
@@ -446,7 +458,7 @@ def of_content(content: Any) -> Record:
     own, judged = read(ResultText, content), read(_Judged, content)
     verdict = judged.verdict
     for name, word, known in (("outcome", own.outcome, outcomes.BY_WORD), ("metric", row.metric, metrics.JUDGED)):
-        if word not in known:
+        if word not in known and (name != "metric" or row.label is None):
             raise ValueError(f"'{name}' is {shown(word)}")
     if own.outcome in outcomes.JUDGED:
         if verdict is None:

@@ -6,7 +6,7 @@ import math
 import re
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,9 +28,11 @@ from pytest_gsw.stats.verdict import (
     is_longer_than_job,
 )
 from pytest_gsw.tables import metrics
-from pytest_gsw.tables.metrics import Metric
+from pytest_gsw.tables.metrics import Metric, short
 from pytest_gsw.tables.model import TOLERANCE, Accepted
 
+#: The form of further figures in tables.
+_TABLE = "{:,.4g}"
 #: The most ranks that are named: in a job of thousands, all may differ.
 _RANKS_SHOWN = 4
 _RANKS_WAIT = (
@@ -46,10 +48,10 @@ def attempt_text(attempt: JobFacts) -> str:
     return f"{attempt.id}{state}{where}: {attempt.why_repeated}"
 
 
-def repeat_text(job: JobFacts) -> str:
+def repeat_text(job: JobFacts, metric: Metric) -> str:
     """A measured job of several in one line: ``481220 5.12 s on pool0-0017``."""
     where = f" on {job.nodes}" if job.nodes else ""
-    took = "not measured" if job.judged_s is None else f"{job.judged_s:.4g} s"
+    took = "not measured" if job.judged_s is None else metric.text(job.judged_s)
     return f"{job.id} {took}{where}"
 
 
@@ -65,6 +67,8 @@ def title(metric: Metric, record: Record) -> str:
 
 def shown_by(metric: Metric) -> Callable[[float], str]:
     """The format of a metric's numbers."""
+    if metric.is_figure:
+        return metric.number
     return share if metric.format is None else metric.format.format
 
 
@@ -78,7 +82,7 @@ def verdict_fact(
     verdict: Verdict,
     tokens_per_s: float | None,
     cluster: str = "",
-    metric: str = "",
+    metric: Metric = metrics.STEP_TIME,
 ) -> str:
     """The first line of a failed or passed row: metric, measured figure, reference, limit.
 
@@ -87,16 +91,19 @@ def verdict_fact(
         verdict: The verdict.
         tokens_per_s: The measured throughput; ``None`` for rows that are not judged by it.
         cluster: The cluster of the accepted figure, if the verdict rests on one.
-        metric: The timed metric of a row that is not judged by its throughput, such as ``calibrated_step_time``.
+        metric: The judged metric.
     """
     is_accepted = verdict.accepted_s is not None
     of_jobs = _of_jobs(len(verdict.jobs_s))
     kind, of_whom = ("accepted", f" of {cluster}") if is_accepted else ("documented", "")
     if tokens_per_s is None:
-        name = f"{metrics.JUDGED[metric].label} " if metric and metrics.JUDGED[metric].needs else ""
-        measured, unit = f"{name}{verdict.measured_s:.4g} s{of_jobs}", " s"
-        words = ("slower than", "faster than")
-        reference, documented = f"{verdict.reference_s:.4g}", f"{verdict.documented_s:.4g}"
+        name = f"{metric.label} " if metric.needs or metric.is_figure else ""
+        number, unit = metric.number(metric.cost(verdict.measured_s)), f" {metric.unit}"
+        measured = f"{name}{number} {metric.per_unit if metric.is_figure else metric.unit}{of_jobs}"
+        words = ("below", "above") if metric.is_figure else ("slower than", "faster than")
+        reference, documented = (
+            metric.number(metric.cost(cost)) for cost in (verdict.reference_s, verdict.documented_s)
+        )
     else:
         measured, unit = f"throughput {tokens_per_s:,.0f} tokens/s{of_jobs}", ""
         words = ("below", "above")
@@ -104,11 +111,23 @@ def verdict_fact(
         # The table's throughput if it has one; the comparison itself rests on the step time.
         documented = f"{record_documented.get(metrics.TOKENS_PER_S.key) or per_second / verdict.documented_s:,.0f}"
         reference = f"{per_second / verdict.reference_s:,.0f}" if is_accepted else documented
-    compared = f"{_change_words(verdict.throughput_change, words)} the {kind} {reference}{unit}{of_whom}"
-    fact = f"{measured} is {compared} ({_limit_text(verdict)}){_ranks(verdict.ranks)}"
+    change, by_document = shown_changes(verdict, metric)
+    compared = f"{_change_words(change, words)} the {kind} {reference}{unit}{of_whom}"
+    fact = f"{measured} is {compared} ({_limit_text(verdict, metric)}){_ranks(verdict.ranks)}"
     if is_accepted:
-        fact += f", {_change_words(verdict.documented_throughput_change, words)} the documented {documented}{unit}"
+        fact += f", {_change_words(by_document, words)} the documented {documented}{unit}"
     return f"{fact}{_effect_text(verdict)}{_statistic_gap(verdict)}"
+
+
+def shown_changes(verdict: Verdict, metric: Metric) -> tuple[float, float]:
+    """The changes of a row against its reference and its document: those of its throughput, or of a figure itself."""
+    return metric.shown_change(verdict.throughput_change), metric.shown_change(verdict.documented_throughput_change)
+
+
+def shown_limit(limit: float, metric: Metric, *, is_gain: bool = False) -> float:
+    """A limit of the loss, or of the gain, of throughput as that of the figure that is shown."""
+    change = metric.shown_change(limit if is_gain else -limit)
+    return limit if abs(change) == limit else float(f"{abs(change):.3g}")
 
 
 def _effect_text(verdict: Verdict) -> str:
@@ -123,40 +142,52 @@ def _effect_text(verdict: Verdict) -> str:
 def metric_fact(found: MetricVerdict, jobs: int = 1) -> str:
     """The measured value of a site's metric, its reference and its tolerance, in one clause."""
     metric = found.metric
-    more = _change_words(found.change, ("below", "above"))
-    against = f"the documented {found.documented:.4g} {metric.unit}"
-    fact = f"{metric.label} {found.measured:.4g} {metric.unit}{_of_jobs(jobs)} is {more} {against}"
+    more, unit = _change_words(found.change, ("below", "above")), f" {metric.unit}" if metric.unit else ""
+    limit = _limit_name(found)
+    against = f"the {'limit' if limit else 'documented'} {short(found.documented)}{unit}"
+    fact = f"{metric.label} {short(found.measured)}{unit}{_of_jobs(jobs)} is {more} {against}"
+    if limit:
+        return f"{fact} ({limit})"
     allowed = f"allowed {found.tolerance * 100:g} %, {metric.direction.value}"
     doubt = ", and no job is believed to be so much better: look at its unit"
     return f"{fact} ({allowed}{doubt if found.outcome is Outcome.INCONCLUSIVE else ''})"
 
 
-def worst_change(verdict: Verdict) -> str:
+def _limit_name(found: MetricVerdict) -> str:
+    """The meaning of a limit; empty for a documented figure."""
+    if found.tolerance or found.metric.direction is metrics.Direction.EQUAL_IS_BEST:
+        return ""
+    return "at most" if found.metric.direction is metrics.Direction.LOWER_IS_BETTER else "at least"
+
+
+def worst_change(verdict: Verdict, metric: Metric) -> str:
     """The change of the metric that decides a row: ``throughput -10.8 %``, ``peak memory +14.6 %``."""
-    label, change, _ = _worst(verdict)
+    label, change, _ = _worst(verdict, metric)
     return f"{label} {percent(change)}"
 
 
-def change_first(verdict: Verdict) -> str:
+def change_first(verdict: Verdict, metric: Metric) -> str:
     """The same for pytest's short summary, which cuts lines: ``-10.8 % throughput, allowed -5 %``."""
-    label, change, tolerance = _worst(verdict)
-    return f"{percent(change)} {label}, allowed {math.copysign(tolerance * 100, change):+g} %"
+    label, change, tolerance = _worst(verdict, metric)
+    return f"{percent(change)} {label}, allowed {math.copysign(tolerance * 100, change) + 0.0:+g} %"
 
 
-def _worst(verdict: Verdict) -> tuple[str, float, float]:
+def _worst(verdict: Verdict, metric: Metric) -> tuple[str, float, float]:
     """The metric that decides a row, its change and its tolerance."""
     if verdict.own_outcome is None:
-        return "throughput", verdict.throughput_change, verdict.tolerance
+        tolerance = shown_limit(verdict.tolerance, metric)
+        return metric.change_label, shown_changes(verdict, metric)[0], tolerance
     worst = next(one for one in verdict.metrics if one.outcome is verdict.outcome)
     return worst.metric.label, worst.change, worst.tolerance
 
 
-def jobs_change(verdict: Verdict) -> str:
+def jobs_change(verdict: Verdict, metric: Metric) -> str:
     """The change by the newest job, and by the median of all if there were several: ``-0.3 %; median of 2: -6.2 %``."""
     if len(verdict.jobs_s) < 2 or verdict.own_outcome is not None:
-        return worst_change(verdict)
-    newest = percent(verdict.reference_s / verdict.jobs_s[-1] - 1)
-    return f"{newest}; median of {len(verdict.jobs_s)}: {percent(verdict.throughput_change)}"
+        return worst_change(verdict, metric)
+    newest = shown_changes(replace(verdict, measured_s=verdict.jobs_s[-1]), metric)[0]
+    median = shown_changes(verdict, metric)[0]
+    return f"{percent(newest)}; median of {len(verdict.jobs_s)}: {percent(median)}"
 
 
 def row_fact(own: str, verdict: Verdict) -> str:
@@ -172,15 +203,17 @@ def _of_jobs(jobs: int) -> str:
     return f", the median of {jobs} jobs," if jobs > 1 else ""
 
 
-def _limit_text(verdict: Verdict) -> str:
+def _limit_text(verdict: Verdict, metric: Metric) -> str:
     """The allowed change, and the limit with its reason if that is another."""
-    allowed = f"allowed {verdict.tolerance * 100:g} %"
+    allowed = f"allowed {shown_limit(verdict.tolerance, metric) * 100:g} %"
     if verdict.reason is Reason.TOO_GOOD and verdict.max_gain is not None:
         return f"{allowed}, and no more than {verdict.max_gain * 100:.3g} % is believed"
     if verdict.limit is None or verdict.noise is None:
         return allowed
-    what = "an improvement" if verdict.own is Outcome.IMPROVED else "a regression"
-    return f"{allowed}; {what} beyond {verdict.limit * 100:.3g} %, because {noise_text(verdict.noise)}"
+    is_gain = verdict.own is Outcome.IMPROVED
+    what = "an improvement" if is_gain else "a regression"
+    limit = shown_limit(verdict.limit, metric, is_gain=is_gain)
+    return f"{allowed}; {what} beyond {limit * 100:.3g} %, because {noise_text(verdict.noise)}"
 
 
 def _ranks(ranks: RankSpread | None) -> str:
@@ -253,11 +286,15 @@ def inconclusive_text(record: Record, verdict: Verdict, canaries: Sequence[str] 
 def _too_good_text(record: Record, verdict: Verdict) -> str:
     """The text of an implausible gain: where its cause may be, and how it is accepted."""
     gain = verdict.greatest_gain
-    fastest = f": one of its jobs took {min(verdict.jobs_s):.4g} s" if gain > verdict.throughput_change else ""
+    metric = record.judged_metric
+    is_figure = metric.is_figure
+    best = f"{'reached' if is_figure else 'took'} {metric.text(min(verdict.jobs_s))}"
+    fastest = f": one of its jobs {best}" if gain > verdict.throughput_change else ""
     where = f"{record.row.baseline} (decimal point, unit, statistic {record.timing.statistic})"
-    table = f"{verdict.reference_s:.6g} s in {where}"
+    table = f"{metric.cost(verdict.reference_s):.6g} {metric.unit} in {where}"
     log = f"{record.run.log} " if record.run.log else "its log "
-    look = f"look at the {table}, and at what {log}says of batch, sequence length and steps"
+    of_what = "its settings" if is_figure else "batch, sequence length and steps"
+    look = f"look at the {table}, and at what {log}says of {of_what}"
     accept = f"max_gain: {math.floor(gain * 100) + 1}% in the table or in clusters.yaml"
     return f"that is too good to be true{fastest}; {look}; if it is true, {accept} accepts it"
 
@@ -290,24 +327,25 @@ def figure_cells(record: Record, verdict: Verdict | None, *, only_measured: bool
 
     ``only_measured`` leaves out those that are not measured, and minor ones that are not documented.
     """
-    found = []
-    for metric in metrics.METRICS:
-        measured, documented = record.figures.measured.get(metric.key), record.figures.documented.get(metric.key)
+    found, judged = [], record.judged_metric
+    for metric in (judged,) if judged.is_figure else metrics.METRICS:
+        measured, documented = record.figures.measured.get(metric.field), record.figures.documented.get(metric.field)
         if measured is None and (documented is None or only_measured):
             continue
         if only_measured and documented is None and not metric.always_shown:
             continue
-        show, stated = shown_by(metric), record.figures.stated(metric.key)
+        show, stated = shown_by(metric), record.figures.stated(metric.field)
         allowed = "" if verdict is None else allowed_text(record, verdict, metric)
         outcome = "" if verdict is None else verdict.own.value if allowed else "derived"
         by_document = _against(measured, stated, show)
-        by_cluster = _against(measured, record.figures.accepted.get(metric.key), show)
+        by_cluster = _against(measured, record.figures.accepted.get(metric.field), show)
         shown = "" if measured is None else show(measured)
         found.append(FigureCells(title(metric, record), shown, by_document, by_cluster, allowed, outcome))
     for one in record.metrics:
-        name, stated_text = f"{one.metric.label} ({one.metric.unit})", f"{one.documented:,.4g}"
+        name = f"{one.metric.label} ({one.metric.unit})" if one.metric.unit else one.metric.label
+        stated_text = f"{_limit_name(one)} {short(one.documented, _TABLE)}".lstrip()
         by_document, allowed = (stated_text, percent(one.change)), percent(one.allowed_change)
-        found.append(FigureCells(name, f"{one.measured:,.4g}", by_document, ("", ""), allowed, one.outcome.value))
+        found.append(FigureCells(name, short(one.measured, _TABLE), by_document, ("", ""), allowed, one.outcome.value))
     return found
 
 
@@ -334,8 +372,10 @@ def allowed_text(record: Record, verdict: Verdict, metric: Metric) -> str:
     judged = record.judged_metric
     if metric is metrics.TOKENS_PER_S and judged is metrics.STEP_TIME:
         return percent(verdict.allowed_throughput_change)
-    if metric is not judged:
+    if metric.key != judged.key:
         return ""
+    if metric.is_figure:
+        return percent(metric.shown_change(verdict.allowed_throughput_change))
     return percent(verdict.allowed_time_change) if verdict.allowed_time_change < math.inf else "any"
 
 
@@ -423,13 +463,14 @@ def _repeats_facts(record: Record) -> list[tuple[str, str]]:
     if not record.jobs.repeats:
         return []
     jobs = record.measured_jobs
-    listed = [(f"job {n}", repeat_text(job)) for n, job in enumerate(jobs or record.jobs.repeats, 1)]
+    metric = record.judged_metric
+    listed = [(f"job {n}", repeat_text(job, metric)) for n, job in enumerate(jobs or record.jobs.repeats, 1)]
     times_s = [job.judged_s for job in jobs if job.judged_s is not None]
     if min(times_s, default=0.0) <= 0:  # without the last one's there is no figure; a damaged record may have any
         return listed
     interval = median_interval(times_s)
-    sure = f"{interval.low_s:.4g} to {interval.high_s:.4g} s with {interval.confidence * 100:.3g} % confidence"
-    return [*listed, ("median", f"{statistics.median(times_s):.4g} s; {sure}")]
+    sure = f"{metric.span(interval.low_s, interval.high_s)} with {interval.confidence * 100:.3g} % confidence"
+    return [*listed, ("median", f"{metric.text(statistics.median(times_s))}; {sure}")]
 
 
 def error_text(error: RunError, facts: Sequence[tuple[str, str]]) -> str:
@@ -442,54 +483,57 @@ def error_text(error: RunError, facts: Sequence[tuple[str, str]]) -> str:
     return "\n".join([error.fact, "", *fact_lines([*error.evidence, *tail, *rest, *advice, *commands])])
 
 
-def accepted_text(accepted: Accepted) -> str:
+def accepted_text(accepted: Accepted, metric: Metric = metrics.STEP_TIME) -> str:
     """A cluster's accepted figure and the jobs that it is made of, in one line."""
     made_of = f"median of {rounded(accepted.jobs, 'job')}, spread {accepted.spread * 100:.2g} %"
-    return f"accepted on {accepted.cluster} {accepted.date}: {accepted.judged_s:.4g} s, {made_of} ({accepted.job_ids})"
+    figure = f"{metric.text(accepted.judged_s)}, {made_of} ({accepted.job_ids})"
+    return f"accepted on {accepted.cluster} {accepted.date}: {figure}"
 
 
-def unused_text(accepted: Accepted, definition: str, image: str | None) -> str:
+def unused_text(accepted: Accepted, definition: str, image: str | None, metric: Metric = metrics.STEP_TIME) -> str:
     """The reason for which an accepted figure does not count for a run of this definition and image."""
     if accepted.image != image:
         other = f"with {_image(accepted.image)}, this run used {_image(image)}"
     else:
         other = f"under another definition ({accepted.definition}, now {definition})"
-    return f"{_figure(accepted)} was measured {other}: the documented one is used"
+    return f"{_figure(accepted, metric)} was measured {other}: the documented one is used"
 
 
-def outdated_text(accepted: Accepted, then: str, now: str) -> str:
+def outdated_text(accepted: Accepted, then: str, now: str, metric: Metric = metrics.STEP_TIME) -> str:
     """The reason for which an accepted figure does not count: the row was another one when the run began."""
     other = f"this run was recorded under another definition ({then or 'none'}, now {now})"
-    return f"{_figure(accepted)} does not count: {other}, and the documented one is used"
+    return f"{_figure(accepted, metric)} does not count: {other}, and the documented one is used"
 
 
 def accepted_line(record: Record) -> str:
     """The text of an accepted figure in a session's summary: it hides a loss, or does not count; else empty."""
-    if not record.figures.accepted.get(record.judged_metric.key):
+    if not record.figures.accepted.get(record.judged_metric.field):
         return record.accepted_note or ""
     verdict = record.judged
     if verdict is None or not hides_loss(record):
         return ""
-    loss = f"{-verdict.documented_throughput_change * 100:.1f} % below the documented throughput"
+    metric = record.judged_metric
+    words = _change_words(shown_changes(verdict, metric)[1], ("below", "above"))
+    loss = f"{words} the documented {metric.change_label}"
     return f"passed by what {record.run.cluster} has accepted; it is {loss}, and would have failed by it"
 
 
 def hides_loss(record: Record) -> bool:
     """True if a row has passed by an accepted figure alone: by the documented one it would have failed."""
-    figures, judged = record.figures, record.judged_metric.key
+    figures, judged = record.figures, record.judged_metric.field
     if not all(of.get(judged) for of in (figures.accepted, figures.measured, figures.documented)):
         return False
     verdict = record.judged if outcomes.of(record.outcome).pytest == "passed" else None
     return verdict is not None and verdict.documented_outcome is Outcome.REGRESSED
 
 
-def ignored_text(accepted: Accepted) -> str:
+def ignored_text(accepted: Accepted, metric: Metric = metrics.STEP_TIME) -> str:
     """The reason for which an accepted figure does not count: the session's own rule ignored it."""
-    return f"{_figure(accepted)} was left aside by this session's pytest_gsw_judge: the documented one is used"
+    return f"{_figure(accepted, metric)} was left aside by this session's pytest_gsw_judge: the documented one is used"
 
 
-def _figure(accepted: Accepted) -> str:
-    return f"the accepted figure of {accepted.cluster} ({accepted.judged_s:.4g} s, {accepted.date})"
+def _figure(accepted: Accepted, metric: Metric) -> str:
+    return f"the accepted figure of {accepted.cluster} ({metric.text(accepted.judged_s)}, {accepted.date})"
 
 
 def _image(image: str | None) -> str:
@@ -564,18 +608,14 @@ def line_of(record: Record, said: str = "") -> RowLine:
 def figures(record: Record) -> tuple[str, ...]:
     """The measured figures of a row, and notes on them."""
     metric = record.judged_metric
-    measured = record.figures.measured.get(metric.key)
+    measured = record.figures.measured.get(metric.field)
     mfu = record.figures.measured.get(metrics.MFU.key)
     parts = (
         change_text(record),
-        *(
-            f"{one.metric.label} {one.measured:.4g} {one.metric.unit} ({percent(one.change)})"
-            f"{_tolerance_text(one.tolerance)}"
-            for one in record.metrics
-        ),
+        *map(_further_text, record.metrics),
         _reason(record),
         "newer jobs passed over" if record.passed_over else "",
-        "" if measured is None else f"{measured:.4g} {metric.per_unit}",
+        "" if measured is None else f"{metric.number(measured)} {metric.per_unit}",
         "" if mfu is None else f"MFU {share(mfu)}{of_peak(record)}",
         BOOST_NOT_SET if BOOST_NOT_SET in record.run.environment.values() else "",
         _job(record),
@@ -588,16 +628,26 @@ def figures(record: Record) -> tuple[str, ...]:
     return tuple(part for part in parts if part)
 
 
+def _further_text(found: MetricVerdict) -> str:
+    """A further figure and its change, or its limit: ``peak memory 60.1 GiB (-1.8 %)``."""
+    limit = _limit_name(found)
+    change = f"{limit} {short(found.documented)}" if limit else percent(found.change)
+    unit = f" {found.metric.unit}" if found.metric.unit else ""
+    tolerance = "" if limit else _tolerance_text(found.tolerance)
+    return f"{found.metric.label} {short(found.measured)}{unit} ({change}){tolerance}"
+
+
 def change_text(record: Record) -> str:
     """The change of a row's throughput against its reference: ``throughput -10.7 %``; empty if unknown."""
     verdict = record.verdict
     if verdict is None:
         return ""
-    change, allowed = percent(verdict.throughput_change), _tolerance_text(record.row.tolerance)
+    change, by_document = map(percent, shown_changes(verdict, record.judged_metric))
+    label, allowed = record.judged_metric.change_label, _tolerance_text(record.row.tolerance)
     if verdict.accepted_s is None:
-        return f"throughput {change}{allowed}"
+        return f"{label} {change}{allowed}"
     # Both, always: a slow cluster with an accepted figure must not look like a fast one.
-    return f"throughput {change} vs accepted, {percent(verdict.documented_throughput_change)} vs document{allowed}"
+    return f"{label} {change} vs accepted, {by_document} vs document{allowed}"
 
 
 def _tolerance_text(tolerance: float) -> str:

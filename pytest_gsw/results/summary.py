@@ -67,7 +67,8 @@ def _is_beyond_usual(record: Record) -> bool:
     if verdict is None:
         return False
     found = [compare(verdict.measured_s, verdict.reference_s, TOLERANCE)]
-    found += [compare(one.measured, one.documented, TOLERANCE, one.metric.direction) for one in verdict.metrics]
+    stated = (one for one in verdict.metrics if one.tolerance > TOLERANCE)
+    found += [compare(one.measured, one.documented, TOLERANCE, one.metric.direction) for one in stated]
     return Outcome.REGRESSED in found
 
 

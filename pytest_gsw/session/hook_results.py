@@ -32,7 +32,7 @@ from pytest_gsw.logs.formats.base import BuiltIn
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.results.suites import SuiteRows
-from pytest_gsw.tables.metrics import Metric
+from pytest_gsw.tables.metrics import FINAL_LOSS, FURTHER, Metric
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.value_types import nearest
 
@@ -164,8 +164,10 @@ def _read_metrics(config: pytest.Config) -> dict[str, Metric]:
 
 def unknown_metric(baseline: Baseline, known: Mapping[str, Metric]) -> SubmissionError | None:
     """The error of a row with a metric that no plugin reads; ``None`` if there is none."""
+    # The formats of sites read no figures, those of pytest-gsw may.
+    own = FURTHER if baseline.log_format in FORMATS or baseline.judged_by.is_figure else {FINAL_LOSS.key}
     for key in baseline.metrics:
-        if key not in known:
+        if key not in known and key not in own:
             return SubmissionError(
                 f"unknown metric '{key}'{nearest(key, known)}",
                 evidence=(("baseline", str(baseline.location)), ("known", ", ".join(sorted(known)) or "none")),

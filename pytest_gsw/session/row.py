@@ -70,7 +70,7 @@ from pytest_gsw.stats.verdict import (
     judge_metric,
     with_metrics,
 )
-from pytest_gsw.tables.metrics import STEP_TIME, Metric
+from pytest_gsw.tables.metrics import FURTHER, STEP_TIME, Metric
 from pytest_gsw.tables.model import Accepted, Baseline, accepted_for, definition_hash, experiment_hash, image_name
 from pytest_gsw.validation.agreement import Evidence, Provenance, provenance_in
 from pytest_gsw.validation.checks import (
@@ -273,7 +273,7 @@ class LiveRow:
             definition=ran.definition,
         )
         found = replace(past, adjustment=adjustment).including_run([current_run]).drifting
-        return None if found is None else redact(drift_text(found), os.environ)
+        return None if found is None else redact(drift_text(found, self.baseline.judged_by), os.environ)
 
     def _environment(self, run: Run, written: Provenance, started: JobSpec | None) -> dict[str, str]:
         """Versions from the log and files next to it, and the GPUs' boost, which changes the figures."""
@@ -443,6 +443,7 @@ class Context:
     previous_failed_seconds: Sequence[float] = ()
     #: The nodes that are known to make jobs slow.
     slow_nodes: Sequence[str] = ()
+    metric: Metric = STEP_TIME
 
 
 def decide(run: Run, verdicts: Sequence[Verdict], context: Context) -> Repeat | Undecided | Done:
@@ -469,7 +470,7 @@ def decide(run: Run, verdicts: Sequence[Verdict], context: Context) -> Repeat | 
     own = tuple(dict.fromkeys(job.status.nodes for job in _odd_jobs(run, verdict) if job.status.nodes))
     there = {node for nodes in own for node in expand(nodes)}
     slow = (node for node in context.slow_nodes if node not in there)
-    return Repeat(f"{row_text.jobs_change(verdict)}, {confirmed}", (*own, *slow))
+    return Repeat(f"{row_text.jobs_change(verdict, context.metric)}, {confirmed}", (*own, *slow))
 
 
 def _odd_jobs(run: Run, verdict: Verdict) -> Sequence[Run]:
@@ -813,7 +814,7 @@ class SessionRow:
         not_comparable = source.not_comparable(run)
         tokens_per_s = measurement.figures.tokens_per_s if baseline.judged_by is STEP_TIME else None
         documented = dict(vars(baseline.documented))
-        own = row_text.verdict_fact(documented, verdict, tokens_per_s, source.cluster or "", baseline.metric)
+        own = row_text.verdict_fact(documented, verdict, tokens_per_s, source.cluster or "", baseline.judged_by)
         slow_nodes = self._slow_nodes(run, verdict)
         fact = "; ".join(filter(None, (row_text.row_fact(own, verdict), slow_nodes)))
         is_usual = not_comparable is None and verdict.reason.value not in UNUSUAL
@@ -849,15 +850,16 @@ class SessionRow:
         assert measurement is not None  # rows that should fail are not measured, and have returned above
         self._note_first_job(run)
         if jobs < repeats.first:
-            return Repeat(f"{measurement.judged_s:.4g} s, to be repeated ({jobs} of {repeats.first})")
+            reached = self.baseline.judged_by.text(measurement.judged_s)
+            return Repeat(f"{reached}, to be repeated ({jobs} of {repeats.first})")
         if self._canaries:
             return Done()  # further jobs would not change it: the run is inconclusive
         accepted = self.source.accepted(run)[0]
         verdicts = [
             self._apply_rule(run, measurement, accepted, cluster_effect) for cluster_effect in self._possible_effects()
         ]
-        before_s = self.source.past(run, accepted).previous_failed_seconds
-        return decide(run, verdicts, Context(repeats, settings.strict, before_s, self._session_history.slow_nodes))
+        before_s, slow = self.source.past(run, accepted).previous_failed_seconds, self._session_history.slow_nodes
+        return decide(run, verdicts, Context(repeats, settings.strict, before_s, slow, self.baseline.judged_by))
 
     def _note_first_job(self, run: Run) -> None:
         """Add the time of the first job to the cluster's effect; a row that has changed since is not comparable."""
@@ -911,14 +913,15 @@ class SessionRow:
         self, accepted: Accepted | None, unused: Accepted | None, verdict: Verdict, run: Run
     ) -> str | None:
         """A note on the cluster's own figure, if it has one."""
+        metric = self.baseline.judged_by
         if unused is not None:
             ran = self.source.circumstances(run)
             if ran.definition != ran.definition_now:
-                return outdated_text(unused, ran.definition, ran.definition_now)
-            return unused_text(unused, ran.definition_now, redact(ran.image, os.environ))
+                return outdated_text(unused, ran.definition, ran.definition_now, metric)
+            return unused_text(unused, ran.definition_now, redact(ran.image, os.environ), metric)
         if accepted is None:
             return None
-        return ignored_text(accepted) if verdict.accepted_s is None else accepted_text(accepted)
+        return ignored_text(accepted, metric) if verdict.accepted_s is None else accepted_text(accepted, metric)
 
     def _apply_rule(
         self, run: Run, measurement: Measurement, accepted: Accepted | None, cluster_effect: ClusterEffect | None
@@ -945,13 +948,13 @@ class SessionRow:
         return with_metrics(verdict, self._by_site_metrics(measurement))
 
     def _by_site_metrics(self, measurement: Measurement) -> list[MetricVerdict]:
-        known, repeats = self.plan.metrics, self.source.repeats
+        known, repeats = {**FURTHER, **self.plan.metrics}, self.source.repeats
         return [
             judge_metric(
-                known[key],
+                replace(known[key], direction=stated.direction or known[key].direction),
                 measurement.metrics[key],
                 stated.value,
-                stated.tolerance or self.tolerance,
+                self.tolerance if stated.tolerance is None else stated.tolerance,
                 repeats,
                 self._settings.max_gain or self.baseline.max_gain,
             )

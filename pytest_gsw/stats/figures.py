@@ -149,13 +149,13 @@ def figures(baseline: Baseline, step_time_s: float | None, peak_flops: float | N
 
 
 def figures_of(baseline: Baseline, judged_s: float, peak_flops: float | None) -> Figures:
-    """The figures that follow from the seconds of :attr:`Baseline.metric`.
+    """The figures that follow from the cost of :attr:`Baseline.metric`: seconds of a time.
 
     ``peak_flops`` is as for :func:`figures`; for a calibrated row, it is the job's calibration.
     """
     judged = baseline.judged_by
-    if judged.series is Series.SAVES:
-        return Figures(**{judged.key: judged_s})
+    if judged.series is not Series.STEPS:
+        return Figures(**{judged.field: judged.cost(judged_s)})
     if CALIBRATION not in judged.needs:
         return figures(baseline, judged_s, peak_flops)
     peak_flops = peak_flops or baseline.calibration_flops
@@ -197,7 +197,7 @@ def mfu_note(baseline: Baseline, known: float | None = None) -> str:
 
     ``known`` is the peak from the session's option, or a job's calibration; by default it is the documented one.
     """
-    if baseline.judged_by.series is Series.SAVES:
+    if baseline.judged_by.series is not Series.STEPS:
         return ""
     flops, key = model_flops(baseline)
     if flops is None:

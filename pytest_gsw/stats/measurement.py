@@ -109,13 +109,14 @@ class TimedStep:
 class Measurement:
     """The measurement of one run: the judged number, and its series."""
 
-    #: The judged seconds: of one training step, or of saving one checkpoint.
+    #: The judged number as a cost, see :meth:`~pytest_gsw.tables.metrics.MetricLabel.cost`: seconds of one training
+    #: step, or of saving one checkpoint.
     judged_s: float
     #: The figures that follow from the judged step time (all ``None`` but one for a checkpoint row).
     figures: Figures
     #: Its steps, and the statistic that gave :attr:`judged_s`.
     timing: Timing
-    #: The judged seconds of each of the row's jobs, in order; :attr:`judged_s` is their median, and the series is that
+    #: The judged number of each of the row's jobs, in order; :attr:`judged_s` is their median, and the series is that
     #: of the last one. A single run has one entry.
     jobs_s: tuple[float, ...] = ()
     #: The median of the steady steps of each of several jobs; for a single one :attr:`steady_s` has it.

@@ -145,7 +145,7 @@ class MetricVerdict:
     #: The median of the row's jobs.
     measured: float
     documented: float
-    #: Accepted worsening (and improvement), as a fraction of the documented value.
+    #: Accepted worsening (and improvement), as a fraction of the documented value; of a limit it is zero.
     tolerance: float
     #: Number of further jobs that are needed before this counts.
     more: int = 0
@@ -156,7 +156,7 @@ class MetricVerdict:
             raise ValueError(f"'{self.metric.key}' is no key of a metric")
         for name in ("measured", "documented", "tolerance"):
             number = getattr(self, name)
-            if not 0 < number < math.inf:
+            if not 0 < number < math.inf and (name != "tolerance" or number != 0):
                 raise ValueError(f"'{self.metric.key}.{name}' is {number!r}, wanted a number above 0")
 
     @property
@@ -166,13 +166,19 @@ class MetricVerdict:
 
     @property
     def allowed_change(self) -> float:
-        """The change beyond which it has regressed."""
-        return self.tolerance if self.metric.direction is Direction.LOWER_IS_BETTER else -self.tolerance
+        """The change beyond which it has regressed; one that has to be met is too high as well as too low."""
+        is_less_better = self.metric.direction is Direction.LOWER_IS_BETTER
+        is_too_high = self.metric.direction is Direction.EQUAL_IS_BEST and self.change > 0
+        return self.tolerance if is_less_better or is_too_high else -self.tolerance
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome for one row, and its numbers."""
+    """The outcome for one row, and its numbers.
+
+    Those in seconds are costs of the judged metric: seconds of a time, and see
+    :meth:`~pytest_gsw.tables.metrics.MetricLabel.cost` for figures of which more is better.
+    """
 
     outcome: Outcome
     measured_s: float
@@ -412,7 +418,7 @@ def judge_metric(
     repeats: Repeats,
     max_gain: float,
 ) -> MetricVerdict:
-    """Compare a row's values of a site's metric with its document.
+    """Compare a row's values of a further metric with its document.
 
     The tolerance is a fraction of the documented value, in the worse direction: with 5 %, 61.2 GiB may be 64.26 GiB,
     and 1,000 tokens/s 950.
@@ -421,22 +427,26 @@ def judge_metric(
         metric: The metric.
         jobs: The value of each of the row's jobs so far.
         documented: The value in the document.
-        tolerance: Accepted worsening (and improvement), as a fraction.
+        tolerance: Accepted worsening (and improvement), as a fraction; a limit has none.
         repeats: The number of jobs that the row may have.
         max_gain: Largest plausible improvement, as a fraction.
 
     Raises:
         ValueError: There is no job, or a number is not finite and above zero.
     """
-    for number in (*jobs, documented, tolerance):
+    for number in (*jobs, documented, tolerance or 1):
         if not 0 < number < math.inf:
             raise ValueError(f"cannot judge {metric.key}: {number} is no figure")
     sign = 1 if metric.direction is Direction.LOWER_IS_BETTER else -1
+    is_equal = metric.direction is Direction.EQUAL_IS_BEST
     losses = [sign * (value / documented - 1) for value in jobs]
     measured = statistics.median(jobs)
     loss, best = sign * (measured / documented - 1), min(losses)
+    loss = abs(loss) if is_equal else loss
     if loss > tolerance + _METRIC_ROUNDING:
         outcome = Outcome.REGRESSED
+    elif is_equal or not tolerance:  # nothing is better than a figure to be met, or than one on the right side
+        outcome = Outcome.PASSED
     elif -best > max(max_gain, tolerance) + _METRIC_ROUNDING:
         outcome = Outcome.INCONCLUSIVE
     else:

@@ -26,7 +26,7 @@ from pytest_gsw.tables.bundled import (
     is_table,
     table_of_accepted,
 )
-from pytest_gsw.tables.metrics import CALIBRATION, TOKENS_PER_S_PER_GPU, Metric, Series
+from pytest_gsw.tables.metrics import CALIBRATION, TOKENS_PER_S_PER_GPU, Direction, Metric, Series
 from pytest_gsw.tables.model import (
     BLANK,
     Accepted,
@@ -41,11 +41,12 @@ from pytest_gsw.tables.model import (
     Source,
     blank_id,
     is_same,
+    own_metric,
     row_id,
 )
 from pytest_gsw.tables.releases import NO_FIGURES_SINCE, format_releases, is_container, releases_of
 from pytest_gsw.tables.schema import FILE_FIELDS, RECIPE_FIELDS, ROW_FIELDS, with_accepted
-from pytest_gsw.tables.value_types import Field
+from pytest_gsw.tables.value_types import Field, nearest
 from pytest_gsw.tables.yaml_values import (
     NOWHERE,
     NULLS,
@@ -153,7 +154,7 @@ _UNCHANGED_KEYS = tuple(
 _REQUIRED_KEYS = ("dtype", "accelerator", "gpus", "gpus_per_node")
 #: Keys that may give the figure of the verdict.
 _VERDICT_KEYS = frozenset(
-    {*metrics.DOCUMENTED, "metric", "global_batch_size", "sequence_length", "gpus", "expected_failure"}
+    {*metrics.DOCUMENTED, metrics.VALUE, "metric", "global_batch_size", "sequence_length", "gpus", "expected_failure"}
 )
 
 
@@ -206,7 +207,8 @@ def read_table(path: Path) -> Table:
             if None in stated.values():
                 unknown |= {key for key, value in stated.items() if value is None}
                 facts = {key: value for key, value in stated.items() if value is not None}
-            metric = metrics.JUDGED[facts.get("metric", metrics.STEP_TIME.name)]
+            judged = facts.get("metric", metrics.STEP_TIME.name)
+            metric = metrics.JUDGED.get(judged) or own_metric(judged, facts.get("unit"), facts.get("better"))
             documented = _document_figures(facts, metric)
             problems = _row_problems(facts, metric, documented, recipe, unknown)
             if not problems:
@@ -307,8 +309,9 @@ def _row_problems(
     ]
     if "line" in row and "document" not in row and "document" not in unknown:
         problems.append("has a 'line', and no 'document' that it is a line of")
-    stated_as = metrics.SAVE_TIME.key if metric.series is Series.SAVES else metrics.STEP_TIME.key
-    has_none = "expected_failure" not in row and getattr(documented, metric.key) is None
+    stated_as = metrics.STEP_TIME.key if metric.series is Series.STEPS else metric.field
+    is_known = metric.name in metrics.JUDGED or "read" in {*row, *unknown}
+    has_none = is_known and "expected_failure" not in row and getattr(documented, metric.field) is None
     if has_none and not _VERDICT_KEYS & unknown:
         stated = [key for key in metrics.THROUGHPUTS if key in row] if metric.series is Series.STEPS else []
         needed = f"'{stated_as}', on which the verdict rests"
@@ -321,15 +324,37 @@ def _row_problems(
         problems.append(f"missing 'calibration_flops', the calibration with which '{stated_as}' was measured")
     if "directory" not in recipe and "recipe" not in unknown:
         problems.append("missing 'recipe.directory' (at its table or at the file)")
-    problems += [
-        f"'metrics.{key}' is a key of the row itself; write it there"
-        for key in row.get("metrics") or ()
-        if key in metrics.BY_KEY or key in metrics.DOCUMENTED
-    ]
+    problems += [] if "metric" in unknown else _figure_problems(row, metric, unknown)
+    for key, stated in (row.get("metrics") or {}).items():
+        if key in metrics.BY_KEY or key in metrics.DOCUMENTED:
+            problems.append(f"'metrics.{key}' is a key of the row itself; write it there")
+        if len(stated.keys() & {"value", "most", "least"}) != 1:
+            problems.append(f"'metrics.{key}' has to have 'value', 'most' or 'least'")
+        elif len(stated) > 1 + ("value" in stated):
+            problems.append(f"'metrics.{key}' has 'tolerance' or 'within', one of which goes with 'value'")
     gpus, per_node = row.get("gpus"), row.get("gpus_per_node")
     if gpus and per_node and gpus > per_node and gpus % per_node:
         problems.append(f"{gpus} GPUs do not fill whole nodes of {per_node}")
     return problems
+
+
+def _figure_problems(row: Mapping[str, Any], metric: Metric, unknown: AbstractSet[str]) -> list[str]:
+    """Faults in the keys of a figure, which rows of training have not."""
+    own = [key for key in ("unit", "better") if key in row]
+    if "read" in row and "at" in row:
+        return ["has 'at' and 'read', but a pattern finds no points"]
+    if metric.name not in metrics.JUDGED:
+        if "read" not in {*row, *unknown}:
+            near = nearest(metric.key, metrics.JUDGED)
+            return [f"has the unknown metric '{metric.key}'{near or '; one of your own has its pattern in read'}"]
+        return [
+            f"missing '{key}' of the metric {metric.key}" for key in ("unit", "better") if key not in {*row, *unknown}
+        ]
+    if metric.is_figure:
+        is_better = "higher" if metric.direction is Direction.HIGHER_IS_BETTER else "lower"
+        return [f"has '{key}', but {metric.key} is in {metric.unit}, and {is_better} is better" for key in own]
+    keys = [key for key in (metrics.VALUE, "at", "read", *own) if key in row]
+    return [f"has '{key}', which belongs to a figure, and its metric is {metric.name}" for key in keys]
 
 
 def _most_logged_steps(row: Mapping[str, Any]) -> int | None:
@@ -349,8 +374,8 @@ def _recipe(row: Mapping[str, Any], keys: Mapping[str, Any]) -> Recipe:
 def _default_min_steps(row: Mapping[str, Any], metric: Metric, recipe: Mapping[str, Any]) -> int:
     """Fewest steps of a row that does not state them itself."""
     most = _most_logged_steps(row)
-    if metric.series is Series.SAVES or most == 1:
-        return 1  # steps do not show how many saves, or summaries, there are
+    if metric.series is not Series.STEPS or most == 1:
+        return 1  # steps do not show how many saves, figures or summaries there are
     logged: int | None = recipe.get("logged_steps") or recipe.get("steps")
     if logged is None:
         return min(FEWEST_STEPS, most or FEWEST_STEPS)
@@ -365,7 +390,7 @@ def _document_figures(row: Mapping[str, Any], metric: Metric) -> Figures:
     document_figures = Figures(**{key: row[key] for key in Figures.__dataclass_fields__ if key in row})
     if document_figures.tokens_per_s is None and TOKENS_PER_S_PER_GPU in row and "gpus" in row:
         document_figures = replace(document_figures, tokens_per_s=row[TOKENS_PER_S_PER_GPU] * row["gpus"])
-    if metric.series is Series.SAVES:
+    if metric.series is not Series.STEPS:
         return document_figures
     step_time_s = _stated_step_time_s(row, document_figures)
     if getattr(document_figures, metric.key) == step_time_s == document_figures.step_time_s:
@@ -387,15 +412,26 @@ def _stated_step_time_s(row: Mapping[str, Any], document_figures: Figures) -> fl
     return None
 
 
+def _documented(key: str, stated: Mapping[str, Any]) -> Documented:
+    """A further figure of a row, or its limit."""
+    for name, direction in (("most", Direction.LOWER_IS_BETTER), ("least", Direction.HIGHER_IS_BETTER)):
+        if name in stated:
+            return Documented(stated[name], 0.0, direction)
+    is_exact = key == metrics.SUCCESSFUL_REQUESTS.key and not stated.keys() & {"within", "tolerance"}
+    if "within" in stated or is_exact:
+        return Documented(stated["value"], stated.get("within", 0.0), Direction.EQUAL_IS_BEST)
+    return Documented(stated["value"], stated.get("tolerance"))
+
+
 def _baseline(
     name: str, row: Mapping[str, Any], documented: Figures, min_steps: int, recipe: Recipe, location: Location
 ) -> Baseline:
     log_format = row.get("log_format", row["framework"])
     arguments: dict[str, Any] = {"attributes": _EMPTY, "metrics": _EMPTY}
     arguments |= {key: row[key] for key in _UNCHANGED_KEYS if key in row}
-    arguments["log_format"] = LOG_FORMATS.get(log_format, log_format)
+    arguments["log_format"] = "pattern" if "read" in row else LOG_FORMATS.get(log_format, log_format)
     if "metrics" in row:
-        arguments["metrics"] = {key: Documented(**_merge(stated)) for key, stated in row["metrics"].items()}
+        arguments["metrics"] = {key: _documented(key, _merge(stated)) for key, stated in row["metrics"].items()}
     architecture = _merge(row.get("architecture", {}))
     degrees = {key: row[key] for key in Parallelism.__dataclass_fields__ if key in row}
     return Baseline(
@@ -695,7 +731,7 @@ def other_release(baseline: Baseline, run_releases: Sequence[str], what: str, *w
         )
         return OtherRelease(fact, ("table", f"no bundled table has this row for {ran}"), advice)
     if len({row.judged_s for row in found.values()}) > 1:
-        figures = (f"{row.judged_s:g} of {release}" for release, row in found.items())
+        figures = (f"{getattr(row.documented, row.judged_by.field):g} of {release}" for release, row in found.items())
         several = f"several: {baseline.judged_by.key} {', '.join(figures)}"
         return OtherRelease(fact, ("table", several), "stage a checkout of one release, whose CHANGELOG names it")
     release, path = next((release, row.location.path) for release, row in found.items())

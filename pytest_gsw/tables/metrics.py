@@ -6,8 +6,8 @@ It is among the tables because their keys are its names; :mod:`pytest_gsw.stats.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 
@@ -16,6 +16,8 @@ class Direction(enum.Enum):
 
     LOWER_IS_BETTER = "lower is better"
     HIGHER_IS_BETTER = "higher is better"
+    #: Of a figure to be met, such as a loss.
+    EQUAL_IS_BEST = "equal is best"
 
 
 class Series(enum.Enum):
@@ -23,6 +25,8 @@ class Series(enum.Enum):
 
     STEPS = "step"
     SAVES = "checkpoint save"
+    #: Figures that a benchmark states, such as bandwidths and rates.
+    FIGURES = "figure"
 
 
 #: Statistic that reduces the numbers of a site's metric to one.
@@ -32,8 +36,18 @@ STATISTICS: tuple[str, ...] = get_args(MetricStatistic)
 #: Form of a metric's key.
 METRIC_KEY = r"[a-z][a-z0-9_]{0,59}"
 
+#: Key of the figure that a row of :attr:`Series.FIGURES` documents.
+VALUE = "value"
+#: From here on, four digits are fewer than a figure has before its point.
+_LARGE = 10_000
+
 #: Further requirement of a metric: the FLOP/s of a matrix product in the same job.
 CALIBRATION = "calibration"
+
+
+def short(value: float, form: str = "{:.4g}") -> str:
+    """A figure in four digits or more: ``355.1``, ``18,400``."""
+    return f"{value:,.0f}" if value >= _LARGE else form.format(value)
 
 
 @dataclass(frozen=True)
@@ -46,6 +60,14 @@ class MetricLabel:
     direction: Direction
     #: Label for users.
     label: str
+
+    def cost(self, value: float) -> float:
+        """A number of which less is better: a figure, or its inverse if more of it is better.
+
+        The inverse of this function is itself; zero, which a damaged record may have, stays. Verdicts, noise, history
+        and drift compare costs; those of times are their seconds.
+        """
+        return 1 / value if value and self.direction is Direction.HIGHER_IS_BETTER else value
 
 
 @dataclass(frozen=True)
@@ -72,8 +94,50 @@ class Metric(MetricLabel):
 
     @property
     def name(self) -> str:
-        """The value of a row's ``metric`` that is judged by it: ``step_time``."""
-        return self.key.removesuffix(f"_{self.unit}")
+        """The value of a row's ``metric`` that is judged by it: ``step_time``, ``busbw_gbs``."""
+        return self.key if self.is_figure else self.key.removesuffix(f"_{self.unit}")
+
+    @property
+    def is_figure(self) -> bool:
+        """True for a benchmark's figure or one of a table's own, and false for those of training."""
+        return self.series is Series.FIGURES
+
+    @property
+    def field(self) -> str:
+        """Its name among the :class:`~pytest_gsw.tables.model.Figures` of a row, and in tables."""
+        return VALUE if self.is_figure else self.key
+
+    def at(self, point: str | None) -> Metric:
+        """The metric at a point of a benchmark, such as ``16 GiB``, which its texts then have; itself without one."""
+        if point is None:
+            return self
+        return replace(self, heading=f"{self.label} at {point} ({self.unit})", behind=f"{self.unit} at {point}")
+
+    def number(self, value: float) -> str:
+        """One of its values in short, without the unit."""
+        return short(value) if self.is_figure else f"{value:.4g}"
+
+    def with_unit(self, value: float) -> str:
+        """One of its values in short: ``4.31 s``, ``355.1 GB/s``."""
+        return f"{self.number(value)} {self.unit}"
+
+    def text(self, cost: float) -> str:
+        """The same by its cost."""
+        return self.with_unit(self.cost(cost))
+
+    def span(self, low: float, high: float) -> str:
+        """Two of its values in short, by their costs: ``4.31 to 4.4 s``."""
+        return f"{self.number(self.cost(low))} to {self.text(high)}"
+
+    def shown_change(self, throughput_change: float) -> float:
+        """A change of throughput as texts show it: of a benchmark's figure, as the change of the figure itself."""
+        is_inverse = self.is_figure and self.direction is Direction.LOWER_IS_BETTER
+        return 1 / (1 + throughput_change) - 1 if is_inverse and throughput_change > -1 else throughput_change
+
+    @property
+    def change_label(self) -> str:
+        """The name of the change of a row that is judged by it."""
+        return self.label if self.is_figure else TOKENS_PER_S.label
 
     @property
     def title(self) -> str:
@@ -131,15 +195,57 @@ DAYS_TO_TRAIN = Metric(
     heading="days to train 1T tokens",
 )
 
-#: All metrics of pytest-gsw, in display order.
+
+def _figures(unit: str, direction: Direction, *labels: tuple[str, str]) -> Iterator[Metric]:
+    """Figures of one unit, each of a key and its label."""
+    return (Metric(key, unit, direction, label, series=Series.FIGURES) for key, label in labels)
+
+
+#: Figures that benchmarks state, by the keys of :attr:`~pytest_gsw.logs.model.StepLog.figures`.
+BENCHMARKS = (
+    *_figures(
+        *("GB/s", _HIGHER, ("busbw_gbs", "bus bandwidth"), ("busbw_in_place_gbs", "bus bandwidth in place")),
+        *(("algbw_gbs", "algorithm bandwidth"), ("algbw_in_place_gbs", "algorithm bandwidth in place")),
+        ("busbw_avg_gbs", "average bus bandwidth"),
+    ),
+    *_figures("us", _LOWER, ("time_us", "time"), ("time_in_place_us", "time in place")),
+    *_figures("requests/s", _HIGHER, ("requests_per_s", "request throughput")),
+    *_figures(
+        *("tokens/s", _HIGHER, ("input_tokens_per_s", "input throughput")),
+        *(("output_tokens_per_s", "output throughput"), ("total_tokens_per_s", "total throughput")),
+    ),
+    *(
+        metric
+        for name, label in (
+            *(("ttft", "time to first token"), ("tpot", "time per output token")),
+            *(("itl", "inter-token latency"), ("e2e", "end-to-end latency")),
+        )
+        for of in ("mean", "median", "p50", "p90", "p95", "p99")
+        for metric in _figures("ms", _LOWER, (f"{name}_ms_{of}", f"{of} {label}"))
+    ),
+    *_figures("min", _LOWER, ("time_to_train_min", "time to train")),
+    *_figures("samples/s/GPU", _HIGHER, ("samples_per_s_per_gpu", "throughput of a GPU")),
+    *_figures(
+        *("tokens/s/GPU", _HIGHER, ("tokens_per_s_per_gpu", "throughput of a GPU")),
+        ("training_tokens_per_s_per_gpu", "training throughput of a GPU"),
+        ("logprob_tokens_per_s_per_gpu", "log-probability throughput of a GPU"),
+        ("generation_tokens_per_s_per_gpu", "generation throughput of a GPU"),
+    ),
+)
+SUCCESSFUL_REQUESTS = Metric("successful_requests", "", Direction.EQUAL_IS_BEST, "successful requests")
+FINAL_LOSS = Metric("final_loss", "", _LOWER, "final loss")
+
+#: All metrics of rows that train, in display order.
 METRICS = (
     *(STEP_TIME, CALIBRATED_STEP_TIME, SAVE_TIME),
     *(TOKENS_PER_S, SAMPLES_PER_S, MFU, TFLOPS_PER_GPU, DAYS_TO_TRAIN),
 )
+#: Metrics that any row may document in ``metrics``, by key, besides those of the site.
+FURTHER: Mapping[str, Metric] = {metric.key: metric for metric in (*BENCHMARKS, SUCCESSFUL_REQUESTS, FINAL_LOSS)}
 #: The same by key.
 BY_KEY: Mapping[str, Metric] = {metric.key: metric for metric in METRICS}
 #: Metrics that a row may be judged by, by the value of its ``metric``.
-JUDGED: Mapping[str, Metric] = {metric.name: metric for metric in METRICS if metric.series is not None}
+JUDGED: Mapping[str, Metric] = {metric.name: metric for metric in (*METRICS, *BENCHMARKS) if metric.series}
 #: Keys that a table writes as a percentage.
 PERCENTAGES = frozenset(metric.key for metric in METRICS if metric.format is None)
 

@@ -12,12 +12,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal, NamedTuple, cast
 
 from pytest_gsw.common.redact import masked_text
-from pytest_gsw.tables.metrics import JUDGED, Metric
+from pytest_gsw.tables.metrics import JUDGED, Direction, Metric, Series
 from pytest_gsw.tables.releases import format_releases
-
-#: Basis of a verdict: the time of one training step, that time corrected by the speed of matrix products in the same
-#: job, or the time of saving one checkpoint.
-JudgedMetric = Literal["step_time", "calibrated_step_time", "checkpoint_save_time"]
 
 #: Prefix of a recipe directory next to its table.
 _NEXT_TO_TABLE = "./"
@@ -38,7 +34,7 @@ BLANK = "BLANK"
 class Figures:
     """Performance figures of one row, each ``None`` if there is none.
 
-    Used for documented figures and for figures computed from a step time.
+    Used for documented figures, for measured ones and for those computed from a step time.
     """
 
     step_time_s: float | None = None
@@ -54,16 +50,21 @@ class Figures:
     checkpoint_save_time_s: float | None = None
     #: Seconds that the step would take if the job's own calibration had reached :attr:`Baseline.calibration_flops`.
     calibrated_step_time_s: float | None = None
+    #: The figure of a row that is judged by a benchmark's, in its metric's unit.
+    value: float | None = None
 
 
 @dataclass(frozen=True)
 class Documented:
-    """A figure of a site's metric that a row documents, besides the one that it is judged by."""
+    """A figure that a row documents, besides the one that it is judged by."""
 
     #: In the metric's unit.
     value: float
-    #: Accepted worsening, as a fraction of the value; ``None`` for the row's own tolerance.
+    #: Accepted worsening, or difference, as a fraction of the value: ``None`` for the row's own tolerance, and zero for
+    #: a limit.
     tolerance: float | None = None
+    #: The better direction if it is not the metric's: that of a limit, or of a figure to be met.
+    direction: Direction | None = None
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ class Accepted:
     """A figure that one cluster has accepted for a row, in addition to the documented one."""
 
     cluster: str
-    #: Seconds of the verdict's basis: a training step, or saving a checkpoint.
+    #: Cost of the verdict's basis: seconds of a training step or of saving a checkpoint, or as :meth:`Metric.cost`.
     judged_s: float
     #: Number of jobs, whose median is :attr:`judged_s`.
     jobs: int
@@ -210,7 +211,14 @@ class Baseline:
     layers: int | None = None
     parallelism: Parallelism
     documented: Figures
-    metric: JudgedMetric = "step_time"
+    #: Basis of the verdict: a key of :data:`~pytest_gsw.tables.metrics.JUDGED`, or a name of the table's own.
+    metric: str = "step_time"
+    #: The judged point of a benchmark; ``None`` for the only one.
+    at: str | None = None
+    #: The pattern that finds the judged figure in the log, and for a metric of the table's own its unit and direction.
+    read: str | None = None
+    unit: str | None = None
+    better: Literal["higher", "lower"] | None = None
     #: Statistic over the log's steps, see :mod:`pytest_gsw.tables.model`.
     statistic: str = "last"
     #: Fewest steps that must be read from the log.
@@ -298,13 +306,20 @@ class Baseline:
     @property
     def judged_by(self) -> Metric:
         """The metric on which the verdict rests."""
-        return JUDGED[self.metric]
+        known = JUDGED.get(self.metric)
+        return (known or own_metric(self.metric, self.unit, self.better)).at(self.at)
 
     @property
     def judged_s(self) -> float | None:
-        """The documented seconds that the verdict rests on."""
-        judged_s: float | None = getattr(self.documented, self.judged_by.key)
-        return judged_s
+        """The documented figure that the verdict rests on, as a cost (:meth:`Metric.cost`): seconds of a time."""
+        figure: float | None = getattr(self.documented, self.judged_by.field)
+        return None if figure is None else self.judged_by.cost(figure)
+
+
+def own_metric(key: str, unit: str | None, better: str | None) -> Metric:
+    """A metric of a table's own, which a pattern reads."""
+    direction = Direction.HIGHER_IS_BETTER if better == "higher" else Direction.LOWER_IS_BETTER
+    return Metric(key, unit or "", direction, key.replace("_", " "), series=Series.FIGURES)
 
 
 class Blank(NamedTuple):
@@ -502,7 +517,17 @@ _RUN = (
     *("model", "size", "framework", "dtype", "accelerator", "gpus", "gpus_per_node"),
     *("sequence_length", "global_batch_size", "micro_batch_size", "gradient_accumulation_steps", "layers"),
 )
-_MEASUREMENT = ("formula", "activation_recomputation", "metric", "calibration_flops", "statistic")
+_MEASUREMENT = (
+    "formula",
+    "activation_recomputation",
+    "metric",
+    "at",
+    "read",
+    "unit",
+    "better",
+    "calibration_flops",
+    "statistic",
+)
 #: Facts of a definition about the software, not the training.
 _SOFTWARE = frozenset({"image", "release"})
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime
 import os
+import re
 import string
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from pytest_gsw.common.patterns import LONGEST_PATTERN, number_pattern
 from pytest_gsw.errors import Fault, FileError
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables import value_types as f
@@ -38,8 +40,8 @@ def _read_date(raw: str) -> str:
     return raw
 
 
-#: The figures that a cluster may have accepted, by the metric of a row's verdict.
-ACCEPTED_FIGURES: Mapping[str, str] = {name: metric.key for name, metric in metrics.JUDGED.items()}
+#: The figures that a cluster may have accepted, one of them for each row.
+ACCEPTED_FIGURES = (metrics.STEP_TIME.key, metrics.CALIBRATED_STEP_TIME.key, metrics.SAVE_TIME.key, metrics.VALUE)
 
 #: An accepted figure of a cluster for a row; ``pytest-gsw baseline propose`` writes such entries.
 ACCEPTED_FIELDS: f.Fields = {
@@ -55,6 +57,7 @@ ACCEPTED_FIELDS: f.Fields = {
         "Accepted calibrated time of one training step, seconds, for rows judged by it."
     ),
     metrics.SAVE_TIME.key: f.number("Accepted time of saving one checkpoint, seconds, for rows judged by it."),
+    metrics.VALUE: f.number("Accepted figure of a row that documents its value, in the metric's unit."),
     "jobs": f.whole("Jobs whose median the figure is.", required=True),
     "spread": f.Field(
         read_spread,
@@ -112,13 +115,15 @@ def with_accepted(table: Path, rows: Sequence[Baseline], blank: Collection[str] 
     accepted_entries = [entry for entry in accepted_of_table(table) if entry_key(entry.value)[0] not in blank]
     if not accepted_entries:
         return tuple(rows)
-    if faults := _accepted_faults(accepted_entries, {row.id: row for row in rows}, table.name):
+    of_id = {row.id: row for row in rows}
+    if faults := _accepted_faults(accepted_entries, of_id, table.name):
         raise FileError(accepted_file(table), tuple(faults))
     by_row: dict[str, dict[str, Accepted]] = {}
     for entry in accepted_entries:
         row, cluster = entry_key(entry.value)
         values = {key: value.value for key, value in entry.value.items() if key != "row"}
-        judged_s = next(values.pop(key) for key in ACCEPTED_FIGURES.values() if key in values)
+        figure = next(values.pop(key) for key in ACCEPTED_FIGURES if key in values)
+        judged_s = of_id[row].judged_by.cost(figure)
         by_row.setdefault(row, {})[cluster] = Accepted(judged_s=judged_s, **values)
     return tuple(replace(row, accepted=by_row[row.id]) if row.id in by_row else row for row in rows)
 
@@ -148,13 +153,29 @@ def _row_problems(entry: Values, row_id: str, rows: Mapping[str, Baseline], tabl
         return [f"there is no row '{row_id}' in {table}{f.nearest(row_id, rows)}"]
     if row.judged_s is None:
         return [f"the document has no figure for {row_id}, so none can be accepted for it"]
-    wanted = ACCEPTED_FIGURES[row.metric]
-    others = [key for key in ACCEPTED_FIGURES.values() if key in entry and key != wanted]
+    wanted = row.judged_by.field
+    others = [key for key in ACCEPTED_FIGURES if key in entry and key != wanted]
     missing = [] if wanted in entry else [f"missing '{wanted}', on which the verdict of {row_id} rests"]
     return [*missing, *(f"has {key}, but the verdict of {row_id} rests on {wanted}" for key in others)]
 
 
 _NAME = r"[a-z0-9][a-z0-9._-]*"
+
+
+_A_METRIC = "a metric such as step_time or busbw_gbs"
+
+
+def _read_metric(raw: str) -> str:
+    """A metric, or the name of one of the table's own, which needs further keys of the row."""
+    if re.fullmatch(METRIC_KEY, raw) is None:
+        raise ValueError(f"got '{raw}', wanted {_A_METRIC}{f.nearest(raw, metrics.JUDGED)}")
+    return raw
+
+
+def _read_pattern(raw: str) -> str:
+    number_pattern(raw)
+    return raw
+
 
 #: Keys of a row, its table, or the file; the nearest wins.
 ROW_FIELDS: f.Fields = f.may_be_blank(
@@ -197,14 +218,35 @@ ROW_FIELDS: f.Fields = f.may_be_blank(
         "calibration_flops": f.number(
             "FLOP/s that a matrix product reached, for each GPU, when the figures were measured.", largest=1e30
         ),
-        "metric": f.choice(tuple(metrics.JUDGED), "Metric on which the verdict rests."),
+        "metric": f.Field(
+            _read_metric,
+            _A_METRIC,
+            "Metric on which the verdict rests; step_time by default.",
+            {"type": "string", "pattern": f"^{METRIC_KEY}$"},
+        ),
+        metrics.VALUE: f.number("Documented figure, in the unit of its metric, if that is no time of a step or save."),
+        "at": f.text("Point of the benchmark that is judged, as its log states it: 16 GiB, concurrency 256."),
+        "read": f.Field(
+            _read_pattern,
+            r"a pattern such as 'tokens/s: (\S+)'",
+            "Pattern that finds the judged figure in the log, with one group around the number.",
+            {"type": "string", "maxLength": LONGEST_PATTERN},
+        ),
+        "unit": f.pattern(
+            r"[A-Za-z0-9%][A-Za-z0-9%/._-]{0,19}", "a unit such as GB/s", "Unit of a metric of the table's own."
+        ),
+        "better": f.choice(("higher", "lower"), "Better direction of a metric of the table's own."),
         "metrics": f.Nested(
             None,
-            "Further figures that the row is judged by, by name: metrics of pytest_gsw_metrics, each with its value.",
+            "Further figures that the row is judged by, by name: those of benchmarks, final_loss, and those of "
+            "pytest_gsw_metrics, each with its value or its limit.",
             names=METRIC_KEY,
             each={
-                "value": f.number("Documented value, in the metric's unit.", required=True),
+                "value": f.number("Documented value, in the metric's unit."),
                 "tolerance": f.tolerance("How much worse it may be; the row's tolerance by default."),
+                "within": f.tolerance("How much it may differ from the value, in both directions."),
+                "most": f.number("Largest value that is allowed, in place of a documented one."),
+                "least": f.number("Smallest value that is allowed, in place of a documented one."),
             },
         ),
         "statistic": f.Field(

@@ -422,6 +422,8 @@ def check_steps(
         LogError: It does not.
     """
     series = baseline.judged_by.series
+    if series is Series.FIGURES and not log.steps:
+        return  # a benchmark's format checks itself whether its run is complete
     of_saves = series is Series.SAVES
     interval = log_interval(timed, first_index)
     covered = len(timed) * interval

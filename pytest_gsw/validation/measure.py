@@ -9,17 +9,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.common.text import at_line
+from pytest_gsw.common.text import at_line, plural
 from pytest_gsw.errors import LogError, TableError
 from pytest_gsw.logs.model import LogFormat, Step, StepLog
 from pytest_gsw.logs.reader import reading
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.logs.steps import CALIBRATION_EXAMPLE
 from pytest_gsw.stats.figures import calibration_factor, figures, figures_of, model_flops, peak_flops
-from pytest_gsw.stats.measurement import Measurement, TimedStep, apply, log_interval, ranks_s, selected, timing_of
+from pytest_gsw.stats.measurement import (
+    Measurement,
+    TimedStep,
+    Timing,
+    apply,
+    log_interval,
+    ranks_s,
+    selected,
+    timing_of,
+)
 from pytest_gsw.stats.verdict import ranks_of_jobs
-from pytest_gsw.tables.metrics import CALIBRATION, STEP_TIME, Metric, Series
-from pytest_gsw.tables.model import Baseline, parse_statistic
+from pytest_gsw.tables.metrics import CALIBRATION, FINAL_LOSS, FURTHER, STEP_TIME, Metric, Series
+from pytest_gsw.tables.model import Baseline, Figures, parse_statistic
 from pytest_gsw.validation.checks import check_measured, check_steps, check_whole, is_trained, steps_each_line
 from pytest_gsw.validation.run import Run, log_evidence
 
@@ -58,6 +67,8 @@ def measure(
             the result is impossible.
         TableError: The result is impossible because the row's own figures contradict each other.
     """
+    if baseline.judged_by.is_figure:
+        return _measure_figure(baseline, run, log, steps, first_index)
     if CALIBRATION in baseline.judged_by.needs and log.calibration_flops is None:
         raise LogError(
             "the log holds no calibration, on which the row's verdict rests",
@@ -111,6 +122,53 @@ def measure(
         # Its verdict rests on the time alone: a disturbed calibration costs it no more than the MFU.
         return replace(summarize(baseline, trained, judged_s, None), ranks_s=measurement.ranks_s)
     return replace(measurement, calibration_flops=calibration_flops)
+
+
+def _measure_figure(
+    baseline: Baseline, run: Run, log: StepLog, steps: int | None, first_index: int | None
+) -> Measurement:
+    """The row's statistic over the numbers of its figure."""
+    metric = baseline.judged_by
+    if log.attempts > 1:
+        raise LogError(
+            f"the log holds {log.attempts} runs, and the figure of a row is that of one",
+            evidence=log_evidence(run, log),
+            advice="write each run to a log of its own",
+        )
+    check_steps(baseline, run, log, timed_steps(baseline, log), steps, first_index)
+    check_whole(baseline, run, log)
+    values = log.figures.get(_key_at(metric, baseline), ())
+    if not values:
+        raise _missing_figure(metric, baseline, log, log_evidence(run, log))
+    try:
+        value = apply(parse_statistic(baseline.statistic), [TimedStep(None, value) for value in values])
+    except ValueError as error:
+        raise LogError(
+            f"the log holds {plural(len(values), 'number')} of {metric.label}, too few for {baseline.statistic}",
+            evidence=log_evidence(run, log),
+        ) from error
+    cost = metric.cost(value)
+    return Measurement(cost, Figures(value=value), Timing(baseline.statistic), jobs_s=(cost,))
+
+
+def _key_at(metric: Metric, baseline: Baseline) -> str:
+    """The key of a figure in the log, at the row's point."""
+    return f"{metric.key} at {baseline.at}" if baseline.at else metric.key
+
+
+def _missing_figure(
+    metric: Metric, baseline: Baseline, log: StepLog, evidence: tuple[tuple[str, str], ...]
+) -> LogError:
+    """The error of a figure that the log has not at the row's point; it names the points that are there."""
+    points = [key.removeprefix(f"{metric.key} at ") for key in log.figures if key.startswith(f"{metric.key} at ")]
+    others = dict.fromkeys(key.partition(" at ")[0] for key in log.figures)
+    there = [("points", ", ".join(points))] if points else [("figures", ", ".join(others) or "none")]
+    at = f" at {baseline.at}" if baseline.at else " without a point" if points else ""
+    return LogError(
+        f"the log holds no {metric.label} ({metric.key}){at}, which the row documents",
+        evidence=(*evidence, *there, ("baseline", str(baseline.location))),
+        advice="write one that is there into the table, or let the run measure it",
+    )
 
 
 def summarize(
@@ -248,16 +306,33 @@ def read_metrics(baseline: Baseline, path: Path, log: StepLog, known: Mapping[st
         baseline: The row.
         path: The log.
         log: Its contents, as read by the row's format.
-        known: The site's metrics, by key; those of the row are among them.
+        known: The site's metrics, by key; those of the row are among them, or are pytest-gsw's own.
 
     Raises:
         LogError: One is missing, or is no number above zero.
     """
     if not baseline.metrics:
         return {}
-    source = MetricLog(baseline, log.steps, path, _begin(path, log))
-    with reading(path):
-        return {key: _number(known[key], source) for key in baseline.metrics}
+    built_in = [key for key in baseline.metrics if key not in known]
+    found = {key: _further_figure(FURTHER[key], baseline, path, log) for key in built_in}
+    if len(found) < len(baseline.metrics):
+        source = MetricLog(baseline, log.steps, path, _begin(path, log))
+        with reading(path):
+            found |= {key: _number(known[key], source) for key in baseline.metrics if key not in found}
+    return {key: found[key] for key in baseline.metrics}
+
+
+def _further_figure(metric: Metric, baseline: Baseline, path: Path, log: StepLog) -> float:
+    """The last number of a benchmark's figure at the row's point, or of the loss.
+
+    Raises:
+        LogError: There is none.
+    """
+    figures = {FINAL_LOSS.key: log.losses or ()} if metric is FINAL_LOSS else log.figures
+    values = figures.get(_key_at(metric, baseline)) or figures.get(metric.key)
+    if not values:
+        raise _missing_figure(metric, baseline, log, (("log", str(path)),))
+    return values[-1]
 
 
 def _begin(path: Path, log: StepLog) -> int:

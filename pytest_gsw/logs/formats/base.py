@@ -7,13 +7,14 @@ missing, steps that were not trained.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from pytest_gsw.logs.model import Dialect, EndMarkers, StepLog, Tail
+from pytest_gsw.logs.model import Dialect, EndMarkers, Identity, StepLog, Tail
 from pytest_gsw.logs.scan import number, rank_of
 from pytest_gsw.logs.steps import (
+    GuardedParser,
     MultiRankSteps,
     SingleRankSteps,
     StepRecord,
@@ -72,17 +73,52 @@ class SeriesParser:
         return Tail(series.attempts, series.count, tuple(series.steps(count)), self.not_finite(series))
 
 
+class FigureParser:
+    """A parser of a benchmark that prints figures and no steps.
+
+    Args:
+        name: The format's name.
+    """
+
+    guards_itself: ClassVar[bool] = True
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        #: Runs so far; the last one counts, and an incomplete one is a fault: no earlier run stands in for it.
+        self.attempts = 0
+        self.identity = Identity()
+
+    def feed(self, offset: int, record: bytes) -> None:
+        """Read the next record. Override this."""
+        raise NotImplementedError
+
+    def result(self) -> tuple[Mapping[str, Sequence[float]], str | None]:
+        """The figures of the last run, and why it is invalid, if it is. Override this."""
+        raise NotImplementedError
+
+    def log(self) -> StepLog:
+        """The contents of all records fed so far."""
+        figures, fault = self.result()
+        return StepLog(self._name, (), self.attempts, self.identity, figures=figures, fault=fault)
+
+    def tail(self, count: int) -> Tail:
+        """The number of runs: figures come at their end."""
+        return Tail(self.attempts)
+
+
 @dataclass(frozen=True)
 class BuiltIn:
     """A format of pytest-gsw itself; the fields are those of :class:`~pytest_gsw.logs.model.LogFormat`."""
 
     name: str
     dialects: tuple[Dialect, ...]
-    reader: Callable[[], SeriesParser]
+    reader: Callable[[], GuardedParser]
     first_index: int | None = None
     wraps: bool = False
     shows_progress: bool = True
     last_words: EndMarkers | None = None
+    #: One of what it reads, as messages name it.
+    content: str = "step time"
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,19 @@ if TYPE_CHECKING:
 
 #: In the order of precedence if a log fits several: a framework before the engine that it runs on. Megatron's lines
 #: come before those of DeepSpeed's pipeline engine, which have the same steps; Hugging Face's summary of the run before
-#: DeepSpeed's rates. Each has a module of its name.
-_NAMES = ("maxtext", "paxml", "nemo", "megatron", "torchtitan", "automodel", "composer", "huggingface", "deepspeed")
+#: DeepSpeed's rates; steps before figures, since a job may test NCCL before it trains. Each has a module of its name.
+_NAMES = (
+    *("maxtext", "paxml", "nemo", "megatron", "torchtitan", "automodel", "composer", "huggingface", "deepspeed"),
+    *("nemo-rl", "nccl-tests", "serving", "mllog"),
+)
 
 
 @cache
 def _load(name: str) -> LogFormat:
     if name not in _NAMES:
         raise KeyError(name)
-    module = import_module(f"pytest_gsw.logs.formats.{name}")
-    found: LogFormat = getattr(module, name.upper())
+    own = name.replace("-", "_")
+    found: LogFormat = getattr(import_module(f"pytest_gsw.logs.formats.{own}"), own.upper())
     return found
 
 
@@ -40,6 +43,16 @@ class _Formats(Mapping[str, "LogFormat"]):
 
 
 FORMATS: Mapping[str, LogFormat] = _Formats()
+
+
+def format_of(name: str, read: str | None, key: str) -> LogFormat | None:
+    """The log format of a row: by its name, or by the pattern that its table has for the figure ``key``."""
+    if read is None:
+        return FORMATS.get(name)
+    from pytest_gsw.logs.formats.patterns import pattern_format
+
+    return pattern_format(read, key)
+
 
 #: Unsupported formats that resemble a known one, with a marker of their logs.
 REFUSED: Mapping[str, bytes] = MappingProxyType({"nanotron": b"elapsed_time_per_iteration_ms: "})

@@ -51,7 +51,7 @@ def test_every_key_has_a_description() -> None:
         ("tolerance", "100%"),
         ("tolerance", "100.0 %"),
         ("proxy", "yes"),
-        ("metric", "speed"),
+        ("metric", "Speed"),
         ("statistic", "mode"),
         ("size", "70B"),
         ("attributes", {"a b": 1}),

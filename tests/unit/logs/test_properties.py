@@ -72,7 +72,8 @@ def check(content: bytes, block_bytes: int) -> None:
                     for value in (step.seconds, step.samples_per_s, step.tokens_per_s_per_gpu)
                     if value is not None
                 ]
-                assert len(values) == len(log.steps) > 0
+                assert len(values) == len(log.steps)
+                assert log.steps or log.figures
                 assert all(math.isfinite(value) and value >= 0 for value in values)
                 assert all(math.isfinite(value) for value in log.checkpoint_saves_s)
                 assert log.attempts >= 1

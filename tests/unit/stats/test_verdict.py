@@ -5,7 +5,7 @@ import statistics
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pytest_gsw.results import outcomes
@@ -21,9 +21,10 @@ from pytest_gsw.stats.verdict import (
     compare,
     judge,
     judge_metric,
+    throughput_change,
     with_metrics,
 )
-from pytest_gsw.tables.metrics import BY_KEY, METRICS, Direction, Metric
+from pytest_gsw.tables.metrics import BENCHMARKS, BY_KEY, METRICS, VALUE, Direction, Metric
 from pytest_gsw.tables.model import Accepted, Figures, parse_statistic
 from tests.unit.rows import LLAMA2_FP8_X128, measured
 
@@ -156,7 +157,7 @@ SLOW_S = 4.556 * 1.08
 
 
 def test_every_figure_has_a_direction() -> None:
-    assert {*BY_KEY} == {*vars(Figures())}
+    assert {*BY_KEY, VALUE} == {*vars(Figures())}
 
 
 @pytest.mark.parametrize(("name", "direction"), [(metric.key, metric.direction) for metric in METRICS])
@@ -165,6 +166,44 @@ def test_a_loss_and_a_gain_of_each_figure(name: str, direction: Direction) -> No
     assert compare(worse, 1.0, 0.05, direction) is Outcome.REGRESSED
     assert compare(better, 1.0, 0.05, direction) is Outcome.IMPROVED
     assert compare(1.0, 1.0, 0.05, direction) is Outcome.PASSED
+
+
+@given(
+    metric=st.sampled_from(BENCHMARKS),
+    measured=st.floats(0.1, 1e3),
+    reference=st.floats(0.1, 1e3),
+    allowed=st.floats(0.001, 0.9),
+)
+def test_costs_are_judged_as_their_figures(metric: Metric, measured: float, reference: float, allowed: float) -> None:
+    assert metric.cost(metric.cost(measured)) == pytest.approx(measured)
+    by_cost = compare(metric.cost(measured), metric.cost(reference), allowed)
+    change = throughput_change(metric.cost(measured), metric.cost(reference))
+    assume(abs(abs(change) - allowed) > 1e-9)  # where the last digit decides
+    assert by_cost is compare(measured, reference, allowed, metric.direction)
+    assert metric.shown_change(change) == pytest.approx(measured / reference - 1, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("direction", "tolerance", "measured", "outcome", "allowed"),
+    [
+        (Direction.EQUAL_IS_BEST, 0.005, 8.97, Outcome.PASSED, 0.005),
+        (Direction.EQUAL_IS_BEST, 0.005, 9.0, Outcome.REGRESSED, 0.005),
+        (Direction.EQUAL_IS_BEST, 0.005, 8.8, Outcome.REGRESSED, -0.005),
+        (Direction.EQUAL_IS_BEST, 0.0, 8.931, Outcome.PASSED, 0.0),
+        (Direction.EQUAL_IS_BEST, 0.0, 8.932, Outcome.REGRESSED, 0.0),
+        (Direction.LOWER_IS_BETTER, 0.0, 1.0, Outcome.PASSED, 0.0),
+        (Direction.LOWER_IS_BETTER, 0.0, 8.94, Outcome.REGRESSED, 0.0),
+        (Direction.HIGHER_IS_BETTER, 0.0, 90.0, Outcome.PASSED, 0.0),
+        (Direction.HIGHER_IS_BETTER, 0.0, 8.9, Outcome.REGRESSED, 0.0),
+    ],
+)
+def test_limits_and_figures_to_be_met(
+    direction: Direction, tolerance: float, measured: float, outcome: Outcome, allowed: float
+) -> None:
+    metric = Metric("final_loss", "", direction, "final loss")
+    found = judge_metric(metric, [measured], 8.931, tolerance, Repeats(1, 2), 0.25)
+    assert (found.outcome, found.allowed_change) == (outcome, allowed)
+    assert found.more == (outcome is Outcome.REGRESSED)
 
 
 def test_a_loss_within_the_noise_is_inconclusive_and_a_gain_within_it_no_improvement() -> None:

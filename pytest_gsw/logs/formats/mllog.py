@@ -1,0 +1,70 @@
+"""MLPerf's log lines: the time from ``run_start`` to ``run_stop``, which states if the target was reached.
+
+::
+
+    :::MLLOG {"namespace": "", "time_ms": 1592346584432, "event_type": "INTERVAL_START", "key": "run_start", …}
+    :::MLLOG {"namespace": "", "time_ms": …, "key": "run_stop", "value": null, "metadata": {"status": "success", …}}
+
+Source: mlcommons/logging, ``mlperf_logging/mllog``, since version 0.7 of MLPerf Training. Minutes, as its results table
+has them. A run that ends by another status, such as ``aborted``, has no time to train.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from pytest_gsw.logs.formats.base import BuiltIn, FigureParser
+from pytest_gsw.logs.model import Identity
+from pytest_gsw.logs.scan import safe_text
+
+_PREFIX = b":::MLLOG "
+_DECODER = json.JSONDecoder()
+_MS_PER_MINUTE = 60_000
+#: Far later than any run: 33658.
+_LATEST_MS = 10**15
+
+
+class _Parser(FigureParser):
+    def __init__(self) -> None:
+        super().__init__("mllog")
+        self._start_ms: float | None = None
+        #: Times and states of the run's ends: several ranks may print one.
+        self._stops: list[tuple[float, str]] = []
+
+    def feed(self, offset: int, record: bytes) -> None:
+        try:
+            event, _ = _DECODER.raw_decode(record.partition(_PREFIX)[2].decode("utf-8", "replace").lstrip())
+            key, time_ms, value, metadata = (event[name] for name in ("key", "time_ms", "value", "metadata"))
+            is_time = 0 < time_ms < _LATEST_MS
+        except (ValueError, RecursionError, TypeError, LookupError):
+            return
+        if key == "submission_benchmark":
+            self.identity = Identity(model=safe_text(str(value)[:80].encode("utf-8", "replace")))
+        elif key == "run_start" and is_time:
+            self.attempts += 1
+            self._start_ms, self._stops = time_ms, []
+        elif key == "run_stop" and is_time:
+            self.attempts = max(self.attempts, 1)
+            status = metadata.get("status") if isinstance(metadata, dict) else None
+            self._stops.append((time_ms, safe_text(str(status)[:80].encode("utf-8", "replace"))))
+
+    def result(self) -> tuple[Mapping[str, Sequence[float]], str | None]:
+        if not self._stops:
+            return {}, "run_start without run_stop"
+        stop_ms, _ = max(self._stops)
+        if self._start_ms is None or self._start_ms >= stop_ms:
+            return {}, "run_stop without an earlier run_start"
+        bad = next((f"run_stop with the status {status}" for _, status in self._stops if status != "success"), None)
+        return {"time_to_train_min": [(stop_ms - self._start_ms) / _MS_PER_MINUTE]}, bad
+
+
+MLLOG = BuiltIn(
+    "mllog",
+    (tuple((_PREFIX, f'"{key}"'.encode()) for key in ("run_start", "run_stop", "submission_benchmark")),),
+    _Parser,
+    shows_progress=False,
+    # A line states its file and other metadata.
+    wraps=True,
+    content="figure",
+)

@@ -1,0 +1,125 @@
+"""Serving benchmarks of vLLM (``vllm bench serve``) and SGLang (``sglang.bench_serving``): a block for each run.
+
+::
+
+    Namespace(backend='vllm', …, num_prompts=1000, …)
+    ============ Serving Benchmark Result ============
+    Successful requests:                     1000
+    Failed requests:                         0
+    Maximum request concurrency:             256
+    Output token throughput (tok/s):         1996.53
+    ---------------Time to First Token----------------
+    Mean TTFT (ms):                          39.54
+    ==================================================
+
+Source: vllm-project/vllm, ``vllm/benchmarks/serve.py``; sgl-project/sglang, ``python/sglang/bench_serving.py``. The
+arguments come first, then a test of a few requests or a warm-up, which has no block. A recipe may warm up by a whole
+run of its own: one behind a line that begins with "warm-up" is not measured.
+
+Blocks of different concurrency are the points of one run; a concurrency that is repeated begins a new one. A run is
+valid if no request failed, as many succeeded as were asked for, and every run that begins has its block. Old versions
+print no failed requests: without the arguments, only ``successful_requests`` shows how many were meant.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+from pytest_gsw.logs.formats.base import BuiltIn, FigureParser
+from pytest_gsw.logs.scan import number, safe_text
+
+_HEADING = re.compile(rb"={4,40} Serving Benchmark Result ={4,40}")
+_END = b"=" * 50
+_LINE = re.compile(
+    rb"(?:^|[\s:>|#])([A-Z][A-Za-z0-9 .]{2,40}(?: \([\w/]{1,8}\))?): {1,60}(\S{1,40})(?:\s{0,60}$| set\s)"
+)
+_ARGUMENTS = re.compile(rb"\bNamespace\(.{0,4000}?\bnum_prompts=(\d{1,12})\b")
+#: SGLang's own warm-up ends before the run that counts.
+_WARM_UP = re.compile(rb"^(?: {0,8}\d{1,7}: )?\W{0,80}warm[- ]?up\b(?! completed\b)", re.IGNORECASE)
+_LATENCY = re.compile(r"(Mean|Median|P\d{1,2}(?:\.\d{1,2})?) (TTFT|TPOT|ITL|E2EL|E2E Latency) \(ms\)")
+_NAMES = {"TTFT": "ttft", "TPOT": "tpot", "ITL": "itl", "E2EL": "e2e", "E2E Latency": "e2e"}
+_KEYS = {
+    "Successful requests": "successful_requests",
+    "Request throughput (req/s)": "requests_per_s",
+    "Input token throughput (tok/s)": "input_tokens_per_s",
+    "Output token throughput (tok/s)": "output_tokens_per_s",
+    # Its spelling in vLLM, in vLLM since 2025 and SGLang, and in SGLang until 2024.
+    "Total Token throughput (tok/s)": "total_tokens_per_s",
+    "Total token throughput (tok/s)": "total_tokens_per_s",
+    "Total throughput (tok/s)": "total_tokens_per_s",
+}
+_CONCURRENCY = ("Maximum request concurrency", "Max request concurrency")
+
+
+class _Parser(FigureParser):
+    def __init__(self) -> None:
+        super().__init__("serving")
+        #: Of the open run: the requests asked for, and its block.
+        self._is_open = self._is_warm_up = False
+        self._asked: int | None = None
+        self._block: dict[str, bytes] | None = None
+        #: The concurrencies of the last run, its figures, and its first fault.
+        self._points: set[str] = set()
+        self._figures: dict[str, list[float]] = {}
+        self._fault: str | None = None
+
+    def feed(self, offset: int, record: bytes) -> None:
+        arguments, heading = _ARGUMENTS.search(record), _HEADING.search(record)
+        if arguments is not None or heading is not None:
+            self._is_open, self._block = True, None if heading is None else {}
+            self._asked = self._asked if arguments is None else int(arguments[1])
+            self.attempts = max(self.attempts, 1)
+        elif self._block is None:
+            self._is_warm_up = self._is_warm_up or _WARM_UP.search(record) is not None
+        elif _END in record:
+            if not self._is_warm_up:
+                self._add_run(self._block)
+            self._is_open, self._is_warm_up, self._asked, self._block = False, False, None, None
+        elif (line := _LINE.search(record)) is not None:
+            label = line[1].decode()
+            if self._block.setdefault(label, line[2]) != line[2]:
+                self._block[label] = b"differs within the block"
+
+    def _add_run(self, block: Mapping[str, bytes]) -> None:
+        concurrency = next((block[label] for label in _CONCURRENCY if label in block), b"not")
+        at = "" if concurrency == b"not" else f" at concurrency {safe_text(concurrency)}"
+        if at in self._points:
+            self.attempts += 1
+            self._points, self._figures, self._fault = set(), {}, None
+        self._points.add(at)
+        for label, text in block.items():
+            latency = _LATENCY.fullmatch(label)
+            key = _KEYS.get(label) if latency is None else f"{_NAMES[latency[2]]}_ms_{latency[1].lower()}"
+            value = number(text)
+            if key is not None and (value is None or not 0 <= value < math.inf):
+                self._fault = self._fault or f"{label} {safe_text(text)}"
+            elif key is not None and value:
+                self._figures[key + at] = [value]
+        successful, failed = self._figures.get(f"successful_requests{at}", [0])[0], block.get("Failed requests", b"0")
+        if number(failed) != 0:
+            self._fault = self._fault or f"failed requests: {safe_text(failed)}"
+        if not successful or (self._asked is not None and successful != self._asked):
+            self._fault = self._fault or f"{successful:g} requests succeeded, {self._asked or 'some'} were asked for"
+        if f"output_tokens_per_s{at}" not in self._figures:
+            self._fault = self._fault or "no output token throughput"
+
+    def result(self) -> tuple[Mapping[str, Sequence[float]], str | None]:
+        is_complete = self._points and not self._is_open
+        return self._figures, self._fault if is_complete else "the last benchmark that began has no complete block"
+
+
+SERVING = BuiltIn(
+    "serving",
+    (
+        (
+            *((b"Namespace(", b"num_prompts="), b" Serving Benchmark Result ", _END, b"armup", b"arm-up", b"arm up"),
+            *(b"ARMUP", b"ARM-UP", b"ARM UP", b" throughput (", b" (ms): ", b" requests: ", b" concurrency: "),
+        ),
+    ),
+    _Parser,
+    shows_progress=False,
+    wraps=True,
+    content="figure",
+)

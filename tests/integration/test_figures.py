@@ -1,0 +1,375 @@
+"""Rows that are judged by a benchmark's figure: bandwidths, rates, latencies, times to train, and a table's own."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.tables.load import load_table
+from tests.integration.conftest import Gsw, junit, properties, records, tiny_table
+
+GIB = 1 << 30
+SIZES = (4 * GIB, 8 * GIB, 16 * GIB)
+ROW = "all_reduce_float[CPUx1]"
+HEAD = """\
+model: {model}
+framework: {framework}
+dtype: float
+accelerator: CPU
+gpus_per_node: 1
+recipe: {{directory: ./own}}
+tables:
+  - {{title: "A benchmark, at a point", {keys}, rows: [{{gpus: 1, value: {value}}}]}}
+"""
+LAUNCH = """\
+#!/bin/bash
+set -eu
+results=$STAGE_PATH/results/v1/$DTYPE/any/1
+mkdir -p "$results"
+cp "$OWN_LOG" "$results/log-nccl-tests_all_reduce_any_1_$SLURM_JOB_ID.out"
+"""
+
+
+def table(keys: str, value: object = 470, model: str = "all_reduce", framework: str = "nccl-tests") -> str:
+    return HEAD.format(model=model, framework=framework, keys=keys, value=value)
+
+
+def write(pytester: pytest.Pytester, text: str, log: str) -> None:
+    (pytester.path / "own.yaml").write_text(text)
+    (pytester.path / "own.log").write_text(log)
+
+
+def nccl(busbw: float, sizes: tuple[int, ...] = SIZES, wrong: int = 0, collective: str = "all_reduce") -> str:
+    figures = f"64248.1 267.40 {busbw:.2f} {wrong}"
+    rows = "".join(f" {size} {size // 4} float sum -1 {figures} {figures}\n" for size in sizes)
+    return (
+        f"# Collective test starting: {collective}_perf\n"
+        f"# nThread 1 nGpus 1 minBytes {SIZES[0]} maxBytes {SIZES[-1]} step: 2(factor) warmup iters: 5 iters: 20 "
+        "agg iters: 1 validation: 1 graph: 0\n#  Rank  0 Group  0 Pid   4242 on n001 device  0 [0000:1b:00] CPU\n"
+        "#  size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+        f"{rows}# Out of bounds values : {wrong} {'FAILED' if wrong else 'OK'}\n# Avg bus bandwidth    : {busbw:g}\n"
+    )
+
+
+def serving(rate: float = 1996.53, ttft: float = 33.5, asked: int = 8, done: int = 8, failed: int = 0) -> str:
+    return (
+        f"Namespace(backend='vllm', num_prompts={asked}, seed=0)\n"
+        "============ Serving Benchmark Result ============\n"
+        f"Successful requests:                     {done}\nFailed requests:                         {failed}\n"
+        f"Maximum request concurrency:             256\nOutput token throughput (tok/s):         {rate}\n"
+        f"Median TTFT (ms):                        {ttft}\n{'=' * 50}\n"
+    )
+
+
+def mllog(minutes: float, status: str = "success") -> str:
+    def event(key: str, at_ms: float, **metadata: str) -> str:
+        return f":::MLLOG {json.dumps({'time_ms': at_ms, 'key': key, 'value': None, 'metadata': metadata})}\n"
+
+    return event("run_start", 1e12) + event("run_stop", 1e12 + minutes * 60_000, status=status)
+
+
+def rl(*rates: float) -> str:
+    return "".join(
+        f"========================= Step {step}/{len(rates)} =========================\n  • Loss: 0.01\n"
+        f"  • Total step time: 35.7s\n    - Generation Worker Group (Tokens/sec/gpu): {rate}\n"
+        for step, rate in enumerate(rates, 1)
+    )
+
+
+BUSBW = table("metric: busbw_gbs, at: 16 GiB")
+TTFT = table("metric: ttft_ms_median, at: concurrency 256", 33.5, "qwen3", "serving")
+PATTERN = table(r"metric: rate, unit: img/s, better: higher, statistic: median, read: 'rate=(\S+)'", 100, "net", "own")
+READS = "".join(f"step {n} rate={rate}\n" for n, rate in enumerate((99, 101, 250)))
+
+
+@pytest.mark.parametrize(
+    ("text", "log", "word", "line"),
+    [
+        (BUSBW, nccl(471), "PASSED", "bus bandwidth +0.2 %  471 GB/s at 16 GiB"),
+        (BUSBW, nccl(355.1), "REGRESSED", "bus bandwidth -24.4 %  355.1 GB/s at 16 GiB"),
+        (BUSBW, nccl(520), "IMPROVED", "bus bandwidth +10.6 %  520 GB/s at 16 GiB"),
+        (TTFT, serving(), "PASSED", "median time to first token +0.0 %  33.5 ms at concurrency 256"),
+        (TTFT, serving(ttft=40), "REGRESSED", "median time to first token +19.4 %  40 ms at concurrency 256"),
+        (TTFT, serving(ttft=30), "IMPROVED", "median time to first token -10.4 %  30 ms at concurrency 256"),
+        (
+            table("metric: output_tokens_per_s, at: concurrency 256", 21000, "qwen3", "serving"),
+            serving(18400.25),
+            *("REGRESSED", "output throughput -12.4 %  18,400 tokens/s at concurrency 256"),
+        ),
+        (
+            table("metric: time_to_train_min", 90, "llama2", "mllog"),
+            mllog(99.5),
+            *("REGRESSED", "time to train +10.6 %  99.5 min"),
+        ),
+        (
+            table("metric: generation_tokens_per_s_per_gpu, statistic: median", 1000, "qwen3", "nemo-rl"),
+            rl(500, 900, 901, 902, 903),
+            *("REGRESSED", "generation throughput of a GPU -9.9 %  901 tokens/s/GPU"),
+        ),
+        (PATTERN, READS, "PASSED", "rate +1.0 %  101 img/s"),
+        (PATTERN.replace("median", "last"), READS, "INCONCLUSIVE", "rate +150.0 %  too good to be true"),
+        (PATTERN.replace("higher", "lower").replace("100", "80"), READS, "REGRESSED", "rate +26.2 %  101 img/s"),
+    ],
+)
+def test_a_figure_is_judged_in_its_direction_and_shown_with_its_unit(
+    pytester: pytest.Pytester, text: str, log: str, word: str, line: str
+) -> None:
+    write(pytester, text, log)
+    result = pytester.runpytest("--gsw-replay=own.log", "own.yaml")
+    outcome = {"PASSED": "passed", "IMPROVED": "passed", "REGRESSED": "failed", "INCONCLUSIVE": "skipped"}[word]
+    result.assert_outcomes(**{outcome: 1})
+    result.stdout.fnmatch_lines([f"*x1]  {word:9}  {line}*".replace("[", "[[]")])
+
+
+def test_the_report_of_a_lost_bandwidth(pytester: pytest.Pytester) -> None:
+    write(pytester, BUSBW, nccl(355.1))
+    result = pytester.runpytest("--gsw-replay=own.log", "own.yaml", "--junitxml=junit.xml")
+    result.stdout.fnmatch_lines(
+        [
+            "bus bandwidth 355.1 GB/s at 16 GiB is 24.4 % below the documented 470 GB/s (allowed 5 %)",
+            "metric                            measured    documented    change    allowed*",
+            "bus bandwidth at 16 GiB (GB/s)       355.1           470   -24.4 %     -5.0 %  regressed",
+        ],
+        consecutive=False,
+    )
+    (record,) = records(pytester.path)
+    assert (record["metric"], record["at"], record["measured"]["value"]) == ("busbw_gbs", "16 GiB", 355.1)
+    assert record["verdict"]["measured_s"] == record["job"]["judged_s"] == 1 / 355.1
+    seen = properties(junit(pytester.path / "junit.xml")[ROW])
+    assert (seen["gsw_measured_busbw_gbs"], seen["gsw_documented_busbw_gbs"]) == ("355.1", "470.0")
+    assert (seen["gsw_unit"], seen["gsw_at"], seen["gsw_throughput_change"]) == ("GB/s", "16 GiB", "-0.244468")
+
+
+def test_a_latency_may_rise_by_what_the_tolerance_makes_of_it(pytester: pytest.Pytester) -> None:
+    write(pytester, TTFT, serving(ttft=40))
+    result = pytester.runpytest("--gsw-replay=own.log", "own.yaml")
+    result.stdout.fnmatch_lines(
+        [
+            "median time to first token 40 ms at concurrency 256 is 19.4 % above the documented 33.5 ms (allowed 5.26 %)",
+            "median time to first token at concurrency 256 (ms) *40 *33.5 *+19.4 % *+5.3 %  regressed",
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "log", "fact"),
+    [
+        (BUSBW, nccl(471, wrong=3), "*#wrong '3' at 4 GiB*"),
+        (BUSBW, nccl(471, SIZES[:2]), "*the log ends before the row of 16 GiB*"),
+        (BUSBW, nccl(471)[:-80], "*the log ends before the row of 16 GiB"),
+        (BUSBW, nccl(471) + nccl(471), "the log holds 2 runs, and the figure of a row is that of one"),
+        (BUSBW, nccl(471, collective="broadcast"), "the log belongs to another run, by its model"),
+        (BUSBW.replace("16 GiB", "2 GiB"), nccl(471), "the log holds no bus bandwidth (busbw_gbs) at 2 GiB*"),
+        (BUSBW.replace(", at: 16 GiB", ""), nccl(471), "the log holds no bus bandwidth (busbw_gbs) without a point*"),
+        (TTFT, serving(done=7, failed=1), "*failed requests: 1"),
+        (TTFT, serving() + serving(), "the log holds 2 runs, and the figure of a row is that of one"),
+        (TTFT, serving()[:-60], "*"),
+        (table("metric: time_to_train_min", 90, "llama2", "mllog"), mllog(80, "aborted"), "*aborted*"),
+        (PATTERN, "step 0 rate=nan\n", "*no single positive number: nan"),
+        (PATTERN, "nothing\n", "*"),
+    ],
+)
+def test_a_broken_benchmark_is_an_error(pytester: pytest.Pytester, text: str, log: str, fact: str) -> None:
+    write(pytester, text, log)
+    result = pytester.runpytest("--gsw-replay=own.log", "own.yaml")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([fact.replace("[", "[[]")])
+
+
+def test_a_missing_point_names_those_that_are_there(pytester: pytest.Pytester) -> None:
+    write(pytester, BUSBW.replace("16 GiB", "2 GiB"), nccl(471))
+    pytester.runpytest("--gsw-replay=own.log", "own.yaml").stdout.fnmatch_lines(["points     4 GiB, 8 GiB, 16 GiB"])
+
+
+@pytest.mark.parametrize(
+    ("metrics", "fact"),
+    [
+        ("ttft_ms_median: {most: 30}", "median time to first token 33.5 ms is 11.7 % above the limit 30 (at most)"),
+        ("output_tokens_per_s: {least: 2000}", "output throughput 1997 tokens/s is 0.2 % below the limit 2000*"),
+        ("output_tokens_per_s: {value: 2200}", "output throughput 1997 tokens/s is 9.2 % below the documented 2200*"),
+        ("successful_requests: {value: 9}", "successful requests 8 is 11.1 % below the documented 9*"),
+    ],
+)
+def test_further_figures_have_values_and_limits(pytester: pytest.Pytester, metrics: str, fact: str) -> None:
+    good = "ttft_ms_median: {most: 34}, output_tokens_per_s: {least: 1900}, successful_requests: {value: 8}"
+    keys = "metric: ttft_ms_median, at: concurrency 256, metrics: {%s}"
+    write(pytester, table(keys % good, 33.5, "qwen3", "serving"), serving())
+    result = pytester.runpytest("--gsw-replay=own.log", "own.yaml")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*PASSED     median time to first token +0.0 %*"])
+    (record,) = records(pytester.path)
+    assert {one["outcome"] for one in record["verdict"]["metrics"]} == {"passed"}
+    write(pytester, table(keys % metrics, 33.5, "qwen3", "serving"), serving())
+    result = pytester.runpytest("--gsw-replay=own.log", "own.yaml")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [f"{fact.replace('30 (at', '30 ms (at')}; median time to first token 33.5 ms at concurrency 256 is 0.0 %*"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("loss", "stated", "fact"),
+    [
+        ("8.94", "{value: 8.931, within: 0.5 %}", ""),
+        (
+            "9.3",
+            "{value: 8.931, within: 0.5 %}",
+            "final loss 9.3 is 4.1 % above the documented 8.931 (allowed 0.5 %, *)",
+        ),
+        (
+            "8.1",
+            "{value: 8.931, within: 0.5 %}",
+            "final loss 8.1 is 9.3 % below the documented 8.931 (allowed 0.5 %, *)",
+        ),
+        ("9.3", "{most: 9.0}", "final loss 9.3 is 3.3 % above the limit 9 (at most)"),
+        ("2.1", "{most: 9.0}", ""),
+    ],
+)
+def test_a_row_that_trains_may_state_the_loss_to_be_reached(
+    pytester: pytest.Pytester, loss: str, stated: str, fact: str
+) -> None:
+    row = tiny_table(f"gpus: 8, step_time_s: 1.000, metrics: {{final_loss: {stated}}}, line: 10")
+    write(
+        pytester,
+        row,
+        "".join(f"completed step: {n}, seconds: 1.0, loss: {loss if n == 19 else 9.5}\n" for n in range(20)),
+    )
+    result = pytester.runpytest("--gsw-replay=own.log", "own.yaml")
+    result.assert_outcomes(**{"failed" if fact else "passed": 1})
+    if fact:  # by the loss alone
+        result.stdout.fnmatch_lines([f"{fact}; throughput *is 0.0 % above the documented *"])
+        assert records(pytester.path)[-1]["verdict"]["own_outcome"] == "passed"
+
+
+def test_a_format_without_losses_cannot_reach_one(pytester: pytest.Pytester) -> None:
+    write(pytester, table("metric: busbw_gbs, at: 16 GiB, metrics: {final_loss: {most: 9}}"), nccl(471))
+    result = pytester.runpytest("--gsw-replay=own.log", "own.yaml")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["the log holds no final loss (final_loss) at 16 GiB, which the row documents"])
+
+
+def site(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recipe that prints the log of the environment, on this machine."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    (pytester.path / "own").mkdir()
+    (pytester.path / "own" / "launch.sh").write_text(LAUNCH)
+    monkeypatch.setenv("OWN_LOG", str(pytester.path / "own.log"))
+
+
+def test_jobs_history_report_and_accepted_figures(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, gsw: Gsw
+) -> None:
+    site(pytester, monkeypatch)
+    options = ("--gsw-cluster=local", "--gsw-history=h.db", "own.yaml")
+    for busbw in (470, 471, 469, 472):
+        write(pytester, BUSBW, nccl(busbw))
+        pytester.runpytest(*options).assert_outcomes(passed=1)
+    write(pytester, BUSBW, nccl(400))
+    result = pytester.runpytest(*options, "--gsw-confirm=1", "--gsw-report=report", "--junitxml=junit.xml")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*bus bandwidth -14.9 %, to be confirmed (1 of 1)*",
+            "bus bandwidth 400 GB/s at 16 GiB, the median of 2 jobs, is 14.9 % below the documented 470 GB/s (allowed 5 %*",
+            "median     400 GB/s; 400 to 400 GB/s with 50 % confidence",
+        ]
+    )
+    assert properties(junit(pytester.path / "junit.xml")[ROW])["gsw_job_1"].endswith(" 400 GB/s on localhost")
+    lines = gsw("history", "--history=h.db").out
+    assert "figures, oldest first" in lines
+    assert " 470 GB/s " in lines
+    assert " 400 GB/s " in lines
+    (series,) = json.loads(gsw("history", "--history=h.db", "--json").out)
+    assert (series["metric"], series["unit"]) == ("busbw_gbs", "GB/s")
+    assert [round(point["value"], 6) for point in series["points"]] == [470, 471, 469, 472, 400, 400]
+    csv = gsw("history", "--history=h.db", "--csv").out.splitlines()
+    assert csv[0].endswith(",metric,value,unit")
+    assert csv[1].endswith(",busbw_gbs,470,GB/s")
+    # A replay judges the logs again, by the noise then.
+    again = pytester.runpytest(*options, f"--gsw-replay={max(pytester.path.glob('.gsw/runs/*'))}")
+    again.assert_outcomes(failed=1)
+    again.stdout.fnmatch_lines(["*REGRESSED  bus bandwidth -14.9 %  400 GB/s at 16 GiB*"])
+    first, *_, last = sorted(pytester.path.glob(".gsw/runs/*"))[:5]
+    assert "470 GB/s" in gsw("compare", first, last, status=1).out
+    pages = "".join(path.read_text() for path in (pytester.path / "report").rglob("*.html"))
+    assert "Bus bandwidth of 5 runs (GB/s), higher is better" in pages
+    assert "documented 470 GB/s" in pages
+    prom = gsw("report", max(pytester.path.glob(".gsw/runs/*")), "--format=openmetrics").out
+    assert "gsw_metric_busbw_gbs{" in prom
+    assert "# HELP gsw_documented_metric_busbw_gbs Documented bus bandwidth in GB/s, higher is better." in prom
+
+
+def test_a_figure_can_be_accepted(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, gsw: Gsw) -> None:
+    site(pytester, monkeypatch)
+    write(pytester, BUSBW, nccl(440))
+    pytester.runpytest("--gsw-cluster=local", "--gsw-repeat=5", "own.yaml").assert_outcomes(failed=1)
+    (directory,) = pytester.path.glob(".gsw/runs/*")
+    proposed = gsw("baseline", "propose", directory)
+    assert "\n+  - row: all_reduce_float[CPUx1]\n+    cluster: local\n+    value: 440\n" in proposed.out
+    assert "440 GB/s beside the documented 470 GB/s (6.8 % worse)" in proposed.out
+    Path("b.diff").write_text(proposed.out)
+    pytester.run("git", "apply", "b.diff")
+    (row,) = load_table(pytester.path / "own.yaml")
+    assert row.accepted["local"].judged_s == 1 / 440
+    result = pytester.runpytest("--gsw-cluster=local", "own.yaml")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*PASSED     bus bandwidth +0.0 % vs accepted, -6.4 % vs document*"])
+
+
+def test_a_log_is_measured_by_the_command_line(pytester: pytest.Pytester, gsw: Gsw) -> None:
+    write(pytester, BUSBW, nccl(355.1))
+    told = gsw("metrics", "own.log", "--row", ROW, "--baselines=own.yaml", "--json").out
+    facts = json.loads(told)
+    assert (facts["busbw_gbs"], facts["unit"], facts["at"], facts["documented"]) == (355.1, "GB/s", "16 GiB", 470)
+    assert (facts["verdict"], "first_step_time_s" in facts) == ("regressed", False)
+    assert "bus bandwidth 470 GB/s at 16 GiB" in gsw("rows", "own.yaml").out
+
+
+def test_of_several_logs_the_newest_complete_one_is_judged(pytester: pytest.Pytester) -> None:
+    write(pytester, BUSBW, "")
+    logs = pytester.path / "stage" / "results" / "v1" / "float" / "any" / "1"
+    logs.mkdir(parents=True)
+    for job, text in ((1, nccl(471)), (2, nccl(400)), (3, nccl(471)[:-80])):
+        path = logs / f"log-nccl-tests_all_reduce_any_1_{job}.out"
+        path.write_text(text)
+        os.utime(path, (1.75e9 + job, 1.75e9 + job))
+    result = pytester.runpytest("--gsw-replay=stage@last", "own.yaml")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*REGRESSED  bus bandwidth -14.9 %  newer jobs passed over*"])
+
+
+def test_old_logs_of_a_figure_show_its_drift(pytester: pytest.Pytester, gsw: Gsw) -> None:
+    write(pytester, BUSBW.replace("framework:", "size: 16g\nframework:"), "")
+    logs = pytester.path / "stage" / "results" / "v1" / "float" / "16g" / "1"
+    logs.mkdir(parents=True)
+    for day in range(45):
+        path = logs / f"log-nccl-tests_all_reduce_16g_1_{4200 + day}.out"
+        path.write_text(nccl((470 if day < 35 else 456) + day % 3))
+        os.utime(path, (1.75e9 + day * 86400, 1.75e9 + day * 86400))
+    told = gsw("history", "--history=h.db", "--from-logs=stage", "--cluster=local", "--baselines=own.yaml").out
+    assert "45" in told
+    told = gsw("history", "--history=h.db", "--drift", "--baselines=own.yaml", status=1).out
+    assert "471 GB/s" in told
+    assert "457 GB/s" in told
+    assert "-3.0 %" in told
+    (series,) = json.loads(gsw("history", "--history=h.db", "--json", "--last=100").out)
+    assert series["noise"]["jobs"] >= 30
+    assert 0 < series["noise"]["sigma"] < 0.01
+    assert (series["median"], len(series["points"])) == (pytest.approx(471, abs=1), 45)
+
+
+def test_a_record_of_a_tables_own_metric_needs_no_table(pytester: pytest.Pytester, gsw: Gsw) -> None:
+    write(pytester, PATTERN, READS)
+    pytester.runpytest("--gsw-replay=own.log", "own.yaml").assert_outcomes(passed=1)
+    (pytester.path / "own.yaml").unlink()
+    (run,) = pytester.path.glob(".gsw/runs/*")
+    gsw("report", run, "--format=junit", "-o", "junit.xml")
+    seen = properties(junit(pytester.path / "junit.xml")["net_float[CPUx1]"])
+    assert (seen["gsw_measured_rate"], seen["gsw_unit"], seen["gsw_throughput_change"]) == ("101.0", "img/s", "0.01")
+    assert (
+        "# HELP gsw_metric_rate Measured rate in img/s, higher is better."
+        in gsw("report", run, "--format=openmetrics").out
+    )
