@@ -20,6 +20,7 @@ from pathlib import Path
 from random import Random
 from typing import BinaryIO, NoReturn
 
+from pytest_gsw.demo.benchmarks import BENCHMARKS
 from pytest_gsw.demo.simulation import DemoFault, SimulatedJob, fault_of, parse_faults, simulate
 from pytest_gsw.demo.writers import WRITERS, Event, damage
 from pytest_gsw.errors import ConfigurationError
@@ -78,14 +79,17 @@ def train(baseline: Baseline, environment: Mapping[str, str], out: BinaryIO) -> 
         job = replace(job, size="8b" if job.size != "8b" else "70b")
         # A row without a size accepts any.
         baseline = baseline if baseline.size else replace(baseline, model=f"other-{baseline.model}")
+    if word == "wrong-settings" and baseline.log_format in BENCHMARKS:
+        raise ConfigurationError(f"GSW_DEMO: {baseline.log_format} logs state no settings that {word} could change")
     if word == "wrong-settings":
         micro, half = baseline.micro_batch_size, (baseline.sequence_length or 4096) // 2
         baseline = replace(baseline, sequence_length=half, micro_batch_size=micro and 2 * micro)
     seed = f"{baseline.id} {environment.get('GSW_DEMO_SEED') or job.id}"
     run = simulate(baseline, job, fault, Random(seed), started=datetime.now(timezone.utc))
-    if baseline.log_format not in WRITERS:
-        raise ConfigurationError(f"the demo writes no {baseline.log_format} logs, only {', '.join(WRITERS)}")
-    healthy = tuple(WRITERS[baseline.log_format](run))
+    writers = {**WRITERS, **BENCHMARKS}
+    if baseline.log_format not in writers:
+        raise ConfigurationError(f"the demo writes no {baseline.log_format} logs, only {', '.join(writers)}")
+    healthy = tuple(writers[baseline.log_format](run))
     play(damage(healthy, run, word), seconds_of(environment) / healthy[-1].at_s, out)
     return _end(fault, environment) if fault else 0
 

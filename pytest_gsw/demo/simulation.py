@@ -27,7 +27,8 @@ FAULTS: Mapping[str, str] = {
     "oom": "one rank runs out of GPU memory before its first step, exit code 1",
     "oom-kill": "killed after a third of the steps, as by Slurm when a node's memory is used up",
     "stall": "stops writing after half the steps and never ends",
-    "nan": "the loss is NaN from half way on; speed and exit code are those of a healthy run",
+    "nan": "the loss is NaN from half way on; of a benchmark, values are wrong, a request fails or the run is aborted. "
+    "Speed and exit code are those of a healthy run",
     "short": "stops without a word after 60 % of the steps, exit code 0",
     "wrong-identity": "the log states another model size",
     "wrong-settings": "the log states half of the row's sequence length, and twice its micro-batch",
@@ -185,6 +186,13 @@ class SimulatedRun:
     log_interval: int
     #: Lines of the log that state a step time, on one rank.
     logged_steps: int
+    #: The result is wrong: of a benchmark, its log shows it.
+    is_wrong: bool = False
+
+    @property
+    def slowdown(self) -> float:
+        """The time of the last step over the documented one, by which a benchmark's figure is worse."""
+        return self.steps_s[-1] / _step_time_s(self.baseline)
 
     @property
     def global_batch_size(self) -> int:
@@ -264,6 +272,7 @@ def simulate(
         ),
         log_interval=interval,
         logged_steps=logged,
+        is_wrong=fault is not None and fault.word == "nan",
     )
 
 

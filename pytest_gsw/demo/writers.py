@@ -627,7 +627,7 @@ def huggingface(run: SimulatedRun) -> Iterator[Event]:
     )
 
 
-def _complete(writer: Writer) -> Writer:
+def with_identity(writer: Writer) -> Writer:
     """A writer with the identity lines first, and the documented calibration last, if the row has one."""
 
     def write(run: SimulatedRun) -> Iterator[Event]:
@@ -644,7 +644,7 @@ def _complete(writer: Writer) -> Writer:
 
 #: The writer of each log format, by the format's name.
 WRITERS: Mapping[str, Writer] = {
-    one.__name__: _complete(one)
+    one.__name__: with_identity(one)
     for one in (paxml, nemo, maxtext, megatron, torchtitan, automodel, composer, deepspeed, huggingface)
 }
 

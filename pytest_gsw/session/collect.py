@@ -27,7 +27,7 @@ from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.session.node_ids import node_id_below
 from pytest_gsw.session.settings import OF_SELECTION, SETTINGS, Settings, bundled_rows
 from pytest_gsw.session.tiles import tiles_of_rows, tiling_of, unfit_lines
-from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
+from pytest_gsw.tables.bundled import benchmarks, bundled_baselines, bundled_releases
 from pytest_gsw.tables.load import LOG_FORMATS, Table, read_table, table_files
 from pytest_gsw.tables.model import TILE, Baseline, BlankRow, Parallelism, without_tile
 from pytest_gsw.tables.releases import format_releases
@@ -191,7 +191,24 @@ def _tables(config: pytest.Config, roots: tuple[Path, ...]) -> dict[str, Path]:
                     f"--gsw-baselines: {tables[node_id]} and {path} have the same name, {node_id}; rename one directory"
                 )
             tables[node_id] = path
+    if roots == (bundled_baselines(),):
+        tables |= _benchmarks_named(config)
     return tables
+
+
+def _benchmarks_named(config: pytest.Config) -> dict[str, Path]:
+    """The bundled tables of benchmarks that a word of ``-k`` is about, or rows of the run that is continued."""
+    words, past = re.findall(r"\w{3,}", config.option.keyword), run_before(config)
+    if not words and past is None:
+        return {}
+    earlier = {node_id.partition("::")[0] for node_id in past.rows} if past else frozenset()
+    tables = {node_id_below(path, path, config.rootpath): path for path in benchmarks()}
+
+    def is_named(path: Path) -> bool:
+        model = path.stem.rpartition("_")[0]
+        return any(word in path.stem or model in word for word in words)
+
+    return {node_id: path for node_id, path in tables.items() if node_id in earlier or is_named(path)}
 
 
 def _tables_named(name: str, tables: dict[str, Path]) -> dict[str, Path]:
@@ -202,7 +219,7 @@ def _tables_named(name: str, tables: dict[str, Path]) -> dict[str, Path]:
 
 def _bundled_named(name: str, tables: dict[str, Path], config: pytest.Config) -> dict[str, Path]:
     """Matches among the bundled tables of other releases, which a session uses only on request."""
-    found = (path for paths in bundled_releases().values() for path in paths)
+    found = [*benchmarks(), *(path for paths in bundled_releases().values() for path in paths)]
     others = _tables_named(name, {node_id_below(path, path, config.rootpath): path for path in found})
     if not others:
         raise pytest.UsageError(f"file or directory not found: {name}{nearest(name, tables)}")

@@ -315,7 +315,9 @@ def _write_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None
     records = redact(records, os.environ)
     where = "" if settings.cluster is None else f" on {settings.cluster.name}"
     reference = "document" if all(one.reference == "documented" for one in records) else "reference"
-    reporter.section(f"throughput of {plural(len(records) + len(missing), 'row')}{where} vs {reference}")
+    labels = {record.judged_metric.change_label for record in records}
+    what = labels.pop() if len(labels) == 1 else "changes"
+    reporter.section(f"{what} of {plural(len(records) + len(missing), 'row')}{where} vs {reference}")
     width = line_width(reporter)
     table = run_table(records, width)
     # pytest's own summary has a line for each row that failed.

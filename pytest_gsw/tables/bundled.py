@@ -13,6 +13,8 @@ FACTS_FILE = "facts.yaml"
 SCHEMA_FILE = "baseline.schema.json"
 #: The directory, among the bundled tables, of those that only ``--gsw-release`` selects.
 RELEASES_DIRECTORY = "releases"
+#: The same of the benchmarks of networks, whose rows are of one machine each: see :func:`benchmarks`.
+BENCHMARKS_DIRECTORY = "nccl"
 #: A table's own line, as the importer writes it.
 _RELEASES = re.compile(r"releases: \[(.*)\]")
 
@@ -48,11 +50,17 @@ def bundled_baselines() -> Path:
 
 
 def is_of_release(path: Path, root: Path) -> bool:
-    """True if a table below the bundled ones is left out unless a release is selected.
+    """True if a table below the bundled ones is left out unless its release, or the table itself, is selected.
 
-    Another release has rows of the same names with other figures.
+    Another release has rows of the same names with other figures, and a benchmark's figures are of one network.
     """
-    return root == bundled_baselines() and path.relative_to(root).parts[0] == RELEASES_DIRECTORY
+    first = path.relative_to(root).parts[0] if root == bundled_baselines() else ""
+    return first in {RELEASES_DIRECTORY, BENCHMARKS_DIRECTORY}
+
+
+def benchmarks() -> tuple[Path, ...]:
+    """The bundled tables of benchmarks, which are collected if an argument or a word of ``-k`` names them."""
+    return tuple(sorted((bundled_baselines() / BENCHMARKS_DIRECTORY).glob("*.yaml")))
 
 
 @cache

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pytest_gsw.demo.benchmarks import BENCHMARKS
 from pytest_gsw.demo.writers import WRITERS
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import Identity, LogFormat, StepLog
@@ -54,7 +55,7 @@ def test_everything_comes_out_right(seed: int) -> None:
     results = examine.examine(cases(seed))
     assert wrong(results) == []
     assert len(results) > 1000
-    assert set(WRITERS) == set(FORMATS)
+    assert {*WRITERS, *BENCHMARKS} == {*FORMATS}  # those of benchmarks: tests/unit/demo/test_benchmarks.py
     for log_format in WRITERS:
         rows_of_format = [case.baseline.id for case, _ in results if case.baseline.log_format == log_format]
         assert len(set(rows_of_format)) >= 2

@@ -12,7 +12,7 @@ import yaml
 
 from pytest_gsw.stats import figures as flops
 from pytest_gsw.stats.figures import figures, peak_flops
-from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables.bundled import benchmarks, bundled_baselines
 from pytest_gsw.tables.load import load_tables, stated_rows, table_files
 from pytest_gsw.tables.model import Baseline
 
@@ -194,3 +194,18 @@ def test_the_figures_of_smoke_gpt() -> None:
         assert row.model_flops_per_sample == model_flops(row)
         found = figures(row, row.documented.step_time_s, row.calibration_flops)
         assert found.mfu == pytest.approx(row.documented.mfu, rel=5e-4)  # four digits of the step time
+
+
+# ---- Benchmarks of networks ----------------------------------------------------------------------
+
+
+def test_bundled_bandwidths_are_those_of_their_ranks() -> None:
+    """Documents state both bandwidths, whose ratio follows from the number of ranks (nccl-tests, PERFORMANCE.md)."""
+    rows = load_tables(benchmarks())
+    assert len(rows) == len({row.id for row in rows} - {row.id for row in ALL_ROWS}) == 26
+    for row in rows:
+        shared = (row.gpus - 1) / row.gpus
+        factor = {"all_reduce": 2 * shared, "all_gather": shared, "alltoall": shared}[row.model]
+        assert row.documented.value == pytest.approx(float(row.attributes["algbw"]) * factor, rel=4e-4), row.id
+        assert row.source.document, row.source.line
+        assert row.source.release, row.id
