@@ -24,6 +24,13 @@ BEFORE, FIRST, LAST = None, Sample(steps=1), Sample(steps=20, finished=True)
 SLOW = "for node in 1 2 3 4; do printf 'n%s\\tgemm %s\\n' $node $((node == 2 ? 600 : 741)); done"
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows wait until the probes have ended, on a busy machine too."""
+    monkeypatch.setattr(node_probes, "_WAIT_S", 60.0)
+    monkeypatch.setattr(node_probes, "_ALL_WAIT_S", 60.0)
+
+
 def probes(directory: Path, srun: str, **keys: object) -> NodeProbes:
     """The probes of a session in which srun does this."""
     command = directory / "srun"
@@ -40,6 +47,7 @@ def look(found: NodeProbes, *samples: Sample | None, job: str = "7") -> list[tup
     return [] if facts is None else why_lines(facts)
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize(
     ("srun", "lines"),
     [
@@ -54,6 +62,7 @@ def test_a_smoke_test_without_facts_is_reported(tmp_path: Path, srun: str, lines
         assert look(found, BEFORE) == lines
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_slow_node_ends_the_job_if_the_cluster_says_so(tmp_path: Path) -> None:
     def stop(**keys: object) -> EarlyStop | None:
         with closing(probes(tmp_path, SLOW, smoke="x", **keys)) as found:
