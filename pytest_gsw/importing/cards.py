@@ -114,12 +114,17 @@ def _row(card: Mapping[str, Spelt], accelerator: str, entry: Mapping[str, Spelt]
     }
     metrics = _mapping(entry, "metrics")
     texts |= {key: text for key, name in _FIGURES.items() if _NUMBER.fullmatch(text := _text(metrics, name))}
+    first_loss, final_loss = _text(metrics, "initial_loss"), _text(metrics, "final_loss")
+    # A card does not state by how much a job's last loss may differ from its own.
+    if _NUMBER.fullmatch(first_loss) and _NUMBER.fullmatch(final_loss) and Decimal(final_loss) < Decimal(first_loss):
+        texts["loss"] = "falls"
     length, batch = _samples(options, texts, _text(entry, "expected_result"))
     texts |= {"sequence_length": length, "global_batch_size": batch}
     environment = _mapping(card, "verification_environment")
     # A run's image is made from the container, and its name depends on the site: it is no "image" to compare.
     keys = {"container": "base_container", "commit": "bridge_commit"}
     attributes = {name: _text(entry, key) or _text(environment, key) for name, key in keys.items()}
+    attributes["final_loss"] = final_loss
     recipe: dict[str, RecipeKey] = {
         "directory": Stated("scripts/training", CONVENTION, 1),
         "steps": Stated(options["steps"], FACT, 1),

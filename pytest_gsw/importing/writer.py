@@ -22,7 +22,7 @@ _ORDER = (
     *("gpus", "size", "case", "dtype", "accelerator", "gpus_per_node", "sequence_length", "layers"),
     *("tp", "pp", "vp", "cp", "ep", "dp", "fsdp"),
     *("gradient_accumulation_steps", "micro_batch_size", "global_batch_size", "proxy", "model_flops"),
-    *("metric", "statistic", "min_steps", "tolerance", "max_gain"),
+    *("metric", "statistic", "min_steps", "tolerance", "loss", "max_gain"),
     *FIGURES,
     *("expected_failure", "notes"),
 )

@@ -35,6 +35,8 @@ items:
         last_10_steps_step_time_ms_avg: 8134.600
         last_10_steps_model_tflops_per_gpu_avg: 731.400
         last_10_steps_tokens_per_second_per_gpu_avg: 8056.450
+        initial_loss: 12.5
+        final_loss: 3.16
       expected_result: PP=1, GBS/MBS 2048/1.
     GB200: {status: unverified, metrics: {last_10_steps_step_time_ms_avg: 1}}
 """
@@ -59,9 +61,17 @@ def test_each_accelerator_of_the_tuned_recipe_is_a_row(tmp_path: Path) -> None:
     assert (row.gpus_per_node, row.sequence_length, row.global_batch_size) == (4, 4096, 2048)  # by the throughput
     assert (row.recipe.steps, row.recipe.image, row.source.document) == (50, None, "qwen3-6/card.yaml")
     assert row.recipe.arguments == ("--max_steps", "50")
-    assert row.attributes == {"container": "nvcr.io/nvidia/pytorch:26.04-py3", "commit": "ffff"}
+    assert row.attributes == {"container": "nvcr.io/nvidia/pytorch:26.04-py3", "commit": "ffff", "final_loss": "3.16"}
     text = (out / "megatron-bridge" / "qwen36_35b.yaml").read_text()
     assert "# command: ./train.sh --nodes 32 --gpus-per-node 4 --max_steps 50 --wait\n" in text
+
+
+def test_a_loss_that_falls_by_the_card_has_to_fall(tmp_path: Path) -> None:
+    (row,) = import_card(card(tmp_path)).rows
+    assert row.values["loss"].text == "falls"
+    for other in ("final_loss: 12.5", "final_loss: null", "final_loss: nan"):
+        (row,) = import_card(card(tmp_path, CARD.replace("final_loss: 3.16", other))).rows
+        assert "loss" not in row.values
 
 
 @pytest.mark.parametrize(
