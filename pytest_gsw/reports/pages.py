@@ -120,7 +120,7 @@ from pytest_gsw.results.suggested_commands import again, history_command, next_c
 from pytest_gsw.results.summary import outcome_texts
 from pytest_gsw.results.sweep import finding_note, finding_text, sweep_facts
 from pytest_gsw.stats.verdict import UNUSUAL, Reason, throughput_change
-from pytest_gsw.tables.metrics import MFU
+from pytest_gsw.tables.metrics import MFU, common_change_label
 
 #: The first page of a run, in its directory.
 INDEX = "index.html"
@@ -535,7 +535,9 @@ def _folded(summary: str, content: ET.Element | None) -> ET.Element | None:
 
 def _all_rows(report: RunReport) -> ET.Element | None:
     """A table of all rows, and a folded one of the tiles that passed."""
-    numbers = [">throughput (%)", ">measured (s)", ">against (s)", ">MFU (%)"]
+    metrics = [row.record.judged_metric for row in report.worst_first]
+    unit = "" if all(metric.is_figure for metric in metrics) else " (s)"
+    numbers = [f">{common_change_label(metrics) or 'change'} (%)", f">measured{unit}", f">against{unit}", ">MFU (%)"]
     heads = ["row", "verdict", *numbers, "since", "nodes", "job", ">ran"]
     if report.sweeps:
         heads[2:2] = [">vs peers (%)"]
@@ -562,11 +564,13 @@ def _list_line(row: ReportedRow, report: RunReport) -> list[Content]:
     record, jobs = row.record, row.record.reported_jobs
     runs_s = [job.run_s for job in jobs if job.run_s is not None]
     mfu, measured_s = record.figures.measured.get(MFU.key), record.judged_s
+    change = record.throughput_change
+    shown = None if change is None else record.judged_metric.shown_change(change)
     return [
         row_link(row),
         kind_cell(row.needs),
         *([without_unit(percent(report.peers_change(row)))] if report.sweeps else []),
-        without_unit(percent(record.throughput_change)),
+        without_unit(percent(shown)),
         figure_text(record.judged_metric, measured_s, unit=True),
         figure_text(record.judged_metric, record.judged.reference_s if record.judged else None, unit=True),
         "" if mfu is None else without_unit(share(mfu)),
@@ -729,7 +733,14 @@ def _by_gpus(name: str, one: _Table) -> ET.Element | None:
         [workload, dtype, *(_cell(cells.get(number)) for number in gpus)]
         for (workload, dtype), cells in one.lines.items()
     ]
-    return table(name, f"{what} on {one.accelerator}, change of throughput (%) on {span}", heads, lines)
+    change = _change_title(row for cells in one.lines.values() for row in cells.values())
+    return table(name, f"{what} on {one.accelerator}, {change} on {span}", heads, lines)
+
+
+def _change_title(rows: Iterable[_Any]) -> str:
+    """The title of rows' changes, with their metric if they have the same."""
+    label = common_change_label(row.record.judged_metric for row in rows if isinstance(row, ReportedRow))
+    return f"change of {label} (%)" if label else "change (%)"
 
 
 def _head(number: int, noun: str) -> ET.Element:
@@ -753,7 +764,7 @@ def _by_case(name: str, group: str, rows: Sequence[_Any]) -> ET.Element | None:
     ]
     return table(
         name,
-        f"{group}: {plural(len(rows), 'row')}, change of throughput (%)",
+        f"{group}: {plural(len(rows), 'row')}, {_change_title(rows)}",
         ["differs in", ">verdict", f">{device(rows[0].facts['accelerator'])}s", "name"],
         lines,
     )

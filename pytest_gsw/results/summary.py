@@ -489,12 +489,16 @@ def plan_text(
         return [*lines, f"nothing would be submitted{f': {cannot}' if cannot else ''}"]
     hours = sum(row["jobs"] * row["gpus"] * row["minutes"] / 60 for row in ready if row["minutes"] is not None)
     unknown = sum(row["minutes"] is None for row in ready)
-    more = f" without the {rounded(unknown, 'row')} whose run time is not known" if unknown else ""
+    cost = f"about {rounded(hours, 'GPU-hour')}"
+    if unknown == len(ready):
+        cost = "run times not known"
+    elif unknown:
+        cost += f" without the {rounded(unknown, 'row')} whose run time is not known"
     wanted = sum(row["gpus"] for row in ready)
     gpus = rounded(wanted, "GPU")
     of = f" (the cluster has {has_gpus:,})" if has_gpus is not None and wanted > has_gpus else ""
     nodes = rounded(sum(row["nodes"] for row in ready), "node")
-    total = f"{gpus} on {nodes} if all run at once{of}, about {rounded(hours, 'GPU-hour')}{more}"
+    total = f"{gpus} on {nodes} if all run at once{of}, {cost}"
     return [*lines, f"{rounded(len(ready), 'row')}, {total}{f'; {cannot}' if cannot else ''}"]
 
 

@@ -188,8 +188,9 @@ def _rows_text(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
         return [f"gsw: {count} to replay from {settings.replay}{which}{more}"]
     from pytest_gsw.jobs.spec import expected_run_s
 
-    times_s = [(item.baseline.gpus, expected_run_s(item.baseline)) for item in rows]
-    hours = settings.repeats.first * sum(gpus * run_s for gpus, run_s in times_s if run_s is not None) / 3600
+    known = [item.baseline.gpus * run_s for item in rows if (run_s := expected_run_s(item.baseline)) is not None]
+    hours = rounded(settings.repeats.first * sum(known) / 3600, "GPU-hour")
+    cost = f"about {hours} by the documented step times" if known else "run times not known"
     assert settings.cluster is not None  # else nothing is judged
     if settings.cluster.simulated:
         return [f"gsw: {count}, simulated on this machine{more}"]
@@ -197,7 +198,7 @@ def _rows_text(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
 
     lines = [f"gsw: {line}" for line in staging_summary((item.baseline for item in rows), settings.cluster)]
     lines += tiles_text(config, [item.baseline for item in rows])
-    return [*lines, f"gsw: {count}, about {rounded(hours, 'GPU-hour')} by the documented step times{more}"]
+    return [*lines, f"gsw: {count}, {cost}{more}"]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

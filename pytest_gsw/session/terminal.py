@@ -307,6 +307,7 @@ def _write_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None
     from pytest_gsw.results import summary
     from pytest_gsw.results.suggested_commands import next_commands, own_advice
     from pytest_gsw.results.summary import run_table
+    from pytest_gsw.tables.metrics import common_change_label
 
     records = run_records(config)
     missing = tally.errors_without(record.row.node_id for record in records)
@@ -315,8 +316,7 @@ def _write_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None
     records = redact(records, os.environ)
     where = "" if settings.cluster is None else f" on {settings.cluster.name}"
     reference = "document" if all(one.reference == "documented" for one in records) else "reference"
-    labels = {record.judged_metric.change_label for record in records}
-    what = labels.pop() if len(labels) == 1 else "changes"
+    what = common_change_label(record.judged_metric for record in records) or "changes"
     reporter.section(f"{what} of {plural(len(records) + len(missing), 'row')}{where} vs {reference}")
     width = line_width(reporter)
     table = run_table(records, width)

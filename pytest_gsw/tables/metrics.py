@@ -150,6 +150,12 @@ class Metric(MetricLabel):
         return self.behind or self.unit
 
 
+def common_change_label(judged: Iterable[Metric]) -> str:
+    """The name of the changes of rows that are judged by these metrics; empty if they have several."""
+    labels = {metric.change_label for metric in judged}
+    return labels.pop() if len(labels) == 1 else ""
+
+
 _LOWER, _HIGHER = Direction.LOWER_IS_BETTER, Direction.HIGHER_IS_BETTER
 
 STEP_TIME = Metric(

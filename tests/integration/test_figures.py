@@ -297,6 +297,9 @@ def test_jobs_history_report_and_accepted_figures(
     pages = "".join(path.read_text() for path in (pytester.path / "report").rglob("*.html"))
     assert "Bus bandwidth of 5 runs (GB/s), higher is better" in pages
     assert "documented 470 GB/s" in pages
+    assert "all_reduce on CPU, change of bus bandwidth (%) on 1 CPU" in pages
+    assert ">bus bandwidth (%)</th>" in pages
+    assert ">400 GB/s</td>" in pages
     prom = gsw("report", max(pytester.path.glob(".gsw/runs/*")), "--format=openmetrics").out
     assert "gsw_metric_busbw_gbs{" in prom
     assert "# HELP gsw_documented_metric_busbw_gbs Documented bus bandwidth in GB/s, higher is better." in prom

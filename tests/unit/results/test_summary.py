@@ -268,6 +268,7 @@ def test_a_plan() -> None:
         "2 rows, 2,305 GPUs on 289 nodes if all run at once, about 587 GPU-hours "
         "without the 1 row whose run time is not known"
     )
+    assert plan_text([OF_ONE_GPU], [])[-1] == "1 row, 1 GPU on 1 node if all run at once, run times not known"
 
 
 def test_a_plan_says_where_not_all_rows_can_run_at_once() -> None:
