@@ -88,7 +88,6 @@ class _RowSearch:
     def run(self, config: pytest.Config, wait: Wait) -> RowSweep:
         """Search until nothing more is to be run; without two tiles that were measured, nothing is compared."""
         settings = config.stash[SETTINGS]
-        hours = None if settings.replay else settings.find_gpu_hours
         measured = [
             TileJob(tile, expand(tile), record.verdict.measured_s)
             for tile, record in self._records.items()
@@ -96,6 +95,7 @@ class _RowSearch:
         ]
         if len(measured) < _FEWEST_TILES:
             measured = []
+        hours = settings.find_gpu_hours if measured and not settings.replay else None
         most = 0.0 if hours is None else self._most_jobs(hours)
         while True:
             state = self._state(measured, most - len(self._jobs), begins=hours is not None)
