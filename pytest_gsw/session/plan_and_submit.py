@@ -520,7 +520,7 @@ def _in_order(rows: list[BaselineItem], specs: dict[str, JobSpec | RunError]) ->
 def _node_probes(
     config: pytest.Config, settings: Settings, launcher: Launcher, environ: Mapping[str, str]
 ) -> LookObserver | None:
-    """What looks at the nodes of running jobs; ``None`` if the cluster asks for nothing."""
+    """The probes of running jobs' nodes; ``None`` if the cluster asks for none."""
     cluster = settings.cluster
     wanted = (
         cluster is not None and cluster.scheduler == "slurm" and (cluster.facts not in {None, "none"} or cluster.smoke)

@@ -463,7 +463,7 @@ def _findings(
 
 
 def _not_decided(suspect: _Suspect, test: _Test) -> list[TileFinding]:
-    """What is open of a suspect: single nodes, or some or all nodes of its tile together."""
+    """The nodes still open of a suspect: single ones, or some or all of its tile together."""
     nodes = suspect.to_cross or (suspect.nodes if suspect.to_repeat else ())
     more = [test.more_jobs(suspect.jobs_of(node), suspect.in_sweep) for node in nodes]
     if suspect.slow or len(nodes) == 1:
