@@ -152,8 +152,7 @@ def kind_cell(needs: Attention) -> ET.Element:
 
 def change(row: ReportedRow) -> ET.Element | None:
     """The change of a row's throughput against its reference."""
-    metric, reference, found = row.record.judged_metric, row.record.reference, row.record.throughput_change
-    shown = None if found is None else percent(metric.shown_change(found))
+    metric, reference, shown = row.record.judged_metric, row.record.reference, percent(row.record.shown_change)
     of = "vs document" if reference == "documented" else f"vs {reference}"
     return element("strong", f"{shown} {metric.change_label} {of}") if shown else None
 

@@ -564,13 +564,11 @@ def _list_line(row: ReportedRow, report: RunReport) -> list[Content]:
     record, jobs = row.record, row.record.reported_jobs
     runs_s = [job.run_s for job in jobs if job.run_s is not None]
     mfu, measured_s = record.figures.measured.get(MFU.key), record.judged_s
-    change = record.throughput_change
-    shown = None if change is None else record.judged_metric.shown_change(change)
     return [
         row_link(row),
         kind_cell(row.needs),
         *([without_unit(percent(report.peers_change(row)))] if report.sweeps else []),
-        without_unit(percent(shown)),
+        without_unit(percent(record.shown_change)),
         figure_text(record.judged_metric, measured_s, unit=True),
         figure_text(record.judged_metric, record.judged.reference_s if record.judged else None, unit=True),
         "" if mfu is None else without_unit(share(mfu)),
@@ -794,7 +792,7 @@ def _cell(row: _Any | None) -> ET.Element:
         mark = element("a", sign(kind), " ", element("span", attention.ERROR.word), href="#missing", class_=kind)
         return element("td", mark, class_=f"verdict {kind}")
     word = element("span", row.needs.word, class_="vh" if row.needs is attention.PASSED else None)
-    shown = without_unit(percent(row.record.throughput_change))
+    shown = without_unit(percent(row.record.shown_change))
     mark = element(
         "a", sign(row.kind), " ", word, f" {shown}" if shown else None, href=f"rows/{row.name}.html", class_=row.kind
     )

@@ -331,6 +331,12 @@ class Record(ResultText):
         return None if self.judged is None else self.judged.throughput_change
 
     @property
+    def shown_change(self) -> float | None:
+        """The same as texts show it: of a benchmark's figure, the change of the figure itself."""
+        change = self.throughput_change
+        return None if change is None else self.judged_metric.shown_change(change)
+
+    @property
     def metrics(self) -> tuple[MetricVerdict, ...]:
         """The outcomes by the site's metrics that the row documents."""
         return () if self.verdict is None else self.verdict.metrics

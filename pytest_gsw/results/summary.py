@@ -195,11 +195,12 @@ def _shared_lines(name: str, rows: Sequence[Record], width: int) -> list[str]:
 def _shared_text(rows: Sequence[Record]) -> str:
     """``20 passed, 2 regressed, -43.8 % to +0.4 %``."""
     told = [one.of_rows(count) for one, count in outcomes.counts(record.outcome for record in rows).items()]
-    changes = [change for record in rows if (change := record.throughput_change) is not None]
+    judged = sorted((one for one in rows if one.judged is not None), key=lambda one: one.throughput_change or 0.0)
+    changes = [percent(one.shown_change or 0.0) for one in judged]
     if len(changes) > 1:
-        told.append(f"worst {percent(min(changes))}, best {percent(max(changes))}")
-    elif changes:
-        told.append(percent(changes[0]))
+        told.append(f"worst {changes[0]}, best {changes[-1]}")
+    else:
+        told += changes
     return ", ".join(told)
 
 
@@ -225,7 +226,7 @@ def _cell(record: Record | None) -> str:
     """The change of a row, after the outcome's word if it has not passed by its document."""
     if record is None:
         return ""
-    change = record.throughput_change
+    change = record.shown_change
     word = outcomes.of(record.outcome).shown
     if record.outcome == outcomes.PASSED.word and change is not None:
         word = ACCEPTED.word.upper() if hides_loss(record) else ""

@@ -305,6 +305,18 @@ def test_jobs_history_report_and_accepted_figures(
     assert "# HELP gsw_documented_metric_busbw_gbs Documented bus bandwidth in GB/s, higher is better." in prom
 
 
+def test_a_latency_that_grew_is_above_its_document_on_all_pages(pytester: pytest.Pytester) -> None:
+    write(pytester, TTFT, serving(ttft=40))
+    result = pytester.runpytest("--gsw-replay=own.log", "own.yaml", "--gsw-report=report")
+    result.assert_outcomes(failed=1)
+    (record,) = records(pytester.path)
+    assert record["verdict"]["measured_s"] > record["verdict"]["documented_s"]
+    overview = (pytester.path / "report" / "index.html").read_text()
+    assert "change of median time to first token (%)" in overview
+    assert "+19.4" in overview
+    assert "\N{MINUS SIGN}16.2" not in overview
+
+
 def test_a_figure_can_be_accepted(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, gsw: Gsw) -> None:
     site(pytester, monkeypatch)
     write(pytester, BUSBW, nccl(440))
