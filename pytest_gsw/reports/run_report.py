@@ -591,7 +591,8 @@ class RunReport:
     @property
     def gpu_hours(self) -> float:
         """The GPU-hours of its jobs, as far as known."""
-        return sum(map(used_gpu_hours, self.records))
+        of_search = 0.0 if self.run.sweep is None else self.run.sweep.gpu_hours
+        return sum(map(used_gpu_hours, self.records)) + of_search
 
     @property
     def lost_gpu_hours(self) -> float:

@@ -99,6 +99,11 @@ class Sweep:
     rows: tuple[RowSweep, ...] = ()
 
     @property
+    def gpu_hours(self) -> float:
+        """The GPU-hours of its searches; those of the tiles are their rows'."""
+        return sum(job.gpu_hours for row in self.rows for job in row.jobs)
+
+    @property
     def switch_of(self) -> dict[str, str]:
         """The switch of each node."""
         return {node: name for name, nodes in self.switches.items() for node in expand(nodes)}
@@ -161,8 +166,13 @@ def not_covered(sweep: Sweep, lost: Mapping[str, str]) -> dict[str, str]:
         sweep: The run's.
         lost: Tiles without a measurement, with the reason of each.
     """
+    return by_reason({**sweep.not_covered, **lost})
+
+
+def by_reason(why_of: Mapping[str, str]) -> dict[str, str]:
+    """Nodes or node lists with a reason each, as a node list for each reason."""
     by_why: dict[str, list[str]] = {}
-    for nodes, why in {**sweep.not_covered, **lost}.items():
+    for nodes, why in why_of.items():
         by_why.setdefault(why, []).extend(expand(nodes))
     return {why: compressed(nodes) for why, nodes in by_why.items()}
 

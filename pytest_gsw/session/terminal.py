@@ -293,7 +293,7 @@ def _write_cost(reporter: pytest.TerminalReporter, tally: OutcomeCounts, setting
     if settings.replay is None and (stopped or not cluster.simulated):
         used = sum(map(used_gpu_hours, records))
         if (sweep := reporter.config.stash.get(SWEEP, None)) is not None:
-            used += sum(job.gpu_hours for row in sweep.rows for job in row.jobs)
+            used += sweep.gpu_hours
         reporter.write_line(gpu_hours(used, sum(stopped), len(stopped)))
 
 
@@ -341,9 +341,9 @@ def _write_sweep(reporter: pytest.TerminalReporter, config: pytest.Config) -> No
     from pytest_gsw.results.sweep import sweep_lines  # few sessions have tiles
 
     records = run_records(config)
+    where = "" if settings.cluster is None else f" on {settings.cluster.name}"
     for one in sweep.rows:
         tiles = [record for record in records if record.row.tile and record.row.row_id == one.row]
-        where = "" if settings.cluster is None else f" on {settings.cluster.name}"
         lines = sweep_lines(sweep, one, tiles, settings.run_id)
         if lines:
             reporter.section(f"{plural(len(tiles), 'tile')} of {one.row}{where}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -183,6 +183,8 @@ def tiles_text(config: pytest.Config, rows: Sequence[Baseline]) -> list[str]:
 
 def _coverage_lines(tiling: Tiling, sizes: Collection[int], selected: Collection[str] = ()) -> list[str]:
     """For each number of nodes of a tile, the number of selected tiles, and the nodes that no tile has."""
+    from pytest_gsw.results.sweep import by_reason  # few sessions have tiles
+
     lines = []
     for size in sorted(sizes):
         found = tiling.by_size.get(size)
@@ -194,21 +196,13 @@ def _coverage_lines(tiling: Tiling, sizes: Collection[int], selected: Collection
             f"gsw: {plural(len(tiles), 'tile')} of {plural(size, 'node')}: {covered} of "
             f"{plural(there, 'node')} of the partition {tiling.there.partition}"
         )
-        lines += [f"gsw: not covered: {text}" for text in not_covered_texts(found.not_covered)]
+        lines += [f"gsw: not covered: {nodes} ({why})" for why, nodes in by_reason(found.not_covered).items()]
     return lines
 
 
 def most_jobs(tiles: int) -> int:
     """The most jobs of a search among this many tiles without a limit in GPU-hours."""
     return max(tiles, _LEAST_SEARCH)
-
-
-def not_covered_texts(not_covered: Mapping[str, str]) -> list[str]:
-    """Nodes that are not covered, by their reasons: ``n[031,190] (drained: NHC: ib0 down)``."""
-    by_why: dict[str, list[str]] = {}
-    for node, why in not_covered.items():
-        by_why.setdefault(why, []).append(node)
-    return [f"{compressed(nodes)} ({why})" for why, nodes in by_why.items()]
 
 
 def unfit_lines(tiling: Tiling, left_out: Sequence[Baseline]) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 from pytest_gsw.reports.charts import peers_plot
 from pytest_gsw.reports.elements import report_text
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.sweep import RowSweep, Sweep, SweepFinding, write_sweep
+from pytest_gsw.results.sweep import RowSweep, SearchJob, Sweep, SweepFinding, write_sweep
 from tests.unit.reports.html.test_write import text_of, written
 from tests.unit.reports.records_of_runs import CURRENT_RUN, PASSED, drawn, report_of, row
 from tests.unit.results.sweeps import DRAINED, ROW, SLOW_S, USUAL_S, nodes, slow_finding, sweep_of, tile, tiles
@@ -54,6 +54,15 @@ def test_a_sweep_is_one_section_with_what_it_found_and_what_to_type(tmp_path: Pa
     # The slow node has the one card of what it did.
     assert {"#slow-tiles", "#tiles-1"} <= {*links(index)}
     assert "Verdicts" not in whole
+
+
+def test_the_gpu_hours_of_a_run_have_those_of_its_search() -> None:
+    records, job = tiles(), SearchJob(1, "n017", "7", gpu_hours=1.5)
+    found = sweep_of(records, slow_finding())
+    whole = replace(found, rows=tuple(replace(one, jobs=(job, job)) for one in found.rows))
+    alone = report_of(*records)
+    searched = replace(alone, run=replace(alone.run, sweep=whole))
+    assert searched.gpu_hours == alone.gpu_hours + 3.0
 
 
 def test_tiles_that_passed_are_folded(tmp_path: Path) -> None:
