@@ -175,22 +175,24 @@ def _row_metrics(
     found, timing, judged, shown = measurement.figures, measurement.timing, row.judged_by, redact(image, os.environ)
     # The series of a calibrated row is that of the documented machine; the figures here are this run's.
     scale = (found.step_time_s or 1.0) / found.calibrated_step_time_s if found.calibrated_step_time_s else 1.0
-    of_figure, of_steps = (
-        {judged.key: found.value, "unit": judged.unit, "at": row.at},
-        {
-            "first_step_time_s": timing.series_s[0] * scale if timing.series_s else None,
-            "last_step_time_s": timing.series_s[-1] * scale if timing.series_s else None,
+    is_figure = judged.is_figure
+    of_series = (
+        {judged.key: found.value, "unit": judged.unit, "at": row.at}
+        if is_figure
+        else {
+            "first_step_time_s": timing.series_s[0] * scale,
+            "last_step_time_s": timing.series_s[-1] * scale,
             "median_step_time_s": measurement.steady_s * scale,
-        },
+        }
     )
-    is_figure, times = judged.is_figure, (verdict.documented_s, verdict.accepted_s)
-    documented, accepted_figure = (None if cost is None else judged.cost(cost) for cost in times)
+    costs = (verdict.documented_s, verdict.accepted_s)
+    documented, accepted_figure = (None if cost is None else judged.cost(cost) for cost in costs)
     return {
         "format": log.format,
         "steps": measurement.steps,
         "statistic": timing.statistic,
         metrics.STEP_TIME.key: found.step_time_s,
-        **(of_figure if is_figure else of_steps),
+        **of_series,
         metrics.SAVE_TIME.key: found.checkpoint_save_time_s,
         metrics.CALIBRATED_STEP_TIME.key: found.calibrated_step_time_s,
         "calibration_flops": measurement.calibration_flops,

@@ -522,10 +522,9 @@ def _node_probes(
 ) -> LookObserver | None:
     """The probes of running jobs' nodes; ``None`` if the cluster asks for none."""
     cluster = settings.cluster
-    wanted = (
-        cluster is not None and cluster.scheduler == "slurm" and (cluster.facts not in {None, "none"} or cluster.smoke)
-    )
-    if cluster is None or not wanted or settings.replay is not None:
+    if cluster is None or cluster.scheduler != "slurm" or settings.replay is not None:
+        return None
+    if cluster.facts in {None, "none"} and not cluster.smoke:
         return None
     from pytest_gsw.session.node_probes import NodeProbes  # few sessions probe
 

@@ -151,9 +151,8 @@ class LiveRow:
         self.submitted = submitted
         #: The image and its source, once found.
         self._image: tuple[str | None, str] | None = None
-        #: Circumstances of the last job and log; and the row's history with the key that it was read for.
+        #: Circumstances of the last job and log.
         self._circumstances: tuple[tuple[str, Path | None] | None, Circumstances] | None = None
-        self._past: tuple[tuple[str, str, Accepted | None], RowHistory] | None = None
 
     def shown(self, error: _Error) -> _Error:
         """An error without the secrets of the session's environment and of the job's."""
@@ -198,11 +197,8 @@ class LiveRow:
 
     def past(self, run: Run, accepted: Accepted | None) -> RowHistory:
         """The row's history without this run; cached."""
-        ran = self.circumstances(run)
-        key = ran.definition, ran.experiment, accepted
-        if self._past is None or self._past[0] != key:
-            self._past = key, self._session_history.past(self.baseline.row_id, *key, self.settings.run_id)
-        return self._past[1]
+        ran, row_id, run_id = self.circumstances(run), self.baseline.row_id, self.settings.run_id
+        return self._session_history.past(row_id, ran.definition, ran.experiment, accepted, run_id)
 
     def noise(self, run: Run, accepted: Accepted | None, tolerance: float) -> Noise | None:
         """The noise between jobs of the row on its cluster."""
@@ -547,8 +543,6 @@ class SessionRow:
         try:
             run = self._with_evidence(run)
             self.source.check_logs(run)
-            check_job(run, self.baseline.recipe.may_fail)
-            check_tile(run, self.baseline.tile)
             measurement = self._measure(run)
         except RunError:
             raise
@@ -593,8 +587,6 @@ class SessionRow:
             raise self.hook_failure
         if self.baseline.expected_failure and ran_out_of_memory(run):
             self._expected_failure(run)
-        check_job(run, self.baseline.recipe.may_fail)
-        check_tile(run, self.baseline.tile)
         measurement = self._measure(run)
         # An interrupted session does not judge a row by fewer jobs than it needs.
         if interrupted and not isinstance(self.decide(run), Done):
@@ -643,8 +635,10 @@ class SessionRow:
         """The measurement of the row's jobs so far; ``None`` if it is documented to fail.
 
         Raises:
-            RunError: One of them cannot be measured.
+            RunError: The last one did not end well, or on other nodes than its tile's, or one cannot be measured.
         """
+        check_job(run, self.baseline.recipe.may_fail)
+        check_tile(run, self.baseline.tile)
         for job in run.jobs:
             key = _job_key(job.job_id, job.status)
             if key not in self._jobs:
@@ -844,8 +838,6 @@ class SessionRow:
         run = self._with_evidence(run)
         if self.source.not_comparable(run) is not None:
             return Done()
-        check_job(run, self.baseline.recipe.may_fail)
-        check_tile(run, self.baseline.tile)
         measurement = self._measure(run)
         assert measurement is not None  # rows that should fail are not measured, and have returned above
         self._note_first_job(run)

@@ -36,7 +36,7 @@ from pytest_gsw.session.junit_file import add_case
 from pytest_gsw.session.plan_and_submit import Start, plan_rows, report_delivery
 from pytest_gsw.session.progress import add_row, clear_live, end_live, write
 from pytest_gsw.session.resume import leave_run, left_over
-from pytest_gsw.session.settings import CRITERION, EXECUTOR, FINISHED, NOT_READY, SESSION_HISTORY, SETTINGS
+from pytest_gsw.session.settings import CRITERION, EXECUTOR, FINISHED, NOT_READY, SESSION_HISTORY, SETTINGS, SWEEP
 from pytest_gsw.session.terminal import OUTCOME_COUNTS, OutcomeCounts, run_records
 
 # -- The rule of a session: every selected row is judged, or the session is not green ---------------
@@ -340,7 +340,7 @@ def run_rows(session: pytest.Session) -> None:
                 _interrupt(session, executor, _waiting(session, executor, ran), settings.detach)
             raise
         run_session(session, start.executor, interrupts, ran, detach=settings.detach)
-        if any(item.baseline.tile for item in _rows(session)):
+        if SWEEP in config.stash:
             from pytest_gsw.session.search import end_sweep  # few sessions have tiles
 
             try:

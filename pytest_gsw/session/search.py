@@ -49,11 +49,10 @@ def end_sweep(session: pytest.Session, start: Start, wait: Wait) -> None:
         KeyboardInterrupt: The session is interrupted; the rows have been judged.
     """
     config = session.config
-    if SWEEP not in config.stash:
-        return
     by_row: dict[str, list[BaselineItem]] = {}
-    for item in _tiles(session):
-        by_row.setdefault(item.baseline.row_id, []).append(item)
+    for item in session.items:
+        if isinstance(item, BaselineItem) and item.baseline.tile:
+            by_row.setdefault(item.baseline.row_id, []).append(item)
     for row_id, items in by_row.items():
         found = _RowSearch(row_id, items, start, config.stash[SWEEP]).run(config, wait)
         config.stash[SWEEP] = with_row(config.stash[SWEEP], found)
@@ -61,10 +60,6 @@ def end_sweep(session: pytest.Session, start: Start, wait: Wait) -> None:
             write_sweep(config.stash[SETTINGS].run_directory, config.stash[SWEEP])
         except OSError as error:  # the screen has it still
             write(config, f"gsw: the sweep is missing in the run's report, its file could not be written: {error}")
-
-
-def _tiles(session: pytest.Session) -> list[BaselineItem]:
-    return [item for item in session.items if isinstance(item, BaselineItem) and item.baseline.tile]
 
 
 #: Fewest tiles that are compared with each other.
@@ -173,19 +168,7 @@ class _RowSearch:
         return RowSweep(
             row=self._row_id,
             peers=state.peers,
-            findings=tuple(
-                SweepFinding(
-                    one.kind,
-                    compressed(one.nodes),
-                    one.switch,
-                    one.change,
-                    one.low,
-                    one.high,
-                    one.jobs,
-                    one.more_jobs,
-                )
-                for one in state.findings
-            ),
+            findings=tuple(SweepFinding(**{**vars(one), "nodes": compressed(one.nodes)}) for one in state.findings),
             cleared=compressed(state.cleared),
             odd_losses=odd_losses(losses),
             jobs=tuple(self._jobs),
