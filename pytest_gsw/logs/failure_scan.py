@@ -11,7 +11,8 @@ reports COMPLETED. The log shows the failure. A line counts by its place and its
 - Before the first step nothing else counts: training started all the same.
 - Lines before the last attempt belong to that attempt, see :mod:`pytest_gsw.logs.steps`. Hardware that broke there
   counts unless the scheduler restarted the job.
-- Output of the teardown after a finished run is no failure: :data:`HARMLESS`.
+- Output of the teardown after a finished run is no failure: :data:`HARMLESS`. A benchmark that reports its own end may
+  also raise in its teardown.
 """
 
 from __future__ import annotations
@@ -33,9 +34,7 @@ from pytest_gsw.logs.model import Dialect, LogFormat, StepLog
 from pytest_gsw.logs.reader import detect_format, read_log, reading
 from pytest_gsw.logs.scan import LogFile, matching_records, opened, without_escapes
 from pytest_gsw.logs.signatures import (
-    ENDED_WELL,
     LINE_BYTES,
-    RUN_STOP,
     SIGNATURES,
     Cause,
     CauseLine,
@@ -175,6 +174,11 @@ _LIBRARY_FILE = re.compile(
     rb"|-packages/(?:requests|urllib3|httpx|httpcore|aiohttp|grpc)/"
 )
 
+#: A frame of a program that closes what it has used.
+_TEARDOWN_FRAME = re.compile(
+    rb"\", line \d{1,7}, in \w{0,40}(?:__del__|__exit__|clean_?up|close|destroy|finali[sz]e|shut_?down|tear_?down)"
+)
+
 #: Bytes read before and behind the head of a traceback.
 _BEFORE_BYTES = 2048
 _BEHIND_BYTES = 1 << 15
@@ -262,6 +266,12 @@ class Traceback:
             or (one.innermost is not None and one.innermost.search(innermost) is not None)
             for one in HARMLESS
         )
+
+    @property
+    def is_teardown(self) -> bool:
+        """True if a program raised it, and nothing before it, while it closed what it had used."""
+        is_alone = bool(self.last) and not self.chained and _UNCAUGHT_LABEL.search(self.label) is None
+        return is_alone and _TEARDOWN_FRAME.search(self.body) is not None
 
 
 def is_set_apart(before: bytes) -> bool:
@@ -483,8 +493,8 @@ def _markers(signatures: Iterable[Signature], *more: bytes) -> Dialect:
     return tuple(dict.fromkeys((*more, *(mark for one in signatures for mark in one.markers))))
 
 
-_MARKERS = _markers((one for one in _NAMED_CAUSES if one.name in WHEREVER), RUN_STOP)
-_LAST_MARKERS = _markers(_WITH_LAST_WORDS, RUN_STOP, TRACEBACK)
+_MARKERS = _markers(one for one in _NAMED_CAUSES if one.name in WHEREVER)
+_LAST_MARKERS = _markers(_WITH_LAST_WORDS, TRACEBACK)
 _EARLY_MARKERS = _markers((one for one in _POSSIBLE if one.name in HARDWARE), b"CANCELLED AT")
 
 
@@ -629,10 +639,13 @@ class _Search:
             self._first, self._last = min(offsets), nlargest(_lines_after(numbers), offsets)[-1]
             # Earlier attempts count only for broken hardware: the next attempt had the same machines.
             self._begin = self._first if steps.attempts > 1 and self._is_summary else min(steps.begin, self._first)
+        elif steps is not None:
+            self._first = self._last = steps.benchmark_at[0]
+            self._begin = min(steps.begin, self._first)
+        #: Byte offset behind which the program has done its work.
+        self._ended_at = math.inf if steps is None or steps.benchmark_at[1] is None else steps.benchmark_at[1]
         #: A failure before the first step; without steps, the first cause of all.
         self.early: CauseLine | None = None
-        self._hardware: CauseLine | None = None
-        self._ended_well = False
         #: The last traceback: its label, its end, and True if it is harmless; and the heads chained to it.
         self._traceback = (b"", 0, False)
         self._chained_heads: frozenset[int] = frozenset()
@@ -648,10 +661,6 @@ class _Search:
 
     def look(self, offset: int, line: bytes) -> CauseLine | None:
         """Read the next line, and return the cause if it ends the search."""
-        if RUN_STOP in line and ENDED_WELL.search(line):
-            self._ended_well = True
-            self.early = self._hardware
-            return None
         found = self._traceback_cause(offset, line) if TRACEBACK in line else self._line_cause(offset, line)
         if found is None:
             return None
@@ -665,12 +674,11 @@ class _Search:
                 return None
         if self._of_shell and _JOB_RESTART.search(line):
             # The job that COMPLETED is the one that Slurm restarted after this line.
-            self.early = self._hardware = None
+            self.early = None
             return None
         # A specific cause has more information than an unknown error.
         if self.early is None or self.early.signature.name == LAST_WORDS:
             self.early = found
-        self._hardware = self._hardware or (found if name in HARDWARE else None)
         return None
 
     def _line_cause(self, offset: int, line: bytes) -> CauseLine | None:
@@ -684,7 +692,7 @@ class _Search:
         if offset < self._first:
             self._take_early(found)
             return False
-        if (self._ended_well and name not in HARDWARE) or self._is_excused(name, line):
+        if self._is_excused(name, line):
             return False
         if name in WHEREVER:
             return True
@@ -721,17 +729,18 @@ class _Search:
             self.early = found
 
     def _traceback_cause(self, offset: int, line: bytes) -> CauseLine | None:
-        if offset < self._last or self._ended_well or offset in self._chained_heads:
+        if offset < self._last or offset in self._chained_heads:
             return None
         traceback = read_traceback(self._path, offset, line)
         follows = CHAIN.search(traceback.before) is not None and self._traceback[0] == traceback.label
         self._is_set_apart = (follows and self._is_set_apart) or is_set_apart(traceback.before)
         self._chained_heads = traceback.chained
-        is_harmless = self._is_set_apart or traceback.is_harmless
+        known = cause_line(traceback.last_offset, traceback.last, _NAMED_CAUSES)
+        is_teardown = known is None and offset > self._ended_at and traceback.is_teardown
+        is_harmless = self._is_set_apart or traceback.is_harmless or is_teardown
         self._traceback = (traceback.label, traceback.end, is_harmless)
         if is_harmless:
             return None
-        known = cause_line(traceback.last_offset, traceback.last, _NAMED_CAUSES)
         text = traceback.last or line
         return CauseLine(known.signature if known else _UNCAUGHT, traceback.last_offset, text, text)
 

@@ -191,6 +191,8 @@ class StepLog:
     #: Figures of a benchmark, which may have no steps: numbers of the last run by metric, in the log's order.
     #: The key is the metric's, and the point's if the log states one: ``busbw_gbs at 16 GiB``.
     figures: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    #: Byte offsets at which a benchmark began, which stands for a first step, and at which it reported its own end.
+    benchmark_at: tuple[int, int | None] = (0, None)
     #: Why steps and figures are not to be trusted: the run is invalid, or a format returned impossible steps.
     fault: str | None = None
 

@@ -2,7 +2,7 @@
 
 The cause is the earliest fatal line: when one rank runs out of memory, the others wait for it and print time-outs for
 ten minutes. Lines that only resemble a failure are excluded: a task's exit code 1, which adds nothing to the job's own,
-warnings before a retry, and output after the end of an MLPerf run. :mod:`pytest_gsw.logs.failure_scan` has the signs of
+and warnings before a retry. :mod:`pytest_gsw.logs.failure_scan` has the signs of
 failure in jobs that ended well.
 """
 
@@ -420,14 +420,11 @@ SIGNATURES: tuple[Signature, ...] = (
     ),
 )
 
-#: End of a successful MLPerf run: output of the teardown after it is no cause.
-ENDED_WELL = re.compile(rb'"key": "run_stop".{1,200}"status": "success"')
-RUN_STOP = b'"key": "run_stop"'
 #: Enroot's reason for a container that did not start, not the bare failure.
 _CONTAINER_REASON = re.compile(
     rb"pyxis: {1,8}\[ERROR\]|pyxis: [^\n]{0,600}(?:No space left|quota exceeded)|--container-|mount source"
 )
-_MARKERS = (RUN_STOP, *dict.fromkeys(marker for one in SIGNATURES for marker in one.markers))
+_MARKERS = tuple(dict.fromkeys(marker for one in SIGNATURES for marker in one.markers))
 
 
 def command_line(path: Path) -> Cause | None:
@@ -459,12 +456,9 @@ def find_cause(path: Path, start: int = 0) -> Cause | None:
 
 
 def _cause_lines(path: Path, start: int) -> Iterator[CauseLine]:
-    """The lines that match a cause, up to the end of a successful MLPerf run."""
+    """The lines that match a cause."""
     for offset, record in matching_records(path, _MARKERS, start=start):
-        line = record[:LINE_BYTES]
-        if RUN_STOP in line and ENDED_WELL.search(line):
-            return
-        if (found := cause_line(offset, line, SIGNATURES)) is not None:
+        if (found := cause_line(offset, record[:LINE_BYTES], SIGNATURES)) is not None:
             yield found
 
 

@@ -456,7 +456,7 @@ def check_steps(
         raise _incomplete_log(f"the log ends at step {last}, the run's last step is {final}", run, log)
     # A run that goes on beyond the table's last step ends at the log's.
     beyond = final is not None and last is not None and last > final
-    if not replayed(run) and (steps is None or beyond):
+    if steps is None or beyond:
         _check_own_end(run, log, first_index, each_line)
 
 
@@ -580,10 +580,7 @@ def check_whole(baseline: Baseline, run: Run, log: StepLog) -> None:
 
 
 def _check_own_end(run: Run, log: StepLog, first_index: int | None, interval: int) -> None:
-    """Check that a log has the last step that it states itself, if no table states it.
-
-    Published logs often stop before it, since their readers needed no more. A job that ended well does not.
-    """
+    """Check that a log has the last step that it states itself, if no table states it."""
     last = log.steps[-1].index if log.steps else None
     if log.total_steps is None or first_index is None or last is None:
         return

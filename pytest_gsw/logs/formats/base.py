@@ -87,6 +87,9 @@ class FigureParser:
         #: Runs so far; the last one counts, and an incomplete one is a fault: no earlier run stands in for it.
         self.attempts = 0
         self.identity = Identity()
+        #: Byte offsets at which the last run began, and at which its program reported its end, if it prints that.
+        self.began_at = 0
+        self.ended_at: int | None = None
 
     def feed(self, offset: int, record: bytes) -> None:
         """Read the next record. Override this."""
@@ -99,7 +102,8 @@ class FigureParser:
     def log(self) -> StepLog:
         """The contents of all records fed so far."""
         figures, fault = self.result()
-        return StepLog(self._name, (), self.attempts, self.identity, figures=figures, fault=fault)
+        ends = (self.began_at, self.ended_at)
+        return StepLog(self._name, (), self.attempts, self.identity, figures=figures, fault=fault, benchmark_at=ends)
 
     def tail(self, count: int) -> Tail:
         """The number of runs: figures come at their end."""

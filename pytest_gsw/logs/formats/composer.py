@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
+from pytest_gsw.logs.model import StepLog
 from pytest_gsw.logs.scan import NOT_FINITE, number, number_of, rank_of, safe_text
 from pytest_gsw.logs.steps import MultiRankSteps, StepRecord, StepSeries, Unit
 
@@ -41,6 +43,8 @@ class _Parser(SeriesParser):
         super().__init__("composer", self._tokens, self._samples)
         #: Blocks, with a rate or without: an attempt that ends before its first rate is one.
         self._blocks = MultiRankSteps()
+        #: Batches until the end of the run, or of the current epoch.
+        self._total: int | None = None
         #: By rank: the batch of the current block, and its loss. An evaluation's block has none.
         self._open: dict[int | None, tuple[int, float | None]] = {}
         #: The first loss of the attempt that is not finite, which may precede the first rate.
@@ -52,7 +56,8 @@ class _Parser(SeriesParser):
         if block is not None:
             self._open.pop(rank, None)
             if not block[2]:
-                batch = (int(block[1] or 1) - 1) * int(block[4]) + int(block[3])
+                epoch, of_epoch = int(block[1] or 1), int(block[4])
+                batch, self._total = (epoch - 1) * of_epoch + int(block[3]), epoch * of_epoch
                 self._open[rank] = batch, None
                 if self._blocks.add(StepRecord(offset, batch, 0.0, rank)) and self._blocks.attempts > 1:
                     self._restart(offset)
@@ -78,6 +83,9 @@ class _Parser(SeriesParser):
             series.attempts = self._blocks.attempts - 1
             series.restart(offset)
         self._lost_loss = None
+
+    def log(self) -> StepLog:
+        return replace(super().log(), total_steps=self._total)
 
     def series(self) -> StepSeries:
         return self._samples if self._samples.count and not self._tokens.count else self._tokens

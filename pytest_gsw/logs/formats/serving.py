@@ -13,12 +13,14 @@
     ==================================================
 
 Source: vllm-project/vllm, ``vllm/benchmarks/serve.py``; sgl-project/sglang, ``python/sglang/bench_serving.py``. The
-arguments come first, then a test of a few requests or a warm-up, which has no block. A recipe may warm up by a whole
-run of its own: one behind a line that begins with "warm-up" is not measured.
+arguments come first, then a test of a few requests or a warm-up (``Warmup run completed.``), which has no block, then a
+bar of the requests. A recipe may warm up by a whole run of its own: one whose arguments follow a line that begins with
+"warm-up" is not measured, and must be followed by a run that is.
 
 Blocks of different concurrency are the points of one run; a concurrency that is repeated begins a new one. A run is
-valid if no request failed, as many succeeded as were asked for, and every run that begins has its block. Old versions
-print no failed requests: without the arguments, only ``successful_requests`` shows how many were meant.
+valid if no request failed, as many succeeded as its arguments and its bar state, and every run that begins has its
+block. Old versions print no failed requests: without arguments and bar, only ``successful_requests`` shows how many
+were meant.
 """
 
 from __future__ import annotations
@@ -36,8 +38,15 @@ _LINE = re.compile(
     rb"(?:^|[\s:>|#])([A-Z][A-Za-z0-9 .]{2,40}(?: \([\w/]{1,8}\))?): {1,60}(\S{1,40})(?:\s{0,60}$| set\s)"
 )
 _ARGUMENTS = re.compile(rb"\bNamespace\(.{0,4000}?\bnum_prompts=(\d{1,12})\b")
-#: SGLang's own warm-up ends before the run that counts.
-_WARM_UP = re.compile(rb"^(?: {0,8}\d{1,7}: )?\W{0,80}warm[- ]?up\b(?! completed\b)", re.IGNORECASE)
+#: Other signs of how many requests a run is to do: its command, if the recipe prints it, and its bar.
+_WANTED = re.compile(
+    rb"--num[-_]prompts[ =](\d{1,12})\b"
+    rb"|^(?: {0,8}\d{1,7}: )?\s{0,8}\d{1,3}%\|[^|]{0,1200}\| {0,4}\d{1,12}/(\d{1,12}) \["
+)
+#: A recipe's heading, or the report of a benchmark that its own warm-up has ended, before the run that counts.
+_WARM_UP = re.compile(
+    rb"^(?: {0,8}\d{1,7}: )?\W{0,80}warm[- ]?up\b([^\n]{0,40}\b(?:completed?|done|ended|finished)\b)?", re.IGNORECASE
+)
 _LATENCY = re.compile(r"(Mean|Median|P\d{1,2}(?:\.\d{1,2})?) (TTFT|TPOT|ITL|E2EL|E2E Latency) \(ms\)")
 _NAMES = {"TTFT": "ttft", "TPOT": "tpot", "ITL": "itl", "E2EL": "e2e", "E2E Latency": "e2e"}
 _KEYS = {
@@ -56,10 +65,14 @@ _CONCURRENCY = ("Maximum request concurrency", "Max request concurrency")
 class _Parser(FigureParser):
     def __init__(self) -> None:
         super().__init__("serving")
-        #: Of the open run: the requests asked for, and its block.
+        #: Of the open run: the requests wanted by each sign, and its block.
         self._is_open = self._is_warm_up = False
-        self._asked: int | None = None
+        self._wanted: dict[str, int] = {}
         self._block: dict[str, bytes] | None = None
+        #: True if a line that begins with "warm-up" precedes the next run's arguments.
+        self._is_headed = False
+        #: True if the last block is a warm-up's.
+        self._is_dropped = False
         #: The concurrencies of the last run, its figures, and its first fault.
         self._points: set[str] = set()
         self._figures: dict[str, list[float]] = {}
@@ -67,16 +80,26 @@ class _Parser(FigureParser):
 
     def feed(self, offset: int, record: bytes) -> None:
         arguments, heading = _ARGUMENTS.search(record), _HEADING.search(record)
+        if self._block is None and (wanted := _WANTED.search(record)) is not None:
+            self._wanted["command" if wanted[1] else "bar"] = int(wanted[1] or wanted[2])
         if arguments is not None or heading is not None:
+            if arguments is not None or not self._is_open:
+                # A heading behind the arguments is a word of the run itself.
+                self._is_warm_up = self._is_headed or (self._is_open and self._is_warm_up)
+                self._is_headed = False
+            if arguments is not None:
+                self._wanted["arguments"] = int(arguments[1])
             self._is_open, self._block = True, None if heading is None else {}
-            self._asked = self._asked if arguments is None else int(arguments[1])
             self.attempts = max(self.attempts, 1)
         elif self._block is None:
-            self._is_warm_up = self._is_warm_up or _WARM_UP.search(record) is not None
+            if (word := _WARM_UP.search(record)) is not None:
+                self._is_headed = self._is_headed or word[1] is None
+                self._wanted.pop("bar", None)
         elif _END in record:
             if not self._is_warm_up:
                 self._add_run(self._block)
-            self._is_open, self._is_warm_up, self._asked, self._block = False, False, None, None
+            self._is_dropped, self._is_headed = self._is_warm_up, False
+            self._is_open, self._is_warm_up, self._wanted, self._block = False, False, {}, None
         elif (line := _LINE.search(record)) is not None:
             label = line[1].decode()
             if self._block.setdefault(label, line[2]) != line[2]:
@@ -99,15 +122,17 @@ class _Parser(FigureParser):
                 self._figures[key + at] = [value]
         successful, failed = self._figures.get(f"successful_requests{at}", [0])[0], block.get("Failed requests", b"0")
         if number(failed) != 0:
-            self._fault = self._fault or f"failed requests: {safe_text(failed)}"
-        if not successful or (self._asked is not None and successful != self._asked):
-            self._fault = self._fault or f"{successful:g} requests succeeded, {self._asked or 'some'} were asked for"
+            self._fault = self._fault or f"failed requests: {safe_text(failed)}, {successful:g} succeeded"
+        wanted = next((count for count in self._wanted.values() if count != successful), None)
+        if not successful or wanted is not None:
+            self._fault = self._fault or f"{successful:g} requests succeeded, {wanted or 'some'} were asked for"
         if f"output_tokens_per_s{at}" not in self._figures:
             self._fault = self._fault or "no output token throughput"
 
     def result(self) -> tuple[Mapping[str, Sequence[float]], str | None]:
-        is_complete = self._points and not self._is_open
-        return self._figures, self._fault if is_complete else "the last benchmark that began has no complete block"
+        if self._is_open or not self._points:
+            return self._figures, "the last benchmark that began has no complete block"
+        return self._figures, "a warm-up is the last benchmark" if self._is_dropped else self._fault
 
 
 SERVING = BuiltIn(
@@ -115,6 +140,7 @@ SERVING = BuiltIn(
     (
         (
             *((b"Namespace(", b"num_prompts="), b" Serving Benchmark Result ", _END, b"armup", b"arm-up", b"arm up"),
+            *(b"%|", b"--num-prompts", b"--num_prompts"),
             *(b"ARMUP", b"ARM-UP", b"ARM UP", b" throughput (", b" (ms): ", b" requests: ", b" concurrency: "),
         ),
     ),

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timezone
+from random import Random
 
+from pytest_gsw.demo.benchmarks import BENCHMARKS
+from pytest_gsw.demo.simulation import SimulatedJob, simulate
+from pytest_gsw.demo.writers import WRITERS, Event
 from pytest_gsw.logs.model import StepLog
+from pytest_gsw.tables.model import Baseline, Recipe
+from tests.unit.rows import LLAMA2_FP8_X128
 
 NOISE = b"node7:4242:4311 [3] NCCL INFO Channel 05/0 : 3[3] -> 4[4] via P2P/CUMEM\n"
 
@@ -168,6 +176,29 @@ EXAMPLES = {
     "huggingface": summary("95.339"),
     "deepspeed": pipe(1, "9.125") + pipe(2, "4.250"),
 }
+
+#: A row that any format may be of, as few of whose steps are enough: its end alone shows that a log was cut.
+ANY_ROW = replace(LLAMA2_FP8_X128, dtype="bf16", min_steps=1, statistic="median", recipe=Recipe("any", steps=12))
+
+
+def events_of(row: Baseline) -> tuple[Event, ...]:
+    """A whole log of a row, by the demo's writer: every registered format has one."""
+    job = SimulatedJob(
+        id="4242",
+        nodes=row.nodes,
+        gpus=row.gpus,
+        gpus_per_node=row.gpus_per_node,
+        size=row.size,
+        dtype=row.dtype,
+        version="test",
+    )
+    run = simulate(row, job, None, Random(7), datetime(2031, 2, 3, tzinfo=timezone.utc))  # noqa: S311 - noise
+    return tuple({**WRITERS, **BENCHMARKS}[row.log_format](run))
+
+
+def whole(name: str) -> bytes:
+    """A short and whole log of a format, by its name in the registry."""
+    return b"".join(event.data for event in events_of(replace(ANY_ROW, log_format=name)))
 
 
 def seconds(log: StepLog) -> list[float]:

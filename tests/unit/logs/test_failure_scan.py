@@ -13,7 +13,7 @@ from pytest_gsw.logs.failure_scan import ENDINGS, HARDWARE, HARMLESS, WHEREVER, 
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.reader import read_log
 from pytest_gsw.logs.signatures import SIGNATURES
-from tests.unit.logs.lines import NOISE, maxtext
+from tests.unit.logs.lines import NOISE, maxtext, whole
 
 from .conftest import WriteLog
 
@@ -456,15 +456,66 @@ def test_each_entry_of_the_list_is_needed(write_log: WriteLog, monkeypatch: pyte
     assert name(path) == "an exception"
 
 
-def test_what_follows_the_end_of_an_mlperf_run(write_log: WriteLog) -> None:
-    stop = b':::MLLOG {"key": "run_stop", "value": null, "metadata": {"file": "a.py", "status": "%s"}}\n'
-    teardown = RAISED + WATCHDOG + CANCELLED + TASK
-    assert name(write_log(steps(0, 12) + stop % b"success" + teardown)) is None
-    assert name(write_log(steps(0, 12) + stop % b"aborted" + teardown)) == "an exception"
-    assert name(write_log(steps(0, 12) + stop % b"success" + teardown + XID)) == "GPU error (Xid)"
-    # A log without steps: what failed before the run was no part of it.
-    assert fatal_line(write_log(TASK + stop % b"success"), None) is None
-    assert fatal_line(write_log(TASK + XID + stop % b"success"), None) is not None
+#: By this line MLPerf's runs report their own end. It excuses nothing but the teardown of a run of that format.
+STOP = (
+    b':::MLLOG {"namespace": "", "time_ms": 1927855506000, "event_type": "INTERVAL_END", "key": "run_stop", '
+    b'"value": null, "metadata": {"file": "a.py", "lineno": 9, "status": "success"}}\n'
+)
+BAD_ENDS = [line.removesuffix(b"\n") + b"\n" for line in (*LAST_WORDS, *(lines for _, lines in FATAL))]
+#: What a program raises while it closes what it had used.
+IN_TEARDOWN = RAISED.replace(b"in main", b"in _shutdown_workers")
+
+
+@pytest.mark.parametrize("log_format", FORMATS)
+def test_no_format_excuses_a_bad_end(write_log: WriteLog, tmp_path: Path, log_format: str) -> None:
+    """A format that is registered is tried here without being named."""
+    healthy = whole(log_format)
+    path = write_log(healthy)
+    log = read_log(path, FORMATS[log_format])
+    assert fatal_line(path, log) is None
+    assert fatal_line(write_log(healthy + STOP), log) is None
+    for line in BAD_ENDS:
+        for said in (STOP + line, line + STOP):
+            # A training's last step stands behind what it recovered from, a benchmark's run_stop behind its own.
+            assert fatal_line(write_log(healthy + said), log) is not None, said
+    errors = tmp_path / "run.err"
+    path.write_bytes(healthy + STOP)
+    for _, lines in FATAL:
+        errors.write_bytes(STOP + lines)
+        assert find_fatal(path, log, FORMATS[log_format], (errors,)) is not None, lines
+        assert find_fatal(path, log, FORMATS[log_format], batch_output=errors) is not None or b" STEP " in lines, lines
+
+
+@pytest.mark.parametrize("log_format", FORMATS)
+def test_a_program_may_raise_in_its_teardown_once_it_has_reported_its_own_end(
+    write_log: WriteLog, log_format: str
+) -> None:
+    healthy = whole(log_format)
+    log = read_log(write_log(healthy), FORMATS[log_format])
+    own = log_format == "mllog"
+    assert (fatal_line(write_log(healthy + STOP + IN_TEARDOWN + b"done\n"), log) is None) is own
+    for lines in (
+        RAISED,
+        IN_TEARDOWN.replace(b"ValueError: bad", b"RuntimeError: NCCL error in: x.cpp"),
+        labelled(b"[rank3]: ", IN_TEARDOWN),
+        RAISED + b"\nDuring handling of the above exception, another exception occurred:\n\n" + IN_TEARDOWN,
+        IN_TEARDOWN + TASK,
+    ):
+        assert fatal_line(write_log(healthy + STOP + lines), log) is not None, lines
+
+
+def test_what_failed_before_a_benchmark_began_was_no_part_of_it(write_log: WriteLog) -> None:
+    begun = STOP.replace(b"run_stop", b"run_start").replace(b"7855506", b"7855406")
+
+    def name_of(content: bytes) -> str | None:
+        path = write_log(content)
+        cause = fatal_line(path, read_log(path, FORMATS["mllog"]))
+        return cause and cause.name
+
+    assert name_of(TASK + RAISED + begun + STOP) is None
+    assert name_of(TASK + XID + begun + STOP) == "GPU error (Xid)"
+    assert name_of(begun + TASK + STOP) == "a failed task"
+    assert name_of(begun + RAISED + STOP) == "an exception"
 
 
 def test_steps_behind_an_error_are_counted_and_not_lines(write_log: WriteLog) -> None:

@@ -191,11 +191,10 @@ def test_a_command_that_is_not_there_is_named_and_counts_only_where_a_task_ended
     assert other.name == "CUDA out of memory"
 
 
-def test_what_follows_the_end_of_an_mlperf_run_is_no_cause(write_log: WriteLog) -> None:
+@pytest.mark.parametrize("status", [b"success", b"aborted"])
+def test_what_follows_the_end_of_an_mlperf_run_is_a_cause(write_log: WriteLog, status: bytes) -> None:
     stop = b':::MLLOG {"key": "run_stop", "value": null, "metadata": {"file": "a.py", "status": "%s"}}\n'
-    error = b"RuntimeError: NCCL error in: x.cpp\n"
-    assert find_cause(write_log(stop % b"success" + error)) is None
-    assert find_cause(write_log(stop % b"aborted" + error)) is not None
+    assert find_cause(write_log(stop % status + b"RuntimeError: NCCL error in: x.cpp\n")) is not None
 
 
 def test_missing(tmp_path: Path) -> None:

@@ -181,6 +181,46 @@ def test_concurrencies_are_points_of_one_run(read: Read) -> None:
     assert log.attempts == 1
 
 
+def bar(wanted: int, done: int | None = None, label: str = "") -> str:
+    done = wanted if done is None else done
+    return f"{label}  0%|          | 0/{wanted} [00:00<?, ?it/s]\r{label}{100 * done // wanted:3d}%|###| {done}/{wanted} [00:02<00:00, 34.85it/s]\n"
+
+
+#: What ``vllm bench serve --num-warmups 2`` prints before its block.
+BEGIN = "Starting initial single prompt test run...\nInitial test run completed.\n"
+OWN_WARM_UP = f"{BEGIN}Warming up with 2 requests...\n{bar(2)}Warmup run completed.\nStarting main benchmark run...\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        namespace() + OWN_WARM_UP + bar(8) + block(),
+        namespace() + OWN_WARM_UP + block(),
+        OWN_WARM_UP + bar(8) + block(),
+        namespace() + "Warm-up with 2 requests:\n" + bar(2) + bar(8) + block(),  # another benchmark's words
+        bar(8, 7) + block(),  # repainted seldom
+        bar(8).rstrip() + block(),
+        "Running vllm bench serve --num-prompts 8\n" + namespace() + bar(8, label="0: ") + block(),
+        "Loading weights: 100%|###| 4/4 [00:02<00:00, 2it/s]\n" + block(),
+    ],
+)
+def test_the_benchmarks_own_warm_up_and_bars(read: Read, text: str) -> None:
+    log = read("serving", text.encode())
+    assert (log.figures["output_tokens_per_s"], log.attempts) == ([1996.53], 1)
+
+
+def test_no_older_run_is_judged_in_place_of_the_last_one(read: Read) -> None:
+    older, newer = namespace() + block(rate="4000"), namespace() + OWN_WARM_UP + bar(8) + block(rate="2000")
+    log = read("serving", (older + newer).encode())
+    assert (log.figures["output_tokens_per_s"], log.attempts) == ([2000], 2)
+
+
+def test_each_point_of_a_sweep_may_have_its_warm_up(read: Read) -> None:
+    warm = "warm-up\n" + namespace(2) + block(2, "5.5")
+    text = "".join(warm + namespace() + block(rest=at(clients)) for clients in (16, 256))
+    assert read("serving", text.encode()).attempts == 1
+
+
 @pytest.mark.parametrize("heading", ["=== warm-up ===\n", "0: Warmup run:\n", "WARM UP\n"])
 def test_a_recipes_warm_up_is_not_the_run(read: Read, heading: str) -> None:
     log = read("serving", (heading + namespace(2) + block(2, "5.5") + namespace() + block()).encode())
@@ -210,6 +250,37 @@ def test_mllog(read: Read) -> None:
     log = read("mllog", "".join(f"0: {line}\n" for line in text.splitlines()).encode())
     assert log.figures == {"time_to_train_min": [90.5]}
     assert (log.identity.model, log.identity.global_batch_size, log.attempts) == ("llama2_70b_lora", 64, 1)
+
+
+def joined(*events: str, label: str = "") -> str:
+    """Events that processes have written at once, on one line."""
+    return label + "".join(event.strip() for event in events) + "\n"
+
+
+SUCCESS = event("run_stop", STOP, status="success")
+RANKS = [event("run_start", START + rank * 1000) for rank in range(8)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(RANKS) + SUCCESS,
+        "".join(reversed(RANKS)) + 8 * SUCCESS,
+        "".join(f"{rank}: {begun}{rank}: {SUCCESS}" for rank, begun in enumerate(RANKS)),  # each rank's by itself
+        joined(*RANKS) + SUCCESS,
+        event("run_start", START).strip() + "0: loaded\n" + joined("done ", event("seed", value=1), SUCCESS),
+        joined(event("seed", value=1), event("run_start", START), label="3: ") + joined(event("seed"), SUCCESS),
+        joined(':::MLLOG {"namespace": "', event("run_start", START), SUCCESS),
+    ],
+)
+def test_ranks_and_glued_events_are_one_run(read: Read, text: str) -> None:
+    log = read("mllog", text.encode())
+    assert (log.figures, log.attempts) == ({"time_to_train_min": [90.5]}, 1)
+
+
+def test_a_run_that_begins_later_is_another_one(read: Read) -> None:
+    text = event("run_start", START) + event("run_start", START + 600_000) + SUCCESS
+    assert read("mllog", text.encode()).attempts == 2
 
 
 def rl(step: int, seconds: str = "35.70", rate: str | None = "1073.59", total: int = 2, loss: str = "0.0123") -> str:
@@ -266,6 +337,18 @@ BROKEN = {
     "two tests": ("nccl-tests", nccl() + nccl(), None),
     "a failed request": ("serving", block(7, rest=at(8, failed=1)), "failed requests: 1"),
     "fewer requests than asked for": ("serving", namespace() + block(7), "7 requests succeeded, 8 were asked for"),
+    "one of a hundred by the bar": ("serving", bar(100) + block(1), "1 requests succeeded, 100 were asked for"),
+    "99 of a hundred by a bar of 99": ("serving", bar(100, 99) + block(99), "99 requests succeeded, 100 were asked for"),
+    "one of a hundred by the command": ("serving", "Running x --num-prompts=100\n" + block(1), "1 requests succeeded, 100"),
+    "one of a hundred behind a warm-up": ("serving", OWN_WARM_UP + bar(100) + block(1), "1 requests succeeded, 100"),
+    "a bar against the arguments": ("serving", namespace(1) + bar(100) + block(1), "1 requests succeeded, 100"),
+    "failed requests of a bar": ("serving", bar(8) + block(1, rest=at(8, 7)), "failed requests: 7, 1 succeeded"),
+    "a warm-up behind the run": (
+        "serving",
+        namespace() + block() + "warm-up\n" + namespace(2) + block(2),
+        "a warm-up is the last benchmark",
+    ),
+    "a run that was cut, and a warm-up": ("serving", namespace() + "warm-up\n" + namespace(2) + block(2), "no complete"),
     "no request": ("serving", namespace() + block(0, "0.00"), "0 requests succeeded"),
     "only a warm-up": ("serving", "=== warm-up ===\n" + namespace(2) + block(2), "no complete block"),
     "cut after the warm-up": ("serving", namespace(2) + block(2) + namespace(), "no complete block"),
@@ -284,6 +367,23 @@ BROKEN = {
         "mllog",
         event("run_start") + event("run_stop", STOP, status="success") + event("run_stop", STOP, status="aborted"),
         "status aborted",
+    ),
+    "a blank in the status": ("mllog", event("run_start") + event("run_stop", STOP, status="success "), "status 'success '"),
+    "capitals in the status": ("mllog", event("run_start") + event("run_stop", STOP, status="SUCCESS"), "status SUCCESS"),
+    "aborted, then success": (
+        "mllog",
+        event("run_start") + event("run_stop", STOP, status="aborted") + SUCCESS,
+        "status aborted",
+    ),
+    "an aborted rank glued to another": (
+        "mllog",
+        event("run_start") + joined(SUCCESS, event("run_stop", STOP, status="aborted")),
+        "status aborted",
+    ),
+    "an end that another process cut": (
+        "mllog",
+        event("run_start") + joined(SUCCESS[:-30], SUCCESS),
+        "status unreadable",
     ),
     "no run_stop": ("mllog", event("run_start"), "run_start without run_stop"),
     "a run_stop that is cut": (

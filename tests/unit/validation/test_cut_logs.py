@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
 from pathlib import Path
-from random import Random
 
 import pytest
 
-from pytest_gsw.demo.simulation import SimulatedJob, simulate
-from pytest_gsw.demo.writers import WRITERS, Event
+from pytest_gsw.demo.writers import Event
 from pytest_gsw.errors import LogError
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
+from pytest_gsw.logs.reader import read_log
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline, Recipe
@@ -22,29 +20,15 @@ from pytest_gsw.validation.checks import check_job, read_steps
 from pytest_gsw.validation.measure import measure_as_documented
 from pytest_gsw.validation.run import Run
 from tests.unit.logs import lines
-from tests.unit.rows import LLAMA2_FP8_X128
+from tests.unit.logs.lines import ANY_ROW, events_of
 
 ENDED_WELL = JobStatus(JobState.COMPLETED, exit_code=0)
 ROWS = [row for row in load_tables([bundled_baselines()]) if row.expected_failure is None]
 
 
-def events_of(row: Baseline) -> tuple[Event, ...]:
-    job = SimulatedJob(
-        id="4242",
-        nodes=row.nodes,
-        gpus=row.gpus,
-        gpus_per_node=row.gpus_per_node,
-        size=row.size,
-        dtype=row.dtype,
-        version="test",
-    )
-    run = simulate(row, job, None, Random(7), datetime(2031, 2, 3, tzinfo=timezone.utc))  # noqa: S311 - noise
-    return tuple(WRITERS[row.log_format](run))
-
-
-def is_measured(row: Baseline, log: bytes, path: Path) -> bool:
+def is_measured(row: Baseline, log: bytes, path: Path, status: JobStatus = ENDED_WELL) -> bool:
     path.write_bytes(log)
-    run = Run("4242", ENDED_WELL, path)
+    run = Run("4242", status, path)
     log_format = FORMATS[row.log_format]
     try:
         check_job(run)
@@ -64,8 +48,6 @@ def last_step(events: Sequence[Event]) -> int:
     return next(number for number, event in enumerate(events) if event.figure_end and event.step == steps)
 
 
-#: A row that any format may be of, as few of whose steps are enough: its end alone tells a cut log.
-ROW = replace(LLAMA2_FP8_X128, dtype="bf16", min_steps=1, statistic="median", recipe=Recipe("any", steps=12))
 DONE = b"[after training is done] datetime: 2031-02-03 04:05:06 \n"
 LAUNCHED = b"[2031-02-03 04:05:06,789] [INFO] [launch.py:272:main] process 4242 spawned with command: ['python']\n"
 EXITED = b"[2031-02-03 04:05:06,789] [INFO] [launch.py:367:main] Process 4242 exits successfully.\n"
@@ -85,7 +67,7 @@ def simulated() -> dict[str, tuple[Baseline, tuple[bytes, ...]]]:
 
 
 def step_lines(log_format: str, *parts: bytes) -> tuple[Baseline, tuple[bytes, ...]]:
-    return replace(ROW, log_format=log_format), parts
+    return replace(ANY_ROW, log_format=log_format), parts
 
 
 STEPS = range(1, 13)
@@ -94,7 +76,7 @@ LOGS = {
     "deepspeed's pipeline engine": step_lines("deepspeed", b"".join(lines.pipe(step, "4.250") for step in STEPS), b""),
     "deepspeed's engine": step_lines("deepspeed", b"".join(lines.throughput(step, "60") for step in STEPS[2:]), b""),
     "deepspeed's launcher": (
-        replace(ROW, log_format="deepspeed", recipe=Recipe("any")),
+        replace(ANY_ROW, log_format="deepspeed", recipe=Recipe("any")),
         (LAUNCHED + b"".join(lines.throughput(step, "60") for step in STEPS[2:]), EXITED),
     ),
     "megatron-bridge": step_lines("megatron", DONE.replace(b"training is done", b"dataloaders are built") + 12 * BRIDGE, DONE),
@@ -127,3 +109,25 @@ def test_no_row_is_measured_by_a_log_that_lacks_its_last_words(name: str, tmp_pa
     end = min(rest.index(word) for word in words if word in rest)
     cuts = [cut for cut in line_ends(rest) if cut <= end]
     assert not any(is_measured(row, steps + rest[:cut], tmp_path / "run.log") for cut in (0, *cuts))
+
+
+#: Formats that print no number of steps, and show in another way, or by recipe.steps alone, that a log is whole.
+WITHOUT_TOTAL = {"paxml", "automodel", "deepspeed"}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_total_that_a_log_states_counts_in_a_replay_without_recipe_steps(name: str, tmp_path: Path) -> None:
+    row, path, replayed = replace(ANY_ROW, log_format=name), tmp_path / "run.log", JobStatus(JobState.REPLAYED)
+    # Without the recipe's line, by which a log would be its job's own.
+    events = [event for event in events_of(row) if b"GSW: " not in event.data]
+    log, has_figures = joined(events), FORMATS[name].content == "figure"
+    end = log if has_figures else joined(events[: last_step(events)])
+    row = replace(row, recipe=Recipe("any"))
+    if has_figures:
+        path.write_bytes(log)
+        metric, _, at = next(iter(read_log(path, FORMATS[name]).figures)).partition(" at ")
+        row = replace(row, metric=metric, at=at or None)
+    assert is_measured(row, log, path, replayed)
+    cuts = [end[: end.rindex(b"\n", 0, len(end) * share // 10) + 1] for share in (4, 7, 9)]
+    measured = [cut[-80:] for cut in cuts if is_measured(row, cut, path, replayed)]
+    assert name in WITHOUT_TOTAL or measured == []

@@ -55,7 +55,7 @@ def test_a_window_of_steps_that_are_not_there(tmp_path: Path) -> None:
     )
     # A window that the log does not reach.
     log = tmp_path / "megatron.out"
-    log.write_text(megatron(range(1, 31)))
+    log.write_text(megatron(range(1, 31), total=30))
     row = replace(MEGATRON_ROW, statistic="mean[31:40]", min_steps=2, recipe=Recipe("x"))
     assert refused(log, row, REPLAYED) == (
         "the log does not hold the steps that mean[31:40] needs: no step lies in the window of mean[31:40]"
