@@ -98,6 +98,9 @@ CLUSTER_FIELDS: f.Fields = {
     "max_gpus": f.whole("Take no more than this many GPUs at once."),
     "timeout": _number("Limit on each job's run time, minutes."),
     "max_pending": f.whole("Leave no more than this many jobs pending at once."),
+    "max_queue": _number(
+        "Hours that a job waits in the queue while none of the session runs, 24 by default; 0: no limit."
+    ),
     "stall": _number("End a job that shows no new step for this long, minutes; 0: never."),
     "slow_start": _number("End a job whose first steps take this multiple of the documented time; 0: never."),
     "poll_interval": _number("Seconds between two questions to the scheduler, 0.5 to 300."),
@@ -156,6 +159,7 @@ class Cluster:
     max_gpus: int | None = None
     timeout: str | None = None
     max_pending: int | None = None
+    max_queue: str | None = None
     stall: str | None = None
     slow_start: str | None = None
     poll_interval: str | None = None

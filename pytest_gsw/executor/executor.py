@@ -19,6 +19,7 @@ from typing import Any
 
 from pytest_gsw.common.process import run_in_background
 from pytest_gsw.common.redact import redact
+from pytest_gsw.common.text import duration
 from pytest_gsw.errors import (
     INTERRUPTED,
     JobError,
@@ -55,7 +56,6 @@ from pytest_gsw.jobs.journal import Journal, Submission, is_next
 from pytest_gsw.jobs.layout import check_new, logs_before, names_before, names_in, other_outputs_of
 from pytest_gsw.jobs.model import (
     COMPLETING,
-    NEVER_STARTS,
     NODE_LOST,
     STANDING_STILL,
     Attempt,
@@ -66,6 +66,7 @@ from pytest_gsw.jobs.model import (
     JobStatus,
     Launcher,
 )
+from pytest_gsw.jobs.pending import begins_after, reason_of
 from pytest_gsw.jobs.spec import session_environment
 from pytest_gsw.logs.reader import detect_format
 from pytest_gsw.stats.decision import Done, Repeat, Undecided
@@ -144,8 +145,9 @@ class Backoff:
     """
 
     def __init__(self, at_once: int) -> None:
-        #: The scheduler's message that the queue is full; empty if it is not.
+        #: The scheduler's message that the queue is full, empty if it is not, and the time of the first one.
         self.full = ""
+        self.full_since_s = math.inf
         #: No row is submitted before this time.
         self.due_s = -math.inf
         #: Submissions that may be under way: one after a full queue or an unreachable scheduler, then one more for each
@@ -159,7 +161,7 @@ class Backoff:
     def taken(self) -> None:
         """Note that the scheduler accepted a job."""
         self._back_off_s = BACK_OFF_S
-        self.full = ""
+        self.full, self.full_since_s = "", math.inf
         self.window = min(self.window + 1, self._at_once)
 
     def answered(self, now_s: float) -> None:
@@ -168,6 +170,7 @@ class Backoff:
 
     def no_room(self, why: str, now_s: float) -> None:
         """Postpone all submissions until a job of this session has left the queue, or for a minute."""
+        self.full_since_s = min(self.full_since_s, now_s)
         self.full = why
         self.window = 1
         self.due_s = now_s + LONGEST_BACK_OFF_S
@@ -378,12 +381,12 @@ class Submitter:
     def _handle_answer(self, waiting: Queued, answer: Job | RunError) -> None:
         rows, row = self._rows, waiting.row
         if isinstance(answer, Job):
-            rows.activate(row, SubmittedJob(answer, away=waiting.away))
+            rows.activate(row, SubmittedJob(answer, away=waiting.away)).queued_s = self._clock()
             self.patience.taken()
             rows.is_shared(rows.claims.job(answer), row.row_id)
             return
         rows.free_place(row)
-        if isinstance(answer, QueueFullError):
+        if isinstance(answer, QueueFullError) and not self._is_full_too_long():
             self.patience.no_room(answer.fact, self._clock())
             rows.wait(waiting, first=True)
         elif isinstance(answer, SchedulerUnreachableError) and self._is_worth_waiting(waiting):
@@ -391,6 +394,10 @@ class Submitter:
             rows.wait(waiting, first=True)
         else:
             rows.finish(Finished(row.row_id, answer, row, since_s=waiting.since_s))
+
+    def _is_full_too_long(self) -> bool:
+        """True if the queue has taken no job for longer than jobs may wait in it, and none of the session has run."""
+        return self._clock() - max(self.patience.full_since_s, self._rows.ran_s) >= self._rows.limits.queue_s
 
     def _is_worth_waiting(self, waiting: Queued) -> bool:
         now_s = self._clock()
@@ -503,6 +510,11 @@ _NODES_UNAVAILABLE = ("ReqNodeNotAvail", "BadConstraints", "PartitionNodeLimit")
 #: Of these, those for nodes that never become available.
 _NEVER_FITS = _NODES_UNAVAILABLE[1:]
 
+#: A reason that does not end by itself ends the row once all polls have returned it for this long: a site may hold jobs
+#: for a moment, and a user release them.
+STUCK_S = 120.0
+_NOT_STARTED = frozenset({JobState.PENDING, JobState.UNKNOWN})
+
 _NO_ANSWER = JobStatus(JobState.UNKNOWN, reason="no answer")
 
 
@@ -576,18 +588,6 @@ def _pending_text(status: JobStatus) -> str:
     """Slurm's reason for a pending job; empty if there is none."""
     waits = status.state is JobState.PENDING and status.reason not in {"", "None"}
     return f"; it was pending ({status.reason})" if waits else ""
-
-
-def _never_starts(seen: SubmittedJob) -> EarlyStop | None:
-    """Why a pending job can never start: one that it waits for has failed, or its tile's nodes are gone."""
-    reason, tile = seen.status.reason, seen.job.spec.node_list
-    if reason.startswith(NEVER_STARTS):
-        fact = f"job {seen.job.id} can never start: {reason}"
-        return EarlyStop(fact, "find out why the job that it waits for has failed")
-    if tile and reason.startswith((NODE_LOST, *_NEVER_FITS)):
-        why = reason.removeprefix(f"{NODE_LOST}: ")
-        return EarlyStop(f"not covered: {why}", f"sinfo -N -R -n {tile} shows more")
-    return None
 
 
 #: Called each time before the session waits.
@@ -1094,6 +1094,7 @@ class Executor:
             and status.reason.startswith(_NODES_UNAVAILABLE)
         ]
         self._resubmit_anywhere([live for live in avoiding if live.row.row_id in self._rows.live])
+        self._end_waits(answers)
         silent = all(status.state is JobState.UNKNOWN for _, status in answers)
         self._turns.answered(not silent)
         if not silent:
@@ -1114,6 +1115,49 @@ class Executor:
             self._notes.write(Journal.ended, (job, status))
             self._rows.leave_queue(live)
             self._requeue(row, attempt, replace(row.spec.again(), avoided_nodes=()), row.earlier)
+
+    def _end_waits(self, answers: list[tuple[Active, JobStatus]]) -> None:
+        """End pending jobs that do not start by themselves, or have waited for too long."""
+        rows, now_s = self._rows, self._clock()
+        if any(status.state not in _NOT_STARTED for _, status in answers):
+            rows.ran_s = now_s
+        stops = [
+            (live.seen, stop)
+            for live, status in answers
+            if status.state is JobState.PENDING and not live.seen.stop_sent and rows.live.get(live.row.row_id) is live
+            if (stop := self._end_of_wait(live, status, now_s)) is not None
+        ]
+        if stops:
+            self._end_early(stops)
+
+    def _end_of_wait(self, live: Active, status: JobStatus, now_s: float) -> EarlyStop | None:
+        """Why a job that a poll has found pending is not awaited any longer; ``None`` if it is."""
+        job, reason, limit_s = live.seen.job, status.reason, self._rows.limits.queue_s
+        tile = job.spec.node_list
+        if tile and reason.startswith((NODE_LOST, *_NEVER_FITS)):
+            why = reason.removeprefix(f"{NODE_LOST}: ")
+            return EarlyStop(f"not covered: {why}", f"sinfo -N -R -n {tile} shows more")
+        if live.queued_s is None:
+            # Of an earlier session. A job of the run that starts soon must still be able to prolong the wait.
+            waited_s = time.time() - max(job.submitted_s, status.submit_s or 0.0)
+            live.queued_s = now_s - max(0.0, min(waited_s, limit_s - STUCK_S))
+        kind = reason_of(reason)
+        if kind.advice is None or (
+            kind.is_dated and not begins_after(reason, (status.submit_s or time.time()) + limit_s)
+        ):
+            live.stuck_s = None
+        else:
+            live.stuck_s = now_s if live.stuck_s is None else live.stuck_s
+            if kind.is_final or now_s - live.stuck_s >= STUCK_S:
+                never = "can never start" if kind.is_final else "does not start by itself"
+                return EarlyStop(f"job {job.id} {never}: {reason}", kind.advice)
+        waited_s = now_s - max(live.queued_s, self._rows.ran_s)
+        if waited_s >= limit_s:
+            return EarlyStop(
+                f"job {job.id} waited {duration(waited_s)} in the queue: {reason or 'no reason is known'}",
+                "raise max_queue of the cluster (hours; 0: no limit), or run the row when there is room",
+            )
+        return None
 
     def _update(self, live: Active, status: JobStatus) -> None:
         seen = live.seen
@@ -1136,6 +1180,8 @@ class Executor:
             self._leave_queue(live)
         elif status.state is JobState.PENDING:
             live.watch = seen.sample = live.log = None  # requeued: the next start is another run
+            if changed:
+                live.queued_s, live.stuck_s = now_s, None
 
     # -- the logs of running jobs: their progress, and early stops ----------------------------
 
@@ -1158,8 +1204,6 @@ class Executor:
             seen = live.seen
             if seen.status.state is JobState.PENDING:
                 live.log = None  # a restarted job may write to another file
-                if not seen.stop_sent and (stop := _never_starts(seen)) is not None:
-                    stopped.append((seen, stop))
             if seen.status.state is not JobState.RUNNING or seen.stop_sent:
                 continue
             finished = seen.sample is not None and seen.sample.finished

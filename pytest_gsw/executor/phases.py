@@ -30,6 +30,8 @@ class Limits:
     gpus: float = math.inf
     #: Pending jobs.
     pending: float = math.inf
+    #: Seconds that a job waits in the queue while no job of the session runs.
+    queue_s: float = math.inf
 
 
 #: First interval between two searches for an ended job's log; each is twice the one before.
@@ -129,6 +131,10 @@ class Active:
     #: The job's log once it was found, and the time of the last search; monotonic seconds.
     log: Path | None = None
     looked_s: float = 0.0
+    #: Start of its wait in the queue; ``None`` until the first poll of an earlier session's job. Monotonic seconds.
+    queued_s: float | None = None
+    #: Time since which polls return a reason that does not end by itself; monotonic seconds.
+    stuck_s: float | None = None
 
 
 @dataclass
@@ -267,6 +273,8 @@ class RowTable:
         self.submitting: dict[str, Queued] = {}
         self.live: dict[str, Active] = {}
         self.ended: dict[str, AwaitingLog] = {}
+        #: Time at which a poll last found that a job of the session has started; monotonic seconds.
+        self.ran_s = -math.inf
         #: Finished rows that were not returned yet.
         self.over: dict[str, Finished] = {}
         #: Number of events that waiting rows may depend on: a log was found, or a row finished.

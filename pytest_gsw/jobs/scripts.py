@@ -202,6 +202,8 @@ OPTIONS = "the options of sbatch"
 #: The variables with the job's Slurm cluster, in the order in which sbatch reads them.
 CLUSTER_VARIABLES = ("SBATCH_CLUSTERS", "SLURM_CLUSTERS")
 
+#: Options by which a job does not start as soon as there is room.
+_WAITS = frozenset({"hold", "begin"})
 #: Any line that is neither blank nor a comment.
 _COMMAND = re.compile(r"\s*[^\s#]")
 _HETEROGENEOUS = frozenset({"hetjob", "packjob"})
@@ -524,7 +526,7 @@ def _output_variables(scripts: Scripts, log_path: str) -> dict[str, str]:
 
 
 def differences(baseline: Baseline, spec: JobSpec, environ: Mapping[str, str]) -> Iterator[str]:
-    """Warnings of variables by which a row's job may differ from the row, as far as known before submission.
+    """Warnings of variables by which a row's job may differ from the row, and of options by which it waits.
 
     Args:
         baseline: The row.
@@ -543,6 +545,13 @@ def differences(baseline: Baseline, spec: JobSpec, environ: Mapping[str, str]) -
     for name in exported_to(spec, environ, scripts):
         taken = f"{name} is exported here, and {_script_name(spec)} takes it"
         yield f"{taken}: the run may be another than the documented one"
+    for place, words in (
+        (OPTIONS, spec.options),
+        *((f"{_script_name(spec)}:{n}", w) for n, w in directives_of(spec.script)),
+    ):
+        yield from (
+            f"{one.written} in {place} keeps the job waiting" for one in options_in(words) if one.name in _WAITS
+        )
 
 
 def _number(arithmetic: str, known: Mapping[str, str | None]) -> str:

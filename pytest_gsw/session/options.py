@@ -127,6 +127,13 @@ GROUPS = {
             "max-pending", "leave no more than this many jobs pending at once", "no limit", metavar="N", of_site=True
         ),
         Option(
+            "max-queue",
+            "hours that a job waits in the queue while none of the session runs; 0: no limit",
+            "24",
+            metavar="HOURS",
+            of_site=True,
+        ),
+        Option(
             "retries",
             "run a row up to N times more if the infrastructure failed it, on other nodes",
             "0",

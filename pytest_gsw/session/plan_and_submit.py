@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -736,6 +737,10 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
     has_gpus = settings.cluster.gpus if settings.cluster is not None else None
     for line in plan_text(planned, skipped, redact(errors, environ), has_gpus):
         write(config, line)
+    if planned and not _cluster_of(settings).simulated:
+        limit_s = settings.limits.queue_s
+        limit = "no limit" if limit_s == math.inf else f"{limit_s / 3600:g} hours while none of the session runs"
+        write(config, f"a job's wait in the queue: {limit} (max_queue)")
 
 
 def _entry(item: BaselineItem, spec: JobSpec, settings: Settings, launcher: Launcher) -> dict[str, Any]:

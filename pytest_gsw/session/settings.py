@@ -525,6 +525,7 @@ def read_settings(config: pytest.Config) -> Settings:
             jobs=_count("max-jobs", values["max-jobs"]) or math.inf,
             gpus=_count("max-gpus", values["max-gpus"]) or math.inf,
             pending=_count("max-pending", values["max-pending"]) or math.inf,
+            queue_s=_or_never("max-queue", values["max-queue"], factor=3600) or 24 * 3600.0,
         ),
         retries=_retries("retries", values["retries"]),
         policies=Policies(

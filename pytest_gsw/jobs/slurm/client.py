@@ -17,6 +17,7 @@ from typing import BinaryIO
 
 from pytest_gsw.common.files import make_directory, open_own
 from pytest_gsw.jobs.model import EXIT_CODE, Job, JobSpec, JobState, JobStatus, JobStep, exit_and_signal, job_state
+from pytest_gsw.jobs.pending import dated
 from pytest_gsw.jobs.scripts import cluster_of, options_in
 from pytest_gsw.jobs.spec import job_environment, query_environment
 
@@ -185,6 +186,8 @@ class Answer:
     status: JobStatus
     #: The batch shell's output file, if ``scontrol`` returned it.
     output: Path | None = None
+    #: True if ``scontrol`` returned several partitions or QOS, or a shortest time: a limit of one of them is none.
+    has_alternatives: bool = False
 
 
 @dataclass(frozen=True)
@@ -253,7 +256,7 @@ def _status(state_text: str, code: str, reason: str, nodes: str, submit: str, st
         raw_state=state_text,
         exit_code=exit_code,
         signal=signal,
-        reason=_word(reason),
+        reason=dated(_word(reason), _epoch_s(start)),
         nodes=_word(nodes),
         submit_s=_epoch_s(submit),
         # For a pending job this is its estimated start; the end of a running one is its time limit.
@@ -300,7 +303,8 @@ def parse_scontrol(text: str) -> dict[str, Answer]:
         derived, output = fields.get("DerivedExitCode", ""), _word(fields.get("StdOut", ""))
         if status.state.ended and EXIT_CODE.fullmatch(derived):
             status = replace(status, derived_exit_code=derived)
-        answers[fields["JobId"]] = Answer(fields.get("JobName", ""), status, Path(output) if output else None)
+        several = "," in fields.get("Partition", "") + fields.get("QOS", "") or _word(fields.get("TimeMin", "")) != ""
+        answers[fields["JobId"]] = Answer(fields.get("JobName", ""), status, Path(output) if output else None, several)
     return answers
 
 

@@ -50,6 +50,7 @@ from pytest_gsw.jobs.model import (
     JobStep,
     Launch,
 )
+from pytest_gsw.jobs.pending import OF_ONE, reason_of
 from pytest_gsw.jobs.run_lock import PATIENCE_S, SubmissionLock
 from pytest_gsw.jobs.scripts import (
     CLUSTER_VARIABLES,
@@ -107,6 +108,8 @@ class Poller:
         self._names: dict[str, str] = {}
         #: Output files of batch shells, as far as scontrol returned them.
         self._outputs: dict[tuple[str, str], Path] = {}
+        #: True for a pending job that a limit of one partition or QOS does not keep from starting, by scontrol.
+        self._has_alternatives: dict[tuple[str, str], bool] = {}
 
     def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
         """The status of each job by its row; UNKNOWN if no command returned it. Never raises."""
@@ -164,6 +167,20 @@ class Poller:
         if _key(job) not in self._outputs:
             self._scontrol([job])
         return self._outputs.get(_key(job))
+
+    def mark_alternatives(self, jobs: Sequence[Job], statuses: dict[str, JobStatus]) -> None:
+        """Mark the reasons of jobs that may start in another of their partitions, by another QOS, or for less time.
+
+        A job is certain to have none only if scontrol returns it.
+        """
+        limited = [job for job in jobs if reason_of(statuses[job.spec.row_id].reason).has_alternatives]
+        new = [job for job in limited if _key(job) not in self._has_alternatives]
+        answers = self._scontrol(new) if new else {}
+        self._has_alternatives |= {_key(job): answers[job.id].has_alternatives for job in new if job.id in answers}
+        for job in limited:
+            if self._has_alternatives.get(_key(job), True):
+                status = statuses[job.spec.row_id]
+                statuses[job.spec.row_id] = replace(status, reason=f"{status.reason}{OF_ONE}")
 
     def _scontrol(self, jobs: Sequence[Job]) -> dict[str, Answer]:
         """Answers of slurmctld on these jobs by their ids."""
@@ -576,11 +593,14 @@ def _script_error(
 
 
 def _accepted(answers: Mapping[str, client.Answer]) -> dict[str, client.Answer]:
-    """The jobs without those whose submission Slurm refused: it records them as failed at once, without nodes."""
+    """The jobs without those whose submission Slurm refused: it records them as failed, without nodes and a run.
+
+    They start when they end on Slurm 22.05, and never since 24.11.
+    """
     return {
         job_id: answer
         for job_id, answer in answers.items()
-        if answer.status.state is not JobState.FAILED or answer.status.nodes or answer.status.run_s != 0
+        if answer.status.state is not JobState.FAILED or answer.status.nodes or answer.status.run_s
     }
 
 
@@ -933,6 +953,7 @@ class SlurmLauncher:
         for job in (job for job in jobs if statuses[job.spec.row_id].reason == NEVER_STARTS):
             status, why = statuses[job.spec.row_id], f"{NEVER_STARTS}{self._failed_prerequisite(job)}"
             statuses[job.spec.row_id] = replace(status, reason=why)
+        self._poller.mark_alternatives(jobs, statuses)
         waiting = [
             job for job in jobs if job.spec.node_list and _NODES_WAITED_FOR.match(statuses[job.spec.row_id].reason)
         ]

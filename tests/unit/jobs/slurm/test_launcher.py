@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pytest_gsw.common.text import moment
 from pytest_gsw.errors import (
     JobError,
     QueueFullError,
@@ -19,6 +20,7 @@ from pytest_gsw.errors import (
     SubmissionError,
 )
 from pytest_gsw.jobs.model import SBATCH, Job, JobSpec, JobState, JobStatus
+from pytest_gsw.jobs.pending import reason_of
 from pytest_gsw.jobs.slurm import client as slurm
 from pytest_gsw.jobs.slurm.client import Output
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher, refusal
@@ -393,9 +395,18 @@ def test_all_jobs_of_a_runs_rows_are_two_questions(say: Say) -> None:
         SlurmLauncher({}).named([SPEC], 1000.0)
 
 
-def test_a_job_that_slurm_refused_is_nobodys(say: Say) -> None:
-    """Accounting keeps it under the name that the row's next job has."""
-    refused = "7|FAILED|1:0|None|None assigned|1000|1000|1000|gsw-a\n"
+@pytest.mark.parametrize(
+    "times",
+    [
+        "1000|1000|1000",  # 22.05
+        "1000|Unknown|1000",  # 24.11
+        "1000|None|1000",  # 26.05
+        "1000||",
+    ],
+)
+def test_a_job_that_slurm_refused_is_nobodys(say: Say, times: str) -> None:
+    """Accounting keeps it under the name that the row's next job has, and squeue for a while."""
+    refused = f"7|FAILED|1:0|None|None assigned|{times}|gsw-a\n"
     say(sacct=said(refused + "8|RUNNING|0:0|None|n1|1000|1001|Unknown|gsw-a\n"), squeue=NOTHING)
     assert [job.id for job in SlurmLauncher({}).named([UNIQUE], 1000.0)] == ["8"]
     found = SlurmLauncher({}).find(UNIQUE, 1000.0)
@@ -403,6 +414,52 @@ def test_a_job_that_slurm_refused_is_nobodys(say: Say) -> None:
     assert found.id == "8"
     say(sacct=said(refused), squeue=NOTHING)
     assert SlurmLauncher({}).find(UNIQUE, 1000.0) is None
+    say(sacct=NOTHING, squeue=said(f"7|FAILED|256|BadConstraints||{times}|gsw-a\n"))
+    assert SlurmLauncher({}).find(UNIQUE, 1000.0) is None
+
+
+def test_a_job_that_failed_on_its_nodes_was_accepted(say: Say) -> None:
+    """However short it ran."""
+    say(sacct=said("7|FAILED|1:0|None|n1|1000|1000|1000|gsw-a\n"), squeue=NOTHING)
+    found = SlurmLauncher({}).find(UNIQUE, 1000.0)
+    assert found is not None
+    assert found.id == "7"
+
+
+def pending(reason: str, start: str = "N/A") -> str:
+    """A line of squeue."""
+    return f"1|PENDING||{reason}||1000|{start}|N/A|gsw-a\n"
+
+
+@pytest.mark.parametrize(
+    ("scontrol", "ends"),
+    [
+        (said("JobId=1 JobName=gsw-a QOS=normal JobState=PENDING TimeMin=N/A Partition=batch\n"), True),
+        (said("JobId=1 JobName=gsw-a QOS=normal JobState=PENDING TimeMin=N/A Partition=short,batch\n"), False),
+        (said("JobId=1 JobName=gsw-a QOS=low,high JobState=PENDING TimeMin=N/A Partition=batch\n"), False),
+        (said("JobId=1 JobName=gsw-a QOS=normal JobState=PENDING TimeMin=00:01:00 Partition=batch\n"), False),
+        (failed("Unable to contact slurm controller"), False),
+    ],
+)
+def test_a_limit_counts_only_where_it_is_the_jobs_only_one(say: Say, scontrol: Output, ends: bool) -> None:
+    commands = say(squeue=said(pending("PartitionTimeLimit")), scontrol=scontrol)
+    launcher = SlurmLauncher({})
+    first, second = (launcher.poll([JOB])[SPEC.row_id].reason for _ in range(2))
+    assert first == second
+    assert first.startswith("PartitionTimeLimit")
+    assert (reason_of(first).advice is not None) == ends
+    assert names(commands).count("scontrol") == (2 if scontrol.returncode else 1)
+
+
+def test_a_job_that_waits_for_room_is_one_question(say: Say) -> None:
+    commands = say(squeue=said(pending("Priority", "1893456000")))
+    status = SlurmLauncher({}).poll([JOB])[SPEC.row_id]
+    assert (status.reason, status.start_s, names(commands)) == ("Priority", None, ["squeue"])
+
+
+def test_an_earliest_start_is_told_with_the_reason(say: Say) -> None:
+    say(squeue=said(pending("BeginTime", "1893456000")))
+    assert SlurmLauncher({}).poll([JOB])[SPEC.row_id].reason == f"BeginTime {moment(1893456000)}"
 
 
 def test_no_slurm_here(say: Say) -> None:
@@ -734,7 +791,8 @@ Task 1: own
 
 def waiting(job_id: int, state: str, code: str = "", reason: str = "None") -> str:
     """A line of squeue; both jobs have the row's name, by SBATCH_JOB_NAME."""
-    return f"{job_id}|{state}|{code}|{reason}||1000|N/A|N/A|gsw-a\n"
+    nodes = "" if state == "PENDING" else "n1"
+    return f"{job_id}|{state}|{code}|{reason}|{nodes}|1000|N/A|N/A|gsw-a\n"
 
 
 FIRST, NEVER = waiting(11, "RUNNING"), waiting(12, "PENDING", reason="DependencyNeverSatisfied")
