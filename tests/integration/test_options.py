@@ -42,6 +42,7 @@ TWINS = {
     "max-jobs": (["-ogsw_max_jobs=40"], "gsw_max_jobs = 40"),
     "max-gpus": (["-ogsw_max_gpus=2304"], "gsw_max_gpus = 2304"),
     "max-pending": (["-ogsw_max_pending=20"], "gsw_max_pending = 20"),
+    "max-queue": (["-ogsw_max_queue=8"], "gsw_max_queue = 8"),
     "retries": (["--gsw-retries=2"], "gsw_retries = 2"),
     "stall": (["-ogsw_stall=15"], "gsw_stall = 15"),
     "slow-start": (["-ogsw_slow_start=2"], "gsw_slow_start = 2"),
@@ -101,8 +102,8 @@ def test_the_ini_twin(pytester: pytest.Pytester, names: list[str]) -> None:
     assert len([name for name in given if given[name] != without[name]]) >= len(names) - MERGED
 
 
-#: So many options share what the settings have of them with another one: three limits, and two policies.
-MERGED = 3
+#: So many options share what the settings have of them with another one: four limits, and two policies.
+MERGED = 4
 
 
 def test_the_command_line_counts_before_the_ini_file(pytester: pytest.Pytester) -> None:
@@ -116,6 +117,7 @@ OF_SITE = {
     "strict": ("true", True, "false", False),
     "max_jobs": ("40", 40, "50", 50),
     "max_pending": ("20", 20, "30", 30),
+    "max_queue": ("0.5", 1800.0, "0", math.inf),
     "max_gpus": ("400", 400, "500", 500),
     "timeout": ("7", 420.0, "8", 480.0),
     "stall": ("15", 900.0, "0", math.inf),
@@ -126,6 +128,7 @@ OF_SITE = {
 PLACES = {
     "max_jobs": ("limits", "jobs"),
     "max_pending": ("limits", "pending"),
+    "max_queue": ("limits", "queue_s"),
     "max_gpus": ("limits", "gpus"),
     "timeout": ("time_limit_s",),
     "stall": ("policies", "stall_s"),
