@@ -173,7 +173,8 @@ class Poller:
 
         A job is certain to have none only if scontrol returns it.
         """
-        limited = [job for job in jobs if reason_of(statuses[job.spec.row_id].reason).has_alternatives]
+        pending = [job for job in jobs if statuses[job.spec.row_id].state is JobState.PENDING]
+        limited = [job for job in pending if reason_of(statuses[job.spec.row_id].reason).has_alternatives]
         new = [job for job in limited if _key(job) not in self._has_alternatives]
         answers = self._scontrol(new) if new else {}
         self._has_alternatives |= {_key(job): answers[job.id].has_alternatives for job in new if job.id in answers}

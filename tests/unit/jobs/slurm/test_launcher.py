@@ -457,6 +457,11 @@ def test_a_job_that_waits_for_room_is_one_question(say: Say) -> None:
     assert (status.reason, status.start_s, names(commands)) == ("Priority", None, ["squeue"])
 
 
+def test_a_limit_that_ended_a_job_is_told_as_it_is(say: Say) -> None:
+    say(squeue=said("1|FAILED|256|BadConstraints||1000|1000|1000|gsw-a\n"), sacct=NO_ACCOUNTING, scontrol=NOTHING)
+    assert SlurmLauncher({}).poll([JOB])[SPEC.row_id].reason == "BadConstraints"
+
+
 def test_an_earliest_start_is_told_with_the_reason(say: Say) -> None:
     say(squeue=said(pending("BeginTime", "1893456000")))
     assert SlurmLauncher({}).poll([JOB])[SPEC.row_id].reason == f"BeginTime {moment(1893456000)}"
