@@ -513,7 +513,7 @@ _NEVER_FITS = _NODES_UNAVAILABLE[1:]
 #: A reason that does not end by itself ends the row once all polls have returned it for this long: a site may hold jobs
 #: for a moment, and a user release them.
 STUCK_S = 120.0
-_NOT_STARTED = frozenset({JobState.PENDING, JobState.UNKNOWN})
+_NOT_STARTED = (JobState.PENDING, JobState.UNKNOWN)
 
 _NO_ANSWER = JobStatus(JobState.UNKNOWN, reason="no answer")
 
@@ -1119,7 +1119,7 @@ class Executor:
     def _end_waits(self, answers: list[tuple[Active, JobStatus]]) -> None:
         """End pending jobs that do not start by themselves, or have waited for too long."""
         rows, now_s = self._rows, self._clock()
-        if any(status.state not in _NOT_STARTED for _, status in answers):
+        if [live for live, status in answers if status.state not in _NOT_STARTED]:
             rows.ran_s = now_s
         stops = [
             (live.seen, stop)

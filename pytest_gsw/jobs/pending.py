@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from pytest_gsw.common.text import moment
 from pytest_gsw.jobs.model import NEVER_STARTS
@@ -32,6 +32,8 @@ _BEGIN = "BeginTime"
 #: Follows the reason of a job that has alternatives.
 OF_ONE = " (of one alternative)"
 
+_limit = partial(PendingReason, has_alternatives=True)
+
 #: All reasons of Slurm 22.05 to 26.05 (job_state_reason.c, and the texts that slurmctld prints in their place); the
 #: first match counts.
 REASONS: tuple[PendingReason, ...] = (
@@ -44,33 +46,24 @@ REASONS: tuple[PendingReason, ...] = (
         "run the row again without --hold; scontrol release JOB lets a held job start within two minutes",
     ),
     PendingReason(
-        r"launch fail.{1,30} requeued held|user env retrieval failed|JobHoldMaxRequeue",
-        "sinfo -R shows what is wrong with its node; then run the row again",
+        r"[^,]{0,99} requeued held|JobHoldMaxRequeue", "sinfo -R shows its node's fault; then run the row again"
     ),
     PendingReason(
-        r"Reservation(?:Deleted|Invalid)|Reservation \S+ (?:was deleted|is invalid)",
-        "scontrol show reservation lists them; correct --reservation under `sbatch` of the cluster",
+        r"Reservation(?:Deleted|Invalid| \S+ (?:was|is))", "scontrol show reservation; correct --reservation"
     ),
     PendingReason(
-        r"BurstBufferOperation|Burst buffer pre run error|burst buffer/\w+: (?!Stage-out)",
-        "scontrol show burstbuffer; correct the directives of the launch script",
+        r"BurstBufferOperation|Burst buffer pre run|burst buffer/\w+: (?!Stage-out)", "scontrol show burstbuffer"
     ),
     # More than is allowed or there.
-    PendingReason("BadConstraints", "sinfo -N -o '%N %c %m %G %f'; ask for what nodes have", has_alternatives=True),
-    PendingReason(
-        r"Partition(?:NodeLimit|TimeLimit|Config)|MaxMemPerLimit",
-        "scontrol show partition; ask for less, or set `partition` of the cluster",
-        has_alternatives=True,
-    ),
-    PendingReason(
+    _limit("BadConstraints", "sinfo -N -o '%N %c %m %G %f'; ask for what nodes have"),
+    _limit("Partition(?:NodeLimit|TimeLimit|Config)|MaxMemPerLimit", "scontrol show partition; ask for less"),
+    _limit(
         r"(?:QOS|Assoc)Max\w{1,30}Per(?:Job|Node)(?:Limit)?|QOSMin\w{1,30}",
         "sacctmgr show qos; sacctmgr show assoc user=$USER; ask for less, or name another account or --qos",
-        has_alternatives=True,
     ),
-    PendingReason(
+    _limit(
         r"Invalid(?:QOS|Account)|(?:QOS|Account)NotAllowed|Job's (?:QOS|account) not|uid \d{1,10} not in group",
         "sacctmgr show assoc user=$USER format=account,partition,qos; correct the cluster file",
-        has_alternatives=True,
     ),
     # What ends by itself, as other jobs end, limits free up and nodes come back; and, in the last line, reasons of an
     # end, which a job that was requeued may show for a moment. Any other text counts as one of these.

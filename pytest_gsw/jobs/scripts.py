@@ -545,13 +545,11 @@ def differences(baseline: Baseline, spec: JobSpec, environ: Mapping[str, str]) -
     for name in exported_to(spec, environ, scripts):
         taken = f"{name} is exported here, and {_script_name(spec)} takes it"
         yield f"{taken}: the run may be another than the documented one"
-    for place, words in (
-        (OPTIONS, spec.options),
-        *((f"{_script_name(spec)}:{n}", w) for n, w in directives_of(spec.script)),
-    ):
-        yield from (
+    own = ((f"{_script_name(spec)}:{number}", words) for number, words in directives_of(spec.script))
+    for place, words in ((OPTIONS, spec.options), *own):
+        yield from [
             f"{one.written} in {place} keeps the job waiting" for one in options_in(words) if one.name in _WAITS
-        )
+        ]
 
 
 def _number(arithmetic: str, known: Mapping[str, str | None]) -> str:

@@ -256,7 +256,7 @@ def _status(state_text: str, code: str, reason: str, nodes: str, submit: str, st
         raw_state=state_text,
         exit_code=exit_code,
         signal=signal,
-        reason=dated(_word(reason), _epoch_s(start)),
+        reason=dated(_word(reason), _epoch_s(start)) if state is JobState.PENDING else _word(reason),
         nodes=_word(nodes),
         submit_s=_epoch_s(submit),
         # For a pending job this is its estimated start; the end of a running one is its time limit.
