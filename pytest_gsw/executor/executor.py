@@ -17,6 +17,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.process import run_in_background
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import duration
@@ -55,8 +56,12 @@ from pytest_gsw.executor.progress_monitor import Sample
 from pytest_gsw.jobs.journal import Journal, Submission, is_next
 from pytest_gsw.jobs.layout import check_new, logs_before, names_before, names_in, other_outputs_of
 from pytest_gsw.jobs.model import (
+    AT_ONCE,
     COMPLETING,
+    LOST_AT_START,
+    NO_OTHER_NODE,
     NODE_LOST,
+    NOT_LAUNCHED,
     STANDING_STILL,
     Attempt,
     EarlyStop,
@@ -69,9 +74,10 @@ from pytest_gsw.jobs.model import (
 from pytest_gsw.jobs.pending import begins_after, reason_of
 from pytest_gsw.jobs.spec import session_environment
 from pytest_gsw.logs.reader import detect_format
+from pytest_gsw.stats.black_holes import AT_ONCE_S, BlackHole, NodeUse, black_holes
 from pytest_gsw.stats.decision import Done, Repeat, Undecided
 from pytest_gsw.validation.checks import not_alone, read_identity
-from pytest_gsw.validation.retryable import infrastructure_failure
+from pytest_gsw.validation.retryable import failed_at_once, infrastructure_failure, node_use, use_of_run
 from pytest_gsw.validation.run import Run
 
 # -- The run's journal, as far as the disk allows ---------------------------------------------------
@@ -437,6 +443,12 @@ def _with_logs_before(job: Job, names: frozenset[str] | None) -> Job:
 #: Reason for the next job of a row whose job an earlier session of the run cancelled.
 SESSION_ENDED = "its session ended early"
 
+#: Wait of a row whose job failed at once for other rows to show that its node is the cause: a job that began with it
+#: has shown by then that it works, and was polled.
+HOLD_S = 1.5 * AT_ONCE_S
+#: Least time between two decisions on all nodes of the session.
+_NODES_DECIDED_S = 1.0
+
 
 # -- The logs of jobs: their paths, and the wait for the log of an ended job ------------------------
 
@@ -590,6 +602,10 @@ def _pending_text(status: JobStatus) -> str:
     return f"; it was pending ({status.reason})" if waits else ""
 
 
+def _is_pending(live: Active) -> bool:
+    return live.seen.status.state is JobState.PENDING
+
+
 #: Called each time before the session waits.
 Ticker = Callable[["Executor"], None]
 
@@ -657,6 +673,12 @@ class Executor:
         self._answer: Future[tuple[Mapping[str, JobStatus], Count]] | None = None
         #: Time of the next read of running jobs' logs; monotonic seconds.
         self._look_s = -math.inf
+        #: Ended jobs, each with its row and true if it failed at once, before they are evidence on nodes.
+        self._ends: list[tuple[str, Run, bool]] = []
+        self._uses: list[NodeUse] = []
+        #: Nodes that may be, or are, black holes, and the time of that decision.
+        self._suspects: dict[str, BlackHole] = {}
+        self._suspects_s = -math.inf
 
     @property
     def full(self) -> str:
@@ -726,6 +748,7 @@ class Executor:
         Raises:
             LogError: A log of these jobs is missing, or belongs to another job of this session.
         """
+        self._ends += [(row.row_id, Run(one.job_id, one.status, None), one.why == AT_ONCE) for one in row.failures]
         numbered = [(replace(row.spec, attempt=number), one) for number, one in enumerate(row.attempts, start=1)]
         for its, attempt in numbered:
             self._rows.claims.job(Job(attempt.job_id, its, 0.0))
@@ -939,10 +962,16 @@ class Executor:
         if is_cancelled and ended.seen.cancelled_before and run.stopped is None:
             return Attempt(run.job_id, run.status, SESSION_ENDED)
         is_on_tile = bool(row.spec.node_list)  # it has no other nodes
-        failure = infrastructure_failure(run) if row.retried < self._retries else None
-        if failure is not None:
-            return Attempt(run.job_id, run.status, failure.why, () if is_on_tile else failure.nodes)
-        if not is_healthy(run.status):
+        if ended.run is None:
+            has_failed = failed_at_once(run)
+            self._ends.append((row.row_id, run, has_failed))
+            ended.held_until_s = self._clock() + HOLD_S if has_failed else -math.inf
+            failure = infrastructure_failure(run) if row.retried < self._retries else None
+            if failure is not None:
+                return Attempt(run.job_id, run.status, failure.why, () if is_on_tile else failure.nodes)
+        if ended.held_until_s > -math.inf:
+            return self._after_failure_at_once(ended, run)
+        if not is_healthy(run.status) or (run.log is None and self._await_logs):
             return None
         try:
             decided = self._decide(row.row_id, run)
@@ -952,6 +981,41 @@ class Executor:
             nodes = () if is_on_tile else decided.avoiding
             return Attempt(run.job_id, run.status, decided.why, nodes, measured=True)
         return decided if isinstance(decided, Undecided) else None
+
+    def _after_failure_at_once(self, ended: AwaitingLog, run: Run) -> Attempt | Undecided | None:
+        """The attempt of a job that failed at once; it is its row's last if the row is to blame.
+
+        Jobs on a black hole cost the row no retry. Any other one is repeated once on other nodes if there are retries:
+        a recipe that is broken fails there, too.
+        """
+        row, rows, nodes = ended.row, self._rows, set(expand(run.status.nodes))
+        if row.spec.node_list or not self._launcher.jobs_outlive_session:
+            return None  # it has no other nodes
+        suspects = self._find_suspects()
+        holes, before = set(rows.left_out), [set(one.excluded_nodes) for one in row.failures if one.why == AT_ONCE]
+        avoidable = (nodes & holes).difference(*before)  # else there was no other node
+        if nodes and (avoidable or (self._retries and all(avoided & holes for avoided in before))):
+            return Attempt(run.job_id, run.status, AT_ONCE, tuple(sorted(avoidable or nodes)))
+        may_get_it = rows.waiting or rows.submitting or any(map(_is_pending, rows.live.values()))
+        may_be_shown = self._ends or may_get_it or (rows.live and not nodes.isdisjoint(suspects))
+        may_be_shown = may_be_shown or any(one.run is None and one is not ended for one in rows.ended.values())
+        return Undecided() if may_be_shown and self._clock() < ended.held_until_s else None
+
+    def _find_suspects(self) -> dict[str, BlackHole]:
+        """The nodes that fail each job at once; those that are found to do so get no further job of the session."""
+        if self._clock() >= self._suspects_s + _NODES_DECIDED_S:
+            self._suspects_s, since_s = self._clock(), time.time() - AT_ONCE_S
+            found = [use_of_run(row_id, run, has_failed=failed) for row_id, run, failed in self._ends]
+            self._uses += filter(None, found)
+            self._ends.clear()
+            seen = [live.seen for live in self._rows.live.values() if live.seen.status.state is JobState.RUNNING]
+            old = [one for one in seen if (one.status.start_s or math.inf) < since_s]
+            running = (
+                node_use(one.job.spec.row_id, one.job.id, one.status, has_failed=False, has_steps=False) for one in old
+            )
+            self._suspects = {one.node: one for one in black_holes([*self._uses, *filter(None, running)])}
+            self._rows.left_out = tuple(node for node, one in self._suspects.items() if one.is_left_out)
+        return self._suspects
 
     # -- the logs of ended jobs ---------------------------------------------------------------
 
@@ -974,7 +1038,8 @@ class Executor:
                 continue
             end = ended.run or self._run_of(ended, now_s)
             self._rows.news += isinstance(end, Run) and ended.run is None
-            if isinstance(end, Run) and self._continue_row(ended, end):
+            run = Run(ended.seen.job.id, ended.seen.status, None) if isinstance(end, NoLogError) else end
+            if isinstance(run, Run) and self._continue_row(ended, run):
                 ended.run, ended.look_s = end, now_s + ended.pause_s  # it may be past its log's deadline
                 ended.asked = self._rows.news, now_s
                 continue
@@ -985,7 +1050,7 @@ class Executor:
     def _has_no_news(self, ended: AwaitingLog, now_s: float) -> bool:
         """True if a row that waits for others need not be decided again: nothing has changed for them."""
         news, asked_s = ended.asked
-        if news != self._rows.news or now_s >= asked_s + _LONGEST_DECISION_S:
+        if news != self._rows.news or ended.held_until_s > -math.inf or now_s >= asked_s + _LONGEST_DECISION_S:
             return False
         ended.look_s = now_s + ended.pause_s
         return True
@@ -1093,28 +1158,38 @@ class Executor:
             and live.row.spec.avoided_nodes
             and status.reason.startswith(_NODES_UNAVAILABLE)
         ]
-        self._resubmit_anywhere([live for live in avoiding if live.row.row_id in self._rows.live])
+        self._resubmit([live for live in avoiding if live.row.row_id in self._rows.live], NO_OTHER_NODE)
+        for live in [live for live, _ in answers if self._was_not_launched(live)]:
+            self._resubmit([live], live.seen.status.reason.replace(NOT_LAUNCHED, LOST_AT_START))
         self._end_waits(answers)
         silent = all(status.state is JobState.UNKNOWN for _, status in answers)
         self._turns.answered(not silent)
         if not silent:
             self._submitting.patience.answered(self._clock())
 
-    def _resubmit_anywhere(self, without: list[Active]) -> None:
-        """Submit jobs again without avoided nodes, because the nodes they wait for are unavailable."""
-        if not without:
+    def _was_not_launched(self, live: Active) -> bool:
+        """True if a job is held because a node was lost at its start, and its row may run again elsewhere."""
+        row, status = live.row, live.seen.status
+        is_lost = status.state is JobState.PENDING and status.reason.startswith(f"{NOT_LAUNCHED}: ")
+        has_retry = not row.spec.node_list and row.retried < self._retries
+        return is_lost and has_retry and row.row_id in self._rows.live
+
+    def _resubmit(self, pending: list[Active], why: str) -> None:
+        """Cancel jobs that cannot start, and submit them again: anywhere if they avoid all nodes that there are."""
+        if not pending:
             return
         try:
-            self._launcher.cancel([live.seen.job for live in without])
+            self._launcher.cancel([live.seen.job for live in pending])
         except JobError:
             return  # tried again after the next poll
-        for live in without:
+        for live in pending:
             row, job = live.row, live.seen.job
             status = replace(live.seen.status, state=JobState.CANCELLED)
-            attempt = Attempt(job.id, status, "no other node was available")
+            attempt = Attempt(job.id, status, why)
+            spec = row.spec.again()
             self._notes.write(Journal.ended, (job, status))
             self._rows.leave_queue(live)
-            self._requeue(row, attempt, replace(row.spec.again(), avoided_nodes=()), row.earlier)
+            self._requeue(row, attempt, replace(spec, avoided_nodes=()) if why == NO_OTHER_NODE else spec, row.earlier)
 
     def _end_waits(self, answers: list[tuple[Active, JobStatus]]) -> None:
         """End pending jobs that do not start by themselves, or have waited for too long."""

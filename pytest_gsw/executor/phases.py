@@ -8,14 +8,26 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pytest_gsw.common.text import enumerated, plural
 from pytest_gsw.errors import JobError, LogError, RunError, SchedulerUnreachableError
 from pytest_gsw.executor.progress_monitor import Sample, Watch
 from pytest_gsw.jobs.journal import by_row
-from pytest_gsw.jobs.model import Attempt, EarlyStop, FoundJob, Job, JobSpec, JobState, JobStatus, Launcher
+from pytest_gsw.jobs.model import (
+    AT_ONCE,
+    NO_OTHER_NODE,
+    Attempt,
+    EarlyStop,
+    FoundJob,
+    Job,
+    JobSpec,
+    JobState,
+    JobStatus,
+    Launcher,
+    is_failure,
+)
 from pytest_gsw.stats.decision import Done, Repeat, Undecided
 from pytest_gsw.validation.run import Run
 
@@ -71,8 +83,15 @@ class RowJobs:
 
     @property
     def retried(self) -> int:
-        """Number of infrastructure failures; a cancelled job costs the row no retry."""
-        return sum(one.status.state is not JobState.CANCELLED for one in self.failures)
+        """Number of infrastructure failures; a job that was cancelled or failed at once costs the row no retry."""
+        return sum(one.why != AT_ONCE and is_failure(one.status.state, one.why) for one in self.failures)
+
+    def without(self, nodes: Sequence[str]) -> RowJobs:
+        """The row with a next job that avoids these nodes if possible; itself on a tile, and if it was not possible."""
+        if not nodes or self.spec.node_list or any(one.why == NO_OTHER_NODE for one in self.attempts[-1:]):
+            return self
+        avoided = tuple(dict.fromkeys((*self.spec.avoided_nodes, *nodes)))
+        return replace(self, spec=replace(self.spec, avoided_nodes=avoided))
 
 
 @dataclass
@@ -147,10 +166,12 @@ class AwaitingLog:
     deadline_s: float
     look_s: float
     pause_s: float = FIRST_LOG_LOOK_S
-    #: Its run while it waits for other rows only: its log is not looked for again.
-    run: Run | None = None
+    #: Its run, or the error of its log, while it waits for other rows only: its log is not looked for again.
+    run: Run | LogError | None = None
     #: The value of :attr:`RowTable.news` at its last decision, and the time of that; monotonic seconds.
     asked: tuple[int, float] = (-1, -math.inf)
+    #: Its job failed at once: other rows may show until then that its node is the cause; monotonic seconds.
+    held_until_s: float = -math.inf
 
 
 @dataclass
@@ -289,6 +310,8 @@ class RowTable:
         self.late: dict[str, JobError] = {}
         self.limits = limits
         self.claims = UniqueJobs()
+        #: Nodes that no job of the session is to get.
+        self.left_out: tuple[str, ...] = ()
         self._launcher = launcher
         #: Resources of rows that are being submitted or active.
         self._taken_jobs = 0
@@ -341,6 +364,7 @@ class RowTable:
         """Move the first queued row to those being submitted."""
         waiting = self.waiting.popleft()
         waiting.refused, waiting.answer = False, None
+        waiting.row = waiting.row.without(self.left_out)
         self.submitting[waiting.row.row_id] = waiting
         self.take_place(waiting.row)
         return waiting

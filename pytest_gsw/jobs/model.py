@@ -126,8 +126,17 @@ ERROR_SUFFIX = ".err"
 #: Slurm's reason for a job that waits for one which has failed: it stays pending for ever.
 NEVER_STARTS = "DependencyNeverSatisfied"
 
-#: The reason for a job on a node list of which a node is down or drained.
+#: The reason for a job on a node list of which a node is down or drained, and for one whose node was lost at its start.
 NODE_LOST = "NodeLost"
+
+#: Slurm's reason for a job that could not be launched, as after a prolog that failed: it stays pending for ever.
+NOT_LAUNCHED = "launch failed requeued held"
+
+#: Why a row was run again: a node was lost before its job began (the nodes follow), the job failed at once, or it could
+#: not avoid nodes.
+LOST_AT_START = "node lost"
+AT_ONCE = "ended within a minute of its start"
+NO_OTHER_NODE = "no other node was available"
 
 #: The variable with the number of a row's job in this session; unset in the first.
 ATTEMPT = "GSW_ATTEMPT"
@@ -428,14 +437,24 @@ class Attempt:
     status: JobStatus
     #: Why the row was run again, in a few words: ``node failure``.
     why: str
-    #: Nodes that its later jobs excluded; after a measured job, if possible.
+    #: Nodes that its later jobs excluded; see :attr:`avoids`.
     excluded_nodes: tuple[str, ...] = ()
     #: True if it did not fail: its figure counts together with those of the later jobs.
     measured: bool = False
 
+    @property
+    def avoids(self) -> bool:
+        """True if the row's later jobs do without its nodes only where that is possible."""
+        return self.measured or self.why == AT_ONCE
+
     def after(self, spec: JobSpec) -> JobSpec:
         """The row's next job, by the spec of this one."""
-        return spec.again(avoiding=self.excluded_nodes) if self.measured else spec.again(self.excluded_nodes)
+        return spec.again(avoiding=self.excluded_nodes) if self.avoids else spec.again(self.excluded_nodes)
+
+
+def is_failure(state: JobState, why: str) -> bool:
+    """True if a job that was not its row's last has failed: its session or its user cancelled others."""
+    return state is not JobState.CANCELLED or why.startswith(LOST_AT_START)
 
 
 @dataclass(frozen=True)

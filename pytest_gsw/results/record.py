@@ -15,7 +15,7 @@ from pytest_gsw.common.files import PRIVATE, make_directory, write_whole
 from pytest_gsw.common.text import by_number
 from pytest_gsw.common.typed_json import check_known, facts, plain, read, shapes, shown
 from pytest_gsw.jobs.layout import cut_name
-from pytest_gsw.jobs.model import JobState, JobStatus, limited_steps
+from pytest_gsw.jobs.model import JobStatus, is_failure, limited_steps
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.node_facts import NodeFacts
 from pytest_gsw.stats.measurement import Timing
@@ -247,7 +247,7 @@ class Jobs:
     @property
     def failed(self) -> tuple[JobFacts, ...]:
         """Its attempts that failed; cancelled ones did not."""
-        return tuple(job for job in self.attempts if job.state is not JobState.CANCELLED)
+        return tuple(job for job in self.attempts if is_failure(job.state, job.why_repeated))
 
     def measured(self, judged_s: float | None) -> tuple[JobFacts, ...]:
         """The jobs whose median is the run's figure, in the order in which they ran, each with its ``judged_s``.

@@ -115,7 +115,7 @@ def repeat_reporter(config: pytest.Config) -> RepeatObserver:
         if config.getoption("verbose", -1) >= 0:
             facts = JobFacts.of(attempt.job_id, "", attempt.status, why_repeated=attempt.why)
             nodes = compressed(attempt.excluded_nodes)
-            without = f", without {nodes}{' where that is possible' if attempt.measured else ''}" if nodes else ""
+            without = f", without {nodes}{' where that is possible' if attempt.avoids else ''}" if nodes else ""
             write(config, f"gsw: {row_id}: job {attempt_text(facts)}; submitted again{without}")
 
     return report

@@ -16,7 +16,7 @@ from pathlib import Path
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.text import plural
 from pytest_gsw.errors import IncompleteLogError, JobError, LogError, LogWarning
-from pytest_gsw.jobs.model import JobState, JobStatus, StepProblem, is_well, problem_of
+from pytest_gsw.jobs.model import LOST_AT_START, JobState, JobStatus, StepProblem, is_well, problem_of
 from pytest_gsw.logs.failure_scan import find_fatal, is_requeued
 from pytest_gsw.logs.identity import identity_markers, with_identity
 from pytest_gsw.logs.model import Identity, LogFormat, Step, StepLog
@@ -39,6 +39,7 @@ from pytest_gsw.validation.run import (
     job_evidence,
     last_lines,
     log_evidence,
+    lost_at_start,
     refuse,
     replayed,
     unset_boost,
@@ -369,6 +370,8 @@ def _job_fact(run: Run, found: FoundCause | None) -> str:
         return f"the end of job {run.job_id} is not known: {status.reason or status.raw_state or 'no answer'}"
     if status.state is JobState.COMPLETED and status.exit_code is None:
         return f"the exit code of job {run.job_id} is not known"
+    if (lost := lost_at_start(run)) is not None:
+        return f"job {run.job_id} never began: {LOST_AT_START}: {lost}"
     ended = {JobState.COMPLETED: "ended", JobState.FAILED: "failed"}.get(status.state, f"ended {status.state.value}")
     how = "" if status.state in _ENDED_BY_SLURM else _how_it_ended(status)
     why = f": {found.cause.name}" if found and found.cause.name != CAUSE_OF_STATE.get(status.state) else ""
@@ -382,6 +385,8 @@ def _how_it_ended(status: JobStatus) -> str:
 
 
 def _job_advice(run: Run) -> str:
+    if lost_at_start(run) is not None:
+        return f"sinfo -R -n {run.status.nodes} has more; --gsw-retries=1 runs such a row again on other nodes"
     if run.status.state is JobState.TIMEOUT:
         return "give the job more time with timeout: MINUTES in clusters.yaml, or find out what it waited for"
     if run.status.state is JobState.REVOKED:

@@ -6,16 +6,21 @@ which may still run.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_gsw.common.node_lists import expand
 from pytest_gsw.errors import LogError
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.model import LOST_AT_START, JobState, JobStatus, problem_of
 from pytest_gsw.logs.failure_scan import find_fatal_unread
+from pytest_gsw.logs.reader import detect_format
 from pytest_gsw.logs.scan import matching_records
-from pytest_gsw.validation.run import CAUSE_OF_STATE, Run, cause_of
+from pytest_gsw.stats.black_holes import AT_ONCE_S, NodeUse
+from pytest_gsw.tables.model import without_tile
+from pytest_gsw.validation.run import CAUSE_OF_STATE, Run, cause_of, lost_at_start, ran_out_of_memory
 
 _STATES = frozenset({JobState.NODE_FAIL, JobState.BOOT_FAIL, JobState.PREEMPTED})
 
@@ -44,12 +49,57 @@ def infrastructure_failure(run: Run) -> InfrastructureFailure | None:
     """The reason why a row may run again; ``None`` if its failure is not the infrastructure's."""
     if run.stopped is not None:
         return None
-    state = run.status.state
+    state, lost = run.status.state, lost_at_start(run)
+    if lost is not None:
+        return InfrastructureFailure(f"{LOST_AT_START}: {lost}", suspect_nodes(run))
     ended = state is JobState.FAILED or (state is JobState.COMPLETED and run.status.exit_code == 0)
     why = CAUSE_OF_STATE[state] if state in _STATES else _cause(run) if ended else None
     if why is None:
         return None
     return InfrastructureFailure(why, () if why in BLAMELESS else suspect_nodes(run))
+
+
+def failed_at_once(run: Run) -> bool:
+    """True if a job failed within a minute of its start; not if it ran out of memory, which it does on each node."""
+    status = run.status
+    if run.stopped is not None or status.run_s is None or status.run_s > AT_ONCE_S:
+        return False
+    if status.state is JobState.COMPLETED:
+        return run.log is None or problem_of(status) is not None
+    return status.state is JobState.FAILED and not ran_out_of_memory(run)
+
+
+def node_use(row_id: str, job_id: str, status: JobStatus, *, has_failed: bool, has_steps: bool) -> NodeUse | None:
+    """A job as evidence on its nodes; ``None`` if it is none.
+
+    Args:
+        row_id: Its row.
+        job_id: Its id.
+        status: Its last status.
+        has_failed: True if it failed at once.
+        has_steps: True if its log has steps; matters for jobs that ended within a minute.
+    """
+    if not status.nodes or status.start_s is None:
+        return None
+    if status.run_s is not None and status.run_s <= AT_ONCE_S and not (has_failed or has_steps):
+        return None
+    end_s = math.inf if status.end_s is None else status.end_s
+    return NodeUse(without_tile(row_id), job_id, frozenset(expand(status.nodes)), status.start_s, end_s, has_failed)
+
+
+def use_of_run(row_id: str, run: Run, *, has_failed: bool) -> NodeUse | None:
+    """The same by an ended job's log, which is looked at only if that matters."""
+    is_short = run.status.run_s is not None and run.status.run_s <= AT_ONCE_S
+    has_steps = is_short and not has_failed and run.log is not None and _has_format(run.log)
+    return node_use(row_id, run.job_id, run.status, has_failed=has_failed, has_steps=has_steps)
+
+
+def _has_format(log: Path) -> bool:
+    try:
+        detect_format(log)
+    except (LogError, OSError):
+        return False
+    return True
 
 
 def _cause(run: Run) -> str | None:

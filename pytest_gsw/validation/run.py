@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pytest_gsw.common.text import duration
 from pytest_gsw.errors import LogError
-from pytest_gsw.jobs.model import ERROR_SUFFIX, EarlyStop, JobState, JobStatus, JobStep, boost_step
+from pytest_gsw.jobs.model import ERROR_SUFFIX, NODE_LOST, EarlyStop, JobState, JobStatus, JobStep, boost_step
 from pytest_gsw.logs.model import StepLog
 from pytest_gsw.logs.reader import line_number, tail_lines
 from pytest_gsw.logs.signatures import COMMAND, FoundCause, command_line, find_cause
@@ -104,6 +104,13 @@ def _missing_command(files: Sequence[Path]) -> FoundCause | None:
     """The command that a task did not find, from a job's files: srun's line has the exit code alone."""
     found = ((command_line(path), path) for path in files)
     return next((FoundCause(cause, path) for cause, path in found if cause is not None), None)
+
+
+def lost_at_start(run: Run) -> str | None:
+    """The lost nodes of a job that Slurm cancelled before it began, ``n1 (drained: Prolog error)``; else ``None``."""
+    begin = f"{NODE_LOST}: "
+    is_lost = run.status.state is JobState.CANCELLED and run.log is None and run.status.reason.startswith(begin)
+    return run.status.reason.removeprefix(begin) if is_lost else None
 
 
 def ran_out_of_memory(run: Run) -> bool:

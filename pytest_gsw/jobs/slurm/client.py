@@ -92,6 +92,11 @@ def sacct_command(ids: Sequence[str], cluster: str = "") -> tuple[str, ...]:
     return ("sacct", *_cluster_option(cluster), "-n", "-P", "-o", _ENDS_FIELDS, "-j", ",".join(ids))
 
 
+def sacct_requeued_command(ids: Sequence[str], cluster: str = "") -> tuple[str, ...]:
+    """Query accounting for these jobs and their starts before they were requeued."""
+    return ("sacct", *_cluster_option(cluster), "-X", "-D", "-n", "-P", "-o", _SACCT_FIELDS, "-j", ",".join(ids))
+
+
 def scontrol_command(job_id: str, cluster: str = "") -> tuple[str, ...]:
     """Query slurmctld for all data of one job; ``-d`` adds the exit code of its steps."""
     return ("scontrol", *_cluster_option(cluster), "-a", "-d", "-o", "show", "job", job_id)
@@ -244,6 +249,11 @@ def parse_squeue(text: str) -> dict[str, Answer]:
 def parse_sacct(text: str) -> dict[str, Answer]:
     """The lines of ``sacct`` by job id."""
     return {job_id: Answer(name, _status(*facts)) for job_id, *facts, name in _rows(text)}
+
+
+def parse_requeued(text: str) -> dict[str, str]:
+    """The nodes of each job's last start that has any, by the lines of ``sacct``."""
+    return {job_id: nodes for job_id, _, _, _, nodes, *_ in _rows(text) if _word(nodes)}
 
 
 def _status(state_text: str, code: str, reason: str, nodes: str, submit: str, start: str, end: str) -> JobStatus:

@@ -41,6 +41,7 @@ from pytest_gsw.jobs.model import (
     COMPLETING,
     NEVER_STARTS,
     NODE_LOST,
+    NOT_LAUNCHED,
     ExperimentInfo,
     FoundJob,
     Job,
@@ -822,6 +823,8 @@ _NO_SLURM = "is this a login node of the cluster, with Slurm's commands on the P
 
 #: Reasons of pending jobs for nodes that are lost, reserved, or not yet free of their last job.
 _NODES_WAITED_FOR = re.compile("ReqNodeNotAvail|Nodes[ _]required")
+#: Ends of jobs that lost a node.
+_NODE_ENDS = frozenset({JobState.NODE_FAIL, JobState.BOOT_FAIL})
 
 
 class SlurmLauncher:
@@ -955,18 +958,37 @@ class SlurmLauncher:
             status, why = statuses[job.spec.row_id], f"{NEVER_STARTS}{self._failed_prerequisite(job)}"
             statuses[job.spec.row_id] = replace(status, reason=why)
         self._poller.mark_alternatives(jobs, statuses)
-        waiting = [
-            job for job in jobs if job.spec.node_list and _NODES_WAITED_FOR.match(statuses[job.spec.row_id].reason)
-        ]
-        if waiting:
-            from pytest_gsw.jobs.slurm.nodes import lost_nodes  # few sessions have tiles
+        if places := self._places_in_doubt(jobs, statuses):
+            from pytest_gsw.jobs.slurm.nodes import lost_nodes  # in few sessions a node is lost
 
-            lost = lost_nodes(self._client.ask, cluster_of(waiting[0].spec))
-            for row_id, nodes in ((job.spec.row_id, expand(job.spec.node_list)) for job in waiting):
-                why = ", ".join(f"{node} ({lost[node]})" for node in nodes if node in lost)
+            lost = lost_nodes(self._client.ask, cluster_of(jobs[0].spec))
+            for row_id, (begin, nodes) in places.items():
+                why = ", ".join(f"{node} ({lost[node]})" for node in expand(nodes) if node in lost)
                 if why:
-                    statuses[row_id] = replace(statuses[row_id], reason=f"{NODE_LOST}: {why}")
+                    statuses[row_id] = replace(statuses[row_id], reason=f"{begin}: {why}")
         return statuses
+
+    def _places_in_doubt(self, jobs: Sequence[Job], statuses: dict[str, JobStatus]) -> dict[str, tuple[str, str]]:
+        """The nodes, by row, of jobs that wait for their tile, were not launched, or ended without a step of theirs.
+
+        Each has the beginning of the reason if one of the nodes is lost. A job that was requeued gets its nodes here.
+        """
+        held = [job for job in jobs if statuses[job.spec.row_id].reason == NOT_LAUNCHED]
+        if held:
+            command = client.sacct_requeued_command(_ids(held), cluster_of(held[0].spec))
+            nodes_of = client.parse_requeued(self._client.ask(command).stdout)
+            for job in (job for job in held if job.id in nodes_of):
+                statuses[job.spec.row_id] = replace(statuses[job.spec.row_id], nodes=nodes_of[job.id])
+        places = {}
+        for job in jobs:
+            status, tile = statuses[job.spec.row_id], job.spec.node_list
+            if status.reason == NOT_LAUNCHED:
+                places[job.spec.row_id] = NOT_LAUNCHED, status.nodes
+            elif (status.state is JobState.CANCELLED and not status.steps) or status.state in _NODE_ENDS:
+                places[job.spec.row_id] = NODE_LOST, status.nodes
+            elif tile and _NODES_WAITED_FOR.match(status.reason):
+                places[job.spec.row_id] = NODE_LOST, tile
+        return {row_id: place for row_id, place in places.items() if place[1]}
 
     def cancel(self, jobs: Sequence[Job]) -> None:
         """Cancel these jobs and the jobs they wait for with one request; ended ones are no error.
