@@ -10,7 +10,7 @@ from pytest_gsw.cli.report import report_of
 from pytest_gsw.cli.run_arguments import run_directory, whole_run
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.text import command, minute, one_line
-from pytest_gsw.history.comparison import failing_text, line_of, slow_since_text
+from pytest_gsw.history.comparison import line_of, slow_since_text
 from pytest_gsw.reports.ci import counts_text, findings
 from pytest_gsw.reports.run_report import ReportedRun, RunReport
 from pytest_gsw.results.runs_directory import LAST
@@ -56,8 +56,8 @@ def _facts(report: RunReport) -> Iterator[tuple[str, str]]:
     subjects = {alarm.period.subject for alarm in alarms}
     for suspect in (one for slow in report.slow_nodes.values() for one in slow if one.name not in subjects):
         yield "slow", slow_since_text(suspect)
-    for failing in (one for blamed in report.nodes_failing_jobs.values() for one in blamed):
-        yield "fails jobs", failing_text(failing)
+    for failing in report.failing_texts:
+        yield "fails jobs", failing
     advice = [f"{rows}: {step}" for rows, step in own_advice(report.records)]
     of_sweeps = [step for sweep in report.sweeps for _, step in sweep.commands(report.run_id)]
     following = [*of_sweeps, *advice, *(step for _, step in report.next_commands)]

@@ -993,9 +993,10 @@ class Executor:
             return None  # it has no other nodes
         suspects = self._find_suspects()
         holes, before = set(rows.left_out), [set(one.excluded_nodes) for one in row.failures if one.why == AT_ONCE]
-        avoidable = (nodes & holes).difference(*before)  # else there was no other node
-        if nodes and (avoidable or (self._retries and all(avoided & holes for avoided in before))):
-            return Attempt(run.job_id, run.status, AT_ONCE, tuple(sorted(avoidable or nodes)))
+        avoidable = nodes.difference(*before)  # the others could not be avoided
+        blamed = avoidable & holes
+        if avoidable and (blamed or (self._retries and all(avoided & holes for avoided in before))):
+            return Attempt(run.job_id, run.status, AT_ONCE, tuple(sorted(blamed or nodes)))
         may_get_it = rows.waiting or rows.submitting or any(map(_is_pending, rows.live.values()))
         may_be_shown = self._ends or may_get_it or (rows.live and not nodes.isdisjoint(suspects))
         may_be_shown = may_be_shown or any(one.run is None and one is not ended for one in rows.ended.values())

@@ -27,7 +27,6 @@ from pytest_gsw.history.comparison import (
     COLUMNS,
     cells,
     counts_text,
-    failing_text,
     recovery_text,
     sound_text,
     suspect_text,
@@ -228,10 +227,9 @@ def _next(report: RunReport) -> ET.Element | None:
 def _nodes(report: RunReport) -> list[ET.Element | None]:
     """The nodes that make jobs slow, or fail them."""
     slow = [signed(suspect_text(one)) for of_cluster in report.slow_nodes.values() for one in of_cluster]
-    failing = [failing_text(one) for of_cluster in report.nodes_failing_jobs.values() for one in of_cluster]
     return [
         _nodes_card("slow: ", slow, attention.REGRESSED.kind, "jobs.html#slow"),
-        _nodes_card("fails jobs: ", failing, attention.ERROR.kind, "jobs.html#failing"),
+        _nodes_card("fails jobs: ", report.failing_texts, attention.ERROR.kind, "jobs.html#failing"),
         *map(command_line, report.nodes_commands.values()),
     ]
 

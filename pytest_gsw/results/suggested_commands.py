@@ -6,16 +6,19 @@ The screen, the summaries for CI and the report's pages have them from here, so 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from pytest_gsw.common.node_lists import compressed
 from pytest_gsw.common.text import by_number, command, plural
 from pytest_gsw.errors import AS_OF, INTERRUPTED
+from pytest_gsw.jobs.model import AT_ONCE
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import Attention
 from pytest_gsw.results.record import NO_CLUSTER, Record
 from pytest_gsw.results.row_text import hides_loss
-from pytest_gsw.results.summary import ClusterResult
+from pytest_gsw.results.summary import ClusterResult, black_holes_of
 from pytest_gsw.stats.noise import jobs_to_resolve
 from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.model import row_matches, without_tile
@@ -103,6 +106,12 @@ def next_command(record: Record, needs: Attention, directory: Path) -> str:
             return again([record], directory)
 
 
+def drain_command(nodes: Iterable[str], run_id: str, why: str) -> str:
+    """The command that drains nodes; it is never run."""
+    names = shlex.quote(compressed(nodes))  # brackets match files
+    return f"scontrol update nodename={names} state=drain reason='gsw {run_id}: {why}'"
+
+
 def own_advice(records: Iterable[Record]) -> list[tuple[str, str]]:
     """The steps after errors that another job would meet again, each after its rows; shared by rows, once."""
     advised = {record.row.id: record.advice for record in records if record.advice}
@@ -138,7 +147,8 @@ def next_commands(
         is_other = record.reason == Reason.INCIDENT.value or record.advice or is_interrupted(record)
         if not is_made_up and not is_other:
             by_need.setdefault(need.kind, []).append(record)
-    listed = []
+    holes = [one.node for one in black_holes_of(records)]
+    listed = [(f"drain {', '.join(holes)}", drain_command(holes, records[0].run.id, AT_ONCE))] if holes else []
     if incident is not None:
         listed.append(("see the runs of the cluster", history_command(incident.cluster)))
     regressed = by_need.get(attention.REGRESSED.kind, [])

@@ -13,16 +13,19 @@ from typing import Any
 from pytest_gsw.common.node_lists import expand, named_nodes
 from pytest_gsw.common.text import by_number, duration, named, percent, plain_table, plural, rounded
 from pytest_gsw.errors import RunError
-from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.jobs.model import AT_ONCE, JobState, JobStatus
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.attention import ACCEPTED
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import hides_loss, without_middle
+from pytest_gsw.stats.black_holes import AT_ONCE_S, BlackHole, black_holes
 from pytest_gsw.stats.cluster_effect import FEWEST_ROWS
 from pytest_gsw.stats.verdict import Outcome, Reason, compare
 from pytest_gsw.tables.model import TILE, TOLERANCE, without_tile
+from pytest_gsw.validation.retryable import node_use
 
 _ROWS_SHOWN = 10
+_JOBS_NAMED = 6
 
 #: A job's id has a figure; the words after "its job" have none.
 _JOB = re.compile(r"\bjob (?=[\w.;:-]{0,79}\d)[\w.;:-]{1,80}")
@@ -116,6 +119,29 @@ def error_nodes(records: Iterable[Record]) -> str:
 def without_job(fact: str) -> str:
     """A fact without the id of its job."""
     return _JOB.sub("job", fact)
+
+
+def black_holes_of(records: Sequence[Record]) -> tuple[BlackHole, ...]:
+    """The nodes that failed jobs of several rows at once, which then worked on other nodes."""
+    if not any(record.jobs.attempts or record.outcome == outcomes.ERROR.word for record in records):
+        return ()
+    uses = (
+        node_use(
+            *(record.row.id, job.id, job.status),
+            has_failed=job.why_repeated == AT_ONCE
+            or (job.state is JobState.FAILED and job.run_s is not None and job.run_s <= AT_ONCE_S),
+            has_steps=job.judged_s is not None,
+        )
+        for record in records
+        for job in record.jobs.all
+    )
+    return tuple(one for one in black_holes(filter(None, uses)) if one.is_proven)
+
+
+def black_hole_text(one: BlackHole) -> str:
+    """A node with its evidence: ``node n1: 2 jobs ended within a minute of their start (7, 9): their rows …``."""
+    jobs, moved = plural(len(one.job_ids), "job"), f"{len(one.moved)} of {plural(len(one.rows), 'row')}"
+    return f"node {one.node}: {jobs} {AT_ONCE} ({named(one.job_ids, _JOBS_NAMED)}); {moved} then worked elsewhere"
 
 
 #: The width of the table's cells next to the name.

@@ -17,6 +17,7 @@ from pytest_gsw.common.typed_json import plain, read
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.node_facts import NodeFacts, why_lines
 from pytest_gsw.results.record import Record, RowFacts
+from pytest_gsw.results.suggested_commands import drain_command
 from pytest_gsw.results.summary import cause_of
 
 #: The file in a run's directory.
@@ -234,12 +235,10 @@ def next_lines(one: RowSweep, run_id: str) -> list[str]:
     """One command that drains what is slow, and one that excludes it; neither is ever run."""
     if not one.slow:
         return []
-    nodes = shlex.quote(
-        compressed(node for finding in one.slow for node in expand(finding.nodes))
-    )  # brackets match files
+    nodes = [node for finding in one.slow for node in expand(finding.nodes)]
     worst = min(finding.change for finding in one.slow)
-    why = f"gsw {run_id}: {abs(100 * worst):.1f} % slower than {len(one.peers) - 1} peers"
-    return [f"scontrol update nodename={nodes} state=drain reason='{why}'", f"sbatch --exclude={nodes} ..."]
+    why = f"{abs(100 * worst):.1f} % slower than {len(one.peers) - 1} peers"
+    return [drain_command(nodes, run_id, why), f"sbatch --exclude={shlex.quote(compressed(nodes))} ..."]
 
 
 #: Bins of one per cent beyond these are one.

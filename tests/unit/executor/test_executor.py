@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -17,6 +17,7 @@ from pytest_gsw.errors import (
     SubmissionError,
 )
 from pytest_gsw.executor.executor import (
+    HOLD_S,
     LOG_LOOK_S,
     LONGEST_BACK_OFF_S,
     MOST_POLLS_PER_INTERVAL,
@@ -26,7 +27,17 @@ from pytest_gsw.executor.executor import (
 from pytest_gsw.executor.phases import Active, AwaitingLog, Finished, Limits, submitted_job_of
 from pytest_gsw.executor.progress_monitor import Sample, Watch
 from pytest_gsw.jobs.journal import Journal, Submission
-from pytest_gsw.jobs.model import Attempt, EarlyStop, Job, JobSpec, JobState, JobStatus
+from pytest_gsw.jobs.model import (
+    AT_ONCE,
+    NODE_LOST,
+    NOT_LAUNCHED,
+    Attempt,
+    EarlyStop,
+    Job,
+    JobSpec,
+    JobState,
+    JobStatus,
+)
 from pytest_gsw.stats.decision import Done, Repeat, Undecided
 from pytest_gsw.validation.run import Run
 from tests.unit.executor.conftest import (
@@ -429,6 +440,95 @@ def test_what_is_not_the_infrastructures_fault_is_never_run_again(launcher: Fake
     repeats = Repeats()
     run = run_of(launcher, status, retries=5, on_repeat=repeats)
     assert (run.status, repeats.attempts, launcher.submitted) == (status, [], ["a"])
+
+
+def died(node: str, at_s: float = 100.0) -> JobStatus:
+    return JobStatus(JobState.FAILED, exit_code=1, nodes=node, start_s=at_s, end_s=at_s + 1)
+
+
+def worked(node: str) -> JobStatus:
+    return replace(COMPLETED, nodes=node, start_s=90.0, end_s=190.0)
+
+
+def test_a_job_that_fails_at_once_is_repeated_once_elsewhere(launcher: FakeLauncher) -> None:
+    repeats = Repeats()
+    launcher.script = {"a": [died("n1"), worked("n2")], "b": [died("n1"), died("n2")]}
+    executor = started(launcher, "ab", retries=3, on_repeat=repeats)
+    assert executor.result_of("a").status == worked("n2")
+    assert executor.result_of("b").status == died("n2")
+    assert repeats.attempts == [(row, Attempt("job-" + row, died("n1"), AT_ONCE, ("n1",))) for row in "ab"]
+    again = executor.spec("a")
+    assert again is not None
+    assert (again.avoided_nodes, again.excluded_nodes) == (("n1",), ())
+
+
+@pytest.mark.parametrize(
+    ("first", "changes"),
+    [
+        (replace(died("n1"), end_s=190.0), {}),  # it ran for longer
+        (replace(died("n1"), start_s=None), {}),
+        (died("n1"), {"node_list": "n1"}),  # a tile has no other nodes
+    ],
+)
+def test_a_job_that_is_not_repeated_elsewhere(
+    launcher: FakeLauncher, first: JobStatus, changes: dict[str, Any]
+) -> None:
+    launcher.script = {"a": [first, worked("n2")]}
+    executor = executor_of(launcher, retries=3)
+    executor.submit({"a": spec(**changes)})
+    assert executor.result_of("a").status == first
+
+
+def test_a_node_that_fails_the_jobs_of_several_rows_gets_no_more(launcher: FakeLauncher) -> None:
+    """Without retries, too: these jobs cost the rows nothing."""
+    numbered = NumberedLauncher(launcher.clock)
+    numbered.script = {"x": [RUNNING] * 3 + [worked("n3")], "c": [RUNNING] * 5 + [worked("n2")]}
+    numbered.script |= {row: [died("n1"), worked("n2")] for row in "ab"}
+    executor = started(numbered, "xabc", limits=Limits(jobs=3))
+    assert {executor.result_of(row).status.nodes for row in "xabc"} == {"n2", "n3"}
+    # c was submitted before anything had worked, the others afterwards.
+    avoided = {(spec.row_id, spec.attempt): spec.avoided_nodes for spec in numbered.specs}
+    assert avoided[("a", 2)] == avoided[("b", 2)] == ("n1",)
+    assert numbered.clock.now_s < 1000 + 2 * HOLD_S
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+def test_a_recipe_that_fails_on_each_node_ends(launcher: FakeLauncher, retries: int) -> None:
+    launcher.script = {row: [died("n1"), died("n2"), died("n3")] for row in "abc"}
+    executor = started(launcher, "abc", retries=retries)
+    assert [len(executor.attempts(row)) for row in "abc" if executor.result_of(row)] == [min(retries, 1)] * 3
+
+
+def test_a_row_that_no_other_node_can_run_ends_on_the_one_that_fails_it(launcher: FakeLauncher) -> None:
+    numbered = NumberedLauncher(launcher.clock, full=("n1",))
+    numbered.script = {row: [died("n1")] for row in "ab"} | {"x": [RUNNING, RUNNING, worked("n3")]}
+    executor = started(numbered, "xab", retries=2)
+    assert [executor.result_of(row).status.nodes for row in "xab"] == ["n3", "n1", "n1"]
+    assert [len(executor.attempts(row)) for row in "ab"] == [1, 1]
+
+
+DRAINED = "n1 (drained: Prolog error)"
+
+
+@pytest.mark.parametrize(
+    ("first", "cancelled"),
+    [
+        (replace(CANCELLED, reason=f"{NODE_LOST}: {DRAINED}"), []),
+        (replace(PENDING, reason=f"{NOT_LAUNCHED}: {DRAINED}", nodes="n1"), [["a"]]),
+    ],
+)
+def test_a_job_whose_node_was_lost_at_its_start_is_retried(
+    launcher: FakeLauncher, first: JobStatus, cancelled: list[list[str]]
+) -> None:
+    repeats = Repeats()
+    launcher.script = {"a": [first, COMPLETED]}
+    launcher.log_at_s = {"a": None}
+    executor = started(launcher, retries=1, on_repeat=repeats, await_logs=False)
+    assert executor.result_of("a").status == COMPLETED
+    assert (repeats.why, launcher.cancelled) == ([f"node lost: {DRAINED}"], cancelled)
+    launcher.script = {"a": [first, COMPLETED]}
+    if not cancelled:
+        assert started(launcher, await_logs=False).result_of("a").status == first
 
 
 @dataclass

@@ -894,3 +894,31 @@ def test_a_job_on_a_tile_is_lost_with_its_node_alone(say: Say, state: str, reaso
     say(squeue=said(waiting(12, "PENDING", reason=reason)), sinfo=said(nodes), sacct=NO_ACCOUNTING)
     job = Job("12", dataclasses.replace(UNIQUE, node_list="n7"), 1000.0)
     assert SlurmLauncher({}).poll([job])["row"].reason == (found or reason)
+
+
+@pytest.mark.parametrize(
+    ("state", "step", "nodes", "reason"),
+    [
+        ("CANCELLED by 0", "", "drained|batch*||Prolog error", "NodeLost: n1 (drained: Prolog error)"),
+        ("CANCELLED by 0", "1.0|RUNNING|0:0|0:0|None|n1|1000|1001|1002|bash\n", "drained|batch*||x", ""),
+        ("CANCELLED by 0", "", "idle|batch*||none", ""),
+        ("NODE_FAIL", "", "down*|batch*||Not responding", "NodeLost: n1 (down: Not responding)"),
+        ("FAILED", "", "drained|batch*||x", ""),
+    ],
+)
+def test_a_job_without_steps_ended_with_its_node(say: Say, state: str, step: str, nodes: str, reason: str) -> None:
+    say(squeue=said(""), sacct=said(recorded(1, state, "0:0") + step), sinfo=said(f"n1|{nodes}\n"))
+    assert poll().reason == reason
+
+
+@pytest.mark.parametrize(
+    ("starts", "reason"),
+    [
+        ("1|REQUEUED|0:0|None|n1|1000|1001|1001|gsw-a\n", "launch failed requeued held: n1 (drained: Prolog error)"),
+        ("", "launch failed requeued held"),
+    ],
+)
+def test_a_job_that_was_not_launched_is_held_for_its_node(say: Say, starts: str, reason: str) -> None:
+    held = queued(1, "PENDING", reason="launch failed requeued held").replace("|n1|", "||")
+    say(squeue=said(held), sacct=said(starts), sinfo=said("n1|drained|batch*||Prolog error\n"))
+    assert (poll().state, poll().reason) == (JobState.PENDING, reason)
