@@ -14,6 +14,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from concurrent.futures import wait as wait_for
 from dataclasses import replace
 from functools import cache, partial
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -74,10 +75,10 @@ from pytest_gsw.jobs.model import (
 from pytest_gsw.jobs.pending import begins_after, reason_of
 from pytest_gsw.jobs.spec import session_environment
 from pytest_gsw.logs.reader import detect_format
-from pytest_gsw.stats.black_holes import AT_ONCE_S, BlackHole, NodeUse, black_holes
+from pytest_gsw.stats.black_holes import AT_ONCE_S, BlackHole, black_holes
 from pytest_gsw.stats.decision import Done, Repeat, Undecided
 from pytest_gsw.validation.checks import not_alone, read_identity
-from pytest_gsw.validation.retryable import failed_at_once, infrastructure_failure, node_use, use_of_run
+from pytest_gsw.validation.retryable import failed_at_once, infrastructure_failure, node_use
 from pytest_gsw.validation.run import Run
 
 # -- The run's journal, as far as the disk allows ---------------------------------------------------
@@ -602,10 +603,6 @@ def _pending_text(status: JobStatus) -> str:
     return f"; it was pending ({status.reason})" if waits else ""
 
 
-def _is_pending(live: Active) -> bool:
-    return live.seen.status.state is JobState.PENDING
-
-
 #: Called each time before the session waits.
 Ticker = Callable[["Executor"], None]
 
@@ -673,12 +670,11 @@ class Executor:
         self._answer: Future[tuple[Mapping[str, JobStatus], Count]] | None = None
         #: Time of the next read of running jobs' logs; monotonic seconds.
         self._look_s = -math.inf
-        #: Ended jobs, each with its row and true if it failed at once, before they are evidence on nodes.
-        self._ends: list[tuple[str, Run, bool]] = []
-        self._uses: list[NodeUse] = []
-        #: Nodes that may be, or are, black holes, and the time of that decision.
-        self._suspects: dict[str, BlackHole] = {}
-        self._suspects_s = -math.inf
+        #: Ended jobs as evidence on nodes: row, id, status, and true if it failed at once.
+        self._ends: list[tuple[str, str, JobStatus, bool]] = []
+        #: Nodes that may be, or are, black holes; the time of that decision, and the number of jobs that it rests on.
+        self._suspects: Mapping[str, BlackHole] = {}
+        self._suspects_s, self._decided = -math.inf, 0
 
     @property
     def full(self) -> str:
@@ -748,7 +744,7 @@ class Executor:
         Raises:
             LogError: A log of these jobs is missing, or belongs to another job of this session.
         """
-        self._ends += [(row.row_id, Run(one.job_id, one.status, None), one.why == AT_ONCE) for one in row.failures]
+        self._ends += [(row.row_id, one.job_id, one.status, one.why == AT_ONCE) for one in row.failures]
         numbered = [(replace(row.spec, attempt=number), one) for number, one in enumerate(row.attempts, start=1)]
         for its, attempt in numbered:
             self._rows.claims.job(Job(attempt.job_id, its, 0.0))
@@ -964,7 +960,7 @@ class Executor:
         is_on_tile = bool(row.spec.node_list)  # it has no other nodes
         if ended.run is None:
             has_failed = failed_at_once(run)
-            self._ends.append((row.row_id, run, has_failed))
+            self._ends.append((row.row_id, run.job_id, run.status, has_failed))
             ended.held_until_s = self._clock() + HOLD_S if has_failed else -math.inf
             failure = infrastructure_failure(run) if row.retried < self._retries else None
             if failure is not None:
@@ -997,25 +993,22 @@ class Executor:
         blamed = avoidable & holes
         if avoidable and (blamed or (self._retries and all(avoided & holes for avoided in before))):
             return Attempt(run.job_id, run.status, AT_ONCE, tuple(sorted(blamed or nodes)))
-        may_get_it = rows.waiting or rows.submitting or any(map(_is_pending, rows.live.values()))
-        may_be_shown = self._ends or may_get_it or (rows.live and not nodes.isdisjoint(suspects))
-        may_be_shown = may_be_shown or any(one.run is None and one is not ended for one in rows.ended.values())
+        may_get_it = rows.waiting or any(live.seen.status.state is JobState.PENDING for live in rows.live.values())
+        has_news = len(self._ends) > self._decided or any(
+            one.run is None and one is not ended for one in rows.ended.values()
+        )
+        may_be_shown = may_get_it or rows.submitting or has_news or (rows.live and not nodes.isdisjoint(suspects))
         return Undecided() if may_be_shown and self._clock() < ended.held_until_s else None
 
-    def _find_suspects(self) -> dict[str, BlackHole]:
+    def _find_suspects(self) -> Mapping[str, BlackHole]:
         """The nodes that fail each job at once; those that are found to do so get no further job of the session."""
         if self._clock() >= self._suspects_s + _NODES_DECIDED_S:
-            self._suspects_s, since_s = self._clock(), time.time() - AT_ONCE_S
-            found = [use_of_run(row_id, run, has_failed=failed) for row_id, run, failed in self._ends]
-            self._uses += filter(None, found)
-            self._ends.clear()
-            seen = [live.seen for live in self._rows.live.values() if live.seen.status.state is JobState.RUNNING]
-            old = [one for one in seen if (one.status.start_s or math.inf) < since_s]
-            running = (
-                node_use(one.job.spec.row_id, one.job.id, one.status, has_failed=False, has_steps=False) for one in old
-            )
-            self._suspects = {one.node: one for one in black_holes([*self._uses, *filter(None, running)])}
-            self._rows.left_out = tuple(node for node, one in self._suspects.items() if one.is_left_out)
+            self._suspects_s, self._decided = self._clock(), len(self._ends)
+            seen = [live.seen for live in self._rows.live.values()]
+            running = [(one.job.spec.row_id, one.job.id, one.status, False) for one in seen]
+            uses = starmap(node_use, [*self._ends, *running])
+            self._suspects = {one.node: one for one in black_holes(filter(None, uses))}
+            self._rows.left_out = tuple(node for node, one in self._suspects.items() if one.elsewhere)
         return self._suspects
 
     # -- the logs of ended jobs ---------------------------------------------------------------

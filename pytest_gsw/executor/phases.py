@@ -16,7 +16,6 @@ from pytest_gsw.errors import JobError, LogError, RunError, SchedulerUnreachable
 from pytest_gsw.executor.progress_monitor import Sample, Watch
 from pytest_gsw.jobs.journal import by_row
 from pytest_gsw.jobs.model import (
-    AT_ONCE,
     NO_OTHER_NODE,
     Attempt,
     EarlyStop,
@@ -26,7 +25,6 @@ from pytest_gsw.jobs.model import (
     JobState,
     JobStatus,
     Launcher,
-    is_failure,
 )
 from pytest_gsw.stats.decision import Done, Repeat, Undecided
 from pytest_gsw.validation.run import Run
@@ -84,7 +82,7 @@ class RowJobs:
     @property
     def retried(self) -> int:
         """Number of infrastructure failures; a job that was cancelled or failed at once costs the row no retry."""
-        return sum(one.why != AT_ONCE and is_failure(one.status.state, one.why) for one in self.failures)
+        return sum(one.costs_retry for one in self.failures)
 
     def without(self, nodes: Sequence[str]) -> RowJobs:
         """The row with a next job that avoids these nodes if possible; itself on a tile, and if it was not possible."""

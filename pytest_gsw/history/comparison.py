@@ -29,6 +29,7 @@ from pytest_gsw.history.row_history import (
 )
 from pytest_gsw.results.outcomes import FAILED, GREEN, OPEN
 from pytest_gsw.results.record import RanWith, Record, ran_with
+from pytest_gsw.results.summary import black_hole_text, black_holes_of
 from pytest_gsw.stats.decision import is_below
 from pytest_gsw.stats.noise import ACCEPTED_JOBS, PRIOR, PRIOR_JOBS, Noise, ratio_sd
 from pytest_gsw.stats.slow_nodes import LOSS, NEWEST_RUNS
@@ -220,6 +221,13 @@ def slow_since_text(one: SlowNode) -> str:
 def failing_text(one: FailingNode) -> str:
     """A node whose jobs fail: ``node pool0-0017 (5 of 16 jobs failed, usual are 2.1 %)``."""
     return f"{_node_label(one)} ({one.failed} of {plural(one.of, 'job')} failed, usual are {share(one.usual)})"
+
+
+def failing_texts(records: Sequence[Record], failing: Iterable[FailingNode]) -> list[str]:
+    """The nodes that failed jobs of a run at once, and then others on which more jobs fail than by chance."""
+    holes = black_holes_of(records)
+    known = {one.node for one in holes}
+    return [*map(black_hole_text, holes), *(failing_text(one) for one in failing if known.isdisjoint(one.nodes))]
 
 
 def sound_text(sound: KnownGoodNodes) -> str:

@@ -447,6 +447,11 @@ class Attempt:
         """True if the row's later jobs do without its nodes only where that is possible."""
         return self.measured or self.why == AT_ONCE
 
+    @property
+    def costs_retry(self) -> bool:
+        """True if it counts against the row's retries; one that failed at once has a limit of its own."""
+        return self.why != AT_ONCE and is_failure(self.status.state, self.why)
+
     def after(self, spec: JobSpec) -> JobSpec:
         """The row's next job, by the spec of this one."""
         return spec.again(avoiding=self.excluded_nodes) if self.avoids else spec.again(self.excluded_nodes)

@@ -17,7 +17,7 @@ from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import ByNumber, by_number, command, minute, plural
 from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind, State, alarms_of, whole_cluster
-from pytest_gsw.history.comparison import ClusterText, changes_text, cluster_text, failing_text
+from pytest_gsw.history.comparison import ClusterText, changes_text, cluster_text, failing_texts
 from pytest_gsw.history.database import HistoryError, HistoryUnavailableError
 from pytest_gsw.history.model import Point, RowOutcome, SeriesKey, cluster_of, points_of, record_time_s, series_key
 from pytest_gsw.history.model import by_run as newest_of
@@ -56,14 +56,7 @@ from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Record, used_gpu_hou
 from pytest_gsw.results.row_text import inconclusive_text
 from pytest_gsw.results.runs_directory import RECORDS, RUNS, begin_of
 from pytest_gsw.results.suggested_commands import needs_of, next_commands
-from pytest_gsw.results.summary import (
-    ClusterResult,
-    black_hole_text,
-    black_holes_of,
-    cause_of,
-    cluster_result_of,
-    error_nodes,
-)
+from pytest_gsw.results.summary import ClusterResult, cause_of, cluster_result_of, error_nodes
 from pytest_gsw.results.sweep import RowSweep, Sweep, SweepFinding, lost_tiles, next_lines, not_covered, read_sweep
 from pytest_gsw.stats.verdict import DOUBTS, Outcome, compare
 from pytest_gsw.tables.load import accepted_figures
@@ -543,11 +536,7 @@ class RunReport:
     @property
     def failing_texts(self) -> list[str]:
         """The nodes that failed jobs of the run at once, and those on which more jobs fail than by chance."""
-        holes = black_holes_of(self.records)
-        known = {one.node for one in holes}
-        failing = (one for of_cluster in self.nodes_failing_jobs.values() for one in of_cluster)
-        others = [failing_text(one) for one in failing if known.isdisjoint(one.nodes)]
-        return [*map(black_hole_text, holes), *others]
+        return failing_texts(self.records, (one for found in self.nodes_failing_jobs.values() for one in found))
 
     @property
     def nodes_commands(self) -> Mapping[str, str]:

@@ -18,7 +18,7 @@ from pytest_gsw.results import outcomes
 from pytest_gsw.results.attention import ACCEPTED
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import hides_loss, without_middle
-from pytest_gsw.stats.black_holes import AT_ONCE_S, BlackHole, black_holes
+from pytest_gsw.stats.black_holes import BlackHole, black_holes
 from pytest_gsw.stats.cluster_effect import FEWEST_ROWS
 from pytest_gsw.stats.verdict import Outcome, Reason, compare
 from pytest_gsw.tables.model import TILE, TOLERANCE, without_tile
@@ -125,16 +125,9 @@ def black_holes_of(records: Sequence[Record]) -> tuple[BlackHole, ...]:
     """The nodes that failed jobs of several rows at once, which then worked on other nodes."""
     if not any(record.jobs.attempts or record.outcome == outcomes.ERROR.word for record in records):
         return ()
-    uses = (
-        node_use(
-            *(record.row.id, job.id, job.status),
-            has_failed=job.why_repeated == AT_ONCE
-            or (job.state is JobState.FAILED and job.run_s is not None and job.run_s <= AT_ONCE_S),
-            has_steps=job.judged_s is not None,
-        )
-        for record in records
-        for job in record.jobs.all
-    )
+    jobs = [(record.row.id, job) for record in records for job in record.jobs.all]
+    has_failed = [job.why_repeated == AT_ONCE or job.state is JobState.FAILED for _, job in jobs]
+    uses = (node_use(row_id, job.id, job, failed) for (row_id, job), failed in zip(jobs, has_failed, strict=True))
     return tuple(one for one in black_holes(filter(None, uses)) if one.is_proven)
 
 

@@ -24,7 +24,7 @@ from pytest_gsw.results.row_text import (
     inconclusive_line,
     line_of,
 )
-from pytest_gsw.results.summary import OF_CLUSTER, black_hole_text, black_holes_of, gpu_hours
+from pytest_gsw.results.summary import OF_CLUSTER, gpu_hours
 from pytest_gsw.session.collect import NO_CLUSTER
 from pytest_gsw.session.node_ids import row_of
 from pytest_gsw.session.settings import ALARMS, CLUSTER_TEXT, CRITERION, SESSION_HISTORY, SETTINGS, SWEEP, Settings
@@ -259,17 +259,14 @@ def _write_section(
 
 def _write_slow_nodes(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Write the nodes that fail jobs of the session, or make jobs of the cluster slow or fail them, a line each."""
-    tally = config.stash[OUTCOME_COUNTS]
-    holes = black_holes_of(run_records(config)) if any(one.jobs.attempts for one in tally.reported.values()) else ()
     session_history = config.stash.get(SESSION_HISTORY, None)
-    if session_history is None or not (holes or session_history.failing or session_history.known_slow):
+    has_repeats = any(record.jobs.attempts for record in config.stash[OUTCOME_COUNTS].reported.values())
+    if session_history is None or not (has_repeats or session_history.failing or session_history.known_slow):
         return
-    from pytest_gsw.history.comparison import failing_text, slow_since_text, sound_text
+    from pytest_gsw.history.comparison import failing_texts, slow_since_text, sound_text
 
-    known = {one.node for one in holes}
-    others = [failing_text(one) for one in session_history.failing if known.isdisjoint(one.nodes)]
-    lines = tuple(redact(line, os.environ) for line in (*map(black_hole_text, holes), *others))
-    _write_lines(reporter, "nodes that fail jobs", lines)
+    lines = failing_texts(run_records(config), session_history.failing)
+    _write_lines(reporter, "nodes that fail jobs", tuple(redact(line, os.environ) for line in lines))
     if not session_history.known_slow:
         return
     reporter.section("slow nodes")

@@ -41,13 +41,8 @@ class BlackHole:
     rows: tuple[str, ...]
     #: Those of its rows that worked on other nodes afterwards.
     moved: tuple[str, ...]
-    #: Number of jobs that worked on other nodes meanwhile or afterwards.
+    #: Number of jobs that worked on other nodes meanwhile or afterwards; if there is none, the node may be sound.
     elsewhere: int
-
-    @property
-    def is_left_out(self) -> bool:
-        """True if no further job is to get the node: others work elsewhere."""
-        return self.elsewhere > 0
 
     @property
     def is_proven(self) -> bool:

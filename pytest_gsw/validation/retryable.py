@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,6 @@ from pytest_gsw.common.node_lists import expand
 from pytest_gsw.errors import LogError
 from pytest_gsw.jobs.model import LOST_AT_START, JobState, JobStatus, problem_of
 from pytest_gsw.logs.failure_scan import find_fatal_unread
-from pytest_gsw.logs.reader import detect_format
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.stats.black_holes import AT_ONCE_S, NodeUse
 from pytest_gsw.tables.model import without_tile
@@ -69,37 +69,15 @@ def failed_at_once(run: Run) -> bool:
     return status.state is JobState.FAILED and not ran_out_of_memory(run)
 
 
-def node_use(row_id: str, job_id: str, status: JobStatus, *, has_failed: bool, has_steps: bool) -> NodeUse | None:
-    """A job as evidence on its nodes; ``None`` if it is none.
-
-    Args:
-        row_id: Its row.
-        job_id: Its id.
-        status: Its last status.
-        has_failed: True if it failed at once.
-        has_steps: True if its log has steps; matters for jobs that ended within a minute.
-    """
+def node_use(row_id: str, job_id: str, status: JobStatus, has_failed: bool) -> NodeUse | None:
+    """A job as evidence on its nodes: it failed at once, or it worked; ``None`` if it did neither."""
     if not status.nodes or status.start_s is None:
         return None
-    if status.run_s is not None and status.run_s <= AT_ONCE_S and not (has_failed or has_steps):
+    is_short = (status.end_s or time.time()) - status.start_s <= AT_ONCE_S
+    if is_short and not has_failed and status.state is not JobState.COMPLETED:
         return None
-    end_s = math.inf if status.end_s is None else status.end_s
-    return NodeUse(without_tile(row_id), job_id, frozenset(expand(status.nodes)), status.start_s, end_s, has_failed)
-
-
-def use_of_run(row_id: str, run: Run, *, has_failed: bool) -> NodeUse | None:
-    """The same by an ended job's log, which is looked at only if that matters."""
-    is_short = run.status.run_s is not None and run.status.run_s <= AT_ONCE_S
-    has_steps = is_short and not has_failed and run.log is not None and _has_format(run.log)
-    return node_use(row_id, run.job_id, run.status, has_failed=has_failed, has_steps=has_steps)
-
-
-def _has_format(log: Path) -> bool:
-    try:
-        detect_format(log)
-    except (LogError, OSError):
-        return False
-    return True
+    nodes, end_s = frozenset(expand(status.nodes)), status.end_s or math.inf
+    return NodeUse(without_tile(row_id), job_id, nodes, status.start_s, end_s, is_short and has_failed)
 
 
 def _cause(run: Run) -> str | None:

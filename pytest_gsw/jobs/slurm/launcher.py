@@ -981,13 +981,12 @@ class SlurmLauncher:
                 statuses[job.spec.row_id] = replace(statuses[job.spec.row_id], nodes=nodes_of[job.id])
         places = {}
         for job in jobs:
-            status, tile = statuses[job.spec.row_id], job.spec.node_list
+            row_id, status = job.spec.row_id, statuses[job.spec.row_id]
+            has_ended = (status.state is JobState.CANCELLED and not status.steps) or status.state in _NODE_ENDS
             if status.reason == NOT_LAUNCHED:
-                places[job.spec.row_id] = NOT_LAUNCHED, status.nodes
-            elif (status.state is JobState.CANCELLED and not status.steps) or status.state in _NODE_ENDS:
-                places[job.spec.row_id] = NODE_LOST, status.nodes
-            elif tile and _NODES_WAITED_FOR.match(status.reason):
-                places[job.spec.row_id] = NODE_LOST, tile
+                places[row_id] = NOT_LAUNCHED, status.nodes
+            elif has_ended or (job.spec.node_list and _NODES_WAITED_FOR.match(status.reason)):
+                places[row_id] = NODE_LOST, status.nodes if has_ended else job.spec.node_list
         return {row_id: place for row_id, place in places.items() if place[1]}
 
     def cancel(self, jobs: Sequence[Job]) -> None:

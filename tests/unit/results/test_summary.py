@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.results import summary
-from pytest_gsw.results.record import Record
+from pytest_gsw.results.record import JobFacts, Jobs, Record
+from pytest_gsw.results.suggested_commands import next_commands
 from pytest_gsw.results.summary import (
     Crowd,
     RowProgress,
@@ -399,3 +401,20 @@ def test_how_long_a_session_still_takes_at_least(
 )
 def test_what_a_session_has_cost(used: float, saved: float, stopped: int, text: str) -> None:
     assert gpu_hours(used, saved, stopped) == text
+
+
+def test_nodes_that_failed_jobs_at_once_are_those_whose_rows_worked_elsewhere() -> None:
+    failed = replace(JOB, id="1", state=JobState.FAILED, nodes="n1", start_s=100.0, end_s=101.0, why_repeated="x")
+    worked = replace(JOB, id="2", nodes="n2", start_s=120.0, end_s=900.0)
+
+    def rows(*lasts: JobFacts) -> list[Record]:
+        found = (row("passed", 8 * number) for number, _ in enumerate(lasts, 1))
+        return [replace(one, jobs=Jobs(last, (failed,))) for one, last in zip(found, lasts, strict=True)]
+
+    (hole,) = summary.black_holes_of(rows(worked, worked))
+    assert (hole.node, hole.job_ids, len(hole.moved)) == ("n1", ("1", "1"), 2)
+    (_, drain), *_ = next_commands(rows(worked, worked), Path(".gsw/runs/x"))
+    assert drain.startswith("scontrol update nodename=n1 state=drain reason=")
+    assert not summary.black_holes_of(rows(worked))
+    assert not summary.black_holes_of(rows(worked, replace(failed, nodes="n3")))
+    assert not summary.black_holes_of(RUN)

@@ -21,7 +21,7 @@ def use(text: str, number: int = 0) -> NodeUse:
 def found(*texts: str) -> dict[str, tuple[str, bool, bool]]:
     """Each node with its rows, and if it is left out and proven."""
     holes = black_holes([use(text, number) for number, text in enumerate(texts)])
-    return {one.node: (" ".join(one.rows), one.is_left_out, one.is_proven) for one in holes}
+    return {one.node: (" ".join(one.rows), one.elsewhere > 0, one.is_proven) for one in holes}
 
 
 A, B = "a n1 1-2 failed", "b n1 2-3 failed"
