@@ -985,13 +985,13 @@ class Executor:
         a recipe that is broken fails there, too.
         """
         row, rows, nodes = ended.row, self._rows, set(expand(run.status.nodes))
-        if row.spec.node_list or not self._launcher.jobs_outlive_session:
+        if not nodes or row.spec.node_list or not self._launcher.jobs_outlive_session:
             return None  # it has no other nodes
         suspects = self._find_suspects()
         holes, before = set(rows.left_out), [set(one.excluded_nodes) for one in row.failures if one.why == AT_ONCE]
         avoidable = nodes.difference(*before)  # the others could not be avoided
-        blamed = avoidable & holes
-        if avoidable and (blamed or (self._retries and all(avoided & holes for avoided in before))):
+        blamed, may_retry = avoidable & holes, row.retried < self._retries and all(one & holes for one in before)
+        if avoidable and (blamed or may_retry):
             return Attempt(run.job_id, run.status, AT_ONCE, tuple(sorted(blamed or nodes)))
         may_get_it = rows.waiting or any(live.seen.status.state is JobState.PENDING for live in rows.live.values())
         has_news = len(self._ends) > self._decided or any(

@@ -64,6 +64,7 @@ def test_retries_run_a_row_that_lost_its_node_again_on_another(slurm8: SlurmClus
     (path,) = session.directory.glob(".gsw/runs/*/records/*.json")
     (attempt,) = json.loads(path.read_text())["attempts"]
     assert (attempt["id"], attempt["state"], attempt["nodes"]) == (first, "NODE_FAIL", node)
+    assert attempt["reason"].startswith(f"NodeLost: {node} (down")
 
 
 def test_retries_never_run_a_regression_again(slurm8: SlurmCluster, site: Site) -> None:
