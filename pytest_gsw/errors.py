@@ -47,6 +47,23 @@ class ConfigurationError(GswError):
     """An option, a cluster file or a baseline file is invalid. Nothing has been submitted."""
 
 
+def refuse_empty(name: str, given: object) -> None:
+    """Refuse an empty value of an option, a key or a variable: it is no absent one.
+
+    Args:
+        name: The name of what has the value, for the message.
+        given: The value, or several.
+
+    Raises:
+        ConfigurationError: It is empty or blank, or one of several is.
+    """
+    several = given if isinstance(given, list | tuple) else (given,)
+    if not several or any(isinstance(one, str) and not one.strip() for one in several):
+        raise ConfigurationError(
+            f"{name} is empty, perhaps by a variable that is not set\nnext: give it a value, or leave it out"
+        )
+
+
 @dataclass(frozen=True, order=True)
 class Fault:
     """One fault in a YAML file: its place (counted from 1), its key, and the problem."""

@@ -91,13 +91,16 @@ def _keys(config: pytest.Config) -> Iterator[tuple[str, str]]:
 
 def _refuse(config: pytest.Config, given: Iterable[tuple[str, str]], known: Collection[str] = ()) -> None:
     """Refuse options (``known`` are this plugin's), or keys of the ini file, that no plugin has."""
+    keys = [option.ini for option in OPTIONS]
     for place, name in given:
+        if name in keys:  # whose value is checked when it is read
+            continue
         with contextlib.suppress(ValueError):
             config.getini(name)
             continue
         from pytest_gsw.tables.value_types import nearest
 
-        key, keys = name.lstrip("-").replace("-", "_"), [option.ini for option in OPTIONS]
+        key = name.lstrip("-").replace("-", "_")
         near = f"; it is a key of the ini file, -o {key}=VALUE" if key in keys else nearest(name, known or keys)
         raise pytest.UsageError(f"{place}{name} is unknown{near}\nnext: pytest --help lists all of them")
 

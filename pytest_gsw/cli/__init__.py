@@ -7,6 +7,7 @@ takes the parsed arguments, and returns the :class:`~pytest_gsw.cli.output.Answe
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import re
 import sys
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, NoReturn
 from pytest_gsw.cli.arguments import COMMANDS, VERBS, read_ini
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import enumerated
-from pytest_gsw.errors import ConfigurationError, RunError
+from pytest_gsw.errors import ConfigurationError, RunError, refuse_empty
 from pytest_gsw.tables.value_types import nearest
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def _parse(
     elif first not in commands and not first.startswith("-"):
         near = nearest(first, commands) or f"; there are {enumerated(commands)}"
         parser.error(f"there is no command '{first}'{near}")
+    _check_words(commands.get(first, parser), words)
     args, unknown = parser.parse_known_args(words)
     if unknown:
         command = commands.get(args.command, parser)
@@ -81,6 +83,18 @@ def _parse(
         near = next(filter(None, (nearest(word.partition("=")[0], known) for word in unknown)), "")
         command.error(f"unrecognized arguments: {' '.join(unknown)}{near}")
     return args
+
+
+def _check_words(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """Exit with a message if an option, or another argument, is empty."""
+    for before, word in itertools.pairwise((parser.prog, *words)):
+        option, equals, value = word.partition("=")
+        try:
+            if equals and option.startswith("-"):
+                refuse_empty(option, value)
+            refuse_empty(f"the argument after {before}", word)
+        except ConfigurationError as error:
+            parser.error(str(error))
 
 
 def _encodable(text: str) -> str:

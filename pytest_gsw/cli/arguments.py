@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pytest_gsw.common.files import at_home, relative_path
-from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.errors import ConfigurationError, refuse_empty
 from pytest_gsw.history.location import history_place
 from pytest_gsw.results.runs_directory import LAST, RESULTS, RUNS
 from pytest_gsw.tables.value_types import read_gain, read_percentage
@@ -317,7 +317,7 @@ class Ini:
 
     def history(self, given: str | None) -> str | Path | None:
         """The history that an option names, else the one of sessions, see :func:`~.history_place`."""
-        if given:
+        if given is not None:
             return history_place(given, self.results)
         return history_place(self._value_of("history"), self.results, base=self.directory, option="gsw_history")
 
@@ -336,14 +336,18 @@ class Ini:
         return relative_path(self.directory / at_home(given)) if given else None
 
     def _value_of(self, name: str) -> Any:
-        """A value: of ``addopts`` first, which is the command line's."""
+        """A value: of ``addopts`` first, which is the command line's.
+
+        Raises:
+            ConfigurationError: It is empty.
+        """
         words = _words(self.values.get("addopts") or ())
-        flag = f"--gsw-{name}"
+        flag, key = f"--gsw-{name}", f"gsw_{name}"
         found = [word.partition("=")[2] for word in words if word.startswith(f"{flag}=")]
         found += [after for word, after in itertools.pairwise(words) if word == flag]
-        if found:
-            return found if name == "baselines" else found[-1]
-        return self.values.get(f"gsw_{name}")
+        value = found[-1] if found and name != "baselines" else found or self.values.get(key)
+        refuse_empty(flag if found else key, value)
+        return value
 
 
 def read_ini() -> Ini:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_gsw.common.files import at_home
-from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.errors import ConfigurationError, refuse_empty
 
 if TYPE_CHECKING:
     from pytest_gsw.history.store import History
@@ -68,7 +68,9 @@ def history_place(
     Raises:
         ConfigurationError: It is none of these. The message hides the text, which may contain a password.
     """
-    source, text = (option, given.strip()) if given and given.strip() else (VARIABLE, environ.get(VARIABLE, "").strip())
+    source, value = (VARIABLE, environ.get(VARIABLE)) if given is None else (option, given)
+    refuse_empty(source, value)
+    text = (value or "").strip()
     if text.lower() == "none":
         return None
     if is_postgresql(text):

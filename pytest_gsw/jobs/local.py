@@ -18,7 +18,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_gsw.common.files import make_directory, open_own
@@ -133,6 +133,7 @@ class LocalRun:
     kill_at_s: float = 0.0
     #: Its final status, once it has ended.
     end: JobStatus | None = None
+    _since_s: float = field(default_factory=time.monotonic)
 
     @property
     def status(self) -> JobStatus:
@@ -143,10 +144,15 @@ class LocalRun:
             return JobStatus(JobState.PENDING, "PENDING", reason="Resources", submit_s=self.job.submitted_s)
         return JobStatus(JobState.RUNNING, "RUNNING", nodes=HOST, submit_s=self.job.submitted_s, start_s=self.start_s)
 
+    @property
+    def _now_s(self) -> float:
+        """The time by the monotonic clock since its submission: a clock that is set changes no duration."""
+        return self.job.submitted_s + time.monotonic() - self._since_s
+
     def start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         """Start its process; if that fails, the job has FAILED."""
         spec = self.job.spec
-        self.start_s = time.time()
+        self.start_s = self._now_s
         try:
             with open(open_own(self.output, os.O_WRONLY), "wb") as output:  # noqa: PTH123 - a descriptor has no path
                 output.truncate()  # only now is it certain to be the user's own
@@ -182,7 +188,7 @@ class LocalRun:
         if self.end is not None:
             return
         if self.process is None:
-            self.end = JobStatus(JobState.CANCELLED, "CANCELLED", 0, submit_s=self.job.submitted_s, end_s=time.time())
+            self.end = JobStatus(JobState.CANCELLED, "CANCELLED", 0, submit_s=self.job.submitted_s, end_s=self._now_s)
         elif not _has_exited(self):
             self._terminate(JobState.CANCELLED)
 
@@ -213,7 +219,7 @@ class LocalRun:
             HOST,
             submit_s=self.job.submitted_s,
             start_s=self.start_s,
-            end_s=time.time(),
+            end_s=self._now_s,
         )
 
 

@@ -12,6 +12,10 @@ from typing import Any, Literal
 import pytest
 
 
+#: The value of an "optional" option that is given without one.
+UNLIMITED = "unlimited"
+
+
 @dataclass(frozen=True)
 class Option:
     """One option: ``--gsw-NAME`` on the command line, ``gsw_NAME`` in the ini file."""
@@ -20,8 +24,8 @@ class Option:
     #: Its meaning and its default, as ``--help`` prints them.
     help: str
     default: str
-    #: An "optional" value may be left out, which is an empty text.
-    kind: Literal["text", "path", "flag", "texts", "paths", "nonempty", "optional"] = "text"
+    #: An "optional" value may be left out, which means :data:`UNLIMITED`.
+    kind: Literal["text", "path", "flag", "texts", "paths", "optional"] = "text"
     metavar: str = ""
     #: True for a site's setting, in the ini file or in ``clusters.yaml``: no option of the command line.
     of_site: bool = False
@@ -45,7 +49,7 @@ class Option:
 #: Every option, by the headings of ``--help`` and in its order.
 GROUPS = {
     "gsw: which rows run, and where": (
-        Option("cluster", "run the rows on this cluster", "none, and nothing is ever submitted", "nonempty", "NAME"),
+        Option("cluster", "run the rows on this cluster", "none, and nothing is ever submitted", metavar="NAME"),
         Option("clusters", "file that defines clusters", "./clusters.yaml, then the user's own", "path", "FILE"),
         Option("baselines", "directory or file of baseline tables; repeatable", "the bundled ones", "paths", "PATH"),
         Option(
@@ -53,8 +57,7 @@ GROUPS = {
             "run the bundled rows of this release of the recipes, such as 25.02, or of the NeMo container, such as "
             "nemo:26.06",
             "the cluster's, else the documents' own",
-            "nonempty",
-            "RELEASE",
+            metavar="RELEASE",
         ),
         Option(
             "suite",
@@ -69,13 +72,12 @@ GROUPS = {
             "run each row on every tile of its partition: a node, the nodes of a leaf switch, a block, or N nodes; on "
             "these nodes alone with node:pool0-[0001-0256]",
             "the scheduler chooses the nodes",
-            "nonempty",
-            "node|switch|block|N",
+            metavar="node|switch|block|N",
         ),
         Option(
             "find",
             "after the tiles, run slow ones again beside nodes that are proven fast, and name what is slow; with a "
-            "number take no more than these GPU-hours",
+            f"number take no more than these GPU-hours; without, or with '{UNLIMITED}', as many as that takes",
             "off",
             "optional",
             "GPU-HOURS",
@@ -224,7 +226,7 @@ def _add_option(parser: pytest.Parser, group: pytest.OptionGroup, option: Option
     if option.kind == "flag":
         action = {"action": "store_true"}
     elif option.kind == "optional":
-        action |= {"nargs": "?", "const": ""}
+        action |= {"nargs": "?", "const": UNLIMITED}
     elif option.kind in {"texts", "paths"}:
         action = {"action": "append", "metavar": option.metavar}
     text = f"{option.help} (default: {option.default})"
@@ -237,6 +239,18 @@ def _add_option(parser: pytest.Parser, group: pytest.OptionGroup, option: Option
 def are_given(config: pytest.Config, command_line: argparse.Namespace) -> bool:
     """True if the command line or the ini file sets any of the options."""
     return any(
-        getattr(command_line, option.ini, None) is not None or config.getini(option.ini) is not None
+        getattr(command_line, option.ini, None) is not None or ini_value(config, option) is not None
         for option in OPTIONS
     )
+
+
+def ini_value(config: pytest.Config, option: Option) -> Any:
+    """The value of an option in the ini file; ``None`` if it has none.
+
+    Raises:
+        pytest.UsageError: It is of another type, such as a flag that is neither true nor false.
+    """
+    try:
+        return config.getini(option.ini)
+    except (ValueError, pytest.UsageError) as error:  # the former from pytest before 9
+        raise pytest.UsageError(f"{option.ini}: {error}\nnext: correct it, or leave it out") from None

@@ -22,12 +22,12 @@ from pytest_gsw.common.files import at_home, relative_path
 from pytest_gsw.common.redact import MASK
 from pytest_gsw.common.text import command, plural, positive
 from pytest_gsw.demo.simulation import fault_texts
-from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.errors import ConfigurationError, refuse_empty
 from pytest_gsw.executor.phases import Limits
 from pytest_gsw.executor.progress_monitor import Policies
 from pytest_gsw.history.location import VARIABLE, history_place, open_history
 from pytest_gsw.results.runs_directory import LAST, RECORDS, RESULTS, RUNS, new_run_id, no_run
-from pytest_gsw.session.options import OPTIONS, SHOWN, Option
+from pytest_gsw.session.options import OPTIONS, SHOWN, UNLIMITED, Option, ini_value
 from pytest_gsw.stats.decision import Repeats
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
 from pytest_gsw.tables.load import releases_for, states_none
@@ -170,12 +170,7 @@ def _by_option(config: pytest.Config, given: str | None) -> RequestedRelease | N
     if config.getoption("gsw_release") is None:
         by = f"gsw_release in {config.inipath.name}" if config.inipath else "gsw_release"
     release = given.strip().removeprefix("v")
-    if not release:
-        # An unset variable of the shell: otherwise the rows of no release would run instead.
-        raise ConfigurationError(
-            f"{by} names no release; wanted one such as 25.02\n"
-            "next: name one, or leave the option out for the documents' own rows"
-        )
+    refuse_empty(by, release)  # a "v" before a variable that is not set
     return RequestedRelease(release, by)
 
 
@@ -282,7 +277,7 @@ def shared_history(
     """
     of_run = None if past is None else next(iter(past.paths.get("history", ())), None)
     is_given = config.getoption("gsw_history") is not None
-    is_named = is_given or config.getini("gsw_history") or os.environ.get(VARIABLE)
+    is_named = is_given or config.getini("gsw_history") is not None or VARIABLE in os.environ
     own = _recorded_place(place) if is_named else None
     if of_run is None:
         return place, {} if own is None else {"history": (own,)}
@@ -353,6 +348,7 @@ def replayed_place(given: Path, base: Path, results: Path) -> tuple[Path, bool]:
     from pytest_gsw.jobs.replay import LAST as LAST_JOBS
     from pytest_gsw.jobs.replay import RECIPE
 
+    refuse_empty("--gsw-replay", "" if given == base / LAST_JOBS else str(given))
     runs = results / RUNS.name
     if given == base / LAST:
         return _newest(runs, RECORDS, "replay"), False
@@ -552,26 +548,20 @@ def _value(config: pytest.Config, option: Option) -> Any:
     """The command line's value, else the ini file's; paths are relative to the place of the value."""
     given = config.getoption(option.ini, None)
     base = _base(config, option.ini)
+    name = option.flag
     if given is None:
-        given = config.getini(option.ini)
+        given, name = ini_value(config, option), option.ini
+    refuse_empty(name, given)
     if option.kind == "flag":
         return bool(given)
     if option.kind == "path":
-        return base / path_given(given, option.name) if given else None
+        return None if given is None else base / path_given(given, option.name)
     if option.kind == "paths":
         return tuple(base / path_given(entry, option.name) for entry in given or ())
-    if option.kind == "texts":
-        return tuple(given or ())
-    if option.kind in {"nonempty", "optional"}:
-        return given  # an empty value, from an unset variable, is a mistake and not "off"
-    return given or None
+    return tuple(given or ()) if option.kind == "texts" else given
 
 
 def _check_conflicts(config: pytest.Config, values: Mapping[str, Any]) -> None:
-    if values["cluster"] == "":
-        raise ConfigurationError(
-            "--gsw-cluster is empty, so that no row would run\nnext: name a cluster, or leave the option out"
-        )
     if values["plan"] and not values["cluster"]:
         raise ConfigurationError("--gsw-plan needs a cluster; add --gsw-cluster=NAME")
     if values["replay"]:
@@ -690,11 +680,11 @@ def _tile(given: str | None) -> tuple[str, str] | None:
 
 
 def _find_gpu_hours(given: str | None) -> float | None:
-    if not given:
+    if given is None or given in {UNLIMITED, ""}:  # the latter in journals of earlier sessions
         return None if given is None else 0.0
     hours = positive(given)
     if hours is None:
-        raise ConfigurationError(f"--gsw-find: got '{given}', wanted GPU-hours such as --gsw-find=300, or none")
+        raise ConfigurationError(f"--gsw-find: got '{given}', wanted GPU-hours such as --gsw-find=300, or {UNLIMITED}")
     return hours
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.cli import main
+from pytest_gsw.cli.arguments import COMMANDS, VERBS
 from tests.integration.conftest import Gsw
 from tests.integration.runs import write_runs
 
@@ -141,3 +143,19 @@ def test_a_history_without_a_run_is_no_all_clear(pytester: pytest.Pytester, gsw:
     said = "the history .gsw/history.sqlite has no measured job\nnext: run rows, pytest --gsw-cluster=NAME\n"
     for more in ([], ["--cluster=eos"]):
         assert gsw(*command.split(), *more, status=2).err == f"pytest-gsw {command.split()[0]}: {said}"
+
+
+def options_of(command: str) -> list[str]:
+    """The options of a command that take a value."""
+    parser = argparse.ArgumentParser()
+    (VERBS.get(command) or COMMANDS[command])[-1](parser)
+    return [one.option_strings[-1] for one in parser._actions if one.option_strings and one.nargs != 0]
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, *VERBS])
+def test_an_empty_value_is_no_absent_one(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    given = [words for name in options_of(command) for words in ([f"{name}="], [name, ""], [name, " "])]
+    for words in [*given, [""], ["--", " "]]:
+        with pytest.raises(SystemExit, match="2"):
+            main([*command.split(), *words])
+        assert "is empty" in capsys.readouterr().err

@@ -79,8 +79,8 @@ def test_a_cluster_without_a_name_is_a_usage_error(pytester: pytest.Pytester, ta
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
         [
-            "ERROR: --gsw-cluster is empty, so that no row would run",
-            "next: name a cluster, or leave the option out",
+            "ERROR: --gsw-cluster is empty, perhaps by a variable that is not set",
+            "next: give it a value, or leave it out",
         ]
     )
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_gsw.jobs.journal import Journal
-from pytest_gsw.session.options import GROUPS, OPTIONS
+from pytest_gsw.session.options import GROUPS, OPTIONS, Option
 from pytest_gsw.session.settings import SETTINGS, Settings, read_settings
 from tests.integration.conftest import junit, properties, records, tiny_table
 
@@ -184,7 +184,7 @@ def test_help_has_the_options_in_groups_each_with_its_default(
         (("--gsw-replay=.", "--gsw-profile=nsight"), "--gsw-profile and --gsw-replay exclude each other: "),
         (("--gsw-replay=.", "--gsw-demo=*=fail"), "--gsw-demo and --gsw-replay exclude each other: "),
         (("--gsw-release=23.01",), "no bundled table has figures of release 23.01"),
-        (("--gsw-release=v",), "--gsw-release names no release; wanted one such as 25.02"),
+        (("--gsw-release=v",), "--gsw-release is empty, perhaps by a variable that is not set"),
         (("--gsw-release=25.02", "--gsw-baselines=."), "--gsw-release and --gsw-baselines exclude each other: "),
     ],
 )
@@ -286,6 +286,41 @@ def test_a_resumed_run_judges_by_the_values_of_its_ini_file_then(
     kept = ("tolerance", "max_gain", "time_limit_s", "retries", "repeats", "policies", "strict", "shared")
     assert {name: resumed[name] for name in kept} == {name: first[name] for name in kept}
     assert {change.partition(", as when the run began; it is ")[0] for change in resumed["changed_since"]} == changes
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_an_empty_value_is_a_usage_error(pytester: pytest.Pytester, option: Option) -> None:
+    """By a variable of a shell or of CI that is not set: no other run, place or criterion is taken instead."""
+    typed = [] if option.of_site or option.kind == "flag" else [[f"{option.flag}="], [option.flag, "  "]]
+    typed += [[f"{option.flag}=1", f"{option.flag}="]] if typed else []
+    in_files = [f"addopts = '{words[-1]}'" for words in typed[:1]] + [f"{option.ini} =", f"{option.ini} =  "]
+    cluster = [] if option.name == "cluster" else ["--gsw-cluster=demo"]
+    for words, line in [*((words, "") for words in (*typed, [f"-o{option.ini}="])), *(([], line) for line in in_files)]:
+        pytester.makeini(f"[pytest]\n{line}\n")
+        name = option.ini if words and words[0].startswith("-o") or line.startswith(option.ini) else option.flag
+        with pytest.raises(pytest.UsageError, match=f"^{name}( is empty|: invalid truth value '')"):
+            pytester.parseconfigure(*cluster, *words)
+
+
+def test_a_value_of_an_unset_variable_before_a_fixed_end_is_empty_too(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\n")
+    for words in (["--gsw-release=v"], ["--gsw-replay=@last"], ["--gsw-suite=@per-gpu"], ["--gsw-tile=node:"]):
+        with pytest.raises(pytest.UsageError, match=f"^{words[0].partition('=')[0]}"):
+            pytester.parseconfigure("--gsw-cluster=demo", *words)
+
+
+def test_an_empty_variable_is_no_absent_one(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    for text in ("", "  "):
+        monkeypatch.setenv("GSW_HISTORY", text)
+        with pytest.raises(pytest.UsageError, match="^GSW_HISTORY is empty"):
+            pytester.parseconfigure("--gsw-cluster=demo")
+        assert settings(pytester, "--gsw-cluster=demo", "--gsw-history=none")["history"] is None
+
+
+def test_a_search_without_a_limit_may_be_named(pytester: pytest.Pytester) -> None:
+    tiles = ["--gsw-cluster=demo", "--gsw-tile=node"]
+    for words in (["--gsw-find"], ["--gsw-find=unlimited"], ["-ogsw_find=unlimited"]):
+        assert settings(pytester, *tiles, *words)["find_gpu_hours"] == 0.0
 
 
 def test_a_resumed_run_has_the_history_that_its_environment_named(

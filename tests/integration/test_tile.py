@@ -40,7 +40,7 @@ def run(pytester: pytest.Pytester, *arguments: str, cluster: str = "eos") -> pyt
     ("arguments", "message"),
     [
         (["--gsw-tile=rack"], "--gsw-tile: got 'rack', wanted node, switch, block, or a number of nodes such as 4"),
-        (["--gsw-tile="], "--gsw-tile: got '', wanted node, switch, block, or a number of nodes such as 4"),
+        (["--gsw-tile="], "--gsw-tile is empty, perhaps by a variable that is not set"),
         (["--gsw-tile=nodes"], "*or a number of nodes such as 4; did you mean 'node'[?]"),
         (["--gsw-tile=0"], "--gsw-tile: got '0', wanted *"),
         (["--gsw-tile=2:"], "--gsw-tile: '2:' has no nodes behind the colon, such as 2:n[[]001-032[]]"),

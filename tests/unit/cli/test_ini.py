@@ -75,3 +75,11 @@ def test_a_file_that_cannot_be_read_is_named(site: Path) -> None:
     (site / "pytest.ini").write_text("[pytest\n")
     with pytest.raises(ConfigurationError, match=r"pytest\.ini"):
         read_ini()
+
+
+@pytest.mark.parametrize("key", ["history", "results", "cluster", "clusters", "baselines"])
+@pytest.mark.parametrize("line", ["gsw_{} =", "addopts = --gsw-{}=", "addopts = -q --gsw-{} ' '"])
+def test_an_empty_key_is_no_absent_one(site: Path, key: str, line: str) -> None:
+    (site / "pytest.ini").write_text(f"[pytest]\n{line.format(key)}\n")
+    with pytest.raises(ConfigurationError, match=f"^{'gsw_' if line.startswith('gsw') else '--gsw-'}{key} is empty"):
+        getattr(read_ini(), key) if key != "history" else read_ini().history(None)

@@ -27,13 +27,10 @@ def place(given: str | None, named: str | None = None, base: Path = Path("base")
     ("given", "named", "wanted"),
     [
         (None, None, Path("results/history.sqlite")),
-        (None, "", Path("results/history.sqlite")),
-        ("", " ", Path("results/history.sqlite")),
         ("a.sqlite", None, Path("base/a.sqlite")),
         ("a.sqlite", "b.sqlite", Path("base/a.sqlite")),
         ("a.sqlite", "none", Path("base/a.sqlite")),
         (None, "b.sqlite", Path("base/b.sqlite")),
-        ("", "b.sqlite", Path("base/b.sqlite")),
         ("/all/a.sqlite", None, Path("/all/a.sqlite")),
         ("~/a.sqlite", None, Path("/home/me/a.sqlite")),
         (None, "~/my nights.sqlite", Path("/home/me/my nights.sqlite")),
@@ -49,6 +46,15 @@ def test_an_option_counts_before_the_environment(
 ) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     assert place(given, named) == wanted
+
+
+@pytest.mark.parametrize(
+    ("given", "named", "source"),
+    [(None, "", "GSW_HISTORY"), (None, " ", "GSW_HISTORY"), ("", None, "--history"), (" ", "b.sqlite", "--history")],
+)
+def test_an_empty_place_is_no_absent_one(given: str | None, named: str | None, source: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{source} is empty"):
+        place(given, named)
 
 
 def test_without_a_base_a_path_stays_as_it_is_written() -> None:
