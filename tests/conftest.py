@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from importlib.util import find_spec
 
@@ -28,6 +29,20 @@ def _ctrl_c_is_heard() -> None:
     """A shell lets what it runs in the background ignore SIGINT, and so would every process that a test starts."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class Untested(ET.Element):
+    """An element whose truth is not to be asked for: it has none from some Python on, and is false before if empty."""
+
+    def __bool__(self) -> bool:
+        raise AssertionError(f"the truth of the element {self.tag} was asked for")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_element_has_a_truth() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ET, "Element", Untested)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -56,6 +56,11 @@ def rounded(count: float, noun: str) -> str:
     return f"{text} {noun}{'' if text == '1' else 's'}"
 
 
+def hours_text(hours: float) -> str:
+    """A number of hours: whole from ten on, else with a tenth."""
+    return f"{hours:,.0f}" if hours >= 10 else f"{hours:.1f}"
+
+
 def duration(seconds: float) -> str:
     """Seconds for display: ``11m02s``, ``1h03m``, ``42s``."""
     whole = round(seconds)

@@ -517,6 +517,8 @@ MOST_POLLS_PER_INTERVAL = 5
 
 #: Wait of a finishing session for the answer of a poll, which it does not need.
 _LAST_ANSWER_S = 1.0
+#: Wait of an interrupted session for a poll's answer, which shows the jobs that have ended.
+_LAST_POLL_S = 10.0
 
 #: Slurm's reasons for a job that waits for unavailable nodes.
 _NODES_UNAVAILABLE = ("ReqNodeNotAvail", "BadConstraints", "PartitionNodeLimit")
@@ -841,6 +843,7 @@ class Executor:
             patience.ends = True
         rows = self._rows
         self._submitting.collect(wait=True)
+        self._poll_once_more()
         running = rows.running()
         rows.interrupt(lambda phase: _interruption_error(phase, detach))
         # The next look decides: a log that is not there is missing, and a row waits for no other row.
@@ -852,6 +855,18 @@ class Executor:
             # Slurm needs long to cancel hundreds of jobs; rows are reported meanwhile.
             self._cancelling = self._submitting.aside(rows.cancel, running)
         return len(running)
+
+    def _poll_once_more(self) -> None:
+        """Learn which jobs had ended before the signal: they are judged."""
+        try:
+            for is_new in (False, True):  # an answer on its way may be older than a job's end
+                if is_new and self._answer is None:
+                    self._ask()
+                if self._answer is not None:  # a scheduler that hangs must not keep the session from ending
+                    wait([self._answer], _LAST_POLL_S / 2)
+                    self._collect_answer()
+        except Exception:  # of a site's launcher; all jobs have to be cancelled nevertheless
+            return
 
     def close(self, detach: bool = False) -> int:
         """Cancel all jobs that still run with one request, unless detached, and close the launcher.
@@ -1152,10 +1167,11 @@ class Executor:
             and live.row.spec.avoided_nodes
             and status.reason.startswith(_NODES_UNAVAILABLE)
         ]
-        self._resubmit([live for live in avoiding if live.row.row_id in self._rows.live], NO_OTHER_NODE)
-        for live in [live for live, _ in answers if self._was_not_launched(live)]:
-            self._resubmit([live], live.seen.status.reason.replace(NOT_LAUNCHED, LOST_AT_START))
-        self._end_waits(answers)
+        if not self.interrupted:
+            self._resubmit([live for live in avoiding if live.row.row_id in self._rows.live], NO_OTHER_NODE)
+            for live in [live for live, _ in answers if self._was_not_launched(live)]:
+                self._resubmit([live], live.seen.status.reason.replace(NOT_LAUNCHED, LOST_AT_START))
+            self._end_waits(answers)
         silent = all(status.state is JobState.UNKNOWN for _, status in answers)
         self._turns.answered(not silent)
         if not silent:

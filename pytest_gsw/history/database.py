@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -29,6 +30,36 @@ class HistoryUnusableError(HistoryError):
 #: The values of a row, or of the placeholders ``?``.
 Values: TypeAlias = Sequence[Any]
 Rows: TypeAlias = list[tuple[Any, ...]]
+
+
+#: The longest that a session waits for its history, in all.
+SESSION_WAIT_S = 60.0
+
+
+class WaitBudget:
+    """The time for which a history may be waited for: no limit for a command, one for all waits of a session.
+
+    After the first silence, a session waits no more: its records wait in the spool.
+
+    Args:
+        whole_s: The time for all waits together.
+    """
+
+    def __init__(self, whole_s: float = math.inf) -> None:
+        self._whole_s = self.left_s = whole_s
+        self._why = ""
+
+    def spend(self, waited_s: float) -> None:
+        """Count a wait that was answered."""
+        self.left_s -= waited_s
+
+    def end(self, reason: str) -> str:
+        """End all waits of a session, by a wait that was not answered; return the first reason, and the end."""
+        if self._whole_s == math.inf:
+            return reason
+        self.left_s = 0.0
+        self._why = self._why or f"{reason}; not asked again in this session, which waits {self._whole_s:g} s in all"
+        return self._why
 
 
 class Database(Protocol):
@@ -85,13 +116,15 @@ class SqliteDatabase:
 
     Args:
         path: The file; it is made with the first transaction that writes.
+        budget: The time for all waits for other sessions' transactions.
     """
 
     key_sql = "INTEGER PRIMARY KEY"
     bytes_sql = "BLOB"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, budget: WaitBudget | None = None) -> None:
         self._path = path
+        self._budget = budget or WaitBudget()
         self.shown = str(relative_path(path))
         self.place = _place(path)
         self._connection: sqlite3.Connection | None = None
@@ -156,7 +189,8 @@ class SqliteDatabase:
                     os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, SHARED))
             except OSError as error:
                 raise HistoryUnavailableError(f"{self.shown} cannot be made: {error.strerror}") from None
-            self._connection = sqlite3.connect(self._path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+            limit_s = max(0.0, min(BUSY_TIMEOUT_S, self._budget.left_s))
+            self._connection = sqlite3.connect(self._path, timeout=limit_s, isolation_level=None)
         return self._connection
 
     @contextlib.contextmanager
@@ -165,7 +199,11 @@ class SqliteDatabase:
         try:
             yield
         except sqlite3.OperationalError as error:  # locked, full, read-only, an I/O error
-            raise HistoryUnavailableError(f"the history {self.shown} cannot be used now: {error}") from None
+            why = str(error)
+            if "locked" in why:
+                self.close()  # the next connection waits no more
+                why = self._budget.end(why)
+            raise HistoryUnavailableError(f"the history {self.shown} cannot be used now: {why}") from None
         except (sqlite3.Error, OverflowError, ValueError) as error:  # the last of a name with a zero byte
             raise HistoryError(f"the history {self.shown} does not take this: {error}") from None
 

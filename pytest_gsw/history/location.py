@@ -12,6 +12,7 @@ from pytest_gsw.common.files import at_home
 from pytest_gsw.errors import ConfigurationError, refuse_empty
 
 if TYPE_CHECKING:
+    from pytest_gsw.history.database import WaitBudget
     from pytest_gsw.history.store import History
 
 #: Name of the history below the directory of results.
@@ -28,8 +29,12 @@ def is_postgresql(where: str) -> bool:
     return re.match(r"postgres(?:ql)?:", where, re.IGNORECASE) is not None
 
 
-def open_history(where: str | Path) -> History:
+def open_history(where: str | Path, budget: WaitBudget | None = None) -> History:
     """The history in a SQLite file, or at ``postgresql://USER:PASSWORD@HOST:PORT/DATABASE``; it connects at first use.
+
+    Args:
+        where: The file or the URL.
+        budget: The time for all waits; no limit by default.
 
     Raises:
         ConfigurationError: It is neither, or psycopg is not installed.
@@ -40,10 +45,10 @@ def open_history(where: str | Path) -> History:
     from pytest_gsw.history.store import History
 
     if isinstance(where, str) and is_postgresql(where):
-        return History(PostgresqlDatabase(where))
+        return History(PostgresqlDatabase(where, budget))
     if isinstance(where, str) and "://" in where:  # which may have a password in it
         raise ConfigurationError(f"the history: got {_no_file(where)}, wanted a SQLite file or a postgresql:// URL")
-    return History(SqliteDatabase(Path(where)))
+    return History(SqliteDatabase(Path(where), budget))
 
 
 def history_place(

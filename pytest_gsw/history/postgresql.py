@@ -11,7 +11,14 @@ from urllib.parse import unquote
 
 from pytest_gsw.common.redact import MASK, is_secret, redact
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.history.database import HistoryError, HistoryUnavailableError, HistoryUnusableError, Rows, Values
+from pytest_gsw.history.database import (
+    HistoryError,
+    HistoryUnavailableError,
+    HistoryUnusableError,
+    Rows,
+    Values,
+    WaitBudget,
+)
 
 if TYPE_CHECKING:
     import psycopg
@@ -75,6 +82,7 @@ class PostgresqlDatabase:
 
     Args:
         url: ``postgresql://USER:PASSWORD@HOST:PORT/DATABASE``.
+        budget: The time for all waits for the server.
 
     Raises:
         ConfigurationError: psycopg is not installed, or the URL is invalid.
@@ -83,7 +91,8 @@ class PostgresqlDatabase:
     key_sql = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
     bytes_sql = "BYTEA"
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, budget: WaitBudget | None = None) -> None:
+        self._budget = budget or WaitBudget()
         self.shown = self.place = shown_url(url)
         self._secrets = _secrets(url)
         try:
@@ -169,13 +178,15 @@ class PostgresqlDatabase:
             raise
 
     def _connected(self) -> Connection:
+        if self._budget.left_s <= 0:
+            raise self._overdue("its answers took too long")
         if self._connection is None:
             self._connection = self._connect()
             self._check(self._connection)
         return self._connection
 
     def _connect(self) -> Connection:
-        limit_s = self._connect_timeout_s()
+        limit_s, begin_s = self._connect_timeout_s(), time.monotonic()
         try:
             return self._connection_class.connect(
                 self._url,
@@ -186,7 +197,9 @@ class PostgresqlDatabase:
                 tcp_user_timeout=_SILENCE_MS,
             )
         except self._psycopg.errors.ConnectionTimeout:
-            raise self._overdue(limit_s) from None
+            raise self._overdue(f"no answer within {limit_s:.3g} s") from None
+        finally:
+            self._budget.spend(time.monotonic() - begin_s)
 
     def _check(self, connection: Connection) -> None:
         """Check a new connection: the server must answer and preserve all texts."""
@@ -206,9 +219,11 @@ class PostgresqlDatabase:
             )
 
     def _connect_timeout_s(self) -> int:
-        """The timeout of a connection to each server, in seconds: the URL's, or the default."""
-        timeout = str(self._psycopg.conninfo.conninfo_to_dict(self._url).get("connect_timeout") or "")
-        return int(timeout) if re.fullmatch(r"[1-9][0-9]{0,5}", timeout) else CONNECT_TIMEOUT_S
+        """The timeout of a connection to each server, in seconds: the URL's, or the default, within the budget."""
+        of_url = self._psycopg.conninfo.conninfo_to_dict(self._url)
+        timeout, servers = str(of_url.get("connect_timeout") or ""), str(of_url.get("host") or "").count(",") + 1
+        limit_s = int(timeout) if re.fullmatch(r"[1-9][0-9]{0,5}", timeout) else CONNECT_TIMEOUT_S
+        return int(max(1, min(limit_s, self._budget.left_s / servers)))
 
     @property
     def _connection_class(self) -> type[Connection]:
@@ -226,21 +241,22 @@ class PostgresqlDatabase:
 
     def _limited(self, gen: PQGen[Result]) -> PQGen[Result]:
         """The steps of one request to the server; psycopg resumes each at least every ``_LOOK_S``."""
-        limit_s = self._limit_s
-        give_up_s = time.monotonic() + limit_s
+        limit_s, begin_s = min(self._limit_s, self._budget.left_s), time.monotonic()
         try:
             wanted = next(gen)
             while True:
                 ready = yield wanted
-                if time.monotonic() >= give_up_s:
-                    raise self._overdue(limit_s)
+                if time.monotonic() - begin_s >= limit_s:
+                    raise self._overdue(f"no answer within {limit_s:.3g} s")
                 wanted = gen.send(ready)
         except StopIteration as done:
             result: Result = done.value
             return result
+        finally:
+            self._budget.spend(time.monotonic() - begin_s)
 
-    def _overdue(self, limit_s: float) -> psycopg.OperationalError:
-        return self._psycopg.errors.ConnectionTimeout(f"no answer within {limit_s:g} s")
+    def _overdue(self, reason: str) -> psycopg.OperationalError:
+        return self._psycopg.errors.ConnectionTimeout(self._budget.end(reason))
 
     def _safe(self, error: Exception) -> str:
         text = " ".join(str(error).split())

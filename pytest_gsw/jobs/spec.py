@@ -14,7 +14,7 @@ from typing import Literal
 
 from pytest_gsw.clusters import CONTRACT_VARIABLES, Cluster
 from pytest_gsw.common.redact import MASK, fingerprint, is_secret, masked_text, printable
-from pytest_gsw.common.text import one_line
+from pytest_gsw.common.text import hours_text, one_line, rounded
 from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs.layout import log_glob, slurm_name
 from pytest_gsw.jobs.model import VIRTUAL_ENVIRONMENTS, JobSpec
@@ -99,9 +99,23 @@ def expected_run_s(baseline: Baseline, accepted: Accepted | None = None) -> floa
         step_time_s = accepted.judged_s
     if baseline.recipe.steps is None or step_time_s is None:
         return None
-    before = baseline.recipe.steps_before
-    runs = 2 if before else 1
-    return runs * START_UP_S + (before + baseline.recipe.steps) * step_time_s
+    return start_up_s(baseline) + (baseline.recipe.steps_before + baseline.recipe.steps) * step_time_s
+
+
+def start_up_s(baseline: Baseline) -> float:
+    """The part of the expected run time that is allowed for start-up, of each of the recipe's runs."""
+    return (2 if baseline.recipe.steps_before else 1) * START_UP_S
+
+
+def estimate_text(rows: Iterable[tuple[Baseline, int]]) -> str:
+    """The expected GPU-hours of rows, each with its number of jobs, with their start-up and their steps apart."""
+    found = [(row, row.gpus * jobs / 3600, run_s) for row, jobs in rows if (run_s := expected_run_s(row)) is not None]
+    if not found:
+        return "run times not known"
+    whole = sum(gpu_hours * run_s for _, gpu_hours, run_s in found)
+    start_up = sum(gpu_hours * start_up_s(row) for row, gpu_hours, _ in found)
+    parts = f"{hours_text(whole - start_up)} of documented steps, {hours_text(start_up)} allowed for start-up"
+    return f"about {rounded(whole, 'GPU-hour')}: {parts}"
 
 
 def default_time_limit_s(baseline: Baseline, cluster: Cluster, launch_script: Path | None = None) -> float | None:

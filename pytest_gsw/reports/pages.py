@@ -331,7 +331,7 @@ def _group(report: RunReport, kind: str) -> ET.Element:
         shown = enumerate(report.causes[:_CAUSES], 1)
         causes = [_cause_card(number, cause, report.run.directory) for number, cause in shown]
         left = sum(len(cause.rows) for cause in report.causes[_CAUSES:])
-        cards = element("ul", *causes, *filter(None, [_unrecorded_card(report)]), class_="cards")
+        cards = element("ul", *causes, _unrecorded_card(report), class_="cards")
         return element("div", heading, cards, _more(left))
     parts = frozenset(() if report.incident is None else report.incident.parts)
     rows = [row for row in report.of(kind) if row.record.row.node_id not in parts]
@@ -437,7 +437,7 @@ def _alarms(report: RunReport) -> list[ET.Element | None]:
     standing = [one for one in report.alarms if one.is_active]
     over = len(report.alarms) - len(standing)
     caption = f"{counts_text(standing)}{f', {over} fixed or gone' if over else ''}"
-    stand = table_of("alarms", caption, standing) or element("p", caption)
+    stand = table_of("alarms", caption, standing) if standing else element("p", caption)
     if not over:
         return [stand]
     ended = (one for one in report.alarms if not one.is_active)

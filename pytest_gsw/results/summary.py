@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_gsw.common.node_lists import expand, named_nodes
-from pytest_gsw.common.text import by_number, duration, named, percent, plain_table, plural, rounded
+from pytest_gsw.common.text import by_number, duration, hours_text, named, percent, plain_table, plural, rounded
 from pytest_gsw.errors import RunError
 from pytest_gsw.jobs.model import AT_ONCE, JobState, JobStatus
 from pytest_gsw.results import outcomes
@@ -452,14 +452,10 @@ def _time_left(open_rows: Sequence[RowProgress], gpus: float) -> str:
 
 def gpu_hours(used: float, saved: float, stopped: int) -> str:
     """The GPU-hours of a session, and those saved by ending jobs early."""
-    text = f"gsw: {_hours(used)} GPU-hours used"
+    text = f"gsw: {hours_text(used)} GPU-hours used"
     if not stopped:
         return text
-    return f"{text}, about {_hours(saved)} saved by ending {rounded(stopped, 'job')} early"
-
-
-def _hours(hours: float) -> str:
-    return f"{hours:,.0f}" if hours >= 10 else f"{hours:.1f}"
+    return f"{text}, about {hours_text(saved)} saved by ending {rounded(stopped, 'job')} early"
 
 
 def plan_text(
@@ -467,19 +463,21 @@ def plan_text(
     skipped: Sequence[tuple[str, str]],
     errors: Mapping[str, RunError] | None = None,
     has_gpus: int | None = None,
+    cost: str = "run times not known",
+    most: int | None = None,
 ) -> list[str]:
-    """The lines of ``--gsw-plan``: one block a row, then the sums of those that can be submitted.
+    """The lines of ``--gsw-plan``: the sums of the rows that can be submitted, then a block a row, first of errors.
 
-    ``has_gpus`` is the number of the cluster's GPUs, if known.
+    ``has_gpus`` is the number of the cluster's GPUs, if known, ``cost`` the estimate of the rows that can be submitted,
+    and ``most`` the most blocks.
     """
-    lines: list[str] = []
     left = dict(errors or {})
-    cannot = f"{rounded(len(left), 'row')} cannot be submitted" if left else ""
     ready = [row for row in rows if row["node_id"] not in left]
     tiles: dict[str, list[str]] = {}
     for row in ready:
         name, _, tile = row["node_id"].partition(TILE)
         tiles.setdefault(name, []).extend([tile] if tile else [])
+    blocks = {node_id: _error_lines(error) for node_id, error in left.items()}
     shown: set[str] = set()
     for row in rows:
         name = without_tile(row["node_id"])
@@ -489,8 +487,7 @@ def plan_text(
         of_row = tiles.get(name, [])
         took = "run time not known" if row["minutes"] is None else f"about {rounded(row['minutes'], 'minute')}"
         took += f", {row['jobs']} times" if row["jobs"] > 1 else ""
-        lines += [
-            row["node_id"],
+        blocks[row["node_id"]] = [
             f"  {rounded(row['gpus'], 'GPU')} on {rounded(row['nodes'], 'node')}, {took}",
             *([f"  tiles        {len(of_row)}: {' '.join(of_row)}"] if len(of_row) > 1 else []),
             *([f"  source       {row['source']}"] if row.get("source") else []),
@@ -498,28 +495,30 @@ def plan_text(
             f"  command      {row['command']}",
             *(f"  environment  {name}={value}" for name, value in row["environment"].items()),
             f"  log          {row['log']}",
-            *_error_lines(left.pop(row["node_id"], None)),
-            "",
+            *blocks.get(row["node_id"], ()),
         ]
-    for node_id, reason in skipped:
-        lines += [node_id, f"  skipped: {reason}", ""]
-    for node_id, error in left.items():
-        lines += [node_id, *_error_lines(error), ""]
+    blocks |= {node_id: [f"  skipped: {reason}"] for node_id, reason in skipped}
+    lines = [_plan_sums(ready, len(left), has_gpus, cost)]
+    for node_id in [*blocks][:most]:
+        lines += ["", node_id, *blocks[node_id]]
+    if most is not None and len(blocks) > most:
+        lines += ["", f"and {rounded(len(blocks) - most, 'more row')}; -v shows each"]
+    return lines
+
+
+def _plan_sums(ready: Sequence[Mapping[str, Any]], failing: int, has_gpus: int | None, cost: str) -> str:
+    cannot = f"{rounded(failing, 'row')} cannot be submitted" if failing else ""
     if not ready:
-        return [*lines, f"nothing would be submitted{f': {cannot}' if cannot else ''}"]
-    hours = sum(row["jobs"] * row["gpus"] * row["minutes"] / 60 for row in ready if row["minutes"] is not None)
+        return f"nothing would be submitted{f': {cannot}' if cannot else ''}"
     unknown = sum(row["minutes"] is None for row in ready)
-    cost = f"about {rounded(hours, 'GPU-hour')}"
-    if unknown == len(ready):
-        cost = "run times not known"
-    elif unknown:
+    if 0 < unknown < len(ready):
         cost += f" without the {rounded(unknown, 'row')} whose run time is not known"
     wanted = sum(row["gpus"] for row in ready)
     gpus = rounded(wanted, "GPU")
     of = f" (the cluster has {has_gpus:,})" if has_gpus is not None and wanted > has_gpus else ""
     nodes = rounded(sum(row["nodes"] for row in ready), "node")
     total = f"{gpus} on {nodes} if all run at once{of}, {cost}"
-    return [*lines, f"{rounded(len(ready), 'row')}, {total}{f'; {cannot}' if cannot else ''}"]
+    return f"{rounded(len(ready), 'row')}, {total}{f'; {cannot}' if cannot else ''}"
 
 
 def _error_lines(error: RunError | None) -> list[str]:

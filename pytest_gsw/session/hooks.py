@@ -16,9 +16,10 @@ import pytest
 
 from pytest_gsw.clusters import uses_gpus
 from pytest_gsw.common.redact import redact
-from pytest_gsw.common.text import plural, rounded
+from pytest_gsw.common.text import plural
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.results.row_text import MOST_FOR_IDS, RowLine
+from pytest_gsw.results.suggested_commands import is_interrupted
 from pytest_gsw.results.summary import OF_CLUSTER
 from pytest_gsw.session.collect import (
     SELECTION,
@@ -44,6 +45,7 @@ from pytest_gsw.session.collect import (
 from pytest_gsw.session.node_ids import node_id_of, row_of
 from pytest_gsw.session.settings import (
     FINISHED,
+    LAST_LINES,
     OF_SELECTION,
     SETTINGS,
     Settings,
@@ -81,7 +83,7 @@ def begin(config: pytest.Config) -> None:
 
             add_reporters(config)
         point_at_tables(config, settings.baselines)
-        if config.getoption("verbose", None) == 0:
+        if config.getoption("verbose", None) == 0 and not settings.plan:
             # One line a row with its figures, as soon as it is judged; -q goes back to dots.
             config.option.verbose = 1
 
@@ -186,11 +188,9 @@ def _rows_text(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     if settings.replay is not None:
         which = ", of each the newest job that completed" if settings.replay_last else ""
         return [f"gsw: {count} to replay from {settings.replay}{which}{more}"]
-    from pytest_gsw.jobs.spec import expected_run_s
+    from pytest_gsw.jobs.spec import estimate_text
 
-    known = [item.baseline.gpus * run_s for item in rows if (run_s := expected_run_s(item.baseline)) is not None]
-    hours = rounded(settings.repeats.first * sum(known) / 3600, "GPU-hour")
-    cost = f"about {hours} by the documented step times" if known else "run times not known"
+    cost = estimate_text((item.baseline, settings.repeats.first) for item in rows)
     assert settings.cluster is not None  # else nothing is judged
     if settings.cluster.simulated:
         return [f"gsw: {count}, simulated on this machine{more}"]
@@ -284,6 +284,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     report_summary(terminalreporter, config)
 
 
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Write how to go on with an interrupted session, below all that pytest writes."""
+    if config.stash.get(LAST_LINES, ()):
+        from pytest_gsw.session.progress import write  # few sessions are interrupted
+
+        for line in config.stash[LAST_LINES]:
+            write(config, line)
+
+
 def _runs(config: pytest.Config) -> bool:
     """True if the session runs or replays rows, if it finds any."""
     return config.stash[SETTINGS].judges and not config.option.collectonly
@@ -303,6 +312,8 @@ def _place(settings: Settings) -> str:
 # -- Receiver of pytest's reports: for the counts, each row's line on the screen, and JUnit ---------
 
 
+#: The most interrupted rows with lines of their own.
+_MOST_INTERRUPTED = 3
 #: The colours of outcomes.
 _COLOURS = {"passed": "green", "failed": "red", "error": "red"}
 _RERUNS = "rerunfailures"
@@ -335,6 +346,9 @@ class Reports:
             self._junit = JunitCases(config)
         self._session: pytest.Session | None = None
         self._reported: set[str] = set()
+        #: Reports of interrupted rows beyond the first few, which have no lines of their own.
+        self._untold: list[Any] = []
+        self._interrupted = 0
         #: The rows that the session judges, and the width of their ids.
         self._rows: frozenset[str] = frozenset()
         self._columns = 0
@@ -391,7 +405,11 @@ class Reports:
     def pytest_runtest_logreport(self, report: Any) -> Generator[None, None, None]:
         """Count a report, write the line of its row, and name its test case in JUnit."""
         self._tally.add(report)
-        self._write_line(report)
+        if self._is_untold(report):
+            self._reported.add(report.nodeid)
+            self._untold.append(report)
+        else:
+            self._write_line(report)
         with self._junit.naming(report) if self._junit is not None else nullcontext():
             return (yield)
 
@@ -410,6 +428,30 @@ class Reports:
             report_cluster(session)
         if self._junit is not None:
             self._junit.finish()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Generator[None, object, object]:
+        """Let pytest show the first few interrupted rows, and count the others, which have nothing else to tell."""
+        errors = terminalreporter.stats.get("error", [])
+        untold = set(map(id, self._untold))
+        if untold:
+            from pytest_gsw.session.progress import write  # few sessions are interrupted
+
+            terminalreporter.stats["error"] = [report for report in errors if id(report) not in untold]
+            write(self._config, f"gsw: {plural(len(untold), 'more row')} interrupted")
+        try:
+            return (yield)
+        finally:
+            if untold:
+                terminalreporter.stats["error"] = errors
+
+    def _is_untold(self, report: Any) -> bool:
+        """True if a report is of an interrupted row, of which the first few have shown what there is to see."""
+        record = getattr(report, "gsw_record", None)
+        if record is None or not report.failed or not is_interrupted(record):
+            return False
+        self._interrupted += 1
+        return self._interrupted > _MOST_INTERRUPTED
 
     def _write_line(self, report: Any) -> None:
         """Write the line of a row as soon as it is reported; other tests are left to pytest."""

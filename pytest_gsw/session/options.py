@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 import pytest
 
-
 #: The value of an "optional" option that is given without one.
 UNLIMITED = "unlimited"
 

@@ -22,7 +22,6 @@ from pytest_gsw.errors import AS_OF, IncompleteLogError, InvalidHookResultError,
 from pytest_gsw.executor.executor import Executor, too_large
 from pytest_gsw.executor.phases import Finished, LookObserver, StateObserver
 from pytest_gsw.executor.progress_monitor import Watch
-from pytest_gsw.history.location import open_history
 from pytest_gsw.hook_checks import hook_error, is_own
 from pytest_gsw.jobs.journal import Journal, Submission
 from pytest_gsw.jobs.layout import FoundLog, error_files_of, in_traced_results, is_nccl_traced
@@ -43,6 +42,7 @@ from pytest_gsw.jobs.replay import RECIPE, RecordedRun, ReplayLauncher, left_out
 from pytest_gsw.jobs.scripts import differences, exported_to, scripts_of
 from pytest_gsw.jobs.spec import (
     PROFILING_VARIABLES,
+    estimate_text,
     expected_run_s,
     job_image,
     kept_variables,
@@ -557,7 +557,7 @@ def _session_history(config: pytest.Config, settings: Settings) -> SessionHistor
     """The history for this session; records that an earlier session could not deliver are delivered first."""
     if settings.history is None or settings.replay is not None or settings.cluster is None:
         return SessionHistory(None, settings.results, None)
-    session_history = SessionHistory(open_history(settings.history), settings.results, settings.cluster.name)
+    session_history = SessionHistory(settings.history, settings.results, settings.cluster.name)
     report_delivery(config, session_history)
     return session_history
 
@@ -582,7 +582,8 @@ def report_delivery(config: pytest.Config, session_history: SessionHistory) -> N
         return
     if delivered.why is not None:
         records = f"{plural(delivered.left, 'record')} {'waits' if delivered.left == 1 else 'wait'}"
-        write(config, f"gsw: {delivered.why}")
+        if delivered.why != session_history.problem:  # which has a line of its own
+            write(config, f"gsw: {delivered.why}")
         write(
             config, f"gsw: {records} in {relative_path(session_history.waiting)}; the next session delivers what waits"
         )
@@ -713,6 +714,10 @@ def _add_definition(baseline: Baseline, spec: JobSpec, environ: Mapping[str, str
 # -- The output of ``--gsw-plan``: submissions, and rows that cannot be submitted -------------------
 
 
+#: The most rows of a plan with a block each, without ``-v``.
+_MOST_PLANNED = 20
+
+
 def print_plan(session: pytest.Session, settings: Settings) -> None:
     """Print the plan; a row that cannot be submitted fails the session."""
     config, rows = session.config, runnable(session.items)
@@ -735,7 +740,10 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
     errors |= {item.nodeid: item.error for item in blank_rows(session.items)}
     config.stash[NOT_READY] = bool(errors)
     has_gpus = settings.cluster.gpus if settings.cluster is not None else None
-    for line in plan_text(planned, skipped, redact(errors, environ), has_gpus):
+    ready = [item for item in rows if item.nodeid not in errors and item.baseline.id in specs_of]
+    cost = estimate_text((item.baseline, settings.repeats.first) for item in ready)
+    most = None if config.getoption("verbose") > 0 else _MOST_PLANNED
+    for line in plan_text(planned, skipped, redact(errors, environ), has_gpus, cost, most):
         write(config, line)
     if planned and not _cluster_of(settings).simulated:
         limit_s = settings.limits.queue_s

@@ -36,7 +36,16 @@ from pytest_gsw.session.junit_file import add_case
 from pytest_gsw.session.plan_and_submit import Start, plan_rows, report_delivery
 from pytest_gsw.session.progress import add_row, clear_live, end_live, write
 from pytest_gsw.session.resume import leave_run, left_over
-from pytest_gsw.session.settings import CRITERION, EXECUTOR, FINISHED, NOT_READY, SESSION_HISTORY, SETTINGS, SWEEP
+from pytest_gsw.session.settings import (
+    CRITERION,
+    EXECUTOR,
+    FINISHED,
+    LAST_LINES,
+    NOT_READY,
+    SESSION_HISTORY,
+    SETTINGS,
+    SWEEP,
+)
 from pytest_gsw.session.terminal import OUTCOME_COUNTS, OutcomeCounts, run_records
 
 # -- The rule of a session: every selected row is judged, or the session is not green ---------------
@@ -391,8 +400,7 @@ def _finish(session: pytest.Session) -> None:
     executor = config.stash.get(EXECUTOR, None)
     if executor is not None:
         _close(session, executor)
-    for line in left_over(session, executor):
-        write(config, line)
+    config.stash[LAST_LINES] = left_over(session, executor)
     _deliver_history(config)
     session.exitstatus = exit_status(session, config.stash[OUTCOME_COUNTS])
     _conclude_suite(session)

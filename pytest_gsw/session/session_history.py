@@ -10,7 +10,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_gsw.history.database import HistoryError
+from pytest_gsw.history.database import SESSION_WAIT_S, HistoryError, WaitBudget
 from pytest_gsw.history.location import open_history
 from pytest_gsw.history.row_history import (
     GONE_DAYS,
@@ -34,12 +34,12 @@ _time_s = attrgetter("time_s")
 
 
 @contextlib.contextmanager
-def history_at(place: str | Path | None) -> Iterator[History | None]:
-    """The history at a place, if there is one."""
+def history_at(place: str | Path | None, budget: WaitBudget | None = None) -> Iterator[History | None]:
+    """The history at a place, if there is one, with what is left of the session's time for waits."""
     if place is None or (isinstance(place, Path) and not place.exists()):
         yield None
         return
-    with open_history(place) as opened:
+    with open_history(place, budget or WaitBudget(SESSION_WAIT_S)) as opened:
         yield opened
 
 
@@ -47,13 +47,15 @@ class SessionHistory:
     """The history as one session uses it; rows are judged without it if it is unavailable.
 
     Args:
-        history: All runs; ``None`` for a session that neither reads nor adds any.
+        place: All runs; ``None`` for a session that neither reads nor adds any.
         results: The directory of results, where records wait for their history.
         cluster: The session's.
     """
 
-    def __init__(self, history: History | None, results: Path, cluster: str | None) -> None:
-        self._history = history
+    def __init__(self, place: str | Path | None, results: Path, cluster: str | None) -> None:
+        #: The time for all waits of the session for its history.
+        self.budget = WaitBudget(SESSION_WAIT_S)
+        self._history = history = None if place is None else open_history(place, self.budget)
         self._cluster = cluster
         #: The directory in which records wait for their history.
         self.waiting = results / DIRECTORY

@@ -83,10 +83,11 @@ def report_run(config: pytest.Config, exit_status: int, *, has_alarms: bool, is_
     report = None
     try:
         try:
-            with history_at(settings.history) as history:
+            session_history = config.stash.get(SESSION_HISTORY, None)
+            budget = None if session_history is None else session_history.budget
+            with history_at(settings.history, budget) as history:
                 reader = None if history is None else HistoryReader(history, accepted_in(settings.baselines, records))
                 if reader is not None and has_alarms:
-                    session_history = config.stash.get(SESSION_HISTORY, None)
                     slow_before = None if session_history is None else session_history.slow_before
                     run = replace(run, alarms=reader.alarms(records, slow_before))
                     config.stash[ALARMS] = SessionAlarms(run.alarms or ())

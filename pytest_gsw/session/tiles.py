@@ -13,7 +13,7 @@ import pytest
 from pytest_gsw.clusters import Cluster, why_it_does_not_fit
 from pytest_gsw.common.node_lists import compressed, number_of
 from pytest_gsw.common.redact import redact
-from pytest_gsw.common.text import by_number, enumerated, named, plural, rounded
+from pytest_gsw.common.text import by_number, enumerated, named, plural
 from pytest_gsw.errors import ConfigurationError, SubmissionError
 from pytest_gsw.session.settings import SETTINGS, SWEEP, environment_of
 from pytest_gsw.tables.model import TILE, Baseline, on_tile, without_tile
@@ -171,12 +171,12 @@ def tiles_text(config: pytest.Config, rows: Sequence[Baseline]) -> list[str]:
     if settings.find_gpu_hours:
         lines.append(f"gsw: the search among them takes at most {settings.find_gpu_hours:g} GPU-hours")
     elif settings.find_gpu_hours is not None:
-        from pytest_gsw.jobs.spec import expected_run_s  # few sessions have tiles
+        from pytest_gsw.jobs.spec import estimate_text  # few sessions have tiles
 
         of_row = {row.row_id: row for row in rows if row.tile}
         jobs = {name: most_jobs(tiles) for name, tiles in Counter(row.row_id for row in rows if row.tile).items()}
-        hours = sum(count * of_row[name].gpus * (expected_run_s(of_row[name]) or 0.0) for name, count in jobs.items())
-        most = f"{plural(sum(jobs.values()), 'more job')}, about {rounded(hours / 3600, 'GPU-hour')}"
+        cost = estimate_text((of_row[name], count) for name, count in jobs.items())
+        most = f"{plural(sum(jobs.values()), 'more job')}, {cost}"
         lines.append(f"gsw: the search among them takes at most {most}")
     return lines
 

@@ -297,7 +297,7 @@ def test_an_empty_value_is_a_usage_error(pytester: pytest.Pytester, option: Opti
     cluster = [] if option.name == "cluster" else ["--gsw-cluster=demo"]
     for words, line in [*((words, "") for words in (*typed, [f"-o{option.ini}="])), *(([], line) for line in in_files)]:
         pytester.makeini(f"[pytest]\n{line}\n")
-        name = option.ini if words and words[0].startswith("-o") or line.startswith(option.ini) else option.flag
+        name = option.ini if (words and words[0].startswith("-o")) or line.startswith(option.ini) else option.flag
         with pytest.raises(pytest.UsageError, match=f"^{name}( is empty|: invalid truth value '')"):
             pytester.parseconfigure(*cluster, *words)
 
@@ -312,7 +312,7 @@ def test_a_value_of_an_unset_variable_before_a_fixed_end_is_empty_too(pytester: 
 def test_an_empty_variable_is_no_absent_one(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     for text in ("", "  "):
         monkeypatch.setenv("GSW_HISTORY", text)
-        with pytest.raises(pytest.UsageError, match="^GSW_HISTORY is empty"):
+        with pytest.raises(pytest.UsageError, match=r"^GSW_HISTORY is empty"):
             pytester.parseconfigure("--gsw-cluster=demo")
         assert settings(pytester, "--gsw-cluster=demo", "--gsw-history=none")["history"] is None
 

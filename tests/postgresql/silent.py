@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 import threading
+import time
 from types import TracebackType
 
 #: What clients ask before they say who they are: whether the server can encrypt.
@@ -31,6 +33,11 @@ class SilentServer:
     def url(self) -> str:
         """Its URL, with a database."""
         return f"postgresql://gsw@127.0.0.1:{self._socket.getsockname()[1]}/gsw?sslmode=disable"
+
+    @property
+    def connections(self) -> int:
+        """The number of clients so far."""
+        return len(self._clients)
 
     def wait_for_client(self) -> None:
         """Return once a client has connected, and been greeted if that is done: it waits for an answer now, or soon.
@@ -62,6 +69,51 @@ class SilentServer:
             if self._greets:
                 _greet(client)
             self._taken_in.set()
+
+
+class SlowServer:
+    """A server before another one, which hands on each of its answers late.
+
+    Args:
+        url: The other's URL, of its socket.
+        delay_s: By how much an answer is late.
+    """
+
+    def __init__(self, url: str, delay_s: float) -> None:
+        self._delay_s = delay_s
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        before, _, directory = url.partition("?host=")
+        self._other = f"{directory}/.s.PGSQL.5432"
+        here = f"@127.0.0.1:{self._socket.getsockname()[1]}/"
+        #: Its URL, with the other's database.
+        self.url = f"{before.replace('@/', here)}?sslmode=disable"
+
+    def __enter__(self) -> SlowServer:  # noqa: PYI034 - typing.Self is Python 3.11's
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._socket.accept()
+            except OSError:
+                return
+            server = socket.socket(socket.AF_UNIX)
+            server.connect(self._other)
+            for source, target, delay_s in ((client, server, 0.0), (server, client, self._delay_s)):
+                threading.Thread(target=_hand_on, args=(source, target, delay_s), daemon=True).start()
+
+
+def _hand_on(source: socket.socket, target: socket.socket, delay_s: float) -> None:
+    with contextlib.suppress(OSError):
+        while data := source.recv(1 << 16):
+            time.sleep(delay_s)
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
 
 
 def _greet(client: socket.socket) -> None:

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.cli import main
-from pytest_gsw.history import open_history
+from pytest_gsw.history import open_history, postgresql
+from pytest_gsw.history.database import WaitBudget
+from pytest_gsw.session import session_history
 from tests.unit.history.runs import points_of
 
 from .server import PASSWORD, PostgresqlServer
-from .silent import SilentServer
+from .silent import SilentServer, SlowServer
 
 ROWS = ("-k", "llama2_70b_fp8 and (H100x64 or H100x128)")
 
@@ -87,17 +89,45 @@ def test_a_session_does_not_wait_for_a_server_that_is_silent(
     pytester: pytest.Pytester, greets: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("psycopg")
-    monkeypatch.setattr("pytest_gsw.history.postgresql.CONNECT_TIMEOUT_S", 1)
+    monkeypatch.setattr(postgresql, "CONNECT_TIMEOUT_S", 1)
+    once = "no answer within 1 s; not asked again in this session, which waits 60 s in all"
     with SilentServer(greets=greets) as silent:
         result = session(pytester, silent.url)
+    assert silent.connections == 1
     result.assert_outcomes(passed=2, deselected=139)
     result.stdout.fnmatch_lines(
         [
-            "gsw: history unavailable, only tolerances were applied: the history * does not answer: no answer within 1 s",
+            f"gsw: history unavailable, only tolerances were applied: the history * does not answer: {once}",
             "gsw: 2 records wait in *; the next session delivers what waits",
         ],
     )
     assert len(list(Path(".gsw/spool").rglob("*.json"))) == 2
+
+
+@pytest.mark.parametrize("fault", ["locked", "slow"])
+def test_a_session_waits_for_its_history_once(
+    pytester: pytest.Pytester, place: str, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table under another's lock, and answers of which each is in time; the session's waits together have one limit."""
+    session(pytester, place).assert_outcomes(passed=2, deselected=139)
+    monkeypatch.setattr(session_history, "SESSION_WAIT_S", 2.0)
+    ends: list[str] = []
+    monkeypatch.setattr(WaitBudget, "end", lambda budget, reason: (ends.append(reason), end(budget, reason))[1])
+    slow = SlowServer(place, 0.4 if fault == "slow" else 0.0)
+    with open_history(place) as other, other._database.transaction(write=True), slow:
+        if fault == "locked":
+            other._database.execute("LOCK TABLE gsw_series IN ACCESS EXCLUSIVE MODE")
+        result = session(pytester, slow.url)
+    result.assert_outcomes(passed=2, deselected=139)
+    result.stdout.fnmatch_lines(
+        ["*; not asked again in this session, which waits 2 s in all", "gsw: 2 records wait in *"]
+    )
+    assert sum(reason.startswith("no answer within") for reason in ends) == 1
+    assert len(list(Path(".gsw/spool").rglob("*.json"))) == 2
+    assert jobs(place) == [1, 1]
+
+
+end = WaitBudget.end
 
 
 def test_a_session_keeps_what_a_history_of_a_later_release_does_not_take(pytester: pytest.Pytester, place: str) -> None:
