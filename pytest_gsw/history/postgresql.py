@@ -197,7 +197,7 @@ class PostgresqlDatabase:
                 tcp_user_timeout=_SILENCE_MS,
             )
         except self._psycopg.errors.ConnectionTimeout:
-            raise self._overdue(f"no answer within {limit_s:.3g} s") from None
+            raise self._overdue(f"no answer within {limit_s:g} s") from None
         finally:
             self._budget.spend(time.monotonic() - begin_s)
 
@@ -247,7 +247,8 @@ class PostgresqlDatabase:
             while True:
                 ready = yield wanted
                 if time.monotonic() - begin_s >= limit_s:
-                    raise self._overdue(f"no answer within {limit_s:.3g} s")
+                    in_time = f"within {limit_s:g} s" if limit_s == self._limit_s else "in time"
+                    raise self._overdue(f"no answer {in_time}")
                 wanted = gen.send(ready)
         except StopIteration as done:
             result: Result = done.value

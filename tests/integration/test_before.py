@@ -53,6 +53,7 @@ def test_a_plan_shows_the_row_and_why_it_cannot_be_submitted(pytester: pytest.Py
     line = next(n for n, text in enumerate(tiny_table(*TWO_ROWS).split("\n"), 1) if "directory: tiny" in text)
     result.stdout.fnmatch_lines(
         [
+            "nothing would be submitted: 2 rows cannot be submitted",
             FIRST,
             "  8 GPUs on 1 node, about 5 minutes",
             "  command      sbatch *",
@@ -65,7 +66,6 @@ def test_a_plan_shows_the_row_and_why_it_cannot_be_submitted(pytester: pytest.Py
             SECOND,
             "  error        the recipe's directory is not there: *",
             "  next         as of tiny_1b_bf16[[]H100x8]",
-            "nothing would be submitted: 2 rows cannot be submitted",
         ]
     )
     assert not submitted.exists()

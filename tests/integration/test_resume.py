@@ -165,3 +165,38 @@ def test_ctrl_c_before_the_jobs_are_taken_over_says_which_run_on(
             "next: pytest --gsw-resume=20260101-000000-abcdef goes on with them; scancel 71 ends it",
         ]
     )
+
+
+def test_an_interrupted_session_shows_a_few_rows_and_ends_with_how_to_go_on(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten rows, of which all jobs run: three are shown, all are counted and in JUnit, and the command is the last line."""
+    monkeypatch.setenv("GSW_DEMO_SECONDS", "600")
+    pytester.makeconftest(
+        """\
+import os, signal
+from pytest_gsw.executor.executor import Executor
+
+wait = Executor._wait
+
+def interrupted(self):
+    Executor._wait = wait
+    for _ in range(2):  # a second one changes nothing
+        os.kill(os.getpid(), signal.SIGINT)
+
+Executor._wait = interrupted
+"""
+    )
+    rows = "llama2_70b_fp8 or llama3.1_405b_fp8"
+    result = pytester.runpytest_subprocess("--gsw-cluster=demo", "-k", rows, "--junitxml=junit.xml")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    count = sum(case.find("error") is not None for case in junit(pytester.path / "junit.xml").values())
+    assert count > 10
+    assert result.parseoutcomes()["errors"] == count
+    result.stdout.fnmatch_lines([f"gsw: {count - 3} more rows interrupted"])
+    assert sum(line.startswith("ERROR ") for line in result.outlines) == 3
+    (run,) = (pytester.path / ".gsw" / "runs").iterdir()
+    last = [line for line in result.outlines if line.strip()][-1]
+    assert (
+        last == f"next: pytest --gsw-resume={run.name} --junitxml=junit.xml goes on where this session was interrupted"
+    )

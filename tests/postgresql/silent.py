@@ -81,6 +81,8 @@ class SlowServer:
 
     def __init__(self, url: str, delay_s: float) -> None:
         self._delay_s = delay_s
+        self._ends: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
         self._socket = socket.create_server(("127.0.0.1", 0))
         before, _, directory = url.partition("?host=")
         self._other = f"{directory}/.s.PGSQL.5432"
@@ -93,8 +95,13 @@ class SlowServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
+        for end in (self._socket, *self._ends):
+            with contextlib.suppress(OSError):  # the other side has closed it
+                end.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(GIVE_UP_S)
+        for end in (self._socket, *self._ends):
+            end.close()
 
     def _accept(self) -> None:
         while True:
@@ -104,8 +111,10 @@ class SlowServer:
                 return
             server = socket.socket(socket.AF_UNIX)
             server.connect(self._other)
-            for source, target, delay_s in ((client, server, 0.0), (server, client, self._delay_s)):
-                threading.Thread(target=_hand_on, args=(source, target, delay_s), daemon=True).start()
+            self._ends += [client, server]
+            for of_both in ((client, server, 0.0), (server, client, self._delay_s)):
+                self._threads.append(threading.Thread(target=_hand_on, args=of_both, daemon=True))
+                self._threads[-1].start()
 
 
 def _hand_on(source: socket.socket, target: socket.socket, delay_s: float) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from pytest_gsw.jobs.journal import Journal, Submission, read_journal
 from pytest_gsw.jobs.model import EarlyStop, Job, JobStatus
 from tests.unit.executor.conftest import (
     CANCELLED,
+    COMPLETED,
     DONE,
     FAILED,
     LOST_NODE,
@@ -54,6 +55,40 @@ def ended(launcher: FakeLauncher) -> tuple[str, list[list[str]], list[str]]:
     error = error_of(executor)
     executor.close()
     return error.fact, launcher.cancelled, launcher.submitted
+
+
+@pytest.mark.parametrize("in_a_thread", [False, True])
+def test_a_job_that_had_ended_before_the_signal_is_judged(
+    launcher: FakeLauncher, in_a_thread: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launcher, "polls_in_a_thread", in_a_thread, raising=False)
+    launcher.script = {"a": [RUNNING, COMPLETED], "b": [RUNNING]}
+    executor = started(launcher, "ab")
+    executor._ask()
+    if executor._answer is not None:
+        wait([executor._answer])
+        executor._collect_answer()
+    executor.interrupt(detach=False)
+    assert executor.result_of("a").job_id == "job-a"
+    assert error_of(executor, "b").fact == "interrupted: job job-b was cancelled"
+    assert launcher.cancelled == [["b"]]
+
+
+def test_a_question_that_fails_after_the_signal_keeps_no_job_from_being_cancelled(
+    launcher: FakeLauncher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher.script = {"a": [RUNNING]}
+    executor = started(launcher)
+    executor._wait()
+
+    def fail(_: object) -> Any:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(launcher, "poll", fail)
+    executor.interrupt(detach=False)
+    executor.close()
+    assert error_of(executor).fact == "interrupted: job job-a was cancelled"
+    assert launcher.cancelled == [["a"]]
 
 
 def test_while_a_submission_is_handed_to_a_thread(launcher: FakeLauncher, monkeypatch: pytest.MonkeyPatch) -> None:

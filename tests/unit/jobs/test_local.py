@@ -134,6 +134,23 @@ def test_how_jobs_end(
     assert (status.state, status.exit_code, status.signal) == (state, exit_code, number)
 
 
+@pytest.mark.parametrize("jump_s", [-86400.0, 86400.0])
+def test_a_clock_that_is_set_changes_no_duration(
+    make_launcher: LauncherMaker, make_spec: SpecMaker, jump_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = time.time
+    launcher = make_launcher(16)
+    jobs = [launcher.submit(make_spec("sleep 0.1")), launcher.submit(make_spec("sleep 300"))]
+    monkeypatch.setattr(time, "time", lambda: clock() + jump_s)
+    launcher.cancel(jobs[1:])
+    for job in jobs:
+        status = wait(launcher, job)
+        assert status.queue_s is not None
+        assert 0 <= status.queue_s < 3600
+        assert status.run_s is not None
+        assert 0 < status.run_s < 3600
+
+
 def test_the_time_limit(make_launcher: LauncherMaker, make_spec: SpecMaker) -> None:
     _, status = ended(make_launcher(), make_spec("trap '' TERM; while :; do sleep 0.05; done", time_limit_s=0.1))
     assert (status.state, status.signal) == (JobState.TIMEOUT, signal.SIGKILL)

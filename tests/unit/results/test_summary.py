@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pytest_gsw.errors import RunError, SubmissionError
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.results import summary
 from pytest_gsw.results.record import JobFacts, Jobs, Record
@@ -249,7 +250,10 @@ OF_ONE_GPU = {
 
 def test_a_plan() -> None:
     skipped = [("b.yaml::b200", "the row is for B200, eos has H100")]
-    assert "\n".join(plan_text([PLANNED, OF_ONE_GPU], skipped)) == (
+    assert "\n".join(plan_text([PLANNED, OF_ONE_GPU], skipped, cost="about 587 GPU-hours")) == (
+        "2 rows, 2,305 GPUs on 289 nodes if all run at once, about 587 GPU-hours "
+        "without the 1 row whose run time is not known\n"
+        "\n"
         "baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x128]\n"
         "  2,304 GPUs on 288 nodes, about 15 minutes\n"
         "  directory    /recipes/maxtext\n"
@@ -265,27 +269,37 @@ def test_a_plan() -> None:
         "  log          /stage/results/*/fp8/70b/128/log_{job_id}.out\n"
         "\n"
         "b.yaml::b200\n"
-        "  skipped: the row is for B200, eos has H100\n"
-        "\n"
-        "2 rows, 2,305 GPUs on 289 nodes if all run at once, about 587 GPU-hours "
-        "without the 1 row whose run time is not known"
+        "  skipped: the row is for B200, eos has H100"
     )
-    assert plan_text([OF_ONE_GPU], [])[-1] == "1 row, 1 GPU on 1 node if all run at once, run times not known"
+    assert plan_text([OF_ONE_GPU], [])[0] == "1 row, 1 GPU on 1 node if all run at once, run times not known"
 
 
 def test_a_plan_says_where_not_all_rows_can_run_at_once() -> None:
     for has_gpus, text in ((2304, ""), (1152, " (the cluster has 1,152)")):
-        last = plan_text([PLANNED], [], has_gpus=has_gpus)[-1]
-        assert last == f"1 row, 2,304 GPUs on 288 nodes if all run at once{text}, about 587 GPU-hours"
+        first = plan_text([PLANNED], [], has_gpus=has_gpus, cost="about 587 GPU-hours")[0]
+        assert first == f"1 row, 2,304 GPUs on 288 nodes if all run at once{text}, about 587 GPU-hours"
 
 
 def test_a_plan_of_nothing() -> None:
     assert plan_text([], [("b.yaml::b200", "marked as skipped")]) == [
+        "nothing would be submitted",
+        "",
         "b.yaml::b200",
         "  skipped: marked as skipped",
-        "",
-        "nothing would be submitted",
     ]
+
+
+def test_a_plan_of_many_rows_has_the_first_and_the_refused_ones_first() -> None:
+    rows = [{**PLANNED, "node_id": f"t.yaml::row{n}"} for n in range(10_000)]
+    errors: dict[str, RunError] = {"t.yaml::row9000": SubmissionError("no such partition")}
+    lines = plan_text(rows, [], errors, most=20)
+    assert lines[0].startswith("9,999 rows, ")
+    assert lines[0].endswith("; 1 row cannot be submitted")
+    assert lines[2] == "t.yaml::row9000"
+    assert "  error        no such partition" in lines
+    assert sum(line.startswith("t.yaml::") for line in lines) == 20
+    assert lines[-1] == "and 9,980 more rows; -v shows each"
+    assert sum(line.startswith("t.yaml::") for line in plan_text(rows, [], errors)) == 10_000
 
 
 def standing(*rows: RowProgress, gpus: float = math.inf) -> str:
