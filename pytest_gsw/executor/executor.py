@@ -518,7 +518,7 @@ MOST_POLLS_PER_INTERVAL = 5
 #: Wait of a finishing session for the answer of a poll, which it does not need.
 _LAST_ANSWER_S = 1.0
 #: Wait of an interrupted session for a poll's answer, which shows the jobs that have ended.
-_LAST_POLL_S = 10.0
+_LAST_POLL_S = 5.0
 
 #: Slurm's reasons for a job that waits for unavailable nodes.
 _NODES_UNAVAILABLE = ("ReqNodeNotAvail", "BadConstraints", "PartitionNodeLimit")
@@ -862,9 +862,11 @@ class Executor:
             for is_new in (False, True):  # an answer on its way may be older than a job's end
                 if is_new and self._answer is None:
                     self._ask()
-                if self._answer is not None:  # a scheduler that hangs must not keep the session from ending
-                    wait([self._answer], _LAST_POLL_S / 2)
+                if self._answer is not None:
+                    wait([self._answer], _LAST_POLL_S)
                     self._collect_answer()
+                if self._answer is not None:  # a scheduler that hangs must not keep the session from ending
+                    return
         except Exception:  # of a site's launcher; all jobs have to be cancelled nevertheless
             return
 

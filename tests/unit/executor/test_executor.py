@@ -782,6 +782,7 @@ def test_a_cancellation_that_failed_is_tried_again_at_the_end(
     launcher: FakeLauncher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(launcher, "cancel", failing(launcher, 1, JobError("one does not end")))
+    launcher.script = {"a": [RUNNING]}
     executor = started(launcher)
     with pytest.raises(JobError, match="one does not end"):
         executor.interrupt(detach=False)

@@ -47,6 +47,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, *, is_c
 
 def ended(launcher: FakeLauncher) -> tuple[str, list[list[str]], list[str]]:
     """What an interrupted session says of its row, which jobs it has cancelled, and which it has submitted."""
+    launcher.script = {"a": [RUNNING], **launcher.script}
     executor = executor_of(launcher)
     with contextlib.suppress(KeyboardInterrupt):
         executor.submit({"a": spec()})
