@@ -15,6 +15,7 @@
         ├── LogError              the log is missing, ambiguous, another run's, too short, or not finite
         │   ├── NoLogError          it is not where the recipe puts it
         │   └── IncompleteLogError       it has too few steps, or lacks the run's last one
+        ├── NotJudgedError        a command has nothing to judge it by
         ├── LogWarning            a note on the log that is no fault; an error only if warnings are errors
         └── HookError             a hook of a conftest.py or of a plugin failed
             └── InvalidHookResultError    it returned an invalid result
@@ -178,6 +179,10 @@ class IncompleteLogError(LogError):
 
 class LogWarning(RunError, UserWarning):  # noqa: N818 - pytest shows it as a warning
     """A note on a log that does not prevent a verdict."""
+
+
+class NotJudgedError(RunError):
+    """A command has nothing by which it could judge: the outcome is open."""
 
 
 class HookError(RunError):

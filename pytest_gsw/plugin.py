@@ -17,7 +17,7 @@ import pluggy
 import pytest
 
 from pytest_gsw import hookspecs
-from pytest_gsw.session.options import OPTIONS, add_options, are_given
+from pytest_gsw.session.options import COMMAND_LINE, OPTIONS, add_options, are_given
 
 if TYPE_CHECKING:
     from pytest_gsw.clusters import Cluster
@@ -61,6 +61,8 @@ def pytest_load_initial_conftests(
     """
     if are_given(early_config, early_config.known_args_namespace):
         _add(early_config, _HOOKS)
+    if early_config.pluginmanager.has_plugin(COMMAND_LINE):
+        _add(early_config, _WING)
     try:
         result = yield
     except pluggy.PluginValidationError as error:

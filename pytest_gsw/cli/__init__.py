@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NoReturn
 from pytest_gsw.cli.arguments import COMMANDS, VERBS, read_ini
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import enumerated
-from pytest_gsw.errors import ConfigurationError, RunError, refuse_empty
+from pytest_gsw.errors import ConfigurationError, NotJudgedError, RunError, refuse_empty
 from pytest_gsw.tables.value_types import nearest
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand.
 
     Returns:
-        0 if it succeeded; 1 if a log could not be measured, a check or a comparison found something, or
-        not all could be written or proposed; 2 if the arguments are wrong.
+        0 if it succeeded; 1 if a log could not be measured or a row has regressed, a check or a comparison found
+        something, or not all could be written or proposed; 2 if the arguments are wrong; 6 if a row is not judged.
     """
     parser, commands = _parser()
     if "_ARGCOMPLETE" in os.environ:  # a shell asks for words
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         answer: Answer = import_module(f"pytest_gsw.cli.{module}").run(args)
     except (ConfigurationError, RunError) as error:
         print(f"{name}: {redact(str(error), os.environ)}", file=sys.stderr)
-        return 2 if isinstance(error, ConfigurationError) else 1
+        return 2 if isinstance(error, ConfigurationError) else 6 if isinstance(error, NotJudgedError) else 1
     except OSError as error:  # a run of another user's, say
         where = "" if error.filename is None else f"{error.filename}: "  # a read that fails names no file
         print(f"{name}: {redact(f'{where}{error.strerror}', os.environ)}", file=sys.stderr)

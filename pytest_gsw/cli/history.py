@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from pytest_gsw.cli.output import Answer, changes_facts, csv_text, quoted_answer
-from pytest_gsw.cli.rows import format_of
 from pytest_gsw.cli.run_arguments import NOISE_NOTE, noise_cell, opened, run_directory, series_of
 from pytest_gsw.common.node_lists import compressed, expand
 from pytest_gsw.common.redact import redact
@@ -29,9 +29,9 @@ from pytest_gsw.common.text import (
     plural,
     shortened,
 )
-from pytest_gsw.errors import ConfigurationError, RunError
+from pytest_gsw.errors import ConfigurationError, NotJudgedError, RunError
 from pytest_gsw.history.comparison import change_text, changes_of, changes_text, cluster_drift_text
-from pytest_gsw.history.imports import Imported, import_logs, import_runs
+from pytest_gsw.history.imports import Imported, Judged, JudgeLog, import_logs, import_runs
 from pytest_gsw.history.model import SIMULATED, Point, SeriesKey, cluster_of, newest_definitions, series_key
 from pytest_gsw.history.row_history import ClusterDrifting, Drifting, EnvironmentChange, RowHistory, newest_histories
 from pytest_gsw.history.store import EXCLUDE, REVOKE, Event, History
@@ -340,11 +340,28 @@ def _import_runs(args: argparse.Namespace, history: History) -> Imported:
         raise ConfigurationError(f"--cluster: '{args.cluster}' is no name of a cluster that jobs ran on")
     rows = _rows(args)
     if option == "--from-logs":
-        return import_logs(path, rows, args.cluster, history.has_job, lambda row: format_of(row, args.plugins))
+        return import_logs(path, rows, args.cluster, history.has_job, _judge_of(args.plugins))
     # Imported by name: the core has no import statement of this package.
     wing = import_module("pytest_gsw.nvidia.database")
     found: Imported = wing.import_llmb(path, rows, args.cluster, history.has_job)
     return found
+
+
+def _judge_of(plugins: Sequence[str]) -> JudgeLog:
+    # pytest and a site's plugins take a while to import.
+    from pytest_gsw.session.hook_results import site_config
+    from pytest_gsw.session.judging import judge_log, rules_of
+
+    config = site_config(plugins)
+    rules = rules_of(config)
+
+    def judge(row: Baseline, path: Path, job_id: str) -> Judged:
+        found = judge_log(config, row, path, rules, job_id)
+        if found.why:
+            raise NotJudgedError(f"not judged: {found.why}")
+        return found.measurement, found.verdict
+
+    return judge
 
 
 def _rows(args: argparse.Namespace) -> tuple[Baseline, ...]:

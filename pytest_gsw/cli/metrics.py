@@ -10,27 +10,22 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.cli.output import Answer, json_answer
-from pytest_gsw.cli.rows import cluster_of, format_called, format_of, tables_on
+from pytest_gsw.cli.rows import cluster_of, format_called, tables_on
 from pytest_gsw.clusters import Cluster
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import percent
 from pytest_gsw.errors import ConfigurationError, LogError
-from pytest_gsw.jobs.layout import error_files_of
-from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.jobs.spec import job_image, make_job_spec
 from pytest_gsw.logs.model import LogFormat, Step, StepLog
 from pytest_gsw.logs.reader import detect_format, last_step, read_log
+from pytest_gsw.results import outcomes
 from pytest_gsw.results.row_text import unused_text
 from pytest_gsw.stats.measurement import TimedStep, apply, timing_of
-from pytest_gsw.stats.verdict import judge
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline, accepted_for, definition_hash, image_name, parse_statistic
 from pytest_gsw.tables.value_types import nearest
-from pytest_gsw.validation.agreement import evidence_of_log, provenance_in
-from pytest_gsw.validation.checks import read_steps
-from pytest_gsw.validation.measure import measure_as_documented
-from pytest_gsw.validation.run import Run
+from pytest_gsw.validation.agreement import provenance_in
 
 
 def run(args: argparse.Namespace) -> Answer:
@@ -45,29 +40,27 @@ def run(args: argparse.Namespace) -> Answer:
     if args.row is not None:
         args.ini.fill(args, "cluster", "clusters")
         row = find_row(args.row, args.ini.tables(args.baselines) or tables_on(args.cluster, args.clusters))
-    if args.format:
-        log_format = format_called(args.format, args.plugins)
-    else:
-        log_format = (format_of(row, args.plugins) if row else None) or detect_format(args.log)
+    log_format = format_called(args.format, args.plugins) if args.format else None
+    status = outcomes.GREEN
     try:
-        facts = _facts(args, log_format, row)
+        if row is not None:
+            facts, status = _row_metrics(args, log_format, row)
+        else:
+            facts = _facts(args, log_format or detect_format(args.log))
     except OverflowError:
         raise LogError(f"the numbers in {args.log} are too large to be measured") from None
     for name, value in facts.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise LogError(f"{name} is {value:g}: the numbers in {args.log} cannot be measured")
     if args.json:
-        return json_answer(facts)
-    return Answer(
-        "\n".join(f"{name:<24} {_format_value(name, value)}" for name, value in facts.items() if value is not None)
-    )
+        return json_answer(facts, status)
+    lines = (f"{name:<24} {_format_value(name, value)}" for name, value in facts.items() if value is not None)
+    return Answer("\n".join(lines), status)
 
 
-def _facts(args: argparse.Namespace, log_format: LogFormat, row: Baseline | None) -> dict[str, Any]:
+def _facts(args: argparse.Namespace, log_format: LogFormat) -> dict[str, Any]:
     if args.last:
         return _last_facts(args.log, log_format)
-    if row is not None:
-        return _row_metrics(args.log, log_format, row, args.statistic, cluster_of(args.cluster, args.clusters))
     return _log_metrics(read_log(args.log, log_format), "last" if args.statistic is None else args.statistic)
 
 
@@ -88,7 +81,10 @@ def find_row(given: str, tables: Sequence[Path] | None) -> Baseline:
 
 def _image(log: Path, row: Baseline, cluster: Cluster | None) -> str | None:
     """The image of the run: by its log, else as a session on its cluster would start it."""
-    named = provenance_in(log).image
+    try:
+        named = provenance_in(log).image
+    except OSError:
+        named = None  # reading the steps will report it
     if named is None and cluster is not None:
         named = job_image(os.environ, make_job_spec(row, cluster, run_id="metrics"))
     named = named or row.recipe.image
@@ -150,28 +146,25 @@ def _own_seconds(step: Step, global_batch_size: int | None) -> float | None:
     return step.seconds
 
 
-def _row_metrics(
-    path: Path, log_format: LogFormat, row: Baseline, statistic: str | None, cluster: Cluster | None
-) -> dict[str, Any]:
-    """A log as a run of a documented row: the plugin's own checks, measurement and verdict."""
-    if statistic is not None:
+def _row_metrics(args: argparse.Namespace, log_format: LogFormat | None, row: Baseline) -> tuple[dict[str, Any], int]:
+    """A log as a run of a documented row: a session's own checks, measurement and verdict, and its exit status."""
+    if args.statistic is not None:
         raise ConfigurationError(f"--statistic: the row has its own, {row.statistic}; leave out one of the two")
-    status, others = JobStatus(JobState.REPLAYED), evidence_of_log(path, "")
-    run = Run("", status, path, evidence=others, other_files=error_files_of(path))
-    try:
-        log = read_steps(row, run, log_format)
-        measurement = measure_as_documented(row, run, log, log_format)
-    except LogError as error:  # a log by itself has no job
-        evidence = tuple((name, text) for name, text in error.evidence if name != "job")
-        raise LogError(error.fact, evidence, error.tail, error.advice) from None
+    # pytest and a site's plugins take a while to import.
+    from pytest_gsw.session.hook_results import site_config
+    from pytest_gsw.session.judging import judge_log, rules_of
+
+    path, cluster = args.log, cluster_of(args.cluster, args.clusters)
     image = _image(path, row, cluster)
     definition = definition_hash(row, image)
     accepted, unused = accepted_for(row, cluster.name if cluster else None, definition)
+    config = site_config(args.plugins)
     try:
-        tolerance = (cluster and cluster.tolerance) or row.tolerance
-        verdict = judge(row, measurement, tolerance, accepted, max_gain=cluster.max_gain if cluster else None)
-    except ValueError as error:
-        raise LogError(str(error)) from None
+        judged_log = judge_log(config, row, path, rules_of(config, cluster, log_format), accepted=accepted)
+    except LogError as error:  # a log by itself has no job
+        evidence = tuple((name, text) for name, text in error.evidence if name != "job")
+        raise LogError(error.fact, evidence, error.tail, error.advice) from None
+    log, measurement, verdict = judged_log.log, judged_log.measurement, judged_log.verdict
     found, timing, judged, shown = measurement.figures, measurement.timing, row.judged_by, redact(image, os.environ)
     # The series of a calibrated row is that of the documented machine; the figures here are this run's.
     scale = (found.step_time_s or 1.0) / found.calibrated_step_time_s if found.calibrated_step_time_s else 1.0
@@ -187,7 +180,7 @@ def _row_metrics(
     )
     costs = (verdict.documented_s, verdict.accepted_s)
     documented, accepted_figure = (None if cost is None else judged.cost(cost) for cost in costs)
-    return {
+    facts = {
         "format": log.format,
         "steps": measurement.steps,
         "statistic": timing.statistic,
@@ -210,11 +203,12 @@ def _row_metrics(
         "change": judged.cost(verdict.measured_s) / judged.cost(verdict.reference_s) - 1,
         "throughput_change": verdict.throughput_change,
         "tolerance": verdict.tolerance,
-        "verdict": verdict.outcome.value,
-        "reason": verdict.reason.value,
-        # Only a session has the plugins that read them: they are listed here, not left out silently.
-        **({"metrics_not_judged": ", ".join(row.metrics)} if row.metrics else {}),
+        **{one.metric.key: one.measured for one in verdict.metrics},
+        "verdict": judged_log.outcome.word,
+        "reason": judged_log.why or verdict.reason.value,
+        **({"metrics_not_judged": ", ".join(judged_log.unknown_metrics)} if judged_log.unknown_metrics else {}),
     }
+    return facts, judged_log.status
 
 
 def _format_value(name: str, value: Any) -> str:

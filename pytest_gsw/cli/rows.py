@@ -16,8 +16,7 @@ from pytest_gsw.clusters import Cluster, cluster_files, find_cluster, release_of
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.redact import MASK, is_secret, redact
 from pytest_gsw.common.text import at_line, listed, percent, plain_table, plural
-from pytest_gsw.errors import ConfigurationError, FileError
-from pytest_gsw.logs.formats import registry
+from pytest_gsw.errors import ConfigurationError, FileError, NotJudgedError
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.stats.figures import documented_peak_flops, figures, mfu_note
@@ -72,24 +71,19 @@ def cluster_of(name: str | None, given: Path | None, others: Iterable[str] = ())
     return find_cluster(name, cluster_files(given, (Path.cwd(),), os.environ), os.environ, "--clusters", others)
 
 
-def format_of(row: Baseline, plugins: Sequence[str]) -> LogFormat | None:
-    """The log format of a row: pytest-gsw's, else a site plugin's; ``None`` if neither has it."""
-    known = registry.format_of(row.log_format, row.read, row.metric)
-    if known is not None:
-        return known
-    # pytest and a site's plugins take a while to import, and are seldom needed.
-    from pytest_gsw.session import hook_results
-
-    return hook_results.log_format(row, plugins)
-
-
 def format_called(name: str, plugins: Sequence[str]) -> LogFormat:
     """The log format of this name; a ConfigurationError if there is none."""
     if name in FORMATS:
         return FORMATS[name]
+    # pytest and a site's plugins take a while to import, and are seldom needed.
+    from pytest_gsw.session.hook_results import log_format, site_config
+
     # The hook takes a row; here plugins look at its format alone.
-    row = load_tables()[0]
-    found = format_of(replace(row, framework=name, log_format=name), plugins)
+    row = replace(load_tables()[0], framework=name, log_format=name)
+    try:
+        found = log_format(row, site_config(plugins))
+    except NotJudgedError:  # which standard error has
+        found = None
     if found is None:
         raise ConfigurationError(
             f"unknown log format '{name}'{nearest(name, FORMATS)}\n"

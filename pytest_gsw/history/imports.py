@@ -11,11 +11,10 @@ from typing import TypeAlias
 
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.redact import redact
-from pytest_gsw.errors import ConfigurationError, LogError
+from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.model import IMPORTED
-from pytest_gsw.jobs.layout import error_files_of, job_id_in, log_glob, looks_like_a_log
-from pytest_gsw.jobs.model import JobState, JobStatus
-from pytest_gsw.logs.model import LogFormat
+from pytest_gsw.jobs.layout import job_id_in, log_glob, looks_like_a_log
+from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.make_record import RowResult, record_of, row_facts
 from pytest_gsw.results.manifest import read_noted
@@ -23,16 +22,16 @@ from pytest_gsw.results.record import JobFacts, Jobs, Record, RunFacts
 from pytest_gsw.results.runs_directory import RUNS
 from pytest_gsw.stats.figures import documented_peak_flops
 from pytest_gsw.stats.measurement import Measurement, TimedStep, Timing
-from pytest_gsw.stats.verdict import Outcome, judge
+from pytest_gsw.stats.verdict import Outcome, Verdict
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.model import Baseline, definition_hash, experiment_hash, image_name
-from pytest_gsw.validation.agreement import evidence_of_log, is_simulated, provenance_in
-from pytest_gsw.validation.checks import read_steps
-from pytest_gsw.validation.measure import measure_as_documented, summarize
-from pytest_gsw.validation.run import Run
+from pytest_gsw.validation.agreement import is_simulated, provenance_in
+from pytest_gsw.validation.measure import summarize
 
 #: True if a history has a job already, by row, cluster and the job's id.
 Known: TypeAlias = Callable[[str, str, str], bool]
+#: The measurement of a job, and its verdict.
+Judged: TypeAlias = tuple[Measurement, Verdict]
 
 
 @dataclass(frozen=True)
@@ -59,20 +58,17 @@ def figure_alone(row: Baseline, judged_s: float) -> Measurement:
 
 
 def imported_record(
-    row: Baseline, cluster: str, source: Path, job: JobFacts, measurement: Measurement, image: str | None
+    row: Baseline, cluster: str, source: Path, job: JobFacts, judged: Judged, image: str | None
 ) -> Record:
-    """The record of an imported job, judged by the document alone.
-
-    Raises:
-        ValueError: A number is not finite and above zero.
-    """
-    verdict = judge(row, measurement, row.tolerance)
+    """The record of an imported job, judged by the document alone."""
+    measurement, verdict = judged
     if verdict.outcome is not Outcome.INCONCLUSIVE:  # a plausible figure needs no reason
         verdict = replace(verdict, given_reason=None)
     node_id, definition = f"{_table(row.location.path)}::{row.id}", definition_hash(row, image)
-    facts = row_facts(row, node_id, row.tolerance, definition, experiment_hash(row))
+    facts = row_facts(row, node_id, verdict.tolerance, definition, experiment_hash(row))
     run = RunFacts(run_id(job.id, source), cluster, simulated=False, image=image)
-    jobs = Jobs(replace(job, judged_s=measurement.judged_s))
+    metrics = {one.metric.key: one.measured for one in verdict.metrics}
+    jobs = Jobs(replace(job, judged_s=measurement.judged_s, metrics=metrics))
     fact = f"{row.judged_by.text(measurement.judged_s)}, imported from {relative_path(source)}"
     found = RowResult(verdict.outcome.value, fact, measurement=measurement, verdict=verdict)
     return redact(record_of(row, facts, run, jobs, found, None), os.environ)
@@ -126,11 +122,11 @@ class _Candidate:
     rows: tuple[Baseline, ...]
 
 
-#: The log format of a row; ``None`` if unknown.
-FormatOf: TypeAlias = Callable[[Baseline], LogFormat | None]
+#: Measures and judges a log, by its path and the id of its job, as a run of a row; a RunError if that is impossible.
+JudgeLog: TypeAlias = Callable[[Baseline, Path, str], Judged]
 
 
-def import_logs(directory: Path, rows: Iterable[Baseline], cluster: str, known: Known, format_of: FormatOf) -> Imported:
+def import_logs(directory: Path, rows: Iterable[Baseline], cluster: str, known: Known, judge_log: JudgeLog) -> Imported:
     """The records of all logs below a directory that are named like those of these rows; links are not followed.
 
     Raises:
@@ -152,18 +148,18 @@ def import_logs(directory: Path, rows: Iterable[Baseline], cluster: str, known: 
             left_out.append(f"{path}: is named like the log of no row")
             continue
         found += 1
-        row_and_measurement = _match_and_measure(candidate, format_of)
-        if isinstance(row_and_measurement, str):
-            left_out.append(f"{path}: {row_and_measurement}")
+        match = _match_and_judge(candidate, judge_log)
+        if isinstance(match, str):
+            left_out.append(f"{path}: {match}")
             continue
-        row, measurement = row_and_measurement
+        row, judged = match
         job = row.id, candidate.job_id
         if known(row.id, cluster, candidate.job_id):
             count_known += 1
         elif job in records:
             left_out.append(f"{path}: job {candidate.job_id} has another log, {records[job].run.log}")
         else:
-            records[job] = _record(candidate, row, cluster, measurement)
+            records[job] = _record(candidate, row, cluster, judged)
     if not found:
         raise ConfigurationError(
             f"--from-logs: no log below {directory} is named like one of these rows\n"
@@ -190,18 +186,19 @@ def _candidate(path: Path, globs: Sequence[tuple[Baseline, Path]]) -> _Candidate
     return _Candidate(path, chosen[0][2], tuple(row for row, _, _ in chosen)) if chosen else None
 
 
-def _match_and_measure(candidate: _Candidate, format_of: FormatOf) -> tuple[Baseline, Measurement] | str:
-    """The one row of a log with its measurement, or the reason why there is none."""
-    found: list[tuple[Baseline, Measurement]] = []
+def _match_and_judge(candidate: _Candidate, judge_log: JudgeLog) -> tuple[Baseline, Judged] | str:
+    """The one row of a log with its measurement and verdict, or the reason why there is none."""
+    found: list[tuple[Baseline, Judged]] = []
     reasons: list[str] = []
     if _is_simulated(candidate.path):
         return "is a simulation's, and its figures are made up"
     for row in candidate.rows:
-        measurement = _measure(candidate, row, format_of)
-        if isinstance(measurement, str):
-            reasons.append(measurement)
-        else:
-            found.append((row, measurement))
+        try:
+            found.append((row, judge_log(row, candidate.path, candidate.job_id)))
+        except RunError as error:
+            reasons.append(error.fact)
+        except OverflowError:
+            reasons.append("its numbers are too large to be measured")
     if not found:
         return reasons[0]
     if len(found) > 1:
@@ -217,27 +214,9 @@ def _is_simulated(path: Path) -> bool:
         return False  # reading its steps will report the error
 
 
-def _measure(candidate: _Candidate, row: Baseline, format_of: FormatOf) -> Measurement | str:
-    log_format = format_of(row)
-    if row.judged_s is None:
-        return f"{row.id} has no documented figure"
-    if log_format is None:
-        return f"unknown log format '{row.log_format}'"
-    path = candidate.path
-    status, evidence = JobStatus(JobState.REPLAYED), evidence_of_log(path, candidate.job_id)
-    run = Run(candidate.job_id, status, path, evidence=evidence, other_files=error_files_of(path))
-    try:
-        log = read_steps(row, run, log_format)
-        return measure_as_documented(row, run, log, log_format)
-    except LogError as error:
-        return error.fact
-    except OverflowError:
-        return "its numbers are too large to be measured"
-
-
-def _record(candidate: _Candidate, row: Baseline, cluster: str, measurement: Measurement) -> Record:
+def _record(candidate: _Candidate, row: Baseline, cluster: str, judged: Judged) -> Record:
     """The record of a measured log; its time is that of the file's last change."""
     image = provenance_in(candidate.path).image or (image_name(row.recipe.image) if row.recipe.image else None)
     path = candidate.path
     job = JobFacts(JobState.REPLAYED, end_s=path.stat().st_mtime, id=candidate.job_id, launcher=IMPORTED, log=str(path))
-    return imported_record(row, cluster, path, job, measurement, image)
+    return imported_record(row, cluster, path, job, judged, image)

@@ -7,7 +7,6 @@ reported. The database is never written.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -21,8 +20,10 @@ from pytest_gsw.history.imports import Imported, Known, figure_alone, imported_r
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.nvidia.evidence import letters
 from pytest_gsw.results.record import JobFacts, Record
+from pytest_gsw.stats.verdict import judge
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Baseline, image_name
+from pytest_gsw.tables.value_types import LARGEST, SMALLEST
 
 #: Required columns, and columns that only some releases have.
 _NEEDED = ("job_id", "model_size", "dtype", "scale", "slurm_state", "train_step_time_seconds")
@@ -93,7 +94,10 @@ def _row_of(facts: Mapping[str, Any], rows: Sequence[Baseline]) -> Baseline | st
     if len(fitting) > 1:
         names = ", ".join(row.id for row in fitting)
         return f"may be of {plural(len(fitting), 'row')}: {names}; name the one that it is of"
-    return fitting[0] if fitting[0].judged_s is not None else f"{fitting[0].id} has no documented figure"
+    row = fitting[0]
+    if row.metrics:
+        return f"{row.id} documents {', '.join(row.metrics)} as well, which the database does not have"
+    return row if row.judged_s is not None else f"{row.id} has no documented figure"
 
 
 def _not_a_point(facts: Mapping[str, Any]) -> str | None:
@@ -103,12 +107,12 @@ def _not_a_point(facts: Mapping[str, Any]) -> str | None:
     seconds = facts["train_step_time_seconds"]
     reasons = {
         "its id is no number": _JOB_ID.fullmatch(str(facts["job_id"])) is None,
-        f"it ended {state}": state.split()[0].upper() != JobState.COMPLETED.value,
+        f"it ended {state}": state.upper().split()[:1] != [JobState.COMPLETED.value],
         f"its exit code is {exit_code}": exit_code not in {None, "", "0:0", "0", 0},
         f"llmb-run read its log as '{parsed}'": parsed not in {None, "success"},
         "it was profiled": bool(facts.get("profile_enabled")),
         "it ran with overrides": _overrides(facts),
-        "it has no step time": not isinstance(seconds, int | float) or not 0 < seconds < math.inf,
+        "it has no step time": not isinstance(seconds, int | float) or not SMALLEST <= seconds <= LARGEST,
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
 
@@ -148,7 +152,7 @@ def _record(facts: Mapping[str, Any], row: Baseline, cluster: str, path: Path) -
     )
     image = image_name(row.recipe.image) if row.recipe.image else None
     measurement = figure_alone(row, float(facts["train_step_time_seconds"]))
-    return imported_record(row, cluster, path, job, measurement, image)
+    return imported_record(row, cluster, path, job, (measurement, judge(row, measurement, row.tolerance)), image)
 
 
 def _moment_s(text: object) -> float | None:

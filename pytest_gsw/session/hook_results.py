@@ -14,7 +14,7 @@ import pytest
 
 from pytest_gsw.clusters import Cluster, check_keys
 from pytest_gsw.common.redact import redact
-from pytest_gsw.errors import ConfigurationError, GswError, RunError, SubmissionError
+from pytest_gsw.errors import ConfigurationError, GswError, NotJudgedError, RunError, SubmissionError
 from pytest_gsw.hook_checks import (
     format_problems,
     hook_error,
@@ -32,12 +32,16 @@ from pytest_gsw.logs.formats.base import BuiltIn
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.results.suites import SuiteRows
+from pytest_gsw.session.options import COMMAND_LINE
 from pytest_gsw.tables.metrics import FINAL_LOSS, FURTHER, Metric
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.value_types import nearest
 
 if TYPE_CHECKING:
     from pytest_gsw.session.settings import Settings
+
+#: What a hook may raise, besides an interrupt: pytest's own outcomes are no ``Exception``.
+RAISED = (Exception, pytest.skip.Exception, pytest.fail.Exception, SystemExit)
 
 
 def ask_for_launcher(config: pytest.Config, settings: Settings) -> Launcher | None:
@@ -164,16 +168,20 @@ def _read_metrics(config: pytest.Config) -> dict[str, Metric]:
 
 def unknown_metric(baseline: Baseline, known: Mapping[str, Metric]) -> SubmissionError | None:
     """The error of a row with a metric that no plugin reads; ``None`` if there is none."""
+    for key in unknown_metrics(baseline, known):
+        return SubmissionError(
+            f"unknown metric '{key}'{nearest(key, known)}",
+            evidence=(("baseline", str(baseline.location)), ("known", ", ".join(sorted(known)) or "none")),
+            advice="correct 'metrics' there, or install the plugin whose pytest_gsw_metrics gives it",
+        )
+    return None
+
+
+def unknown_metrics(baseline: Baseline, known: Mapping[str, Metric]) -> tuple[str, ...]:
+    """The metrics of a row that no plugin reads."""
     # The formats of sites read no figures, those of pytest-gsw may.
     own = FURTHER if baseline.log_format in FORMATS or baseline.judged_by.is_figure else {FINAL_LOSS.key}
-    for key in baseline.metrics:
-        if key not in known and key not in own:
-            return SubmissionError(
-                f"unknown metric '{key}'{nearest(key, known)}",
-                evidence=(("baseline", str(baseline.location)), ("known", ", ".join(sorted(known)) or "none")),
-                advice="correct 'metrics' there, or install the plugin whose pytest_gsw_metrics gives it",
-            )
-    return None
+    return tuple(key for key in baseline.metrics if key not in known and key not in own)
 
 
 def _usage(error: RunError) -> pytest.UsageError:
@@ -183,13 +191,14 @@ def _usage(error: RunError) -> pytest.UsageError:
 # -- A site's plugins for the command line, loaded as by a session in this directory ---------------
 #
 # Entry points, ``-p MODULE``, and the conftest.py of the working directory's rootdir. Loading takes a few
-# hundred milliseconds; it happens only for a log format that is not part of pytest-gsw.
+# hundred milliseconds; it happens only to judge a log, and for a log format that is not part of pytest-gsw.
 
 
 class _ConfigCatcher:
-    """A plugin that ends pytest once the others are loaded."""
+    """A plugin that ends pytest once the others are loaded; by its name, those of rows are loaded, too."""
 
     def __init__(self) -> None:
+        self.__name__ = COMMAND_LINE
         self.config: pytest.Config | None = None
 
     @pytest.hookimpl(tryfirst=True)
@@ -199,19 +208,31 @@ class _ConfigCatcher:
         return 0
 
 
-def log_format(row: Baseline, plugins: Sequence[str] = ()) -> LogFormat | None:
-    """The log format of a row from a site's plugins; ``None`` if they have none.
+def site_config(plugins: Sequence[str]) -> pytest.Config:
+    """The config of a session in the working directory, with these further plugins.
+
+    Raises:
+        NotJudgedError: They cannot be loaded; standard error has the reason.
+    """
+    here = Path.cwd()
+    config = _config(here, tuple(plugins))
+    if config is None:
+        raise NotJudgedError(
+            f"the plugins of {here} cannot be loaded, and may have a say", advice="pytest --collect-only; mend them"
+        )
+    return config
+
+
+def log_format(row: Baseline, config: pytest.Config) -> LogFormat | None:
+    """The log format of a row from all plugins; ``None`` if they have none.
 
     Raises:
         ConfigurationError: A plugin fails, or returns no log format.
     """
-    config = _config(Path.cwd(), tuple(plugins))
-    if config is None:
-        return None
     hook = config.hook.pytest_gsw_log_format
     try:
         found: LogFormat | None = hook(config=config, baseline=row)
-    except Exception as error:
+    except RAISED as error:
         raise _configuration_error(hook_error(error, config.pluginmanager.list_name_plugin())) from None
     problems = [] if found is None else format_problems(found)
     if problems:
@@ -223,7 +244,8 @@ def log_format(row: Baseline, plugins: Sequence[str] = ()) -> LogFormat | None:
 def _config(here: Path, plugins: tuple[str, ...]) -> pytest.Config | None:
     """The config of a session in this directory; ``None``, with a line on standard error, if it cannot start."""
     loaded = _ConfigCatcher()
-    options = [option for plugin in plugins for option in ("-p", plugin)]
+    # Entry points may be off; the plugin itself is needed for its hooks.
+    options = [option for plugin in ("pytest_gsw.plugin", *plugins) for option in ("-p", plugin)]
     try:
         # A conftest.py may print; that is no part of the command's output.
         with contextlib.redirect_stdout(sys.stderr):
@@ -233,6 +255,9 @@ def _config(here: Path, plugins: tuple[str, ...]) -> pytest.Config | None:
         return None
     if loaded.config is None:
         _report(f"the plugins of {here} cannot be loaded: pytest ends with {int(status)}")
+    elif not hasattr(loaded.config.hook, "pytest_gsw_log_format"):
+        _report(f"the plugins of {here} leave out pytest_gsw.plugin")
+        return None
     return loaded.config
 
 

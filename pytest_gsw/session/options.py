@@ -13,6 +13,8 @@ import pytest
 
 #: The value of an "optional" option that is given without one.
 UNLIMITED = "unlimited"
+#: The name of the plugin by which the command line loads a site's plugins.
+COMMAND_LINE = "pytest-gsw"
 
 
 @dataclass(frozen=True)

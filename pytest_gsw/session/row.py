@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 
@@ -25,11 +25,11 @@ from pytest_gsw.errors import INTERRUPTED, HookError, JobError, LogError, RunErr
 from pytest_gsw.history.comparison import drift_text
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.row_history import ClusterAdjustment, RowHistory
-from pytest_gsw.hook_checks import hook_error, wrong_answer
+from pytest_gsw.hook_checks import hook_error
 from pytest_gsw.jobs.journal import Submission
 from pytest_gsw.jobs.layout import error_files_of, in_traced_results, is_nccl_traced
 from pytest_gsw.jobs.model import BOOST_NOT_SET, JobSpec, JobState, JobStatus, Launcher
-from pytest_gsw.jobs.spec import job_image, job_variable, profiling_in, steps_of
+from pytest_gsw.jobs.spec import job_image, job_variable, profiling_in
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.results import junit, outcomes, row_text
 from pytest_gsw.results.make_record import RowResult, job_facts, record_of, row_facts, saved_gpu_hours
@@ -45,6 +45,7 @@ from pytest_gsw.results.row_text import (
 )
 from pytest_gsw.results.suggested_commands import repeat_commands
 from pytest_gsw.session.collect import fail
+from pytest_gsw.session.judging import Judge, excused, not_comparable
 from pytest_gsw.session.session_history import SessionHistory
 from pytest_gsw.session.settings import (
     CANARIES,
@@ -62,26 +63,21 @@ from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.stats.verdict import (
     UNUSUAL,
-    MetricVerdict,
     Outcome,
     Reason,
     Verdict,
     compare,
-    judge_metric,
-    with_metrics,
 )
-from pytest_gsw.tables.metrics import FURTHER, STEP_TIME, Metric
+from pytest_gsw.tables.metrics import STEP_TIME, Metric
 from pytest_gsw.tables.model import Accepted, Baseline, accepted_for, definition_hash, experiment_hash, image_name
 from pytest_gsw.validation.agreement import Evidence, Provenance, provenance_in
 from pytest_gsw.validation.checks import (
-    agreed_with_row,
     check_identity,
     check_job,
     check_tile,
     read_identity,
-    read_steps,
 )
-from pytest_gsw.validation.measure import measure, of_all_jobs, read_metrics
+from pytest_gsw.validation.measure import of_all_jobs
 from pytest_gsw.validation.run import Run, ran_out_of_memory, unset_boost
 
 # -- The two sources of an ended row: a job of this session or a given log, and an earlier record ---
@@ -232,9 +228,7 @@ class LiveRow:
         """The reason why the row's figures are not comparable: a profile or an NCCL trace, by option or environment."""
         if self.settings.profile is not None:
             return f"--gsw-profile={self.settings.profile.kind}"
-        if in_traced_results(run.log):
-            return "NCCL tracing"
-        why = next((one.not_comparable for one in run.evidence if one.not_comparable is not None), None)
+        why = not_comparable(run)
         if why is not None:
             return why
         started, variables = self._started(), self.circumstances(run).variables
@@ -405,14 +399,6 @@ def _is_same_loss(verdict: Verdict, previous_failed_seconds: Sequence[float]) ->
     return is_known(times_s, verdict.reference_s, verdict.tolerance, verdict.noise, previous_failed_seconds)
 
 
-def _accepted_problem(verdict: Verdict, accepted: Accepted | None) -> str | None:
-    """The error of a verdict whose reference is neither the document's figure nor the cluster's accepted one."""
-    wanted = None if accepted is None else accepted.judged_s
-    if verdict.accepted_s is None or verdict.accepted_s == wanted:
-        return None
-    return f"a Verdict with accepted_s={verdict.accepted_s!r}, wanted None{'' if wanted is None else f' or {wanted:g}'}"
-
-
 @dataclass(frozen=True)
 class RowPlan:
     """A row as the session runs it: the results of hooks, called once, before anything is submitted."""
@@ -498,6 +484,7 @@ class SessionRow:
         self._settings, self._executor = config.stash[SETTINGS], config.stash[EXECUTOR]
         self._session_history, self._peers = config.stash[SESSION_HISTORY], config.stash[CLUSTER_PEERS]
         self._canaries = config.stash[CANARIES]
+        self._judge_hooks = Judge(config, self.baseline, plan.log_format, plan.peak_flops, plan.metrics)
         #: Evidence from files next to each job's log.
         self._evidence: dict[_JobKey, tuple[Evidence, ...]] = {}
         #: The row's record, once it is written.
@@ -615,21 +602,8 @@ class SessionRow:
         """
         key = _job_key(run.job_id, run.status)
         if key not in self._evidence:
-            self._evidence[key] = self._evidence_of(run)
+            self._evidence[key] = self._judge_hooks.evidence_of(run)
         return replace(run, evidence=self._evidence[key], earlier=tuple(map(self._with_evidence, run.earlier)))
-
-    def _evidence_of(self, run: Run) -> tuple[Evidence, ...]:
-        found: list[Any] = []
-        hook = self._config.hook.pytest_gsw_evidence
-        if run.log is not None:
-            try:
-                found += (one for some in hook(config=self._config, log=run.log, job_id=run.job_id) for one in some)
-            except Exception as error:
-                raise self._hook_error(error) from None
-        wrong = [type(one).__name__ for one in found if not isinstance(one, Evidence)]
-        if wrong:
-            raise wrong_answer(hook, f"{wrong[0]}, wanted Evidence")
-        return tuple(found)
 
     def _measure(self, run: Run) -> Measurement | None:
         """The measurement of the row's jobs so far; ``None`` if it is documented to fail.
@@ -652,25 +626,9 @@ class SessionRow:
         return self._jobs.get(_job_key(job_id, status), (None, {}))[0]
 
     def _read(self, run: Run) -> tuple[Measurement | None, dict[str, str]]:
-        baseline, log_format = self.baseline, self.plan.log_format
-        assert log_format is not None  # a row without a log format is not submitted
         run = replace(run, image_was_chosen=self.source.image_was_chosen(run))
-        log = read_steps(baseline, run, log_format)
-        agreed = agreed_with_row(baseline, run, log)
-        if baseline.expected_failure:
-            return None, agreed
-        steps = steps_of(baseline, traced=self.source.is_traced(run))
-        peak_flops, first_index = self.plan.peak_flops, log_format.first_index
-        found = measure(baseline, run, log, peak_flops=peak_flops, steps=steps, first_index=first_index)
-        assert run.log is not None  # it was read
-        try:
-            metrics = read_metrics(baseline, run.log, log, self.plan.metrics)
-        except RunError:
-            raise
-        except Exception as error:  # in a site's own metric
-            raise self._hook_error(error) from None
-        loss = log.losses[-1] if log.losses else None
-        return replace(found, metrics={key: (value,) for key, value in metrics.items()}, loss=loss), agreed
+        _, measurement, agreed = self._judge_hooks.read(run, traced=self.source.is_traced(run))
+        return measurement, agreed
 
     # -- its record: for the run's directory, observers, the history and JUnit ---------------
 
@@ -883,7 +841,7 @@ class SessionRow:
             self._canaries.append(self.baseline.id)
         if verdict.outcome is not Outcome.REGRESSED or not (self._canaries or self.source.was_excused):
             return verdict
-        return replace(verdict, outcome=Outcome.INCONCLUSIVE, own_outcome=None, given_reason=Reason.CANARY)
+        return excused(verdict)
 
     def _slow_nodes(self, run: Run, verdict: Verdict) -> str | None:
         """A slow node as the explanation of a regression, and the nodes avoided by its confirming jobs, in words."""
@@ -919,36 +877,12 @@ class SessionRow:
         self, run: Run, measurement: Measurement, accepted: Accepted | None, cluster_effect: ClusterEffect | None
     ) -> Verdict:
         """The verdict of the session's rule, and of the site's metrics that the row documents."""
-        hook = self._config.hook.pytest_gsw_judge
-        verdict = hook(
-            config=self._config,
-            baseline=self.baseline,
-            measurement=measurement,
-            tolerance=self.tolerance,
-            accepted=accepted,
-            noise=self.source.noise(run, accepted, self.tolerance),
-            repeats=self.source.repeats,
-            max_gain=self._settings.max_gain or self.baseline.max_gain,
-            cluster_effect=cluster_effect,
+        return self._judge_hooks.verdict(
+            measurement,
+            self.tolerance,
+            accepted,
+            self.source.noise(run, accepted, self.tolerance),
+            self.source.repeats,
+            self._settings.max_gain or self.baseline.max_gain,
+            cluster_effect,
         )
-        if not isinstance(verdict, Verdict):
-            raise wrong_answer(hook, f"{verdict!r}, which is no Verdict")
-        problem = _accepted_problem(verdict, accepted)
-        if problem is not None:
-            advice = "give judge() the figure that the hook was handed, or leave accepted_s out"
-            raise wrong_answer(hook, problem, advice)
-        return with_metrics(verdict, self._by_site_metrics(measurement))
-
-    def _by_site_metrics(self, measurement: Measurement) -> list[MetricVerdict]:
-        known, repeats = {**FURTHER, **self.plan.metrics}, self.source.repeats
-        return [
-            judge_metric(
-                replace(known[key], direction=stated.direction or known[key].direction),
-                measurement.metrics[key],
-                stated.value,
-                self.tolerance if stated.tolerance is None else stated.tolerance,
-                repeats,
-                self._settings.max_gain or self.baseline.max_gain,
-            )
-            for key, stated in self.baseline.metrics.items()
-        ]

@@ -537,6 +537,18 @@ def read_settings(config: pytest.Config) -> Settings:
     )
 
 
+def verdict_rules(config: pytest.Config, cluster: Cluster | None) -> tuple[float | None, float | None, bool]:
+    """Tolerance, greatest gain and strictness of a session on a cluster; ``None`` if each row has its own.
+
+    Raises:
+        ConfigurationError: The ini file has an invalid value.
+    """
+    values = {option.name: _value(config, option) for option in OPTIONS if option.name in _OF_CLUSTER}
+    values |= of_cluster(config, values, cluster)
+    tolerance = _percentage("tolerance", values["tolerance"], read_tolerance)
+    return tolerance, _percentage("max-gain", values["max-gain"], read_gain), values["strict"]
+
+
 def _base(config: pytest.Config, ini: str) -> Path:
     """Base of an option's relative paths: the working directory, or the ini file's for values in it."""
     if config.getoption(ini, None) is not None:

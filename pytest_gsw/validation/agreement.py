@@ -11,7 +11,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 
 from pytest_gsw.demo import FIRST_LINE
@@ -74,11 +73,6 @@ class Evidence:
             quantization: Quantization of the run, from all sources; ``None`` if unknown.
         """
         return ()
-
-
-def evidence_of_log(log: Path, job_id: str) -> tuple[Evidence, ...]:
-    """Evidence in files next to a log, without a session and its hooks: that of NVIDIA's recipes."""
-    return tuple(import_module("pytest_gsw.nvidia.evidence").evidence_of_log(log, job_id))
 
 
 def compare(

@@ -50,13 +50,13 @@ def test_a_run_within_what_is_accepted_passes_and_names_both(pytester: pytest.Py
 
     log = records(pytester.path)[-1]["log"]
 
-    def metrics(*arguments: str) -> dict[str, Any]:
+    def metrics(*arguments: str, status: int = 0) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(
-            gsw("metrics", log, "--row", ROW, "--baselines", table, "--json", *arguments).out
+            gsw("metrics", log, "--row", ROW, "--baselines", table, "--json", *arguments, status=status).out
         )
         return found
 
-    bare, found = metrics(), metrics("--cluster=demo")
+    bare, found = metrics(status=1), metrics("--cluster=demo")
     assert (bare["verdict"], bare["accepted_time_s"]) == ("regressed", None)
     assert (found["verdict"], found["accepted_time_s"], found["documented_time_s"]) == ("passed", 1.1, 1.0)
     assert (found["image"], found["definition"]) == ("simulation", definition)

@@ -336,7 +336,7 @@ def test_a_figure_can_be_accepted(pytester: pytest.Pytester, monkeypatch: pytest
 
 def test_a_log_is_measured_by_the_command_line(pytester: pytest.Pytester, gsw: Gsw) -> None:
     write(pytester, BUSBW, nccl(355.1))
-    told = gsw("metrics", "own.log", "--row", ROW, "--baselines=own.yaml", "--json").out
+    told = gsw("metrics", "own.log", "--row", ROW, "--baselines=own.yaml", "--json", status=1).out
     facts = json.loads(told)
     assert (facts["busbw_gbs"], facts["unit"], facts["at"], facts["documented"]) == (355.1, "GB/s", "16 GiB", 470)
     assert (facts["verdict"], "first_step_time_s" in facts) == ("regressed", False)

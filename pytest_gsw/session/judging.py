@@ -1,0 +1,248 @@
+"""Measurement and judgement of a row's logs by the hooks of all plugins: the same in a session and in each command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_gsw.clusters import Cluster
+from pytest_gsw.errors import ConfigurationError, GswError, HookError, LogError, NotJudgedError, RunError
+from pytest_gsw.hook_checks import hook_error, wrong_answer
+from pytest_gsw.jobs.layout import error_files_of, in_traced_results
+from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.jobs.spec import steps_of
+from pytest_gsw.logs.model import LogFormat, StepLog
+from pytest_gsw.results import outcomes
+from pytest_gsw.results.row_text import has_failed
+from pytest_gsw.session import hook_results
+from pytest_gsw.session.settings import verdict_rules
+from pytest_gsw.stats.cluster_effect import ClusterEffect
+from pytest_gsw.stats.decision import Repeats
+from pytest_gsw.stats.measurement import Measurement
+from pytest_gsw.stats.noise import Noise
+from pytest_gsw.stats.verdict import MetricVerdict, Outcome, Reason, Verdict, judge_metric, with_metrics
+from pytest_gsw.tables.metrics import FURTHER, Metric
+from pytest_gsw.tables.model import Accepted, Baseline
+from pytest_gsw.validation.agreement import Evidence
+from pytest_gsw.validation.checks import agreed_with_row, read_steps
+from pytest_gsw.validation.measure import measure, read_metrics
+from pytest_gsw.validation.run import Run
+
+
+@dataclass(frozen=True)
+class Judge:
+    """The hooks that measure and judge a row's jobs, with the results of those that are called once."""
+
+    config: pytest.Config
+    baseline: Baseline
+    log_format: LogFormat | None
+    peak_flops: float | None
+    #: The site's metrics, by key.
+    metrics: Mapping[str, Metric]
+
+    def hook_error(self, error: BaseException) -> HookError:
+        """The error for an exception in a site's own code."""
+        return hook_error(error, self.config.pluginmanager.list_name_plugin())
+
+    def evidence_of(self, run: Run) -> tuple[Evidence, ...]:
+        """The evidence of all plugins in files next to a job's log.
+
+        Raises:
+            HookError: A hook raised, or returned an invalid result.
+        """
+        if run.log is None:
+            return ()
+        hook = self.config.hook.pytest_gsw_evidence
+        found: list[Any] = []
+        try:
+            for answer in hook(config=self.config, log=run.log, job_id=run.job_id):
+                found += answer if isinstance(answer, Iterable) and not isinstance(answer, str) else [answer]
+        except Exception as error:
+            raise self.hook_error(error) from None
+        wrong = [type(one).__name__ for one in found if not isinstance(one, Evidence)]
+        if wrong:
+            raise wrong_answer(hook, f"{wrong[0]}, wanted Evidence")
+        return tuple(found)
+
+    def read(self, run: Run, *, traced: bool) -> tuple[StepLog, Measurement | None, dict[str, str]]:
+        """A job's log, its measurement, and its settings that match the row; no measurement if it should fail.
+
+        Raises:
+            RunError: The log is not the row's, or cannot be measured.
+        """
+        baseline, log_format = self.baseline, self.log_format
+        assert log_format is not None  # a row without a log format is not read
+        assert run.log is not None  # read_steps() refuses a job without one
+        log = read_steps(baseline, run, log_format)
+        agreed = agreed_with_row(baseline, run, log)
+        if baseline.expected_failure:
+            return log, None, agreed
+        steps, first_index = steps_of(baseline, traced=traced), log_format.first_index
+        found = measure(baseline, run, log, peak_flops=self.peak_flops, steps=steps, first_index=first_index)
+        try:
+            metrics = read_metrics(baseline, run.log, log, self.metrics)
+        except RunError:
+            raise
+        except Exception as error:  # in a site's own metric
+            raise self.hook_error(error) from None
+        loss = log.losses[-1] if log.losses else None
+        return log, replace(found, metrics={key: (value,) for key, value in metrics.items()}, loss=loss), agreed
+
+    def verdict(
+        self,
+        measurement: Measurement,
+        tolerance: float,
+        accepted: Accepted | None,
+        noise: Noise | None,
+        repeats: Repeats,
+        max_gain: float,
+        cluster_effect: ClusterEffect | None,
+    ) -> Verdict:
+        """The verdict of the hook's rule, and of the further metrics that the row documents.
+
+        Raises:
+            HookError: The rule returned an invalid verdict.
+        """
+        hook = self.config.hook.pytest_gsw_judge
+        verdict = hook(
+            config=self.config,
+            baseline=self.baseline,
+            measurement=measurement,
+            tolerance=tolerance,
+            accepted=accepted,
+            noise=noise,
+            repeats=repeats,
+            max_gain=max_gain,
+            cluster_effect=cluster_effect,
+        )
+        if not isinstance(verdict, Verdict):
+            raise wrong_answer(hook, f"{verdict!r}, which is no Verdict")
+        problem = _accepted_problem(verdict, accepted)
+        if problem is not None:
+            advice = "give judge() the figure that the hook was handed, or leave accepted_s out"
+            raise wrong_answer(hook, problem, advice)
+        return with_metrics(verdict, self._by_metrics(measurement, tolerance, repeats, max_gain))
+
+    def _by_metrics(
+        self, measurement: Measurement, tolerance: float, repeats: Repeats, max_gain: float
+    ) -> list[MetricVerdict]:
+        known = {**FURTHER, **self.metrics}
+        return [
+            judge_metric(
+                replace(known[key], direction=stated.direction or known[key].direction),
+                measurement.metrics[key],
+                stated.value,
+                tolerance if stated.tolerance is None else stated.tolerance,
+                repeats,
+                max_gain,
+            )
+            for key, stated in self.baseline.metrics.items()
+        ]
+
+
+def _accepted_problem(verdict: Verdict, accepted: Accepted | None) -> str | None:
+    """The error of a verdict whose reference is neither the document's figure nor the cluster's accepted one."""
+    wanted = None if accepted is None else accepted.judged_s
+    if verdict.accepted_s is None or verdict.accepted_s == wanted:
+        return None
+    return f"a Verdict with accepted_s={verdict.accepted_s!r}, wanted None{'' if wanted is None else f' or {wanted:g}'}"
+
+
+def not_comparable(run: Run) -> str | None:
+    """The reason by a job's files why its figures are not the row's; ``None`` if there is none."""
+    if in_traced_results(run.log):
+        return "NCCL tracing"
+    return next((one.not_comparable for one in run.evidence if one.not_comparable is not None), None)
+
+
+def excused(verdict: Verdict) -> Verdict:
+    """The verdict of a row that is too slow while a canary shows that the cluster is not in its usual state."""
+    return replace(verdict, outcome=Outcome.INCONCLUSIVE, own_outcome=None, given_reason=Reason.CANARY)
+
+
+# -- A log by itself, for the command line -----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class JudgedLog:
+    """A log as a run of a row, judged as a replay of it."""
+
+    log: StepLog
+    measurement: Measurement
+    verdict: Verdict
+    outcome: outcomes.OutcomeKind
+    #: The exit status of a session of this row alone.
+    status: int
+    #: Why the outcome is not that of the verdict; empty if it is.
+    why: str
+    #: Further metrics of the row that no plugin reads.
+    unknown_metrics: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LogRules:
+    """The options that judge a log; those that are ``None`` are the row's own."""
+
+    tolerance: float | None = None
+    max_gain: float | None = None
+    strict: bool = False
+    log_format: LogFormat | None = None
+
+
+def rules_of(config: pytest.Config, cluster: Cluster | None = None, log_format: LogFormat | None = None) -> LogRules:
+    """The rules of a session with this config on a cluster, and the format of the log if it is not the row's."""
+    return LogRules(*verdict_rules(config, cluster), log_format)
+
+
+def judge_log(
+    config: pytest.Config,
+    row: Baseline,
+    path: Path,
+    rules: LogRules,
+    job_id: str = "",
+    accepted: Accepted | None = None,
+) -> JudgedLog:
+    """Judge a log as a replay judges it: by the hooks of all plugins, without a history and other rows.
+
+    Raises:
+        RunError: It cannot be measured, or a hook failed.
+        ConfigurationError: A plugin's metrics or format are invalid.
+        OverflowError: Its numbers are too large.
+    """
+    if row.judged_s is None or row.expected_failure:
+        raise NotJudgedError(f"{row.id} has no documented figure", advice=f"pytest --gsw-replay={path} judges its end")
+    run = Run(job_id, JobStatus(JobState.REPLAYED), path, other_files=error_files_of(path))
+    try:
+        log_format = rules.log_format or hook_results.log_format(row, config)
+        if log_format is None:
+            raise LogError(f"unknown log format '{row.log_format}'")
+        found = hook_results.site_metrics(config)
+        unknown = hook_results.unknown_metrics(row, found)
+        known = replace(row, metrics={key: stated for key, stated in row.metrics.items() if key not in unknown})
+        judge = Judge(config, known, log_format, hook_results.ask_for_peak(config, row), found)
+        run = replace(run, evidence=judge.evidence_of(run))
+        why = not_comparable(run)
+        log, measurement, _ = judge.read(run, traced=in_traced_results(path))
+        assert measurement is not None  # a row that should fail is not judged here
+        tolerance, gain = rules.tolerance or row.tolerance, rules.max_gain or row.max_gain
+        verdict = judge.verdict(measurement, tolerance, accepted, None, Repeats(), gain, None)
+    except (GswError, OverflowError):
+        raise
+    except pytest.UsageError as error:
+        raise ConfigurationError(str(error)) from None
+    except hook_results.RAISED as error:
+        raise hook_error(error, config.pluginmanager.list_name_plugin()) from None
+    if row.canary and verdict.outcome is Outcome.REGRESSED:
+        verdict = excused(verdict)
+    outcome = outcomes.of(verdict.outcome.value)
+    if why is not None:
+        outcome = outcomes.PROFILED
+    elif unknown and outcome.status == outcomes.GREEN:
+        outcome, why = outcomes.INCONCLUSIVE, f"no plugin here reads {', '.join(unknown)}"
+    fails = has_failed(outcome.word, verdict.reason.value, strict=rules.strict)
+    status = outcomes.FAILED if fails else outcome.status
+    return JudgedLog(log, measurement, verdict, outcome, status, why or "", unknown)
