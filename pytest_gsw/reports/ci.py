@@ -210,7 +210,7 @@ def markdown(report: RunReport, limit_bytes: int = LIMIT_BYTES) -> str:
 
 
 def _head(report: RunReport, found: Sequence[Finding]) -> list[str]:
-    title = f"{_attention_text(found, report.slow_tile_nodes)} attention"
+    title = f"{_attention_text(found, report.slow_tile_nodes, report.odd_losses)} attention"
     where = ", ".join(map(_code, report.clusters[:10]))
     names = sorted({record.run.id for record in report.records}) or [report.run.directory.name]
     runs = ", ".join(map(_code, names[:10]))
@@ -243,7 +243,7 @@ def _changes_list(report: RunReport) -> list[str]:
     return [*lines, ""] if any(report.alarms_by_state.values()) else []
 
 
-def _attention_text(found: Sequence[Finding], slow_nodes: int) -> str:
+def _attention_text(found: Sequence[Finding], slow_nodes: int, odd_losses: int) -> str:
     """The numbers of what needs attention: ``1 cluster and 2 rows need``."""
     rows = {finding.node_id for finding in found if finding.needs.is_urgent}
     clusters = {name for name in rows if name.startswith(OF_CLUSTER)}
@@ -252,7 +252,7 @@ def _attention_text(found: Sequence[Finding], slow_nodes: int) -> str:
         "cluster": len(clusters),
         "slow node": slow_nodes,
         "row": len(rows - clusters - tiles),
-        "tile": len(tiles),
+        "tile": len(tiles) + odd_losses,
     }
     parts = [plural(number, what) for what, number in numbers.items() if number]
     return (

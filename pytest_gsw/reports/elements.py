@@ -271,6 +271,7 @@ def report_text(report: RunReport) -> str:
     bad = [one.of_rows(counts[one.word]) for one in WORST_FIRST if one.word in counts and one.attention.is_urgent]
     parts = ["1 incident"] if report.incident else []
     parts += [plural(report.slow_tile_nodes, "slow node")] if report.slow_tile_nodes else []
+    parts += [plural(report.odd_losses, "other loss", "other losses")] if report.odd_losses else []
     parts += bad
     if drifting := report.counts.get(attention.DRIFT.kind):
         parts.append(f"{drifting} drifting")

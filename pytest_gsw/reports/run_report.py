@@ -391,7 +391,7 @@ class ReportedSweep:
 
     def commands(self, run_id: str) -> list[tuple[str, str]]:
         """The commands that drain or exclude what is slow, each after its purpose."""
-        return list(zip(("drain what is slow", "or run elsewhere"), next_lines(self.of_row, run_id), strict=False))
+        return list(zip(("drain it", "or run elsewhere"), next_lines(self.of_row, run_id), strict=False))
 
 
 @dataclass(frozen=True)
@@ -510,6 +510,11 @@ class RunReport:
     def slow_tile_nodes(self) -> int:
         """The number of nodes that are slow by their tiles."""
         return len({node for sweep in self.sweeps for node in sweep.slow_nodes})
+
+    @property
+    def odd_losses(self) -> int:
+        """The number of tiles whose loss is unlike the others'."""
+        return sum(len(sweep.of_row.odd_losses) for sweep in self.sweeps)
 
     @property
     def rows_text(self) -> str:

@@ -105,6 +105,11 @@ class Sweep:
         return sum(job.gpu_hours for row in self.rows for job in row.jobs)
 
     @property
+    def odd_losses(self) -> tuple[OddLoss, ...]:
+        """The tiles of all rows whose loss is unlike the others': a passed row does not show that they are sound."""
+        return tuple(odd for row in self.rows for odd in row.odd_losses)
+
+    @property
     def switch_of(self) -> dict[str, str]:
         """The switch of each node."""
         return {node: name for name, nodes in self.switches.items() for node in expand(nodes)}
@@ -232,9 +237,12 @@ def finding_note(one: SweepFinding) -> str:
 
 
 def next_lines(one: RowSweep, run_id: str) -> list[str]:
-    """One command that drains what is slow, and one that excludes it; neither is ever run."""
+    """One command that drains what is slow or has another loss, and one that excludes it; neither is ever run."""
     if not one.slow:
-        return []
+        return [
+            drain_command(expand(odd.tile), run_id, f"loss {odd.loss:.6g}, {odd.tiles} peers {odd.usual:.6g}")
+            for odd in one.odd_losses
+        ]
     nodes = [node for finding in one.slow for node in expand(finding.nodes)]
     worst = min(finding.change for finding in one.slow)
     why = f"{abs(100 * worst):.1f} % slower than {len(one.peers) - 1} peers"
@@ -276,7 +284,8 @@ def sweep_properties(sweep: Sweep, lost: Mapping[str, str]) -> list[tuple[str, s
     """The properties of a run's suite by its sweep; for ``lost`` see :func:`not_covered`."""
     slow = (f"{finding.nodes} {percent(finding.change)}" for one in sweep.rows for finding in one.slow)
     left = (f"{nodes} ({why})" for why, nodes in not_covered(sweep, lost).items())
-    found = {"gsw_slow_tiles": "; ".join(slow), "gsw_not_covered": "; ".join(left)}
+    odd = (f"{one.tile} {one.loss:.6g}" for one in sweep.odd_losses)
+    found = {"gsw_slow_tiles": "; ".join(slow), "gsw_odd_losses": "; ".join(odd), "gsw_not_covered": "; ".join(left)}
     return [(name, value) for name, value in found.items() if value]
 
 

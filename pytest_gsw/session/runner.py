@@ -138,7 +138,8 @@ def exit_status(session: pytest.Session, tally: OutcomeCounts) -> int:
         if len(left) > _MOST_NAMED:
             write(config, f"  and {len(left) - _MOST_NAMED} more")
         return int(pytest.ExitCode.TESTS_FAILED)
-    return outcomes.OPEN if tally.is_open else status
+    sweep = config.stash.get(SWEEP, None)
+    return outcomes.OPEN if tally.is_open or (sweep is not None and sweep.odd_losses) else status
 
 
 def _unjudged_rows(session: pytest.Session, tally: OutcomeCounts) -> list[str]:

@@ -165,12 +165,14 @@ class _RowSearch:
             for tile, record in self._records.items()
             if (last := record.jobs.last) is not None and last.loss is not None
         }
+        odd = odd_losses(losses)
+        doubtful = {node for tile in odd for node in expand(tile.tile)}
         return RowSweep(
             row=self._row_id,
             peers=state.peers,
             findings=tuple(SweepFinding(**{**vars(one), "nodes": compressed(one.nodes)}) for one in state.findings),
-            cleared=compressed(state.cleared),
-            odd_losses=odd_losses(losses),
+            cleared=compressed(node for node in state.cleared if node not in doubtful),
+            odd_losses=odd,
             jobs=tuple(self._jobs),
             sigma=state.sigma,
             facts=facts,

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.results.record import write_record
-from pytest_gsw.results.sweep import write_sweep
+from pytest_gsw.results.sweep import Sweep, read_sweep, write_sweep
 from pytest_gsw.tables.load import load_table
-from tests.integration.conftest import Gsw, junit, properties, suite_properties
+from tests.integration.conftest import Gsw, junit, properties, records, suite_properties
 from tests.integration.test_cli_report_junit import assert_alike, rebuilt
 from tests.unit.reports.records_of_runs import RUN_ID
 from tests.unit.results.sweeps import DRAINED, ROW, slow_finding, sweep_of, tiles
@@ -92,3 +92,29 @@ def test_the_overview_names_a_slow_node_and_what_to_type(run: Path, gsw: Gsw, mo
         commands[0] == f"scontrol update nodename=n017 state=drain reason='gsw {RUN_ID}: 10.0 % slower than 30 peers'"
     )
     assert commands[1] == "sbatch --exclude=n017 ..."
+
+
+@pytest.mark.parametrize("is_odd", [True, False])
+def test_a_tile_with_another_loss_is_neither_green_nor_cleared(
+    pytester: pytest.Pytester, table: Path, gsw: Gsw, monkeypatch: pytest.MonkeyPatch, is_odd: bool
+) -> None:
+    monkeypatch.setattr("pytest_gsw.session.row.check_tile", lambda *_: None)  # all of them are this machine
+    row = load_table(table)[0].id
+    tiles = [f"{table}::{row}@n{number}" for number in range(1, 9)]
+    pytester.runpytest("--gsw-cluster=demo", *tiles).assert_outcomes(passed=8)
+    (directory,) = Path(".gsw/runs").iterdir()
+    write_sweep(directory, Sweep("node", "batch", 8))
+    (log,) = (Path(record["log"]) for record in records(pytester.path) if record["row"].endswith("@n3"))
+    if is_odd:
+        log.write_text(re.sub(r"loss: (\d)", lambda loss: f"loss: {(int(loss[1]) + 1) % 10}", log.read_text()))
+    result = pytester.runpytest("--gsw-cluster=demo", f"--gsw-replay={directory}", "--junitxml=own.xml", *tiles)
+    result.assert_outcomes(passed=8)
+    assert result.ret == (6 if is_odd else 0)
+    (replay,) = {*Path(".gsw/runs").iterdir()} - {directory}
+    found = read_sweep(replay)
+    assert found is not None
+    assert [odd.tile for odd in found.odd_losses] == (["n3"] if is_odd else [])
+    assert found.rows[0].cleared == ("n[1-2,4-8]" if is_odd else "n[1-8]")
+    assert "gsw_odd_losses" in suite_properties(pytester.path / "own.xml") or not is_odd
+    gsw("report", replay, "-o", "page")
+    assert ("1 other loss" in Path("page", "index.html").read_text()) is is_odd
