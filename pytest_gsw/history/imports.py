@@ -22,7 +22,7 @@ from pytest_gsw.results.record import JobFacts, Jobs, Record, RunFacts
 from pytest_gsw.results.runs_directory import RUNS
 from pytest_gsw.stats.figures import documented_peak_flops
 from pytest_gsw.stats.measurement import Measurement, TimedStep, Timing
-from pytest_gsw.stats.verdict import Outcome, Verdict
+from pytest_gsw.stats.verdict import Outcome, Verdict, judge
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.model import Baseline, definition_hash, experiment_hash, image_name
 from pytest_gsw.validation.agreement import is_simulated, provenance_in
@@ -58,10 +58,20 @@ def figure_alone(row: Baseline, judged_s: float) -> Measurement:
 
 
 def imported_record(
-    row: Baseline, cluster: str, source: Path, job: JobFacts, judged: Judged, image: str | None
+    row: Baseline,
+    cluster: str,
+    source: Path,
+    job: JobFacts,
+    measurement: Measurement,
+    image: str | None,
+    verdict: Verdict | None = None,
 ) -> Record:
-    """The record of an imported job, judged by the document alone."""
-    measurement, verdict = judged
+    """The record of an imported job with its verdict, else judged by the document alone.
+
+    Raises:
+        ValueError: A number is not finite and above zero.
+    """
+    verdict = verdict or judge(row, measurement, row.tolerance)
     if verdict.outcome is not Outcome.INCONCLUSIVE:  # a plausible figure needs no reason
         verdict = replace(verdict, given_reason=None)
     node_id, definition = f"{_table(row.location.path)}::{row.id}", definition_hash(row, image)
@@ -219,4 +229,5 @@ def _record(candidate: _Candidate, row: Baseline, cluster: str, judged: Judged) 
     image = provenance_in(candidate.path).image or (image_name(row.recipe.image) if row.recipe.image else None)
     path = candidate.path
     job = JobFacts(JobState.REPLAYED, end_s=path.stat().st_mtime, id=candidate.job_id, launcher=IMPORTED, log=str(path))
-    return imported_record(row, cluster, path, job, judged, image)
+    measurement, verdict = judged
+    return imported_record(row, cluster, path, job, measurement, image, verdict)

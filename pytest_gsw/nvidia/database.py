@@ -20,7 +20,6 @@ from pytest_gsw.history.imports import Imported, Known, figure_alone, imported_r
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.nvidia.evidence import letters
 from pytest_gsw.results.record import JobFacts, Record
-from pytest_gsw.stats.verdict import judge
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Baseline, image_name
 from pytest_gsw.tables.value_types import LARGEST, SMALLEST
@@ -152,7 +151,7 @@ def _record(facts: Mapping[str, Any], row: Baseline, cluster: str, path: Path) -
     )
     image = image_name(row.recipe.image) if row.recipe.image else None
     measurement = figure_alone(row, float(facts["train_step_time_seconds"]))
-    return imported_record(row, cluster, path, job, (measurement, judge(row, measurement, row.tolerance)), image)
+    return imported_record(row, cluster, path, job, measurement, image)
 
 
 def _moment_s(text: object) -> float | None:
