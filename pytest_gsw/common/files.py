@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import stat
 from pathlib import Path
 
+#: Most bytes of a file of a run: a record, a journal.
+MOST_BYTES = 256 << 20
 #: Mode of shared files, less the umask: not writable by all.
 SHARED = 0o664
 #: Mode of files that decide on rows: no other user reads or writes them.
@@ -99,16 +102,20 @@ def open_own(path: Path, flags: int) -> int:
     return descriptor
 
 
-def text_of(place: str, most_bytes: int) -> str | None:
-    """The first bytes of a file as text; ``None`` if it is missing or cannot be read."""
-    # Each row checks, and few have one: Path costs more than the check.
-    if not os.path.isfile(place):  # noqa: PTH113
-        return None
-    try:
-        with open(place, "rb") as file:  # noqa: PTH123
-            return file.read(most_bytes).decode(errors="replace")
-    except OSError:
-        return None
+def read_bounded(path: Path | str, most_bytes: int = MOST_BYTES) -> bytes:
+    """Read a regular file, whole: a pipe or a device may block, or never end.
+
+    Raises:
+        OSError: It is no regular file, is larger, or cannot be read; ``strerror`` is the reason.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor has no path
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise OSError(errno.EFBIG, f"it is larger than {most_bytes} bytes", str(path))
+    return content
 
 
 def relative_path(path: Path) -> Path:

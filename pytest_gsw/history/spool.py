@@ -50,7 +50,7 @@ class Spool:
     def __init__(self, directory: Path, place: str = "") -> None:
         #: Records of this session, which need not be read again.
         self._own: dict[Path, Record] = {}
-        self._directory = directory / hashlib.sha256(place.encode()).hexdigest()[:12] if place else directory
+        self._directory = directory / hashlib.sha256(os.fsencode(place)).hexdigest()[:12] if place else directory
 
     def put(self, record: Record, written: Path | None = None) -> Path:
         """Keep a record, whole or not at all; if possible as a hard link to a file that contains it already.

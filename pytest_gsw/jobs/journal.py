@@ -18,7 +18,7 @@ from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.common.files import make_directory, write_new
+from pytest_gsw.common.files import make_directory, read_bounded, write_new
 from pytest_gsw.common.typed_json import facts, plain, read
 from pytest_gsw.errors import ConfigurationError, SubmissionError
 from pytest_gsw.jobs.model import (
@@ -298,11 +298,11 @@ def read_journal(directory: Path) -> RunState:
     """
     path = directory / NAME
     try:
-        content = path.read_bytes()
+        content = read_bounded(path)
     except OSError as error:
         raise ConfigurationError(f"no run to resume in {directory}: {path.name}: {error.strerror}") from None
     try:
-        copy = (directory / COPY).read_bytes()
+        copy = read_bounded(directory / COPY)
     except OSError:
         copy = b""
     return run_state_of(content, copy, directory)

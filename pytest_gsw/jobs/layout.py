@@ -92,7 +92,7 @@ def cut_name(name: str, longest: int, whole: str) -> str:
     """A name of at most so many characters; a longer one is cut and ends in a hash of ``whole``, to stay unique."""
     if len(name) <= longest:
         return name
-    return f"{name[: longest - 17]}-{hashlib.sha256(whole.encode()).hexdigest()[:16]}"
+    return f"{name[: longest - 17]}-{hashlib.sha256(os.fsencode(whole)).hexdigest()[:16]}"
 
 
 def slurm_name(text: str) -> str:

@@ -7,13 +7,16 @@ YAML of a known shape; a few keys of its first two levels are read.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pytest_gsw.common.files import text_of
+from pytest_gsw.common.files import read_bounded
+from pytest_gsw.errors import LogError
 from pytest_gsw.logs.identity import NUMBERS, number_of
 from pytest_gsw.logs.model import Identity
 from pytest_gsw.tables.model import Baseline
@@ -66,8 +69,47 @@ class Case(NamedTuple):
 
 
 def evidence_of_log(log: Path, job_id: str) -> list[Evidence]:
-    """All evidence next to a job's log."""
-    return [one for one in (task_of_log(log, job_id), configuration_of_log(log)) if one is not None]
+    """All evidence next to a job's log.
+
+    Raises:
+        LogError: A file is there and cannot be read, or is none of its kind: what was run is unknown.
+    """
+    found: list[Evidence] = []
+    for path, most_bytes, read in (
+        (_task_path(log, job_id), _MOST_BYTES, _task_in),
+        (_configuration_path(log), _MOST_OF_CONFIGURATION, _configuration_in),
+    ):
+        text = _text_of(path, most_bytes)
+        evidence = None if text is None else read(path, text)
+        if evidence is not None:
+            found.append(evidence)
+        elif text is not None:
+            raise _unreadable(path, "it has not the keys of such a file")
+    return found
+
+
+def _text_of(path: str, most_bytes: int) -> str | None:
+    """The text of a file; ``None`` if there is none.
+
+    Raises:
+        LogError: It is there and cannot be read.
+    """
+    try:
+        return read_bounded(path, most_bytes).decode(errors="replace")
+    except (FileNotFoundError, NotADirectoryError):
+        if not os.path.islink(path):  # noqa: PTH114 - each row checks, and Path costs more
+            return None
+        raise _unreadable(path, "it is a link to nothing") from None
+    except OSError as error:
+        raise _unreadable(path, str(error.strerror)) from None
+
+
+def _unreadable(path: str, why: str) -> LogError:
+    return LogError(
+        f"{path.rpartition('/')[2]} is next to the log and cannot be read: {why}",
+        (("file", path),),
+        advice="let this user read it: it states what was run, which is not checked without it",
+    )
 
 
 @dataclass(frozen=True)
@@ -119,12 +161,22 @@ class Task(Evidence):
 
 
 def task_of_log(log: Path, job_id: str) -> Task | None:
-    """The task of a job by llmb-run's file; ``None`` if it did not launch the job."""
-    path = Path(f"{log.parent}/llmb-config_{job_id}.yaml")
-    text = text_of(str(path), _MOST_BYTES)
-    if text is None:
-        return None
+    """The task of a job by llmb-run's file; ``None`` if it did not launch the job, or the file cannot be read."""
+    path = _task_path(log, job_id)
+    with contextlib.suppress(LogError):
+        return None if (text := _text_of(path, _MOST_BYTES)) is None else _task_in(path, text)
+    return None
+
+
+def _task_path(log: Path, job_id: str) -> str:
+    return f"{log.parent}/llmb-config_{job_id}.yaml"
+
+
+def _task_in(place: str, text: str) -> Task | None:
+    path = Path(place)
     facts = {name: value.strip() for name, value in _FACT.findall(text)}
+    if not facts:
+        return None
     why = None
     if facts.get("profile_enabled") == "true":
         why = f"profile_enabled in {path.name}"
@@ -175,12 +227,24 @@ def letters(name: str) -> str:
 
 
 def configuration_of_log(log: Path) -> Evidence | None:
-    """The configuration of a log's run, by Megatron-Bridge's file; ``None`` if there is none."""
-    place = f"{log.parent}/configs/ConfigContainer.yaml"
-    text = text_of(place, _MOST_OF_CONFIGURATION)
-    if text is None:
-        return None
+    """The configuration of a log's run, by Megatron-Bridge's file; ``None`` if there is none to be read."""
+    place = _configuration_path(log)
+    with contextlib.suppress(LogError):
+        text = _text_of(place, _MOST_OF_CONFIGURATION)
+        return None if text is None else _configuration(place, _configured_in(text))
+    return None
+
+
+def _configuration_path(log: Path) -> str:
+    return f"{log.parent}/configs/ConfigContainer.yaml"
+
+
+def _configuration_in(place: str, text: str) -> Evidence | None:
     facts = _configured_in(text)
+    return _configuration(place, facts) if {"model", "train"} <= {section for section, _ in facts} else None
+
+
+def _configuration(place: str, facts: dict[tuple[str, str], str]) -> Evidence:
     numbers: dict[str, Any] = {
         field: int(facts[key])
         for key, field in _CONFIGURED_NUMBERS.items()

@@ -7,6 +7,7 @@ the experiment's own.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -469,7 +470,7 @@ class LlmbRun(_SubmitsItself):
         installed = (spec.directory.parent.parent, Path(spec.environment.get("LLMB_INSTALL", spec.directory)))
         configured = (_texts_at(place / _INSTALLED, *keys) for place in installed for keys in ((), ("launcher",)))
         repository = next((found["llmb_repo"] for found in configured if "llmb_repo" in found), None)
-        found = () if repository is None else Path(repository).glob("**/metadata.yaml")
+        found = () if repository is None else _metadata_below(repository)
         return next((metadata for metadata in found if _workload_of(metadata) == spec.directory.name), beside)
 
     def launches(self, wanted: str) -> bool:
@@ -670,6 +671,21 @@ def _installed_environment(script: Path, install: str) -> dict[str, str]:
     own = _texts_at(Path(install, _INSTALLED), "workloads", "config", _workload_of(script.with_name("metadata.yaml")))
     variable = "CONDA_PREFIX" if own.get("venv_type") == "conda" else "VIRTUAL_ENV"
     return {variable: own["venv_path"]} if "venv_path" in own else {}
+
+
+#: Most directories of a clone that are looked at, and their depth: the setting may name a whole file system.
+_MOST_DIRECTORIES, _DEPTH = 2000, 5
+
+
+@lru_cache(maxsize=8)  # the rows of a session have few clones
+def _metadata_below(repository: str) -> tuple[Path, ...]:
+    """The metadata of all recipes in a clone; what vanishes meanwhile, or cannot be read, is left out."""
+    found = []
+    for place, below, names in itertools.islice(os.walk(repository), _MOST_DIRECTORIES):
+        is_deep = place.count(os.sep) - repository.count(os.sep) >= _DEPTH
+        below[:] = [] if is_deep else sorted(name for name in below if not name.startswith("."))
+        found += [Path(place, name) for name in names if name == "metadata.yaml"]
+    return tuple(found)
 
 
 def _workload_of(metadata: Path) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from pytest_gsw.common.files import PRIVATE, write_whole
+from pytest_gsw.common.files import PRIVATE, read_bounded, write_whole
 from pytest_gsw.common.text import command
 from pytest_gsw.common.typed_json import read
 from pytest_gsw.errors import ConfigurationError
@@ -105,7 +105,7 @@ def write_noted(directory: Path, noted: RunManifest) -> None:
 def read_noted(directory: Path) -> RunManifest:
     """The notes of a run's sessions; empty if there are none that can be read."""
     try:
-        return read(RunManifest, json.loads((directory / _NAME).read_text(encoding="utf-8")))
+        return read(RunManifest, json.loads(read_bounded(directory / _NAME)))
     except (OSError, ValueError, TypeError, RecursionError):
         return RunManifest()
 

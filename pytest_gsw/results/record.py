@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pytest_gsw.clusters import clusters_option
-from pytest_gsw.common.files import PRIVATE, make_directory, write_whole
+from pytest_gsw.common.files import PRIVATE, make_directory, read_bounded, write_whole
 from pytest_gsw.common.text import by_number
 from pytest_gsw.common.typed_json import check_known, facts, plain, read, shapes, shown
 from pytest_gsw.jobs.layout import cut_name
@@ -504,7 +504,7 @@ def record_name(node_id: str) -> str:
 def read_record(path: Path) -> Record:
     """Read one record; a ValueError if this version cannot read the file."""
     try:
-        found: Any = json.loads(path.read_text())
+        found: Any = json.loads(read_bounded(path))
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:  # not JSON, or not even text

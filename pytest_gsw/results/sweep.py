@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pytest_gsw.common.files import write_whole
+from pytest_gsw.common.files import read_bounded, write_whole
 from pytest_gsw.common.node_lists import compressed, expand
 from pytest_gsw.common.text import percent, plural
 from pytest_gsw.common.typed_json import plain, read
@@ -127,7 +127,7 @@ def write_sweep(directory: Path, sweep: Sweep) -> None:
 def read_sweep(directory: Path) -> Sweep | None:
     """A run's sweep; ``None`` if the run has none, or one of another release."""
     try:
-        return read(Sweep, json.loads((directory / NAME).read_text(encoding="utf-8")))
+        return read(Sweep, json.loads(read_bounded(directory / NAME)))
     except (OSError, ValueError, TypeError, RecursionError):
         return None
 

@@ -61,6 +61,8 @@ class Judge:
         try:
             for answer in hook(config=self.config, log=run.log, job_id=run.job_id):
                 found += answer if isinstance(answer, Iterable) and not isinstance(answer, str) else [answer]
+        except RunError:
+            raise
         except Exception as error:
             raise self.hook_error(error) from None
         wrong = [type(one).__name__ for one in found if not isinstance(one, Evidence)]

@@ -7,6 +7,7 @@ key is a baseline that is not checked.
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import yaml
 
+from pytest_gsw.common.files import read_bounded
 from pytest_gsw.common.redact import UNSAFE
 from pytest_gsw.errors import Fault, FileError
 from pytest_gsw.tables.value_types import LONGEST_NAME, Field, Fields, Nested, Sequence_, misspelt, nearest
@@ -74,11 +76,11 @@ class _Loader(_FastLoader):
 def read_text(path: Path) -> str:
     """The content of a YAML file; a FileError if it cannot be read, is too large, or is no text."""
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise FileError(path, (Fault(1, 1, "", f"is larger than {MAX_BYTES} bytes; this is no table"),))
-        return path.read_bytes().decode("utf-8")
+        return read_bounded(path, MAX_BYTES).decode("utf-8")
     except OSError as error:
-        raise FileError(path, (Fault(1, 1, "", f"cannot be read: {error.strerror}"),)) from error
+        is_large = error.errno == errno.EFBIG
+        why = f"is larger than {MAX_BYTES} bytes; this is no table" if is_large else f"cannot be read: {error.strerror}"
+        raise FileError(path, (Fault(1, 1, "", why),)) from error
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise FileError(path, (Fault(line, 1, "", "is not UTF-8 text"),)) from error

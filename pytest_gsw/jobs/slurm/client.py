@@ -486,10 +486,10 @@ class Client:
                 start_new_session=True,  # as below
             )
             code = _wait_or_kill(process, LAUNCH_TIMEOUT_S)
-        texts = output.read_text(errors="replace"), problems.read_text(errors="replace")
+        out_text, err_text = (file.read_text(encoding="utf-8", errors="replace") for file in (output, problems))
         if code is None:
-            return Output(124, texts[0], f"{command[0]} did not end within {LAUNCH_TIMEOUT_S:g} s", timed_out=True)
-        return Output(code, *texts)
+            return Output(124, out_text, f"{command[0]} did not end within {LAUNCH_TIMEOUT_S:g} s", timed_out=True)
+        return Output(code, out_text, err_text)
 
     def _answer(
         self, command: tuple[str, ...], timeout_s: float, patience: Patience | None, given: str | None = None

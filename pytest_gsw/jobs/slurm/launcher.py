@@ -543,7 +543,7 @@ def _wrong_job_error(spec: JobSpec, job_id: str, why: str, evidence: tuple[tuple
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(errors="replace")
+        return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
 
