@@ -62,7 +62,8 @@ class RunLock:
                 self._lease.acquire(timeout=_TRY_S)
             except Timeout:
                 seen = self._sign_of_life()
-                tell(f"gsw: {self._owner()}; waiting up to {self._wait_s:.0f} s for its sign of life")
+                if seen is not None:
+                    tell(f"gsw: {self._owner()}; waiting up to {self._wait_s:.0f} s for its sign of life")
                 self._lease.acquire(timeout=self._wait_s, cancel_check=lambda: self._sign_of_life() not in {seen, None})
         except (Timeout, LeaseSettingsMismatch):
             raise ConfigurationError(f"{self._owner()}\nnext: {self._advice()}") from None
@@ -102,7 +103,8 @@ class RunLock:
             found = os.lstat(self._path)
         except FileNotFoundError:
             return None
-        return found.st_ino, found.st_mtime_ns
+        # A link or a pipe is no session's; the lease removes it.
+        return (found.st_ino, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else None
 
     def _owner(self) -> str:
         owner = self._lease.owner

@@ -231,6 +231,22 @@ def test_a_damaged_file_stops_nobody(tmp_path: Path) -> None:
     assert target.read_text() == "content"
 
 
+def test_what_is_no_file_is_of_no_session(tmp_path: Path) -> None:
+    link, directory, told = tmp_path / "link", tmp_path / "directory", list[str]()
+    link.mkdir()
+    (link / NAME).symlink_to("nowhere")
+    run = RunLock(link, LONG_S)
+    assert run.is_free()
+    run.take(told.append)
+    run.check()
+    assert (told, (link / NAME).is_symlink()) == ([], False)
+    run.release()
+    (directory / NAME).mkdir(parents=True)
+    assert RunLock(directory).is_free()
+    with pytest.raises(ConfigurationError, match="Is a directory"):
+        RunLock(directory).take(told.append)
+
+
 def test_an_owner_whose_file_is_damaged_submits_nothing_more(tmp_path: Path) -> None:
     lock = RunLock(tmp_path, LONG_S)
     lock.take()
