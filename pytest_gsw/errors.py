@@ -3,6 +3,7 @@
 ::
 
     GswError
+    ├── TakenOverError            another session has taken the run over; its rows are open
     ├── ConfigurationError        the user's input is invalid; nothing has been submitted
     │   └── FileError            a YAML file is invalid: every fault at once, each with line and column
     └── RunError                  one row could not be measured (pytest: ERROR, JUnit: <error>)
@@ -10,11 +11,12 @@
         │   ├── RefusedError        it refused the job: there is none
         │   ├── QueueFullError      it accepts no more jobs until some have ended: there is no job yet
         │   └── SchedulerUnreachableError  it did not answer, and may have the job nevertheless
+        │       └── NotListedError         it answers by now, and may list the job later
         ├── TableError            the row's own figures contradict each other, and allow no measurement
         ├── JobError              the job did not end in COMPLETED with exit code 0
         ├── LogError              the log is missing, ambiguous, another run's, too short, or not finite
         │   ├── NoLogError          it is not where the recipe puts it
-        │   └── IncompleteLogError       it has too few steps, or lacks the run's last one
+        │   └── IncompleteLogError       it lacks steps, figures or its end
         ├── NotJudgedError        a command has nothing to judge it by
         ├── LogWarning            a note on the log that is no fault; an error only if warnings are errors
         └── HookError             a hook of a conftest.py or of a plugin failed
@@ -138,6 +140,10 @@ class RunError(GswError):
         return "\n".join(lines)
 
 
+class TakenOverError(GswError):
+    """Another session has taken the run over: this one gave no sign of life for a whole lease."""
+
+
 class SubmissionError(RunError):
     """The scheduler refused the job, or its answer is invalid."""
 
@@ -157,6 +163,10 @@ class SchedulerUnreachableError(SubmissionError):
     """The scheduler did not answer. It may have accepted the job nevertheless, and may answer later."""
 
 
+class NotListedError(SchedulerUnreachableError):
+    """The scheduler has not answered a submission, and does not list its job; it may do so later."""
+
+
 class TableError(RunError):
     """The figures of the row's table contradict each other: no measurement can match all of them."""
 
@@ -174,7 +184,7 @@ class NoLogError(LogError):
 
 
 class IncompleteLogError(LogError):
-    """The log has too few steps, or lacks the run's last one."""
+    """The log lacks what a run that ends well has written by then: steps, figures, the last line."""
 
 
 class LogWarning(RunError, UserWarning):  # noqa: N818 - pytest shows it as a warning

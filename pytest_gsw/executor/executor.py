@@ -24,18 +24,22 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import duration
 from pytest_gsw.errors import (
     INTERRUPTED,
+    IncompleteLogError,
     JobError,
     LogError,
     NoLogError,
+    NotListedError,
     QueueFullError,
     RefusedError,
     RunError,
     SchedulerUnreachableError,
     SubmissionError,
+    TakenOverError,
 )
 from pytest_gsw.executor.phases import (
     Active,
     AwaitingLog,
+    Check,
     Count,
     Decide,
     Finished,
@@ -55,7 +59,7 @@ from pytest_gsw.executor.phases import (
 )
 from pytest_gsw.executor.progress_monitor import Sample
 from pytest_gsw.jobs.journal import Journal, Submission, is_next
-from pytest_gsw.jobs.layout import check_new, logs_before, names_before, names_in, other_outputs_of
+from pytest_gsw.jobs.layout import check_new, logs_before, names_before, names_in, open_anew, other_outputs_of, sizes_of
 from pytest_gsw.jobs.model import (
     AT_ONCE,
     COMPLETING,
@@ -77,7 +81,7 @@ from pytest_gsw.jobs.spec import session_environment
 from pytest_gsw.logs.reader import detect_format
 from pytest_gsw.stats.black_holes import AT_ONCE_S, BlackHole, black_holes
 from pytest_gsw.stats.decision import Done, Repeat, Undecided
-from pytest_gsw.validation.checks import not_alone, read_identity
+from pytest_gsw.validation.checks import is_own, not_alone, read_identity
 from pytest_gsw.validation.retryable import failed_at_once, infrastructure_failure, node_use
 from pytest_gsw.validation.run import Run
 
@@ -95,6 +99,17 @@ class JournalWriter:
         self._journal = journal
         #: Why the journal is incomplete; empty if it is complete.
         self.problem = ""
+        #: Who has taken the run over; empty if this session owns it.
+        self.taken_over = ""
+
+    def check(self) -> None:
+        """Raise a TakenOverError if the run belongs to another session by now: its jobs are that one's."""
+        if self._journal is not None:
+            try:
+                self._journal.check()
+            except TakenOverError as error:
+                self.taken_over = str(error)
+                raise
 
     @property
     def kept(self) -> bool:
@@ -312,6 +327,7 @@ class Submitter:
 
         Runs in a thread.
         """
+        self._notes.check()  # it may have waited for long
         spec = waiting.row.spec
         found = _find_lost_job(self._launcher, waiting)
         if found is not None:
@@ -345,6 +361,8 @@ class Submitter:
             return answer.result()
         if isinstance(error, KeyboardInterrupt):
             return self._find_after_interrupt(waiting)
+        if isinstance(error, TakenOverError):
+            raise error
         # An error of one row must not stop the monitoring of the others' jobs.
         return error if isinstance(error, RunError) else SubmissionError(f"{type(error).__name__}: {error}")
 
@@ -471,7 +489,7 @@ def log_of(launcher: Launcher, job: Job) -> Path:
         log = launcher.find_log(job)
     except OSError as error:  # a file system that is unavailable for a moment
         raise LogError(f"the log of job {job.id} cannot be looked for: {error.strerror or error}") from error
-    check_new(job, log)
+    check_new(job, log, is_own)
     return log
 
 
@@ -624,7 +642,7 @@ class Executor:
         decide: Decides after each job that ended well if its row needs another one.
         on_repeat: Called for every job that is not its row's last.
         on_look: Called at every look at a running job; may return a reason to end it.
-        await_logs: True if a job that ended well must have a log.
+        check: Measures each job that ended well, once its log is there and whenever its files have grown.
         environ: The session's environment, whose secrets are redacted; by default that of this process now.
         clock: Monotonic seconds.
         sleep: Waits for some seconds.
@@ -642,7 +660,7 @@ class Executor:
         retries: int = 0,
         decide: Decide = lambda *_: Done(),
         on_repeat: RepeatObserver = lambda *_: None,
-        await_logs: bool = True,
+        check: Check | None = None,
         on_look: LookObserver = lambda *_: None,
         environ: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -656,7 +674,9 @@ class Executor:
         self._environ = session_environment(environ)
         self._observer, self._ticker, self._watcher = observer, ticker, watcher
         self._retries, self._decide, self._on_repeat, self._on_look = retries, decide, on_repeat, on_look
-        self._await_logs = await_logs
+        self._check = check
+        #: The ended jobs that were measured, with the sizes of their files then, by row and job.
+        self._measured: dict[tuple[str, str], tuple[Job, Run, Mapping[str, int]]] = {}
         self._clock, self._sleep = clock, sleep
         #: Jobs of the run that no row owns, and the errors of rows that were returned before these were found.
         self.strays, self.late = self._rows.strays, self._rows.late
@@ -687,6 +707,15 @@ class Executor:
     def journal_problem(self) -> str:
         """Why the journal is incomplete; empty if it is complete."""
         return self._notes.problem
+
+    @property
+    def taken_over(self) -> str:
+        """The session that has taken the run over, in one line; empty if this one owns it."""
+        return self._notes.taken_over
+
+    def check_owner(self) -> None:
+        """Raise a TakenOverError if the run belongs to another session by now; nothing of it may be changed then."""
+        self._notes.check()
 
     # -- rows and jobs to run -----------------------------------------------------------------
 
@@ -824,8 +853,10 @@ class Executor:
         return self._rows.phases
 
     def count(self) -> None:
-        """Compare the scheduler's jobs of the run with those of the rows once more."""
+        """Compare the scheduler's jobs of the run with those of the rows, and files with their sizes, once more."""
+        self.check_owner()
         self._rows.hold(self._rows.count(has_reason=True))
+        self._look_again()
 
     # -- shutdown -----------------------------------------------------------------------------
 
@@ -837,7 +868,9 @@ class Executor:
 
         Raises:
             JobError: The launcher could not cancel them.
+            TakenOverError: They are another session's by now.
         """
+        self.check_owner()
         self.interrupted = True
         if (patience := getattr(self._launcher, "patience", None)) is not None:
             patience.ends = True
@@ -878,11 +911,13 @@ class Executor:
 
         Raises:
             JobError: The launcher could not cancel them.
+            TakenOverError: They are another session's by now.
         """
-        self._submitting.collect(wait=True)
-        if self._cancelling is not None:
-            self._cancelling.exception()  # only after it are the remaining jobs known
         try:
+            self.check_owner()
+            self._submitting.collect(wait=True)
+            if self._cancelling is not None:
+                self._cancelling.exception()  # only after it are the remaining jobs known
             count = self._rows.count(has_reason=True)
             self._rows.hold(count)
             running = [seen.job for seen in self._rows.running() if not detach]
@@ -910,6 +945,8 @@ class Executor:
             if since_s is not None and phase.row is not None:
                 try:
                     job = self._launcher.find(phase.row.spec, since_s)
+                except NotListedError:
+                    continue
                 except SchedulerUnreachableError:
                     break  # nor can it find the others
                 except RunError:
@@ -925,6 +962,7 @@ class Executor:
 
     def _pump(self) -> None:
         """Process available answers and logs of ended jobs, and submit queued rows as far as the limits allow."""
+        self.check_owner()
         self._submitting.collect()
         self._collect_answer()
         self._find_logs()
@@ -984,7 +1022,7 @@ class Executor:
                 return Attempt(run.job_id, run.status, failure.why, () if is_on_tile else failure.nodes)
         if ended.held_until_s > -math.inf:
             return self._after_failure_at_once(ended, run)
-        if not is_healthy(run.status) or (run.log is None and self._await_logs):
+        if not is_healthy(run.status) or run.log is None:
             return None
         try:
             decided = self._decide(row.row_id, run)
@@ -1071,11 +1109,12 @@ class Executor:
         job = ended.seen.job
         log: Path | None = None
         try:
-            log = log_of(self._launcher, job) if self._await_logs else None
+            log = log_of(self._launcher, job)
         except LogError as error:
             if is_healthy(ended.seen.status):
                 # A shared file system may show the log late.
                 if now_s < ended.deadline_s:
+                    ended.sizes = {}
                     return None
                 found = in_batch_output(error, job, batch_output_of(self._launcher, job))
                 if isinstance(found, LogError):
@@ -1088,9 +1127,46 @@ class Executor:
         # An early stop that an earlier session recorded but may not have sent explains only a cancelled job.
         sent = seen.stop_sent or seen.status.state is JobState.CANCELLED
         other_files = other_outputs_of(job, log, output)
-        return Run(
+        run = Run(
             job.id, seen.status, log, output, seen.stopped if sent else None, row.earlier, other_files=other_files
         )
+        return run if self._is_whole(ended, run, now_s) else None
+
+    def _is_whole(self, ended: AwaitingLog, run: Run, now_s: float) -> bool:
+        """True if nothing more of an ended job's log is awaited.
+
+        A log that lacks something is awaited as a missing one is. If its end came late, more may follow: it is
+        measured once its files are the same at two looks.
+        """
+        if self._check is None or not is_healthy(run.status):
+            return True
+        is_late = ended.sizes is not None
+        files = (run.log, run.batch_output, *run.other_files)
+        if is_late:
+            open_anew(files)
+        sizes = sizes_of(files)
+        if sizes != ended.sizes:
+            ended.sizes, row_id = sizes, ended.row.row_id
+            error = self._check(row_id, run)
+            ended.is_incomplete = isinstance(error, IncompleteLogError)
+            if error is None:
+                self._measured[row_id, run.job_id] = ended.seen.job, run, sizes
+            # A log that is read for long must not keep the session from its other rows.
+            ended.look_s = max(ended.look_s, min(2 * self._clock() - now_s, ended.deadline_s))
+        elif not ended.is_incomplete:
+            return True
+        return now_s >= ended.deadline_s or not (is_late or ended.is_incomplete)
+
+    def _look_again(self) -> None:
+        """Measure jobs anew whose files have grown since: last words may come late, behind a log that was whole."""
+        for (row_id, _), (job, run, before) in self._measured.items():
+            others = run.other_files or other_outputs_of(job, run.log, run.batch_output)
+            sizes = sizes_of((run.log, run.batch_output, *others))
+            if sizes == before or self._check is None or not any(sizes[file] > before.get(file, 0) for file in sizes):
+                continue
+            phase, error = self._rows.phases[row_id], self._check(row_id, replace(run, other_files=others, earlier=()))
+            if error is not None and isinstance(phase, Finished) and isinstance(phase.end, Run):
+                self.late[row_id] = error
 
     # -- polls of all jobs with one request ---------------------------------------------------
 

@@ -63,6 +63,9 @@ Watcher = Callable[[str], Watch | None]
 #: Decides by a row's id and its jobs so far, the last of which ended well, if the row needs one more.
 Decide = Callable[[str, Run], Repeat | Undecided | Done]
 
+#: Measures a row's job that ended well by its files as they are now; returns its error, ``None`` for none.
+Check = Callable[[str, Run], RunError | None]
+
 
 @dataclass(frozen=True)
 class RowJobs:
@@ -164,6 +167,10 @@ class AwaitingLog:
     deadline_s: float
     look_s: float
     pause_s: float = FIRST_LOG_LOOK_S
+    #: The sizes of the job's files at the last look; ``None`` before the first one.
+    sizes: Mapping[str, int] | None = None
+    #: True if its log lacked something then.
+    is_incomplete: bool = False
     #: Its run, or the error of its log, while it waits for other rows only: its log is not looked for again.
     run: Run | LogError | None = None
     #: The value of :attr:`RowTable.news` at its last decision, and the time of that; monotonic seconds.
@@ -305,7 +312,7 @@ class RowTable:
         self.started: dict[str, JobSpec] = {}
         #: Jobs of the run that no row owns, and the errors of rows that were returned before these were found.
         self.strays: dict[str, SubmittedJob] = {}
-        self.late: dict[str, JobError] = {}
+        self.late: dict[str, RunError] = {}
         self.limits = limits
         self.claims = UniqueJobs()
         #: Nodes that no job of the session is to get.

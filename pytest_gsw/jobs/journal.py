@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import re
+import socket
 import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,8 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.common.files import make_directory, read_bounded, write_new
+from pytest_gsw.common.redact import redact
+from pytest_gsw.common.text import minute
 from pytest_gsw.common.typed_json import facts, plain, read
-from pytest_gsw.errors import ConfigurationError, SubmissionError
+from pytest_gsw.errors import ConfigurationError, SubmissionError, TakenOverError
 from pytest_gsw.jobs.model import (
     Attempt,
     EarlyStop,
@@ -179,7 +182,7 @@ class Journal:
     """Writes the journal of one run; every method returns only when its lines are on the disk.
 
     A sync takes milliseconds, and much longer on a shared file system: facts of the same moment are written with one
-    call. Only one thread may write. ``check`` is called before each submission, and raises an OSError if the run
+    call. Only one thread may write. ``check`` is called before each line, and raises a TakenOverError if the run
     belongs to another session by now.
 
     Raises:
@@ -190,6 +193,8 @@ class Journal:
         make_directory(directory, private=True)
         self._directory = directory
         self._check = check
+        #: Start of this session, seconds since the epoch.
+        self._begun_s = 0
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
         self._descriptor = os.open(directory / NAME, flags, 0o600)
         #: True if the last line is incomplete; the next must not continue it.
@@ -212,8 +217,10 @@ class Journal:
     ) -> None:
         """Note the start of a session with these rows (node ids) of a release, by these options."""
         options = {name: list(given) for name, given in (paths or {}).items()}
-        of = {"cluster": cluster, "rows": list(rows), "release": release, "paths": options}
-        event = {"event": "session", **of, "time_s": int(time.time())}
+        host = redact(socket.gethostname())
+        of = {"cluster": cluster, "rows": list(rows), "release": release, "paths": options, "host": host}
+        self._begun_s = int(time.time())
+        event = {"event": "session", **of, "time_s": self._begun_s}
         self._write(event)
         with contextlib.suppress(FileExistsError):  # of the run's first session
             write_new(self._directory / COPY, seal(event, 1))
@@ -222,9 +229,9 @@ class Journal:
         """Note rows before their submission; none may be submitted before this returns.
 
         Raises:
-            OSError: It cannot be written, or the run belongs to another session by now.
+            OSError: It cannot be written.
+            TakenOverError: The run belongs to another session by now.
         """
-        self._check()
         self._write(*(_intent_event(spec, now_s) for spec in specs))
 
     def submitted(self, *jobs: Job) -> None:
@@ -252,12 +259,27 @@ class Journal:
         facts = {"job": attempt.job_id, "why": attempt.why, "without": list(attempt.excluded_nodes)}
         self._write({"event": "repeated", "row": row_id, **facts, "measured": attempt.measured})
 
+    def check(self) -> None:
+        """Raise a TakenOverError, with the new owner, if the run belongs to another session by now."""
+        try:
+            self._check()
+        except TakenOverError:
+            events: tuple[tuple[int, Mapping[str, Any]], ...] = ()
+            with contextlib.suppress(OSError):
+                events = read_lines((self._directory / NAME).read_bytes()).readable
+            # The new owner may have yet to write its line.
+            later = [event for _, event in events if event["event"] == "session" and event["time_s"] > self._begun_s]
+            owner: Mapping[str, Any] = later[-1] if later else {"time_s": time.time()}
+            who, since = owner.get("host", "another session"), minute(owner["time_s"])
+            raise TakenOverError(f"taken over by {who} since {since}; its results are there") from None
+
     def close(self) -> None:
         """Close the file."""
         os.close(self._descriptor)
 
     def _write(self, *events: Mapping[str, Any]) -> None:
         """Append these lines, and sync all of them to the disk at once."""
+        self.check()
         lines = b"".join(seal(event, self._number + place) for place, event in enumerate(events))
         self._number += len(events)
         self._append(lines)

@@ -12,6 +12,7 @@ last run (999999 sorts after 1000000): a log is found by its job's id or not at 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fnmatch
 import glob
@@ -161,6 +162,25 @@ def logs_in(place: Path) -> list[Path]:
 def any_job(log_glob: str) -> str:
     """The glob of the logs of all jobs of a row."""
     return _fill_job_id(log_glob, "*")
+
+
+def sizes_of(files: Iterable[Path | None]) -> dict[str, int]:
+    """The sizes of files that are there."""
+    sizes = {}
+    for place in map(str, filter(None, files)):
+        try:
+            sizes[place] = os.stat(place).st_size  # noqa: PTH116 - Path costs more than the look
+        except OSError:
+            continue
+    return sizes
+
+
+def open_anew(files: Iterable[Path | None]) -> None:
+    """Open files and their directories: a file server's client caches names and sizes, and asks anew at ``open``."""
+    for file in filter(None, files):
+        with contextlib.suppress(OSError), os.scandir(file.parent) as entries:
+            next(entries, None)
+            os.close(os.open(file, os.O_RDONLY | os.O_NONBLOCK))
 
 
 def error_files_of(log: Path) -> tuple[Path, ...]:
@@ -373,18 +393,25 @@ def logs_before(spec: JobSpec, job_id: str, names: Collection[str]) -> tuple[Log
     return tuple(noted)
 
 
-def check_new(job: Job, log: Path) -> None:
-    """Raise a LogError if a log existed before its job was submitted."""
+def check_new(job: Job, log: Path, is_own: Callable[[Job, Path], bool] = lambda *_: False) -> None:
+    """Raise a LogError if a log existed before its job was submitted.
+
+    Args:
+        job: The job.
+        log: Its log, by the name.
+        is_own: True if a log's text proves that it is the job's: a file server may date it back.
+    """
     try:
         facts = log.stat()
     except OSError:
         return  # gone again: its reader will report that
-    if job.logs_before is None:
-        is_old, then_ns = facts.st_mtime < job.submitted_s - CLOCK_SKEW_S, facts.st_mtime_ns
+    before = next((one for one in job.logs_before or () if job.spec.stage / one.path == log), None)
+    then_ns = facts.st_mtime_ns if before is None else before.mtime_ns
+    if before is not None:
+        is_old = before.inode == facts.st_ino
     else:
-        before = next((one for one in job.logs_before if job.spec.stage / one.path == log), None)
-        is_old = _is_put_there(facts, job) if before is None else before.inode == facts.st_ino
-        then_ns = facts.st_mtime_ns if before is None else before.mtime_ns
+        is_old = facts.st_mtime < job.submitted_s - CLOCK_SKEW_S
+        is_old = is_old and (job.logs_before is None or _is_put_there(facts, job)) and not is_own(job, log)
     if not is_old:
         return
     since = "" if then_ns == facts.st_mtime_ns else ", and something has written to it since"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import math
 import os
 import stat
 import tempfile
@@ -21,7 +22,7 @@ from pathlib import Path
 from filelock import LeaseSettingsMismatch, SoftFileLease, Timeout
 
 from pytest_gsw.common.redact import redact
-from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.errors import ConfigurationError, TakenOverError
 
 #: The name of the file.
 NAME = "owner.lock"
@@ -38,7 +39,9 @@ class RunLock:
 
     def __init__(self, directory: Path, lease_s: float = LEASE_S, beat_s: float = BEAT_S) -> None:
         self._path = directory / NAME
-        self._wait_s = lease_s + beat_s
+        self._beat_s, self._wait_s = beat_s, lease_s + beat_s
+        #: Time at which the file last named this session, seconds since the epoch.
+        self._checked_s = -math.inf
         self._lease = SoftFileLease(
             self._path,
             lease_duration=lease_s,
@@ -75,10 +78,17 @@ class RunLock:
             ) from None
 
     def check(self) -> None:
-        """Raise an OSError if another session may own the run, because this one gave no sign of life for a lease."""
+        """Raise a TakenOverError if another session may own the run, because this one gave no sign of life for a lease.
+
+        The file is read again only after the time between two touches: nobody loses a lease in it.
+        """
+        now_s = time.time()
+        if 0 <= now_s - self._checked_s < self._beat_s:
+            return
         owner = self._lease.owner
         if self._lease.compromise or owner is None or owner.token != self._lease.token:
-            raise OSError(errno.ESTALE, "another session has taken the run over", str(self._path))
+            raise TakenOverError("another session has taken the run over")
+        self._checked_s = now_s
 
     def release(self) -> None:
         """Release the run."""

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_gsw.common.text import plural, shortened
-from pytest_gsw.errors import LogError
+from pytest_gsw.errors import IncompleteLogError, LogError
 from pytest_gsw.logs.formats.base import BuiltIn
 from pytest_gsw.logs.formats.registry import FORMATS, REFUSED
 from pytest_gsw.logs.identity import RECIPE_MARKER, RecipeLines, identity_markers, recipe_line, with_identity
@@ -129,7 +129,7 @@ def read_log(file: Path | LogFile, log_format: LogFormat) -> StepLog:
     with reading(file.path):
         log = _read(file, log_format)
     if log.fault is not None and isinstance(log_format, BuiltIn):
-        raise LogError(
+        raise IncompleteLogError(
             f"the last {log_format.name} run in the log is not valid: {log.fault}",
             evidence=(("log", str(file.path)),),
             tail=tail_lines(file.path),
@@ -166,7 +166,7 @@ def _read(file: LogFile, log_format: LogFormat) -> StepLog:
             runs.feed(offset, record)
         log = runs.log()
         if runs.is_unstepped:
-            raise LogError(
+            raise IncompleteLogError(
                 "a later run in the same file logged no steps",
                 evidence=(("log", f"{file.path}:{line_number(file.path, runs.begin - 1)}"),),
                 tail=tail_lines(file.path),
@@ -343,7 +343,7 @@ def _size(path: Path, *, empty: bool = False) -> int:
             advice="name the log file itself",
         )
     if status.st_size == 0 and not empty:
-        raise LogError(
+        raise IncompleteLogError(
             f"the log is empty: {path.name}",
             evidence=(("log", f"{path}, 0 bytes"),),
             advice="the job ended before it wrote anything: look at the batch shell's output and at sacct",
@@ -391,7 +391,7 @@ def _no_steps_error(path: Path, size: int, log_format: LogFormat, log: StepLog) 
             if other is None or other.name == log_format.name
             else f"the log holds {other.name} steps: read it as {other.name}"
         )
-    return LogError(
+    return IncompleteLogError(
         fact,
         evidence=(("log", f"{path}, {size:,} bytes"), ("searched", searched)),
         tail=tail_lines(path),

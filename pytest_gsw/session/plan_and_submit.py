@@ -437,6 +437,7 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
         watcher=(lambda row_id: _watch(by_row[row_id], environ)) if submits else None,
         retries=settings.retries if submits else 0,
         decide=(lambda row_id, run: by_row[row_id].decide(run)) if submits else (lambda *_: Done()),
+        check=(lambda row_id, run: by_row[row_id].check(run)) if submits else None,
         on_repeat=repeat_reporter(config),
         on_look=_node_probes(config, settings, launcher, environ) or (lambda *_: None),
         environ=environ,

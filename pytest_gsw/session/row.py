@@ -21,7 +21,7 @@ from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.node_lists import compressed, expand, number_of
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import plural
-from pytest_gsw.errors import INTERRUPTED, HookError, JobError, LogError, RunError
+from pytest_gsw.errors import INTERRUPTED, HookError, IncompleteLogError, JobError, LogError, RunError, TakenOverError
 from pytest_gsw.history.comparison import drift_text
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.row_history import ClusterAdjustment, RowHistory
@@ -29,8 +29,9 @@ from pytest_gsw.hook_checks import hook_error
 from pytest_gsw.jobs.journal import Submission
 from pytest_gsw.jobs.layout import error_files_of, in_traced_results, is_nccl_traced
 from pytest_gsw.jobs.model import BOOST_NOT_SET, JobSpec, JobState, JobStatus, Launcher
-from pytest_gsw.jobs.spec import job_image, job_variable, profiling_in
+from pytest_gsw.jobs.spec import job_image, job_variable, profiling_in, steps_of
 from pytest_gsw.logs.model import LogFormat
+from pytest_gsw.logs.reader import read_log
 from pytest_gsw.results import junit, outcomes, row_text
 from pytest_gsw.results.make_record import RowResult, job_facts, record_of, row_facts, saved_gpu_hours
 from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Jobs, Record, RunFacts, write_record
@@ -74,10 +75,11 @@ from pytest_gsw.validation.agreement import Evidence, Provenance, provenance_in
 from pytest_gsw.validation.checks import (
     check_identity,
     check_job,
+    check_steps,
     check_tile,
     read_identity,
 )
-from pytest_gsw.validation.measure import of_all_jobs
+from pytest_gsw.validation.measure import of_all_jobs, timed_steps
 from pytest_gsw.validation.run import Run, ran_out_of_memory, unset_boost
 
 # -- The two sources of an ended row: a job of this session or a given log, and an earlier record ---
@@ -510,12 +512,20 @@ class SessionRow:
         return self._settings.tolerance or self.baseline.tolerance
 
     def set_up(self) -> None:
-        """Wait for the job, measure its log, and judge."""
+        """Wait for the job, measure its log, and judge; the row of a run that was taken over is left open."""
+        try:
+            self._set_up()
+        except TakenOverError as error:
+            pytest.skip(str(error))
+
+    def _set_up(self) -> None:
         run: Run | None = None
         try:
             run = self._executor.result_of(self.baseline.id)
             run = self._with_evidence(self.source.with_earlier_jobs(run))
             self.judged = self._conclude(run, interrupted=self._executor.interrupted)
+        except TakenOverError:
+            raise
         except RunError as error:
             fail(self._error_text(error, run))
         except Exception as error:
@@ -593,6 +603,39 @@ class SessionRow:
         return hook_error(error, self._config.pluginmanager.list_name_plugin())
 
     # -- its measurements: each log is read once ----------------------------------------------
+
+    def check(self, run: Run) -> RunError | None:
+        """Measure a job that ended well by its files as they are now; return its error, ``None`` if it has none."""
+        key = _job_key(run.job_id, run.status)
+        self._jobs.pop(key, None)
+        self._evidence.pop(key, None)
+        try:
+            run = self._with_evidence(run)
+            self._measure(run)
+        except IncompleteLogError as error:
+            return error
+        except LogError as error:
+            return self._incompleteness(run) or error
+        except RunError as error:
+            return error
+        except Exception as error:  # in a site's own format
+            return self._hook_error(error)
+        return None
+
+    def _incompleteness(self, run: Run) -> IncompleteLogError | None:
+        """The missing end of a log with another error: later steps may show that a failure was none."""
+        baseline, log_format = self.baseline, self.plan.log_format
+        if run.log is None or log_format is None:
+            return None
+        try:
+            log = read_log(run.log, log_format)
+            steps = steps_of(baseline, traced=self.source.is_traced(run))
+            check_steps(baseline, run, log, timed_steps(baseline, log), steps, log_format.first_index)
+        except IncompleteLogError as error:
+            return error
+        except RunError:
+            return None
+        return None
 
     def _with_evidence(self, run: Run) -> Run:
         """A run and its earlier jobs, with the evidence of hooks from files next to their logs.
@@ -710,7 +753,9 @@ class SessionRow:
 
         Raises:
             OSError: It cannot be written.
+            TakenOverError: Another session writes it.
         """
+        self._executor.check_owner()
         config, directory = self._config, self._settings.run_directory
         failure: HookError | None = None
         written = write_record(directory, record)

@@ -7,7 +7,7 @@ import os
 import signal
 from collections import deque
 from collections.abc import Collection, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.process import taking_signals
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import plural
-from pytest_gsw.errors import HookError, RunError
+from pytest_gsw.errors import HookError, RunError, TakenOverError
 from pytest_gsw.executor.executor import Executor
 from pytest_gsw.executor.phases import stray_text
 from pytest_gsw.hook_checks import hook_error
@@ -67,7 +67,7 @@ _PHASES = frozenset({"setup", "call"})
 def hold_to_the_record(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     """Make an error of the report of a row without a record, and a failure of one that hides its record."""
     row = item.row
-    if report.when not in _PHASES or row is None:
+    if report.when not in _PHASES or row is None or item.config.stash[EXECUTOR].taken_over:
         return
     if row.not_written:
         fail_report(item, report, row.not_written)
@@ -126,6 +126,9 @@ def exit_status(session: pytest.Session, tally: OutcomeCounts) -> int:
         return int(pytest.ExitCode.TESTS_FAILED)
     if status != pytest.ExitCode.OK:
         return status
+    executor = config.stash.get(EXECUTOR, None)
+    if executor is not None and executor.taken_over:
+        return outcomes.OPEN
     if tally.judged_none:
         # A run without any verdict must not look like a successful one.
         return int(pytest.ExitCode.NO_TESTS_COLLECTED)
@@ -235,6 +238,9 @@ def run_session(
         for row_id in _in_order(executor, waiting, interrupts):
             item = waiting.pop(row_id)
             _run(session, item, session if waiting else None)
+    except TakenOverError:
+        for row_id in list(waiting):  # each is left open
+            _run(session, waiting.pop(row_id), session if waiting else None)
     except session.Interrupted:
         raise  # --stepwise and the like end a session in order; pytest raises KeyboardInterrupts for them too
     except KeyboardInterrupt:
@@ -290,10 +296,10 @@ def _in_order(executor: Executor, waiting: Mapping[str, BaselineItem], interrupt
 
 def _interrupt(session: pytest.Session, executor: Executor, waiting: dict[str, BaselineItem], detach: bool) -> None:
     """Report the rows that have ended by now, and the rest as interrupted."""
-    problem: RunError | None = None
+    problem: RunError | TakenOverError | None = None
     try:
         executor.interrupt(detach)
-    except RunError as error:
+    except (RunError, TakenOverError) as error:
         problem = error  # the session's end tries again, and reports it
     for row_id in list(waiting):
         item = waiting.pop(row_id)
@@ -340,7 +346,8 @@ def run_rows(session: pytest.Session) -> None:
         try:
             start = plan_rows(session, settings)
             run_unready(session, start, ran)
-            start.submit()
+            with suppress(TakenOverError):  # met again by the rows
+                start.submit()
         except session.Interrupted:
             raise
         except KeyboardInterrupt:
@@ -350,16 +357,17 @@ def run_rows(session: pytest.Session) -> None:
                 _interrupt(session, executor, _waiting(session, executor, ran), settings.detach)
             raise
         run_session(session, start.executor, interrupts, ran, detach=settings.detach)
-        if SWEEP in config.stash:
-            from pytest_gsw.session.search import end_sweep  # few sessions have tiles
+        with suppress(TakenOverError):  # reported at the session's end
+            if SWEEP in config.stash:
+                from pytest_gsw.session.search import end_sweep  # few sessions have tiles
 
-            try:
-                end_sweep(session, start, interrupts.wait)
-            except KeyboardInterrupt:
-                _interrupt(session, start.executor, {}, settings.detach)
-                raise
-        start.executor.count()
-        _report_late(session, start.executor)  # before JUnit's file is written
+                try:
+                    end_sweep(session, start, interrupts.wait)
+                except KeyboardInterrupt:
+                    _interrupt(session, start.executor, {}, settings.detach)
+                    raise
+            start.executor.count()
+            _report_late(session, start.executor)  # before JUnit's file is written
 
 
 def run_item(item: pytest.Item) -> Generator[None, object, object]:
@@ -401,9 +409,12 @@ def _finish(session: pytest.Session) -> None:
     executor = config.stash.get(EXECUTOR, None)
     if executor is not None:
         _close(session, executor)
-    config.stash[LAST_LINES] = left_over(session, executor)
+    is_taken_over = executor is not None and bool(executor.taken_over)
+    config.stash[LAST_LINES] = [] if is_taken_over else left_over(session, executor)
     _deliver_history(config)
     session.exitstatus = exit_status(session, config.stash[OUTCOME_COUNTS])
+    if is_taken_over:
+        return  # the report, the criterion and the end of the live file are the new owner's
     _conclude_suite(session)
     if config.stash[OUTCOME_COUNTS].rows:
         status = int(session.exitstatus)
@@ -464,6 +475,9 @@ def _close(session: pytest.Session, executor: Executor) -> None:
     config = session.config
     try:
         cancelled = executor.close(detach=config.stash[SETTINGS].detach)
+    except TakenOverError as error:
+        write(config, f"gsw: {error}")
+        return
     except RunError as error:
         # Jobs that may still use GPU-hours make the session red, whatever its rows' outcomes.
         _fail(session)

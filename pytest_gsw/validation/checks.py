@@ -6,8 +6,11 @@ The job ended well; the log is this run's and shows no failure; its steps traine
 
 from __future__ import annotations
 
+import calendar
 import math
+import re
 import statistics
+import time
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -16,7 +19,8 @@ from pathlib import Path
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.text import plural
 from pytest_gsw.errors import IncompleteLogError, JobError, LogError, LogWarning
-from pytest_gsw.jobs.model import LOST_AT_START, JobState, JobStatus, StepProblem, is_well, problem_of
+from pytest_gsw.jobs.layout import CLOCK_SKEW_S
+from pytest_gsw.jobs.model import LOST_AT_START, Job, JobState, JobStatus, StepProblem, is_well, problem_of
 from pytest_gsw.logs.failure_scan import find_fatal, is_requeued
 from pytest_gsw.logs.identity import identity_markers, with_identity
 from pytest_gsw.logs.model import Identity, LogFormat, Step, StepLog
@@ -250,6 +254,32 @@ def read_identity(path: Path, format_name: str = "") -> Identity:
     """The identity of the run that wrote a log, which may have no steps."""
     records = matching_records(path, identity_markers(format_name), stop=_IDENTITY_BYTES)
     return with_identity(StepLog(format_name, (), attempts=0), records).identity
+
+
+#: Times as recipes and frameworks, ``date``, and Slurm write them.
+_TIME = re.compile(
+    rb"\b(20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d)|\b([A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d) [A-Z]{3,5} (20\d\d)"
+    rb"|\bSLURM_JOB_START_TIME=(\d{10})\b"
+)
+_HEAD_BYTES = 1 << 16
+
+
+def is_own(job: Job, log: Path) -> bool:
+    """True if the head of a log states its job's id, and its first time is one after the job's submission."""
+    try:
+        with log.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+        found = _TIME.search(head)
+        if found is None or not re.search(rb"(?i)job_?id[\"']?[=:] ?[\"']?%b\b" % re.escape(job.id.encode()), head):
+            return False
+        iso, day, year, epoch = ((part or b"").decode() for part in found.groups())
+        form = "%Y-%m-%d %H:%M:%S" if iso else "%b %d %H:%M:%S %Y"
+        parsed = time.gmtime(int(epoch)) if epoch else time.strptime(iso.replace("T", " ") or f"{day} {year}", form)
+    except (OSError, ValueError):
+        return False
+    # The zone is not known.
+    earliest_s, latest_s = job.submitted_s - CLOCK_SKEW_S, time.time() + CLOCK_SKEW_S
+    return any(earliest_s <= start_s <= latest_s for start_s in (calendar.timegm(parsed), time.mktime(parsed)))
 
 
 def compared_with_row(baseline: Baseline, run: Run, identity: Identity) -> tuple[Compared, ...]:
@@ -581,7 +611,7 @@ def check_whole(baseline: Baseline, run: Run, log: StepLog) -> None:
     of_saves = baseline.judged_by.series is Series.SAVES
     with reading(path):
         problem = cut_problem(path, log, of_saves=of_saves)
-    refuse(problem, run, log)
+    refuse(problem, run, log, IncompleteLogError)
 
 
 def _check_own_end(run: Run, log: StepLog, first_index: int | None, interval: int) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.common.text import at_line, plural
-from pytest_gsw.errors import LogError, TableError
+from pytest_gsw.errors import IncompleteLogError, LogError, TableError
 from pytest_gsw.logs.model import LogFormat, Step, StepLog
 from pytest_gsw.logs.reader import reading
 from pytest_gsw.logs.scan import matching_records
@@ -70,7 +70,7 @@ def measure(
     if baseline.judged_by.is_figure:
         return _measure_figure(baseline, run, log, steps, first_index)
     if CALIBRATION in baseline.judged_by.needs and log.calibration_flops is None:
-        raise LogError(
+        raise IncompleteLogError(
             "the log holds no calibration, on which the row's verdict rests",
             evidence=log_evidence(run, log),
             advice=f"the recipe prints it when it has trained, as {CALIBRATION_EXAMPLE}; did it end well?",
@@ -90,7 +90,7 @@ def measure(
         indices = selected(statistic, timed, first_index=first_index)
         judged_s = apply(statistic, timed, first_index=first_index)
     except ValueError as error:
-        raise LogError(
+        raise IncompleteLogError(
             f"the log does not hold the steps that {baseline.statistic} needs: {error}",
             evidence=log_evidence(run, log),
         ) from error
@@ -143,7 +143,7 @@ def _measure_figure(
     try:
         value = apply(parse_statistic(baseline.statistic), [TimedStep(None, value) for value in values])
     except ValueError as error:
-        raise LogError(
+        raise IncompleteLogError(
             f"the log holds {plural(len(values), 'number')} of {metric.label}, too few for {baseline.statistic}",
             evidence=log_evidence(run, log),
         ) from error
@@ -164,7 +164,7 @@ def _missing_figure(
     others = dict.fromkeys(key.partition(" at ")[0] for key in log.figures)
     there = [("points", ", ".join(points))] if points else [("figures", ", ".join(others) or "none")]
     at = f" at {baseline.at}" if baseline.at else " without a point" if points else ""
-    return LogError(
+    return IncompleteLogError(
         f"the log holds no {metric.label} ({metric.key}){at}, which the row documents",
         evidence=(*evidence, *there, ("baseline", str(baseline.location))),
         advice="write one that is there into the table, or let the run measure it",
@@ -358,7 +358,7 @@ def _number(metric: Metric, source: MetricLog) -> float:
     assert metric.read is not None  # a hook's results were checked
     values = [_finite(metric, value, source.path) for value in metric.read(source)]
     if not values:
-        raise LogError(
+        raise IncompleteLogError(
             f"the log holds no {metric.label} ({metric.key}), which the row documents",
             evidence=(("log", str(source.path)), ("baseline", str(source.baseline.location))),
             advice="look at whether the run prints it, and at the plugin that reads it",

@@ -135,14 +135,14 @@ class Problem:
     evidence: tuple[tuple[str, str], ...] = ()
 
 
-def refuse(problem: Problem | None, run: Run, log: StepLog) -> None:
+def refuse(problem: Problem | None, run: Run, log: StepLog, kind: type[LogError] = LogError) -> None:
     """Raise a problem with the log and the job; does nothing for ``None``.
 
     Raises:
         LogError: There is a problem.
     """
     if problem is not None:
-        raise LogError(problem.fact, evidence=(*log_evidence(run, log), *problem.evidence), advice=problem.advice)
+        raise kind(problem.fact, evidence=(*log_evidence(run, log), *problem.evidence), advice=problem.advice)
 
 
 def job_evidence(run: Run) -> tuple[tuple[str, str], ...]:

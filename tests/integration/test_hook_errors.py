@@ -166,6 +166,21 @@ def test_a_job_that_is_no_rows_is_found_when_the_session_ends(pytester: pytest.P
     assert fact in (pytester.path / "junit.xml").read_text()
 
 
+def test_last_words_that_a_file_server_shows_behind_a_whole_log_are_found_when_the_session_ends(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makeconftest(
+        "def pytest_gsw_run_recorded(record):\n"
+        "    with open(record.run.log, 'a') as log:\n"
+        "        log.write('RuntimeError: NCCL communicator was aborted\\n')\n"
+    )
+    result = pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b_fp8 and H100x128", "--junitxml=junit.xml")
+    result.assert_outcomes(passed=1, errors=1, deselected=140)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert by_row(pytester)["gpt3_175b_fp8[H100x128]"]["outcome"] == "error"
+    assert "its log shows a failure" in (pytester.path / "junit.xml").read_text()
+
+
 def test_a_session_that_does_not_know_all_jobs_of_its_run_fails(pytester: pytest.Pytester) -> None:
     away = """def named(self, specs, since_s):
         from pytest_gsw import SubmissionError

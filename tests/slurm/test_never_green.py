@@ -23,7 +23,7 @@ from tests.integration.conftest import properties
 from .cluster import SlurmCluster
 from .conftest import start
 from .recipes import CLUSTERS, TABLE, configured, nemo_run
-from .sessions import GIVES_UP_SOON, PASSED, REGRESSED, Misfortune, Session, Site, Told, error
+from .sessions import GIVES_UP_SOON, PASSED, REGRESSED, Misfortune, Seen, Session, Site, Told, error
 
 Test = TypeVar("Test", bound=Callable[..., None])
 
@@ -440,7 +440,92 @@ def test_logs_of_another_model_and_dtype_with_the_jobs_id(told: Told) -> None:
     assert told.seen == error(f"no log of job {told.job}")
 
 
+#: A file server that shows the end of a log only a while after its job's, by the session's own clock.
+LATE = """
+import threading
+from pathlib import Path
+
+def show(job_id):
+    (log,) = Path("stage").glob(f"results/*/*/*/*/log-*_{{job_id}}.out")
+    log.write_text(log.read_text() + {end!r})
+
+def pytest_gsw_job_state_changed(job_id, status):
+    if status.state.value == "COMPLETED":
+        threading.Timer(1.5, show, [job_id]).start()
+"""
+REST = "".join(f"completed step: {step}, seconds: 1.000, TFLOP/s/device: 48.0, loss: 9.021\n" for step in range(10, 20))
+
+
+@job('{ identity; steps 0 9; } >"$log"', conftest=LATE.format(end=REST))
+def test_a_log_whose_end_is_shown_late(told: Told) -> None:
+    assert told.seen == PASSED
+
+
+@job('{ identity; steps 0 9; } >"$log"', conftest=LATE.format(end=f"{REST}RuntimeError: CUDA error: unknown error\n"))
+def test_a_log_whose_last_words_are_shown_late(told: Told) -> None:
+    assert told.seen == error(f"job {told.job} completed, but its log shows a failure: an error")
+
+
+@job('{ identity; steps 0 9; printf "completed step: 10, sec"; } >"$log"')
+def test_a_log_whose_end_never_comes(told: Told) -> None:
+    assert told.seen == error("the log holds 10 steps, 18 of 20 needed")
+
+
+@job('perfect; echo "started $(date +%FT%T)" | cat - "$log" >$log.new; mv $log.new $log; touch -d yesterday "$log"')
+def test_a_log_that_is_dated_back_and_bears_its_jobs_id_and_start(told: Told) -> None:
+    assert told.seen == PASSED
+
+
+@job(
+    'perfect; echo "started 2026-01-01 00:00:00" | cat - "$log" >$log.new; mv $log.new $log; touch -d yesterday "$log"'
+)
+def test_a_log_that_is_dated_back_and_bears_another_start(told: Told) -> None:
+    assert told.seen.message.startswith(f"no log of job {told.job} but an older one")
+
+
 # -- Slurm out of reach ---------------------------------------------------------------------------
+
+#: sbatch submits the job and does not come back in time to say so; the second line is of a wait that is short enough.
+LOST = '/usr/bin/sbatch "$@" >/dev/null; echo "sbatch: error: Socket timed out on send/recv operation" >&2; exit 1'
+SOON = """
+import pytest_gsw.executor.executor
+pytest_gsw.executor.executor.BACK_OFF_S = 1.0
+SlurmLauncher.lost_wait_s = 6.0
+"""
+#: Lists no job by its name for ever, or in the first seconds.
+NEVER = '[[ "$*" == *--name=* ]] || exec /usr/bin/COMMAND "$@"'
+LATER = 'find {directory}/recipes -mmin +0.06 | grep -q . || [[ "$*" != *--name=* ]] && exec /usr/bin/COMMAND "$@"'
+OFF = '[[ "$*" == *--name=* ]] || exec /usr/bin/sacct "$@"; echo "Slurm accounting storage is disabled" >&2; exit 1'
+UNLISTED = "whether tiny_1b_bf16[H100x8] was submitted is not known: sbatch did not answer"
+
+
+def jobs_of(slurm: SlurmCluster, project: Path) -> int:
+    """How many jobs a project's one run has had."""
+    (run,) = (project / ".gsw" / "runs").iterdir()
+    return slurm.run("sacct", "-X", "-n", "-P", "-o", "JobName").count(f"gsw-{run.name}-")
+
+
+@pytest.mark.parametrize(
+    ("squeue", "sacct", "seen", "jobs"),
+    [
+        (NEVER, "", PASSED, 1),
+        (LATER, LATER, PASSED, 1),
+        (NEVER, OFF, error(UNLISTED), 1),
+        (NEVER, NEVER, error(UNLISTED), 2),  # Slurm itself says that there is none, once
+    ],
+    ids=["squeue", "late", "no-accounting", "neither"],
+)
+def test_a_submission_without_an_answer_is_not_repeated_before_slurm_has_listed_it(
+    slurm8: SlurmCluster, site: Site, squeue: str, sacct: str, seen: Seen, jobs: int
+) -> None:
+    shims = {"sbatch": f"[[ $1 = --version ]] && exec /usr/bin/sbatch $1\n{LOST}"}
+    shims |= {name: body.replace("COMMAND", name) for name, body in (("squeue", squeue), ("sacct", sacct)) if body}
+    session = site.run(slurm8, Misfortune("perfect", conftest=SOON, shims=shims))
+    told = session.end()
+    assert told.seen == seen, session.output
+    assert jobs_of(slurm8, session.directory) == jobs
+    assert ("may run" in session.output) is (seen != PASSED)
+
 
 SLOW = '{ identity; steps 0 19 1.250; } >"$log"'
 

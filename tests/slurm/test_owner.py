@@ -6,8 +6,10 @@ import collections
 import contextlib
 import os
 import pty
+import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,7 +19,8 @@ from pathlib import Path
 import pytest
 
 import pytest_gsw.demo
-from tests.integration.conftest import tiny_table
+from pytest_gsw.jobs.journal import read_lines
+from tests.integration.conftest import junit, tiny_table
 from tests.signals import hear_hangup
 
 from .cluster import SlurmCluster
@@ -171,6 +174,52 @@ def test_a_limit_on_submissions_is_waited_for(project: Path, slurm: SlurmCluster
     finally:
         slurm.run("sacctmgr", "-i", "modify", "user", "root", "set", "MaxSubmitJobs=-1")
     assert f"{ROWS} passed" in out, out
+
+
+#: Sessions of two machines, and a run that is taken over after three seconds without a sign of life.
+SHORT_LEASE = """
+import tempfile
+from pytest_gsw.jobs.run_lock import RunLock
+tempfile.tempdir = tempfile.mkdtemp(dir=".")
+RunLock.__init__.__defaults__ = (3.0, 0.5)
+"""
+
+
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_a_session_that_wakes_up_leaves_the_run_to_its_new_owner(
+    project: Path, slurm: SlurmCluster, has_ended: bool
+) -> None:
+    (project / "conftest.py").write_text(SHORT_LEASE + HEARS)
+    clusters = project / "clusters.yaml"
+    clusters.write_text(clusters.read_text() + "    max_jobs: 2\n")
+    since = time.strftime("%Y-%m-%dT%H:%M:%S")
+    first = start(project, slurm, "--gsw-cluster=here", "--junitxml=first.xml", "--gsw-report=first")
+
+    def records() -> int:
+        return len([*project.glob(".gsw/runs/*/records/*.json")])
+
+    slurm.wait_until(lambda: records() > 0, "a first result", 60)
+    first.send_signal(signal.SIGSTOP)
+    had = records()
+    second = start(project, slurm, "--gsw-resume=last", "--junitxml=second.xml")
+    slurm.wait_until((project / f"heard-{second.pid}").exists, "the run is taken over", 60)
+    if has_ended:
+        assert f"{ROWS} passed" in finish(second)
+    first.send_signal(signal.SIGCONT)
+    out = finish(first)
+    if not has_ended:
+        assert f"{ROWS} passed" in finish(second)
+    assert first.returncode == 6, out
+    assert f"gsw: taken over by {socket.gethostname()} since " in out
+    assert not re.search(r"\bagain\b|^next|cancelled", out, re.MULTILINE), out
+    cases = junit(project / "first.xml").values()
+    assert len(cases) == ROWS
+    kinds = collections.Counter(child.tag for case in cases for child in case if child.tag != "properties")
+    assert kinds.keys() == {"skipped"}, out
+    assert ROWS - had - 2 <= kinds["skipped"] <= ROWS - had
+    slurm.wait_until(lambda: len(jobs_by_name(slurm, project, since)) == ROWS, "accounting has all jobs", 60)
+    assert set(jobs_by_name(slurm, project, since).values()) == {1}
+    assert read_lines((run_of(project) / "journal.jsonl").read_bytes()).damage == ()
 
 
 @pytest.mark.parametrize("detach", [False, True])

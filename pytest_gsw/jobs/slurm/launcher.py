@@ -30,6 +30,7 @@ from pytest_gsw.common.text import duration, moment, plural, shortened
 from pytest_gsw.errors import (
     JobError,
     LogError,
+    NotListedError,
     QueueFullError,
     RefusedError,
     RunError,
@@ -842,6 +843,8 @@ class SlurmLauncher:
     #: The keys of ``clusters.yaml`` that determine the call of sbatch.
     cluster_keys = LAUNCHER_KEYS
     log_wait_s = 30.0
+    #: Time in which a job appears in squeue or in accounting after a submission whose answer was lost.
+    lost_wait_s = 60.0
     #: One query for all jobs makes 240 queries an hour, however many jobs there are.
     poll_interval_s = 15.0
     #: sbatch mostly waits for the controller; more at once would only increase its load.
@@ -862,6 +865,11 @@ class SlurmLauncher:
         self._client = Client(session_environment(environ), query_timeout_s, command_timeout_s)
         self.patience = self._client.patience
         self._lock = lock
+        #: Time of each submission, by the job's name, whose answer was lost; and the names of those that were repeated.
+        self._lost: dict[str, float] = {}
+        self._repeated: set[str] = set()
+        #: True if Slurm answered the last query for jobs from its accounting.
+        self._has_accounting = True
         self._directory = work_directory or Path(tempfile.gettempdir())
         self._poller = Poller(self._client.ask)
         #: Launch scripts run one at a time in each directory: they are not written to run in parallel.
@@ -912,8 +920,11 @@ class SlurmLauncher:
             try:
                 found = self._by_name(spec, submitted_s)
             except SchedulerUnreachableError:
+                self._lost[spec.name] = time.monotonic()
                 raise refusal(SchedulerUnreachableError, spec, command, answer) from None
         if found is None:
+            if may_have_been_taken(answer):
+                self._lost[spec.name] = time.monotonic()
             self._check_room(spec, command, answer)
             failure = RefusedError if answer.returncode and not answer.timed_out else SubmissionError
             raise refusal(SchedulerUnreachableError if is_away(answer) else failure, spec, command, answer)
@@ -924,10 +935,38 @@ class SlurmLauncher:
 
         Raises:
             SchedulerUnreachableError: The controller is unreachable: there may be a job.
-            SubmissionError: An earlier session's sbatch hangs, and may yet submit one.
+            SubmissionError: An earlier session's sbatch hangs, and may yet submit one; or Slurm may have one that it
+                does not list.
         """
         self._wait_for_orphans(spec.row_id, [spec])
-        return self._find_of_script(spec, since_s) if spec.submits_itself else self._by_name(spec, since_s)
+        found = self._find_of_script(spec, since_s) if spec.submits_itself else self._by_name(spec, since_s)
+        if found is None and spec.name in self._lost:
+            self._check_lost(spec)
+        return found
+
+    def _check_lost(self, spec: JobSpec) -> None:
+        """Raise unless a submission whose answer was lost has certainly left no job, so that it may be repeated.
+
+        A controller that is too busy to answer may take the job later, and list it later still: only accounting that
+        has no such job after a while proves it, and no more than once.
+
+        Raises:
+            NotListedError: It is too early.
+            SubmissionError: Nothing can prove it.
+        """
+        what = f"whether {spec.row_id} was submitted is not known: sbatch did not answer"
+        if time.monotonic() < self._lost[spec.name] + self.lost_wait_s:
+            raise NotListedError(f"{what}, and Slurm has not listed the job yet")
+        if not self._has_accounting or spec.name in self._repeated:
+            lists = "accounting has no job of the name" if self._has_accounting else "there is no accounting"
+            end = shlex.join(client.scancel_by_name_command(Job("", spec, 0.0)))
+            raise SubmissionError(
+                what,
+                (("may run", spec.name), ("squeue", f"has no job of the name after {self.lost_wait_s:.0f} s; {lists}")),
+                advice=f"squeue --me --name={spec.name} shows it, {end} ends it; run the row again then",
+            )
+        del self._lost[spec.name]
+        self._repeated.add(spec.name)
 
     def named(self, specs: Sequence[JobSpec], since_s: float) -> tuple[FoundJob, ...]:
         """All jobs with these rows' own names, of any attempt, with two queries for all of them.
@@ -1104,8 +1143,11 @@ class SlurmLauncher:
             SchedulerUnreachableError: There is no answer, which does not mean that there is no job.
         """
         answer = self._client.ask(command)
-        if answer.returncode != 0 and "accounting storage is disabled" not in answer.stderr:
+        is_off = "accounting storage is disabled" in answer.stderr
+        if answer.returncode != 0 and not is_off:
             raise unanswered(what, spec, command, answer)
+        if command[0] == "sacct":
+            self._has_accounting = not is_off
         return answer.stdout
 
     def _wait_for_orphans(self, what: str, specs: Sequence[JobSpec]) -> None:

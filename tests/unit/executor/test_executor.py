@@ -9,8 +9,10 @@ from typing import Any, cast
 import pytest
 
 from pytest_gsw.errors import (
+    IncompleteLogError,
     JobError,
     LogError,
+    NoLogError,
     QueueFullError,
     RunError,
     SchedulerUnreachableError,
@@ -252,6 +254,109 @@ def test_the_log_of_a_job_that_did_not_end_well_is_not_waited_for(
     launcher.log_at_s = {"a": None}
     assert run_of(launcher, status) == Run("job-a", status, None, Path("/stage/slurm-job-a.out"))
     assert (clock.slept_s, launcher.looked_for_log) == ([], 1)
+
+
+@dataclass
+class LateLauncher(FakeLauncher):
+    """A file server that shows each part of a file only from a certain time on; a part that is no text truncates it."""
+
+    log_wait_s: float = 30.0
+    directory: Path = Path()
+    parts: dict[str, list[tuple[float, str | None]]] = field(default_factory=dict)
+
+    def path(self, name: str) -> Path:
+        return self.directory / f"log-x_{name}"
+
+    def show(self) -> None:
+        for name, parts in self.parts.items():
+            while parts and self.clock.now_s - 1000.0 >= parts[0][0]:
+                _, text = parts.pop(0)
+                with self.path(name).open("w" if text is None else "a") as file:
+                    file.write(text or "")
+
+    def find_log(self, job: Job) -> Path:
+        self.show()
+        path = self.path(f"{job.spec.row_id}.out")
+        if not path.exists():
+            raise NoLogError(f"no log of {job.id}")
+        return path
+
+
+def check_late(row_id: str, run: Run) -> RunError | None:
+    """A log is whole once it has the step 2."""
+    text = "".join(path.read_text() for _, path in run.outputs if path.is_file())
+    if "error" in text:
+        return LogError("it shows a failure")
+    return None if "2\n" in text else IncompleteLogError("the log holds 1 step")
+
+
+@pytest.fixture
+def late(clock: Clock, tmp_path: Path) -> LateLauncher:
+    return LateLauncher(clock, directory=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("parts", "from_s", "to_s"),
+    [
+        ([(0.0, "1\n2\n")], 0.0, 0.0),  # whole: not a second more
+        ([(0.0, ""), (15.0, "1\n2\n")], 15.0, 17.5),
+        ([(0.0, "1\n"), (15.0, "2\n")], 15.0, 17.5),
+        ([(0.0, "1\n"), (29.0, "2\n")], 29.0, 30.5),
+        ([(5.0, ""), (15.0, "1\n2\n")], 15.0, 17.5),  # not there at first
+        ([(0.0, "1\n1\n"), (3.0, None), (15.0, "1\n2\n")], 15.0, 17.5),  # rotated
+        ([(0.0, "1\n2")], 30.0, 31.0),  # torn for ever
+        ([(0.0, "1\nerror\n")], 0.0, 0.0),  # nothing is awaited
+        ([(0.0, "1\n"), (15.0, "2\n"), (15.5, "error\n")], 15.5, 18.0),
+        ([(0.0, "1\n"), (14.0, "1\n"), (28.0, "1\n"), (31.0, "2\n")], 30.0, 31.0),  # one deadline
+    ],
+)
+def test_a_log_whose_end_comes_late_is_waited_for_as_one_that_is_not_there(
+    late: LateLauncher, clock: Clock, parts: list[tuple[float, str | None]], from_s: float, to_s: float
+) -> None:
+    late.parts = {"a.out": parts}
+    run = run_of(late, COMPLETED, check=check_late)
+    assert from_s <= clock.now_s - 1000.0 <= to_s
+    assert run.log == late.path("a.out")
+    assert "error" not in late.path("a.out").read_text() or check_late("a", run) is not None
+
+
+@pytest.mark.parametrize("status", [FAILED, CANCELLED, replace(COMPLETED, exit_code=1)])
+def test_the_end_of_a_failed_jobs_log_is_not_waited_for(late: LateLauncher, clock: Clock, status: JobStatus) -> None:
+    late.parts = {"a.out": [(0.0, "1\n"), (15.0, "2\n")]}
+    run_of(late, status, check=check_late)
+    assert clock.slept_s == []
+
+
+def test_rows_do_not_wait_for_the_one_whose_log_is_late(late: LateLauncher, clock: Clock) -> None:
+    late.parts = {f"{row}.out": [(0.0, "1\n"), (0.0 if row != "b" else 15.0, "2\n")] for row in "abc"}
+    executor = started(late, "abc", check=check_late)
+    assert [executor.next_finished() for _ in "ac"] == ["a", "c"]
+    assert clock.now_s == 1000.0
+    executor.interrupt(detach=False)  # Ctrl-C: it is judged as it is
+    assert executor.result_of("b").log == late.path("b.out")
+    assert clock.now_s == 1000.0
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "is_late"),
+    [
+        ("a.out", "error\n", True),
+        ("a.err", "error\n", True),  # there was none before
+        ("a.out", "harmless\n", False),
+        ("a.out", None, False),  # rotated: it was measured when it was whole
+    ],
+)
+def test_last_words_behind_a_whole_log_are_looked_for_at_the_sessions_end(
+    late: LateLauncher, clock: Clock, name: str, text: str | None, is_late: bool
+) -> None:
+    late.parts = {"a.out": [(0.0, "1\n2\n")]}
+    executor = started(late, "a", check=check_late)
+    executor.result_of("a")
+    clock.now_s += 15.0
+    late.parts = {name: [(15.0, text)]}
+    late.show()
+    executor.count()
+    assert list(executor.late) == (["a"] if is_late else [])
 
 
 def test_observers_are_told_of_each_change_once(launcher: FakeLauncher, seen: Seen) -> None:
@@ -739,6 +844,9 @@ class FullDisk:
             raise OSError(28, "No space left on device")
 
     intents = write
+
+    def check(self) -> None:
+        pass
 
     def close(self) -> None:
         pass

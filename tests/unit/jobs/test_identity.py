@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from dataclasses import replace
@@ -16,6 +17,7 @@ from pytest_gsw.jobs.scripts import check_one_job
 from pytest_gsw.jobs.slurm import client as slurm
 from pytest_gsw.jobs.slurm.client import Output
 from pytest_gsw.jobs.slurm.launcher import RECORD_WAIT_S, SETTLED_S, Poller, SlurmLauncher
+from pytest_gsw.validation.checks import is_own
 
 GLOB = "results/*/bf16/1b/8/log-maxtext_tiny_1b_8_{job_id}.out"
 SPEC = JobSpec("a", "gsw-a", Path("/r/launch.sh"), Path("/r"), Path("/s"), 1, 8, {}, log_glob=GLOB, unique_name=True)
@@ -290,6 +292,34 @@ def test_a_log_that_came_after_is_the_jobs_unless_it_has_the_times_of_another_ru
     os.utime(log, (job.submitted_s - 1000,) * 2)  # it was moved here, or copied with its times
     with pytest.raises(LogError, match="no log of job 9 but an older one"):
         check_new(job, log)
+
+
+@pytest.mark.parametrize(
+    ("form", "job_id", "ago_s", "own"),
+    [
+        ("%Y-%m-%d %H:%M:%S,123 INFO", "9", 0, True),
+        ("[%Y-%m-%dT%H:%M:%S]", "9", 0, True),
+        ("started at %a %b %d %H:%M:%S UTC %Y", "9", 0, True),
+        ("SLURM_JOB_START_TIME=%s", "9", 0, True),
+        ("%Y-%m-%d %H:%M:%S", "9", 90_000, False),  # an earlier job with the id
+        ("%Y-%m-%d %H:%M:%S", "8", 0, False),
+        ("%Y-%m-%d %H:%M:%S", "99", 0, False),
+        ("%Y-%m-99 99:99:99", "9", 0, False),
+        ("no time", "9", 0, False),
+    ],
+)
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_a_log_that_a_server_dates_back_is_the_jobs_by_its_id_and_start(
+    stage: Path, form: str, job_id: str, ago_s: int, own: bool, is_noted: bool
+) -> None:
+    job, log = submitted(stage, "9")
+    if not is_noted:
+        job = replace(job, logs_before=None)
+    start = time.strftime(form, time.localtime(job.submitted_s - ago_s))
+    log.write_text(f"GSW: MODEL=tiny DTYPE=bf16 JOB_ID={job_id}\n{start}\n")
+    os.utime(log, (job.submitted_s - 1000,) * 2)
+    with contextlib.nullcontext() if own else pytest.raises(LogError, match="no log of job 9 but an older one"):
+        check_new(job, log, is_own)
 
 
 def test_a_log_that_has_taken_an_old_ones_place_is_the_jobs(stage: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.errors import ConfigurationError, TakenOverError
 from pytest_gsw.jobs.run_lock import NAME, RunLock
 from tests.unit.jobs.owners import leave_owner
 
@@ -30,7 +30,7 @@ GIVE_UP_S = 300.0
 HOLDER = """\
 import sys
 from pathlib import Path
-from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.errors import ConfigurationError, TakenOverError
 from pytest_gsw.jobs.run_lock import RunLock
 lock = RunLock(Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3]))
 for told in sys.stdin:
@@ -43,8 +43,8 @@ for told in sys.stdin:
             print("owned", flush=True)
     except ConfigurationError:
         print("refused", flush=True)
-    except OSError as error:
-        print(error.strerror, flush=True)
+    except TakenOverError as error:
+        print(error, flush=True)
 """
 
 
@@ -251,7 +251,7 @@ def test_an_owner_whose_file_is_damaged_submits_nothing_more(tmp_path: Path) -> 
     lock = RunLock(tmp_path, LONG_S)
     lock.take()
     (tmp_path / NAME).write_text("{")
-    with pytest.raises(OSError, match="another session has taken the run over"):
+    with pytest.raises(TakenOverError, match="another session has taken the run over"):
         lock.check()
 
 
