@@ -1014,7 +1014,7 @@ class Executor:
             return Attempt(run.job_id, run.status, SESSION_ENDED)
         is_on_tile = bool(row.spec.node_list)  # it has no other nodes
         if ended.run is None:
-            has_failed = failed_at_once(run)
+            has_failed = self._launcher.jobs_outlive_session and failed_at_once(run)  # else there is one machine
             self._ends.append((row.row_id, run.job_id, run.status, has_failed))
             ended.held_until_s = self._clock() + HOLD_S if has_failed else -math.inf
             failure = infrastructure_failure(run) if row.retried < self._retries else None
@@ -1040,7 +1040,7 @@ class Executor:
         a recipe that is broken fails there, too.
         """
         row, rows, nodes = ended.row, self._rows, set(expand(run.status.nodes))
-        if not nodes or row.spec.node_list or not self._launcher.jobs_outlive_session:
+        if not nodes or row.spec.node_list:
             return None  # it has no other nodes
         suspects = self._find_suspects()
         holes, before = set(rows.left_out), [set(one.excluded_nodes) for one in row.failures if one.why == AT_ONCE]

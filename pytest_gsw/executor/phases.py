@@ -89,7 +89,7 @@ class RowJobs:
 
     def without(self, nodes: Sequence[str]) -> RowJobs:
         """The row with a next job that avoids these nodes if possible; itself on a tile, and if it was not possible."""
-        if not nodes or self.spec.node_list or any(one.why == NO_OTHER_NODE for one in self.attempts[-1:]):
+        if self.spec.node_list or any(one.why == NO_OTHER_NODE for one in self.attempts[-1:]):
             return self
         avoided = tuple(dict.fromkeys((*self.spec.avoided_nodes, *nodes)))
         return replace(self, spec=replace(self.spec, avoided_nodes=avoided))
@@ -369,7 +369,8 @@ class RowTable:
         """Move the first queued row to those being submitted."""
         waiting = self.waiting.popleft()
         waiting.refused, waiting.answer = False, None
-        waiting.row = waiting.row.without(self.left_out)
+        if self.left_out:
+            waiting.row = waiting.row.without(self.left_out)
         self.submitting[waiting.row.row_id] = waiting
         self.take_place(waiting.row)
         return waiting

@@ -123,7 +123,7 @@ def without_job(fact: str) -> str:
 
 def black_holes_of(records: Sequence[Record]) -> tuple[BlackHole, ...]:
     """The nodes that failed jobs of several rows at once, which then worked on other nodes."""
-    if not any(record.jobs.attempts or record.outcome == outcomes.ERROR.word for record in records):
+    if not [1 for record in records if record.jobs.attempts or record.outcome == outcomes.ERROR.word]:
         return ()
     jobs = [(record.row.id, job) for record in records for job in record.jobs.all]
     has_failed = [job.why_repeated == AT_ONCE or job.state is JobState.FAILED for _, job in jobs]

@@ -260,7 +260,7 @@ def _write_section(
 def _write_slow_nodes(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Write the nodes that fail jobs of the session, or make jobs of the cluster slow or fail them, a line each."""
     session_history = config.stash.get(SESSION_HISTORY, None)
-    has_repeats = any(record.jobs.attempts for record in config.stash[OUTCOME_COUNTS].reported.values())
+    has_repeats = [1 for record in config.stash[OUTCOME_COUNTS].reported.values() if record.jobs.attempts]
     if session_history is None or not (has_repeats or session_history.failing or session_history.known_slow):
         return
     from pytest_gsw.history.comparison import failing_texts, slow_since_text, sound_text
