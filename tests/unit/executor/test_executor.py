@@ -627,13 +627,13 @@ def test_a_job_whose_node_was_lost_at_its_start_is_retried(
 ) -> None:
     repeats = Repeats()
     launcher.script = {"a": [first, COMPLETED]}
-    launcher.log_at_s = {"a": None}
-    executor = started(launcher, retries=1, on_repeat=repeats, await_logs=False)
+    launcher.log_at_s = {"a": launcher.clock.now_s + POLL_S + 1}
+    executor = started(launcher, retries=1, on_repeat=repeats)
     assert executor.result_of("a").status == COMPLETED
     assert (repeats.why, launcher.cancelled) == ([f"node lost: {DRAINED}"], cancelled)
     launcher.script = {"a": [first, COMPLETED]}
     if not cancelled:
-        assert started(launcher, await_logs=False).result_of("a").status == first
+        assert started(launcher).result_of("a").status == first
 
 
 @dataclass
