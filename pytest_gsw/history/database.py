@@ -49,10 +49,6 @@ class WaitBudget:
         self._whole_s = self.left_s = whole_s
         self._why = ""
 
-    def spend(self, waited_s: float) -> None:
-        """Count a wait that was answered."""
-        self.left_s -= waited_s
-
     def end(self, reason: str) -> str:
         """End all waits of a session, by a wait that was not answered; return the first reason, and the end."""
         if self._whole_s == math.inf:

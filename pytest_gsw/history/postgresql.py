@@ -199,7 +199,7 @@ class PostgresqlDatabase:
         except self._psycopg.errors.ConnectionTimeout:
             raise self._overdue(f"no answer within {limit_s:g} s") from None
         finally:
-            self._budget.spend(time.monotonic() - begin_s)
+            self._budget.left_s -= time.monotonic() - begin_s
 
     def _check(self, connection: Connection) -> None:
         """Check a new connection: the server must answer and preserve all texts."""
@@ -254,7 +254,7 @@ class PostgresqlDatabase:
             result: Result = done.value
             return result
         finally:
-            self._budget.spend(time.monotonic() - begin_s)
+            self._budget.left_s -= time.monotonic() - begin_s
 
     def _overdue(self, reason: str) -> psycopg.OperationalError:
         return self._psycopg.errors.ConnectionTimeout(self._budget.end(reason))

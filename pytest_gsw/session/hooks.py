@@ -45,7 +45,6 @@ from pytest_gsw.session.collect import (
 from pytest_gsw.session.node_ids import node_id_of, row_of
 from pytest_gsw.session.settings import (
     FINISHED,
-    LAST_LINES,
     OF_SELECTION,
     SETTINGS,
     Settings,
@@ -284,15 +283,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     report_summary(terminalreporter, config)
 
 
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Write how to go on with an interrupted session, below all that pytest writes."""
-    if config.stash.get(LAST_LINES, ()):
-        from pytest_gsw.session.progress import write  # few sessions are interrupted
-
-        for line in config.stash[LAST_LINES]:
-            write(config, line)
-
-
 def _runs(config: pytest.Config) -> bool:
     """True if the session runs or replays rows, if it finds any."""
     return config.stash[SETTINGS].judges and not config.option.collectonly
@@ -323,6 +313,12 @@ _RUN_ONCE = (
 )
 
 
+def _is_interrupted(report: Any) -> bool:
+    """True if a report is the error of an interrupted row."""
+    record = getattr(report, "gsw_record", None)
+    return report.failed and record is not None and is_interrupted(record)
+
+
 class _Written:
     """Equal to anything: prevents pytest from writing a prefix before an item's outcome."""
 
@@ -346,8 +342,6 @@ class Reports:
             self._junit = JunitCases(config)
         self._session: pytest.Session | None = None
         self._reported: set[str] = set()
-        #: Reports of interrupted rows beyond the first few, which have no lines of their own.
-        self._untold: list[Any] = []
         self._interrupted = 0
         #: The rows that the session judges, and the width of their ids.
         self._rows: frozenset[str] = frozenset()
@@ -405,11 +399,8 @@ class Reports:
     def pytest_runtest_logreport(self, report: Any) -> Generator[None, None, None]:
         """Count a report, write the line of its row, and name its test case in JUnit."""
         self._tally.add(report)
-        if self._is_untold(report):
-            self._reported.add(report.nodeid)
-            self._untold.append(report)
-        else:
-            self._write_line(report)
+        self._interrupted += _is_interrupted(report)
+        self._write_line(report)
         with self._junit.naming(report) if self._junit is not None else nullcontext():
             return (yield)
 
@@ -433,32 +424,25 @@ class Reports:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Generator[None, object, object]:
         """Let pytest show the first few interrupted rows, and count the others, which have nothing else to tell."""
         errors = terminalreporter.stats.get("error", [])
-        untold = set(map(id, self._untold))
-        if untold:
-            from pytest_gsw.session.progress import write  # few sessions are interrupted
+        untold = set([id(report) for report in errors if _is_interrupted(report)][_MOST_INTERRUPTED:])
+        if not untold:
+            return (yield)
+        from pytest_gsw.session.progress import write  # few sessions are interrupted
 
-            terminalreporter.stats["error"] = [report for report in errors if id(report) not in untold]
-            write(self._config, f"gsw: {plural(len(untold), 'more row')} interrupted")
+        write(self._config, f"gsw: {plural(len(untold), 'more row')} interrupted")
+        terminalreporter.stats["error"] = [report for report in errors if id(report) not in untold]
         try:
             return (yield)
         finally:
-            if untold:
-                terminalreporter.stats["error"] = errors
-
-    def _is_untold(self, report: Any) -> bool:
-        """True if a report is of an interrupted row, of which the first few have shown what there is to see."""
-        record = getattr(report, "gsw_record", None)
-        if record is None or not report.failed or not is_interrupted(record):
-            return False
-        self._interrupted += 1
-        return self._interrupted > _MOST_INTERRUPTED
+            terminalreporter.stats["error"] = errors
 
     def _write_line(self, report: Any) -> None:
         """Write the line of a row as soon as it is reported; other tests are left to pytest."""
         if report.when == "call" or report.outcome != "passed":
             self._reported.add(report.nodeid)
         reporter = self._reporter
-        if reporter is None or not self._has_line(report):
+        is_untold = self._interrupted > _MOST_INTERRUPTED and _is_interrupted(report)
+        if reporter is None or is_untold or not self._has_line(report):
             return
         line: RowLine = redact(line_of_report(report), os.environ)
         progress = self._progress()

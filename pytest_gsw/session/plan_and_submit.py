@@ -743,7 +743,7 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
     has_gpus = settings.cluster.gpus if settings.cluster is not None else None
     ready = [item for item in rows if item.nodeid not in errors and item.baseline.id in specs_of]
     cost = estimate_text((item.baseline, settings.repeats.first) for item in ready)
-    most = None if config.getoption("verbose") > 0 else _MOST_PLANNED
+    most = None if config.getoption("verbose", 0) > 0 else _MOST_PLANNED
     for line in plan_text(planned, skipped, redact(errors, environ), has_gpus, cost, most):
         write(config, line)
     if planned and not _cluster_of(settings).simulated:

@@ -8,6 +8,7 @@ import signal
 from collections import deque
 from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from types import FrameType
 from typing import Any, Literal
 
@@ -36,16 +37,7 @@ from pytest_gsw.session.junit_file import add_case
 from pytest_gsw.session.plan_and_submit import Start, plan_rows, report_delivery
 from pytest_gsw.session.progress import add_row, clear_live, end_live, write
 from pytest_gsw.session.resume import leave_run, left_over
-from pytest_gsw.session.settings import (
-    CRITERION,
-    EXECUTOR,
-    FINISHED,
-    LAST_LINES,
-    NOT_READY,
-    SESSION_HISTORY,
-    SETTINGS,
-    SWEEP,
-)
+from pytest_gsw.session.settings import CRITERION, EXECUTOR, FINISHED, NOT_READY, SESSION_HISTORY, SETTINGS, SWEEP
 from pytest_gsw.session.terminal import OUTCOME_COUNTS, OutcomeCounts, run_records
 
 # -- The rule of a session: every selected row is judged, or the session is not green ---------------
@@ -410,7 +402,8 @@ def _finish(session: pytest.Session) -> None:
     if executor is not None:
         _close(session, executor)
     is_taken_over = executor is not None and bool(executor.taken_over)
-    config.stash[LAST_LINES] = [] if is_taken_over else left_over(session, executor)
+    for line in () if is_taken_over else reversed(left_over(session, executor)):
+        config.add_cleanup(partial(write, config, line))  # below all that pytest writes
     _deliver_history(config)
     session.exitstatus = exit_status(session, config.stash[OUTCOME_COUNTS])
     if is_taken_over:

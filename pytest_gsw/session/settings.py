@@ -780,8 +780,6 @@ NODE_PROBES: pytest.StashKey[NodeProbes] = pytest.StashKey()
 SWEEP: pytest.StashKey[Sweep] = pytest.StashKey()
 #: Lines on the selection: words that match no row, and that rows are not rerun.
 OF_SELECTION = pytest.StashKey["list[str]"]()
-#: The last lines of the screen: how to go on with an interrupted session.
-LAST_LINES = pytest.StashKey["list[str]"]()
 _ENVIRON = pytest.StashKey["Mapping[str, str]"]()
 
 

@@ -11,7 +11,7 @@ import pytest
         (["--gsw-find"], "--gsw-find looks among tiles"),
         (
             ["--gsw-tile=node", "--gsw-find=many"],
-            "--gsw-find: got 'many', wanted GPU-hours such as --gsw-find=300, or none",
+            "--gsw-find: got 'many', wanted GPU-hours such as --gsw-find=300, or unlimited",
         ),
         (["--gsw-tile=node", "--gsw-find=0"], "--gsw-find: got '0', wanted *"),
         (["--gsw-tile=node", "--gsw-find=nan"], "--gsw-find: got 'nan', wanted *"),
