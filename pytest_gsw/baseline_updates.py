@@ -214,6 +214,9 @@ def _not_a_point(record: Record, rules: Rules) -> str | None:
         "is of a run in which a canary was too slow": record.reason == Reason.CANARY.value,
         "is of a job whose ranks differ": record.reason == Reason.RANKS_DIFFER.value,
         "is of a job whose steady steps are slower than its figure": record.reason == Reason.STEPS_SLOWER.value,
+        "is of a job of which a third of the steps are slower than its figure": (
+            record.reason == Reason.THIRD_SLOWER.value
+        ),
         "is of a job whose last step is unlike its others": record.reason == Reason.LAST_STEP.value,
         "is too good to be true; --max-gain=PERCENT counts such runs, once it is clear why they are so fast": (
             record.reason == Reason.TOO_GOOD.value

@@ -246,6 +246,8 @@ def _statistic_gap(verdict: Verdict) -> str:
     gap, steady_s = verdict.statistic_gap, verdict.steady_s
     if gap is None or steady_s is None:
         return ""
+    if verdict.reason is Reason.THIRD_SLOWER:
+        return f"; a third of its steps took {steady_s:.4g} s or more"
     more = "more" if gap > 0 else "less"
     return f"; its {verdict.measured_s:.4g} s are {abs(gap) * 100:.1f} % {more} than the median of the steady steps"
 
@@ -274,6 +276,8 @@ def inconclusive_text(record: Record, verdict: Verdict, canaries: Sequence[str] 
         case Reason.STEPS_SLOWER:
             took = f"{record.timing.statistic} {verdict.measured_s:.4g} s, steady steps {verdict.steady_s:.4g} s"
             return f"{fact}; a statistic is not a run ({took}): look at its steps and nodes, and run it again"
+        case Reason.THIRD_SLOWER:
+            return f"{fact}; a statistic is not a run: look at its steps and nodes, and run it again"
         case Reason.LAST_STEP:
             return f"{fact}; its other steps are within the tolerance: another job tells (--gsw-confirm=2)"
     if verdict.noise is None:

@@ -78,6 +78,22 @@ def p90(values: Sequence[float]) -> float:
     return sorted(values)[max(0, math.ceil(0.9 * len(values)) - 1)]
 
 
+def slowest_third_s(series_s: Sequence[float], interval: int) -> float | None:
+    """The time that a third of the steps take at least; ``None`` for a run that is too short for a warm-up.
+
+    A step counts as slow as its neighbours: single slow ones, as of checkpoints, are no part of it.
+
+    Args:
+        series_s: The seconds of the steps, or of lines.
+        interval: Steps in a line.
+    """
+    if len(series_s) * interval < MIN_STEPS or len(series_s) < _CONSECUTIVE + 1:
+        return None
+    padded = (series_s[0], *series_s, series_s[-1])
+    smooth = sorted(sorted(padded[at : at + 3])[1] for at in range(len(series_s)))
+    return smooth[-(len(smooth) // 3)]
+
+
 def _warm_up_steps(series_s: Sequence[float]) -> int:
     """Number of steps before the steady state."""
     last_start = max(0, len(series_s) - MIN_STEPS)
@@ -126,6 +142,9 @@ class Measurement:
     #: If ranks print their own steps: each rank's median over the measured steps, seconds, by the log's rank label.
     #: Empty if one rank prints; "slowest of 4" and the like if no label distinguishes them.
     ranks_s: Mapping[str, float] = field(default_factory=dict)
+    #: The time that a third of the measured steps take at least, or, of a row by its last step, of all steps;
+    #: the median of the jobs. ``None`` for few steps, and for a figure.
+    third_s: float | None = None
     #: Values of the site's metrics that the row documents: by key, one for each job, in order.
     metrics: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     #: The loss of the (last) job's last step that prints one; ``None`` if none does.

@@ -110,13 +110,19 @@ class Reason(enum.Enum):
     LAST_STEP = "last step alone"
     #: Inconclusive: the document's statistic is better by more than the tolerance than the median of the steady steps.
     STEPS_SLOWER = "steady steps slower"
+    #: Inconclusive: a third of the measured steps are slower than the figure by more than the tolerance.
+    THIRD_SLOWER = "third of steps slower"
     #: Of a point of the history alone: its job ran on a tile, so that it shows the nodes and not the row.
     TILE = "tile"
 
 
 #: Reasons of runs with an implausible figure, as in records.
 DOUBTS = frozenset(
-    reason.value for reason in (Reason.TOO_GOOD, Reason.RANKS_DIFFER, Reason.LAST_STEP, Reason.STEPS_SLOWER)
+    reason.value
+    for reason in (
+        *(Reason.TOO_GOOD, Reason.RANKS_DIFFER),
+        *(Reason.LAST_STEP, Reason.STEPS_SLOWER, Reason.THIRD_SLOWER),
+    )
 )
 #: The same, runs with an unusual state of the cluster, and tiles: none of them measures the noise of a row.
 UNUSUAL = DOUBTS | {Reason.CANARY.value, Reason.TILE.value}
@@ -194,7 +200,8 @@ class Verdict:
     noise: Noise | None = None
     #: Seconds of each job; :attr:`measured_s` is their median.
     jobs_s: tuple[float, ...] = ()
-    #: The median of the steady steps, besides the statistic of the document.
+    #: The median of the steady steps, besides the statistic of the document; if a third of the steps are slower, the
+    #: time that these take at least.
     steady_s: float | None = None
     given_reason: Reason | None = None
     #: Number of further jobs that are needed before this counts; ``None`` if the rule gives none.
@@ -376,6 +383,8 @@ def judge(
             outcome, reason = Outcome.INCONCLUSIVE, Reason.RANKS_DIFFER
         elif is_below(measurement.judged_s / usual_s, tolerance):  # a statistic is not a run
             outcome, reason, steady_s = Outcome.INCONCLUSIVE, Reason.STEPS_SLOWER, usual_s
+        elif measurement.third_s and is_below(measurement.judged_s / measurement.third_s, tolerance):
+            outcome, reason, steady_s = Outcome.INCONCLUSIVE, Reason.THIRD_SLOWER, measurement.third_s
         elif is_too_good(jobs_s, reference_s, plausible):
             outcome, reason = Outcome.INCONCLUSIVE, Reason.TOO_GOOD
     return Verdict(

@@ -481,9 +481,12 @@ def check_steps(
     if covered < (min_steps // interval * interval if ended else min_steps):
         logged = baseline.recipe.logged_steps or steps if not of_saves else None
         wanted = f"{min_steps} needed" if logged is None else f"{min_steps} of {logged} needed"
-        raise _incomplete_log(
+        error = _incomplete_log(
             f"the log holds {plural(covered, 'checkpoint save' if of_saves else 'step')}, {wanted}", run, log
         )
+        if ended or final is None:
+            error.advice = _resumed_advice(run, log, first_index, each_line) or error.advice
+        raise error
     if not of_saves:
         each = steps_each_line(log, each_line)
         refuse(skipped_problem(baseline, log, each, min_steps), run, log)
@@ -628,6 +631,24 @@ def _check_own_end(run: Run, log: StepLog, first_index: int | None, interval: in
             log,
             then=f"if its script ends the run there on purpose, write 'recipe: {{steps: {done}}}' in the table",
         )
+
+
+#: Lines of frameworks that load a checkpoint.
+_LOADS = (b"oaded checkpoint", b"oading checkpoint", b"oading the checkpoint", b"estored", b"estoring", b"esuming from")
+
+
+def _resumed_advice(run: Run, log: StepLog, first_index: int | None, each_line: int) -> str:
+    """What to do about a run that lacks its first steps, because it loaded a checkpoint; empty if it did not."""
+    first = log.steps[0] if log.steps else None
+    if run.log is None or first is None or first.index is None or first_index is None:
+        return ""
+    if first.index < first_index + each_line:
+        return ""
+    stop = first.offset or 0
+    if log.attempts < 2 and next(matching_records(run.log, _LOADS, stop=stop), None) is None:
+        return ""
+    again = f"the run began again at step {first.index} after loading a checkpoint"
+    return f"{again}: remove that, or do not load it, and run it again"
 
 
 def _steps_each_line(log: StepLog, first_index: int, interval: int) -> int:

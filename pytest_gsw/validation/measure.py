@@ -24,6 +24,7 @@ from pytest_gsw.stats.measurement import (
     log_interval,
     ranks_s,
     selected,
+    slowest_third_s,
     timing_of,
 )
 from pytest_gsw.stats.verdict import ranks_of_jobs
@@ -103,9 +104,13 @@ def measure(
             advice="the log shows when steps were dispatched, not how long they took; check its statistic",
         )
     trained = tuple([step for step in timed if step.trained])
+    judged = trained if statistic.kind == "last" else [timed[at] for at in indices]
+    of_steps = baseline.judged_by.series is not Series.SAVES
+    interval = log_interval(timed, first_index)
     measurement = replace(
         summarize(baseline, trained, judged_s, calibration_flops or peak_flops),
         ranks_s=_ranks_s(baseline, log, indices, timed),
+        third_s=slowest_third_s([step.seconds for step in judged], interval) if of_steps else None,
     )
     mfu = measurement.figures.mfu
     if mfu is not None and mfu > 1:
@@ -120,7 +125,8 @@ def measure(
                 "machine",
             )
         # Its verdict rests on the time alone: a disturbed calibration costs it no more than the MFU.
-        return replace(summarize(baseline, trained, judged_s, None), ranks_s=measurement.ranks_s)
+        ranks_s, third_s = measurement.ranks_s, measurement.third_s
+        return replace(summarize(baseline, trained, judged_s, None), ranks_s=ranks_s, third_s=third_s)
     return replace(measurement, calibration_flops=calibration_flops)
 
 
@@ -199,7 +205,8 @@ def of_all_jobs(baseline: Baseline, jobs: Sequence[Measurement], peak_flops: flo
     all_figures = figures_of(baseline, judged_s, peak_flops)
     ranks = ranks_of_jobs(one.ranks_s for one in jobs)
     metrics = {key: tuple(one.metrics[key][0] for one in jobs) for key in jobs[-1].metrics}
-    last = replace(jobs[-1], steadies_s=tuple(one.steady_s for one in jobs), metrics=metrics)
+    third_s = statistics.median([max(one.judged_s, one.third_s or 0.0) for one in jobs])
+    last = replace(jobs[-1], steadies_s=tuple(one.steady_s for one in jobs), third_s=third_s, metrics=metrics)
     return replace(last, judged_s=judged_s, figures=all_figures, jobs_s=jobs_s, ranks_s=ranks)
 
 

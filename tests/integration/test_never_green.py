@@ -278,6 +278,22 @@ def test_a_statistic_that_is_better_than_most_steps(
         assert re.search(said, fact), fact
 
 
+@pytest.mark.parametrize("statistic", ["last", "median"])
+@pytest.mark.parametrize(("share", "times"), [(0.45, 2.0), (1 / 3, 1.6)])
+def test_a_third_of_the_run_that_is_slow(judge: Judge, statistic: str, share: float, times: float) -> None:
+    def damage(log: bytes, shape: Shape) -> bytes:
+        found = list(re.finditer(shape.time, log))[-40:]
+        factor = 1 / times if shape.too_fast == b"1600.0" else times
+        for match in reversed(found[: int(len(found) * share)]):
+            log = log[: match.start(1)] + b"%.3f" % (float(match[1]) * factor) + log[match.end(1) :]
+        return log
+
+    found = judge(damage, keys=f", statistic: {statistic}")
+    del found["huggingface"]  # it has one figure for the whole run
+    for kind, fact in found.values():
+        assert (kind, "; a third of its steps took " in fact) == ("skipped", True), fact
+
+
 @pytest.mark.parametrize("statistic", ["last", "median", "'mean[-3:]'"])
 def test_a_step_of_no_time(judge: Judge, statistic: str) -> None:
     def damage(log: bytes, shape: Shape) -> bytes:

@@ -54,7 +54,8 @@ def impossible_times(trial: Trial) -> Iterator[Case]:
 def untrained_runs(trial: Trial) -> Iterator[Case]:
     """Runs whose steps were skipped, or whose loss is missing or was NaN in an attempt before."""
     nan = trial.events(trial.simulate(DemoFault(trial.baseline.id, "nan")))
-    for name, done, log, fact in untrained(trial.run, [restarted(e) for e in trial.events(trial.run)], nan):
+    stuck = as_bytes(trial.events(replace(trial.run, losses=(7.0,) * len(trial.run.losses))))
+    for name, done, log, fact in untrained(trial.run, [restarted(e) for e in trial.events(trial.run)], nan, stuck):
         yield trial.broken(name, done, log, fact)
 
 

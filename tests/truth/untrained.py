@@ -31,8 +31,10 @@ class Untrained(NamedTuple):
     fact: str
 
 
-def untrained(run: SimulatedRun, healthy: Sequence[Event], diverged: Sequence[Event]) -> Iterator[Untrained]:
-    """Logs of runs that did not train."""
+def untrained(
+    run: SimulatedRun, healthy: Sequence[Event], diverged: Sequence[Event], stuck: bytes
+) -> Iterator[Untrained]:
+    """Logs of runs that did not train; ``stuck`` has one loss in all steps."""
     log_format, whole = run.baseline.log_format, b"".join(event.data for event in healthy)
     both = b"".join(event.data for event in diverged) + whole
     yield Untrained("diverged-then", "a run before it whose loss is NaN", both, "attempt * of * diverged*")
@@ -42,6 +44,10 @@ def untrained(run: SimulatedRun, healthy: Sequence[Event], diverged: Sequence[Ev
     skipped = b"\n" + _OVERFLOW * (len(run.steps_s) if log_format == "huggingface" else run.log_interval)
     log = b"".join((skipped if event.figure_end else b"") + event.data for event in healthy)
     yield Untrained("skipped", "the loss scaler skips every step", log, "the optimizer skipped * trained, * needed")
+    still = re.sub(rb"(grad[_ ]norm: {1,12})[\d.]+", rb"\g<1>0.000", stuck)
+    if still != stuck:
+        fact = "the model does not train: gradient norm 0 in *"
+        yield Untrained("still", "gradient norm 0 and one loss in all steps", still, fact)
     if log_format in _LOSSES:
         fact = "the optimizer skipped * needed" if log_format == "megatron" else "step 0 has no loss: *"
         log = re.sub(_LOSSES[log_format], b" |" if log_format == "megatron" else b"", whole)

@@ -17,6 +17,7 @@ from pytest_gsw.stats.measurement import (
     p90,
     ranks_s,
     select,
+    slowest_third_s,
     timing_of,
 )
 from pytest_gsw.tables.model import parse_statistic
@@ -267,3 +268,20 @@ def test_the_steady_state_is_the_end_of_the_run(series_s: Sequence[float]) -> No
 def test_nine_tenths_of_the_values_are_not_above_p90(values: list[float]) -> None:
     assert p90(values) in values
     assert sum(value <= p90(values) for value in values) * 10 >= len(values) * 9
+
+
+@pytest.mark.parametrize(
+    ("series_s", "interval", "third_s"),
+    [
+        ([2.0] * 16 + [1.0] * 34, 1, 2.0),
+        ([2.0] * 15 + [1.0] * 35, 1, 1.0),
+        ([1.0] * 10 + [2.0] * 20 + [1.0] * 20, 1, 2.0),
+        ([1.0, 2.0, 1.0] * 10, 1, 1.0),  # a checkpoint every third step
+        ([30.0, 6.0, 2.0, *[1.0] * 17], 1, 1.0),  # warm-up
+        ([2.0, 2.0, 1.0, 1.0, 1.0], 10, 2.0),  # lines of ten steps
+        ([2.0, 2.0, 1.0, 1.0, 1.0], 1, None),
+        ([2.0, 2.0, 1.0], 10, None),
+    ],
+)
+def test_the_slowest_third(series_s: list[float], interval: int, third_s: float | None) -> None:
+    assert slowest_third_s(series_s, interval) == third_s

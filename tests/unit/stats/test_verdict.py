@@ -13,6 +13,7 @@ from pytest_gsw.stats.decision import Repeats
 from pytest_gsw.stats.measurement import TimedStep, apply, timing_of
 from pytest_gsw.stats.noise import Noise, limit
 from pytest_gsw.stats.verdict import (
+    DOUBTS,
     WORST_FIRST,
     MetricVerdict,
     Outcome,
@@ -424,6 +425,17 @@ def test_a_statistic_that_is_better_than_the_steady_steps_does_not_pass(name: st
 @pytest.mark.parametrize("name", AS_FAST_AS_ITS_STEPS)
 def test_checkpoints_evaluations_and_warm_up_are_no_doubt(name: str) -> None:
     assert of_steps(*AS_FAST_AS_ITS_STEPS[name]).outcome is Outcome.PASSED
+
+
+def test_a_third_of_the_steps_that_is_slower() -> None:
+    for third_s, reason in (
+        (1.06, Reason.THIRD_SLOWER),
+        (1.05, Reason.WITHIN_TOLERANCE),
+        (None, Reason.WITHIN_TOLERANCE),
+    ):
+        assert of_steps("last", [1.0] * 20, third_s=third_s).reason is reason
+    assert of_steps("last", [1.0] * 20, third_s=2.0, slower=1.15).outcome is Outcome.REGRESSED
+    assert Reason.THIRD_SLOWER.value in DOUBTS
 
 
 def test_of_several_jobs_their_medians_are_compared() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pytest_gsw.errors import LogError, LogWarning
-from pytest_gsw.tables.model import Baseline, Recipe
+from pytest_gsw.logs.formats.registry import FORMATS
+from pytest_gsw.logs.reader import read_log
+from pytest_gsw.tables.model import Baseline, Documented, Recipe
+from pytest_gsw.validation.measure import read_metrics
 from tests.unit.logs import lines
 from tests.unit.rows import LLAMA2_FP8_X128
 from tests.unit.validation.ended import of_bytes, raised
@@ -267,6 +270,145 @@ def test_losses_in_lines_of_their_own(tmp_path: Path) -> None:
     assert of_bytes(baseline, told + lines.summary("60.0"), tmp_path).steps == 1
     flat = b"".join(f"{{'loss': 9.0, 'epoch': 0.{step}}}\n".encode() for step in range(10, 22))
     assert "does not fall" in refused(baseline, flat + lines.summary("60.0"), tmp_path)
+
+
+# ---- A model that stands still: a gradient norm of 0 and one loss ---------------------------------
+
+#: One step of each format whose framework prints both, by step, loss and norm. A new format is here or below.
+STILL: Mapping[str, Callable[[int, str, str], str]] = {
+    "maxtext": lambda n, loss, norm: f"completed step: {n - 1}, seconds: 4.250, grad_norm: {norm}, loss: {loss}\n",
+    "nemo": lambda n, loss, norm: (
+        f"Training epoch 0, iteration {n - 1}/19 | global_step: {n - 1} | reduced_train_loss: {loss} | "
+        f"train_step_timing in s: 4.25 | grad_norm: {norm}\n"
+    ),
+    "megatron": lambda n, loss, norm: (
+        f" iteration {n:8d}/      20 | elapsed time per iteration (ms): 4250.0 | lm loss: {loss} | grad norm: {norm} |\n"
+    ),
+    "torchtitan": lambda n, loss, norm: f"step: {n:2}  loss: {loss}  grad_norm: {norm}  tps: 2,048  mfu: N/A\n",
+    "automodel": lambda n, loss, norm: (
+        f" | Iteration {n - 1} | num_label_tokens=2097152 | grad_norm={norm} | loss={float(loss):.4f}\n"
+        " | Max iter time: 4.250000 seconds\n"
+    ),
+    "composer": lambda n, loss, norm: (
+        lines.composer(n, "2048.0000", loss=f"{float(loss):.4f}").decode() + f"\t Train l2_norm/grad/global: {norm}\n"
+    ),
+    "huggingface": lambda n, loss, norm: (
+        f"{{'loss': {loss}, 'grad_norm': '{norm}', 'epoch': 0.1}}\n"
+        + ("" if n < 20 else lines.summary("60.0").decode())
+    ),
+    "deepspeed": lambda n, loss, norm: lines.pipe(n, "4.250", loss).decode().replace("iter", f"grad_norm: {norm} iter"),
+    "nemo-rl": lambda n, loss, norm: (
+        f"{'=' * 25} Step {n}/20 {'=' * 25}\n  • Loss: {loss}\n  • Grad Norm: {norm}\n  • Total step time: 4.25s\n"
+    ),
+}
+#: Paxml prints no norm, and benchmarks train nothing.
+WITHOUT_NORM = {"paxml", "nccl-tests", "serving", "mllog"}
+
+
+def still(log_format: str, steps: Iterable[tuple[str, str]]) -> bytes:
+    """The log of a run with these losses and norms."""
+    return "".join(STILL[log_format](n, loss, norm) for n, (loss, norm) in enumerate(steps, 1)).encode()
+
+
+def outcome_of(log_format: str, log: bytes, folder: Path, **changes: object) -> str:
+    """The fact of the error, or empty."""
+    baseline = row(log_format, min_steps=1 if log_format == "huggingface" else 18, **changes)
+    try:
+        of_bytes(baseline, log, folder)
+    except LogError as error:
+        return error.fact
+    return ""
+
+
+@pytest.mark.parametrize("log_format", FORMATS)
+def test_a_model_that_stands_still(log_format: str, tmp_path: Path) -> None:
+    assert (log_format in STILL) != (log_format in WITHOUT_NORM)
+    if log_format in WITHOUT_NORM:
+        return
+    of = "lines" if log_format == "huggingface" else "steps"
+    for dies in (1, 10, 16):
+        log = still(
+            log_format, ((f"{11 - min(n, dies) / 8:.5f}", "0.000" if n >= dies else "1.2") for n in range(1, 21))
+        )
+        fact = f"the model does not train: gradient norm 0 in {21 - dies} of {21 - dies} {of}"
+        assert outcome_of(log_format, log, tmp_path) == fact
+    for healthy in (
+        [("9.5", "0.000")] * 4,  # too few of a run that has moved
+        [("9.5", "1.2")] * 20,  # one loss, by rounding
+        [(f"{9.5 + n / 8}", "0.000") for n in range(20)],  # a norm of 0 alone
+        [(f"{max(0.0, 9 - n):.5f}", "0.000" if n > 8 else "1.2") for n in range(20)],  # learnt by heart
+        [("0.00000", "0.000")] * 20,
+        [("9.5", "0.001")] * 20,
+    ):
+        before = [(f"{11 - n / 8}", "1.2") for n in range(20 - len(healthy))]
+        assert outcome_of(log_format, still(log_format, [*before, *healthy]), tmp_path) == ""
+
+
+@pytest.mark.parametrize("norm", ["0", "0.0", "-0.0", "0e+00", "0.000E+00"])
+def test_zero_in_any_notation(norm: str, tmp_path: Path) -> None:
+    log = still("megatron", [("1.037349E+01", norm)] * 20)
+    assert outcome_of("megatron", log, tmp_path) == "the model does not train: gradient norm 0 in 20 of 20 steps"
+    assert "not finite" in outcome_of("nemo-rl", still("nemo-rl", [("9.5", "nan")] * 20), tmp_path)
+    assert "not finite" in outcome_of("composer", still("composer", [("9.5", "nan")] * 20), tmp_path)
+
+
+def test_a_model_that_stands_still_in_the_measured_steps_alone(tmp_path: Path) -> None:
+    steps = [("9.5", "0.0") if 5 <= n <= 14 else (f"{11 - n / 8}", "1.2") for n in range(1, 21)]
+    log, fact = still("megatron", steps), "the model does not train: gradient norm 0 in 8 of 8 steps"
+    assert outcome_of("megatron", log, tmp_path, statistic="mean[6:13]") == fact
+    assert outcome_of("megatron", log, tmp_path, statistic="mean[6:15]") == ""
+    assert outcome_of("megatron", log, tmp_path, statistic="mean[15:20]") == ""
+
+
+def test_ranks_of_the_first_pipeline_stages_print_no_loss(tmp_path: Path) -> None:
+    """TorchTitan's print -1, and the ranks print in any order."""
+
+    def log(norm: str) -> bytes:
+        pairs = [("-1.00000", "9.50000"), ("9.50000", "-1.00000")]
+        return "".join(
+            f"{rank}: " + STILL["torchtitan"](n, loss, norm)
+            for n in range(1, 21)
+            for rank, loss in enumerate(pairs[n % 2])
+        ).encode()
+
+    assert outcome_of("torchtitan", log("0.0000"), tmp_path).endswith("gradient norm 0 in 20 of 20 steps")
+    assert outcome_of("torchtitan", log("1.2000"), tmp_path) == ""
+
+
+def test_skipped_steps_between_those_that_stand_still(tmp_path: Path) -> None:
+    log = b"".join(
+        megatron(n, skipped=int(n == 18), loss="" if n == 18 else " lm loss: 9.5E+00 |").replace(b"1.250", b"0.000")
+        for n in range(1, 21)
+    )
+    assert outcome_of("megatron", log, tmp_path) == "the model does not train: gradient norm 0 in 19 of 19 steps"
+
+
+@pytest.mark.parametrize("loss", ["-0.01250", "0.00000"])
+def test_a_final_loss_of_zero_or_below(loss: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_bytes(still("nemo-rl", [("0.5", "1.2")] * 19 + [(loss, "1.2")]))
+    baseline = row("nemo-rl", metrics={"final_loss": Documented(0.5)})
+    log = read_log(path, FORMATS["nemo-rl"])
+    error = raised(LogError, read_metrics, baseline, path, log, {})
+    assert error.fact == f"the final loss is {float(loss):g} at step 20, and only one above 0 can be compared"
+
+
+# ---- A run that began again from a checkpoint ------------------------------------------------------
+
+
+def test_a_run_that_began_again_from_a_checkpoint(tmp_path: Path) -> None:
+    loads, again = b" successfully loaded checkpoint from /c at iteration 10\n", "began again at step 11 after loading"
+    whole = [megatron(n) for n in range(1, 21)]
+    for log, is_resumed in (
+        (loads + b"".join(whole[10:]), True),
+        (b"".join([*whole[:15], loads, *whole[10:]]), True),
+        (b"".join(whole[10:]), False),  # its beginning may be missing
+        (loads + b"".join(whole[:10]), False),
+        (loads + b"".join(whole[10:15]), False),  # its end is missing, too
+    ):
+        error = raised(LogError, of_bytes, row("megatron"), log, tmp_path)
+        assert (again in error.advice) == is_resumed
+        assert ("stopped early" in error.advice) != is_resumed
 
 
 # ---- More steps than there are -------------------------------------------------------------------
