@@ -30,7 +30,7 @@ from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import CLUSTER_NAME, NO_CLUSTER, Record, ran_with
 from pytest_gsw.stats.figures import documented_peak_flops, figures_of
 from pytest_gsw.stats.noise import ACCEPTED_JOBS
-from pytest_gsw.stats.verdict import Reason
+from pytest_gsw.stats.verdict import FORBIDS, Reason
 from pytest_gsw.tables.bundled import accepted_file, bundled_baselines
 from pytest_gsw.tables.load import load_table, stated_rows
 from pytest_gsw.tables.metrics import DOCUMENTED, SAVE_TIME, TOKENS_PER_S, TOKENS_PER_S_PER_GPU, Series
@@ -208,20 +208,15 @@ def _row_of_point(
 def _not_a_point(record: Record, rules: Rules) -> str | None:
     """The reason why a record is no evidence of a row's speed on a cluster."""
     measured_s, judged = record.judged_s, record.judged
+    is_plausible = (
+        record.reason == Reason.TOO_GOOD.value
+        and judged is not None
+        and judged.greatest_gain <= (rules.max_gain or 0.0)
+    )
     reasons = {
         "is simulated, and its figures are made up": record.run.simulated,
-        "is of a tile, and shows its nodes": bool(record.row.tile),
-        "is of a run in which a canary was too slow": record.reason == Reason.CANARY.value,
-        "is of a job whose ranks differ": record.reason == Reason.RANKS_DIFFER.value,
-        "is of a job whose steady steps are slower than its figure": record.reason == Reason.STEPS_SLOWER.value,
-        "is of a job of which a third of the steps are slower than its figure": (
-            record.reason == Reason.THIRD_SLOWER.value
-        ),
-        "is of a job whose last step is unlike its others": record.reason == Reason.LAST_STEP.value,
-        "is too good to be true; --max-gain=PERCENT counts such runs, once it is clear why they are so fast": (
-            record.reason == Reason.TOO_GOOD.value
-            and (judged is None or judged.greatest_gain > (rules.max_gain or 0.0))
-        ),
+        FORBIDS[Reason.TILE.value]: bool(record.row.tile),
+        FORBIDS.get(record.reason, ""): record.reason in FORBIDS and not is_plausible,
         f"is not comparable, because of {record.not_comparable}": record.not_comparable is not None,
         f"was not measured and judged, but ended as '{record.outcome}'": record.outcome not in outcomes.JUDGED,
         "was replayed without its cluster; add --gsw-cluster=NAME to the replay": record.run.cluster == NO_CLUSTER,

@@ -22,7 +22,7 @@ from pytest_gsw.reports.run_report import ReportedRow, RunReport, Since, since_l
 from pytest_gsw.results import attention, outcomes, row_text
 from pytest_gsw.results.attention import BY_KIND, Attention
 from pytest_gsw.results.record import Record
-from pytest_gsw.stats.verdict import UNUSUAL, Outcome, Reason, throughput_change
+from pytest_gsw.stats.verdict import REASONS, UNUSUAL, Outcome, throughput_change
 from pytest_gsw.tables.metrics import STEP_TIME, Metric
 
 #: The columns for which most phones have room.
@@ -251,10 +251,7 @@ def _name(name: str) -> str:
 # -- texts of rows, runs and jobs ----------------------------------------------------------------
 
 #: The short reason of an inconclusive row on its card; its page has the long one.
-_SHORT = {
-    Reason.TOO_GOOD.value: "that is too good to be true",
-    Reason.WITHIN_NOISE.value: "jobs of this row differ by as much",
-}
+_SHORT = {reason.value: kind.short for reason, kind in REASONS.items() if kind.short}
 #: Every outcome, the worst first.
 WORST_FIRST = sorted(outcomes.OUTCOMES, key=lambda one: attention.ATTENTIONS.index(one.attention))
 
@@ -271,7 +268,6 @@ def report_text(report: RunReport) -> str:
     bad = [one.of_rows(counts[one.word]) for one in WORST_FIRST if one.word in counts and one.attention.is_urgent]
     parts = ["1 incident"] if report.incident else []
     parts += [plural(report.slow_tile_nodes, "slow node")] if report.slow_tile_nodes else []
-    parts += [plural(report.odd_losses, "other loss", "other losses")] if report.odd_losses else []
     parts += bad
     if drifting := report.counts.get(attention.DRIFT.kind):
         parts.append(f"{drifting} drifting")
@@ -280,6 +276,8 @@ def report_text(report: RunReport) -> str:
         return "No row"
     if parts:
         return f"{', '.join(parts)} of {rows}"
+    if odd := report.odd_losses:
+        return f"{plural(odd, 'tile has', 'tiles have')} another loss, of {rows}"
     alarms = report.active_alarms
     return f"{plural(alarms, 'active alarm')}, no row needs attention: {rows}" if alarms else f"All well: {rows}"
 

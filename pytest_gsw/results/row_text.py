@@ -280,11 +280,11 @@ def inconclusive_text(record: Record, verdict: Verdict, canaries: Sequence[str] 
             return f"{fact}; a statistic is not a run: look at its steps and nodes, and run it again"
         case Reason.LAST_STEP:
             return f"{fact}; its other steps are within the tolerance: another job tells (--gsw-confirm=2)"
-    if verdict.noise is None:
-        return fact
-    jobs = rounded(jobs_to_resolve(record.row.tolerance, verdict.noise), "job")
-    told = f"{jobs} would distinguish a loss of {record.row.tolerance * 100:g} % from noise"
-    return f"{fact}; jobs of this row differ by as much: {told} (--gsw-repeat)"
+        case Reason.WITHIN_NOISE if verdict.noise is not None:
+            jobs = rounded(jobs_to_resolve(record.row.tolerance, verdict.noise), "job")
+            told = f"{jobs} would distinguish a loss of {record.row.tolerance * 100:g} % from noise"
+            return f"{fact}; jobs of this row differ by as much: {told} (--gsw-repeat)"
+    return fact
 
 
 def _too_good_text(record: Record, verdict: Verdict) -> str:

@@ -8,6 +8,7 @@ import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from pytest_gsw.stats import noise as noises
 from pytest_gsw.stats.cluster_effect import ClusterEffect, decide_adjusted
@@ -116,16 +117,52 @@ class Reason(enum.Enum):
     TILE = "tile"
 
 
+class ReasonKind(NamedTuple):
+    """What a reason is of, and what it forbids."""
+
+    #: The outcome that has it; ``None`` for none.
+    outcome: Outcome | None
+    #: Why such a run shows neither the noise of its row nor a figure to accept, behind "it"; empty if it shows both.
+    forbids: str = ""
+    #: True if the figure is implausible; then it forbids something.
+    is_doubt: bool = False
+    #: Its text on a card, if it has a shorter one than the row's page.
+    short: str = ""
+
+
+#: Every reason. A new one also has a case in ``inconclusive_text()`` of results/row_text.py, a line in docs/design.md.
+REASONS: Mapping[Reason, ReasonKind] = {
+    Reason.WITHIN_TOLERANCE: ReasonKind(Outcome.PASSED),
+    Reason.GAIN_WITHIN_NOISE: ReasonKind(Outcome.PASSED),
+    Reason.FASTER: ReasonKind(Outcome.IMPROVED),
+    Reason.SLOWER: ReasonKind(Outcome.REGRESSED),
+    Reason.WITHIN_NOISE: ReasonKind(Outcome.INCONCLUSIVE, short="jobs of this row differ by as much"),
+    Reason.CANARY: ReasonKind(Outcome.INCONCLUSIVE, "is of a run in which a canary was too slow"),
+    Reason.INCIDENT: ReasonKind(Outcome.INCONCLUSIVE),
+    Reason.TOO_GOOD: ReasonKind(
+        Outcome.INCONCLUSIVE,
+        "is too good to be true; --max-gain=PERCENT counts such runs, once it is clear why they are so fast",
+        is_doubt=True,
+        short="that is too good to be true",
+    ),
+    Reason.RANKS_DIFFER: ReasonKind(Outcome.INCONCLUSIVE, "is of a job whose ranks differ", is_doubt=True),
+    Reason.LAST_STEP: ReasonKind(
+        Outcome.INCONCLUSIVE, "is of a job whose last step is unlike its others", is_doubt=True
+    ),
+    Reason.STEPS_SLOWER: ReasonKind(
+        Outcome.INCONCLUSIVE, "is of a job whose steady steps are slower than its figure", is_doubt=True
+    ),
+    Reason.THIRD_SLOWER: ReasonKind(
+        Outcome.INCONCLUSIVE, "is of a job of which a third of the steps are slower than its figure", is_doubt=True
+    ),
+    Reason.TILE: ReasonKind(None, "is of a tile, and shows its nodes"),
+}
+#: By the word in records, what a reason forbids.
+FORBIDS = {reason.value: kind.forbids for reason, kind in REASONS.items() if kind.forbids}
 #: Reasons of runs with an implausible figure, as in records.
-DOUBTS = frozenset(
-    reason.value
-    for reason in (
-        *(Reason.TOO_GOOD, Reason.RANKS_DIFFER),
-        *(Reason.LAST_STEP, Reason.STEPS_SLOWER, Reason.THIRD_SLOWER),
-    )
-)
+DOUBTS = frozenset(reason.value for reason, kind in REASONS.items() if kind.is_doubt)
 #: The same, runs with an unusual state of the cluster, and tiles: none of them measures the noise of a row.
-UNUSUAL = DOUBTS | {Reason.CANARY.value, Reason.TILE.value}
+UNUSUAL = FORBIDS.keys()
 
 #: Rounding of decimal numbers to binary fractions is below this.
 _METRIC_ROUNDING = 1e-12

@@ -117,4 +117,4 @@ def test_a_tile_with_another_loss_is_neither_green_nor_cleared(
     assert found.rows[0].cleared == ("n[1-2,4-8]" if is_odd else "n[1-8]")
     assert "gsw_odd_losses" in suite_properties(pytester.path / "own.xml") or not is_odd
     gsw("report", replay, "-o", "page")
-    assert ("1 other loss" in Path("page", "index.html").read_text()) is is_odd
+    assert ("1 tile has another loss" in Path("page", "index.html").read_text()) is is_odd

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from pytest_gsw.baseline_updates import Rules, _not_a_point
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.record import of_content
-from pytest_gsw.results.row_text import reported_status
+from pytest_gsw.results.row_text import inconclusive_text, reported_status
 from pytest_gsw.stats import decision
-from tests.unit.results.records import SLOW, varied
+from pytest_gsw.stats.noise import Noise
+from pytest_gsw.stats.verdict import FORBIDS, REASONS, Outcome, Reason
+from tests.unit.results.records import SLOW, WONDER, varied
 
 
 def test_each_outcome_of_a_verdict_has_an_entry_and_a_place_among_the_worst() -> None:
@@ -76,3 +81,21 @@ def test_a_record_of_an_outcome_that_nobody_knows_is_none() -> None:
 )
 def test_strict_sessions_fail_rows_that_are_too_fast(outcome: str, reason: str, strict: bool, as_what: str) -> None:
     assert reported_status(varied(SLOW, outcome=outcome, reason=reason), list, strict=strict).outcome.pytest == as_what
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_each_reason_is_in_all_places(reason: Reason) -> None:
+    kind = REASONS[reason]
+    assert kind.forbids or not kind.is_doubt
+    record = varied(SLOW, outcome="inconclusive", reason=reason.value)
+    verdict = replace(WONDER, given_reason=reason, outcome=Outcome.INCONCLUSIVE, noise=Noise(0.08, 30), steady_s=5.0)
+    has_own_text = inconclusive_text(record, verdict) != f"inconclusive: {record.fact}"
+    page = (Path(__file__).parents[3] / "docs" / "design.md").read_text(encoding="utf-8")
+    is_inconclusive = kind.outcome is Outcome.INCONCLUSIVE
+    assert (has_own_text, f"\n| `{reason.value}` | " in page) == (is_inconclusive, is_inconclusive)
+
+
+@pytest.mark.parametrize("word", FORBIDS)
+def test_a_reason_that_forbids_proposes_no_accepted_figure(word: str) -> None:
+    record = varied(SLOW, reason=word, outcome="inconclusive", measured={"step_time_s": 0.5})
+    assert _not_a_point(record, Rules()) == FORBIDS[word]
