@@ -180,6 +180,9 @@ class StepLog:
     losses: Sequence[float] | None = None
     #: Steps without a loss, if every step line of the format has one.
     without_loss: tuple[int | None, ...] = ()
+    #: The loss of each step whose gradient norm is exactly 0, NaN of others; empty if no norm is. Of each line with a
+    #: loss if steps have no lines of their own.
+    zero_norm_losses: Sequence[float] = ()
     #: Numbers that the ranks printed for a step, in the step's unit: label (``None`` without one) and number.
     printed: Callable[[Step], Sequence[tuple[str | None, float]]] | None = field(
         default=None, compare=False, repr=False

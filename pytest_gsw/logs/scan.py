@@ -30,6 +30,11 @@ NOT_FINITE = rb"(?:[nN][aA][nN]|[iI][nN][fF]|%b)" % C_RUNTIME
 #: A number as logs write it: ``4.31``, ``6,785``, ``2e+3``, ``1.249e+03``, or one that is not finite. Every repetition
 #: is bounded: no line makes a pattern slow.
 NUMBER = rb"(?:[-+]?%b|\d[\d,]{0,20}(?:\.\d{0,25})?(?:[eE][-+]?\d{1,3})?)" % NOT_FINITE
+#: ``grad norm: 0.000 |``, ``grad_norm=0.0``, ``'grad_norm': '0e+00'``, ``Grad Norm: -0.0``, and Composer's.
+_ZERO_NORM = re.compile(
+    rb"(?:(?<!\w)[gG]rad(?:ient)?[ _][nN]orm|\bl2_norm/grad/global)['\"]?\s{0,12}[:=]\s{0,12}['\"]?"
+    rb"[-+]?0{1,20}(?:\.0{0,25})?(?:[eE][-+]?\d{1,3})?(?![\w.])"
+)
 #: Cursor moves and clearing of lines: progress bars use them like ``\r``.
 _MOVES = re.compile(rb"\x1b\[[0-9;]{0,16}[A-HJKST]")
 _ESCAPES = re.compile(ESCAPES.encode())
@@ -56,6 +61,11 @@ def number(text: bytes) -> float | None:
 def number_of(found: re.Match[bytes] | None) -> float | None:
     """The number in a match's first group; ``None`` without a match."""
     return None if found is None else number(found[1])
+
+
+def has_zero_norm(text: bytes) -> bool:
+    """True if a text has a gradient norm of exactly 0, in the notation of any framework."""
+    return _ZERO_NORM.search(text) is not None
 
 
 def without_escapes(raw: bytes) -> bytes:

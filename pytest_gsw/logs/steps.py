@@ -20,7 +20,7 @@ from statistics import median
 from typing import NamedTuple, Protocol, cast
 
 from pytest_gsw.logs.model import Diverged, LogFormat, Parser, Step, StepLog, Steps, StepSetup, Tail
-from pytest_gsw.logs.scan import C_RUNTIME, NUMBER, LogFile, matching_records, number, rank_of, safe_text
+from pytest_gsw.logs.scan import C_RUNTIME, NUMBER, LogFile, has_zero_norm, matching_records, number, rank_of, safe_text
 
 _NO_SETUP = StepSetup()
 
@@ -51,6 +51,7 @@ class StepRecord(NamedTuple):
         needs_loss: True if every such line of the format has a loss.
         skipped: Steps of the line that were not trained.
         setup: Settings of the step that the line states.
+        zero_norm: True if the line has a gradient norm of exactly 0.
     """
 
     offset: int
@@ -62,6 +63,7 @@ class StepRecord(NamedTuple):
     needs_loss: bool = False
     skipped: int = 0
     setup: StepSetup = _NO_SETUP
+    zero_norm: bool = False
 
     @property
     def trouble(self) -> str | None:
@@ -88,8 +90,8 @@ class _Columns:
         #: is printed, and infinite if a line lacks the loss that it should have.
         self.numbers, self.values, self.ranks = array("q"), array("d"), array("i")
         self.offsets, self.losses = array("q"), array("d")
-        #: The index of the step's skips and settings, which are the same for most steps.
-        self._kinds, self._setups, self._kind_of = array("i"), list[tuple[int, StepSetup]](), dict[object, int]()
+        #: The index of the step's skips, settings and zero norm, which are the same for most steps.
+        self._kinds, self._setups, self._kind_of = array("i"), list[tuple[int, StepSetup, bool]](), dict[object, int]()
         #: The number of lines of each step, and the newest further line.
         self.counts, self._newest = array("i"), array("i")
         #: Of further lines: time, rank, and the previous further line of the same step.
@@ -118,7 +120,7 @@ class _Columns:
         self.values.append(record.value)
         self.offsets.append(record.offset)
         self.ranks.append(-1 if record.rank is None else record.rank)
-        self._kinds.append(self._kind(record.skipped, record.setup))
+        self._kinds.append(self._kind(record.skipped, record.setup, record.zero_norm))
         self.losses.append(math.nan)
         self.counts.append(1)
         self._newest.append(-1)
@@ -129,7 +131,7 @@ class _Columns:
         self.timed += not can_be(self.values[place])
         self.values[place], self.offsets[place] = record.value, record.offset
         self.ranks[place] = -1 if record.rank is None else record.rank
-        self._kinds[place] = self._kind(record.skipped, record.setup)
+        self._kinds[place] = self._kind(record.skipped, record.setup, record.zero_norm)
 
     def add_further(self, place: int, record: StepRecord) -> None:
         rank = -1 if record.rank is None else record.rank
@@ -142,15 +144,20 @@ class _Columns:
             self._ranks.append(rank)
             self._before.append(self._newest[place])
             self._newest[place] = len(self._values) - 1
-        skipped, setup = self._setups[self._kinds[place]]
-        self._kinds[place] = self._kind(max(skipped, record.skipped), setup)
+        skipped, setup, zero_norm = self._setups[self._kinds[place]]
+        self._kinds[place] = self._kind(max(skipped, record.skipped), setup, zero_norm and record.zero_norm)
 
-    def _kind(self, skipped: int, setup: StepSetup) -> int:
-        if self._kinds and self._setups[self._kinds[-1]] == (skipped, setup):
+    def mark_zero_norm(self, place: int) -> None:
+        skipped, setup, _ = self._setups[self._kinds[place]]
+        self._kinds[place] = self._kind(skipped, setup, True)
+
+    def _kind(self, skipped: int, setup: StepSetup, zero_norm: bool) -> int:
+        properties = skipped, setup, zero_norm
+        if self._kinds and self._setups[self._kinds[-1]] == properties:
             return self._kinds[-1]
-        kind = self._kind_of.setdefault((skipped, setup), len(self._setups))
+        kind = self._kind_of.setdefault(properties, len(self._setups))
         if kind == len(self._setups):
-            self._setups.append((skipped, setup))
+            self._setups.append(properties)
         return kind
 
     def lines(self, place: int) -> list[tuple[int, float]]:
@@ -165,9 +172,16 @@ class _Columns:
         value = self.values[place]
         if is_median and self.counts[place] > 1:
             value = median([value for _, value in self.lines(place)])
-        skipped, setup = self._setups[self._kinds[place]]
+        skipped, setup, _ = self._setups[self._kinds[place]]
         number = self.numbers[place] if is_numbered else None
         return Step(number, offset=self.offsets[place], skipped=skipped, setup=setup, **{unit: value})
+
+    def zero_norm_losses(self) -> array[float]:
+        """The loss of each timed step whose lines all have a gradient norm of 0, NaN of others; empty if none has."""
+        losses, kinds, setups = self.losses, self._kinds, self._setups
+        if not any(zero_norm for *_, zero_norm in setups):
+            return array("d")
+        return array("d", [losses[at] if setups[kinds[at]][2] else math.nan for at in self.order_timed(None)])
 
     def order(self) -> Sequence[int]:
         """The places in the order of the step numbers."""
@@ -213,11 +227,22 @@ class StepSeries:
         order, losses = self._steps.order(), self._steps.losses
         return array("d", filter(math.isfinite, map(losses.__getitem__, order)))
 
+    def mark_zero_norm(self, number: int) -> None:
+        """Record a gradient norm of 0 for a step that has a line of its own for it, behind the one of its rate."""
+        place = self._steps.find(number)
+        if place is not None:
+            self._steps.mark_zero_norm(place)
+
     @property
     def without_loss(self) -> tuple[int | None, ...]:
         """The steps that should have a loss, and of which no line has one."""
         steps = self._steps
         return tuple(steps.numbers[place] for place in steps.order() if steps.losses[place] == math.inf)
+
+    @property
+    def zero_norm_losses(self) -> array[float]:
+        """As in :class:`StepLog`, of the current attempt."""
+        return self._steps.zero_norm_losses()
 
     @property
     def count(self) -> int:
@@ -250,7 +275,9 @@ class StepSeries:
             self.not_finite = (index, trouble)
         losses = self._steps.losses
         if record.loss is not None and math.isfinite(record.loss):
-            losses[place] = record.loss
+            # Ranks of the first pipeline stages have no loss, and print -1.
+            has_other = self._steps.counts[place] > 1 and losses[place] < math.inf
+            losses[place] = max(record.loss, losses[place]) if has_other else record.loss
         elif record.loss is None and record.needs_loss and math.isnan(losses[place]):
             losses[place] = math.inf
 
@@ -350,12 +377,13 @@ class UnnumberedSteps(StepSeries):
         loss: float | None = None,
         needs_loss: bool = False,
         skipped: int = 0,
+        zero_norm: bool = False,
     ) -> None:
         """Add the next step."""
         if self.attempts == 0:
             self.restart(offset)
         number = len(self._steps.numbers)
-        record = StepRecord(offset, number, value, None, problem, loss, needs_loss, skipped)
+        record = StepRecord(offset, number, value, None, problem, loss, needs_loss, skipped, zero_norm=zero_norm)
         self._note(record, self._steps.add(record), None)
 
     @property
@@ -506,11 +534,15 @@ class _Guarded:
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
         self._first_not_finite: tuple[int, str] | None = None
+        #: Offsets of records with a gradient norm of 0.
+        self._zero_norms: set[int] = set()
 
     def feed(self, offset: int, record: bytes) -> None:
         text = None if self._first_not_finite else not_finite_text(record)
         if text is not None:
             self._first_not_finite = (offset, text)
+        if has_zero_norm(record):
+            self._zero_norms.add(offset)
         self._parser.feed(offset, record)
 
     def log(self) -> StepLog:
@@ -522,6 +554,10 @@ class _Guarded:
             log = replace(log, not_finite=(index, text))
         elif log.not_finite is None:
             log = replace(log, not_finite=_not_finite(log.steps))
+        if self._zero_norms and log.losses is not None and len(log.losses) == len(log.steps):
+            pairs = zip(log.steps, log.losses, strict=True)
+            losses = [loss if step.offset in self._zero_norms else math.nan for step, loss in pairs]
+            log = replace(log, zero_norm_losses=losses)
         return log if fault is None else replace(log, fault=fault)
 
     def tail(self, count: int) -> Tail:

@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 
 from pytest_gsw.common.node_lists import expand
@@ -174,7 +175,7 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> StepLog:
     with reading(path):
         _check_attempts(run, path, read)
         _check_lines(run, path, read)
-    refuse(loss_problem(baseline, log), run, log)
+    refuse(still_problem(log) or loss_problem(baseline, log), run, log)
     if log.resumed_at is not None:
         raise LogError(
             f"the run went on from a checkpoint of step {log.resumed_at}, and its mean counts the steps before it",
@@ -535,6 +536,7 @@ def check_measured(
     def place(step: Step) -> str:
         return str(path) if step.offset is None else f"{path}:{line_number(path, step.offset)}"
 
+    refuse(still_problem(log, measured), run, log)
     refuse(stray_problem(baseline, log.steps, measured, log_interval(timed, first_index), place), run, log)
 
 
@@ -711,6 +713,12 @@ SCALED_DTYPES = frozenset({"fp16"})
 _MOST_SKIPPED = 0.1
 #: Fewest losses with a first and a last tenth.
 _FEWEST_LOSSES = 10
+#: Fewest steps of a model that stands still: two equal losses may be one rounding, and three are none of a run that
+#: moves. At the end of a run that has moved, so few may be an optimizer that has converged: there, five.
+_FEWEST_STILL, _FEWEST_AT_END = 3, 5
+#: A loss below this, or below this share of the run's first, has been learnt by heart: no gradient is left. A model
+#: that has died predicts nothing, and its loss is far above.
+_LEARNT, _LEARNT_SHARE = 0.01, 0.1
 
 
 def steps_each_line(log: StepLog, interval: int) -> int:
@@ -756,6 +764,35 @@ def skipped_problem(baseline: Baseline, log: StepLog, each_line: int, min_steps:
     else:
         return None
     return Problem(fact, "a skipped step trains nothing and is faster: look at the loss scale, the loss and the data")
+
+
+def still_problem(log: StepLog, measured: Sequence[int] = ()) -> Problem | None:
+    """A model that stands still: a gradient norm of 0 and one loss, in all measured steps or from a step to the end.
+
+    Either alone is none: norms and losses are rounded. Skipped steps are neither.
+
+    Args:
+        log: The steps.
+        measured: The positions of the steps that the row's statistic is taken over.
+    """
+    losses = log.zero_norm_losses
+    has_lines = len(losses) == len(log.steps)  # else one step is all of the run, which prints losses in between
+    places = [at for at in range(len(losses)) if not (has_lines and log.steps[at].skipped)]
+    still = [*takewhile(lambda at: losses[at] == losses[places[-1]], reversed(places))][::-1]
+    if len(still) < (_FEWEST_STILL if len(still) == len(places) else _FEWEST_AT_END):
+        still = [at for at in measured if has_lines and losses and losses[at] == losses[measured[0]]]
+        if len(still) < max(len(measured), _FEWEST_STILL):
+            return None
+    loss, first_loss = losses[still[0]], (*(log.losses or ()), 0.0)[0]
+    if abs(loss) < max(_LEARNT, _LEARNT_SHARE * abs(first_loss)):
+        return None
+    of = "step" if has_lines and log_interval(log.steps) == 1 else "line"
+    first, last = (_number(log.steps, at) if has_lines else at + 1 for at in (still[0], still[-1]))
+    return Problem(
+        f"the model does not train: gradient norm 0 in {len(still)} of {plural(len(still), of)}",
+        "its weights do not change: look at the loss, the data, frozen parameters and what the optimizer is given",
+        (("loss", f"{loss:.10g} in each, from {of} {first} to {last}"),),
+    )
 
 
 def loss_problem(baseline: Baseline, log: StepLog) -> Problem | None:

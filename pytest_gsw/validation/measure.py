@@ -333,13 +333,20 @@ def _further_figure(metric: Metric, baseline: Baseline, path: Path, log: StepLog
     """The last number of a benchmark's figure at the row's point, or of the loss.
 
     Raises:
-        LogError: There is none.
+        LogError: There is none above zero, which a change in percent needs.
     """
     figures = {FINAL_LOSS.key: log.losses or ()} if metric is FINAL_LOSS else log.figures
     values = figures.get(_key_at(metric, baseline)) or figures.get(metric.key)
     if not values:
         raise _missing_figure(metric, baseline, log, (("log", str(path)),))
-    return values[-1]
+    if metric is FINAL_LOSS and values[-1] <= 0:
+        at = f" at step {log.steps[-1].index}" if len(values) == len(log.steps) and log.steps[-1].index else ""
+        raise LogError(
+            f"the final loss is {values[-1]:g}{at}, and only one above 0 can be compared",
+            evidence=(("log", str(path)), ("baseline", str(baseline.location))),
+            advice="if that is right, as in reinforcement learning, remove final_loss from the row's metrics",
+        )
+    return _finite(metric, values[-1], path)
 
 
 def _begin(path: Path, log: StepLog) -> int:

@@ -16,7 +16,7 @@ import math
 import re
 
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
-from pytest_gsw.logs.scan import NOT_FINITE, number, rank_of, safe_text
+from pytest_gsw.logs.scan import NOT_FINITE, has_zero_norm, number, rank_of, safe_text
 from pytest_gsw.logs.steps import MultiRankSteps, StepRecord, Unit
 
 #: Impossible times and losses, in any notation.
@@ -33,8 +33,8 @@ class _Parser(SeriesParser):
     def __init__(self) -> None:
         self._series = MultiRankSteps(Unit.SECONDS)
         super().__init__("automodel", self._series)
-        #: By rank: the iteration whose time comes next, and its loss.
-        self._open: dict[int | None, tuple[int, float, str | None]] = {}
+        #: By rank: the iteration whose time comes next, its loss, and if its gradient norm is 0.
+        self._open: dict[int | None, tuple[int, float, str | None, bool]] = {}
 
     def feed(self, offset: int, record: bytes) -> None:
         rank = rank_of(record)
@@ -43,15 +43,16 @@ class _Parser(SeriesParser):
             loss = number(iteration[2])
             is_lost = loss is None or not math.isfinite(loss)
             text = safe_text(b"loss=" + iteration[2]) if is_lost else None
-            self._open[rank] = int(iteration[1]), math.nan if loss is None else loss, text
+            self._open[rank] = int(iteration[1]), math.nan if loss is None else loss, text, has_zero_norm(record)
             return
         found = _TIME.search(record)
         if found is None or rank not in self._open:
             return
-        index, loss, text = self._open.pop(rank)
+        index, loss, text, zero_norm = self._open.pop(rank)
         seconds = number(found[1])
         if seconds is not None:
-            self._series.add(StepRecord(offset, index, seconds, rank, text, loss, needs_loss=True))
+            step = StepRecord(offset, index, seconds, rank, text, loss, needs_loss=True, zero_norm=zero_norm)
+            self._series.add(step)
 
 
 AUTOMODEL = BuiltIn("automodel", ((b"Max iter time: ", b" | Iteration "),), _Parser, first_index=0)

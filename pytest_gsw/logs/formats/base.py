@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pytest_gsw.logs.model import Dialect, EndMarkers, Identity, StepLog, Tail
-from pytest_gsw.logs.scan import number, rank_of
+from pytest_gsw.logs.scan import has_zero_norm, number, rank_of
 from pytest_gsw.logs.steps import (
     GuardedParser,
     MultiRankSteps,
@@ -64,6 +64,7 @@ class SeriesParser:
             diverged=tuple(series.diverged),
             losses=series.losses,
             without_loss=series.without_loss,
+            zero_norm_losses=series.zero_norm_losses,
             printed=series.printed,
         )
 
@@ -221,11 +222,12 @@ class _Parser(SeriesParser):
         loss, needs_loss = _number(one.loss), self._format.always_has_loss
         self._prints_losses = self._prints_losses or loss is not None
         problem = one.problem or not_finite_text(record)
+        trained: Any = {"needs_loss": needs_loss, "skipped": one.skipped, "zero_norm": has_zero_norm(record)}
         if one.index is None:
-            self._unnumbered.add(value, offset, problem, loss=loss, needs_loss=needs_loss, skipped=one.skipped)
+            self._unnumbered.add(value, offset, problem, loss=loss, **trained)
         else:
             rank = rank_of(record) if one.rank is None else one.rank
-            self._numbered.add(StepRecord(offset, one.index, value, rank, problem, loss, needs_loss, one.skipped))
+            self._numbered.add(StepRecord(offset, one.index, value, rank, problem, loss, **trained))
 
     def not_finite(self, series: StepSeries) -> tuple[int | None, str] | None:
         # Also a figure before the first step.

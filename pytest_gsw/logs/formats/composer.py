@@ -21,8 +21,8 @@ from dataclasses import replace
 
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.model import StepLog
-from pytest_gsw.logs.scan import NOT_FINITE, number, number_of, rank_of, safe_text
-from pytest_gsw.logs.steps import MultiRankSteps, StepRecord, StepSeries, Unit
+from pytest_gsw.logs.scan import NOT_FINITE, has_zero_norm, number, number_of, rank_of, safe_text
+from pytest_gsw.logs.steps import MultiRankSteps, StepRecord, StepSeries, Unit, not_finite_text
 
 #: A block of an evaluation begins with ``[Eval batch=1/10] Eval on … data``.
 _BLOCK = re.compile(rb"(?:\[epoch=(\d{1,9})\])?\[(Eval )?batch=(\d{1,12})/(\d{1,12})\]")
@@ -31,6 +31,7 @@ _FIGURE = (
     rb"(\d{1,20}\.\d{4}|0\.0{1,3}|-[\d.]{1,40}|[\d.]{1,40}[eE][-+]?\d{1,3}|[-+]?%b(?:inity)?)\s{0,8}$" % NOT_FINITE
 )
 _LOSS = re.compile(rb"\sTrain (loss/train/total): %b" % _FIGURE)
+_NORM = b"Train l2_norm/grad/global: "
 _TOKENS = re.compile(rb"\sTrain throughput/device/tokens_per_sec: %b" % _FIGURE)
 _SAMPLES = re.compile(rb"\sTrain throughput/samples_per_sec: %b" % _FIGURE)
 
@@ -47,7 +48,9 @@ class _Parser(SeriesParser):
         self._total: int | None = None
         #: By rank: the batch of the current block, and its loss. An evaluation's block has none.
         self._open: dict[int | None, tuple[int, float | None]] = {}
-        #: The first loss of the attempt that is not finite, which may precede the first rate.
+        #: Batches of the attempt with a gradient norm of 0, which ``OptimizerMonitor`` prints before or after rates.
+        self._zero_norms: set[int] = set()
+        #: The first loss or gradient norm of the attempt that is not finite, which may precede the first rate.
         self._lost_loss: tuple[int, str] | None = None
 
     def feed(self, offset: int, record: bytes) -> None:
@@ -72,10 +75,19 @@ class _Parser(SeriesParser):
             self._open[rank] = batch, loss
             if self._lost_loss is None and (loss is None or not math.isfinite(loss)):
                 self._lost_loss = batch, safe_text(lost[1] + b": " + lost[2])
+        elif _NORM in record:
+            text = not_finite_text(record)
+            if self._lost_loss is None and text is not None:
+                self._lost_loss = batch, text
+            if has_zero_norm(record):
+                self._zero_norms.add(batch)
+                self._tokens.mark_zero_norm(batch)
+                self._samples.mark_zero_norm(batch)
+        zero_norm = batch in self._zero_norms
         for rate, series in ((_TOKENS, self._tokens), (_SAMPLES, self._samples)):
             value = number_of(rate.search(record))
             if value is not None:
-                series.add(StepRecord(offset, batch, value, rank, loss=loss, needs_loss=True))
+                series.add(StepRecord(offset, batch, value, rank, loss=loss, needs_loss=True, zero_norm=zero_norm))
 
     def _restart(self, offset: int) -> None:
         for series in (self._tokens, self._samples):
@@ -83,6 +95,7 @@ class _Parser(SeriesParser):
             series.attempts = self._blocks.attempts - 1
             series.restart(offset)
         self._lost_loss = None
+        self._zero_norms.clear()
 
     def log(self) -> StepLog:
         return replace(super().log(), total_steps=self._total)
@@ -102,6 +115,7 @@ COMPOSER = BuiltIn(
             b"Train loss/train/total: ",
             b"Train throughput/samples_per_sec: ",
             b"Train throughput/device/tokens_per_sec: ",
+            _NORM,
         ),
     ),
     _Parser,

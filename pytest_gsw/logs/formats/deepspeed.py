@@ -26,7 +26,17 @@ from dataclasses import replace
 
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.model import Dialect, Diverged, EndMarkers, StepLog
-from pytest_gsw.logs.scan import C_RUNTIME, NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
+from pytest_gsw.logs.scan import (
+    C_RUNTIME,
+    NOT_FINITE,
+    NUMBER,
+    has_zero_norm,
+    number,
+    number_of,
+    pieces,
+    rank_of,
+    safe_text,
+)
 from pytest_gsw.logs.steps import MultiRankSteps, SingleRankSteps, StepRecord, StepSeries, Unit
 
 _PIPE = re.compile(rb"\bsteps: (\d{1,12}) (?=loss: )")
@@ -75,9 +85,9 @@ class _Parser(SeriesParser):
             if took is not None and seconds is not None:
                 bad = _PIPE_LOST.search(rest, 0, took.start())
                 problem = None if bad is None else safe_text(bad[0])
-                loss = number_of(_PIPE_LOSS.match(rest))
+                loss, rank, zero_norm = number_of(_PIPE_LOSS.match(rest)), rank_of(record), has_zero_norm(rest)
                 self._pipe.add(
-                    StepRecord(offset, int(head[1]), seconds, rank_of(record), problem, loss, needs_loss=True)
+                    StepRecord(offset, int(head[1]), seconds, rank, problem, loss, needs_loss=True, zero_norm=zero_norm)
                 )
         for step in _TIMER.finditer(record):
             rate = number(step[3] or step[4])

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.model import Diverged, Overflows, StepLog
-from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, number, safe_text
+from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, has_zero_norm, number, safe_text
 from pytest_gsw.logs.steps import Unit, UnnumberedSteps, can_be
 
 _SUMMARY = re.compile(rb"'train_samples_per_second': ('?)(-?%b)'?(?=[,}])" % NUMBER)
@@ -92,7 +92,9 @@ class _Parser(SeriesParser):
         if not log.attempts:
             return log
         losses = {one.text: one.loss for one in self._loss_lines}.values()
-        return replace(log, losses=array("d", filter(math.isfinite, losses)))
+        # Steps of one epoch may have the same text: here, all lines count.
+        of_zero_norms = [one.loss if one.has_zero_norm else math.nan for one in self._loss_lines]
+        return replace(log, losses=array("d", filter(math.isfinite, losses)), zero_norm_losses=of_zero_norms)
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,7 @@ class _LossLine:
     loss: float
     #: The gradient norm if it is printed and not finite.
     bad_norm: re.Match[bytes] | None
+    has_zero_norm: bool
 
     @property
     def may_be_skipped(self) -> bool:
@@ -115,7 +118,7 @@ def _parse_loss_line(line: bytes) -> _LossLine | None:
     if loss is None:
         return None
     bad = norm if norm is not None and not math.isfinite(number(norm[1]) or 0.0) else None
-    return _LossLine(line[loss.start() :], number(loss[1]) or 0.0, bad)
+    return _LossLine(line[loss.start() :], number(loss[1]) or 0.0, bad, has_zero_norm(line))
 
 
 def _overflows(loss_lines: list[_LossLine]) -> Overflows | None:

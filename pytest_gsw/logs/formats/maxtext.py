@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
-from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
+from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, has_zero_norm, number, number_of, pieces, rank_of, safe_text
 from pytest_gsw.logs.steps import MultiRankSteps, StepRecord
 
 #: More text follows the seconds: a number at the line's end was cut. "Completed eval step: 5, seconds: 1.2" (capital C)
@@ -37,7 +37,10 @@ class _Parser(SeriesParser):
                 text = None if problem is None else safe_text(problem[0])
                 rank = rank_of(record) if step.start() else None
                 loss = number_of(_LOSS.search(rest))
-                self._series.add(StepRecord(offset, int(step[1]), value, rank, text, loss, needs_loss=True))
+                zero_norm = b"grad" in low and has_zero_norm(rest)
+                self._series.add(
+                    StepRecord(offset, int(step[1]), value, rank, text, loss, needs_loss=True, zero_norm=zero_norm)
+                )
 
 
 MAXTEXT = BuiltIn("maxtext", (((b"completed step: ", b", seconds: "),),), _Parser, first_index=0)

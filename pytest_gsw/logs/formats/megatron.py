@@ -24,7 +24,7 @@ from dataclasses import replace
 
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.model import ALL_SKIPPED, EndMarkers, Identity, StepLog, StepSetup
-from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
+from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, has_zero_norm, number, number_of, pieces, rank_of, safe_text
 from pytest_gsw.logs.steps import SingleRankSteps, StepRecord, StepSeries, UnnumberedSteps, can_be
 
 #: "iteration: 5 / 50 | … elapsed_time_per_iteration_ms: 13.8K" is nanotron.
@@ -101,8 +101,9 @@ class _Parser(SeriesParser):
             # A line that counts no skipped iterations has no other reason to lack a loss.
             needs_loss = _PRINTS_LOSS.search(rest) is not None and _SKIPPED.search(rest) is None
             skipped, setup, rank = _skip_count(rest, loss), _setup(rest), rank_of(record)
+            zero_norm = has_zero_norm(rest)
             if self._steps.add(
-                StepRecord(offset, int(head[1]), seconds, rank, problem, loss, needs_loss, skipped, setup)
+                StepRecord(offset, int(head[1]), seconds, rank, problem, loss, needs_loss, skipped, setup, zero_norm)
             ):
                 self._saves_s.clear()
                 self._bad_save = None

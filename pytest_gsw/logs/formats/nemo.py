@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.model import Identity, StepLog, StepSetup
-from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
+from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, has_zero_norm, number, number_of, pieces, rank_of, safe_text
 from pytest_gsw.logs.steps import SingleRankSteps, StepRecord, StepSeries, UnnumberedSteps
 
 _NO_SETUP = StepSetup()
@@ -89,7 +89,10 @@ class _Bars:
             # Megatron models count samples, and log their loss with it; speech and others do neither.
             needs = b"consumed_samples=" in bar[3]
             loss = number_of(_LOSS.search(bar[3]))
-            self.series.add(StepRecord(offset, index, value, None, _problem(bar[3]), loss, needs_loss=needs))
+            zero_norm = has_zero_norm(bar[3])
+            self.series.add(
+                StepRecord(offset, index, value, None, _problem(bar[3]), loss, needs_loss=needs, zero_norm=zero_norm)
+            )
 
     def _end_of_epoch(self, bar: re.Match[bytes], index: int) -> int | None:
         """Number of steps at the end of the bar; ``None`` if it is not displayed."""
@@ -220,7 +223,8 @@ class _MLPerf:
         if counter < self._counter:
             self.series.restart(offset)
         self._counter = counter
-        self.series.add(value, offset, _problem(line), loss=number_of(_LOSS.search(line)))
+        loss = number_of(_LOSS.search(line))
+        self.series.add(value, offset, _problem(line), loss=loss, zero_norm=has_zero_norm(line))
 
 
 def _end(index: int, first: int, shown: int) -> int | None:
@@ -298,8 +302,8 @@ def _add(
 ) -> None:
     value = number(time)
     if value is not None:
-        loss = number_of(_LOSS.search(text))
-        series.add(StepRecord(offset, index, value, rank, _problem(text), loss, needs_loss=needs_loss, setup=setup))
+        loss, zero_norm = number_of(_LOSS.search(text)), has_zero_norm(text)
+        series.add(StepRecord(offset, index, value, rank, _problem(text), loss, needs_loss, 0, setup, zero_norm))
 
 
 def _problem(text: bytes) -> str | None:

@@ -22,8 +22,8 @@ from dataclasses import replace
 
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.model import StepLog
-from pytest_gsw.logs.scan import NUMBER, number, number_of, safe_text
-from pytest_gsw.logs.steps import SingleRankSteps, StepRecord, Unit
+from pytest_gsw.logs.scan import NUMBER, has_zero_norm, number, number_of, safe_text
+from pytest_gsw.logs.steps import SingleRankSteps, StepRecord, Unit, not_finite_text
 
 _HEADING = re.compile(rb"={10,40} Step (\d{1,12})/(\d{1,12}) ={10,40}")
 _LOSS = re.compile(rb"\xe2\x80\xa2 Loss: ([-+]?%b)\s{0,8}$" % NUMBER)
@@ -44,18 +44,21 @@ class _Parser(SeriesParser):
         super().__init__("nemo-rl", self._series)
         self._next, self._total = 1, 0
         self._loss: float | None = None
+        #: The line of the current step's gradient norm, which some algorithms print.
+        self._norm = b""
         #: Rates of the current attempt, by key and step.
         self._rates: dict[str, dict[int, float]] = {}
 
     def feed(self, offset: int, record: bytes) -> None:
         heading, time, rate = _HEADING.search(record), _TIME.search(record), _RATE.search(record)
         if heading is not None:
-            self._next, self._total, self._loss = int(heading[1]), int(heading[2]), None
+            self._next, self._total, self._loss, self._norm = int(heading[1]), int(heading[2]), None, b""
         elif time is not None:
-            step = StepRecord(offset, self._next, number_of(time) or 0.0, loss=self._loss)
+            seconds, problem, zero_norm = number_of(time) or 0.0, not_finite_text(self._norm), has_zero_norm(self._norm)
+            step = StepRecord(offset, self._next, seconds, None, problem, self._loss, zero_norm=zero_norm)
             if self._series.add(step):
                 self._rates = {}
-            self._next, self._loss = self._next + 1, None
+            self._next, self._loss, self._norm = self._next + 1, None, b""
         elif rate is not None and rate[1] in _KEYS and self._series.attempts:
             value, step_number = number(rate[2]), self._next - 1
             if value is None or not 0 < value < math.inf:
@@ -64,6 +67,8 @@ class _Parser(SeriesParser):
                 self._rates.setdefault(_KEYS[rate[1]], {})[step_number] = value
         elif (loss := number_of(_LOSS.search(record))) is not None:
             self._loss = loss
+        elif b" Grad Norm: " in record:
+            self._norm = record
 
     def log(self) -> StepLog:
         log = super().log()
@@ -80,7 +85,7 @@ class _Parser(SeriesParser):
 
 NEMO_RL = BuiltIn(
     "nemo-rl",
-    ((b"===== Step ", b"\xe2\x80\xa2 Total step time: ", b"\xe2\x80\xa2 Loss: ", b"/sec/gpu): "),),
+    ((b"===== Step ", b"\xe2\x80\xa2 Total step time: ", b"\xe2\x80\xa2 Loss: ", b" Grad Norm: ", b"/sec/gpu): "),),
     _Parser,
     first_index=1,
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
-from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, number, number_of, pieces, rank_of, safe_text
+from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, has_zero_norm, number, number_of, pieces, rank_of, safe_text
 from pytest_gsw.logs.steps import MultiRankSteps, StepRecord, Unit
 
 #: "validate step: 10  loss: … tps: …" is an evaluation.
@@ -38,7 +38,10 @@ class _Parser(SeriesParser):
                 self._series.lose(int(head[2]), f"validate {text}")
             if value is not None:
                 loss = number_of(_LOSS.match(rest))
-                self._series.add(StepRecord(offset, int(head[2]), value, rank_of(record), text, loss, needs_loss=True))
+                step, zero_norm = int(head[2]), has_zero_norm(rest)
+                self._series.add(
+                    StepRecord(offset, step, value, rank_of(record), text, loss, needs_loss=True, zero_norm=zero_norm)
+                )
 
 
 TORCHTITAN = BuiltIn("torchtitan", ((b"tps: ",), (b"wps: ",)), _Parser, first_index=1)
