@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from concurrent.futures import wait as wait_for
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from itertools import starmap
@@ -63,6 +64,7 @@ from pytest_gsw.jobs.layout import check_new, logs_before, names_before, names_i
 from pytest_gsw.jobs.model import (
     AT_ONCE,
     COMPLETING,
+    FAILED_FIRST,
     LOST_AT_START,
     NO_OTHER_NODE,
     NODE_LOST,
@@ -83,7 +85,7 @@ from pytest_gsw.stats.black_holes import AT_ONCE_S, BlackHole, black_holes
 from pytest_gsw.stats.decision import Done, Repeat, Undecided
 from pytest_gsw.validation.checks import is_own, not_alone, read_identity
 from pytest_gsw.validation.retryable import failed_at_once, infrastructure_failure, node_use
-from pytest_gsw.validation.run import Run
+from pytest_gsw.validation.run import CAUSE_OF_STATE, Run, cause_of
 
 # -- The run's journal, as far as the disk allows ---------------------------------------------------
 
@@ -621,6 +623,23 @@ def _pending_text(status: JobStatus) -> str:
     """Slurm's reason for a pending job; empty if there is none."""
     waits = status.state is JobState.PENDING and status.reason not in {"", "None"}
     return f"; it was pending ({status.reason})" if waits else ""
+
+
+def _never_starts(job: Job, reason: str, advice: str) -> EarlyStop:
+    """The stop of a job that waits for a failed one, with the cause in that one's files as if it were a row's own."""
+    fact = f"job {job.id} can never start: "
+    match, found = FAILED_FIRST.fullmatch(reason), None
+    if match is not None:
+        state, log = JobState(match[3]), Path(match[4])
+        with suppress(LogError, OSError):
+            outputs = other_outputs_of(replace(job, id=match[2]), log, None)
+            found = cause_of(Run(match[2], JobStatus(state), log, other_files=outputs))
+        if found is not None and found.cause.name != CAUSE_OF_STATE.get(state):
+            place = f"{found.path}:{found.cause.line}"
+            return EarlyStop(
+                f"{fact}{match[1]}: {found.cause.name}", found.advice, cause=found.cause.text, said_at=place
+            )
+    return EarlyStop(f"{fact}{reason}", advice)
 
 
 #: Called each time before the session waits.
@@ -1312,8 +1331,9 @@ class Executor:
         else:
             live.stuck_s = now_s if live.stuck_s is None else live.stuck_s
             if kind.is_final or now_s - live.stuck_s >= STUCK_S:
-                never = "can never start" if kind.is_final else "does not start by itself"
-                return EarlyStop(f"job {job.id} {never}: {reason}", kind.advice)
+                if kind.is_final:
+                    return _never_starts(job, reason, kind.advice)
+                return EarlyStop(f"job {job.id} does not start by itself: {reason}", kind.advice)
         waited_s = now_s - max(live.queued_s, self._rows.ran_s)
         if waited_s >= limit_s:
             return EarlyStop(

@@ -126,6 +126,9 @@ ERROR_SUFFIX = ".err"
 #: Slurm's reason for a job that waits for one which has failed: it stays pending for ever.
 NEVER_STARTS = "DependencyNeverSatisfied"
 
+#: What follows that reason: a failed job that this one waits for, its id and state, and its log.
+FAILED_FIRST = re.compile(rf"({NEVER_STARTS}: job (\S+) ([A-Z_]+) \S+): look at (.+)")
+
 #: The reason for a job on a node list of which a node is down or drained, and for one whose node was lost at its start.
 NODE_LOST = "NodeLost"
 
@@ -181,6 +184,8 @@ class Launch:
     has_directory = False
     #: The variable with the jobs' directory in place of the staging area.
     home = ""
+    #: How the recipe is fetched, in advice.
+    fetch = "fetch the recipe"
 
     def command(self, spec: JobSpec) -> tuple[str, ...]:
         """The command in the recipe's directory that submits the job, if that is not sbatch."""
@@ -472,6 +477,9 @@ class EarlyStop:
     advice: str = ""
     #: Remaining run time of the job at that moment, ``None`` if unknown.
     saved_s: float | None = None
+    #: The line of a cause in the files of a failed job that it waits for, and its place.
+    cause: str = ""
+    said_at: str = ""
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ def recipe_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Submi
         return SubmissionError(
             f"the launch script is {what}: {script}",
             (*keys, *_neighbours(script.parent, lambda path: path.suffix == ".sh")),
-            advice="run the recipe's setup.sh, or name the script in the table: recipe: {script: NAME}",
+            advice=f"{_fetch_advice(spec)}; or name the script in the table: recipe: {{script: NAME}}",
         )
     if not os.access(script, os.R_OK):
         return SubmissionError(f"the launch script cannot be read: {script}", keys, advice=f"ls -l {script}")
@@ -126,19 +126,24 @@ def _directory_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> S
         return SubmissionError(
             f"the directory of recipes is {_entry_problem(root, stat.S_ISDIR)}: {root}",
             keys[:1],
-            advice="correct `recipes` there, or put the recipes there",
+            advice=f"correct `recipes` there, or {_fetch_advice(spec)}",
         )
     if directory == spec.stage:
         return SubmissionError(
             f"the staging area, where the launch script is to be, is {what}: {directory}",
             keys,
-            advice="run the recipe's setup.sh, which puts it there, or set `recipes` to the directory of the recipes",
+            advice=_fetch_advice(spec),
         )
     return SubmissionError(
         f"the recipe's directory is {what}: {directory}",
         (*keys, *_neighbours(directory.parent, Path.is_dir)),
-        advice="is the recipe part of this release? Correct the directory there, or fetch the recipe",
+        advice=f"is the recipe part of this release? Correct the directory there, or {spec.launch.fetch}",
     )
+
+
+def _fetch_advice(spec: JobSpec) -> str:
+    """How a recipe that is not there gets there."""
+    return f"{spec.launch.fetch}, and set `recipes` of the cluster to the directory with the recipes"
 
 
 def _entry_problem(path: Path, is_right: Callable[[int], bool], other: str = "no directory") -> str:

@@ -302,6 +302,7 @@ _ROW = {
     "SEQ_LEN": "sequence_length",
     "NUM_LAYERS": "layers",
     "JOB_TOTAL_GPUS": "gpus",
+    "GPU_TYPE": "gpu_type",
     "MAX_STEPS": "steps",
     "RUN_CONF_MAX_STEPS": "steps",
     **{name.upper(): name for name in ("tp", "pp", "cp", "ep", "dp", "vp")},
@@ -488,7 +489,7 @@ def check_traces(scripts: Scripts, launch_script: Path) -> None:
 
 def fixed_by(baseline: Baseline) -> dict[str, str | None]:
     """The recipes' variables that a row fixes, with its values; ``None`` if the row leaves one to the recipe."""
-    facts = {**vars(baseline.parallelism), "steps": baseline.recipe.steps}
+    facts = {**vars(baseline.parallelism), "steps": baseline.recipe.steps, "gpu_type": baseline.accelerator.lower()}
     found = {name: facts[fact] if fact in facts else getattr(baseline, fact) for name, fact in _ROW.items()}
     return {name: None if value is None else str(value) for name, value in found.items()}
 

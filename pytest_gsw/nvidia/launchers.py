@@ -22,6 +22,7 @@ from pytest_gsw.common.redact import printable
 from pytest_gsw.errors import FileError, LogError, RefusedError, SubmissionError
 from pytest_gsw.jobs.layout import FoundLog
 from pytest_gsw.jobs.model import VIRTUAL_ENVIRONMENTS, ExperimentInfo, JobSpec, Launch
+from pytest_gsw.jobs.named_log import named_log, with_named_log
 from pytest_gsw.jobs.preflight import directory_keys
 from pytest_gsw.jobs.scripts import options_in, row_variables, script_text, value_of
 from pytest_gsw.jobs.spec import profiling_in
@@ -97,6 +98,8 @@ class _Names(NamedTuple):
     image: str
 
 
+#: The repositories of the recipes and of Megatron-Bridge's scripts.
+_RECIPES_OF, _BRIDGE = "https://github.com/NVIDIA/dgxc-benchmarking", "https://github.com/NVIDIA-NeMo/Megatron-Bridge"
 _TRAIN, _SETUP = "train.sh", "setup_experiment.py"
 _SCRIPTS: Mapping[str, _Names] = {
     _TRAIN: _Names("--time", "--container-image"),
@@ -147,6 +150,8 @@ class RecipeScripts(Launch):
     def __init__(self, baseline: Baseline, cluster: Cluster, launched: Launched) -> None:
         self.baseline = baseline
         self.cluster = cluster
+        tags = [f"v{release}" for release in baseline.source.releases if not is_container(release)]
+        self.fetch = f"git clone --branch={tags[-1]} {_RECIPES_OF}" if tags else self.fetch
         self._launched = launched
 
     def started(self, spec: JobSpec) -> JobSpec:
@@ -162,7 +167,8 @@ class RecipeScripts(Launch):
                 (("baseline", str(self.baseline.location)),),
                 advice="write 'launcher: nemo-run' below 'recipe' in the table, or leave the arguments out",
             )
-        return replace(spec, launch=self)
+        launched = replace(spec, launch=self)
+        return with_named_log(launched, os.environ) if self.cluster.scheduler == "slurm" else launched
 
     def read_output(self, output: str) -> ExperimentInfo:
         """The jobs in a launch script's output, by NeMo-Run's lines or llmb-run's.
@@ -211,13 +217,14 @@ class RecipeScripts(Launch):
         return [log for log, task in self._launched[place] if task.is_of(self.baseline)]
 
     def problem(self, spec: JobSpec) -> SubmissionError | None:
-        """The error of a recipe whose metadata require another launcher."""
+        """The error of a recipe whose metadata require another launcher, or whose log could not be found."""
         metadata = self.metadata_of(spec)
         text = script_text(metadata) or ""
         match = _LAUNCHER_TYPE.search(text)
         wanted = None if match is None else _LAUNCHED_BY.get(match[1])
         if match is None or wanted is None or self.launches(wanted):
-            return None
+            log = named_log(spec, os.environ) if self.cluster.scheduler == "slurm" else None
+            return log if isinstance(log, SubmissionError) else None
         line = text.count("\n", 0, match.start()) + 1
         keys = directory_keys(spec, self.baseline, self.cluster)
         return SubmissionError(
@@ -390,6 +397,10 @@ class Bridge(NemoRun):
     """One of Megatron-Bridge's own launch scripts, which take arguments instead of variables."""
 
     reads_variables = False
+
+    def __init__(self, baseline: Baseline, cluster: Cluster, launched: Launched) -> None:
+        super().__init__(baseline, cluster, launched)
+        self.fetch = f"git clone {_BRIDGE}, git switch to the branch of its container"
 
     def started(self, spec: JobSpec) -> JobSpec:
         """The spec with the row, its container and its size as arguments."""

@@ -55,6 +55,7 @@ from pytest_gsw.session.settings import (
 from pytest_gsw.session.terminal import OUTCOME_COUNTS, OutcomeCounts, line_of_report, line_width, report_summary
 from pytest_gsw.session.tiles import tiles_text, tiling_of
 from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables.load import releases_for
 
 if TYPE_CHECKING:
     from pytest_gsw.session.junit_file import JunitCases
@@ -103,7 +104,9 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     cluster, is_bundled = settings.cluster, settings.baselines[0].is_relative_to(bundled_baselines())
     if cluster is not None and cluster.accelerator is not None and is_bundled and not config.option.file_or_dir:
         figures = f"release {settings.release}" if settings.release else "the documents' own"
-        lines += [f"gsw: figures: {figures}", f"gsw: {bundled_rows(cluster, None)[0]}"]
+        has_some = settings.release or "" in releases_for(cluster.accelerator)
+        lines += [f"gsw: figures: {figures}"] if has_some else []
+        lines.append(f"gsw: {bundled_rows(cluster, None)[0]}")
     if settings.past is not None:
         from pytest_gsw.session.resume import resume_summary
 

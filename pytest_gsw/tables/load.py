@@ -20,6 +20,7 @@ from pytest_gsw.errors import ConfigurationError, Fault, FileError, RunError
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.bundled import (
     FACTS_FILE,
+    benchmarks,
     bundled_baselines,
     bundled_releases,
     is_of_release,
@@ -708,6 +709,13 @@ def releases_for(accelerator: str) -> tuple[str, ...]:
 
     tables = {**bundled_releases(), "": table_files(bundled_baselines())}
     return tuple(release for release, paths in tables.items() if any(map(has, paths)))
+
+
+def benchmarks_for(accelerator: str) -> tuple[str, ...]:
+    """The benchmarks of networks with rows for an accelerator, by the words of ``-k`` that select them."""
+    return tuple(
+        sorted({row.model for path in benchmarks() for row in _rows(path) if is_same(row.accelerator, accelerator)})
+    )
 
 
 def states_none(release: str) -> bool:

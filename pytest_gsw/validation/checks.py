@@ -95,7 +95,9 @@ def check_job(run: Run, may_fail: Collection[str] = ()) -> None:
             raise _failed_step(run, problem, may_fail)
         return
     if run.stopped is not None:
-        raise JobError(run.stopped.fact, evidence=job_evidence(run), tail=last_lines(run), advice=run.stopped.advice)
+        stop = run.stopped
+        said = (("cause", stop.cause), ("said at", stop.said_at)) if stop.cause else ()
+        raise JobError(stop.fact, evidence=(*job_evidence(run), *said), tail=last_lines(run), advice=stop.advice)
     cause = cause_of(run)
     raise JobError(
         _job_fact(run, cause),

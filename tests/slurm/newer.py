@@ -1,7 +1,8 @@
-"""tests/slurm on the Slurm of Debian's next release, in a folder of its own: ``tox -e slurm-newer``.
+"""Tests on the Slurm and the Python of another Debian, in a folder of its own: ``tox -e slurm-newer,slurm-newest``.
 
-The folder holds a whole Debian, which debootstrap makes once (some 3 minutes, 1.5 GB) and later runs use again. Each run
-copies this checkout into it, makes a virtual environment of its Python there, and runs pytest by chroot.
+The folder holds a whole Debian, which debootstrap makes once (some 3 minutes, 1.5 GB) and later runs use again: that of
+a release until it is removed, that of ``testing`` for a week. Each run copies this checkout into it, makes a virtual
+environment of its Python there, and runs pytest by chroot.
 
 Everything happens in a mount and a process namespace of its own (``unshare``). The kernel ends both with
 this program, however it ends: nothing stays mounted, and no daemon runs on.
@@ -25,19 +26,25 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from types import FrameType
 from urllib.parse import unquote, urlsplit
 
-#: Debian 13: Slurm 24.11 and Python 3.13.
-RELEASE = "trixie"
+#: Debian whose packages change, and have the newest Slurm and Python: 26.05 and 3.14 in November 2026.
+TESTING = "testing"
+#: Debian 13, with Slurm 24.11 and Python 3.13, and the one above.
+RELEASES = ("trixie", TESTING)
+
+#: The client library of testing's MariaDB, 11.8.9, ends its slurmdbd: there this machine's takes its place.
+_CLIENT_LIBRARY = "libmariadb.so.3"
 
 PACKAGES = ("ca-certificates", "git", "iproute2", "procps", "python3", "python3-venv")
 PACKAGES += ("slurmctld", "slurmd", "slurm-client", "slurmdbd", "munge", "mariadb-server")
 
 INSTALL = "apt-get install --no-install-recommends -y debootstrap"
 
-#: Where the folder is, if not in the temporary directory.
+#: Where the folder of each release is, if not in the temporary directory.
 FOLDER_VARIABLE = "GSW_NEWER_SLURM_FOLDER"
 
 #: Debian's archive, where apt's sources do not name it.
@@ -218,9 +225,10 @@ def mounted_below(mountinfo: str, folder: Path) -> list[str]:
     return [point for point in points if f"{point}/".startswith(f"{folder}/")]
 
 
-def stamp() -> str:
+def stamp(release: str, today: date) -> str:
     """What a folder of this release and these packages says of itself."""
-    return " ".join((RELEASE, *sorted(PACKAGES))) + "\n"
+    week = ["{}-W{:02}".format(*today.isocalendar())] if release == TESTING else []
+    return " ".join((release, *week, *sorted(PACKAGES))) + "\n"
 
 
 def missing_requirements() -> str | None:
@@ -229,7 +237,7 @@ def missing_requirements() -> str | None:
     if missing:
         return f"a newer Slurm needs {', '.join(missing)}: {INSTALL}"
     if os.geteuid() != 0:
-        return "a newer Slurm needs root, because chroot and slurmd do: run tox -e slurm-newer as root"
+        return "a newer Slurm needs root, because chroot and slurmd do: run tox -e slurm-newer,slurm-newest as root"
     return None
 
 
@@ -258,8 +266,8 @@ def _mirror() -> str:
     return mirror
 
 
-def _machine_paths(environ: Mapping[str, str]) -> list[str]:
-    """All that names, certificates and pip's configuration need of this machine, as far as it is there."""
+def _machine_paths(environ: Mapping[str, str], release: str) -> list[str]:
+    """All that names, certificates, pip's configuration and slurmdbd need of this machine, as far as it is there."""
     options = [(name, value) for name, value in environ.items() if name.startswith("PIP_")]
     configurations = [path for path in pip_configuration_files(environ) if path and Path(path).is_file()]
     for path in configurations:
@@ -267,7 +275,8 @@ def _machine_paths(environ: Mapping[str, str]) -> list[str]:
         parser.read(path)
         options += [option for section in parser.sections() for option in parser.items(section)]
     certificates = [environ[name] for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE") if name in environ]
-    found = [*_NETWORK, *configurations, *certificates, *paths_of_pip(options)]
+    libraries = map(str, Path("/usr/lib").glob(f"*/{_CLIENT_LIBRARY}") if release == TESTING else ())
+    found = [*_NETWORK, *configurations, *certificates, *paths_of_pip(options), *libraries]
     return [path for path in found if Path(path).exists() and Path(path) != Path(os.devnull)]
 
 
@@ -277,9 +286,9 @@ def _run(*command: str, environ: Mapping[str, str] | None = None) -> None:
         raise NewerSlurmError(f"exit code {done.returncode}: {shlex.join(command[:6])} …")
 
 
-def _make(folder: Path) -> None:
+def _make(folder: Path, release: str) -> None:
     """Make the folder, unless it is there whole: it bears its name only once it is."""
-    if _text(folder / STAMP) == stamp():
+    if _text(folder / STAMP) == stamp(release, date.today()):  # noqa: DTZ011 - any clock's week will do
         print(f"newer Slurm: {folder} is used again", flush=True)
         return
     print(f"newer Slurm: makes {folder} by debootstrap, some minutes", flush=True)
@@ -294,10 +303,10 @@ def _make(folder: Path) -> None:
     dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=False)
     environ = proxies_of(dump.stdout) | dict(os.environ) | {"PATH": _PATH}
     _run(
-        "debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", RELEASE, str(half), _mirror(),
+        "debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", release, str(half), _mirror(),
         environ=environ,
     )  # fmt: skip
-    (half / STAMP).write_text(stamp())
+    (half / STAMP).write_text(stamp(release, date.today()))  # noqa: DTZ011
     half.rename(folder)
 
 
@@ -357,12 +366,12 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def _test(folder: Path, arguments: Sequence[str]) -> int:
+def _test(folder: Path, release: str, arguments: Sequence[str]) -> int:
     """Run the tests within the namespaces, and return pytest's exit status."""
     with _alone(folder):
-        _make(folder)
+        _make(folder, release)
         environ = kept_environment(os.environ)
-        _mount(folder, mounts_plan(_machine_paths(os.environ)))
+        _mount(folder, mounts_plan(_machine_paths(os.environ, release)))
         _empty(folder / "tmp")
         _copy_checkout(folder)
         Path(f"{folder}{environ['HOME']}").mkdir(parents=True, exist_ok=True)
@@ -376,7 +385,7 @@ def _test(folder: Path, arguments: Sequence[str]) -> int:
         def hand_on(number: int, frame: FrameType | None) -> None:
             child.send_signal(number)
 
-        child = subprocess.Popen([*inside, python, "-m", "pytest", "tests/slurm", *arguments], env=environ)
+        child = subprocess.Popen([*inside, python, "-m", "pytest", *arguments], env=environ)
         signal.signal(signal.SIGTERM, hand_on)
         status = _wait_as_init(child)
     print(f"newer Slurm: what the tests have left is in {folder}/tmp until the next run", flush=True)
@@ -387,21 +396,26 @@ def main(arguments: list[str]) -> int:
     """Enter the namespaces, or, being in them, run the tests.
 
     Args:
-        arguments: Further ones of pytest.
+        arguments: The release, and the arguments of pytest.
     """
+    is_inside = arguments[:1] == [_INSIDE]
+    release, *others = arguments[is_inside:] or [""]
+    if release not in RELEASES:
+        print(f"newer Slurm: name a release: {' or '.join(RELEASES)}", file=sys.stderr)
+        return 2
     problem = missing_requirements()
     if problem is not None:
         print(f"newer Slurm: {problem}", file=sys.stderr)
         return 2
-    folder = Path(os.environ.get(FOLDER_VARIABLE) or Path(tempfile.gettempdir(), "gsw-newer-slurm")).resolve()
-    if arguments[:1] != [_INSIDE]:
+    folders = Path(os.environ.get(FOLDER_VARIABLE) or Path(tempfile.gettempdir(), "gsw-newer-slurm")).resolve()
+    if not is_inside:
         # This process becomes unshare, so that there is none above the namespaces that could be killed alone.
         unshare = ["unshare", "--mount", "--propagation=private", "--pid", "--fork", "--kill-child", "--mount-proc"]
         os.chdir(_ROOT)
-        os.environ[FOLDER_VARIABLE] = str(folder)
+        os.environ[FOLDER_VARIABLE] = str(folders)
         os.execvp("unshare", [*unshare, sys.executable, "-m", "tests.slurm.newer", _INSIDE, *arguments])  # noqa: S606
     try:
-        return _test(folder, arguments[1:])
+        return _test(folders / release, release, others)
     except KeyboardInterrupt:
         return 130
     except NewerSlurmError as error:

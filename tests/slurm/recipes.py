@@ -93,6 +93,28 @@ LOG=$LLMB_EXPERIMENT_DIR/log-tiny
 """
 )
 
+#: A script that sbatch is given, and that names its log itself.
+NAMED = (
+    """\
+#!/bin/bash
+#SBATCH --mem=50M
+set -eu -o pipefail
+export GPU_TYPE=${{GPU_TYPE:?}}
+export LLMB_WORKLOAD=${{LLMB_INSTALL:?}}/workloads/tiny
+export SLURM_LOG_DIR={logs}
+mkdir -p $SLURM_LOG_DIR
+RUN_TIMESTAMP=$(date +"%Y%m%d_%H%M%S")
+"""
+    + TRAIN
+    + """\
+export -f steps
+srun --mem=0 \\
+    --output $SLURM_LOG_DIR/tiny_${{JOB_TOTAL_GPUS:?}}gpus_{name}.out \\
+    --error $SLURM_LOG_DIR/tiny_${{JOB_TOTAL_GPUS:?}}gpus_{name}.err \\
+    bash -c "steps /dev/stdout"
+"""
+)
+
 
 def nemo_run(body: str = PERFECT, *, begin: str = ":", submitted: str = ":", sbatch: str = "") -> str:
     """A launch script that submits its job itself.

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_gsw.logs.signatures import SIGNATURES, cause_line
 from tests.integration.conftest import properties, tiny_table
 
 from .cluster import SlurmCluster
@@ -79,6 +80,34 @@ def test_an_import_that_fails_ends_the_row_at_once(site: Site, slurm8: SlurmClus
     assert int(found[2]) == int(found[1]) - 1
     assert Path(found[3]).read_text() == "gated repo\n"
     assert states(slurm8, found[2], found[1]) == ["FAILED", "CANCELLED"]
+
+
+PYXIS = "pyxis: importing docker image: nvcr.io/nvidia/nemo:25.04\nslurmstepd: error: pyxis: child 7 failed with error code: 1"
+FULL = "OSError: [Errno 28] No space left on device: '/checkpoints/llama3'"
+GATED = "huggingface_hub.errors.GatedRepoError: 401 Client Error."
+
+
+@pytest.mark.parametrize("words", [PYXIS, FULL, GATED], ids=["container", "full disk", "gated model"])
+@pytest.mark.parametrize("place", ["log", "batch output"])
+def test_the_cause_of_a_failed_import_is_told_as_that_of_any_job(
+    site: Site, slurm8: SlurmCluster, tmp_path: Path, words: str, place: str
+) -> None:
+    to = "" if place == "log" else ">${LOG/log-own.import/sbatch_own.import}_$SLURM_JOB_ID.out"
+    session = run(site, slurm8, tmp_path, finetune(imports=f"cat {to} <<'END'\n{words}\nEND\nexit 1"))
+    told = session.end()
+    name = find_cause_in(words)
+    assert told.seen == error(
+        f"job {told.job} can never start: DependencyNeverSatisfied: job {int(told.job) - 1} FAILED 1:0: {name}"
+    ), session.output
+    assert words.split("\n")[-1] in session.output
+    assert f"_{int(told.job) - 1}" in session.output.partition("said at")[2].partition("\n")[0]
+
+
+def find_cause_in(words: str) -> str:
+    """What the failure is called in a log of a row."""
+    return next(
+        cause.signature.name for line in words.split("\n") if (cause := cause_line(0, line.encode(), SIGNATURES))
+    )
 
 
 @pytest.mark.parametrize(

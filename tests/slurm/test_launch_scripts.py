@@ -13,7 +13,7 @@ from pytest_gsw.results.record import read_record, used_gpu_hours
 from tests.integration.conftest import tiny_table
 
 from .cluster import SlurmCluster
-from .recipes import CLUSTERS, TABLE, configured, nemo_run
+from .recipes import CLUSTERS, NAMED, TABLE, configured, nemo_run
 from .sessions import PASSED, REGRESSED, Misfortune, Session, Site, error
 
 
@@ -236,6 +236,28 @@ def test_a_session_that_is_killed_and_whose_script_has_submitted_twice(launched:
     assert (seen.outcome, seen.exit_status) == ("error", 1)
     assert seen.message.startswith("2 jobs have the name that only one can have: ")
     launched.cluster.wait_until(lambda: not launched.cluster.run("squeue", "-h").strip(), "an empty queue", 60)
+
+
+@pytest.mark.parametrize("logs", ["$LLMB_WORKLOAD/logs", "elsewhere"])
+def test_a_script_that_names_its_log(launched: Launched, tmp_path: Path, logs: str) -> None:
+    """Below the staging area, or anywhere else."""
+    logs = logs.replace("elsewhere", f"{tmp_path}/elsewhere")
+    session = launched.run(NAMED.format(logs=logs, name="${RUN_TIMESTAMP}_%j"), launcher="sbatch")
+    told = session.end()
+    assert told.seen == PASSED, session.output
+    place = Path(logs.replace("$LLMB_WORKLOAD", f"{launched.directory}/install/workloads/tiny"))
+    (path,) = session.directory.glob(".gsw/runs/*/records/*.json")
+    assert Path(str(read_record(path).run.log)) in place.glob(f"tiny_8gpus_*_{told.job}.out")
+    again = launched.run(NAMED.format(logs=logs, name="%j"), "--gsw-replay=last", launcher="sbatch")
+    assert list(again.rows().values()) == ["passed"], again.output
+
+
+def test_a_log_without_the_jobs_id_uses_no_node(launched: Launched) -> None:
+    before = launched.jobs()
+    session = launched.run(NAMED.format(logs="$LLMB_WORKLOAD/logs", name="${RUN_TIMESTAMP}"), launcher="sbatch")
+    assert session.end().seen == error("launch.sh names its log without the job's id"), session.output
+    assert "write _%j into the name" in session.output
+    assert launched.jobs() == before
 
 
 @pytest.mark.parametrize("is_there", [True, False])

@@ -23,6 +23,12 @@ SITE = Cluster("site", "slurm", accelerator="H100")
         ("B200", None, "B200: 4 releases, newest nemo:26.04.01, ", "=site --gsw-release=nemo:26.04.01"),
         ("GB200", None, "GB200: 13 releases, newest nemo:26.08, ", "=site --gsw-release=nemo:26.08"),
         ("V100-32GB", None, "V100-32GB: no release has rows for it, the documents' own ", "pytest --gsw-cluster=site"),
+        (
+            "A100",
+            None,
+            "A100: only benchmarks of networks have rows for it: all_reduce",
+            "pytest --gsw-cluster=site -k all_reduce",
+        ),
         ("H200", None, "H200: no bundled table has rows for it", "make a table of a document, pytest-gsw import "),
         ("H10O", None, "H10O: no bundled table has rows for it; did you mean 'H100'?", "make a table "),
         (
