@@ -10,6 +10,7 @@ import pytest
 from pytest_gsw.clusters import Cluster
 from pytest_gsw.errors import LogError, RefusedError, SubmissionError
 from pytest_gsw.jobs.model import ExperimentInfo, JobSpec
+from pytest_gsw.jobs.preflight import recipe_problem
 from pytest_gsw.jobs.replay import ReplayLauncher
 from pytest_gsw.jobs.slurm.client import sbatch_command
 from pytest_gsw.jobs.spec import Profile, job_environment
@@ -467,3 +468,35 @@ def test_tasks_of_which_none_is_known_to_train(old: str, new: str, problem: str)
     told = read_output(TWO.replace(old, new, 1) if "Directory" in old else TWO.replace(old, new))
     assert (told.job_id, told.problem, told.waits_for) == (None, problem, ())
     assert set(told.job_ids) <= {"11", "12"}
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "release", "clone"),
+    [
+        ("H100", None, "git clone --branch=v25.01.1 https://github.com/NVIDIA/dgxc-benchmarking"),
+        *(
+            (accelerator, release, "git clone https://github.com/NVIDIA-NeMo/Megatron-Bridge")
+            for accelerator, release in (
+                ("B200", "nemo:26.04.01"),
+                ("B300", "nemo:26.06"),
+                ("GB200", "nemo:26.08"),
+                ("GB300", "nemo:26.08"),
+                ("H100", "nemo:26.06"),
+            )
+        ),
+    ],
+)
+@pytest.mark.parametrize("is_staged", [True, False], ids=["an empty stage", "no stage"])
+def test_a_recipe_that_is_not_there_has_the_command_that_fetches_it(
+    tmp_path: Path, accelerator: str, release: str | None, clone: str, is_staged: bool
+) -> None:
+    paths = [bundled_baselines() / "maxtext"] if release is None else bundled_releases()[release]
+    rows = [row for row in load_tables(paths) if row.accelerator == accelerator]
+    stage = tmp_path if is_staged else tmp_path / "stage"
+    cluster = Cluster("eos", "slurm", accelerator=accelerator, account="eng", partition="batch", stage=str(stage))
+    for row in rows:
+        problem = recipe_problem(started(row, cluster), row, cluster)
+        assert problem is not None
+        assert problem.advice.startswith(clone)
+        assert "set `recipes` of the cluster" in problem.advice
+    assert rows
