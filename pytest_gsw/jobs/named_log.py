@@ -62,9 +62,10 @@ _PERCENT = {"j": JOB_ID, "A": JOB_ID, "J": f"{JOB_ID}.*", "%": "%", **dict.fromk
 
 def with_named_log(spec: JobSpec, environ: Mapping[str, str]) -> JobSpec:
     """The spec with the log that its launch script names, if the script is certain about it."""
-    path, stage = named_log(spec, environ), f"{glob.escape(str(spec.stage))}/"
+    path = named_log(spec, environ)
     if not isinstance(path, str):
         return spec
+    stage = f"{glob.escape(str(spec.stage))}/"
     if path.startswith(stage):
         return replace(spec, log_glob=path.removeprefix(stage))
     parts = path.split("/")
@@ -77,8 +78,8 @@ def named_log(spec: JobSpec, environ: Mapping[str, str]) -> str | SubmissionErro
 
     An error if the log could not be found.
     """
-    script = spec.script_path
-    text = "" if spec.launch.has_directory or not spec.launch.runs_script else script_text(script) or ""
+    script, launch = spec.script_path, spec.launch
+    text = "" if launch.has_directory or not launch.runs_script else script_text(script) or ""
     sruns = [_output_of(one["options"]) for one in _statements(text) if one["options"]] if "srun" in text else []
     names = [name for name in dict.fromkeys(sruns) if name]
     if not names or sruns[-1] is None:
