@@ -95,6 +95,9 @@ def stage_problem(spec: JobSpec, cluster: Cluster) -> SubmissionError | None:
     if place := spec.environment.get(home):
         return _write_error(home, Path(place), Path(place), (), "correct it under `environment` of the cluster")
     results = spec.stage / fixed_part(spec.log_glob)
+    if not spec.log_glob.startswith("results/"):
+        said = (("named by", str(spec.script_path)),)
+        return _write_error("the log's directory", spec.stage, results, said, "correct --output there")
     return _write_error("the staging area", spec.stage, results, (_stage_key(spec, cluster),), "correct `stage` there")
 
 

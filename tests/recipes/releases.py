@@ -226,6 +226,12 @@ RELEASES = [
         own(tag, [TORCHTITAN], framework="torchtitan", launcher="configured-sbatch")
         for tag in ("v26.06.01", "v26.08.00")
     ),
+    own(
+        "v25.12",
+        [TORCHTITAN._replace(outcome=REFUSED + "launch.sh names its log without the job's id")],
+        framework="torchtitan",
+        launcher="sbatch",
+    ),
     *(
         Release(
             tag,
