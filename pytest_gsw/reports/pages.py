@@ -313,6 +313,9 @@ def _attention(report: RunReport) -> ET.Element | None:
         return section("attention", "What needs attention", *groups)
     if not report.rows:
         return None
+    if report.odd_losses:
+        link = element("a", "a tile has another loss", href="#tiles-1")
+        return element("p", sign(attention.INCONCLUSIVE.kind), " No row needs attention; ", link, ".")
     told: list[Content] = [" Nothing needs attention."]
     if alarms := report.active_alarms:
         told = [" No row needs attention; ", element("a", plural(alarms, "active alarm"), href="#alarms"), "."]

@@ -634,6 +634,7 @@ class RunReport:
         if self.run.exit_status is not None:
             return self.run.exit_status
         failed = [outcomes.FAILED] if self.unrecorded or self.incident is not None else []
+        failed += [outcomes.OPEN] if self.odd_losses else []
         return outcomes.exit_status([*failed, *(record.status for record in self.records)])
 
     def of(self, kind: str) -> tuple[ReportedRow, ...]:

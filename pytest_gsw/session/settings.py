@@ -9,7 +9,7 @@ import contextlib
 import math
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -495,6 +495,7 @@ def read_settings(config: pytest.Config) -> Settings:
     cluster = _cluster(config, values | of_run, run_directory, paths) if values["cluster"] else None
     own = values | of_cluster(config, values, cluster)
     values = own | of_run
+    _check_names(config, values["baselines"])
     requested = requested_release(config, values, cluster, past, replay)
     return Settings(
         run_id=run_id,
@@ -553,6 +554,15 @@ def verdict_rules(config: pytest.Config, cluster: Cluster | None) -> tuple[float
     values |= of_cluster(config, values, cluster)
     tolerance = _percentage("tolerance", values["tolerance"], read_tolerance)
     return tolerance, _percentage("max-gain", values["max-gain"], read_gain), values["strict"]
+
+
+def _check_names(config: pytest.Config, baselines: Iterable[Path]) -> None:
+    """Refuse tables whose node ids are not UTF-8, which neither pytest's cache nor JUnit's file can hold."""
+    for given in (*config.args, *map(str, baselines)):
+        name = os.path.relpath(given.partition("::")[0], config.rootpath)
+        shown = name.encode(errors="backslashreplace").decode()
+        if shown != name:
+            raise ConfigurationError(f"the name {shown} is not UTF-8, and no row can be named by it\nnext: rename it")
 
 
 def _base(config: pytest.Config, ini: str) -> Path:
