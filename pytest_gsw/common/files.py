@@ -109,10 +109,16 @@ def read_bounded(path: Path | str, most_bytes: int = MOST_BYTES) -> bytes:
         OSError: It is no regular file, is larger, or cannot be read; ``strerror`` is the reason.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor has no path
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(mode):
             raise OSError(errno.EINVAL, "it is no regular file", str(path))
-        content = file.read(most_bytes + 1)
+        with open(descriptor, "rb", closefd=False) as file:  # noqa: PTH123 - a descriptor has no path
+            content = file.read(most_bytes + 1)
+    finally:
+        os.close(descriptor)
     if len(content) > most_bytes:
         raise OSError(errno.EFBIG, f"it is larger than {most_bytes} bytes", str(path))
     return content

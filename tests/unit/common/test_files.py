@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.common.files import open_own, write_whole
+from pytest_gsw.common.files import open_own, read_bounded, write_whole
 
 
 def opened(path: Path) -> bytes:
@@ -78,3 +78,21 @@ def test_a_file_that_cannot_be_replaced_leaves_no_draft(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="directory"):
         write_whole(tmp_path / "file", "new")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("kind", ["/dev/zero", "/dev/null", "pipe", "directory", "nowhere", "large"])
+def test_what_is_no_bounded_file_is_not_read(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / kind.lstrip("/")
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "directory":
+        path.mkdir()
+    elif kind == "large":
+        path.write_bytes(b"12345")
+    with pytest.raises(OSError, match=r"regular file|Is a directory|No such file|larger than 4 bytes"):
+        read_bounded(Path(kind) if kind.startswith("/") else path, 4)
+
+
+def test_a_file_of_the_greatest_size_is_read(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"1234")
+    assert read_bounded(tmp_path / "file", 4) == b"1234"

@@ -153,6 +153,10 @@ def test_what_waits_for_one_history_does_not_go_to_another(place: str, tmp_path:
         assert server.deliver(history) == Delivered(1)  # as the server would have it
 
 
+def test_a_history_in_a_place_that_is_not_utf_8_has_a_spool(tmp_path: Path) -> None:
+    assert Spool(tmp_path, os.fsdecode(b"/h\xe9/history.sqlite")).put(run_record(1)).is_file()
+
+
 def test_a_record_that_is_written_already_gets_a_second_name(spool: Spool, place: str, tmp_path: Path) -> None:
     written = write_record(tmp_path, run_record(0))
     assert spool.put(run_record(0), written).samefile(written)

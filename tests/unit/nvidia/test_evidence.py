@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pytest
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import Identity
-from pytest_gsw.nvidia.evidence import Task, configuration_of_log, task_of_log
+from pytest_gsw.nvidia.evidence import Task, configuration_of_log, evidence_of_log, task_of_log
+from pytest_gsw.nvidia.launchers import _metadata_below
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.validation.checks import agreed_with_row, read_steps
 from tests.unit.nvidia.ended import measured, run
@@ -258,3 +260,53 @@ def test_a_run_of_another_length_is_not_the_rows(log: Path) -> None:
     assert error.fact.startswith("the run was not the row's: ")
     assert ("sequence length", "8192 in the log, 4096 in the row") in error.evidence
     assert ("said in", str(path)) in error.evidence
+
+
+@pytest.mark.parametrize("name", ["llmb-config_481221.yaml", "configs/ConfigContainer.yaml"])
+@pytest.mark.parametrize(
+    "kind", ["directory", "link", "loop", "pipe", "device", "binary", "empty", "broken", "large", "cut"]
+)
+def test_evidence_that_is_there_and_cannot_be_read_is_named(log: Path, name: str, kind: str) -> None:
+    path = log.parent / name
+    path.parent.mkdir(exist_ok=True)
+    texts = {
+        "binary": bytes(range(256)) * 99,
+        "empty": b"",
+        "broken": b"job_info: {{{\nmodel: [\n",
+        "large": (CONFIG + CONFIGURATION).encode() + b"#" * (5 << 20),
+        "cut": b"job_info:\nmodel:\n  seq_length: 4096\n",
+    }
+    match kind:
+        case "directory":
+            path.mkdir()
+        case "link" | "loop" | "device":
+            path.symlink_to({"link": "nowhere", "loop": path.name, "device": "/dev/zero"}[kind])
+        case "pipe":
+            os.mkfifo(path)
+        case _:
+            path.write_bytes(texts[kind])
+    if kind == "cut" and name.startswith("llmb"):
+        path.write_bytes(b"job_info:\n")
+    error = raised(LogError, evidence_of_log, log, "481221")
+    assert (path.name in error.fact, error.evidence) == (True, (("file", str(path)),))
+
+
+def test_evidence_that_is_not_there_is_none(log: Path) -> None:
+    assert evidence_of_log(log, "481221") == []
+    (log.parent / "configs").touch()
+    assert evidence_of_log(log, "481221") == []
+
+
+def test_metadata_are_searched_to_a_depth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = tmp_path / "deepseek_v3" / "pretrain" / "torchtitan" / "metadata.yaml"
+    deep = tmp_path.joinpath(*"abcdefgh") / "metadata.yaml"
+    for path in (kept, deep, tmp_path / ".git" / "metadata.yaml"):
+        path.parent.mkdir(parents=True)
+        path.touch()
+    (tmp_path / "loop").symlink_to(tmp_path)
+    _metadata_below.cache_clear()
+    assert _metadata_below(str(tmp_path)) == (kept,)
+    monkeypatch.setattr("pytest_gsw.nvidia.launchers._MOST_DIRECTORIES", 3)
+    _metadata_below.cache_clear()
+    assert _metadata_below(str(tmp_path)) == ()
+    assert _metadata_below(str(tmp_path / "gone")) == ()
