@@ -91,7 +91,7 @@ def slowest_third_s(series_s: Sequence[float], interval: int) -> float | None:
         return None
     padded = (series_s[0], *series_s, series_s[-1])
     smooth = sorted(sorted(padded[at : at + 3])[1] for at in range(len(series_s)))
-    return smooth[-(len(smooth) // 3)]
+    return smooth[-(len(smooth) // 3 if len(smooth) >= MIN_STEPS else math.ceil(len(smooth) / 3))]
 
 
 def _warm_up_steps(series_s: Sequence[float]) -> int:
@@ -143,7 +143,7 @@ class Measurement:
     #: Empty if one rank prints; "slowest of 4" and the like if no label distinguishes them.
     ranks_s: Mapping[str, float] = field(default_factory=dict)
     #: The time that a third of the measured steps take at least, or, of a row by its last step, of all steps;
-    #: the median of the jobs. ``None`` for few steps, and for a figure.
+    #: the median of the jobs. ``None`` for few steps, for a figure, and for a mean, which has the slow steps in it.
     third_s: float | None = None
     #: Values of the site's metrics that the row documents: by key, one for each job, in order.
     metrics: Mapping[str, tuple[float, ...]] = field(default_factory=dict)

@@ -105,7 +105,7 @@ def measure(
         )
     trained = tuple([step for step in timed if step.trained])
     judged = trained if statistic.kind == "last" else [timed[at] for at in indices]
-    of_steps = baseline.judged_by.series is not Series.SAVES
+    of_steps = baseline.judged_by.series is not Series.SAVES and statistic.kind != "mean"
     interval = log_interval(timed, first_index)
     measurement = replace(
         summarize(baseline, trained, judged_s, calibration_flops or peak_flops),

@@ -280,6 +280,7 @@ def test_nine_tenths_of_the_values_are_not_above_p90(values: list[float]) -> Non
         ([30.0, 6.0, 2.0, *[1.0] * 17], 1, 1.0),  # warm-up
         ([2.0, 2.0, 1.0, 1.0, 1.0], 10, 2.0),  # lines of ten steps
         ([2.0, 2.0, 1.0, 1.0, 1.0], 1, None),
+        ([2.0, 1.0, 1.0, 1.0, 1.0], 10, 1.0),
         ([2.0, 2.0, 1.0], 10, None),
     ],
 )
