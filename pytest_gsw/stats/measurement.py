@@ -18,6 +18,8 @@ from pytest_gsw.tables.model import Figures, Statistic
 #: published runs of Megatron-LM half had settled at step 2, and nine of ten at step 11.
 _CONSECUTIVE = 3
 _NEARNESS = 0.10
+#: Steps this near to the median are no slow ones, whatever the tolerance.
+_EVEN = 0.01
 #: Fewest steps of a steady state, unless the whole run has no more.
 MIN_STEPS = 10
 #: A step that takes over this multiple of the median is a spike: a checkpoint, an evaluation, a hiccup.
@@ -89,9 +91,12 @@ def slowest_third_s(series_s: Sequence[float], interval: int) -> float | None:
     """
     if len(series_s) * interval < MIN_STEPS or len(series_s) < _CONSECUTIVE + 1:
         return None
+    count = len(series_s) // 3 if len(series_s) >= MIN_STEPS else math.ceil(len(series_s) / 3)
+    ordered = sorted(series_s)
+    if ordered[-count] <= (1 + _EVEN) * ordered[len(ordered) // 2]:
+        return ordered[-count]  # as in most runs
     padded = (series_s[0], *series_s, series_s[-1])
-    smooth = sorted(sorted(padded[at : at + 3])[1] for at in range(len(series_s)))
-    return smooth[-(len(smooth) // 3 if len(smooth) >= MIN_STEPS else math.ceil(len(smooth) / 3))]
+    return sorted([sorted(padded[at : at + 3])[1] for at in range(len(series_s))])[-count]
 
 
 def _warm_up_steps(series_s: Sequence[float]) -> int:

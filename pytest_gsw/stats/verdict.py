@@ -111,7 +111,7 @@ class Reason(enum.Enum):
     LAST_STEP = "last step alone"
     #: Inconclusive: the document's statistic is better by more than the tolerance than the median of the steady steps.
     STEPS_SLOWER = "steady steps slower"
-    #: Inconclusive: a third of the measured steps are slower than the figure by more than the tolerance.
+    #: Inconclusive: a third of the measured steps are slower than the steady ones by more than the tolerance.
     THIRD_SLOWER = "third of steps slower"
     #: Of a point of the history alone: its job ran on a tile, so that it shows the nodes and not the row.
     TILE = "tile"
@@ -153,7 +153,7 @@ REASONS: Mapping[Reason, ReasonKind] = {
         Outcome.INCONCLUSIVE, "is of a job whose steady steps are slower than its figure", is_doubt=True
     ),
     Reason.THIRD_SLOWER: ReasonKind(
-        Outcome.INCONCLUSIVE, "is of a job of which a third of the steps are slower than its figure", is_doubt=True
+        Outcome.INCONCLUSIVE, "is of a job of which a third of the steps are slower than the steady ones", is_doubt=True
     ),
     Reason.TILE: ReasonKind(None, "is of a tile, and shows its nodes"),
 }
@@ -420,7 +420,7 @@ def judge(
             outcome, reason = Outcome.INCONCLUSIVE, Reason.RANKS_DIFFER
         elif is_below(measurement.judged_s / usual_s, tolerance):  # a statistic is not a run
             outcome, reason, steady_s = Outcome.INCONCLUSIVE, Reason.STEPS_SLOWER, usual_s
-        elif measurement.third_s and is_below(measurement.judged_s / measurement.third_s, tolerance):
+        elif measurement.third_s and is_below(max(measurement.judged_s, usual_s) / measurement.third_s, tolerance):
             outcome, reason, steady_s = Outcome.INCONCLUSIVE, Reason.THIRD_SLOWER, measurement.third_s
         elif is_too_good(jobs_s, reference_s, plausible):
             outcome, reason = Outcome.INCONCLUSIVE, Reason.TOO_GOOD
