@@ -115,7 +115,7 @@ def read_bounded(path: Path | str, most_bytes: int = MOST_BYTES) -> bytes:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(mode):
             raise OSError(errno.EINVAL, "it is no regular file", str(path))
-        with open(descriptor, "rb", closefd=False) as file:  # noqa: PTH123 - a descriptor has no path
+        with open(descriptor, "rb", closefd=False) as file:
             content = file.read(most_bytes + 1)
     finally:
         os.close(descriptor)
