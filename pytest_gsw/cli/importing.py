@@ -105,7 +105,7 @@ def _documents_in(directory: Path, facts: AllFacts) -> Iterator[Path]:
 
 def _unique_names(paths: Iterable[Path], facts: AllFacts) -> Iterator[tuple[Path, str]]:
     """The documents, each with the end of its path in the facts, or with the shortest unique end."""
-    parts = {path: path.resolve().parts for path in paths}
+    parts = {path: Path(os.path.realpath(path)).parts for path in paths}
     for path, own in parts.items():
         ends = ["/".join(own[-count:]) for count in range(1, len(own) + 1)]
         known = next((end for end in reversed(ends) if end in facts.documents), None)

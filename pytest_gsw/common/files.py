@@ -102,23 +102,30 @@ def open_own(path: Path, flags: int) -> int:
     return descriptor
 
 
-def read_bounded(path: Path | str, most_bytes: int = MOST_BYTES) -> bytes:
-    """Read a regular file, whole: a pipe or a device may block, or never end.
+def open_regular(path: Path | str) -> int:
+    """A descriptor to read a regular file: a pipe or a device may block, or never end.
 
     Raises:
-        OSError: It is no regular file, is larger, or cannot be read; ``strerror`` is the reason.
+        OSError: It is none, or cannot be opened; ``strerror`` is the reason.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        mode = os.fstat(descriptor).st_mode
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        if not stat.S_ISREG(mode):
-            raise OSError(errno.EINVAL, "it is no regular file", str(path))
-        with open(descriptor, "rb", closefd=False) as file:
-            content = file.read(most_bytes + 1)
-    finally:
-        os.close(descriptor)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise OSError(errno.EINVAL, "it is no regular file", str(path))
+
+
+def read_bounded(path: Path | str, most_bytes: int = MOST_BYTES) -> bytes:
+    """Read a regular file, whole.
+
+    Raises:
+        OSError: It is none, is larger, or cannot be read; ``strerror`` is the reason.
+    """
+    with os.fdopen(open_regular(path), "rb") as file:
+        content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
         raise OSError(errno.EFBIG, f"it is larger than {most_bytes} bytes", str(path))
     return content

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -253,7 +254,7 @@ def _directory(name: str, path: Path) -> str:
     """The recipe's directory: that of its README, if facts name it."""
     parent = str(PurePosixPath(name).parent)
     if parent == "." and path.name.lower().startswith("readme"):
-        parent = path.resolve().parent.name
+        parent = Path(os.path.realpath(path)).parent.name
     return parent if _DIRECTORY.fullmatch(parent) else ""
 
 

@@ -216,7 +216,7 @@ def links_passed_over(stage: Path, log_glob: str, job_id: str | None = None) -> 
     links = [
         next(place for place in (*reversed(log.path.parents), log.path) if _leads_out(place, home, inside))
         for log in _log_candidates(stage, log_glob, job_id)
-        if not log.path.resolve().is_relative_to(inside)
+        if not Path(os.path.realpath(log.path)).is_relative_to(inside)
     ]
     return tuple(
         ("passed over", f"{link} is a symbolic link that leads out of {home}") for link in dict.fromkeys(links)
@@ -278,13 +278,13 @@ def _is_inside(path: Path, home: Path) -> bool:
     place = str(path)
     for _ in range(len(path.parts) - len(home.parts)):
         if os.path.islink(place):  # noqa: PTH114 - Path costs more than the look
-            return path.resolve().is_relative_to(home.resolve())
+            return Path(os.path.realpath(path)).is_relative_to(home.resolve())
         place = place.rpartition("/")[0]
     return True
 
 
 def _leads_out(place: Path, home: Path, inside: Path) -> bool:
-    return place != home and place.is_relative_to(home) and not place.resolve().is_relative_to(inside)
+    return place != home and place.is_relative_to(home) and not Path(os.path.realpath(place)).is_relative_to(inside)
 
 
 def job_id_in(name: str, log_glob: str, job_id: str | None = None) -> str | None:

@@ -67,7 +67,7 @@ class ReplayLauncher:
         self._recorded = dict(recorded or {})
         self._runs: dict[str, RecordedRun] = {}
         #: The rows by the log they use: one run belongs to one row.
-        self._rows_of: dict[Path, list[str]] = {}
+        self._rows_of: dict[str, list[str]] = {}
 
     def command(self, spec: JobSpec) -> tuple[str, ...]:
         """An empty command."""
@@ -77,7 +77,7 @@ class ReplayLauncher:
         """Find the row's log; raise a LogError if there is none, or if several jobs ran the row."""
         run = self._find(spec)
         if run.log is not None:
-            self._rows_of.setdefault(run.log.resolve(), []).append(spec.row_id)
+            self._rows_of.setdefault(os.path.realpath(run.log), []).append(spec.row_id)
             self._check_shared(run.log)
         self._runs[spec.row_id] = run
         return Job(run.job_id, spec, submitted_s=0.0)  # not submitted: the log may be of any age
@@ -131,7 +131,7 @@ class ReplayLauncher:
 
     def _check_shared(self, log: Path) -> None:
         """Raise a LogError if a log is of several rows."""
-        rows = self._rows_of.get(log.resolve(), [])
+        rows = self._rows_of.get(os.path.realpath(log), [])
         if len(rows) > 1:
             raise LogError(
                 f"{log.name} can be the log of only one of {len(rows)} rows",

@@ -6,6 +6,7 @@ import contextlib
 import csv
 import io
 import json
+import math
 import os
 import re
 import sqlite3
@@ -325,6 +326,29 @@ def test_jobs_of_llmb_run_are_imported_once(site: Path, history: Gsw) -> None:
     ]
     assert history(*imported).out == ".gsw/history.sqlite: nothing new, 2 jobs there already, 10 left out\n"
     assert database.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"train_step_time_seconds": seconds} for seconds in (1e308, 10**18, 5e-324, -1.0, "x", b"\xff", math.inf)),
+        {"slurm_state": " "},
+        {"slurm_state": b"\xff"},
+        {"scale": None},
+        {"job_id": "x"},
+    ],
+)
+def test_a_job_of_llmb_run_with_impossible_facts_is_left_out(site: Path, history: Gsw, changes: dict[str, Any]) -> None:
+    llmb(Path("jobs.sqlite3"), {**LLMB_JOB, **changes})
+    err = history("--from-llmb=jobs.sqlite3", "--cluster=eos", f"--baselines={mean_table(site)}", status=1).err
+    assert "left out: job " in err
+
+
+def test_a_row_with_further_figures_takes_no_job_without_them(site: Path, history: Gsw) -> None:
+    table = mean_table(site)
+    table.write_text(table.read_text().replace("gpus: 8,", "gpus: 8, metrics: {final_loss: {most: 9}},"))
+    llmb(Path("jobs.sqlite3"), LLMB_JOB)
+    assert "final_loss" in history("--from-llmb=jobs.sqlite3", "--cluster=eos", f"--baselines={table}", status=1).err
 
 
 def test_a_figure_of_another_statistic_is_no_point(site: Path, history: Gsw) -> None:

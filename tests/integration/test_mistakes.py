@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -222,3 +223,52 @@ def test_a_mistake_is_answered(answer: Answer, typed: str, status: int, place: s
     assert place in text
     assert step in text
     assert "Traceback" not in text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("import", "PLACE", "-o", "site"),
+        ("import", "PLACE", "--check"),
+        ("import", "doc.md", "-o", "site", "--facts", "PLACE"),
+        ("rows", "PLACE"),
+        ("metrics", "PLACE"),
+        ("metrics", "PLACE", "--row", "llama2_70b_fp8[H100x128]"),
+        ("history", "--from-llmb=PLACE", "--cluster=eos"),
+        ("history", "--history=PLACE"),
+        ("report", "run"),
+    ],
+)
+@pytest.mark.parametrize("place", ["/dev/zero", "pipe", "directory", "nowhere", "loop", "n\udce9"])
+def test_a_place_that_is_no_file_is_told_and_bounded(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], place: str
+) -> None:
+    os.mkfifo("pipe")
+    Path("directory").mkdir()
+    Path("nowhere").symlink_to("gone")
+    Path("loop").symlink_to("loop")
+    Path("doc.md").write_text("| GPUs | seconds |\n|---|---|\n| 8 | 1.0 |\n")
+    (records := Path("run", "records")).mkdir(parents=True)
+    (records / "row.json").symlink_to(place if place.startswith("/") else Path(place).absolute())
+    given = [word.replace("PLACE", place) for word in words]
+    status, error = main(given), capsys.readouterr().err
+    assert status == 0 or (status in {1, 2} and (error.startswith("pytest-gsw") or place == "directory"))
+
+
+def test_a_session_in_a_place_that_is_not_utf_8(pytester: pytest.Pytester, table: Path) -> None:
+    place = Path(os.fsdecode(b"d\xe9"))
+    place.mkdir()
+    options = (
+        "--gsw-cluster=demo",
+        f"--gsw-results={place}",
+        f"--gsw-history={place}/h.db",
+        f"--junitxml={place}/j.xml",
+    )
+    result = pytester.runpytest(*options, f"--gsw-report={place}/report", "--gsw-baselines=site", "-k", "H100x8")
+    result.assert_outcomes(passed=1, deselected=2)
+    assert result.ret == 0
+    table.rename(table.with_name(os.fsdecode(b"t\xe9.yaml")))
+    result = pytester.runpytest(
+        "--gsw-cluster=demo", f"--gsw-baselines={os.fsdecode(bytes(table.parent))}/t\udce9.yaml"
+    )
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
