@@ -350,13 +350,12 @@ def _import_runs(args: argparse.Namespace, history: History) -> Imported:
 def _judge_of(plugins: Sequence[str]) -> JudgeLog:
     # pytest and a site's plugins take a while to import.
     from pytest_gsw.session.hook_results import site_config
-    from pytest_gsw.session.judging import judge_log, rules_of
+    from pytest_gsw.session.judging import judge_log
 
     config = site_config(plugins)
-    rules = rules_of(config)
 
     def judge(row: Baseline, path: Path, job_id: str) -> Judged:
-        found = judge_log(config, row, path, rules, job_id)
+        found = judge_log(config, row, path, job_id)
         if found.why:
             raise NotJudgedError(f"not judged: {found.why}")
         return found.measurement, found.verdict

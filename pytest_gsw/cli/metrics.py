@@ -152,7 +152,7 @@ def _row_metrics(args: argparse.Namespace, log_format: LogFormat | None, row: Ba
         raise ConfigurationError(f"--statistic: the row has its own, {row.statistic}; leave out one of the two")
     # pytest and a site's plugins take a while to import.
     from pytest_gsw.session.hook_results import site_config
-    from pytest_gsw.session.judging import judge_log, rules_of
+    from pytest_gsw.session.judging import judge_log
 
     path, cluster = args.log, cluster_of(args.cluster, args.clusters)
     image = _image(path, row, cluster)
@@ -160,7 +160,7 @@ def _row_metrics(args: argparse.Namespace, log_format: LogFormat | None, row: Ba
     accepted, unused = accepted_for(row, cluster.name if cluster else None, definition)
     config = site_config(args.plugins)
     try:
-        judged_log = judge_log(config, row, path, rules_of(config, cluster, log_format), accepted=accepted)
+        judged_log = judge_log(config, row, path, cluster=cluster, accepted=accepted, log_format=log_format)
     except LogError as error:  # a log by itself has no job
         evidence = tuple((name, text) for name, text in error.evidence if name != "job")
         raise LogError(error.fact, evidence, error.tail, error.advice) from None

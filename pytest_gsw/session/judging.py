@@ -185,30 +185,26 @@ class JudgedLog:
     unknown_metrics: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class LogRules:
-    """The options that judge a log; those that are ``None`` are the row's own."""
-
-    tolerance: float | None = None
-    max_gain: float | None = None
-    strict: bool = False
-    log_format: LogFormat | None = None
-
-
-def rules_of(config: pytest.Config, cluster: Cluster | None = None, log_format: LogFormat | None = None) -> LogRules:
-    """The rules of a session with this config on a cluster, and the format of the log if it is not the row's."""
-    return LogRules(*verdict_rules(config, cluster), log_format)
-
-
 def judge_log(
     config: pytest.Config,
     row: Baseline,
     path: Path,
-    rules: LogRules,
     job_id: str = "",
+    *,
+    cluster: Cluster | None = None,
     accepted: Accepted | None = None,
+    log_format: LogFormat | None = None,
 ) -> JudgedLog:
     """Judge a log as a replay judges it: by the hooks of all plugins, without a history and other rows.
+
+    Args:
+        config: That of a session with all plugins.
+        row: The row.
+        path: The log.
+        job_id: Its job; empty if unknown.
+        cluster: Where it ran, with limits of its own.
+        accepted: The cluster's figure, which then is the reference.
+        log_format: The log's format, if it is not the row's.
 
     Raises:
         RunError: It cannot be measured, or a hook failed.
@@ -217,9 +213,10 @@ def judge_log(
     """
     if row.judged_s is None or row.expected_failure:
         raise NotJudgedError(f"{row.id} has no documented figure", advice=f"pytest --gsw-replay={path} judges its end")
+    tolerance, max_gain, strict = verdict_rules(config, cluster)
     run = Run(job_id, JobStatus(JobState.REPLAYED), path, other_files=error_files_of(path))
     try:
-        log_format = rules.log_format or hook_results.log_format(row, config)
+        log_format = log_format or hook_results.log_format(row, config)
         if log_format is None:
             raise LogError(f"unknown log format '{row.log_format}'")
         found = hook_results.site_metrics(config)
@@ -230,8 +227,8 @@ def judge_log(
         why = not_comparable(run)
         log, measurement, _ = judge.read(run, traced=in_traced_results(path))
         assert measurement is not None  # a row that should fail is not judged here
-        tolerance, gain = rules.tolerance or row.tolerance, rules.max_gain or row.max_gain
-        verdict = judge.verdict(measurement, tolerance, accepted, None, Repeats(), gain, None)
+        tolerance, max_gain = tolerance or row.tolerance, max_gain or row.max_gain
+        verdict = judge.verdict(measurement, tolerance, accepted, None, Repeats(), max_gain, None)
     except (GswError, OverflowError):
         raise
     except pytest.UsageError as error:
@@ -245,6 +242,6 @@ def judge_log(
         outcome = outcomes.PROFILED
     elif unknown and outcome.status == outcomes.GREEN:
         outcome, why = outcomes.INCONCLUSIVE, f"no plugin here reads {', '.join(unknown)}"
-    fails = has_failed(outcome.word, verdict.reason.value, strict=rules.strict)
+    fails = has_failed(outcome.word, verdict.reason.value, strict=strict)
     status = outcomes.FAILED if fails else outcome.status
     return JudgedLog(log, measurement, verdict, outcome, status, why or "", unknown)

@@ -11,11 +11,11 @@ from typing import Any
 
 from pytest_gsw.common.text import at_line, plural
 from pytest_gsw.errors import IncompleteLogError, LogError, TableError
-from pytest_gsw.logs.model import LogFormat, Step, StepLog
+from pytest_gsw.logs.model import Step, StepLog
 from pytest_gsw.logs.reader import reading
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.logs.steps import CALIBRATION_EXAMPLE
-from pytest_gsw.stats.figures import calibration_factor, figures, figures_of, model_flops, peak_flops
+from pytest_gsw.stats.figures import calibration_factor, figures, figures_of, model_flops
 from pytest_gsw.stats.measurement import (
     Measurement,
     TimedStep,
@@ -32,22 +32,6 @@ from pytest_gsw.tables.metrics import CALIBRATION, FINAL_LOSS, FURTHER, STEP_TIM
 from pytest_gsw.tables.model import Baseline, Figures, parse_statistic
 from pytest_gsw.validation.checks import check_measured, check_steps, check_whole, is_trained, steps_each_line
 from pytest_gsw.validation.run import Run, log_evidence
-
-
-def measure_as_documented(baseline: Baseline, run: Run, log: StepLog, log_format: LogFormat) -> Measurement:
-    """The row's statistic over the steps of a log, from its table alone and for no cluster's job.
-
-    Raises:
-        LogError: As :func:`measure` does.
-    """
-    return measure(
-        baseline,
-        run,
-        log,
-        peak_flops=peak_flops(baseline.accelerator, baseline.dtype),
-        steps=baseline.recipe.steps,
-        first_index=log_format.first_index,
-    )
 
 
 def measure(

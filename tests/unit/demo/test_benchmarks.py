@@ -17,9 +17,10 @@ from pytest_gsw.tables.bundled import benchmarks
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.validation.checks import check_job, read_steps
-from pytest_gsw.validation.measure import measure_as_documented, read_metrics
+from pytest_gsw.validation.measure import read_metrics
 from pytest_gsw.validation.run import Run
 from tests.unit.demo.conftest import Trained
+from tests.unit.validation.ended import measure_as_documented
 
 Train = Callable[..., Trained]
 _LIMITS = (

@@ -22,9 +22,9 @@ from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.validation.checks import check_job, read_steps
-from pytest_gsw.validation.measure import measure_as_documented
 from pytest_gsw.validation.run import Run, ran_out_of_memory
 from tests.unit.demo.conftest import ENVIRONMENT, ROWS, Trained
+from tests.unit.validation.ended import measure_as_documented
 
 Train = Callable[..., Trained]
 Rows = Mapping[str, Baseline]

@@ -10,10 +10,10 @@ from pytest_gsw.nvidia.evidence import evidence_of_log
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.validation.checks import read_steps
-from pytest_gsw.validation.measure import measure_as_documented
 from pytest_gsw.validation.run import Run
 from tests.unit.rows import LLAMA2_FP8_X128
 from tests.unit.validation import ended
+from tests.unit.validation.ended import measure_as_documented
 
 
 def run(log: Path) -> Run:

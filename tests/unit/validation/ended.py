@@ -12,10 +12,12 @@ import pytest
 from pytest_gsw.errors import LogError, RunError
 from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
+from pytest_gsw.logs.model import LogFormat, StepLog
+from pytest_gsw.stats.figures import peak_flops
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.validation.checks import read_steps
-from pytest_gsw.validation.measure import measure, measure_as_documented
+from pytest_gsw.validation.measure import measure
 from pytest_gsw.validation.run import Run
 from tests.unit.rows import LLAMA2_FP8_X128
 
@@ -61,6 +63,13 @@ def refused(
 ) -> str:
     """Why a log is not measured."""
     return raised(LogError, measured, log, row, status, peak_flops).fact
+
+
+def measure_as_documented(baseline: Baseline, of: Run, log: StepLog, log_format: LogFormat) -> Measurement:
+    """The row's statistic over the steps of a log, from its table alone."""
+    peak = peak_flops(baseline.accelerator, baseline.dtype)
+    steps, first = baseline.recipe.steps, log_format.first_index
+    return measure(baseline, of, log, peak_flops=peak, steps=steps, first_index=first)
 
 
 def of_bytes(baseline: Baseline, log: bytes, folder: Path) -> Measurement:

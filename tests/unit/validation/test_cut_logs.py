@@ -17,10 +17,10 @@ from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline, Recipe
 from pytest_gsw.validation.checks import check_job, read_steps
-from pytest_gsw.validation.measure import measure_as_documented
 from pytest_gsw.validation.run import Run
 from tests.unit.logs import lines
 from tests.unit.logs.lines import ANY_ROW, events_of
+from tests.unit.validation.ended import measure_as_documented
 
 ENDED_WELL = JobStatus(JobState.COMPLETED, exit_code=0)
 ROWS = [row for row in load_tables([bundled_baselines()]) if row.expected_failure is None]
