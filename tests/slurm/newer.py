@@ -36,7 +36,7 @@ TESTING = "testing"
 #: Debian 13, with Slurm 24.11 and Python 3.13, and the one above.
 RELEASES = ("trixie", TESTING)
 
-#: The client library of testing's MariaDB, 11.8.9, ends its slurmdbd: there this machine's takes its place.
+#: The client library of MariaDB 11.8.9, which both have by now, ends slurmdbd: this machine's takes its place.
 _CLIENT_LIBRARY = "libmariadb.so.3"
 
 PACKAGES = ("ca-certificates", "git", "iproute2", "procps", "python3", "python3-venv")
@@ -266,7 +266,7 @@ def _mirror() -> str:
     return mirror
 
 
-def _machine_paths(environ: Mapping[str, str], release: str) -> list[str]:
+def _machine_paths(environ: Mapping[str, str]) -> list[str]:
     """All that names, certificates, pip's configuration and slurmdbd need of this machine, as far as it is there."""
     options = [(name, value) for name, value in environ.items() if name.startswith("PIP_")]
     configurations = [path for path in pip_configuration_files(environ) if path and Path(path).is_file()]
@@ -275,7 +275,7 @@ def _machine_paths(environ: Mapping[str, str], release: str) -> list[str]:
         parser.read(path)
         options += [option for section in parser.sections() for option in parser.items(section)]
     certificates = [environ[name] for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE") if name in environ]
-    libraries = map(str, Path("/usr/lib").glob(f"*/{_CLIENT_LIBRARY}") if release == TESTING else ())
+    libraries = map(str, Path("/usr/lib").glob(f"*/{_CLIENT_LIBRARY}"))
     found = [*_NETWORK, *configurations, *certificates, *paths_of_pip(options), *libraries]
     return [path for path in found if Path(path).exists() and Path(path) != Path(os.devnull)]
 
@@ -371,7 +371,7 @@ def _test(folder: Path, release: str, arguments: Sequence[str]) -> int:
     with _alone(folder):
         _make(folder, release)
         environ = kept_environment(os.environ)
-        _mount(folder, mounts_plan(_machine_paths(os.environ, release)))
+        _mount(folder, mounts_plan(_machine_paths(os.environ)))
         _empty(folder / "tmp")
         _copy_checkout(folder)
         Path(f"{folder}{environ['HOME']}").mkdir(parents=True, exist_ok=True)
