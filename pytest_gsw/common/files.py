@@ -102,20 +102,16 @@ def open_own(path: Path, flags: int) -> int:
     return descriptor
 
 
-def open_regular(path: Path | str) -> int:
-    """A descriptor to read a regular file: a pipe or a device may block, or never end.
+def check_regular(facts: os.stat_result, path: Path | str) -> None:
+    """Check that a file is a regular one: a pipe or a device may block, or never end.
 
     Raises:
-        OSError: It is none, or cannot be opened; ``strerror`` is the reason.
+        OSError: It is none; ``strerror`` is the reason.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    mode = os.fstat(descriptor).st_mode
-    if stat.S_ISREG(mode):
-        return descriptor
-    os.close(descriptor)
-    if stat.S_ISDIR(mode):
+    if stat.S_ISDIR(facts.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    if not stat.S_ISREG(facts.st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
 
 
 def read_bounded(path: Path | str, most_bytes: int = MOST_BYTES) -> bytes:
@@ -124,8 +120,13 @@ def read_bounded(path: Path | str, most_bytes: int = MOST_BYTES) -> bytes:
     Raises:
         OSError: It is none, is larger, or cannot be read; ``strerror`` is the reason.
     """
-    with os.fdopen(open_regular(path), "rb") as file:
-        content = file.read(most_bytes + 1)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        check_regular(os.fstat(descriptor), path)
+        with open(descriptor, "rb", closefd=False) as file:
+            content = file.read(most_bytes + 1)
+    finally:
+        os.close(descriptor)
     if len(content) > most_bytes:
         raise OSError(errno.EFBIG, f"it is larger than {most_bytes} bytes", str(path))
     return content

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
-from pytest_gsw.common.files import open_regular
+from pytest_gsw.common.files import check_regular
 from pytest_gsw.common.redact import ESCAPES, UNSAFE, masked_text
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.model import Dialect
@@ -129,7 +129,8 @@ class LogFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._entered = 0
-        self._file: io.FileIO | io.BytesIO = io.FileIO(open_regular(path))
+        check_regular(path.stat(), path)
+        self._file: io.FileIO | io.BytesIO = path.open("rb", buffering=0)
         try:
             #: Size of the log when it was opened, bytes.
             self.size = self._file.seek(0, io.SEEK_END)

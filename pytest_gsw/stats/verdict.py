@@ -118,7 +118,7 @@ class Reason(enum.Enum):
 
 
 class ReasonKind(NamedTuple):
-    """What a reason is of, and what it forbids."""
+    """The outcome of a reason, and its consequences."""
 
     #: The outcome that has it; ``None`` for none.
     outcome: Outcome | None
