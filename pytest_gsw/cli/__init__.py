@@ -33,10 +33,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         something, or not all could be written or proposed; 2 if the arguments are wrong; 6 if a row is not judged.
     """
     parser, commands = _parser()
-    if "_ARGCOMPLETE" in os.environ:  # a shell asks for words
-        from pytest_gsw.cli.completion import complete
-
-        complete(parser)
     args = _parse(parser, commands, sys.argv[1:] if arguments is None else arguments)
     name = f"pytest-gsw {args.command}" if args.command else "pytest-gsw"
     try:

@@ -61,10 +61,7 @@ def _rows(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="*", type=path, metavar="PATH", help="tables (default: the bundled ones)")
     parser.add_argument("--cluster", metavar="NAME", help="rows of its release, and what it has accepted")
     _add_clusters(parser)
-    parser.add_argument(
-        "--diff", nargs=2, type=path, metavar=("A", "B"), help="compare two tables, or directories, by row"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON: a list of objects; of --diff, one object")
+    parser.add_argument("--json", action="store_true", help="print JSON: a list of objects")
 
 
 def _metrics(parser: argparse.ArgumentParser) -> None:
@@ -152,9 +149,7 @@ def _history(parser: argparse.ArgumentParser) -> None:
         "--all", action="store_true", help="earlier definitions, excluded runs, rows without drift, too"
     )
     _add_history(parser)
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--csv", action="store_true", help="print CSV: one line for each job")
-    form.add_argument("--json", action="store_true", help="print JSON: a list of objects")
+    parser.add_argument("--json", action="store_true", help="print JSON: a list of objects, with their jobs")
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--add", nargs="+", type=path, metavar="RUN", help=f"add runs' directories, such as {RUNS}/*")
     source.add_argument("--from-logs", type=path, metavar="DIR", help="import all logs of known rows below a directory")
@@ -178,9 +173,7 @@ def _compare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("before", metavar="RUN_A", help=_RUN_HELP)
     parser.add_argument("after", metavar="RUN_B", help="the run that is compared with it")
     _add_history(parser)
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--csv", action="store_true", help="print CSV: one line for each row")
-    form.add_argument("--json", action="store_true", help="print JSON: one object")
+    parser.add_argument("--json", action="store_true", help="print JSON: one object")
 
 
 def _nodes(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from pytest_gsw.cli.arguments import Ini
-from pytest_gsw.cli.output import Answer, changes_facts, csv_text, json_answer
+from pytest_gsw.cli.output import Answer, changes_facts, json_answer
 from pytest_gsw.cli.run_arguments import NOISE_NOTE, known_history, noise_cell, records_in, run_directory
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import listed, percent, plain_table, plural
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> Answer:
     compared = redact(compare_runs(before, after, noises), os.environ)
     if args.json:
         return json_answer(_facts(args, compared), compared.status)
-    return Answer(_csv(compared) if args.csv else _text(compared), compared.status)
+    return Answer(_text(compared), compared.status)
 
 
 def _read_noises(args: argparse.Namespace, *runs: Sequence[Record]) -> Mapping[SeriesKey, Noise]:
@@ -140,15 +140,3 @@ def _row_facts(row: RowRatio) -> Mapping[str, object]:
         before, after = map(metric.cost, (row.before_s, row.after_s))
         facts |= {"metric": metric.key, "unit": metric.unit, "before": before, "after": after}
     return {**facts, "changes": changes_facts(row.changes)}
-
-
-def _csv(compared: Comparison) -> str:
-    header = ("row", "before_s", "after_s", "ratio", "low", "high", "sigma", "jobs", "change", "why_not")
-    lines: list[tuple[object, ...]] = []
-    for row in compared.rows:
-        numbers = (row.before_s, row.after_s, row.ratio, row.low, row.high, row.noise.sigma)
-        texts = [f"{number:.6g}" for number in numbers]
-        texts[:2] = ["", ""] if row.metric.is_figure else texts[:2]
-        lines.append((row.row, *texts, row.noise.jobs, row.change, ""))
-    lines += [(other.row, *[""] * 7, "lost" if other.lost else "", other.why) for other in compared.others]
-    return csv_text(header, lines)

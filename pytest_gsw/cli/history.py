@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pytest_gsw.cli.output import Answer, changes_facts, csv_text, quoted_answer
+from pytest_gsw.cli.output import Answer, changes_facts, quoted_answer
 from pytest_gsw.cli.run_arguments import NOISE_NOTE, noise_cell, opened, run_directory, series_of
 from pytest_gsw.common.node_lists import compressed, expand
 from pytest_gsw.common.redact import redact
@@ -47,13 +47,6 @@ from pytest_gsw.tables.metrics import STEP_TIME, Metric
 from pytest_gsw.tables.model import Baseline, row_matches
 from pytest_gsw.tables.value_types import nearest
 
-_BLOCKS = "▁▂▃▄▅▆▇█"
-#: For terminals and files that take nothing else: the more ink, the slower.
-_ASCII = ".:-=+*#@"
-
-#: The least that a sparkline spans, as a share of the median: noise of a few thousandths is to look like nothing.
-_LEAST_SPAN = 0.05
-
 #: The most rows whose runs are listed one by one, and the longest list of nodes in a line.
 _BY_RUN, _NODES = 3, 40
 
@@ -80,12 +73,10 @@ def run(args: argparse.Namespace) -> Answer:
         jobs = {key: [job for job in past.points if job.run_id not in hidden] for key, past in newest.items()}
         points = {key: of_row[-args.last :] for key, of_row in jobs.items() if of_row}
         shown = {key: newest[key] for key in points}
-        is_by_run = args.rows and len(shown) <= _BY_RUN and not (args.csv or args.json)
+        is_by_run = args.rows and len(shown) <= _BY_RUN and not args.json
         judged_by = _judged_metrics(history, points)
         by_run = [_run_table(history, key, past, args.last, judged_by[key]) for key, past in shown.items() if is_by_run]
     noises = {key: past.noise() or PRIOR for key, past in shown.items()}
-    if args.csv:
-        return Answer(_csv(points, judged_by))
     lines = [
         _table(points, noises, judged_by, hidden=len(histories) - len(shown)),
         *by_run,
@@ -119,8 +110,7 @@ def _table(
     several = len({(key.row, key.cluster) for key in points}) < len(points)
     table = [_line(key, of_row, noises[key], several, judged_by[key]) for key, of_row in points.items()]
     columns = ["row", "cluster", *(["definition"] if several else []), ">jobs", ">median", ">noise", "newest"]
-    unit = "figures" if any(metric.is_figure for metric in judged_by.values()) else "seconds"
-    lines = [plain_table(table, *columns, ">against median", f"{unit}, oldest first", style="simple")]
+    lines = [plain_table(table, *columns, ">against median", style="simple")]
     if any(noise.jobs == 0 for noise in noises.values()):
         lines.append(NOISE_NOTE)
     if hidden:
@@ -208,28 +198,7 @@ def _line(key: SeriesKey, points: Sequence[Point], noise: Noise, several: bool, 
         noise_cell(noise),
         f"{minute(newest.time_s)} {metric.text(newest.judged_s)}",
         "" if before_s is None else percent(metric.shown_change(throughput_change(newest.judged_s, before_s))),
-        sparkline([*map(metric.cost, times_s)], _letters(), _LEAST_SPAN * metric.cost(statistics.median(times_s))),
     ]
-
-
-def sparkline(values: Sequence[float], letters: str = _BLOCKS, least_span: float = 0.0) -> str:
-    """One letter for each finite value, from the first of the letters for the smallest to the last for the largest.
-
-    Between the first letter and the last lies ``least_span`` at least; values that span less are in the middle.
-    """
-    low, high = min(values), max(values)
-    span = max(high - low, least_span) or 1.0
-    bottom = (low + high - span) / 2
-    return "".join(letters[min(len(letters) - 1, int((one - bottom) / span * len(letters)))] for one in values)
-
-
-def _letters() -> str:
-    """The letters of sparklines that the output can show."""
-    try:
-        _BLOCKS.encode(sys.stdout.encoding or "ascii")
-    except (UnicodeError, LookupError):
-        return _ASCII
-    return _BLOCKS
 
 
 def _facts(
@@ -264,31 +233,6 @@ def _point_facts(point: Point, metric: Metric) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if name not in unsaid}
 
 
-def _csv(points: Mapping[SeriesKey, Sequence[Point]], judged_by: Mapping[SeriesKey, Metric]) -> str:
-    header = ["row", "cluster", "definition", "time", "run", "job", "seconds", "outcome", "reason", "nodes", "image"]
-    figures = {key: metric for key, metric in judged_by.items() if metric.is_figure}
-    header += ["metric", "value", "unit"] if figures else []
-    lines = (
-        (
-            *(key.row, key.cluster, key.definition, _moment(one.time_s), one.run_id, one.job_id),
-            *("" if key in figures else f"{one.judged_s:.9g}", one.outcome, one.reason, one.nodes, one.image or ""),
-            *(_csv_figure(figures.get(key), one) if figures else ()),
-        )
-        for key, of_row in points.items()
-        for one in of_row
-    )
-    return csv_text(header, (map(_cell, redact(line, os.environ)) for line in lines))
-
-
-def _csv_figure(metric: Metric | None, point: Point) -> tuple[str, str, str]:
-    return ("", "", "") if metric is None else (metric.key, f"{metric.cost(point.judged_s):.9g}", metric.unit)
-
-
-def _cell(text: str) -> str:
-    """A text that spreadsheets do not take for a formula."""
-    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
-
-
 def _moment(time_s: float) -> str:
     """A time in the reader's zone, in ISO 8601; empty if the calendar does not have it."""
     found = calendar(time_s)
@@ -299,8 +243,8 @@ def _moment(time_s: float) -> str:
 
 
 def _import(args: argparse.Namespace) -> Answer:
-    if args.csv or args.json or args.all:
-        raise ConfigurationError("an import prints what it has added; leave out --csv, --json and --all")
+    if args.json or args.all:
+        raise ConfigurationError("an import prints what it has added; leave out --json and --all")
     with opened(args, make=True) as history:
         found = _import_runs(args, history)
         for what, lines in (("left out", found.left_out), ("note", found.notes)):
@@ -380,7 +324,7 @@ def decide(history: History, word: str, runs: list[str], why: str) -> str:
     for run in runs:
         if run not in clusters:
             fact = f"the history {history.shown} has no run '{run}'{nearest(run, clusters)}"
-            raise ConfigurationError(f"{fact}\nnext: pytest-gsw history --csv")
+            raise ConfigurationError(f"{fact}\nnext: pytest-gsw history --json")
         if (run in excluded) == (word == "exclude"):
             state = f"excluded already: {excluded[run].body.get('why', '')}" if run in excluded else "not excluded"
             raise ConfigurationError(redact(f"run {run} is {state}", os.environ))

@@ -64,7 +64,7 @@ def _import(args: argparse.Namespace) -> Answer:
     lines += alike
     blanks = [blank for one in imported for blank in one.blanks]
     if kept:
-        lines.append("next: look at what differs, with pytest-gsw rows --diff; then the same again with --overwrite")
+        lines.append("next: commit the tables, the same again with --overwrite, then git diff")
     facts: Path = args.facts or directory / FACTS_FILE
     if unnamed or any(one.add for document in imported for one in document.remarks):
         make = "" if facts.parent.is_dir() else f"{command('mkdir', '-p', str(facts.parent))}, then "

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,15 +36,6 @@ def quoted_answer(args: argparse.Namespace, facts: Any, text: str, status: int =
 def changes_facts(changes: Mapping[str, tuple[str, str]]) -> dict[str, dict[str, str]]:
     """Changes of the environment by name, as JSON has them."""
     return {name: {"before": before, "after": after} for name, (before, after) in changes.items()}
-
-
-def csv_text(header: Iterable[str], lines: Iterable[Iterable[object]]) -> str:
-    """Cells as CSV."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(lines)
-    return text.getvalue().removesuffix("\n")
 
 
 def answer_to(path: Path | None, text: str, line: str) -> Answer:

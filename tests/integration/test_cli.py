@@ -284,7 +284,8 @@ def test_a_format_of_a_conftest(pytester: pytest.Pytester, log: Path, gsw: Gsw) 
     )
     added = ["history", "--from-logs=stage", "--cluster=ours", "--baselines=own.yaml", "--history=h.sqlite"]
     assert "1 record of 1 run added" in gsw(*added).out
-    assert re.search(r"^own_1b_bf16.*,pod-abc,0\.71,", gsw("history", "--history=h.sqlite", "--csv").out, re.MULTILINE)
+    (series,) = json.loads(gsw("history", "--history=h.sqlite", "--json").out)
+    assert [(point["job_id"], point["judged_s"]) for point in series["points"]] == [("pod-abc", 0.71)]
 
 
 def test_a_format_of_a_named_plugin(pytester: pytest.Pytester, log: Path, gsw: Gsw) -> None:

@@ -63,7 +63,7 @@ def test_what_the_history_and_the_runs_do_not_have(runs: list[Path], gsw: Gsw) -
         )
     assert gsw("history", "exclude", "20261114-221000-7f3b", "--why=x", status=2).err == (
         "pytest-gsw history: the history .gsw/history.sqlite has no run '20261114-221000-7f3b'; did you mean "
-        f"'{NEWEST}'?\nnext: pytest-gsw history --csv\n"
+        f"'{NEWEST}'?\nnext: pytest-gsw history --json\n"
     )
 
 

@@ -85,7 +85,7 @@ def test_a_session_on_flux(pytester: pytest.Pytester, recipes: Path, flux: Path,
     assert {"--bank=eng", "--queue=pbatch", "--exclusive", "--nodes=16"} <= set(job["words"])
     assert f"_{job['id.f58']}.out" in record["log"]
     assert job["id.f58"] in "".join(page.read_text() for page in (pytester.path / "report").rglob("*.html"))
-    assert job["id.f58"] in gsw("history", "--history=h.sqlite", "--csv").out
+    assert job["id.f58"] in gsw("history", "--history=h.sqlite", "--json").out
     (run,) = pytester.path.glob(".gsw/runs/*")
     for source in (run, "stage"):
         pytester.runpytest(f"--gsw-replay={source}", *ROW).assert_outcomes(passed=1, deselected=140)

@@ -128,7 +128,7 @@ def test_a_table_that_differs_is_kept(readme: Path, tmp_path: Path, gsw: Gsw) ->
     readme.write_text(README.replace("| 2.0 |", "| 2.2 |").replace("| 524288 |", "| 476625 |"))
     assert gsw(*command, status=1).out.endswith(
         f"{table}: 2 rows, NOT written: the file is there and differs\n"
-        "next: look at what differs, with pytest-gsw rows --diff; then the same again with --overwrite\n"
+        "next: commit the tables, the same again with --overwrite, then git diff\n"
     )
     assert "step_time_s: 2.0," in table.read_text()
     assert gsw(*command, "--overwrite").out.endswith("2 rows, replaced\n")
