@@ -153,7 +153,6 @@ def _history(parser: argparse.ArgumentParser) -> None:
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--add", nargs="+", type=path, metavar="RUN", help=f"add runs' directories, such as {RUNS}/*")
     source.add_argument("--from-logs", type=path, metavar="DIR", help="import all logs of known rows below a directory")
-    source.add_argument("--from-llmb", type=path, metavar="FILE", help="import llmb-run's jobs.sqlite3")
     _add_baselines(parser, "tables that imports are of; with --drift, those with accepted figures")
     _add_plugins(parser)
 

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from importlib import import_module
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,7 +31,7 @@ from pytest_gsw.common.text import (
 )
 from pytest_gsw.errors import ConfigurationError, NotJudgedError, RunError
 from pytest_gsw.history.comparison import change_text, changes_of, changes_text, cluster_drift_text
-from pytest_gsw.history.imports import Imported, Judged, JudgeLog, import_logs, import_runs
+from pytest_gsw.history.imports import Imported, Judged, JudgeLog, LaunchedLogs, import_logs, import_runs
 from pytest_gsw.history.model import SIMULATED, Point, SeriesKey, cluster_of, newest_definitions, series_key
 from pytest_gsw.history.row_history import ClusterDrifting, Drifting, EnvironmentChange, RowHistory, newest_histories
 from pytest_gsw.history.store import EXCLUDE, REVOKE, Event, History
@@ -58,12 +58,10 @@ def run(args: argparse.Namespace) -> Answer:
             return Answer(decide(history, args.verb, args.runs, args.why))
     if args.drift:
         return _drift(args)
-    if args.add or args.from_logs or args.from_llmb:
+    if args.add or args.from_logs:
         return _import(args)
     if args.baselines:
-        raise ConfigurationError(
-            "--baselines is where an import looks rows up; add --from-logs=DIR or --from-llmb=FILE"
-        )
+        raise ConfigurationError("--baselines is where an import looks rows up; add --from-logs=DIR")
     with opened(args) as history:
         histories = newest_histories(history, series_of(history, args))
         runs = {point.run_id for past in histories.values() for point in past.points}
@@ -247,9 +245,8 @@ def _import(args: argparse.Namespace) -> Answer:
         raise ConfigurationError("an import prints what it has added; leave out --json and --all")
     with opened(args, make=True) as history:
         found = _import_runs(args, history)
-        for what, lines in (("left out", found.left_out), ("note", found.notes)):
-            for line in lines:
-                sys.stderr.write(f"pytest-gsw history: {what}: {redact(line, os.environ)}\n")
+        for line in found.left_out:
+            sys.stderr.write(f"pytest-gsw history: left out: {redact(line, os.environ)}\n")
         if not found.records and not found.known:
             raise RunError(f"nothing was added to the history {history.shown}")
         added = history.add(found.records)
@@ -276,27 +273,20 @@ def _import_runs(args: argparse.Namespace, history: History) -> Imported:
         if args.rows or args.cluster:
             raise ConfigurationError("--add takes whole runs; leave out rows and --cluster")
         return import_runs([run_directory(args.ini, str(given)) or given for given in args.add])
-    option, path = ("--from-logs", args.from_logs) if args.from_logs else ("--from-llmb", args.from_llmb)
     args.ini.fill(args, "cluster")
     if args.cluster is None:
-        raise ConfigurationError(f"{option}: nothing there says where the jobs ran; add --cluster=NAME")
+        raise ConfigurationError("--from-logs: nothing there says where the jobs ran; add --cluster=NAME")
     if CLUSTER_NAME.fullmatch(args.cluster) is None or args.cluster in {SIMULATED, NO_CLUSTER}:
         raise ConfigurationError(f"--cluster: '{args.cluster}' is no name of a cluster that jobs ran on")
-    rows = _rows(args)
-    if option == "--from-logs":
-        return import_logs(path, rows, args.cluster, history.has_job, _judge_of(args.plugins))
-    # Imported by name: the core has no import statement of this package.
-    wing = import_module("pytest_gsw.nvidia.database")
-    found: Imported = wing.import_llmb(path, rows, args.cluster, history.has_job)
-    return found
+    return import_logs(args.from_logs, _rows(args), args.cluster, history.has_job, *_hooks_of(args))
 
 
-def _judge_of(plugins: Sequence[str]) -> JudgeLog:
+def _hooks_of(args: argparse.Namespace) -> tuple[JudgeLog, LaunchedLogs]:
     # pytest and a site's plugins take a while to import.
-    from pytest_gsw.session.hook_results import site_config
+    from pytest_gsw.session.hook_results import launched_logs, site_config
     from pytest_gsw.session.judging import judge_log
 
-    config = site_config(plugins)
+    config = site_config(args.plugins)
 
     def judge(row: Baseline, path: Path, job_id: str) -> Judged:
         found = judge_log(config, row, path, job_id)
@@ -304,7 +294,7 @@ def _judge_of(plugins: Sequence[str]) -> JudgeLog:
             raise NotJudgedError(f"not judged: {found.why}")
         return found.measurement, found.verdict
 
-    return judge
+    return judge, partial(launched_logs, config, args.from_logs)
 
 
 def _rows(args: argparse.Namespace) -> tuple[Baseline, ...]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from pytest_gsw.common.files import SHARED, make_directory, relative_path
-from pytest_gsw.errors import ConfigurationError, GswError
+from pytest_gsw.errors import GswError
 
 
 class HistoryError(GswError):
@@ -210,20 +210,3 @@ def _place(path: Path) -> str:
         return str(path.resolve())
     except (OSError, RuntimeError, ValueError):
         return str(path.absolute())
-
-
-def read_table(path: Path, table: str) -> tuple[tuple[str, ...], Rows]:
-    """The columns and the rows of one table of any SQLite file, opened read-only.
-
-    Raises:
-        ConfigurationError: It is no SQLite file, or has no such table.
-    """
-    quoted_name = '"' + table.replace('"', '""') + '"'
-    try:
-        with contextlib.closing(
-            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S)
-        ) as connection:
-            cursor = connection.execute(f"SELECT * FROM {quoted_name}")  # noqa: S608 - a quoted name
-            return tuple(column[0] for column in cursor.description), cursor.fetchall()
-    except sqlite3.Error as error:
-        raise ConfigurationError(f"{path} cannot be read: {error}") from None

@@ -13,20 +13,18 @@ from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.redact import redact
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.model import IMPORTED
-from pytest_gsw.jobs.layout import job_id_in, log_glob, looks_like_a_log
+from pytest_gsw.jobs.layout import FoundLog, job_id_in, log_glob, looks_like_a_log
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.make_record import RowResult, record_of, row_facts
 from pytest_gsw.results.manifest import read_noted
 from pytest_gsw.results.record import JobFacts, Jobs, Record, RunFacts
 from pytest_gsw.results.runs_directory import RUNS
-from pytest_gsw.stats.figures import documented_peak_flops
-from pytest_gsw.stats.measurement import Measurement, TimedStep, Timing
-from pytest_gsw.stats.verdict import Outcome, Verdict, judge
+from pytest_gsw.stats.measurement import Measurement
+from pytest_gsw.stats.verdict import Outcome, Verdict
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.model import Baseline, definition_hash, experiment_hash, image_name
 from pytest_gsw.validation.agreement import is_simulated, provenance_in
-from pytest_gsw.validation.measure import summarize
 
 #: True if a history has a job already, by row, cluster and the job's id.
 Known: TypeAlias = Callable[[str, str, str], bool]
@@ -42,19 +40,11 @@ class Imported:
     left_out: tuple[str, ...] = ()
     #: Number of jobs that the history has already.
     known: int = 0
-    #: Facts that the source lacks, and that were not checked.
-    notes: tuple[str, ...] = ()
 
 
 def run_id(job_id: str, source: Path) -> str:
     """The run of an imported job, the same at each import: a history takes it once."""
     return f"import-{job_id}-{hashlib.sha256(os.fsencode(source.resolve())).hexdigest()[:8]}"
-
-
-def figure_alone(row: Baseline, judged_s: float) -> Measurement:
-    """A measurement with only a result, without steps."""
-    found = summarize(row, (TimedStep(None, judged_s),), judged_s, documented_peak_flops(row))
-    return replace(found, timing=Timing(row.statistic))
 
 
 def imported_record(
@@ -64,14 +54,13 @@ def imported_record(
     job: JobFacts,
     measurement: Measurement,
     image: str | None,
-    verdict: Verdict | None = None,
+    verdict: Verdict,
 ) -> Record:
-    """The record of an imported job with its verdict, else judged by the document alone.
+    """The record of an imported job with its verdict.
 
     Raises:
         ValueError: A number is not finite and above zero.
     """
-    verdict = verdict or judge(row, measurement, row.tolerance)
     if verdict.outcome is not Outcome.INCONCLUSIVE:  # a plausible figure needs no reason
         verdict = replace(verdict, given_reason=None)
     node_id, definition = f"{_table(row.location.path)}::{row.id}", definition_hash(row, image)
@@ -134,10 +123,19 @@ class _Candidate:
 
 #: Measures and judges a log, by its path and the id of its job, as a run of a row; a RunError if that is impossible.
 JudgeLog: TypeAlias = Callable[[Baseline, Path, str], Judged]
+#: The logs below the directory that a row's launcher knows by files of its own, whatever they are named.
+LaunchedLogs: TypeAlias = Callable[[Baseline], Sequence[FoundLog]]
 
 
-def import_logs(directory: Path, rows: Iterable[Baseline], cluster: str, known: Known, judge_log: JudgeLog) -> Imported:
-    """The records of all logs below a directory that are named like those of these rows; links are not followed.
+def import_logs(
+    directory: Path,
+    rows: Sequence[Baseline],
+    cluster: str,
+    known: Known,
+    judge_log: JudgeLog,
+    launched_logs: LaunchedLogs,
+) -> Imported:
+    """The records of all logs of these rows below a directory, by name or by launcher; links are not followed.
 
     Raises:
         ConfigurationError: There is no such directory, or no log of these rows in it.
@@ -152,8 +150,13 @@ def import_logs(directory: Path, rows: Iterable[Baseline], cluster: str, known: 
     records: dict[tuple[str, str], Record] = {}
     left_out: list[str] = []
     found = count_known = 0
-    for path in _logs(directory):
-        candidate = _candidate(path, globs)
+    launched: dict[Path, _Candidate] = {}
+    for row in rows:
+        for log in (one for one in launched_logs(row) if not one.path.is_symlink()):
+            others = launched[log.path].rows if log.path in launched else ()
+            launched[log.path] = _Candidate(log.path, log.job_id, (*others, row))
+    for path in dict.fromkeys((*_logs(directory), *launched)):
+        candidate = launched.get(path) or _candidate(path, globs)
         if candidate is None:
             left_out.append(f"{path}: is named like the log of no row")
             continue

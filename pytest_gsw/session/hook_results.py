@@ -27,6 +27,7 @@ from pytest_gsw.hook_checks import (
     suite_problems,
     wrong_answer,
 )
+from pytest_gsw.jobs.layout import FoundLog
 from pytest_gsw.jobs.model import JobSpec, Launcher
 from pytest_gsw.logs.formats.base import BuiltIn
 from pytest_gsw.logs.formats.registry import FORMATS
@@ -238,6 +239,24 @@ def log_format(row: Baseline, config: pytest.Config) -> LogFormat | None:
     if problems:
         raise _configuration_error(wrong_answer(hook, not_that(found, "log format", problems)))
     return found
+
+
+def launched_logs(config: pytest.Config, place: Path, row: Baseline) -> Sequence[FoundLog]:
+    """The logs below a directory that a row's launcher knows by files of its own, as in a replay.
+
+    Raises:
+        ConfigurationError: A plugin fails, or returns no job spec.
+    """
+    hook = config.hook.pytest_gsw_make_job_spec
+    try:
+        spec = hook(config=config, baseline=row, cluster=Cluster("replay", "replay"))
+        if isinstance(spec, JobSpec):
+            return spec.launch.logs_below(place)
+    except RunError:  # such a row cannot be launched
+        return ()
+    except RAISED as error:
+        raise _configuration_error(hook_error(error, config.pluginmanager.list_name_plugin())) from None
+    raise _configuration_error(wrong_answer(hook, f"{type(spec).__name__}, wanted a JobSpec"))
 
 
 @lru_cache

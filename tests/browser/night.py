@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import pytest_gsw.demo
 from pytest_gsw.demo import FIRST_LINE
-from pytest_gsw.history.imports import figure_alone, imported_record
 from pytest_gsw.history.location import open_history
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results.record import JobFacts, Record, read_record
@@ -25,6 +24,7 @@ from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline
 from tests.slurm.cluster import SlurmCluster
 from tests.slurm.sessions import PLUGIN_ALONE
+from tests.unit.history.runs import imported_figure
 from tests.unit.results.records import varied
 
 #: What is documented for H100; the other bundled tables are of clusters that had V100.
@@ -305,7 +305,7 @@ def _earlier_record(row: Baseline, directory: Path, ago: int, end_s: float, fact
     )
     table = row.location.path.relative_to(directory)
     return varied(
-        imported_record(row, "eos", directory, job, figure_alone(row, row.judged_s * factor), "simulation"),
+        imported_figure(row, directory, job, row.judged_s * factor, "simulation"),
         node_id=f"{table}::{row.id}",
         baseline=f"{table}:{row.location.line}",
         canary=row.canary,

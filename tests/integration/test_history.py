@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import math
 import os
 import re
-import sqlite3
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -36,32 +33,6 @@ llama2_70b_fp8[H100x128]  eos            12       5 s    1.4 %  2026-11-12 21:00
 llama2_70b_fp8[H100x128]  jz              3   4.925 s   1.7 %*  2026-11-03 21:00 5.5 s           -10.5 %
 * too few jobs to measure the row's noise: the usual value is used
 """
-
-LLMB_COLUMNS = (
-    "job_id INTEGER PRIMARY KEY, launcher_type TEXT NOT NULL, platform TEXT NOT NULL DEFAULT 'slurm', workload_key TEXT,"
-    " model_name TEXT, model_size TEXT, dtype TEXT, scale INTEGER, profile_enabled INTEGER NOT NULL DEFAULT 0,"
-    " proxy INTEGER NOT NULL DEFAULT 0, log_dir TEXT, slurm_state TEXT, elapsed TEXT, submit_time TEXT, node_list TEXT,"
-    " exit_code TEXT, env_overrides_json TEXT, model_overrides_json TEXT, train_step_time_seconds REAL,"
-    " tflops_per_gpu REAL, perf_parse_status TEXT"
-)
-LLMB_JOB: dict[str, Any] = {
-    "job_id": 3530909,
-    "launcher_type": "megatron_bridge",
-    "workload_key": "pretrain_tiny",
-    "model_name": "Tiny",
-    "model_size": "1B",
-    "dtype": "bf16",
-    "scale": 8,
-    "slurm_state": "COMPLETED",
-    "elapsed": "00:11:02",
-    "submit_time": "2026-11-20T22:10:00+00:00",
-    "node_list": "n1",
-    "exit_code": "0:0",
-    "env_overrides_json": "{}",
-    "model_overrides_json": "{}",
-    "train_step_time_seconds": 1.02,
-    "perf_parse_status": "success",
-}
 
 
 @pytest.fixture(autouse=True)
@@ -109,16 +80,6 @@ def write_log(directory: Path, job_id: int, gpus: int = 8, seconds: str = "1.020
     path = directory / f"log-maxtext_tiny_1b_{gpus}_{job_id}.out"
     path.write_text("".join(MAXTEXT.format(step=step, seconds=seconds) for step in range(steps)))
     os.utime(path, (1795212000 + job_id, 1795212000 + job_id))
-    return path
-
-
-def llmb(path: Path, *jobs: dict[str, Any]) -> Path:
-    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(f"CREATE TABLE jobs ({LLMB_COLUMNS})")
-        for one in jobs:
-            names, marks = ", ".join(one), ", ".join("?" * len(one))
-            connection.execute(f"INSERT INTO jobs ({names}) VALUES ({marks})", tuple(one.values()))  # noqa: S608
-    connection.close()
     return path
 
 
@@ -178,7 +139,6 @@ def test_what_others_wrote_is_shown_without_control_characters_and_secrets(histo
         ),
         (["--add", ".", "--cluster=eos"], "--add takes whole runs; leave out rows and --cluster"),
         (["--from-logs=."], "--from-logs: nothing there says where the jobs ran; add --cluster=NAME"),
-        (["--from-llmb=x"], "--from-llmb: nothing there says where the jobs ran; add --cluster=NAME"),
         (["--from-logs=.", "--cluster=demo"], "--cluster: 'demo' is no name of a cluster that jobs ran on"),
         (
             ["--from-logs=.", "--cluster=eos"],
@@ -267,94 +227,53 @@ def test_links_are_not_followed(site: Path, tmp_path: Path, history: Gsw) -> Non
     assert "no log below logs" in history("--from-logs=logs", "--cluster=eos", f"--baselines={site}", status=2).err
 
 
-def mean_table(site: Path) -> Path:
-    """The table with the statistic of llmb-run, and 50 steps."""
-    site.write_text(site.read_text().replace("steps: 20}", "steps: 50}\nstatistic: mean[35:44]"))
-    return site
+TASK = """\
+job_info:
+  job_id: '{job}'
+job_config:
+  model_name: tiny
+  model_size: 1b
+  dtype: bf16
+  scale: {gpus}
+  gpu_type: h100
+  profile_enabled: {profiled}
+  model_overrides:
+    gbs: {batch}
+"""
 
 
-def test_jobs_of_llmb_run_are_imported_once(site: Path, history: Gsw) -> None:
-    database = llmb(
-        Path("jobs.sqlite3"),
-        LLMB_JOB,
-        {**LLMB_JOB, "job_id": 2, "train_step_time_seconds": 1.2, "submit_time": "2026-11-21 22:10:00+00:00"},
-        {**LLMB_JOB, "job_id": 3, "slurm_state": "CANCELLED by 0"},
-        {**LLMB_JOB, "job_id": 4, "exit_code": "1:0"},
-        {**LLMB_JOB, "job_id": 5, "perf_parse_status": "invalid_grad_norm"},
-        {**LLMB_JOB, "job_id": 6, "profile_enabled": 1},
-        {**LLMB_JOB, "job_id": 7, "model_overrides_json": '{"tp": 4}'},
-        {**LLMB_JOB, "job_id": 8, "train_step_time_seconds": None},
-        {**LLMB_JOB, "job_id": 9, "scale": 512},
-        {**LLMB_JOB, "job_id": 10, "proxy": 1},
-        {**LLMB_JOB, "job_id": 11, "env_overrides_json": "{"},
-        {**LLMB_JOB, "job_id": 12, "slurm_state": None},
-    )
-    before = database.read_bytes()
-    imported = ("--from-llmb=jobs.sqlite3", "--cluster=eos", f"--baselines={mean_table(site)}")
+@pytest.mark.parametrize("source", ["install", "install/workloads/pretrain_tiny/experiments"])
+def test_jobs_of_llmb_run_are_found_by_its_files(site: Path, history: Gsw, source: str) -> None:
+    """NeMo-Run names their logs, and the name has no row."""
+    for number, facts in {
+        1: {},
+        2: {"profiled": "true"},
+        3: {"batch": 4096},
+        4: {"gpus": 512},
+        5: None,
+        6: {},
+        7: {},
+    }.items():
+        directory = Path("install/workloads/pretrain_tiny/experiments/tiny", f"tiny_{number}", "tiny")
+        log = write_log(directory, number, seconds="1.300" if number == 7 else "1.020", steps=12 if number == 6 else 20)
+        log.rename(directory / f"log-acct.tiny_{number}_0.out")
+        if facts is not None:
+            task = TASK.format(**{"job": number, "gpus": 8, "profiled": "false", "batch": 64, **facts})
+            (directory / f"llmb-config_{number}.yaml").write_text(task)
+    imported = (f"--from-logs={source}", "--cluster=eos", f"--baselines={site}")
     out, err = history(*imported)
-    assert out == ".gsw/history.sqlite: 2 records of 2 runs added, 10 left out\n"
-    assert err.splitlines() == [
-        f"pytest-gsw history: left out: job {why}"
-        for why in (
-            "3: it ended CANCELLED by 0",
-            "4: its exit code is 1:0",
-            "5: llmb-run read its log as 'invalid_grad_norm'",
-            "6: it was profiled",
-            "7: it ran with overrides",
-            "8: it has no step time",
-            "9: there is no row of pretrain_tiny 1B bf16 on 512 GPUs",
-            "10: there is no row of pretrain_tiny 1B bf16 on 8 GPUs",
-            "11: it ran with overrides",
-            "12: it ended unknown",
-        )
-    ]
+    assert out == ".gsw/history.sqlite: 2 records of 2 runs added, 5 left out\n"
+    assert dict(re.findall(r"_(\d)_0.out: (.{20})", err)) == {
+        "2": "not judged: profile_",
+        "3": "the log belongs to a",
+        "4": "is named like the lo",
+        "5": "is named like the lo",
+        "6": "the log holds 12 ste",
+    }
     (found,) = json.loads(history("--json").out)
-    facts = [(one["job_id"], one["judged_s"], one["outcome"], one["time"], one["nodes"]) for one in found["points"]]
-    assert facts == [
-        ("3530909", 1.02, "passed", "2026-11-20T22:10:00+00:00", "n1"),
-        ("2", 1.2, "regressed", "2026-11-21T22:10:00+00:00", "n1"),
-    ]
-    assert history(*imported).out == ".gsw/history.sqlite: nothing new, 2 jobs there already, 10 left out\n"
-    assert database.read_bytes() == before
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        *({"train_step_time_seconds": seconds} for seconds in (1e308, 10**18, 5e-324, -1.0, "x", b"\xff", math.inf)),
-        {"slurm_state": " "},
-        {"slurm_state": b"\xff"},
-        {"scale": None},
-        {"job_id": "x"},
-    ],
-)
-def test_a_job_of_llmb_run_with_impossible_facts_is_left_out(site: Path, history: Gsw, changes: dict[str, Any]) -> None:
-    llmb(Path("jobs.sqlite3"), {**LLMB_JOB, **changes})
-    err = history("--from-llmb=jobs.sqlite3", "--cluster=eos", f"--baselines={mean_table(site)}", status=1).err
-    assert "left out: job " in err
-
-
-def test_a_row_with_further_figures_takes_no_job_without_them(site: Path, history: Gsw) -> None:
-    table = mean_table(site)
-    table.write_text(table.read_text().replace("gpus: 8,", "gpus: 8, metrics: {final_loss: {most: 9}},"))
-    llmb(Path("jobs.sqlite3"), LLMB_JOB)
-    assert "final_loss" in history("--from-llmb=jobs.sqlite3", "--cluster=eos", f"--baselines={table}", status=1).err
-
-
-def test_a_figure_of_another_statistic_is_no_point(site: Path, history: Gsw) -> None:
-    llmb(Path("jobs.sqlite3"), LLMB_JOB)
-    assert (
-        "its figure is mean[35:44], and tiny_1b_bf16[H100x8] is judged by last"
-        in history("--from-llmb=jobs.sqlite3", "--cluster=eos", f"--baselines={site}", status=1).err
-    )
-
-
-def test_a_file_that_is_no_database_of_llmb_run(history: Gsw) -> None:
-    Path("notes").write_text("no database " * 100)
-    assert (
-        history("--from-llmb=notes", "--cluster=eos", status=2).err
-        == "pytest-gsw history: notes cannot be read: file is not a database\n"
-    )
+    facts = [(one["job_id"], one["judged_s"], one["outcome"]) for one in found["points"]]
+    assert facts == [("1", 1.02, "passed"), ("7", 1.3, "regressed")]
+    assert history(*imported).out == ".gsw/history.sqlite: nothing new, 2 jobs there already, 5 left out\n"
 
 
 def test_imported_runs_and_those_of_sessions_are_one_series(site: Path, history: Gsw) -> None:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from pytest_gsw.history.alarms import IncidentPeriod, Kind, Occurrence
+from pytest_gsw.history.imports import imported_record
 from pytest_gsw.history.model import Point, SeriesKey, series_key
 from pytest_gsw.history.store import History
 from pytest_gsw.results.record import JobFacts, Record
+from pytest_gsw.stats.figures import documented_peak_flops
+from pytest_gsw.stats.measurement import TimedStep, Timing
+from pytest_gsw.stats.verdict import judge
+from pytest_gsw.tables.model import Baseline
+from pytest_gsw.validation.measure import summarize
 from tests.unit.results.records import JOB, SLOW, varied
 
 DAY_S = 86400.0
@@ -47,6 +54,13 @@ def key_of(record: Record) -> SeriesKey:
 
 
 KEY = key_of(run_record(0))
+
+
+def imported_figure(row: Baseline, source: Path, job: JobFacts, judged_s: float, image: str | None = None) -> Record:
+    """The record of an imported job of which only the result is known, judged by the document."""
+    measurement = summarize(row, (TimedStep(None, judged_s),), judged_s, documented_peak_flops(row))
+    measurement = replace(measurement, timing=Timing(row.statistic))
+    return imported_record(row, "eos", source, job, measurement, image, judge(row, measurement, row.tolerance))
 
 
 def stored_points(history: History, key: SeriesKey) -> tuple[Point, ...]:

@@ -10,14 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.history.imports import figure_alone, imported_record
+from pytest_gsw.history.imports import imported_record
 from pytest_gsw.history.model import by_run, job_time_s, points_of, record_time_s
 from pytest_gsw.history.store import decode, encode, failed_jobs
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results.record import JobFacts, Record, Timing
 from pytest_gsw.stats.measurement import Measurement, TimedStep
+from pytest_gsw.stats.verdict import judge
 from pytest_gsw.validation.measure import summarize
-from tests.unit.history.runs import FIRST_S, job, run_record
+from tests.unit.history.runs import FIRST_S, imported_figure, job, run_record
 from tests.unit.results.records import MEMORY, varied
 from tests.unit.results.test_record import RECORDS
 from tests.unit.rows import LLAMA2_FP8_X128 as ROW
@@ -149,11 +150,12 @@ JOB = JobFacts(JobState.REPLAYED, id="481219", launcher="import", end_s=17943120
 
 
 def imported(measurement: Measurement) -> Record:
-    return imported_record(ROW, "eos", Path("results"), JOB, measurement, None)
+    verdict = judge(ROW, measurement, ROW.tolerance)
+    return imported_record(ROW, "eos", Path("results"), JOB, measurement, None, verdict)
 
 
 def test_a_figure_alone_has_no_steps() -> None:
-    record = imported(figure_alone(ROW, 5.11))
+    record = imported_figure(ROW, Path("results"), JOB, 5.11)
     assert (record.outcome, record.reason, record.judged_s) == ("regressed", "", 5.11)
     assert record.fact == "5.11 s, imported from results"
     assert record.timing == Timing(ROW.statistic)
@@ -169,5 +171,5 @@ def test_an_imported_log_has_its_steps_and_is_judged_as_a_replay_is() -> None:
 
 
 def test_a_gain_that_nobody_believes_is_inconclusive() -> None:
-    record = imported(figure_alone(ROW, 1.0))
+    record = imported_figure(ROW, Path("results"), JOB, 1.0)
     assert (record.outcome, record.reason) == ("inconclusive", "too good to be true")

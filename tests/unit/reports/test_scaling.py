@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.history.imports import figure_alone, imported_record
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.reports.charts import Curve, Rule, documented_rate, scaling_plot, workloads
 from pytest_gsw.reports.run_report import ReportedRow
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
+from tests.unit.history.runs import imported_figure
 from tests.unit.reports.records_of_runs import BROKEN, PASSED, SLOW, drawn, row
 from tests.unit.results.records import varied
 
@@ -28,9 +28,7 @@ def bundled() -> Mapping[str, tuple[Curve, ...]]:
     tables = [path for path in sorted(home.iterdir()) if path.is_dir() and path.name != "releases"]
     rows = [one for one in load_tables(tables) if one.judged_s is not None]
     measured = [
-        ReportedRow(
-            imported_record(one, "eos", Path("x"), JOB, figure_alone(one, one.judged_s or 0), None), f"{number}"
-        )
+        ReportedRow(imported_figure(one, Path("x"), JOB, one.judged_s or 0), f"{number}")
         for number, one in enumerate(rows)
     ]
     return workloads(measured)
