@@ -22,12 +22,13 @@ from typing import BinaryIO, NoReturn
 
 from pytest_gsw.demo.benchmarks import BENCHMARKS
 from pytest_gsw.demo.simulation import DemoFault, SimulatedJob, fault_of, parse_faults, simulate
-from pytest_gsw.demo.writers import WRITERS, Event, damage
+from pytest_gsw.demo.writers import WRITERS, Event, Writer, damage
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Baseline, transferred
 
 DEFAULT_SECONDS = 1.0
+_WRITERS: Mapping[str, Writer] = {**WRITERS, **BENCHMARKS}
 
 
 def main(arguments: list[str], environment: Mapping[str, str]) -> int:
@@ -62,7 +63,9 @@ def find_row(environment: Mapping[str, str]) -> Baseline:
     raise ConfigurationError(f"GSW_ROW: no row {row_id} in {path}")
 
 
-def train(baseline: Baseline, environment: Mapping[str, str], out: BinaryIO) -> int:
+def train(
+    baseline: Baseline, environment: Mapping[str, str], out: BinaryIO, writers: Mapping[str, Writer] = _WRITERS
+) -> int:
     """Write the row's log to ``out``, and end according to its fault.
 
     Returns:
@@ -86,7 +89,6 @@ def train(baseline: Baseline, environment: Mapping[str, str], out: BinaryIO) -> 
         baseline = replace(baseline, sequence_length=half, micro_batch_size=micro and 2 * micro)
     seed = f"{baseline.id} {environment.get('GSW_DEMO_SEED') or job.id}"
     run = simulate(baseline, job, fault, Random(seed), started=datetime.now(timezone.utc))
-    writers = {**WRITERS, **BENCHMARKS}
     if baseline.log_format not in writers:
         raise ConfigurationError(f"the demo writes no {baseline.log_format} logs, only {', '.join(writers)}")
     healthy = tuple(writers[baseline.log_format](run))

@@ -134,9 +134,6 @@ DEFAULT_CHECKPOINT_STEPS = 4
 NCCL_TRACE_STEPS = 10
 #: Paxml prints the time of its first 20 steps only (``log_first_n`` in paxml/programs.py).
 PAXML_LOGGED_STEPS = 20
-#: First steps without a time in the log, by its format: DeepSpeed's throughput timer leaves out two (``start_step`` in
-#: deepspeed/utils/timer.py), Composer's speed monitor fills its window first, which in the demo holds one batch.
-UNLOGGED_STEPS = {"deepspeed": 2, "composer": 1}
 
 #: Step time of a row that documents none (one that runs out of memory, or saves checkpoints).
 _UNDOCUMENTED_STEP_TIME_S = 10.0
@@ -282,8 +279,7 @@ def _step_count(baseline: Baseline, interval: int) -> int:
     wanted = baseline.recipe.steps or (DEFAULT_STEPS if interval == 1 else DEFAULT_WINDOW_STEPS)
     # A table may require more than the recipe runs only by mistake, but a demo must show it green.
     window_end = parse_statistic(baseline.statistic).last or 0
-    unlogged = UNLOGGED_STEPS.get(baseline.log_format, 0)
-    needed = max(wanted, baseline.min_steps * interval + unlogged, window_end)
+    needed = max(wanted, baseline.min_steps * interval, window_end)
     return -(-needed // interval) * interval
 
 

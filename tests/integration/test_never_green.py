@@ -23,6 +23,7 @@ from pytest_gsw.jobs.local import LocalLauncher
 from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.tables.load import load_table
 from tests.integration.conftest import junit, put_on_path, tiny_table
+from tests.writers import ALL_WRITERS
 
 
 class Shape(NamedTuple):
@@ -86,7 +87,7 @@ def judge(pytester: pytest.Pytester) -> Judge:
             table.write_text(tiny_table(row_text, framework=framework))
             (row,) = load_table(table)
             log = io.BytesIO()
-            train(row, {**JOB, "GSW_DEMO": f"*={fault}"}, log)
+            train(row, {**JOB, "GSW_DEMO": f"*={fault}"}, log, ALL_WRITERS)
             (results / f"log-{framework}_tiny_1b_8_7.out").write_bytes(damage(log.getvalue(), shape))
         result = pytester.runpytest("--gsw-replay=stage", "--gsw-baselines=site", "--junitxml=junit.xml")
         found = verdicts(pytester.path)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pytest_gsw.demo.writers import WRITERS
 from pytest_gsw.tables.load import other_release
 from pytest_gsw.tables.releases import releases_of
 from tests.truth.contradictions import other_settings
 from tests.truth.logs import as_bytes
 from tests.truth.model import Case
 from tests.truth.trial import Trial
+from tests.writers import TRAININGS
 
 #: One that no table is of.
 _RELEASE = "23.01"
@@ -44,6 +44,6 @@ def of_others(trial: Trial) -> Iterator[Case]:
         yield trial.broken(f"other-{name.replace(' ', '-')}", f"the run was of another {name}", log, fact)
     # Megatron under DeepSpeed prints DeepSpeed's lines as well.
     unlike = {row.log_format} | ({"megatron"} if row.framework == "deepspeed" else set())
-    writer = trial.random.choice([name for name in WRITERS if name not in unlike])
-    log = as_bytes(tuple(WRITERS[writer](trial.run)))
+    writer = trial.random.choice([name for name in TRAININGS if name not in unlike])
+    log = as_bytes(tuple(TRAININGS[writer](trial.run)))
     yield trial.broken("other-format", f"the log is one of {writer}", log, trial.no_steps)

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.demo.benchmarks import BENCHMARKS
-from pytest_gsw.demo.writers import WRITERS
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import Identity, LogFormat, StepLog
 from pytest_gsw.logs.reader import read_log
@@ -27,6 +25,7 @@ from tests.truth.cases import cases
 from tests.truth.model import Case, Expected
 from tests.truth.rows import rows_of
 from tests.unit.rows import LLAMA2_FP8_X128
+from tests.writers import ALL_WRITERS, TRAININGS
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -55,8 +54,8 @@ def test_everything_comes_out_right(seed: int) -> None:
     results = examine.examine(cases(seed))
     assert wrong(results) == []
     assert len(results) > 1000
-    assert {*WRITERS, *BENCHMARKS} == {*FORMATS}  # those of benchmarks: tests/unit/demo/test_benchmarks.py
-    for log_format in WRITERS:
+    assert {*ALL_WRITERS} == {*FORMATS}  # those of benchmarks: tests/unit/demo/test_benchmarks.py
+    for log_format in TRAININGS:
         rows_of_format = [case.baseline.id for case, _ in results if case.baseline.log_format == log_format]
         assert len(set(rows_of_format)) >= 2
         assert len(rows_of_format) >= 70
@@ -80,7 +79,7 @@ def test_every_demo_fault_of_a_log_and_every_format_has_a_case() -> None:
     assert {"other-sequence-length", "other-layers", "other-precision", "other-parallelism"} <= names
     assert {"then-cut", "resumed", "step-inf", "zero", "mfu", "few", "cut"} <= names
     assert {"fail", "oom", "oom-kill", "oom-kill-lost", "stall"} <= names
-    assert {case.baseline.log_format for case in found} == set(WRITERS)
+    assert {case.baseline.log_format for case in found} == set(TRAININGS)
     outcomes = {case.expected.outcome for case in found}
     assert outcomes == {"passed", "improved", "regressed", "inconclusive", "not measured"}
 

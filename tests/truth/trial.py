@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 
 from pytest_gsw.demo.simulation import DemoFault, SimulatedJob, SimulatedRun, simulate
-from pytest_gsw.demo.writers import WRITERS, Event
+from pytest_gsw.demo.writers import Event
 from pytest_gsw.errors import JobError
 from pytest_gsw.jobs.model import JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
@@ -18,6 +18,7 @@ from tests.truth.logs import as_bytes
 from tests.truth.model import Case, Expected
 from tests.truth.rows import seeded
 from tests.truth.truth import logged_steps, statistic_s
+from tests.writers import TRAININGS
 
 #: How far a right measurement may be from the simulated time, as a fraction: half of the last digit that the
 #: framework prints. NeMo's bar has three digits; of two Hugging Face nodes the slower one counts.
@@ -92,7 +93,7 @@ class Trial:
 
     def events(self, run: SimulatedRun) -> tuple[Event, ...]:
         """The log of a run."""
-        return tuple(WRITERS[self.baseline.log_format](run))
+        return tuple(TRAININGS[self.baseline.log_format](run))
 
     def judged(
         self, name: str, done: str, run: SimulatedRun, outcome: str, tolerance: float | None = None, log: bytes = b""

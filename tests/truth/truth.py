@@ -5,9 +5,10 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from pytest_gsw.demo.simulation import UNLOGGED_STEPS, SimulatedRun
+from pytest_gsw.demo.simulation import SimulatedRun
 from pytest_gsw.tables.metrics import Series
 from pytest_gsw.tables.model import parse_statistic
+from tests.writers import UNLOGGED_STEPS
 
 
 def logged_steps(run: SimulatedRun) -> Sequence[tuple[int | None, float]]:

@@ -12,6 +12,7 @@ import pytest
 from pytest_gsw.demo.recipe import train
 from pytest_gsw.tables.model import Baseline, Figures, Recipe
 from tests.unit.rows import LLAMA2_FP8_X128
+from tests.writers import ALL_WRITERS
 
 ENVIRONMENT = {
     "SLURM_JOB_ID": "481220",
@@ -101,6 +102,6 @@ def trained() -> Callable[..., Trained]:
         if fault:
             variables["GSW_DEMO"] = f"*={fault}"
         out = io.BytesIO()
-        return Trained(train(baseline, variables, out), out.getvalue())
+        return Trained(train(baseline, variables, out, ALL_WRITERS), out.getvalue())
 
     return run

@@ -8,12 +8,12 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from random import Random
 
-from pytest_gsw.demo.benchmarks import BENCHMARKS
 from pytest_gsw.demo.simulation import SimulatedJob, simulate
-from pytest_gsw.demo.writers import WRITERS, Event
+from pytest_gsw.demo.writers import Event
 from pytest_gsw.logs.model import StepLog
 from pytest_gsw.tables.model import Baseline, Recipe
 from tests.unit.rows import LLAMA2_FP8_X128
+from tests.writers import ALL_WRITERS
 
 NOISE = b"node7:4242:4311 [3] NCCL INFO Channel 05/0 : 3[3] -> 4[4] via P2P/CUMEM\n"
 
@@ -193,7 +193,7 @@ def events_of(row: Baseline) -> tuple[Event, ...]:
         version="test",
     )
     run = simulate(row, job, None, Random(7), datetime(2031, 2, 3, tzinfo=timezone.utc))  # noqa: S311 - noise
-    return tuple({**WRITERS, **BENCHMARKS}[row.log_format](run))
+    return tuple(ALL_WRITERS[row.log_format](run))
 
 
 def whole(name: str) -> bytes:
