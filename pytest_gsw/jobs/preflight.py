@@ -1,13 +1,11 @@
-"""Checks before submission: a job's files, the variables and modules of its script, and its release."""
+"""Checks before submission: a job's files, the variables of its script, and its release."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
-import shutil
 import stat
-import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -393,82 +391,6 @@ def _is_whole(line: str) -> bool:
     except ValueError:
         return line.endswith("\\")  # no open quote, but a continuation
     return True
-
-
-# -- Modules that a recipe's Python must have -------------------------------------------------------
-#
-# They are listed in a comment of its launch script. The check runs only if the job runs on the machine that submits
-# it: on a cluster, nodes may have another Python.
-
-
-#: ``#GSW modules: torch, transformers of ${RUN_CONF_PYTHON:-python3}``, on a line of its own.
-_MODULES = re.compile(
-    r"^#GSW modules: (\w{1,60}(?:, \w{1,60}){0,20}) of \$\{([A-Za-z_]\w{0,99}):-([\w./-]{1,200})\}$", re.MULTILINE
-)
-#: Prints the missing modules, and imports none.
-_QUESTION = "import sys, importlib.util as u; print(*(m for m in sys.argv[1:] if u.find_spec(m) is None), sep='\\n')"
-_TIMEOUT_S = 30.0
-
-
-@dataclass(frozen=True)
-class Modules:
-    """The modules that a launch script lists as required."""
-
-    names: tuple[str, ...]
-    #: The variable for the Python, and its default.
-    variable: str
-    default: str
-    line: int
-
-
-def modules_of(script: Path) -> Modules | None:
-    """The modules that a launch script requires by its own text; ``None`` if it lists none."""
-    text = script_text(script) or ""
-    match = _MODULES.search(text)
-    if match is None:
-        return None
-    return Modules(tuple(match[1].split(", ")), match[2], match[3], text.count("\n", 0, match.start()) + 1)
-
-
-def modules_problem(spec: JobSpec, environ: Mapping[str, str], needed: Modules) -> SubmissionError | None:
-    """The error of a recipe whose modules this machine's Python lacks; ``None`` if that is uncertain."""
-    environment = job_environment(environ, spec)
-    if "BASH_ENV" in environment:  # which may set the variable
-        return None
-    named = environment.get(needed.variable) or needed.default
-    said_at = ("said at", f"{relative_path(spec.script_path)}:{needed.line}")
-    other = f"or name another Python in {needed.variable}"
-    python = shutil.which(named, path=environment.get("PATH"))
-    if python is None:
-        return SubmissionError(f"the recipe's Python is not there: {named}", (said_at,), advice=f"install it, {other}")
-    missing = _missing_modules(python, needed.names, environment, spec.directory)
-    if not missing:
-        return None
-    names = " ".join(missing)
-    return SubmissionError(
-        f"the recipe's Python has no {enumerated(missing, 'or')}: {python}",
-        (said_at,),
-        advice=f"{python} -m pip install {names}, {other}",
-    )
-
-
-def _missing_modules(python: str, names: tuple[str, ...], environment: Mapping[str, str], directory: Path) -> list[str]:
-    """The modules that a Python cannot find; empty if it does not answer."""
-    try:
-        answer = subprocess.run(
-            [python, "-c", _QUESTION, *names],
-            env=dict(environment),
-            cwd=directory,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return []
-    found = answer.stdout.split() if answer.returncode == 0 else []
-    return [name for name in names if name in found]
 
 
 # -- The release of the staged recipes, by their launch scripts -------------------------------------

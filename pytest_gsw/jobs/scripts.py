@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
 import glob
 import math
-import operator
 import os
 import re
 import shlex
@@ -344,13 +342,6 @@ _ALWAYS_SET = re.compile(r"(?:export )?([A-Z][A-Z0-9_]{0,60})=(?![\w./-]{0,200}[
 _BLOCK = re.compile(
     r"^(?:(?:if|elif|else|for|while|until|case)\b(?!.*;[ \t]*(?:fi|done|esac)\b)|(fi|done|esac)\b)", re.MULTILINE
 )
-#: Any assignment; and ``TP=4`` at the beginning of a line: assignments in a branch are indented.
-_SET = re.compile(r"(?<![\w.$({-])([A-Z][A-Z0-9_]{0,60})\+?=(?!=)")
-_NUMBER = re.compile(r"(?:export )?([A-Z]\w{0,60})=(\d{1,9}|\"?\$\(\([\w ${}()+*/-]{1,99}\)\)\"?)[ \t]{0,8}(?:#.*)?$")
-#: A variable in arithmetic, and the supported operators.
-_TERM = re.compile(r"\$?\{?([A-Z][A-Z0-9_]{0,60})\}?")
-_IN_PYTHON = str.maketrans({"$": "", "/": "//"})
-_OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv}
 _NAMED = re.compile(r"(?<![\w.$-])[A-Za-z0-9_][\w.-]{0,60}\.sh\b")
 
 #: A recipe's directory has few files; an installation or a staging area, which may have its launch script, has many.
@@ -389,8 +380,6 @@ class Scripts:
     taken: frozenset[str] = frozenset()
     #: True if one of them reads a variable that turns NCCL tracing on, or was not found.
     trace: bool = True
-    #: The variables of a row that they set to one number each, or to an arithmetic term, whatever is exported.
-    fixed: tuple[tuple[str, str], ...] = ()
     #: The release that the launch script fixes, part of its results' path; empty if none.
     version: str = ""
     #: The variables of a row that they read without a recognizable default.
@@ -410,10 +399,8 @@ def _scripts(found: tuple[str | None, ...]) -> Scripts:
     plain = frozenset(_used_first(texts)) - with_default
     taken = with_default | plain
     traces = None in found or any(name in text for text in texts for name in _TRACING)
-    numbers = ((name, values.pop()) for name, values in _numbers_in(texts) if len(values) == 1 and name not in taken)
-    fixed = tuple((name, number) for name, number in numbers if number)
     demanded = frozenset(name for text in texts for name in _DEMANDED.findall(text)) & _ROW.keys()
-    return Scripts(taken, traces, fixed, versions.pop() if len(versions) == 1 else "", demanded | plain)
+    return Scripts(taken, traces, versions.pop() if len(versions) == 1 else "", demanded | plain)
 
 
 def _used_first(texts: Iterable[str]) -> Iterator[str]:
@@ -431,16 +418,6 @@ def _used_first(texts: Iterable[str]) -> Iterator[str]:
             always = _ALWAYS_SET.match(part)
             if always is not None:
                 own.add(always[1])
-
-
-def _numbers_in(texts: Iterable[str]) -> Iterable[tuple[str, set[str]]]:
-    """The row's variables set by scripts, with their numbers; "" for an unknown value."""
-    found: dict[str, set[str]] = {}
-    for line in (line for text in texts for line in text.split("\n")):
-        whole = _NUMBER.match(line)
-        for name in _ROW.keys() & set(_SET.findall(line)):
-            found.setdefault(name, set()).add(whole[2] if whole is not None and whole[1] == name else "")
-    return found.items()
 
 
 def unread(names: Iterable[str], launch_script: Path) -> tuple[str, str] | None:
@@ -535,14 +512,10 @@ def differences(baseline: Baseline, spec: JobSpec, environ: Mapping[str, str]) -
         environ: The session's environment.
     """
     scripts = scripts_of(spec.script)
-    of_row, fixed_there = fixed_by(baseline), dict(scripts.fixed)
-    known = {**of_row, "SLURM_JOB_NUM_NODES": str(spec.nodes), **spec.environment, **fixed_there}
-    for name, value in of_row.items():
-        is_taken, fixed = name in scripts.taken, fixed_there.get(name)
-        given = spec.environment.get(name) if is_taken else fixed and _number(fixed, known)
+    for name, value in fixed_by(baseline).items():
+        given = spec.environment.get(name) if name in scripts.taken else None
         if given and value is not None and given != value:
-            how = f"{name}={given} is set for the job" if is_taken else f"{_script_name(spec)} fixes {name}={given}"
-            yield f"{how}, and the row has {value}"
+            yield f"{name}={given} is set for the job, and the row has {value}"
     for name in exported_to(spec, environ, scripts):
         taken = f"{name} is exported here, and {_script_name(spec)} takes it"
         yield f"{taken}: the run may be another than the documented one"
@@ -551,24 +524,6 @@ def differences(baseline: Baseline, spec: JobSpec, environ: Mapping[str, str]) -
         yield from [
             f"{one.written} in {place} keeps the job waiting" for one in options_in(words) if one.name in _WAITS
         ]
-
-
-def _number(arithmetic: str, known: Mapping[str, str | None]) -> str:
-    """The result of shell arithmetic; empty if a variable in it has no known number, or it cannot be computed."""
-    try:
-        filled = _TERM.sub(lambda match: str(known[match[1]]), arithmetic.strip('"')).translate(_IN_PYTHON)
-        return str(_evaluate(ast.parse(filled, mode="eval").body))
-    except (KeyError, ValueError, SyntaxError, ZeroDivisionError):
-        return ""
-
-
-def _evaluate(node: ast.expr) -> int:
-    match node:
-        case ast.Constant(int(number)):
-            return number
-        case ast.BinOp(left, sign, right):
-            return int(_OPERATORS[type(sign)](_evaluate(left), _evaluate(right)))
-    raise ValueError(ast.dump(node))
 
 
 def exported_to(spec: JobSpec, environ: Mapping[str, str], scripts: Scripts) -> list[str]:

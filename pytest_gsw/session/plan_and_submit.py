@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
-from pytest_gsw.clusters import LOCAL, Cluster, keys_error
+from pytest_gsw.clusters import Cluster, keys_error
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import command, minute, plural
@@ -30,8 +30,6 @@ from pytest_gsw.jobs.preflight import (
     cluster_problem,
     demands_of,
     environment_problem,
-    modules_of,
-    modules_problem,
     of_other_releases,
     recipe_problem,
     release_problem,
@@ -252,20 +250,6 @@ def _variables(planned: Sequence[Planned], here: Here) -> Findings:
     return found
 
 
-def _modules(planned: Sequence[Planned], here: Here) -> Findings:
-    """Recipes whose Python lacks modules that their script lists, if their jobs run on this machine."""
-    if here.cluster.scheduler != LOCAL.scheduler:
-        return {}
-    needed = cache(modules_of)
-    wanting = [(one, its) for one in planned if (its := needed(one.spec.script_path)) is not None]
-    by_row = {one.spec.row_id: its for one, its in wanting}
-    return _once(
-        (one for one, _ in wanting),
-        lambda one: (one.spec.script_path, one.spec.environment.get(by_row[one.spec.row_id].variable)),
-        lambda one: modules_problem(one.spec, here.environ, by_row[one.spec.row_id]),
-    )
-
-
 def _submissions(planned: Sequence[Planned], here: Here) -> Findings:
     """The launcher's own checks, if it has any."""
     ask: Callable[[Sequence[JobSpec]], Findings] | None = getattr(here.launcher, "unready", None)
@@ -292,7 +276,7 @@ _Check = Callable[[Sequence[Planned], Here], Findings]
 #: Checks of recipes; each covers the rows without a finding so far.
 _OF_RECIPE: tuple[_Check, ...] = (_recipes, _releases, _launchers)
 #: Checks of all rows whose launch script is there.
-_CHECKS: tuple[_Check, ...] = (_stages, _variables, _modules, _submissions)
+_CHECKS: tuple[_Check, ...] = (_stages, _variables, _submissions)
 
 
 # -- A replay's log of a row with several jobs: the newest that completed ---------------------------

@@ -41,13 +41,12 @@ def test_the_plan_tells_how_jobs_will_differ_from_their_rows(
         monkeypatch.setenv(name, value)
     (pytester.path / "clusters.yaml").write_text(CLUSTER)
     script = pytester.path / "recipes/llama3.1/launch.sh"
-    script.write_text("#!/bin/bash\nPP=1\nexport TP=${TP:-8} FLAGS=${FLAGS-}\n")
+    script.write_text("#!/bin/bash\nexport TP=${TP:-8} FLAGS=${FLAGS-}\n")
     result = pytester.runpytest(
         "--gsw-cluster=eos", "--gsw-plan", "-k", "llama3.1_405b_fp8 and (H100x2304 or H100x1152)"
     )
     result.stdout.fnmatch_lines(
         [
-            "gsw: llama3.1/launch.sh fixes PP=1, and the row has 9 (llama3.1_405b_fp8[[]H100x1152] and 1 more row)",
             "gsw: FLAGS is exported here, and llama3.1/launch.sh takes it: the run may be another than the documented one *",
             "  environment  TP=8",
         ]

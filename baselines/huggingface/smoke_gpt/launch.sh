@@ -14,9 +14,6 @@
 #   RUN_CONF_PYTHON               a Python that has torch, transformers and accelerate (default python3)
 #   SMOKE_FAULT                   a fault to show that it is found: slow:30%, oom, nan or hang
 #
-# What its Python must have; where the job runs on this machine, it is asked before the job is submitted:
-#GSW modules: torch, transformers, accelerate of ${RUN_CONF_PYTHON:-python3}
-#
 # sbatch runs a copy of this script from its spool directory, so nothing here may be looked
 # for beside "$0"; the working directory is the one that the job was submitted from.
 
