@@ -8,6 +8,7 @@ YAML of a known shape; a few keys of its first two levels are read.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 from collections.abc import Mapping
@@ -95,12 +96,12 @@ def _text_of(path: str, most_bytes: int) -> str | None:
         LogError: It is there and cannot be read.
     """
     try:
+        os.lstat(path)
         return read_bounded(path, most_bytes).decode(errors="replace")
-    except (FileNotFoundError, NotADirectoryError):
-        if not os.path.islink(path):  # noqa: PTH114 - each row checks, and Path costs more
-            return None
-        raise _unreadable(path, "it is a link to nothing") from None
     except OSError as error:
+        # A link to nothing is there.
+        if error.errno in {errno.ENOENT, errno.ENOTDIR} and not os.path.islink(path):  # noqa: PTH114 - Path costs more
+            return None
         raise _unreadable(path, str(error.strerror)) from None
 
 
