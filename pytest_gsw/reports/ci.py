@@ -252,7 +252,7 @@ def _attention_text(found: Sequence[Finding], slow_nodes: int, odd_losses: int) 
         "cluster": len(clusters),
         "slow node": slow_nodes,
         "row": len(rows - clusters - tiles),
-        "tile": len(tiles) + odd_losses,
+        "tile": len(tiles) + (0 if slow_nodes else odd_losses),
     }
     parts = [plural(number, what) for what, number in numbers.items() if number]
     return (

@@ -20,6 +20,7 @@ from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.stats.decision import WORST_FIRST
 from pytest_gsw.stats.noise import Noise, jobs_to_resolve, median_interval
 from pytest_gsw.stats.verdict import (
+    REASONS,
     MetricVerdict,
     Outcome,
     RankSpread,
@@ -280,11 +281,12 @@ def inconclusive_text(record: Record, verdict: Verdict, canaries: Sequence[str] 
             return f"{fact}; a statistic is not a run: look at its steps and nodes, and run it again"
         case Reason.LAST_STEP:
             return f"{fact}; its other steps are within the tolerance: another job tells (--gsw-confirm=2)"
-        case Reason.WITHIN_NOISE if verdict.noise is not None:
-            jobs = rounded(jobs_to_resolve(record.row.tolerance, verdict.noise), "job")
-            told = f"{jobs} would distinguish a loss of {record.row.tolerance * 100:g} % from noise"
-            return f"{fact}; jobs of this row differ by as much: {told} (--gsw-repeat)"
-    return fact
+    is_other = REASONS[verdict.reason].outcome is Outcome.INCONCLUSIVE and verdict.reason is not Reason.WITHIN_NOISE
+    if verdict.noise is None or is_other:
+        return fact
+    jobs = rounded(jobs_to_resolve(record.row.tolerance, verdict.noise), "job")
+    told = f"{jobs} would distinguish a loss of {record.row.tolerance * 100:g} % from noise"
+    return f"{fact}; jobs of this row differ by as much: {told} (--gsw-repeat)"
 
 
 def _too_good_text(record: Record, verdict: Verdict) -> str:

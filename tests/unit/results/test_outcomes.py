@@ -92,7 +92,8 @@ def test_each_reason_is_in_all_places(reason: Reason) -> None:
     has_own_text = inconclusive_text(record, verdict) != f"inconclusive: {record.fact}"
     page = (Path(__file__).parents[3] / "docs" / "design.md").read_text(encoding="utf-8")
     is_inconclusive = kind.outcome is Outcome.INCONCLUSIVE
-    assert (has_own_text, f"\n| `{reason.value}` | " in page) == (is_inconclusive, is_inconclusive)
+    assert has_own_text or not is_inconclusive
+    assert (f"\n| `{reason.value}` | " in page) is is_inconclusive
 
 
 @pytest.mark.parametrize("word", FORBIDS)
