@@ -238,9 +238,7 @@ def test_several_runs_are_as_many_runs_the_newest_first() -> None:
 
 
 def test_a_record_of_impossible_numbers_hides_no_other() -> None:
-    run = report_of(
-        PASSED, varied(SLOW, outcome="inconclusive", reason="within noise", tolerance=7.0, sigma=0.1, sigma_jobs=30)
-    )
+    run = report_of(PASSED, varied(SLOW, outcome="inconclusive", tolerance=7.0, sigma=0.1, sigma_jobs=30))
     assert [one.record for one in run.rows] == [PASSED]
     assert list(run.run.missing) == [SLOW.row.node_id]
 
