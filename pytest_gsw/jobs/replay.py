@@ -144,7 +144,7 @@ class ReplayLauncher:
         if self._recorded:
             return self._find_recorded(spec)
         if self.source.is_file():
-            return RecordedRun(self.source, _job_id_of_file(self.source, spec), _REPLAYED)
+            return RecordedRun(self.source, job_id_of_file(self.source, spec), _REPLAYED)
         found = self._logs_of(spec)
         if self._choose is not None and len({log.job_id for log in found}) == len(found) > 1:
             found = [self._choose(spec, found)]
@@ -204,7 +204,7 @@ def _is_below(place: Path, source: Path) -> bool:
     return place == source or RECIPE in str(source) or (place.is_relative_to(source) and place.is_dir())
 
 
-def _job_id_of_file(log: Path, spec: JobSpec) -> str:
+def job_id_of_file(log: Path, spec: JobSpec) -> str:
     """The job's id in the log's name; for a renamed log, the name itself."""
     job_id = layout.job_id_in(log.name, spec.log_glob)
     job_id = job_id or spec.launch.job_id_of(log.name)

@@ -14,6 +14,7 @@ from pytest_gsw.errors import ConfigurationError, GswError, HookError, LogError,
 from pytest_gsw.hook_checks import hook_error, wrong_answer
 from pytest_gsw.jobs.layout import error_files_of, in_traced_results
 from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.jobs.replay import job_id_of_file
 from pytest_gsw.jobs.spec import steps_of
 from pytest_gsw.logs.model import LogFormat, StepLog
 from pytest_gsw.results import outcomes
@@ -185,6 +186,12 @@ class JudgedLog:
     unknown_metrics: tuple[str, ...]
 
 
+def _job_id_of(config: pytest.Config, row: Baseline, path: Path) -> str:
+    """The job's id in a log's name, as a replay of the row reads it."""
+    spec = config.hook.pytest_gsw_make_job_spec(config=config, baseline=row, cluster=Cluster("replay", "replay"))
+    return job_id_of_file(path, spec)
+
+
 def judge_log(
     config: pytest.Config,
     row: Baseline,
@@ -214,8 +221,9 @@ def judge_log(
     if row.judged_s is None or row.expected_failure:
         raise NotJudgedError(f"{row.id} has no documented figure", advice=f"pytest --gsw-replay={path} judges its end")
     tolerance, max_gain, strict = verdict_rules(config, cluster)
-    run = Run(job_id, JobStatus(JobState.REPLAYED), path, other_files=error_files_of(path))
     try:
+        job_id = job_id or _job_id_of(config, row, path)
+        run = Run(job_id, JobStatus(JobState.REPLAYED), path, other_files=error_files_of(path))
         log_format = log_format or hook_results.log_format(row, config)
         if log_format is None:
             raise LogError(f"unknown log format '{row.log_format}'")
