@@ -19,7 +19,7 @@ from pytest_gsw.jobs.spec import job_image, make_job_spec
 from pytest_gsw.logs.model import LogFormat, Step, StepLog
 from pytest_gsw.logs.reader import detect_format, last_step, read_log
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.row_text import unused_text
+from pytest_gsw.results.row_text import change_first, unused_text
 from pytest_gsw.stats.measurement import TimedStep, apply, timing_of
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.load import load_tables
@@ -180,6 +180,8 @@ def _row_metrics(args: argparse.Namespace, log_format: LogFormat | None, row: Ba
     )
     costs = (verdict.documented_s, verdict.accepted_s)
     documented, accepted_figure = (None if cost is None else judged.cost(cost) for cost in costs)
+    # A further figure decides if it is the worse.
+    reason = verdict.reason.value if verdict.own_outcome is None else change_first(verdict, judged)
     facts = {
         "format": log.format,
         "steps": measurement.steps,
@@ -205,7 +207,7 @@ def _row_metrics(args: argparse.Namespace, log_format: LogFormat | None, row: Ba
         "tolerance": verdict.tolerance,
         **{one.metric.key: one.measured for one in verdict.metrics},
         "verdict": judged_log.outcome.word,
-        "reason": judged_log.why or verdict.reason.value,
+        "reason": judged_log.why or reason,
         **({"metrics_not_judged": ", ".join(judged_log.unknown_metrics)} if judged_log.unknown_metrics else {}),
     }
     return facts, judged_log.status

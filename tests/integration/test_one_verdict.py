@@ -101,6 +101,21 @@ def test_a_log_has_one_verdict(pytester: pytest.Pytester, gsw: Gsw, name: str) -
     assert verdicts(pytester, gsw, log) == {outcome}
 
 
+def test_the_reason_is_that_of_the_figure_that_decides(pytester: pytest.Pytester, gsw: Gsw) -> None:
+    log = write(pytester, loss=9.9, more="metrics: {final_loss: {value: 7.0, within: 1 %}}, ")
+    found = json.loads(gsw("metrics", log, "--row", ROW, "--baselines=tiny.yaml", "--json", status=1).out)
+    assert (found["verdict"], found["reason"]) == ("regressed", "+41.4 % final loss, allowed +1 %")
+
+
+@pytest.mark.parametrize(("text", "outcome"), [("profile_enabled: true", "profiled"), ("", "error")])
+def test_a_file_of_the_logs_own_job_counts_in_all_commands(
+    pytester: pytest.Pytester, gsw: Gsw, text: str, outcome: str
+) -> None:
+    log = write(pytester)
+    log.with_name("llmb-config_77.yaml").write_text(text and f"job_info:\n  job_id: '77'\n  {text}\n")
+    assert verdicts(pytester, gsw, log) == {outcome}
+
+
 def test_evidence_of_the_page_counts_in_all_commands(pytester: pytest.Pytester, gsw: Gsw) -> None:
     pytester.makeconftest(example("pytest_gsw_evidence"))
     log = write(pytester)
