@@ -657,7 +657,7 @@ def _suite(
 
 def _baselines(given: tuple[Path, ...], requested: RequestedRelease | None) -> tuple[Path, ...]:
     for path in given:
-        if not path.exists():
+        if not (path.is_file() or path.is_dir()):
             raise ConfigurationError(f"--gsw-baselines: there is no file or directory {path}")
     if requested is not None:
         return tables_of(requested)

@@ -83,6 +83,7 @@ MISTAKES: list[tuple[str, int, str, str]] = [
     (f"{DEMO} -k fp8 --gsw-demo='*x129]=fail'", 4, "no selected row matches '*x129]'", "next: pytest-gsw rows"),
     (f"{DEMO} --gsw-release=25.2", 4, "asked by: --gsw-release", "did you mean '25.02'?"),
     (f"{DEMO} --gsw-baselines=nope", 4, "--gsw-baselines", "there is no file or directory"),
+    (f"{DEMO} --gsw-baselines=/dev/null", 4, "--gsw-baselines", "there is no file or directory"),
     ("pytest --gsw-plan", 4, "--gsw-plan", "add --gsw-cluster=NAME"),
     (f"{PLAN} --gsw-clusters=nope", 4, "--gsw-clusters", "next: for a cluster of that name, --gsw-cluster=nope"),
     # runs
