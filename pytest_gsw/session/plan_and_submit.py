@@ -22,6 +22,8 @@ from pytest_gsw.errors import AS_OF, IncompleteLogError, InvalidHookResultError,
 from pytest_gsw.executor.executor import Executor, too_large
 from pytest_gsw.executor.phases import Finished, LookObserver, StateObserver
 from pytest_gsw.executor.progress_monitor import Watch
+from pytest_gsw.history.database import SESSION_WAIT_S, WaitBudget
+from pytest_gsw.history.location import open_history
 from pytest_gsw.hook_checks import hook_error, is_own
 from pytest_gsw.jobs.journal import Journal, Submission
 from pytest_gsw.jobs.layout import FoundLog, error_files_of, in_traced_results, is_nccl_traced
@@ -542,7 +544,9 @@ def _session_history(config: pytest.Config, settings: Settings) -> SessionHistor
     """The history for this session; records that an earlier session could not deliver are delivered first."""
     if settings.history is None or settings.replay is not None or settings.cluster is None:
         return SessionHistory(None, settings.results, None)
-    session_history = SessionHistory(settings.history, settings.results, settings.cluster.name)
+    budget = WaitBudget(SESSION_WAIT_S)
+    history = open_history(settings.history, budget)
+    session_history = SessionHistory(history, settings.results, settings.cluster.name, budget)
     report_delivery(config, session_history)
     return session_history
 

@@ -47,15 +47,17 @@ class SessionHistory:
     """The history as one session uses it; rows are judged without it if it is unavailable.
 
     Args:
-        place: All runs; ``None`` for a session that neither reads nor adds any.
+        history: All runs; ``None`` for a session that neither reads nor adds any.
         results: The directory of results, where records wait for their history.
         cluster: The session's.
+        budget: The time for all waits of the session for its history.
     """
 
-    def __init__(self, place: str | Path | None, results: Path, cluster: str | None) -> None:
-        #: The time for all waits of the session for its history.
-        self.budget = WaitBudget(SESSION_WAIT_S)
-        self._history = history = None if place is None else open_history(place, self.budget)
+    def __init__(
+        self, history: History | None, results: Path, cluster: str | None, budget: WaitBudget | None = None
+    ) -> None:
+        self.budget = budget
+        self._history = history
         self._cluster = cluster
         #: The directory in which records wait for their history.
         self.waiting = results / DIRECTORY

@@ -91,7 +91,10 @@ class Gsw(Protocol):
 
 
 @pytest.fixture
-def gsw(capsys: pytest.CaptureFixture[str]) -> Gsw:
+def gsw(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Gsw:
+    # The plugins that a command loads are in this process already.
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-W ignore::pytest.PytestAssertRewriteWarning")
+
     def run(*words: object, status: int = 0) -> Told:
         capsys.readouterr()
         ended = main([*map(str, words)])

@@ -25,7 +25,7 @@ def cluster(pytester: pytest.Pytester, accelerator: str) -> str:
 def test_the_rows_of_a_session_are_those_of_the_clusters_accelerator(
     pytester: pytest.Pytester, accelerator: str, figures: str, rows: int, others: str
 ) -> None:
-    result = pytester.runpytest(cluster(pytester, accelerator), "--gsw-plan")
+    result = pytester.runpytest(cluster(pytester, accelerator), "--gsw-plan", "-v")
     result.stdout.fnmatch_lines([f"gsw: figures: {figures}", f"gsw: {others}"])
     planned = [line for line in result.outlines if line.startswith("baselines/")]
     assert len(planned) == rows

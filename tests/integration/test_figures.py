@@ -164,7 +164,7 @@ def test_a_latency_may_rise_by_what_the_tolerance_makes_of_it(pytester: pytest.P
         (BUSBW, nccl(471, collective="broadcast"), "the log belongs to another run, by its model"),
         (BUSBW.replace("16 GiB", "2 GiB"), nccl(471), "the log holds no bus bandwidth (busbw_gbs) at 2 GiB*"),
         (BUSBW.replace(", at: 16 GiB", ""), nccl(471), "the log holds no bus bandwidth (busbw_gbs) without a point*"),
-        (TTFT, serving(done=7, failed=1), "*failed requests: 1"),
+        (TTFT, serving(done=7, failed=1), "*failed requests: 1, 7 succeeded"),
         (TTFT, serving() + serving(), "the log holds 2 runs, and the figure of a row is that of one"),
         (TTFT, serving()[:-60], "*"),
         (table("metric: time_to_train_min", 90, "llama2", "mllog"), mllog(80, "aborted"), "*aborted*"),

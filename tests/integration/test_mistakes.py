@@ -235,7 +235,6 @@ def test_a_mistake_is_answered(answer: Answer, typed: str, status: int, place: s
         ("rows", "PLACE"),
         ("metrics", "PLACE"),
         ("metrics", "PLACE", "--row", "llama2_70b_fp8[H100x128]"),
-        ("history", "--from-llmb=PLACE", "--cluster=eos"),
         ("history", "--history=PLACE"),
         ("report", "run"),
     ],

@@ -173,7 +173,10 @@ def test_an_error_of_another_kind_is_wrong(tmp_path: Path) -> None:
         Expected("not measured", facts=("no maxtext step times in the log: *",)),
         "481221",
     )
-    assert examine.examine_case(case, tmp_path) == "not measured, LogError: the log is empty: maxtext-1-empty.log"
+    assert (
+        examine.examine_case(case, tmp_path)
+        == "not measured, IncompleteLogError: the log is empty: maxtext-1-empty.log"
+    )
     right = replace(case, expected=Expected("not measured", facts=("the log is empty: *",)))
     assert examine.examine_case(right, tmp_path) is None
     assert (
