@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 
@@ -97,7 +98,7 @@ class Metric(MetricLabel):
         """The value of a row's ``metric`` that is judged by it: ``step_time``, ``busbw_gbs``."""
         return self.key if self.is_figure else self.key.removesuffix(f"_{self.unit}")
 
-    @property
+    @cached_property
     def is_figure(self) -> bool:
         """True for a benchmark's figure or one of a table's own, and false for those of training."""
         return self.series is Series.FIGURES

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, NamedTuple, cast
 
@@ -306,14 +307,18 @@ class Baseline:
     @property
     def judged_by(self) -> Metric:
         """The metric on which the verdict rests."""
-        known = JUDGED.get(self.metric)
-        return (known or own_metric(self.metric, self.unit, self.better)).at(self.at)
+        return _judged_by(self.metric, self.unit, self.better, self.at)
 
     @property
     def judged_s(self) -> float | None:
         """The documented figure that the verdict rests on, as a cost (:meth:`Metric.cost`): seconds of a time."""
         figure: float | None = getattr(self.documented, self.judged_by.field)
         return None if figure is None else self.judged_by.cost(figure)
+
+
+@lru_cache(maxsize=256)
+def _judged_by(key: str, unit: str | None, better: str | None, at: str | None) -> Metric:
+    return (JUDGED.get(key) or own_metric(key, unit, better)).at(at)
 
 
 def own_metric(key: str, unit: str | None, better: str | None) -> Metric:
