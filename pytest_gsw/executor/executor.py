@@ -537,7 +537,7 @@ MOST_POLLS_PER_INTERVAL = 5
 
 #: Wait of a finishing session for the answer of a poll, which it does not need.
 _LAST_ANSWER_S = 1.0
-#: Wait of an interrupted session for a poll's answer, which shows the jobs that have ended.
+#: Wait of an interrupted session for a poll's answer, and for the ends of jobs that the answer shows as COMPLETING.
 _LAST_POLL_S = 5.0
 
 #: Slurm's reasons for a job that waits for unavailable nodes.
@@ -909,9 +909,13 @@ class Executor:
         return len(running)
 
     def _poll_once_more(self) -> None:
-        """Learn which jobs had ended before the signal: they are judged."""
+        """Learn which jobs had ended before the signal: they are judged.
+
+        An answer on its way may be older than a job's end, and accounting may record the end a little later.
+        """
+        deadline_s, is_new = self._clock() + _LAST_POLL_S, False
         try:
-            for is_new in (False, True):  # an answer on its way may be older than a job's end
+            while True:
                 if is_new and self._answer is None:
                     self._ask()
                 if self._answer is not None:
@@ -919,6 +923,12 @@ class Executor:
                     self._collect_answer()
                 if self._answer is not None:  # a scheduler that hangs must not keep the session from ending
                     return
+                if is_new:
+                    is_ending = any(COMPLETING in live.seen.status.raw_state for live in self._rows.live.values())
+                    if not is_ending or self._clock() >= deadline_s:
+                        return
+                    self._sleep(SETTLE_S)
+                is_new = True
         except Exception:  # of a site's launcher; all jobs have to be cancelled nevertheless
             return
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.executor.executor import Executor
+from pytest_gsw.executor.executor import SETTLE_S, Executor
 from pytest_gsw.executor.phases import RowTable
 from pytest_gsw.jobs.journal import Journal, Submission, read_journal
-from pytest_gsw.jobs.model import EarlyStop, Job, JobStatus
+from pytest_gsw.jobs.model import COMPLETING, EarlyStop, Job, JobState, JobStatus
 from tests.unit.executor.conftest import (
     CANCELLED,
     COMPLETED,
@@ -73,6 +73,24 @@ def test_a_job_that_had_ended_before_the_signal_is_judged(
     assert executor.result_of("a").job_id == "job-a"
     assert error_of(executor, "b").fact == "interrupted: job job-b was cancelled"
     assert launcher.cancelled == [["b"]]
+
+
+@pytest.mark.parametrize(("answers", "is_judged"), [(3, True), (99, False)])
+def test_a_job_whose_end_accounting_records_a_little_later_is_judged(
+    launcher: FakeLauncher, answers: int, is_judged: bool
+) -> None:
+    ending = JobStatus(JobState.RUNNING, raw_state=COMPLETING)
+    launcher.script = {"a": [RUNNING, *[ending] * answers, COMPLETED], "b": [RUNNING]}
+    executor = started(launcher, "ab")
+    executor._ask()
+    before_s = launcher.clock.now_s
+    executor.interrupt(detach=False)
+    assert launcher.clock.now_s - before_s <= 5.0 + SETTLE_S
+    if is_judged:
+        assert executor.result_of("a").job_id == "job-a"
+    else:
+        assert error_of(executor).fact == "interrupted: job job-a was cancelled"
+    assert launcher.cancelled == [["b"] if is_judged else ["a", "b"]]
 
 
 def test_a_question_that_fails_after_the_signal_keeps_no_job_from_being_cancelled(
