@@ -85,7 +85,7 @@ from pytest_gsw.stats.black_holes import AT_ONCE_S, BlackHole, black_holes
 from pytest_gsw.stats.decision import Done, Repeat, Undecided
 from pytest_gsw.validation.checks import is_own, not_alone, read_identity
 from pytest_gsw.validation.retryable import failed_at_once, infrastructure_failure, node_use
-from pytest_gsw.validation.run import CAUSE_OF_STATE, Run, cause_of
+from pytest_gsw.validation.run import CAUSE_OF_STATE, Run, cause_of, ran_out_of_memory
 
 # -- The run's journal, as far as the disk allows ---------------------------------------------------
 
@@ -1066,7 +1066,7 @@ class Executor:
         """The attempt of a job that failed at once; it is its row's last if the row is to blame.
 
         Jobs on a black hole cost the row no retry. Any other one is repeated once on other nodes if there are retries:
-        a recipe that is broken fails there, too.
+        a recipe that is broken fails there, too. One that ran out of memory is not: its row may need too much of it.
         """
         row, rows, nodes = ended.row, self._rows, set(expand(run.status.nodes))
         if not nodes or row.spec.node_list:
@@ -1075,7 +1075,7 @@ class Executor:
         holes, before = set(rows.left_out), [set(one.excluded_nodes) for one in row.failures if one.why == AT_ONCE]
         avoidable = nodes.difference(*before)  # the others could not be avoided
         blamed, may_retry = avoidable & holes, row.retried < self._retries and all(one & holes for one in before)
-        if avoidable and (blamed or may_retry):
+        if avoidable and (blamed or (may_retry and not ran_out_of_memory(run))):
             return Attempt(run.job_id, run.status, AT_ONCE, tuple(sorted(blamed or nodes)))
         may_get_it = rows.waiting or any(live.seen.status.state is JobState.PENDING for live in rows.live.values())
         has_news = len(self._ends) > self._decided or any(

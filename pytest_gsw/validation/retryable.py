@@ -20,7 +20,7 @@ from pytest_gsw.logs.failure_scan import find_fatal_unread
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.stats.black_holes import AT_ONCE_S, NodeUse
 from pytest_gsw.tables.model import without_tile
-from pytest_gsw.validation.run import CAUSE_OF_STATE, Run, cause_of, lost_at_start, ran_out_of_memory
+from pytest_gsw.validation.run import CAUSE_OF_STATE, Run, cause_of, lost_at_start
 
 _STATES = frozenset({JobState.NODE_FAIL, JobState.BOOT_FAIL, JobState.PREEMPTED})
 
@@ -60,13 +60,13 @@ def infrastructure_failure(run: Run) -> InfrastructureFailure | None:
 
 
 def failed_at_once(run: Run) -> bool:
-    """True if a job failed within a minute of its start; not if it ran out of memory, which it does on each node."""
+    """True if a job failed within a minute of its start, with whatever words."""
     status = run.status
     if run.stopped is not None or status.run_s is None or status.run_s > AT_ONCE_S:
         return False
     if status.state is JobState.COMPLETED:
         return run.log is None or problem_of(status) is not None
-    return status.state is JobState.FAILED and not ran_out_of_memory(run)
+    return status.state is JobState.FAILED
 
 
 def node_use(row_id: str, job_id: str, status: JobStatus, has_failed: bool) -> NodeUse | None:

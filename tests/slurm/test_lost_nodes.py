@@ -22,6 +22,8 @@ TABLE = tiny_table(*(f"gpus: 8, case: {case}, step_time_s: 1.000, line: 10" for 
 #: A recipe that ends at once on some nodes, with words that say nothing of the node.
 BODY = 'case " {nodes} " in *" $SLURMD_NODENAME "*) {death};; esac; sleep 2; perfect'
 DIES = "echo 'bash: /lustre/stage/x: Stale file handle' >&2; exit 1"
+#: As on GPUs on which an earlier job has left a process.
+DIES_OF_MEMORY = "echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.' >&2; exit 1"
 #: The same of a script that ends well, whose step has failed.
 DIES_IN_A_STEP = "srun bash -c 'exit 1'; exit 0"
 
@@ -51,8 +53,13 @@ def failing(nodes: Sequence[str], death: str = DIES, **changes: Any) -> Misfortu
 
 @pytest.mark.parametrize(
     ("nodes", "death", "retries"),
-    [(["n001"], DIES, 0), (["n001"], DIES_IN_A_STEP, 2), (["n001", "n002"], DIES, 2)],
-    ids=["without retries", "a step", "two nodes"],
+    [
+        (["n001"], DIES, 0),
+        (["n001"], DIES_OF_MEMORY, 0),
+        (["n001"], DIES_IN_A_STEP, 2),
+        (["n001", "n002"], DIES, 2),
+    ],
+    ids=["without retries", "memory", "a step", "two nodes"],
 )
 def test_nodes_that_end_each_job_at_once_are_left_out(
     slurm4: SlurmCluster, site: Site, nodes: list[str], death: str, retries: int
@@ -70,11 +77,11 @@ def test_nodes_that_end_each_job_at_once_are_left_out(
     assert all(page.count(f"node {node}: ") == 1 for node in nodes)
 
 
-@pytest.mark.parametrize(("retries", "jobs"), [(0, 1), (3, 2)])
+@pytest.mark.parametrize(("death", "retries", "jobs"), [(DIES, 0, 1), (DIES, 3, 2), (DIES_OF_MEMORY, 3, 1)])
 def test_a_recipe_that_fails_on_each_node_blames_none(
-    slurm4: SlurmCluster, site: Site, retries: int, jobs: int
+    slurm4: SlurmCluster, site: Site, death: str, retries: int, jobs: int
 ) -> None:
-    session = site.run(slurm4, failing(slurm4.node_names, options=(f"--gsw-retries={retries}",)))
+    session = site.run(slurm4, failing(slurm4.node_names, death, options=(f"--gsw-retries={retries}",)))
     found = records(session)
     assert [(one["outcome"], len(one["attempts"]) + 1) for one in found] == [("error", jobs)] * len(CASES)
     assert "nodes that fail jobs" not in session.output

@@ -567,6 +567,19 @@ def test_a_job_that_fails_at_once_is_repeated_once_elsewhere(launcher: FakeLaunc
     assert (again.avoided_nodes, again.excluded_nodes) == (("n1",), ())
 
 
+@pytest.mark.parametrize(("rows", "attempts"), [("a", [0]), ("ab", [1, 1])])
+def test_a_job_that_runs_out_of_memory_at_once_is_repeated_if_its_node_fails_other_rows(
+    launcher: FakeLauncher, tmp_path: Path, rows: str, attempts: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "slurm.out"
+    output.write_text("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.\n")
+    monkeypatch.setattr(launcher, "batch_output", lambda _: output)
+    launcher.script = {row: [died("n1"), worked("n2")] for row in rows} | {"x": [worked("n3")]}
+    executor = started(launcher, f"x{rows}", retries=2)
+    assert [(executor.result_of(row).status.nodes != "n1") for row in rows] == [one > 0 for one in attempts]
+    assert [len(executor.attempts(row)) for row in rows] == attempts
+
+
 @pytest.mark.parametrize(
     ("first", "changes"),
     [
