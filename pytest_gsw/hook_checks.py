@@ -316,8 +316,6 @@ def launcher_problems(launcher: object) -> list[str]:
 def format_problems(log_format: object) -> list[str]:
     """Problems of an object as a log format, a line each."""
     found = [*_wrong(log_format, _FORMAT), *_wrong_methods(log_format, {"reader": ()})]
-    if hasattr(log_format, "parse"):
-        found.append("parse: no longer called, write reader(), see pytest_gsw_log_format in docs/hooks.md")
     if found:
         return found
     try:

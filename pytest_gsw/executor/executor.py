@@ -11,7 +11,6 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from concurrent.futures import wait as wait_for
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -263,7 +262,7 @@ class Submitter:
             unanswered = self.patience.window // 2 if self._rows.waiting else 0
             awaited.append(futures[max(0, len(futures) - unanswered - 1)])
         if awaited:
-            wait_for(awaited, timeout=min(timeout_s, _ANSWERS_WAIT_S), return_when=FIRST_COMPLETED)
+            wait(awaited, timeout=min(timeout_s, _ANSWERS_WAIT_S), return_when=FIRST_COMPLETED)
         return bool(awaited or self._rows.submitting)
 
     def collect(self, wait: bool = False) -> None:
@@ -636,9 +635,7 @@ def _never_starts(job: Job, reason: str, advice: str) -> EarlyStop:
             found = cause_of(Run(match[2], JobStatus(state), log, other_files=outputs))
         if found is not None and found.cause.name != CAUSE_OF_STATE.get(state):
             place = f"{found.path}:{found.cause.line}"
-            return EarlyStop(
-                f"{fact}{match[1]}: {found.cause.name}", found.advice, cause=found.cause.text, said_at=place
-            )
+            return EarlyStop(f"{fact}{match[1]}: {found.cause.name}", found.advice, None, found.cause.text, place)
     return EarlyStop(f"{fact}{reason}", advice)
 
 
@@ -1288,8 +1285,7 @@ class Executor:
         """True if a job is held because a node was lost at its start, and its row may run again elsewhere."""
         row, status = live.row, live.seen.status
         is_lost = status.state is JobState.PENDING and status.reason.startswith(f"{NOT_LAUNCHED}: ")
-        has_retry = not row.spec.node_list and row.retried < self._retries
-        return is_lost and has_retry and row.row_id in self._rows.live
+        return is_lost and not row.spec.node_list and row.retried < self._retries and row.row_id in self._rows.live
 
     def _resubmit(self, pending: list[Active], why: str) -> None:
         """Cancel jobs that cannot start, and submit them again: anywhere if they avoid all nodes that there are."""

@@ -36,7 +36,6 @@ from pytest_gsw.tables.releases import NEMO, NO_FIGURES_SINCE, is_container
 from pytest_gsw.tables.value_types import nearest, read_gain, read_tolerance
 
 if TYPE_CHECKING:
-    from pytest_gsw.clusters import Cluster
     from pytest_gsw.executor.executor import Executor
     from pytest_gsw.history.comparison import ClusterText
     from pytest_gsw.jobs.journal import RunState

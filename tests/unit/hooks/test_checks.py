@@ -151,8 +151,6 @@ def test_each_field_of_a_spec_is_checked_or_made_by_the_session() -> None:
 
 # -- formats of a site -----------------------------------------------------------------------------
 
-REFUSED = "parse: no longer called, write reader(), see pytest_gsw_log_format in docs/hooks.md"
-
 
 class Tick(LineFormat):
     name = "tick"
@@ -163,19 +161,11 @@ def test_a_format_of_lines_is_sound() -> None:
     assert format_problems(Tick()) == []
 
 
-def test_a_loop_over_lines_of_its_own_is_refused() -> None:
-    class Old(Tick):
-        def parse(self, lines: Any) -> Any:
-            return lines
-
+def test_a_format_without_a_reader_is_refused() -> None:
     class Bare:
         name, dialects, first_index, wraps, shows_progress = "bare", ((b"tick ",),), None, False, True
 
-        def parse(self, lines: Any) -> Any:
-            return lines
-
-    assert format_problems(Old()) == [REFUSED]
-    assert format_problems(Bare()) == ["reader: missing, wanted reader()", REFUSED]
+    assert format_problems(Bare()) == ["reader: missing, wanted reader()"]
 
 
 def test_what_its_reader_returns_is_looked_at() -> None:
