@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import wait as wait_for
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -262,7 +263,7 @@ class Submitter:
             unanswered = self.patience.window // 2 if self._rows.waiting else 0
             awaited.append(futures[max(0, len(futures) - unanswered - 1)])
         if awaited:
-            wait(awaited, timeout=min(timeout_s, _ANSWERS_WAIT_S), return_when=FIRST_COMPLETED)
+            wait_for(awaited, timeout=min(timeout_s, _ANSWERS_WAIT_S), return_when=FIRST_COMPLETED)
         return bool(awaited or self._rows.submitting)
 
     def collect(self, wait: bool = False) -> None:
@@ -926,7 +927,10 @@ class Executor:
                         return
                     self._sleep(SETTLE_S)
                 is_new = True
-        except Exception:  # of a site's launcher; all jobs have to be cancelled nevertheless
+        except (
+            Exception,
+            KeyboardInterrupt,
+        ):  # of a site's launcher, or a second Ctrl-C; jobs are cancelled all the same
             return
 
     def close(self, detach: bool = False) -> int:

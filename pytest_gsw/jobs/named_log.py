@@ -56,6 +56,7 @@ _FLAG = re.compile(
 )
 #: The log of the launch contract, but not ``--log-interval``.
 _CONTRACT = re.compile(r"(?<![\w.-])log-|SRUN_OUTPUT|SLURM_STDOUTMODE")
+_CONTRACT_NAME = re.compile(r"/log-[^/]*(?:SLURM_JOB_?ID|%j)")
 #: Of Slurm's patterns, those without a file for each task or node.
 _PERCENT = {"j": JOB_ID, "A": JOB_ID, "J": f"{JOB_ID}.*", "%": "%", **dict.fromkeys("uxsab", "*")}
 
@@ -92,6 +93,8 @@ def named_log(spec: JobSpec, environ: Mapping[str, str]) -> str | SubmissionErro
     try:
         paths.update(_paths(text, {**job_environment(environ, spec), "PWD": str(spec.directory)}))
     except LookupError as error:
+        if all(_CONTRACT_NAME.search(name) for name in names):
+            return None  # the launch contract has its place
         fact, evidence = "names a log whose path is not certain", (*evidence, ("not certain", str(error.args[0])))
         advice = "write a plain path there: --output=/PATH/NAME_%j.out"
     for name in names:

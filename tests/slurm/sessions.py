@@ -124,7 +124,8 @@ class Session:
         """Wait for its end, and look at its row."""
         self.process.wait(300)
         output = (self.directory / "output").read_text()
-        counts = re.findall(r"\b1 (passed|failed|error|skipped|xfailed)\b", output.rstrip().rpartition("\n")[2])
+        summary = re.findall(r"^=+ .* in [\d.]+s\b.*$", output, re.MULTILINE)[-1]
+        counts = re.findall(r"\b1 (passed|failed|error|skipped|xfailed)\b", summary)
         assert len(counts) == 1, output
         case = self.case()
         assert case.attrib["name"] == ROW, output
