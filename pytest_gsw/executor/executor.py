@@ -912,7 +912,8 @@ class Executor:
         An answer on its way may be older than a job's end, and accounting may record the end a little later.
         """
         deadline_s, is_new = self._clock() + _LAST_POLL_S, False
-        try:
+        # A site's launcher may fail, and a second Ctrl-C may come; all jobs have to be cancelled nevertheless.
+        with suppress(Exception, KeyboardInterrupt):
             while True:
                 if is_new and self._answer is None:
                     self._ask()
@@ -927,11 +928,6 @@ class Executor:
                         return
                     self._sleep(SETTLE_S)
                 is_new = True
-        except (
-            Exception,
-            KeyboardInterrupt,
-        ):  # of a site's launcher, or a second Ctrl-C; jobs are cancelled all the same
-            return
 
     def close(self, detach: bool = False) -> int:
         """Cancel all jobs that still run with one request, unless detached, and close the launcher.
@@ -1089,8 +1085,7 @@ class Executor:
         """The nodes that fail each job at once; those that are found to do so get no further job of the session."""
         if self._clock() >= self._suspects_s + _NODES_DECIDED_S:
             self._suspects_s, self._decided = self._clock(), len(self._ends)
-            seen = [live.seen for live in self._rows.live.values()]
-            running = [(one.job.spec.row_id, one.job.id, one.status, False) for one in seen]
+            running = [(row, live.seen.job.id, live.seen.status, False) for row, live in self._rows.live.items()]
             uses = starmap(node_use, [*self._ends, *running])
             self._suspects = {one.node: one for one in black_holes(filter(None, uses))}
             self._rows.left_out = tuple(node for node, one in self._suspects.items() if one.elsewhere)

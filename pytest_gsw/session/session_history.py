@@ -56,8 +56,7 @@ class SessionHistory:
     def __init__(
         self, history: History | None, results: Path, cluster: str | None, budget: WaitBudget | None = None
     ) -> None:
-        self.budget = budget
-        self._history = history
+        self.budget, self._history = budget, history
         self._cluster = cluster
         #: The directory in which records wait for their history.
         self.waiting = results / DIRECTORY
