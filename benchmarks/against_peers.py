@@ -1,11 +1,11 @@
 """pytest-gsw against what one would use instead, on one real Slurm cluster on this machine.
 
-    python benchmarks/against_peers.py [--jobs 500] [--rounds 3] [--quick] [-o FILE.json] [--markdown]
+    python benchmarks/against_peers.py [--jobs 500] [--rounds 2] [--quick] [-o FILE.json] [--markdown]
 
 Needs root and Slurm's packages (as tests/slurm do), a package index for pip, and tabulate. Makes an environment for
 each contender, starts a cluster of 32 nodes with 8 made-up GPUs each, and measures in pairs: in each round all
 contenders run the same jobs on the same cluster, one after another, in turned order in every other round. Ratios are
-the median over the rounds of the ratio within a round; ReFrame, which takes several times as long, is in two. Every
+the median over the rounds of the ratio within a round; ReFrame, which takes several times as long, is in one. Every
 job is looked up in accounting: a contender whose jobs did not all end well ends the benchmark.
 
 benchmarks/README.md tells what each line of the table means.
@@ -46,13 +46,15 @@ class Scale:
     """How large all of it is."""
 
     jobs: int = 500
-    rounds: int = 3
+    rounds: int = 2
     #: ReFrame takes several times as long, so that fewer rounds tell.
-    peer_rounds: int = 2
+    peer_rounds: int = 1
+    #: Jobs at each contender's own interval, which is long for peers.
+    default_jobs: int = 200
     scaling: tuple[int, int] = (100, 1000)
     cancel_jobs: int = 300
     #: A peer that needs longer to cancel is given up.
-    cancel_limit_s: float = 60
+    cancel_limit_s: float = 30
     collect_rows: int = 10_000
     log_mb: int = 1024
     followed_logs: int = 500
@@ -164,7 +166,7 @@ def scaling(bench: Bench) -> Iterator[Line]:
 
 def load(bench: Bench) -> Iterator[Line]:
     """Queries with each contender's own default interval, once; what keeps a peer from being measured, its line has."""
-    work = Work(bench.scale.jobs, 1, None)
+    work = Work(bench.scale.default_jobs, 1, None)
     contenders = [bench.ours, bench.peer("reframe"), bench.peer("submitit")]
     seen: dict[str, list[Seen]] = {}
     problems: dict[str, str] = {}
@@ -409,9 +411,9 @@ def main() -> int:
         print(problem, file=sys.stderr)
         return 2
     if options.quick:
-        scale = Scale(options.jobs or 30, options.rounds or 1, 1, (10, 40), 30, 30, 1000, 64, 50)
+        scale = Scale(options.jobs or 30, options.rounds or 1, 1, 30, (10, 40), 30, 30, 1000, 64, 50)
     else:
-        scale = Scale(options.jobs or 500, options.rounds or 3)
+        scale = Scale(options.jobs or 500, options.rounds or 2)
     with ExitStack() as stack:
         place = options.environments or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gsw-bench-env-")))
         place.mkdir(parents=True, exist_ok=True)
@@ -459,7 +461,7 @@ def _conditions(facts: dict[str, Any]) -> str:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="pytest-gsw against what one would use instead.")
     parser.add_argument("--jobs", type=int, help="jobs of the main comparison (default: 500)")
-    parser.add_argument("--rounds", type=int, help="rounds of each pair (default: 3)")
+    parser.add_argument("--rounds", type=int, help="rounds of each pair (default: 2)")
     parser.add_argument("--quick", action="store_true", help="everything small, one round: to see that it works")
     parser.add_argument(
         "--parts",
