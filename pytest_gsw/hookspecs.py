@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from pytest_gsw.results.record import Record
     from pytest_gsw.results.suites import SuiteRows
     from pytest_gsw.stats.cluster_effect import ClusterEffect
-    from pytest_gsw.stats.decision import Repeats
     from pytest_gsw.stats.measurement import Measurement
     from pytest_gsw.stats.noise import Noise
+    from pytest_gsw.stats.repeats import Repeats
     from pytest_gsw.stats.verdict import Verdict
     from pytest_gsw.tables.metrics import Metric
     from pytest_gsw.tables.model import Accepted, Baseline

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from pytest_gsw.logs.model import LogFormat
     from pytest_gsw.session.collect import BaselineFile
     from pytest_gsw.stats.cluster_effect import ClusterEffect
-    from pytest_gsw.stats.decision import Repeats
     from pytest_gsw.stats.measurement import Measurement
     from pytest_gsw.stats.noise import Noise
+    from pytest_gsw.stats.repeats import Repeats
     from pytest_gsw.stats.verdict import Verdict
     from pytest_gsw.tables.model import Accepted, Baseline
 
@@ -133,7 +133,7 @@ def pytest_configure(config: pytest.Config) -> None:
         # next session would have some of them twice. Modules imported here are not dropped.
         from pytest_gsw.jobs import local  # noqa: F401
         from pytest_gsw.jobs.slurm import launcher  # noqa: F401
-        from pytest_gsw.session import hooks, row, runner  # noqa: F401
+        from pytest_gsw.session import hooks, reports, row, runner  # noqa: F401
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> BaselineFile | None:

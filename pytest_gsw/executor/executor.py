@@ -37,6 +37,7 @@ from pytest_gsw.errors import (
     SubmissionError,
     TakenOverError,
 )
+from pytest_gsw.executor.limits import Limits
 from pytest_gsw.executor.phases import (
     Active,
     AwaitingLog,
@@ -44,7 +45,6 @@ from pytest_gsw.executor.phases import (
     Count,
     Decide,
     Finished,
-    Limits,
     LookObserver,
     Phase,
     Queued,

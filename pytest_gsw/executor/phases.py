@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pytest_gsw.common.text import enumerated, plural
 from pytest_gsw.errors import JobError, LogError, RunError, SchedulerUnreachableError
+from pytest_gsw.executor.limits import Limits
 from pytest_gsw.executor.progress_monitor import Sample, Watch
 from pytest_gsw.jobs.journal import by_row
 from pytest_gsw.jobs.model import (
@@ -30,18 +31,6 @@ from pytest_gsw.stats.decision import Done, Repeat, Undecided
 from pytest_gsw.validation.run import Run
 
 # -- The phases of one row, and the callbacks of the executor ---------------------------------------
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Most resources that a session uses at once; infinity is no limit."""
-
-    jobs: float = math.inf
-    gpus: float = math.inf
-    #: Pending jobs.
-    pending: float = math.inf
-    #: Seconds that a job waits in the queue while no job of the session runs.
-    queue_s: float = math.inf
 
 
 #: First interval between two searches for an ended job's log; each is twice the one before.

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from pytest_gsw.common.text import duration
 from pytest_gsw.errors import LogError
+from pytest_gsw.executor.limits import Policies
 from pytest_gsw.jobs.model import EarlyStop
 from pytest_gsw.logs.follow import Follower, Progress
 from pytest_gsw.logs.model import LogFormat, StepLog
@@ -28,17 +29,6 @@ from pytest_gsw.logs.signatures import DIVERGED, NOT_FINITE
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Accepted, Baseline
 from pytest_gsw.validation.measure import step_seconds, timed_steps
-
-
-@dataclass(frozen=True)
-class Policies:
-    """Conditions under which a running job is ended early."""
-
-    #: Seconds without a new step; ``None`` for the default by the documented step time, infinity for never.
-    stall_s: float | None = None
-    #: Multiple of the documented step time that the first steps may take; infinity for any.
-    slow_start: float = 3.0
-
 
 #: Shortest time without a step that counts as a stall: a checkpoint or an evaluation on a busy file system
 #: takes minutes.

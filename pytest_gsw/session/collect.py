@@ -20,10 +20,8 @@ from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import command, enumerated, plural
-from pytest_gsw.demo.simulation import parse_faults
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.logs.formats.registry import FORMATS
-from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.session.node_ids import node_id_below
 from pytest_gsw.session.settings import OF_SELECTION, SETTINGS, Settings, bundled_rows
 from pytest_gsw.session.tiles import tiles_of_rows, tiling_of, unfit_lines
@@ -249,6 +247,10 @@ def _check_row(config: pytest.Config, node_id: str, row: str, path: Path) -> Non
         raise pytest.UsageError(f"{node_id}::{row}: {why}\nnext: {advice}")
 
 
+#: The name of the plugin pytest-rerunfailures.
+RERUNS = "rerunfailures"
+
+
 # -- The markers of a row: for its selection, and to skip it ----------------------------------------
 
 
@@ -387,6 +389,8 @@ class BlankItem(TellsFact, SessionNode, pytest.Item):
 
     def setup(self) -> NoReturn:
         """Report the missing values; in JUnit it is a row without a record."""
+        from pytest_gsw.results.outcomes import ERROR
+
         facts = {"gsw_row": self.name, "gsw_outcome": ERROR.word, "gsw_fact": self.error.fact}
         self.user_properties.extend(facts.items())
         fail(str(self.error))
@@ -663,6 +667,10 @@ def report_selection(config: pytest.Config, lines: Iterable[str]) -> None:
 
 def check_faults(items: list[BaselineItem], settings: Settings) -> None:
     """Check that every fault of ``--gsw-demo`` matches a row: without a match, all rows would look healthy."""
+    if not settings.faults:
+        return
+    from pytest_gsw.demo.simulation import parse_faults
+
     faults = parse_faults(";".join(settings.faults))
     missed = [fault.pattern for fault in faults if not any(fault.matches(item.baseline.id) for item in items)]
     if missed:

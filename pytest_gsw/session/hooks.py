@@ -8,9 +8,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Generator, Iterable
-from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,10 +16,8 @@ from pytest_gsw.clusters import uses_gpus
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import plural
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.results.row_text import MOST_FOR_IDS, RowLine
-from pytest_gsw.results.suggested_commands import is_interrupted
-from pytest_gsw.results.summary import OF_CLUSTER
 from pytest_gsw.session.collect import (
+    RERUNS,
     SELECTION,
     BaselineFile,
     BaselineItem,
@@ -42,23 +38,20 @@ from pytest_gsw.session.collect import (
     runs_nothing,
     show_fact,
 )
-from pytest_gsw.session.node_ids import node_id_of, row_of
+from pytest_gsw.session.node_ids import node_id_of
 from pytest_gsw.session.settings import (
-    FINISHED,
     OF_SELECTION,
     SETTINGS,
     Settings,
     bundled_rows,
-    is_typed,
     read_settings,
 )
-from pytest_gsw.session.terminal import OUTCOME_COUNTS, OutcomeCounts, line_of_report, line_width, report_summary
 from pytest_gsw.session.tiles import tiles_text, tiling_of
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import releases_for
 
-if TYPE_CHECKING:
-    from pytest_gsw.session.junit_file import JunitCases
+#: The name of the plugin that receives reports; a session that only collects rows has none.
+_REPORTS = "gsw-reports"
 
 
 def begin(config: pytest.Config) -> None:
@@ -74,8 +67,10 @@ def begin(config: pytest.Config) -> None:
     except ConfigurationError as error:
         raise pytest.UsageError(redact(str(error), os.environ)) from None
     config.stash[SETTINGS] = settings
-    config.stash[OUTCOME_COUNTS] = OutcomeCounts(profiled_on_purpose=is_typed(config, "profile"))
-    config.pluginmanager.register(Reports(config), "gsw-reports")
+    if not config.option.collectonly or settings.past is not None:
+        from pytest_gsw.session.reports import Reports
+
+        config.pluginmanager.register(Reports(config), _REPORTS)
     if settings.judges:
         _run_in_one_process(config)
         if getattr(config.option, "allure_report_dir", None) or getattr(config.option, "htmlpath", None):
@@ -283,7 +278,10 @@ def _match_record(item: pytest.Item, call: pytest.CallInfo[None], report: pytest
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Print the outcome of the run and its anomalies, and mark a simulation."""
-    report_summary(terminalreporter, config)
+    if config.pluginmanager.has_plugin(_REPORTS):
+        from pytest_gsw.session.terminal import report_summary
+
+        report_summary(terminalreporter, config)
 
 
 def _runs(config: pytest.Config) -> bool:
@@ -302,191 +300,16 @@ def _place(settings: Settings) -> str:
     return f"{cluster.name} ({kind})"
 
 
-# -- Receiver of pytest's reports: for the counts, each row's line on the screen, and JUnit ---------
-
-
-#: The most interrupted rows with lines of their own.
-_MOST_INTERRUPTED = 3
-#: The colours of outcomes.
-_COLOURS = {"passed": "green", "failed": "red", "error": "red"}
-_RERUNS = "rerunfailures"
 _RUN_ONCE = (
     "gsw: pytest-rerunfailures runs no row again, which would judge the same job once more; "
     "--gsw-confirm=N runs further jobs of a row that is too slow"
 )
 
 
-def _is_interrupted(report: Any) -> bool:
-    """True if a report is the error of an interrupted row."""
-    record = getattr(report, "gsw_record", None)
-    return report.failed and record is not None and is_interrupted(record)
-
-
-class _Written:
-    """Equal to anything: prevents pytest from writing a prefix before an item's outcome."""
-
-    def __eq__(self, other: object) -> bool:
-        return True
-
-    def __hash__(self) -> int:
-        return 0
-
-
-class Reports:
-    """The only receiver of a session's reports."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
-        self._tally = config.stash[OUTCOME_COUNTS]
-        self._junit: JunitCases | None = None
-        if getattr(config.option, "xmlpath", None):
-            from pytest_gsw.session.junit_file import JunitCases
-
-            self._junit = JunitCases(config)
-        self._session: pytest.Session | None = None
-        self._reported: set[str] = set()
-        self._interrupted = 0
-        #: The rows that the session judges, and the width of their ids.
-        self._rows: frozenset[str] = frozenset()
-        self._columns = 0
-
-    @property
-    def _reporter(self) -> pytest.TerminalReporter | None:
-        reporter: pytest.TerminalReporter | None = self._config.pluginmanager.get_plugin("terminalreporter")
-        return reporter
-
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_logstart(self, nodeid: str) -> Generator[None, object, object]:
-        """Suppress pytest's output of a row's node id: its line has the id."""
-        reporter = self._reporter
-        if reporter is None or nodeid not in self._rows:
-            return (yield)
-        before = reporter.currentfspath
-        reporter.currentfspath = _Written()  # type: ignore[assignment]
-        try:
-            return (yield)
-        finally:
-            reporter.currentfspath = before
-
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_report_teststatus(self, report: Any) -> Generator[None, Any, Any]:
-        """Suppress pytest's output of a row's outcome if it has its line; it is still counted."""
-        status = yield
-        # pytest's short summary needs the bare word, after all rows have run.
-        if self._has_line(report) and not self._config.stash.get(FINISHED, False):
-            return status[0], "", ""
-        return status
-
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Keep the session, whose number of tests is the base of percentages, and its rows."""
-        self._session = session
-        if self._config.stash[SETTINGS].judges:
-            self._rows = frozenset(item.nodeid for item in session.items if isinstance(item, TellsFact))
-        lengths = (len(row_of(node_id)) for node_id in self._rows)
-        self._columns = max((length for length in lengths if length <= MOST_FOR_IDS), default=0)
-
-    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-        """Run rows with pytest's own runner instead of pytest-rerunfailures, which would judge the same job once more.
-
-        This plugin is registered later, and therefore called before that one; a conftest.py may still come first.
-        """
-        manager = self._config.pluginmanager
-        if not self._rows or not manager.has_plugin(_RERUNS) or not isinstance(item, (BaselineItem, BlankItem)):
-            return None
-        runner = manager.get_plugin("runner")
-        assert runner is not None  # it is pytest's own
-        done: bool = runner.pytest_runtest_protocol(item=item, nextitem=nextitem)
-        return done
-
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_logreport(self, report: Any) -> Generator[None, None, None]:
-        """Count a report, write the line of its row, and name its test case in JUnit."""
-        self._tally.add(report)
-        self._interrupted += _is_interrupted(report)
-        self._write_line(report)
-        with self._junit.naming(report) if self._junit is not None else nullcontext():
-            return (yield)
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Report the cluster's state and the nodes before JUnit's file is written."""
-        if self._tally.ran_nothing and session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
-        if not self._tally.rows:
-            return
-        from pytest_gsw.stats.cluster_effect import FEWEST_ROWS
-
-        if self._tally.rows >= FEWEST_ROWS:
-            from pytest_gsw.session.session_report import report_cluster
-
-            report_cluster(session)
-        if self._junit is not None:
-            self._junit.finish()
-
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Generator[None, object, object]:
-        """Let pytest show the first few interrupted rows, and count the others, which have nothing else to tell."""
-        errors = terminalreporter.stats.get("error", [])
-        untold = set([id(report) for report in errors if _is_interrupted(report)][_MOST_INTERRUPTED:])
-        if not untold:
-            return (yield)
-        from pytest_gsw.session.progress import write  # few sessions are interrupted
-
-        write(self._config, f"gsw: {plural(len(untold), 'more row')} interrupted")
-        terminalreporter.stats["error"] = [report for report in errors if id(report) not in untold]
-        try:
-            return (yield)
-        finally:
-            terminalreporter.stats["error"] = errors
-
-    def _write_line(self, report: Any) -> None:
-        """Write the line of a row as soon as it is reported; other tests are left to pytest."""
-        if report.when == "call" or report.outcome != "passed":
-            self._reported.add(report.nodeid)
-        reporter = self._reporter
-        is_untold = self._interrupted > _MOST_INTERRUPTED and _is_interrupted(report)
-        if reporter is None or is_untold or not self._has_line(report):
-            return
-        line: RowLine = redact(line_of_report(report), os.environ)
-        progress = self._progress()
-        widest = line_width(reporter) - len(progress)
-        name, word, rest = line.texts(widest, self._columns)
-        reporter.ensure_newline()
-        reporter.write(name)
-        reporter.write(word, **{_COLOURS.get(report.outcome, "yellow"): True})
-        reporter.write(rest.ljust(max(0, widest - len(name) - len(word))) if progress else rest)
-        reporter.write(progress, cyan=True)
-        reporter.currentfspath = -2  # pytest's mark of an unfinished line
-        reporter.flush()
-
-    def _has_line(self, report: Any) -> bool:
-        """True if a report is the one of a row that has its line."""
-        decides = report.when == "call" or (report.when == "setup" and report.outcome != "passed")
-        is_known = report.outcome in {"passed", "failed", "skipped"}  # not another plugin's outcome
-        one_a_line = self._config.get_verbosity(pytest.Config.VERBOSITY_TEST_CASES) > 0
-        return (
-            decides
-            and is_known
-            and one_a_line
-            and (report.nodeid in self._rows or report.nodeid.startswith(OF_CLUSTER))
-        )
-
-    def _progress(self) -> str:
-        """The share of reported items, in the style of pytest's option; empty if it shows none."""
-        total = 0 if self._session is None else self._session.testscollected
-        style = self._config.getini("console_output_style")
-        shows_output = self._config.getoption("capture") == "no" and style != "progress-even-when-capture-no"
-        if not total or shows_output:
-            return ""
-        if style == "count":
-            return f" [{len(self._reported):{len(str(total))}d}/{total}]"
-        return f" [{len(self._reported) * 100 // total:3d}%]" if style.startswith("progress") else ""
-
-
 def _reruns_text(config: pytest.Config, items: Iterable[pytest.Item]) -> list[str]:
     """A line that no row is rerun, if the user requests reruns."""
     rows = [item for item in items if isinstance(item, (BaselineItem, BlankItem))]
-    if not rows or not config.pluginmanager.has_plugin(_RERUNS):
+    if not rows or not config.pluginmanager.has_plugin(RERUNS):
         return []
     wanted = any(getattr(config.option, name, None) for name in ("reruns", "force_reruns")) or config.getini("reruns")
     return [_RUN_ONCE] if wanted or any(row.get_closest_marker("flaky") for row in rows) else []

@@ -59,9 +59,10 @@ from pytest_gsw.session.settings import (
 )
 from pytest_gsw.session.terminal import OUTCOME_COUNTS
 from pytest_gsw.stats.cluster_effect import ClusterEffect
-from pytest_gsw.stats.decision import Done, Repeat, Repeats, Undecided, is_known
+from pytest_gsw.stats.decision import Done, Repeat, Undecided, is_known
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.noise import Noise
+from pytest_gsw.stats.repeats import Repeats
 from pytest_gsw.stats.verdict import (
     UNUSUAL,
     Outcome,

@@ -21,14 +21,12 @@ from pytest_gsw.clusters import DEMO, Cluster, cluster_files, find_cluster, read
 from pytest_gsw.common.files import at_home, relative_path
 from pytest_gsw.common.redact import MASK
 from pytest_gsw.common.text import command, plural, positive
-from pytest_gsw.demo.simulation import fault_texts
 from pytest_gsw.errors import ConfigurationError, refuse_empty
-from pytest_gsw.executor.phases import Limits
-from pytest_gsw.executor.progress_monitor import Policies
+from pytest_gsw.executor.limits import Limits, Policies
 from pytest_gsw.history.location import VARIABLE, history_place, open_history
 from pytest_gsw.results.runs_directory import LAST, RECORDS, RESULTS, RUNS, new_run_id, no_run
 from pytest_gsw.session.options import OPTIONS, SHOWN, UNLIMITED, Option, ini_value
-from pytest_gsw.stats.decision import Repeats
+from pytest_gsw.stats.repeats import Repeats
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
 from pytest_gsw.tables.load import benchmarks_for, releases_for, states_none
 from pytest_gsw.tables.model import BY_NAME, is_same
@@ -539,7 +537,7 @@ def read_settings(config: pytest.Config) -> Settings:
         find_gpu_hours=_find_gpu_hours(values["find"]),
         past=past,
         profile=_profile(values["profile"]),
-        faults=fault_texts(";".join(values["demo"])),
+        faults=_faults(values["demo"]),
     )
 
 
@@ -704,6 +702,14 @@ def _tile(given: str | None) -> tuple[str, str] | None:
     from pytest_gsw.jobs.slurm.nodes import check_tile  # few sessions have tiles
 
     return check_tile(given)
+
+
+def _faults(given: Sequence[str]) -> tuple[str, ...]:
+    if not given:
+        return ()
+    from pytest_gsw.demo.simulation import fault_texts  # simulated sessions alone have faults
+
+    return fault_texts(";".join(given))
 
 
 def _find_gpu_hours(given: str | None) -> float | None:

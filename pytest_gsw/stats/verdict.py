@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 from pytest_gsw.stats import noise as noises
 from pytest_gsw.stats.cluster_effect import ClusterEffect, decide_adjusted
-from pytest_gsw.stats.decision import WORST_FIRST, Repeats, decide, is_above, is_below
+from pytest_gsw.stats.decision import WORST_FIRST, decide, is_above, is_below
 from pytest_gsw.stats.decision import Outcome as Outcome
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.noise import Noise
+from pytest_gsw.stats.repeats import Repeats
 from pytest_gsw.tables.metrics import METRIC_KEY, STEP_TIME, Direction, Metric, MetricLabel
 from pytest_gsw.tables.model import Accepted, Baseline
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from pytest_gsw.errors import JobError, SchedulerUnreachableError, SubmissionError
-from pytest_gsw.executor.phases import Limits, Queued, RowJobs, RowTable, SubmittedJob
+from pytest_gsw.executor.limits import Limits
+from pytest_gsw.executor.phases import Queued, RowJobs, RowTable, SubmittedJob
 from pytest_gsw.jobs.model import FoundJob, Job, JobSpec, JobState, JobStatus
 from pytest_gsw.stats.decision import Done, Repeat
 from pytest_gsw.validation.run import Run

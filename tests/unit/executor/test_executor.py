@@ -26,7 +26,8 @@ from pytest_gsw.executor.executor import (
     SETTLE_S,
     UNKNOWN_LIMIT_S,
 )
-from pytest_gsw.executor.phases import Active, AwaitingLog, Finished, Limits, submitted_job_of
+from pytest_gsw.executor.limits import Limits
+from pytest_gsw.executor.phases import Active, AwaitingLog, Finished, submitted_job_of
 from pytest_gsw.executor.progress_monitor import Sample, Watch
 from pytest_gsw.jobs.journal import Journal, Submission
 from pytest_gsw.jobs.model import (

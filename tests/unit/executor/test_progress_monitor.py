@@ -14,7 +14,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_gsw.executor import progress_monitor as watch_module
-from pytest_gsw.executor.progress_monitor import Policies, Sample, Watch
+from pytest_gsw.executor.limits import Policies
+from pytest_gsw.executor.progress_monitor import Sample, Watch
 from pytest_gsw.jobs.model import EarlyStop
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat, StepLog

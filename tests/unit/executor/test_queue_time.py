@@ -11,7 +11,7 @@ import pytest
 
 from pytest_gsw.errors import QueueFullError
 from pytest_gsw.executor.executor import STUCK_S
-from pytest_gsw.executor.phases import Limits
+from pytest_gsw.executor.limits import Limits
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
 from pytest_gsw.jobs.pending import OF_ONE, dated
 from tests.unit.executor.conftest import (

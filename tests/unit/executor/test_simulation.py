@@ -28,7 +28,7 @@ import pytest
 
 from pytest_gsw.errors import JobError, LogError, RunError, SchedulerUnreachableError
 from pytest_gsw.executor.executor import MOST_POLLS_PER_INTERVAL
-from pytest_gsw.executor.phases import Limits
+from pytest_gsw.executor.limits import Limits
 from pytest_gsw.executor.progress_monitor import Sample, Watch
 from pytest_gsw.jobs.journal import NAME, Journal, read_journal
 from pytest_gsw.jobs.model import EarlyStop, Job, JobSpec, JobState, JobStatus

@@ -9,9 +9,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pytest_gsw.results import outcomes
-from pytest_gsw.stats.decision import Repeats
 from pytest_gsw.stats.measurement import TimedStep, apply, timing_of
 from pytest_gsw.stats.noise import Noise, limit
+from pytest_gsw.stats.repeats import Repeats
 from pytest_gsw.stats.verdict import (
     DOUBTS,
     WORST_FIRST,
