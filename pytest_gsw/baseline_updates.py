@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.common.redact import MASK
+from pytest_gsw.common.masks import MASK
 from pytest_gsw.common.text import by_number, calendar, enumerated, plural
 from pytest_gsw.errors import FileError
 from pytest_gsw.jobs.model import JobState

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import unquote
 
-from pytest_gsw.common.redact import MASK, is_secret, redact
+from pytest_gsw.common.masks import MASK, is_secret
+from pytest_gsw.common.redact import redact
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.database import (
     HistoryError,

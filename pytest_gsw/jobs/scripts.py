@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
-from pytest_gsw.common.redact import is_secret
+from pytest_gsw.common.masks import is_secret
 from pytest_gsw.errors import RefusedError
 from pytest_gsw.jobs.layout import ANY_SIZE, JOB_ID
 from pytest_gsw.jobs.model import ERROR_SUFFIX, JobSpec

@@ -13,7 +13,8 @@ from types import MappingProxyType
 from typing import Literal
 
 from pytest_gsw.clusters import CONTRACT_VARIABLES, Cluster
-from pytest_gsw.common.redact import MASK, fingerprint, is_secret, masked_text, printable
+from pytest_gsw.common.masks import MASK, is_secret
+from pytest_gsw.common.redact import fingerprint, masked_text, printable
 from pytest_gsw.common.text import hours_text, one_line, rounded
 from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs.layout import log_glob, slurm_name

@@ -19,7 +19,6 @@ import pytest
 
 from pytest_gsw.clusters import DEMO, Cluster, cluster_files, find_cluster, ready_cluster
 from pytest_gsw.common.files import at_home, relative_path
-from pytest_gsw.common.redact import MASK
 from pytest_gsw.common.text import command, plural, positive
 from pytest_gsw.errors import ConfigurationError, refuse_empty
 from pytest_gsw.executor.limits import Limits, Policies
@@ -288,6 +287,8 @@ def shared_history(
         raise ConfigurationError(f"--gsw-resume: --gsw-history of that run is {of_run}\nnext: leave the option out")
     if of_run in {own, _NO_HISTORY}:
         return place if own == of_run else None, {"history": (of_run,)}
+    from pytest_gsw.common.masks import MASK
+
     if MASK in of_run:
         raise ConfigurationError(
             f"--gsw-resume: --gsw-history of that run is {of_run}, of which the user and secrets are not kept\n"

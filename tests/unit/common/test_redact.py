@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.common import redact as quoting
-from pytest_gsw.common.redact import MASK, UNSAFE, is_secret, masked_text, printable, redact
+from pytest_gsw.common import masks
+from pytest_gsw.common.masks import MASK, is_secret
+from pytest_gsw.common.redact import UNSAFE, masked_text, printable, redact
 from pytest_gsw.errors import JobError
 from pytest_gsw.jobs.model import JobState, JobStatus
 from tests.endless import it_ends
@@ -215,9 +216,9 @@ def test_a_text_without_a_hint_has_no_secret() -> None:
     hidden = set()
     for parts in itertools.product(_OPENINGS, _BETWEEN, _HIDDEN):
         text = looked_for = "".join(parts)
-        for pattern, mask in quoting._MASKS:
+        for pattern, mask in masks._MASKS:
             looked_for = pattern.sub(mask, looked_for)
-        for words, pattern, mask in quoting._RARE_MASKS:
+        for words, pattern, mask in masks._RARE_MASKS:
             if any(word in looked_for.lower() for word in words):
                 looked_for = pattern.sub(mask, looked_for)
         assert masked_text(text) == looked_for
