@@ -24,7 +24,7 @@ from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.session.node_ids import node_id_below
 from pytest_gsw.session.settings import OF_SELECTION, SETTINGS, Settings, bundled_rows
-from pytest_gsw.session.tiles import tiles_of_rows, tiling_of, unfit_lines
+from pytest_gsw.session.tiles import rows_on_tiles, tiling_of, unfit_lines
 from pytest_gsw.tables.bundled import benchmarks, bundled_baselines, bundled_releases
 from pytest_gsw.tables.load import LOG_FORMATS, Table, read_table, table_files
 from pytest_gsw.tables.model import TILE, Baseline, BlankRow, Parallelism, without_tile
@@ -123,10 +123,11 @@ class SessionNode:
         if self._hooks is not None:
             return self._hooks
         # pytest collects selected tables without a walk past any conftest.py.
-        manager, directories = self.config.pluginmanager, () if SELECTION in self.config.stash else self.path.parents
+        is_selected, manager = SELECTION in self.config.stash, self.config.pluginmanager
+        directories = () if is_selected else self.path.parents
         is_walked_to = any(manager.has_plugin(str(directory / "conftest.py")) for directory in directories)
         hooks = self.session.gethookproxy(self.path if is_walked_to else self.config.rootpath)
-        if self.session.testscollected:  # no further conftest.py will be loaded
+        if is_selected or self.session.testscollected:  # no further conftest.py will be loaded
             self._hooks = hooks
         return hooks
 
@@ -338,10 +339,6 @@ class BaselineItem(TellsFact, SessionNode, MarkedItem):
     #: The row in a session that runs it; else ``None``.
     row: SessionRow | None = None
 
-    def __init__(self, *, baseline: Baseline, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.baseline = baseline
-
     def reportinfo(self) -> tuple[os.PathLike[str], int, str]:
         """The row's place in its table."""
         # The trailing blank prevents pytest from treating the name as that of a Python function, whose dots
@@ -436,16 +433,18 @@ class BaselineFile(SessionNode, pytest.File):
         except ConfigurationError as error:
             raise self.CollectError(redact(str(error), os.environ)) from None
         past = run_before(self.config)
-        place = tiles_of_rows(self.config, wanted, None if past is None else past.row_ids)
-        rows = (one for row in table.rows for one in place(row))
-        items: list[pytest.Item] = [self._item(row) for row in rows if wanted is None or {row.id, row.row_id} & wanted]
-        if table.blanks:
-            items += [
-                BlankItem.from_parent(self, name=row.id, nodeid=f"{self.nodeid}::{row.id}", blank=row)
-                for row in table.blanks
-                if wanted is None or row.id in wanted
-            ]
-        return items
+        rows = rows_on_tiles(self.config, table.rows, wanted, None if past is None else past.row_ids)
+        chosen = [self._item(row) for row in rows if wanted is None or {row.id, row.row_id} & wanted]
+        suite = self.config.stash[SETTINGS].suite
+        if suite is not None:
+            for item in chosen:
+                item.user_properties.append(("gsw_suite_case", suite.case_of(item.baseline)))
+        blanks = [
+            BlankItem.from_parent(self, name=row.id, nodeid=f"{self.nodeid}::{row.id}", blank=row)
+            for row in table.blanks
+            if wanted is None or row.id in wanted
+        ]
+        return [*chosen, *blanks]
 
     def _check_log_format(self, rows: Sequence[Baseline]) -> None:
         """Check that a reader exists for the logs of the table's framework.
@@ -470,12 +469,8 @@ class BaselineFile(SessionNode, pytest.File):
 
     def _item(self, row: Baseline) -> BaselineItem:
         # The id as text: pytest splits it at the bracket, as it does with --lf's cache.
-        item: BaselineItem = BaselineItem.from_parent(
-            self, name=row.id, nodeid=f"{self.nodeid}::{row.id}", baseline=row
-        )
-        suite = self.config.stash[SETTINGS].suite
-        if suite is not None:
-            item.user_properties.append(("gsw_suite_case", suite.case_of(row)))
+        item: BaselineItem = BaselineItem.from_parent(self, name=row.id, nodeid=f"{self.nodeid}::{row.id}")
+        item.baseline, item._hooks = row, self._hooks  # noqa: SLF001 - a row of the same file
         return item
 
 

@@ -16,28 +16,7 @@ from pytest_gsw.clusters import uses_gpus
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import plural
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.session.collect import (
-    RERUNS,
-    SELECTION,
-    BaselineFile,
-    BaselineItem,
-    BaselineTables,
-    BlankItem,
-    TellsFact,
-    blank_rows,
-    check_faults,
-    check_release,
-    keep_rows_of_run,
-    leave_out_others,
-    leave_out_unfit,
-    none_selected,
-    point_at_tables,
-    report_selection,
-    run_before,
-    runnable,
-    runs_nothing,
-    show_fact,
-)
+from pytest_gsw.session import collect
 from pytest_gsw.session.node_ids import node_id_of
 from pytest_gsw.session.settings import (
     OF_SELECTION,
@@ -52,6 +31,8 @@ from pytest_gsw.tables.load import releases_for
 
 #: The name of the plugin that receives reports; a session that only collects rows has none.
 _REPORTS = "gsw-reports"
+#: True if a session of this process has frozen objects for Python's garbage collector.
+_frozen = False
 
 
 def begin(config: pytest.Config) -> None:
@@ -77,7 +58,7 @@ def begin(config: pytest.Config) -> None:
             from pytest_gsw.session.junit_file import add_reporters
 
             add_reporters(config)
-        point_at_tables(config, settings.baselines)
+        collect.point_at_tables(config, settings.baselines)
         if config.getoption("verbose", None) == 0 and not settings.plan:
             # One line a row with its figures, as soon as it is judged; -q goes back to dots.
             config.option.verbose = 1
@@ -87,7 +68,8 @@ def _run_in_one_process(config: pytest.Config) -> None:
     """Turn pytest-xdist off before it starts workers: all jobs run in parallel in any case."""
     if getattr(config.option, "dist", "no") != "no":
         config.option.dist, config.option.tx = "no", []
-        report_selection(config, ["gsw: -n is left out: one process submits all rows, whose jobs run side by side"])
+        line = "gsw: -n is left out: one process submits all rows, whose jobs run side by side"
+        collect.report_selection(config, [line])
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -114,7 +96,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Find the tiles of rows; pause the garbage collector while only tables are collected: no row is garbage."""
     tiling_of(session.config)
-    if SELECTION not in session.config.stash or not gc.isenabled():
+    if collect.SELECTION not in session.config.stash or not gc.isenabled():
         return (yield)
     gc.disable()
     try:
@@ -124,20 +106,20 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collect_directory(path: Path, parent: pytest.Collector) -> BaselineTables | None:
+def pytest_collect_directory(path: Path, parent: pytest.Collector) -> collect.BaselineTables | None:
     """Collect the tables instead of the rootdir if only they are requested."""
-    if SELECTION not in parent.config.stash or path != parent.config.rootpath:
+    if collect.SELECTION not in parent.config.stash or path != parent.config.rootpath:
         return None
-    tables: BaselineTables = BaselineTables.from_parent(parent, path=path)
+    tables: collect.BaselineTables = collect.BaselineTables.from_parent(parent, path=path)
     return tables
 
 
-def collect_table(file_path: Path, parent: pytest.Collector) -> BaselineFile | None:
+def collect_table(file_path: Path, parent: pytest.Collector) -> collect.BaselineFile | None:
     """Collect a YAML file that is a baseline table: below the baselines' directories, or named on the command line."""
     node_id = node_id_of(file_path, parent.config, parent.config.stash[SETTINGS].baselines)
     if node_id is None:
         return None
-    file: BaselineFile = BaselineFile.from_parent(parent, path=file_path, nodeid=node_id)
+    file: collect.BaselineFile = collect.BaselineFile.from_parent(parent, path=file_path, nodeid=node_id)
     return file
 
 
@@ -146,20 +128,20 @@ def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None, None, None]:
     """Keep the rows of the run that is replayed or resumed; rows that are gone become errors."""
-    past = run_before(config)
-    keep_rows_of_run(config, items, past)
+    past = collect.run_before(config)
+    collect.keep_rows_of_run(config, items, past)
     there = items[:]
     yield
     if not items:
-        report_selection(config, none_selected(config, there))
-    leave_out_others(config, items)
-    leave_out_unfit(config, items)
+        collect.report_selection(config, collect.none_selected(config, there))
+    collect.leave_out_others(config, items)
+    collect.leave_out_unfit(config, items)
     if config.stash[SETTINGS].judges:
-        report_selection(config, _reruns_text(config, items))
+        collect.report_selection(config, _reruns_text(config, items))
     if past is not None:
         from pytest_gsw.session.resume import find_lost
 
-        ids = [item.baseline.id for item in runnable(items)] + [item.name for item in blank_rows(items)]
+        ids = [item.baseline.id for item in collect.runnable(items)] + [item.name for item in collect.blank_rows(items)]
         lost = find_lost(session, past, ids)
         gone = {item.nodeid for item in lost}
         items[:] = [*(item for item in items if item.nodeid not in gone), *lost]
@@ -174,11 +156,11 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
 
 def _rows_text(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     settings = config.stash[SETTINGS]
-    blanks = blank_rows(items)
-    there = blanks or any(isinstance(i, BaselineItem) for i in items)
+    blanks = collect.blank_rows(items)
+    there = blanks or any(isinstance(i, collect.BaselineItem) for i in items)
     if not settings.judges or config.getoption("verbose") < 0 or not there:
         return []
-    rows = runnable(items)
+    rows = collect.runnable(items)
     count = plural(len(rows), "row")
     it = "it" if len(blanks) == 1 else "them"
     more = f"; {plural(len(blanks), 'more row')} cannot run: something of {it} is blank" if blanks else ""
@@ -199,10 +181,10 @@ def _rows_text(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Check that a row's id is unique: jobs, logs and records are found by it."""
-    seen: dict[str, BaselineItem] = {}
+    """Check that a row's id is unique: jobs, logs and records are found by it; freeze a session of rows alone."""
+    seen: dict[str, collect.BaselineItem] = {}
     for item in session.items:
-        if isinstance(item, BaselineItem):
+        if isinstance(item, collect.BaselineItem):
             other = seen.setdefault(item.baseline.id, item)
             if other is not item:
                 raise pytest.UsageError(
@@ -210,6 +192,24 @@ def pytest_collection_finish(session: pytest.Session) -> None:
                     f"  {other.baseline.location}\n  {item.baseline.location}\n"
                     "next: give one of them a 'case' of its own, or select one of the files"
                 )
+    if seen and len(seen) == len(session.items):
+        _freeze_collector(session.config)
+
+
+def _freeze_collector(config: pytest.Config) -> None:
+    """Exempt all current objects from garbage collection, and at the session's end all objects.
+
+    In a session of rows alone nothing is garbage: the collector would visit all objects repeatedly, in vain.
+    """
+    global _frozen  # of the process, like the frozen objects
+    if _frozen:  # by an earlier session in this process, whose rows are garbage by now
+        gc.unfreeze()
+        gc.collect()
+    elif gc.get_freeze_count():  # by other code, which relies on it
+        return
+    _frozen = True
+    gc.freeze()
+    config.add_cleanup(gc.freeze)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -218,13 +218,13 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     config = session.config
     settings = config.stash[SETTINGS]
     broken = session.testsfailed and not config.option.continue_on_collection_errors
-    items = [item for item in session.items if isinstance(item, BaselineItem)]
-    is_plan = settings.plan and bool(blank_rows(session.items))
+    items = [item for item in session.items if isinstance(item, collect.BaselineItem)]
+    is_plan = settings.plan and bool(collect.blank_rows(session.items))
     if not settings.judges or not (items or is_plan) or broken:
         return None
-    check_faults(items, settings)
-    check_release(items, settings)
-    if config.option.collectonly or runs_nothing(config):
+    collect.check_faults(items, settings)
+    collect.check_release(items, settings)
+    if config.option.collectonly or collect.runs_nothing(config):
         return None
     from pytest_gsw.session.runner import run_rows
 
@@ -266,11 +266,11 @@ def pytest_runtest_makereport(
 
 
 def _match_record(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-    if isinstance(item, TellsFact):
-        show_fact(item, call, report)
-    if type(item) is BlankItem:
+    if isinstance(item, collect.TellsFact):
+        collect.show_fact(item, call, report)
+    if type(item) is collect.BlankItem:
         report.gsw_row = True  # type: ignore[attr-defined]
-    if isinstance(item, BaselineItem):
+    if isinstance(item, collect.BaselineItem):
         from pytest_gsw.session.runner import make_report
 
         make_report(item, call, report)
@@ -308,8 +308,8 @@ _RUN_ONCE = (
 
 def _reruns_text(config: pytest.Config, items: Iterable[pytest.Item]) -> list[str]:
     """A line that no row is rerun, if the user requests reruns."""
-    rows = [item for item in items if isinstance(item, (BaselineItem, BlankItem))]
-    if not rows or not config.pluginmanager.has_plugin(RERUNS):
+    rows = [item for item in items if isinstance(item, (collect.BaselineItem, collect.BlankItem))]
+    if not rows or not config.pluginmanager.has_plugin(collect.RERUNS):
         return []
     wanted = any(getattr(config.option, name, None) for name in ("reruns", "force_reruns")) or config.getini("reruns")
     return [_RUN_ONCE] if wanted or any(row.get_closest_marker("flaky") for row in rows) else []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 from collections import deque
@@ -152,9 +151,6 @@ def _unjudged_rows(session: pytest.Session, tally: OutcomeCounts) -> list[str]:
 #: Signals that end a session in order: Ctrl-C, a CI server's request, a closed terminal.
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-#: True if a session of this process has frozen objects for Python's garbage collector.
-_frozen = False
-
 
 class Interrupts:
     """Ctrl-C, SIGTERM and SIGHUP while rows are submitted and run.
@@ -219,8 +215,6 @@ def run_session(
     done = set(ran)
     others = [item for item in session.items if not isinstance(item, BaselineItem) and item not in done]
     skipped = [item for item in _rows(session) if item.baseline.id not in waiting and item not in done]
-    if not others:
-        _freeze_collector(session.config)
     first = [*others, *skipped]
     for position, item in enumerate(first):
         last = position + 1 == len(first)
@@ -238,22 +232,6 @@ def run_session(
     except KeyboardInterrupt:
         _interrupt(session, executor, waiting, detach)
         raise
-
-
-def _freeze_collector(config: pytest.Config) -> None:
-    """Exempt all current objects from garbage collection, and at the session's end all objects.
-
-    In a session of rows alone nothing is garbage: the collector would visit all objects repeatedly, in vain.
-    """
-    global _frozen  # of the process, like the frozen objects
-    if _frozen:  # by an earlier session in this process, whose rows are garbage by now
-        gc.unfreeze()
-        gc.collect()
-    elif gc.get_freeze_count():  # by other code, which relies on it
-        return
-    _frozen = True
-    gc.freeze()
-    config.add_cleanup(gc.freeze)
 
 
 def _rows(session: pytest.Session) -> list[BaselineItem]:

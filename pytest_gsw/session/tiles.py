@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -113,13 +113,14 @@ def _ask(config: pytest.Config, kind: str, only: str) -> Tiling:
     return tiling
 
 
-def tiles_of_rows(
-    config: pytest.Config, wanted: Collection[str] | None, past: Collection[str] | None
-) -> Callable[[Baseline], Sequence[Baseline]]:
-    """A function that places a row on its tiles.
+def rows_on_tiles(
+    config: pytest.Config, rows: Sequence[Baseline], wanted: Collection[str] | None, past: Collection[str] | None
+) -> Sequence[Baseline]:
+    """The rows, each on its tiles.
 
     Args:
         config: pytest's.
+        rows: Rows of one table.
         wanted: The ids of rows, with or without a tile, that the command line names; ``None`` if pytest selects them.
         past: The ids of the run that is replayed or resumed, whose tiles are the session's; ``None`` without one.
     """
@@ -129,16 +130,17 @@ def tiles_of_rows(
     for row_id in sorted(named, key=by_number) if past is None else past:
         if TILE in row_id:
             by_row.setdefault(without_tile(row_id), {})[row_id.partition(TILE)[2]] = None
+    if tiling is None and not by_row:
+        return rows
     ids = {*named, *(past or ())}
-
-    def place(row: Baseline) -> Sequence[Baseline]:
+    on_tiles: list[Baseline] = []
+    for row in rows:
         own = by_row.get(row.id, {})
         if tiling is not None:
             own = own | dict.fromkeys(tiling.of_row(row))
         on_any = [row] if not own or (tiling is None and row.id in ids) else []
-        return [*on_any, *(on_tile(row, tile) for tile in own)]
-
-    return place
+        on_tiles += [*on_any, *(on_tile(row, tile) for tile in own)]
+    return on_tiles
 
 
 def begin_sweep(config: pytest.Config, rows: Sequence[Baseline]) -> None:

@@ -56,6 +56,7 @@ from pytest_gsw.tables.yaml_values import (
     Value,
     Values,
     mapping_with_faults,
+    mark_at,
     read_mapping,
     read_spelling,
     read_text,
@@ -85,19 +86,35 @@ def read_by_line(path: Path) -> Values | None:
     if "*" in content or "\\" in content or not content.isascii() or not content.replace("\n", "").isprintable():
         return None
     lines = content.split("\n")
-    rows = {number: match for number, line in enumerate(lines) if (match := _ROW.fullmatch(line))}
-    for number, match in rows.items():
-        lines[number] = match[1] + "{}"
+    # Consecutive rows by the line of the first one, the only one that the parser gets.
+    runs: dict[int, list[re.Match[str]]] = {}
+    run: list[re.Match[str]] = []
+    for number, line in enumerate(lines):
+        match = _ROW.fullmatch(line)
+        if match is None:
+            run = []
+        elif run and run[0][1] == match[1]:
+            run.append(match)
+            lines[number] = ""
+        else:
+            run = runs[number] = [match]
+            lines[number] = f"{match[1]}{{}}"
     try:
         values = read_mapping(path, FILE_FIELDS, "\n".join(lines))
         for table in values["tables"].value:
-            for row in table.value["rows"].value:
-                match = rows.pop(row.mark.line, None)
-                if match is not None:
-                    row.value.update(_pairs(match[2]))
+            rows = table.value["rows"]
+            table.value["rows"] = rows._replace(value=[one for row in rows.value for one in _rows_of(row, runs)])
     except (FileError, ValueError):
         return None
-    return None if rows else values  # what is left looks like a row, in a text or where no row may be
+    return None if runs else values  # what is left looks like a row, in a text or where no row may be
+
+
+def _rows_of(row: Value, runs: dict[int, list[re.Match[str]]]) -> Sequence[Value]:
+    """The rows that the parser got as this one; it is their first."""
+    run = runs.pop(row.mark.line, None)
+    if run is None:
+        return (row,)
+    return [Value(_pairs(match[2]), mark_at(at, row.mark.column)) for at, match in enumerate(run, row.mark.line)]
 
 
 def _pairs(text: str) -> dict[str, Value]:
@@ -157,6 +174,10 @@ _REQUIRED_KEYS = ("dtype", "accelerator", "gpus", "gpus_per_node")
 _VERDICT_KEYS = frozenset(
     {*metrics.DOCUMENTED, metrics.VALUE, "metric", "global_batch_size", "sequence_length", "gpus", "expected_failure"}
 )
+
+#: Metrics of rows that train, and the keys of a figure, which these have not.
+_OF_TRAINING = frozenset(name for name, metric in metrics.JUDGED.items() if not metric.is_figure)
+_OF_FIGURE = frozenset({metrics.VALUE, "at", "read", "unit", "better"})
 
 
 class _BlankEntry(NamedTuple):
@@ -325,7 +346,8 @@ def _row_problems(
         problems.append(f"missing 'calibration_flops', the calibration with which '{stated_as}' was measured")
     if "directory" not in recipe and "recipe" not in unknown:
         problems.append("missing 'recipe.directory' (at its table or at the file)")
-    problems += [] if "metric" in unknown else _figure_problems(row, metric, unknown)
+    if "metric" not in unknown and not (metric.name in _OF_TRAINING and row.keys().isdisjoint(_OF_FIGURE)):
+        problems += _figure_problems(row, metric, unknown)
     for key, stated in (row.get("metrics") or {}).items():
         if key in metrics.BY_KEY or key in metrics.DOCUMENTED:
             problems.append(f"'metrics.{key}' is a key of the row itself; write it there")
@@ -340,7 +362,7 @@ def _row_problems(
 
 
 def _figure_problems(row: Mapping[str, Any], metric: Metric, unknown: AbstractSet[str]) -> list[str]:
-    """Faults in the keys of a figure, which rows of training have not."""
+    """Faults in the keys of a figure, or in a row of training that has some."""
     own = [key for key in ("unit", "better") if key in row]
     if "read" in row and "at" in row:
         return ["has 'at' and 'read', but a pattern finds no points"]

@@ -93,7 +93,7 @@ class Metric(MetricLabel):
     read: Callable[[Any], Iterable[Any]] | None = field(default=None, compare=False)
     statistic: MetricStatistic = "last"
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The value of a row's ``metric`` that is judged by it: ``step_time``, ``busbw_gbs``."""
         return self.key if self.is_figure else self.key.removesuffix(f"_{self.unit}")
@@ -103,7 +103,7 @@ class Metric(MetricLabel):
         """True for a benchmark's figure or one of a table's own, and false for those of training."""
         return self.series is Series.FIGURES
 
-    @property
+    @cached_property
     def field(self) -> str:
         """Its name among the :class:`~pytest_gsw.tables.model.Figures` of a row, and in tables."""
         return VALUE if self.is_figure else self.key

@@ -208,8 +208,14 @@ class Value(NamedTuple):
 
 Values = Mapping[str, Value]
 
+
+def mark_at(line: int, column: int) -> yaml.Mark:
+    """A place in a file that no parser has read; counts from 0."""
+    return yaml.Mark("", 0, line, column, None, 0)
+
+
 #: The place of a value without a place of its own.
-NOWHERE = yaml.Mark("", 0, 0, 0, None, 0)
+NOWHERE = mark_at(0, 0)
 
 
 def read_mapping(path: Path, fields: Fields, content: str | None = None) -> Values:

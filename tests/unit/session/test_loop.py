@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from pytest_gsw.session import runner
+from pytest_gsw.session import hooks
 from pytest_gsw.session.runner import handling_signals
 
 
@@ -31,6 +31,6 @@ def test_a_second_session_lets_go_of_what_the_first_has_frozen(
     for name in ("unfreeze", "collect", "freeze"):
         monkeypatch.setattr(gc, name, lambda name=name: done.append(name))
     monkeypatch.setattr(request.config, "add_cleanup", lambda _: None)
-    monkeypatch.setattr(runner, "_frozen", True)  # by the first
-    runner._freeze_collector(request.config)
+    monkeypatch.setattr(hooks, "_frozen", True)  # by the first
+    hooks._freeze_collector(request.config)
     assert done == ["unfreeze", "collect", "freeze"]
