@@ -112,11 +112,7 @@ class RunError(GswError):
     """
 
     def __init__(
-        self,
-        fact: str,
-        evidence: tuple[tuple[str, str], ...] = (),
-        tail: tuple[str, ...] = (),
-        advice: str = "",
+        self, fact: str, evidence: tuple[tuple[str, str], ...] = (), tail: tuple[str, ...] = (), advice: str = ""
     ) -> None:
         self.fact = fact
         self.evidence = evidence

@@ -20,7 +20,6 @@ from pytest_gsw.common.text import plural
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.store import History
 from pytest_gsw.reports.ci import TEXTS
-from pytest_gsw.reports.pages import write_report
 from pytest_gsw.reports.run_report import (
     HistoryReader,
     ReportedRun,
@@ -43,6 +42,8 @@ def run(args: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
     if args.format != "html":
         return _as_text(args)
+    from pytest_gsw.reports.pages import write_report  # not for one run as a text, nor for pytest-gsw alone
+
     # A run can be shown without others.
     with known_history(args) as history:
         found = [_read_run(args.ini, given, history) for given in dict.fromkeys(args.runs)]

@@ -41,10 +41,11 @@ def open_history(where: str | Path, budget: WaitBudget | None = None) -> History
     """
     # Imported late: a session that only collects rows opens no history.
     from pytest_gsw.history.database import SqliteDatabase
-    from pytest_gsw.history.postgresql import PostgresqlDatabase
     from pytest_gsw.history.store import History
 
     if isinstance(where, str) and is_postgresql(where):
+        from pytest_gsw.history.postgresql import PostgresqlDatabase
+
         return History(PostgresqlDatabase(where, budget))
     if isinstance(where, str) and "://" in where:  # which may have a password in it
         raise ConfigurationError(f"the history: got {_no_file(where)}, wanted a SQLite file or a postgresql:// URL")

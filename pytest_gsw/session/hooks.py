@@ -18,13 +18,7 @@ from pytest_gsw.common.text import plural
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.session import collect
 from pytest_gsw.session.node_ids import node_id_of
-from pytest_gsw.session.settings import (
-    OF_SELECTION,
-    SETTINGS,
-    Settings,
-    bundled_rows,
-    read_settings,
-)
+from pytest_gsw.session.settings import OF_SELECTION, SETTINGS, Settings, bundled_rows, read_settings
 from pytest_gsw.session.tiles import tiles_text, tiling_of
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import releases_for

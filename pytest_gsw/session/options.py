@@ -137,10 +137,7 @@ GROUPS = {
             of_site=True,
         ),
         Option(
-            "retries",
-            "run a row up to N times more if the infrastructure failed it, on other nodes",
-            "0",
-            metavar="N",
+            "retries", "run a row up to N times more if the infrastructure failed it, on other nodes", "0", metavar="N"
         ),
         Option(
             "stall",
@@ -190,10 +187,7 @@ GROUPS = {
         ),
         Option("detach", "leave jobs running when the session ends early, for --gsw-resume", "off", "flag"),
         Option(
-            "resume",
-            "go on with a session that ended early: a run's id or directory, or 'last'",
-            "none",
-            metavar="RUN",
+            "resume", "go on with a session that ended early: a run's id or directory, or 'last'", "none", metavar="RUN"
         ),
     ),
     "gsw: profiles, by which no row is judged": (

@@ -495,6 +495,11 @@ def read_settings(config: pytest.Config) -> Settings:
     values = own | of_run
     _check_names(config, values["baselines"])
     requested = requested_release(config, values, cluster, past, replay)
+    faults: tuple[str, ...] = ()
+    if values["demo"]:
+        from pytest_gsw.demo.simulation import fault_texts  # few sessions have faults
+
+        faults = fault_texts(";".join(values["demo"]))
     return Settings(
         run_id=run_id,
         cluster=cluster,
@@ -538,7 +543,7 @@ def read_settings(config: pytest.Config) -> Settings:
         find_gpu_hours=_find_gpu_hours(values["find"]),
         past=past,
         profile=_profile(values["profile"]),
-        faults=_faults(values["demo"]),
+        faults=faults,
     )
 
 
@@ -703,14 +708,6 @@ def _tile(given: str | None) -> tuple[str, str] | None:
     from pytest_gsw.jobs.slurm.nodes import check_tile  # few sessions have tiles
 
     return check_tile(given)
-
-
-def _faults(given: Sequence[str]) -> tuple[str, ...]:
-    if not given:
-        return ()
-    from pytest_gsw.demo.simulation import fault_texts  # simulated sessions alone have faults
-
-    return fault_texts(";".join(given))
 
 
 def _find_gpu_hours(given: str | None) -> float | None:

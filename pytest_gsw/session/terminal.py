@@ -16,14 +16,7 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import plural, rounded
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import Record, used_gpu_hours
-from pytest_gsw.results.row_text import (
-    WIDEST,
-    RowLine,
-    accepted_line,
-    attempt_text,
-    inconclusive_line,
-    line_of,
-)
+from pytest_gsw.results.row_text import WIDEST, RowLine, accepted_line, attempt_text, inconclusive_line, line_of
 from pytest_gsw.results.summary import OF_CLUSTER, gpu_hours
 from pytest_gsw.session.collect import NO_CLUSTER
 from pytest_gsw.session.node_ids import row_of

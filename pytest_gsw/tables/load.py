@@ -103,7 +103,7 @@ def read_by_line(path: Path) -> Values | None:
         values = read_mapping(path, FILE_FIELDS, "\n".join(lines))
         for table in values["tables"].value:
             rows = table.value["rows"]
-            table.value["rows"] = rows._replace(value=[one for row in rows.value for one in _rows_of(row, runs)])
+            table.value["rows"] = rows._replace(value=tuple(one for row in rows.value for one in _rows_of(row, runs)))
     except (FileError, ValueError):
         return None
     return None if runs else values  # what is left looks like a row, in a text or where no row may be
@@ -317,11 +317,7 @@ def _merge(*levels: Values, above: Mapping[str, Any] = _EMPTY) -> dict[str, Any]
 
 
 def _row_problems(
-    row: Mapping[str, Any],
-    metric: Metric,
-    documented: Figures,
-    recipe: Mapping[str, Any],
-    unknown: AbstractSet[str],
+    row: Mapping[str, Any], metric: Metric, documented: Figures, recipe: Mapping[str, Any], unknown: AbstractSet[str]
 ) -> list[str]:
     """Faults of one row as a whole, after each key was found right; unknown values may be right."""
     problems = [

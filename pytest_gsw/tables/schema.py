@@ -87,7 +87,7 @@ ACCEPTED_FIELDS: f.Fields = {
 ACCEPTED_FILE_FIELDS: f.Fields = {
     "accepted": f.Sequence_(
         ACCEPTED_FIELDS, "Figures that clusters have accepted in addition to the documented ones.", required=True
-    ),
+    )
 }
 
 #: A row and a cluster.
@@ -321,9 +321,7 @@ RECIPE_FIELDS: f.Fields = f.may_be_blank(
             longest=200,
         ),
         "script": f.pattern(
-            r"[A-Za-z0-9][A-Za-z0-9._-]*",
-            "a file name such as launch.sh",
-            "The launch script; launch.sh by default.",
+            r"[A-Za-z0-9][A-Za-z0-9._-]*", "a file name such as launch.sh", "The launch script; launch.sh by default."
         ),
         "launcher": f.choice(LAUNCHERS, LAUNCHER_MEANING),
         "steps": f.whole("Training steps that the recipe runs."),
@@ -355,10 +353,7 @@ _ARCHITECTURE: f.Fields = {
 }
 
 
-_COMMON: f.Fields = {
-    **ROW_FIELDS,
-    "recipe": f.Nested(RECIPE_FIELDS, "How the rows are launched."),
-}
+_COMMON: f.Fields = {**ROW_FIELDS, "recipe": f.Nested(RECIPE_FIELDS, "How the rows are launched.")}
 
 #: Releases of the recipes for which the figures hold: a log of another one is not judged by them.
 RELEASES = f.Sequence_(

@@ -16,7 +16,6 @@ from pathlib import Path
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.errors import LogError
 from pytest_gsw.jobs.model import LOST_AT_START, JobState, JobStatus, problem_of
-from pytest_gsw.logs.failure_scan import find_fatal_unread
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.stats.black_holes import AT_ONCE_S, NodeUse
 from pytest_gsw.tables.model import without_tile
@@ -82,6 +81,8 @@ def node_use(row_id: str, job_id: str, status: JobStatus, has_failed: bool) -> N
 
 def _cause(run: Run) -> str | None:
     """The infrastructure failure in the logs; ``None`` if they cannot be read."""
+    from pytest_gsw.logs.failure_scan import find_fatal_unread  # not for the history's evidence on nodes
+
     try:
         # A script may end well after its training failed: the row's error counts here, too.
         completed = run.status.state is JobState.COMPLETED
