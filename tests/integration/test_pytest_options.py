@@ -50,6 +50,17 @@ def test_rows_are_selected_by_their_facts(pytester: pytest.Pytester, selection: 
     assert len([line for line in result.outlines if "::" in line]) == count
 
 
+def test_collected_rows_are_no_garbage(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        "import gc\n\n\ndef pytest_unconfigure():\n    print('frozen', gc.get_freeze_count() > 1000)\n"
+    )
+    pytester.makepyfile("def test_one():\n    pass\n")
+    rows = ("--gsw-cluster=demo", "--collect-only", "-q", "-k", "x128 or test_one")
+    assert "frozen True" in pytester.runpytest_subprocess(*rows).outlines
+    # Of another test, pytest may want to collect what it leaves.
+    assert "frozen False" in pytester.runpytest_subprocess(*rows, ".").outlines
+
+
 SLOW = ("--gsw-cluster=demo", "--gsw-demo=*=slow:30%", "--gsw-baselines=site", "-k", "x16 or test_one", ".")
 LINE = (
     "gsw: pytest-rerunfailures runs no row again, which would judge the same job once more; "

@@ -49,6 +49,13 @@ def test_a_run_that_lives_is_not_resumed(pytester: pytest.Pytester, run: Path) -
     assert (run / NAME).read_bytes() == before
 
 
+def test_the_rows_of_a_run_are_collected_alone(pytester: pytest.Pytester, run: Path) -> None:
+    result = resume(pytester, "--collect-only", "-q")
+    assert result.ret == pytest.ExitCode.OK
+    assert len([line for line in result.outlines if "::" in line]) == 2
+    assert not [*run.glob("records/*.json")]
+
+
 def test_what_of_the_run_was_judged_already_is_said(pytester: pytest.Pytester, run: Path) -> None:
     begun = minute(json.loads((run / NAME).read_text().splitlines()[0])["time_s"])
     told = f"gsw: goes on with run {run.name}, begun {begun}: "

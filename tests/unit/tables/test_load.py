@@ -342,6 +342,7 @@ def test_rows_are_read_without_yaml(row: str, write: Callable[..., Path], monkey
         {"rows": "      - {gpus: 2, step_time_s: 4.3, attributes: 4, line: 2}"},
         {"rows": "      - {gpus: 2, step_time_s: 4.3, line: 2}\n\n    - {gpus: 2}"},
         {"rows": "      - {gpus: 2, step_time_s: 4.3, line: 2}\n      - {gpus: 2, step_time_s: 4.3, line: 2}"},
+        {"rows": "      - {gpus: 2, step_time_s: 4.3, line: 2}\n      - {gpus: 3, step_time_s: 0, line: 3}"},
         {"rows": "      - {gpus: 2, line: 2}"},
         {"rows": "      - {}"},
         {"file": "release:\n  - {gpus: 2}"},
@@ -363,6 +364,7 @@ def test_what_is_wrong_is_told_as_it_is_without_lines(
     "places",
     [
         {"table": "    notes: |\n      - {gpus: 2}"},
+        {"table": "    notes: |\n      - {gpus: 2}\n      - {gpus: 3}"},
         {"table": "    notes: 'one\n      - {gpus: 2}\n      '"},
         {"table": '    notes: "one\n      - {gpus: 2}\n      "'},
         {"table": "    notes: in München"},
@@ -378,6 +380,28 @@ def test_what_only_looks_like_a_row_is_left_to_yaml(places: dict[str, str], writ
 def test_a_text_keeps_what_looks_like_a_row(write: Callable[..., Path]) -> None:
     (row,) = load_table(write(table="    notes: |\n      - {gpus: 2}"))
     assert row.notes == "- {gpus: 2}\n"
+
+
+def test_the_yaml_parser_gets_the_first_of_consecutive_rows(
+    write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [f"      - {{gpus: {gpus}, step_time_s: 4.3, line: {gpus}}}" for gpus in range(2, 7)]
+    path = write(
+        "\n".join([*rows[:2], "", "      # a comment", *rows[2:4], "      - gpus: 7\n        line: 7", rows[4]])
+    )
+    path.write_text(path.read_text().replace("dtype: fp8", "dtype: fp8\n    step_time_s: 2.0"))
+    texts: list[str] = []
+    read_mapping = load.read_mapping
+
+    def read(path: Path, fields: Any, content: str) -> Any:
+        texts.append(content)
+        return read_mapping(path, fields, content)
+
+    monkeypatch.setattr(load, "read_mapping", read)
+    found = load_table(path)
+    assert texts[0].count("{}") == 3
+    assert [row.gpus for row in found] == [1, 2, 3, 4, 5, 7, 6]
+    assert found == _without_lines(path, monkeypatch)
 
 
 # ---- Rows as they are spelt: digits, places, what file, table and row say, what is acknowledged --
