@@ -264,7 +264,7 @@ def collect(bench: Bench) -> Iterator[Line]:
     bench.raw["collect"] = {kind: [asdict(usage) for usage in usages] for kind, usages in taken.items()}
     ours, theirs = taken["tables"], taken["parametrize"]
     what = f"collecting {rows:,} rows"
-    yield _compared(f"{what}, wall", ours, "parametrize", theirs, lambda usage: usage.wall_s, "s", 1.5)
+    yield _compared(f"{what}, wall", ours, "parametrize", theirs, lambda usage: usage.wall_s, "s", 1.3)
     yield _compared(f"{what}, peak memory", ours, "parametrize", theirs, lambda u: u.peak_mib, "MiB", 1.3)
 
 
