@@ -1,9 +1,12 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pytest_gsw.logs import scan
 from pytest_gsw.logs.scan import LogFile, matching_records, opened
@@ -43,9 +46,9 @@ def test_lines_that_hold_a_marker(write_log: WriteLog, block_bytes: int) -> None
 
 
 def test_several_markers_and_strings_that_stand_together(write_log: WriteLog) -> None:
-    path = write_log(b"one (a)\ntwo [b]\nthree {c}\none\nfour, five: 1\nfour\nfive: 1\n")
+    path = write_log(b"one (a)\ntwo [b]\nthree {c}\none\nfour, five: 1\nfour\nfive: 1\nfour, fi\x1b[0mve: 2\n")
     found = [line for _, line in matching_records(path, (b"one (", b"two [", (b"four", b"five: ")))]
-    assert found == [b"one (a)", b"two [b]", b"four, five: 1"]
+    assert found == [b"one (a)", b"two [b]", b"four, five: 1", b"four, five: 2"]
 
 
 @pytest.mark.parametrize("noise", [b"(((((((((((\n", b"plain words\n", b"per iteration\n"])
@@ -61,6 +64,79 @@ def test_many_markers_are_found_as_few_are(write_log: WriteLog, filler: int) -> 
     many = tuple(mark.encode() for mark in text.split("|"))
     path = write_log(b"".join(b"%s\n%s" % (mark, b"0 0\n" * filler) for mark in (*many, many[0] + many[1])))
     assert [line for _, line in records(path, *many)] == [*many, b"XidXID"]
+
+
+class Counted(bytearray):
+    """A block that counts the searches in it."""
+
+    searches = 0
+
+    def find(self, *args: Any) -> int:
+        self.searches += 1
+        return super().find(*args)
+
+    def rfind(self, *args: Any) -> int:
+        self.searches += 1
+        return super().rfind(*args)
+
+    def startswith(self, *args: Any) -> bool:
+        self.searches += 1
+        return super().startswith(*args)
+
+
+PLAIN = b"plain words\n" * 87_000
+FREQUENT = {
+    "one byte": b"X" * (1 << 20),
+    "half of the bytes": b"0X" * (1 << 19),
+    "lines": b"NVRM: X\n" * (1 << 17),
+    "NUL": b"\0" * (1 << 20),
+    "all bytes": bytes(range(256)) * (1 << 12),
+    "all but the samples": PLAIN[:4096]
+    + b"X" * 345_429
+    + PLAIN[:4096]
+    + b"X" * 345_429
+    + PLAIN[:4096]
+    + b"X" * 345_430,
+}
+
+
+@pytest.mark.parametrize("noise", FREQUENT.values(), ids=FREQUENT)
+def test_few_searches_in_a_log_whose_rare_bytes_become_frequent(noise: bytes) -> None:
+    finder = scan._Finder((b"NVRM: Xid", b"Xid error", b"rror"))
+    searches = []
+    for content in (PLAIN, noise, noise):
+        middle = len(content) // 2
+        block = Counted(content[:middle] + b"\nNVRM: Xid error\n" + content[middle:])
+        found = finder.places(block, len(block))
+        assert all(any(begin <= place < begin + 9 for place in found) for begin in (middle + 1, middle + 7))
+        searches.append(block.searches)
+    assert max(searches) < len(noise) // 50
+    # Samples are taken again.
+    assert searches[2] <= searches[1]
+    assert noise is not FREQUENT["one byte"] or searches[2] < 20 < searches[1]
+
+
+@given(
+    st.lists(st.text("aeX: ", min_size=1, max_size=4).map(str.encode), min_size=1, max_size=20, unique=True),
+    st.lists(st.one_of(st.text("aeX: \n\r\x1b[0m", max_size=300).map(str.encode), st.binary(max_size=9)), max_size=9),
+    st.integers(1, 64),
+)
+def test_rare_bytes_change_no_result(markers: list[bytes], pieces: list[bytes], sample_bytes: int) -> None:
+    def find_all(finder: scan._Finder, block: bytearray, end: int) -> list[int]:
+        return sorted(found.start() for word in finder._words for found in re.finditer(re.escape(word), block[:end]))
+
+    block = bytearray(b"".join(pieces))
+    constants = {"_LARGE_BYTES": 0, "_SAMPLE_BYTES": sample_bytes, "_OFTEN_EVERY_BYTES": 4}
+    for groups in (tuple(markers), (tuple(markers[:2]), *markers[2:])):
+        with patch.object(scan._Finder, "places", find_all):
+            wanted = scan.Scanner(groups).records(block, len(block), 0)
+        assert scan.Scanner(groups).records(block, len(block), 0) == wanted
+        with patch.multiple(scan, **constants):
+            scanner = scan.Scanner(groups)
+            # By samples of another block.
+            scanner.records(bytearray(b"aaaa e\n"), 7, 0)
+            assert scanner.records(block, len(block), 0) == wanted
+            assert scan.Scanner(groups).records(block, len(block), 0) == wanted
 
 
 def test_escapes_nul_and_the_shells_trace(write_log: WriteLog) -> None:
