@@ -22,7 +22,7 @@ import os
 import re
 import stat
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import nlargest
@@ -62,7 +62,8 @@ _LAST_WORDS = {
     # An exception; a logged MeanSquaredError: 0.01 is none.
     rf"(?:{_BEFORE_NAME}|[:|)] | - ){_CLASS}(?:\(\w{{1,60}}\))?:(?! {{0,4}}[-\+]?\d{{0,9}}(?:\.\d|e[-\+]\d))"
     rf"|(?:{_BEFORE_NAME}){_CLASS}(?:\(['\"]|\s{{0,4}}\Z)"
-    r"": "Error|xception|exc.|errors.|Interrupt|Exit: |GeneratorExit|Iteration|Expired|ProcessPool",
+    r"": "Error|xception|exc.|errors.|KeyboardInterrupt|Exit: |GeneratorExit|StopIteration|AsyncIteration|Expired"
+    "|ProcessPool",
     r"\bTraceback\b|\bStack trace \(most|Error executing job|\b[Uu]n(?:handled|caught) (?:ex|[\w ]{0,20}error)"
     r"|(?:[Ss]tat(?:e|us)\W{1,3}|\.py`? |\b(?:[Tt]raining|[Jj]ob|[Rr]un|[Ee]xperiment|[Ww]orker)\b[\w .-]{0,60} )"
     r"(?:FAILED|failed|crashed)\b(?!\W{1,3}\d|['\"])": "Trace|trace (|rror| except|FAILED|failed|crashed",
@@ -71,7 +72,7 @@ _LAST_WORDS = {
     r"|(?:[Dd]i|[Ff]ail|[Ee]xit)ed (?:with|from))\b[^\n]{0,30}?\b(?:[Ss]ignals?\b(?!-)|SIG[A-Z]{2,6}\b)"
     r"|\bSIG[A-Z]{2,6}\b[^\n]{0,12}\b(?:received|caught)|\*\*\* SIG[A-Z]|\bSignal: |\bUser defined signal": "SIG|ignal",
     r"\b(?:[Bb]us error|[Ss]egmentation fault|Illegal instruction|Floating point exc)|Killing subprocess"
-    rf"|(?:{_BEFORE_NAME})Killed(?:: \d)?\s{{0,4}}\Z": "us error|egmentation fault|llegal|point exc|Kill",
+    rf"|(?:{_BEFORE_NAME})Killed(?:: \d)?\s{{0,4}}\Z": "us error|egmentation fault|Illegal instruction|point exc|Kill",
     # A process that ended, or gave up.
     r"\b(?:[Pp]rocess|[Ww]orker) [^\n]{0,24}\d[^\n]{0,24}\b(?:killed|terminated|died|crashed)\b"
     r"(?! (?:success|normal|clean|with exit code 0))|DataLoader worker [^\n]{0,80}exited unexpectedly"
@@ -93,7 +94,7 @@ _LAST_WORDS = {
     r"|\bdouble free\b|detected \*\*\*": "(): |corrupted|double free|detected ***",
     r"\bbad_alloc\b|pure virtual method|Assertion [^\n]{1,400} failed|\b[Pp]anic(?:ked at|:| -) "
     r"|enforce fail at |Check failed: |Non-OK-status: |symbol lookup error"
-    r"": "bad_alloc|virtual|ssertion|anic|enforce|Check failed|Non-OK|symbol lookup",
+    r"": "bad_alloc|virtual|Assertion |anic|enforce|Check failed|Non-OK|symbol lookup",
     # Accelerators, drivers and the fabric.
     r"\bCUDA_ERROR_(?!SUCCESS)|\b(?:CU[A-Z]{2,8}|HSA)_STATUS_(?!SUCCESS)|\b(?:cuda|hip)Error(?!Success)[A-Z]"
     r"|\bnccl[A-Z][A-Za-z]{0,30}Error"
@@ -101,7 +102,7 @@ _LAST_WORDS = {
     r"(?:[Ee]rror|ERROR|failure)\b(?! check)"
     r"|illegal memory access|device-side assert|GPU is lost|GPU requires reset|\bNVRM: (?:(?:A )?GPU|nvAssert)"
     r"|\bsegfault at |\bsoft lockup\b"
-    r"": "rror|ERROR|_STATUS_|failure|llegal|device-side|GPU is lost|requires reset|NVRM: |segfault|soft lockup",
+    r"": "rror|ERROR|_STATUS_|failure|illegal mem|device-side|GPU is lost|requires reset|NVRM: |segfault|soft lockup",
     r"\b(?:INTERNAL|DATA_LOSS|UNAVAILABLE|CANCELLED|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED|FAILED_PRECONDITION): "
     r"|Polled an error from ": "INTERNAL: |LOSS: |UNAVAILABLE: |ED: |PRECONDITION: |Polled an error",
     r"(?<!\b0 )\b[Oo]ut of memory\b(?!['\"]|\W{1,3}0\b)|\bmlx5_core [^\n]{0,80}(?:[Ff]atal|[Ee]rror)"
@@ -121,7 +122,7 @@ ENDINGS: tuple[Signature, ...] = (
     signature(
         "a failed rank",
         "failed (exitcode: |exits with return code = |exited on signal |MPI_ABORT was invoked"
-        "|exited with non-zero status|BAD TERMINATION|has exited due to|lost communication",
+        "|exited with non-zero status|BAD TERMINATION|has exited due to|lost communication with",
         r"failed \(exitcode: -?[1-9]\d{0,3}\) local_rank|exits with return code = -?[1-9]"
         r"|\b(?:mpi|prte|orte)run noticed that process rank|MPI_ABORT was invoked on rank"
         r"|run detected that one or more processes exited with non-zero status"
@@ -149,14 +150,19 @@ CLEAN_UP = re.compile(
     rb"|(?:(?<!Error)[:=]|\bcount) {0,4}(?:0|[Nn]o(?:ne)?|[Ff]alse|null)\s{0,4}\Z"
 )
 
-#: Failures of machines, the fabric or Slurm: they count whatever follows.
-WHEREVER = frozenset(
-    {
-        *("ECC error", "GPU hang", "GPU error (Xid)", "GPU memory fault", "NCCL time-out", "NCCL error"),
-        *("gloo time-out", "coordination service lost", "node failure", "host out of memory", "a failed task"),
-        *("a failed rank", "time limit", "preemption", "requeued", "cancelled"),
-    }
-)
+#: Failures of machines, the fabric or Slurm, which count whatever follows; with the words of their patterns by which a
+#: whole log is searched for them, if those are rarer than the markers.
+WHEREVER: dict[str, str | None] = {
+    "ECC error": "ncorrectable ECC error|bit ECC error|uncorrectable hardware error",
+    "host out of memory": "Detected |: Out Of Memory|DefaultCPUAllocator|signal: Killed|Out of memory: Kill",
+    "gloo time-out": "Timed out waiting ",
+    "node failure": "Node failure on|DUE TO NODE FAILURE|are still not ready",
+    "NCCL error": "NCCL error|ncclUnhandled|ncclSystem|ncclInternal|ncclRemote",
+    "a failed task": ": Exited with |: Killed|: Aborted|: Bus error|: Segmentation fault|: Illegal instruction"
+    "|: Floating point exception|: Out Of Memory",
+    **dict.fromkeys(("GPU hang", "GPU error (Xid)", "GPU memory fault", "NCCL time-out", "coordination service lost")),
+    **dict.fromkeys(("a failed rank", "time limit", "preemption", "requeued", "cancelled")),
+}
 
 
 # -- tracebacks ------------------------------------------------------------------------------------
@@ -489,13 +495,14 @@ _WITH_LAST_WORDS = (*_POSSIBLE, *ENDINGS)
 _NAMED_CAUSES = tuple(one for one in _WITH_LAST_WORDS if one.name != LAST_WORDS)
 
 
-def _markers(signatures: Iterable[Signature], *more: bytes) -> Dialect:
-    return tuple(dict.fromkeys((*more, *(mark for one in signatures for mark in one.markers))))
+def _markers(signatures: Iterable[Signature], names: Collection[str]) -> Dialect:
+    named = [(one.markers, WHEREVER[one.name]) for one in signatures if one.name in names]
+    return tuple(dict.fromkeys(mark for own, words in named for mark in (words.encode().split(b"|") if words else own)))
 
 
-_MARKERS = _markers(one for one in _NAMED_CAUSES if one.name in WHEREVER)
-_LAST_MARKERS = _markers(_WITH_LAST_WORDS, TRACEBACK)
-_EARLY_MARKERS = _markers((one for one in _POSSIBLE if one.name in HARDWARE), b"CANCELLED AT")
+_MARKERS = _markers(_NAMED_CAUSES, WHEREVER)
+_LAST_MARKERS = (TRACEBACK, *dict.fromkeys(mark for one in _WITH_LAST_WORDS for mark in one.markers))
+_EARLY_MARKERS = (b"CANCELLED AT", *_markers(_POSSIBLE, HARDWARE))
 
 
 def find_fatal(

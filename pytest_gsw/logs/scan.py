@@ -286,8 +286,7 @@ class Scanner:
 
     def __init__(self, markers: Dialect, *, wraps: bool = False) -> None:
         self._wanted = alternatives(markers)
-        # Escape sequences may be between the words of a record, and within all but its first.
-        self._finder = _Finder(tuple(dict.fromkeys(words[0] for words in self._wanted)))
+        self._finder = _Finder(self._wanted)
         self._joiner = _LineJoiner()
         self._wraps = wraps
 
@@ -389,13 +388,14 @@ def _lines_at(block: bytearray, end: int, offset: int, places: list[int]) -> lis
 
 
 class _Finder:
-    """Finds words in successive blocks of one file: in large ones by the bytes that are rare in the log.
+    """Finds the first word of each group in successive blocks of one file.
 
-    Samples of the log show which bytes are rare. They change the time, never the result.
+    Escape sequences may be between the words of a record, and within all but its first. In large blocks they are found
+    by the bytes that are rare in samples of the log, which change the time, never the result.
     """
 
-    def __init__(self, words: tuple[bytes, ...]) -> None:
-        self._words = words
+    def __init__(self, groups: Groups) -> None:
+        self._groups = groups
         self._blocks = 0
         self._by_rare_byte: dict[bytes, _Holders] = {}
         self._others: tuple[bytes, ...] = ()
@@ -403,54 +403,45 @@ class _Finder:
     def places(self, block: bytearray, end: int) -> list[int]:
         """The places of the words, or of bytes in them, in order."""
         if end < _LARGE_BYTES:
-            pattern, others = _small_search(self._words)
+            pattern, others = _small_search(self._groups)
             found = [] if pattern is None else [match.start() for match in pattern.finditer(block, 0, end)]
         else:
-            if self._blocks % _SAMPLE_EVERY == 0:
-                one, two, three = ({*block[at : at + _SAMPLE_BYTES]} for at in (0, end // 3, 2 * end // 3))
-                frequent = frozenset(one & two | two & three | three & one)
-                self._by_rare_byte, self._others = _large_search(self._words, frequent)
-            self._blocks += 1
-            others = self._others
-            found = [
-                place
-                for byte, words in self._by_rare_byte.items()
-                for place in self._places_by(byte, words, block, end)
-            ]
+            found, others = self._find_by_rare_bytes(block, end)
         for word in others:
-            found += _places_of(word, block, end)
+            # Backwards: CPython's search is up to four times as fast as forwards.
+            place = block.rfind(word, 0, end)
+            while place >= 0:
+                found.append(place)
+                place = block.rfind(word, 0, place)
         found.sort()
         return found
 
-    def _places_by(self, byte: bytes, words: _Holders, block: bytearray, end: int) -> Iterator[int]:
-        place = -1
-        for _ in range(end // _OFTEN_EVERY_BYTES):
-            place = block.find(byte, place + 1, end)
-            if place < 0:
-                return
-            for word, before in words:
-                if block.startswith(word, place - before, end):
-                    yield place
-        self._blocks = 0  # it is not rare here
-        for word, _ in words:
-            yield from _places_of(word, block, end)
-
-
-def _places_of(word: bytes, block: bytearray, end: int) -> list[int]:
-    places = []
-    # Backwards: CPython's search is up to four times as fast as forwards.
-    while (end := block.rfind(word, 0, end)) >= 0:
-        places.append(end)
-    return places
+    def _find_by_rare_bytes(self, block: bytearray, end: int) -> tuple[list[int], tuple[bytes, ...]]:
+        """The places of words that are found by a rare byte, and the words to find singly."""
+        if self._blocks % _SAMPLE_EVERY == 0:
+            one, two, three = ({*block[at : at + _SAMPLE_BYTES]} for at in (0, end // 3, 2 * end // 3))
+            frequent = frozenset(one & two | two & three | three & one)
+            self._by_rare_byte, self._others = _large_search(self._groups, frequent)
+        self._blocks += 1
+        found, others = list[int](), self._others
+        for byte, words in self._by_rare_byte.items():
+            place = -1
+            for _ in range(end // _OFTEN_EVERY_BYTES):
+                place = block.find(byte, place + 1, end)
+                if place < 0:
+                    break
+                found += [place for word, before in words if block.startswith(word, place - before, end)]
+            else:  # it is not rare here
+                others += tuple(word for word, _ in words)
+                self._blocks = 0
+        return found, others
 
 
 @lru_cache(maxsize=64)
-def _large_search(
-    words: tuple[bytes, ...], frequent: frozenset[int]
-) -> tuple[dict[bytes, _Holders], tuple[bytes, ...]]:
+def _large_search(groups: Groups, frequent: frozenset[int]) -> tuple[dict[bytes, _Holders], tuple[bytes, ...]]:
     """The search for words in large blocks: few rare bytes, with the words that hold them, and words to find singly."""
     by_byte = {}
-    left = {word: set(word) - frequent for word in words}
+    left = {group[0]: set(group[0]) - frequent for group in groups}
     while counts := Counter(byte for rare in left.values() for byte in rare):
         byte, _ = counts.most_common(1)[0]
         by_byte[bytes([byte])] = tuple((word, word.index(byte)) for word, rare in left.items() if byte in rare)
@@ -459,8 +450,9 @@ def _large_search(
 
 
 @lru_cache(maxsize=64)
-def _small_search(words: tuple[bytes, ...]) -> tuple[re.Pattern[bytes] | None, tuple[bytes, ...]]:
+def _small_search(groups: Groups) -> tuple[re.Pattern[bytes] | None, tuple[bytes, ...]]:
     """The search for words in small blocks: one pattern over rare bytes for many, and words to find singly."""
+    words = tuple(group[0] for group in groups)
     if len(words) < _MANY:
         return None, words
     ends, others = dict[bytes, list[bytes]](), list[bytes]()

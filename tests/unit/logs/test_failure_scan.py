@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pytest_gsw.logs import failure_scan
 from pytest_gsw.logs.failure_scan import ENDINGS, HARDWARE, HARMLESS, WHEREVER, fatal_line, find_fatal
@@ -217,6 +219,16 @@ def test_last_words(write_log: WriteLog, line: bytes) -> None:
     # What training went on behind, and what stands before it, was no end.
     for found in (name(write_log(steps(0, 9) + said + steps(9, 12))), name(write_log(said + steps(0, 12)))):
         assert found is None or found in WHEREVER
+
+
+@pytest.mark.parametrize("cause", [cause for cause, words in WHEREVER.items() if words])
+@given(data=st.data())
+def test_each_line_of_a_cause_holds_one_of_the_words_by_which_it_is_searched_for(
+    cause: str, data: st.DataObject
+) -> None:
+    patterns = [one.pattern for one in (*SIGNATURES, *ENDINGS) if one.name == cause]
+    line = data.draw(st.one_of(map(st.from_regex, patterns)))
+    assert any(word.encode() in line for word in (WHEREVER[cause] or "").split("|"))
 
 
 def test_a_known_cause_behind_last_words_is_named(write_log: WriteLog) -> None:

@@ -102,7 +102,7 @@ FREQUENT = {
 
 @pytest.mark.parametrize("noise", FREQUENT.values(), ids=FREQUENT)
 def test_few_searches_in_a_log_whose_rare_bytes_become_frequent(noise: bytes) -> None:
-    finder = scan._Finder((b"NVRM: Xid", b"Xid error", b"rror"))
+    finder = scan._Finder(((b"NVRM: Xid",), (b"Xid error",), (b"rror",)))
     searches = []
     for content in (PLAIN, noise, noise):
         middle = len(content) // 2
@@ -123,7 +123,9 @@ def test_few_searches_in_a_log_whose_rare_bytes_become_frequent(noise: bytes) ->
 )
 def test_rare_bytes_change_no_result(markers: list[bytes], pieces: list[bytes], sample_bytes: int) -> None:
     def find_all(finder: scan._Finder, block: bytearray, end: int) -> list[int]:
-        return sorted(found.start() for word in finder._words for found in re.finditer(re.escape(word), block[:end]))
+        return sorted(
+            found.start() for word, *_ in finder._groups for found in re.finditer(re.escape(word), block[:end])
+        )
 
     block = bytearray(b"".join(pieces))
     constants = {"_LARGE_BYTES": 0, "_SAMPLE_BYTES": sample_bytes, "_OFTEN_EVERY_BYTES": 4}
