@@ -34,17 +34,21 @@ NOISE = b"node7:4242:4311 [3] NCCL INFO Channel 05/0 : 3[3] -> 4[4] via P2P/CUME
 HEAD = "2031-02-03 04:05:06,789"
 
 
+def _loss(step: int) -> float:
+    return 9 / (1 + step / 1000)
+
+
 def maxtext(step: int) -> str:
     return (
         f"completed step: {step}, seconds: 4.3{step % 10}1, TFLOP/s/device: 846.1, Tokens/s/device: 1896.2, "
-        "total_weights: 524288, loss: 9.021\n"
+        f"total_weights: 524288, loss: {_loss(step):.3f}\n"
     )
 
 
 def megatron(step: int) -> str:
     return (
         f" iteration {step + 1:8d}/   10000 | consumed samples: {step * 256:12d} | elapsed time per iteration (ms): "
-        f"43{step % 10}1.0 | learning rate: 1.500E-04 | global batch size:   256 | lm loss: 9.021000E+00 |\n"
+        f"43{step % 10}1.0 | learning rate: 1.500E-04 | global batch size:   256 | lm loss: {_loss(step):.6E} |\n"
     )
 
 

@@ -7,9 +7,11 @@ among NCCL's noise, among lines that all hold commas, and among sentences), and 
 each the best of five with a warm cache:
 
 - the full series (``read_log``) with ``grep -F`` for the step lines,
-- the last step (``last_step``) with ``tail -c 1M``.
+- the last step (``last_step``) with ``tail -c 1M``,
+- the search for signs of failure (``find_fatal``) with the same ``grep -F``,
+- a whole verdict with it: the process ``pytest-gsw metrics --row`` from its start to its end, and its peak memory.
 
-Prints times and ratios; below 1 pytest-gsw is faster.
+Prints times, ratios and targets; below 1 pytest-gsw is faster.
 """
 
 from __future__ import annotations
@@ -18,13 +20,16 @@ import argparse
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from follow_logs import maxtext, megatron
 
+from pytest_gsw.logs.failure_scan import find_fatal
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.reader import last_step, read_log
 
@@ -69,6 +74,42 @@ LOGS: dict[str, tuple[str, str, Callable[[int], str], Callable[[int], bytes]]] =
     "maxtext, commas": ("maxtext", "completed step: ", maxtext, commas),
     "maxtext, sentences": ("maxtext", "completed step: ", maxtext, sentences),
 }
+#: How often the time of ``grep`` each may take.
+SERIES_TO_REACH = {"maxtext": 0.5, "megatron": 0.8, "maxtext, commas": 0.5, "maxtext, sentences": 1.3}
+FAILURES_TO_REACH, VERDICT_TO_REACH = 2.0, 3.0
+LAST_STEP_S = 0.005
+VERDICT_MIB = 60
+#: The row that a log is judged by.
+TABLE = """\
+model: llama2
+size: 70b
+framework: {name}
+accelerator: H100
+gpus_per_node: 8
+document: none
+recipe: {{directory: {name}, steps: {steps}}}
+sequence_length: 4096
+tables:
+  - title: Logs
+    dtype: fp8
+    rows:
+      - {{gpus: 8, case: log, global_batch_size: 256, step_time_s: 4.3, line: 1}}
+"""
+ROW = "llama2_70b_fp8[H100x8-log]"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A comparison of two times, and the bound that one of them was measured for."""
+
+    what: str
+    against: str
+    ours_s: float
+    theirs_s: float
+    target: str
+    reached: bool
+    #: Peak memory of our process, MiB; ``None`` if it had none of its own.
+    peak_mib: float | None = None
 
 
 def write_log(path: Path, size_bytes: int, step_line: Callable[[int], str], between: Callable[[int], bytes]) -> None:
@@ -93,14 +134,29 @@ def pairs(ours: Callable[[], object], theirs: Callable[[], object], rounds: int 
     return min(times[0]), min(times[1])
 
 
-def measure(directory: Path, size_bytes: int) -> Iterator[tuple[str, str, float, float]]:
-    """What was done, against what, and the two times in seconds."""
+def verdict(path: Path, table: Path) -> float:
+    """Judge a log as a run of the row, in a process of its own; return its peak memory in MiB."""
+    command = [sys.executable, "-m", "pytest_gsw.cli", "metrics", str(path), "--row", ROW, "--baselines", str(table)]
+    # Users have the bytecode.
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    process = subprocess.Popen(command, cwd=path.parent, env=environ, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return usage.ru_maxrss / 1024
+
+
+def measure(directory: Path, size_bytes: int) -> Iterator[Measured]:
+    """All comparisons, each as soon as it is known."""
     environ = {**os.environ, "LC_ALL": "C"}
     for name, (format_name, marker, step_line, between) in LOGS.items():
-        path = directory / f"{name}.log"
+        path, table = directory / f"{name}.log", directory / "table.yaml"
         write_log(path, size_bytes, step_line, between)
-        log_format = FORMATS[format_name]
-        assert len(read_log(path, log_format).steps) == STEPS
+        table.write_text(TABLE.format(name=format_name, steps=STEPS))
+        log_format, peaks_mib = FORMATS[format_name], list[float]()
+        log = read_log(path, log_format)
+        assert len(log.steps) == STEPS
+        assert find_fatal(path, log, log_format) is None
 
         def grep(marker: str = marker, path: Path = path) -> None:
             subprocess.run(["grep", "-aF", marker, str(path)], env=environ, check=True, stdout=subprocess.PIPE)
@@ -108,8 +164,19 @@ def measure(directory: Path, size_bytes: int) -> Iterator[tuple[str, str, float,
         def tail(path: Path = path) -> None:
             subprocess.run(["tail", "-c", "1M", str(path)], env=environ, check=True, stdout=subprocess.PIPE)
 
-        yield f"{name}: full series", "grep -F", *pairs(lambda: read_log(path, log_format), grep)  # noqa: B023
-        yield f"{name}: last step", "tail -c 1M", *pairs(lambda: last_step(path, log_format), tail)  # noqa: B023
+        for what, to_reach, ours in (
+            ("full series", SERIES_TO_REACH[name], lambda: read_log(path, log_format)),  # noqa: B023
+            ("signs of failure", FAILURES_TO_REACH, lambda: find_fatal(path, log, log_format)),  # noqa: B023
+            ("whole verdict", VERDICT_TO_REACH, lambda: peaks_mib.append(verdict(path, table))),  # noqa: B023
+        ):
+            ours_s, theirs_s = pairs(ours, grep)
+            peak_mib = max(peaks_mib, default=None)
+            reached = ours_s <= to_reach * theirs_s and (peak_mib or 0) <= VERDICT_MIB
+            target = f"≤ {to_reach:.2f}{'' if peak_mib is None else f', ≤ {VERDICT_MIB} MiB'}"
+            yield Measured(f"{name}: {what}", "grep -F", ours_s, theirs_s, target, reached, peak_mib)
+        ours_s, theirs_s = pairs(lambda: last_step(path, log_format), tail)  # noqa: B023
+        reached = ours_s <= LAST_STEP_S
+        yield Measured(f"{name}: last step", "tail -c 1M", ours_s, theirs_s, f"≤ {LAST_STEP_S * 1000:g} ms", reached)
         path.unlink()
 
 
@@ -122,12 +189,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         measured = list(measure(Path(directory), size_mb << 20))
     if options.json:
-        keys = ("what", "against", "ours_s", "theirs_s")
-        print(json.dumps([dict(zip(keys, figures, strict=True)) for figures in measured]))
+        print(json.dumps([asdict(one) for one in measured]))
         return
-    print(f"{'what':<32}{'against':<14}{'ours':>10}{'theirs':>10}{'ratio':>8}   ({size_mb} MB)")
-    for what, against, ours_s, theirs_s in measured:
-        print(f"{what:<32}{against:<14}{ours_s:>9.4f}s{theirs_s:>9.4f}s{ours_s / theirs_s:>8.2f}")
+    heads = f"{'what':<40}{'against':<14}{'ours':>10}{'theirs':>10}{'ratio':>8}  {'to reach':<18}{'reached':<9}"
+    print(f"{heads}({size_mb} MB)")
+    for one in measured:
+        peak = "" if one.peak_mib is None else f"{one.peak_mib:.0f} MiB"
+        print(
+            f"{one.what:<40}{one.against:<14}{one.ours_s:>9.4f}s{one.theirs_s:>9.4f}s{one.ours_s / one.theirs_s:>8.2f}"
+            f"  {one.target:<18}{'yes' if one.reached else 'NO':<9}{peak}"
+        )
 
 
 if __name__ == "__main__":
