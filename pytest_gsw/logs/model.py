@@ -224,7 +224,7 @@ class EndMarkers:
 
 
 #: Byte strings, of which a wanted line holds at least one. A tuple among them is a set of strings that a line must all
-#: hold; the reader searches for the fastest of them.
+#: hold; the reader searches for the first.
 Dialect: TypeAlias = tuple[bytes | tuple[bytes, ...], ...]
 
 

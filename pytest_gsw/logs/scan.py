@@ -12,6 +12,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from copy import copy, deepcopy
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias
@@ -186,8 +187,8 @@ def opened(log: Path | LogFile) -> LogFile:
 Record: TypeAlias = tuple[int, bytes]
 #: Groups of byte strings: a wanted record holds all strings of at least one group.
 Groups: TypeAlias = tuple[tuple[bytes, ...], ...]
-#: Words, each with the place of a byte in it.
-_Holders: TypeAlias = tuple[tuple[bytes, int], ...]
+#: Rare bytes, with the words that hold them and their places in those; and words to find singly.
+_LargeSearch: TypeAlias = tuple[dict[bytes, tuple[tuple[bytes, int], ...]], tuple[bytes, ...]]
 
 #: Large enough to make Python's own work negligible, small enough for a processor's cache.
 BLOCK_BYTES = 1 << 20
@@ -306,22 +307,16 @@ class Scanner:
 
     def glance(self, block: bytearray, end: int, offset: int) -> list[Record]:
         """The records of a line that is still incomplete; the scanner's state stays as it was."""
-        joiner = self._joiner
-        self._joiner = joiner.copy()
-        try:
-            return self.records(block, end, offset)
-        finally:
-            self._joiner = joiner
+        other = copy(self)
+        other._joiner = deepcopy(self._joiner)  # noqa: SLF001
+        return other.records(block, end, offset)
 
 
 def _records(offset: int, line: bytes, wanted: Groups) -> list[Record]:
     found: list[Record] = []
     for part in line.split(b"\r"):
         cleaned = without_escapes(part).split(b"\r") if b"\x1b" in part or b"\0" in part else (part,)
-        for record in cleaned:
-            if not is_wanted(record, wanted) or _TRACE.match(record):
-                continue
-            found.append((offset, record))
+        found += [(offset, record) for record in cleaned if is_wanted(record, wanted) and not _TRACE.match(record)]
         offset += len(part) + 1
     return found
 
@@ -397,8 +392,7 @@ class _Finder:
     def __init__(self, groups: Groups) -> None:
         self._groups = groups
         self._blocks = 0
-        self._by_rare_byte: dict[bytes, _Holders] = {}
-        self._others: tuple[bytes, ...] = ()
+        self._search: _LargeSearch = {}, ()
 
     def places(self, block: bytearray, end: int) -> list[int]:
         """The places of the words, or of bytes in them, in order."""
@@ -421,10 +415,11 @@ class _Finder:
         if self._blocks % _SAMPLE_EVERY == 0:
             one, two, three = ({*block[at : at + _SAMPLE_BYTES]} for at in (0, end // 3, 2 * end // 3))
             frequent = frozenset(one & two | two & three | three & one)
-            self._by_rare_byte, self._others = _large_search(self._groups, frequent)
+            self._search = _large_search(self._groups, frequent)
         self._blocks += 1
-        found, others = list[int](), self._others
-        for byte, words in self._by_rare_byte.items():
+        found = list[int]()
+        by_byte, others = self._search
+        for byte, words in by_byte.items():
             place = -1
             for _ in range(end // _OFTEN_EVERY_BYTES):
                 place = block.find(byte, place + 1, end)
@@ -438,8 +433,8 @@ class _Finder:
 
 
 @lru_cache(maxsize=64)
-def _large_search(groups: Groups, frequent: frozenset[int]) -> tuple[dict[bytes, _Holders], tuple[bytes, ...]]:
-    """The search for words in large blocks: few rare bytes, with the words that hold them, and words to find singly."""
+def _large_search(groups: Groups, frequent: frozenset[int]) -> _LargeSearch:
+    """The search for words in large blocks, by as few rare bytes as hold them all."""
     by_byte = {}
     left = {group[0]: set(group[0]) - frequent for group in groups}
     while counts := Counter(byte for rare in left.values() for byte in rare):
@@ -477,11 +472,6 @@ class _LineJoiner:
 
     def __init__(self) -> None:
         self._open: dict[bytes, tuple[int, bytes]] = {}
-
-    def copy(self) -> _LineJoiner:
-        other = _LineJoiner()
-        other._open = dict(self._open)
-        return other
 
     def is_needed(self, block: bytearray, end: int) -> bool:
         """True if the block holds a broken line, or the continuation of an earlier one."""
