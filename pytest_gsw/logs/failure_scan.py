@@ -157,7 +157,7 @@ WHEREVER: dict[str, str | None] = {
     "host out of memory": "Detected |: Out Of Memory|DefaultCPUAllocator|signal: Killed|Out of memory: Kill",
     "gloo time-out": "Timed out waiting ",
     "node failure": "Node failure on|DUE TO NODE FAILURE|are still not ready",
-    "NCCL error": "NCCL error|ncclUnhandled|ncclSystem|ncclInternal|ncclRemote",
+    "NCCL error": "NCCL error|ncclUnhandledCudaError|ncclSystemError|ncclInternalError|ncclRemoteError",
     "a failed task": ": Exited with |: Killed|: Aborted|: Bus error|: Segmentation fault|: Illegal instruction"
     "|: Floating point exception|: Out Of Memory",
     **dict.fromkeys(("GPU hang", "GPU error (Xid)", "GPU memory fault", "NCCL time-out", "coordination service lost")),

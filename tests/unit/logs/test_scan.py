@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_gsw.logs import scan
 from pytest_gsw.logs.scan import LogFile, matching_records, opened
+from tests.endless import it_ends
 from tests.unit.logs.conftest import Read, WriteLog
 from tests.unit.logs.lines import bar, dll, indexes, maxtext, megatron, seconds
 
@@ -158,6 +159,16 @@ def test_a_line_of_megabytes_is_passed_over(
     long = b"mark " + b"x" * 200_000 + b" mark"
     path = write_log(b"mark 1\n" + long + b"\nmark 2\n" + long + b"\rmark 3\n" + long)
     assert [line for _, line in records(path, b"mark", block_bytes=block_bytes)] == [b"mark 1", b"mark 2", b"mark 3"]
+
+
+def test_a_hole_of_megabytes_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    with path.open("wb") as log:
+        log.write(b"mark 1\n")
+        log.seek(1 << 28)
+        log.write(b"\nmark 2\n")
+    with it_ends():
+        assert [line for _, line in records(path, b"mark", b"\0mark")] == [b"mark 1", b"mark 2"]
 
 
 @pytest.mark.parametrize("block_bytes", [5000, 1 << 20])
