@@ -187,8 +187,8 @@ def opened(log: Path | LogFile) -> LogFile:
 Record: TypeAlias = tuple[int, bytes]
 #: Groups of byte strings: a wanted record holds all strings of at least one group.
 Groups: TypeAlias = tuple[tuple[bytes, ...], ...]
-#: Rare bytes, with the words that hold them and their places in those; and words to find singly.
-_LargeSearch: TypeAlias = tuple[dict[bytes, tuple[tuple[bytes, int], ...]], tuple[bytes, ...]]
+#: Bytes, with the words that hold them and their places in those; and words to find singly.
+_ByBytes: TypeAlias = tuple[dict[bytes, tuple[tuple[bytes, int], ...]], tuple[bytes, ...]]
 
 #: Large enough to make Python's own work negligible, small enough for a processor's cache.
 BLOCK_BYTES = 1 << 20
@@ -202,9 +202,8 @@ _SRUN_MESSAGE_BYTES = 1024
 _LARGE_BYTES = 1 << 16
 #: From this number of words on, one pattern is faster than a search for each.
 _MANY = 16
-#: The most frequent bytes of logs, by which no word is searched for; before them the next frequent, rarest first.
-_OFTEN = b"LOkP|=Ih>ybgNC]/,udmpclritoasne_[]-.: 0123456789"
-_BYTES = b'jzDBSWMGETARxw"()Fvf' + _OFTEN
+#: The most frequent bytes of logs, by which no word is searched for.
+_OFTEN = frozenset(b"LOkP|=Ih>ybgNC]/,udmpclritoasne_[]-.: 0123456789")
 #: Bytes of each of the three samples of a block, and the blocks after which samples are taken again.
 _SAMPLE_BYTES = 1 << 12
 _SAMPLE_EVERY = 16
@@ -392,12 +391,12 @@ class _Finder:
     def __init__(self, groups: Groups) -> None:
         self._groups = groups
         self._blocks = 0
-        self._search: _LargeSearch = {}, ()
+        self._search: _ByBytes = {}, ()
 
     def places(self, block: bytearray, end: int) -> list[int]:
         """The places of the words, or of bytes in them, in order."""
         if end < _LARGE_BYTES:
-            pattern, others = _small_search(self._groups)
+            pattern, others = _search_in_small(self._groups)
             found = [] if pattern is None else [match.start() for match in pattern.finditer(block, 0, end)]
         else:
             found, others = self._find_by_rare_bytes(block, end)
@@ -415,7 +414,7 @@ class _Finder:
         if self._blocks % _SAMPLE_EVERY == 0:
             one, two, three = ({*block[at : at + _SAMPLE_BYTES]} for at in (0, end // 3, 2 * end // 3))
             frequent = frozenset(one & two | two & three | three & one)
-            self._search = _large_search(self._groups, frequent)
+            self._search = _search_by_bytes(self._groups, frequent)
         self._blocks += 1
         found = list[int]()
         by_byte, others = self._search
@@ -433,8 +432,8 @@ class _Finder:
 
 
 @lru_cache(maxsize=64)
-def _large_search(groups: Groups, frequent: frozenset[int]) -> _LargeSearch:
-    """The search for words in large blocks, by as few rare bytes as hold them all."""
+def _search_by_bytes(groups: Groups, frequent: frozenset[int]) -> _ByBytes:
+    """Few bytes that are not frequent, which find all words that have such a byte; and the other words."""
     by_byte = {}
     left = {group[0]: set(group[0]) - frequent for group in groups}
     while counts := Counter(byte for rare in left.values() for byte in rare):
@@ -445,22 +444,16 @@ def _large_search(groups: Groups, frequent: frozenset[int]) -> _LargeSearch:
 
 
 @lru_cache(maxsize=64)
-def _small_search(groups: Groups) -> tuple[re.Pattern[bytes] | None, tuple[bytes, ...]]:
-    """The search for words in small blocks: one pattern over rare bytes for many, and words to find singly."""
-    words = tuple(group[0] for group in groups)
-    if len(words) < _MANY:
-        return None, words
-    ends, others = dict[bytes, list[bytes]](), list[bytes]()
-    for word in words:
-        byte = bytes([min(word, key=_BYTES.find)])
-        if byte in _OFTEN:
-            others.append(word)
-        else:
-            before, _, behind = word.partition(byte)
-            behind = re.escape(behind)
-            ends.setdefault(byte, []).append(b"(?<=%b)%b" % (re.escape(before + byte), behind) if before else behind)
-    parts = [b"%b(?:%b)" % (re.escape(byte), b"|".join(words)) for byte, words in ends.items()]
-    return re.compile(b"|".join(parts)) if parts else None, tuple(others)
+def _search_in_small(groups: Groups) -> tuple[re.Pattern[bytes] | None, tuple[bytes, ...]]:
+    """The search for words in small blocks: one pattern for many with a rare byte, and words to find singly."""
+    if len(groups) < _MANY:
+        return None, tuple(group[0] for group in groups)
+    by_byte, others = _search_by_bytes(groups, _OFTEN)
+    parts = []
+    for byte, words in by_byte.items():
+        ends = (b"(?<=%b)%b" % (re.escape(word[: at + 1]), re.escape(word[at + 1 :])) for word, at in words)
+        parts.append(b"%b(?:%b)" % (re.escape(byte), b"|".join(ends)))
+    return re.compile(b"|".join(parts)) if parts else None, others
 
 
 class _LineJoiner:
