@@ -25,6 +25,7 @@ _LONGEST_SCRIPT, _LONGEST_VALUE = 64 << 10, 4096
 _COMMAND = r"\$\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|`[^`]*`"
 _EXPANSION = rf"{_COMMAND}|\$\{{(?:[^{{}}]|\{{[^{{}}]*\}})*\}}"
 _WORD = rf"(?:\\.|'[^']*'|\"(?:\\.|{_EXPANSION}|\$(?![({{])|[^\"\\$`])*\"|{_EXPANSION}|[^\s;&|()<>'\"`\\])+"
+_ASSIGNMENT = rf"[A-Za-z_]\w*\+?=(?:{_WORD})?"
 #: An assignment or an srun, at the beginning of a line or behind another command.
 _STATEMENT = re.compile(
     rf"(?P<before>^[ \t]*|[;&|({{)][ \t]*|\b(?:then|else|do)[ \t]+)(?:(?:(?:export|readonly|declare|local)[ \t]+"
@@ -32,6 +33,12 @@ _STATEMENT = re.compile(
     r"(?:(?P<array>\()|(?=[ \t]*(?:[;&|#\n]|\Z)))"
     rf"|(?!echo|printf)(?:(?:\w+={_WORD}|!|[\w./-]+)[ \t]+){{0,8}}?(?:[\w./-]{{0,200}}/)?srun"
     rf"(?P<options>(?:[ \t]+{_WORD})+))",
+    re.MULTILINE,
+)
+#: Several assignments behind one word: in ``export A=1 B=$A``, bash expands all values before it assigns one.
+_EXPORTED = re.compile(
+    rf"^(?P<word>[ \t]*(?:export|readonly|declare|local)[ \t]+(?:-\w+[ \t]+)?)"
+    rf"(?P<all>{_ASSIGNMENT}(?:[ \t]+{_ASSIGNMENT})+)",
     re.MULTILINE,
 )
 #: But for one that a shell runs.
@@ -61,11 +68,8 @@ _CONTRACT_NAME = re.compile(r"/log-[^/]*(?:SLURM_JOB_?ID|%j)")
 _PERCENT = {"j": JOB_ID, "A": JOB_ID, "J": f"{JOB_ID}.*", "%": "%", **dict.fromkeys("uxsab", "*")}
 
 
-def with_named_log(spec: JobSpec, environ: Mapping[str, str]) -> JobSpec:
-    """The spec with the log that its launch script names, if the script is certain about it."""
-    path = named_log(spec, environ)
-    if not isinstance(path, str):
-        return spec
+def with_log(spec: JobSpec, path: str) -> JobSpec:
+    """The spec with a log of :func:`named_log`."""
     stage = f"{glob.escape(str(spec.stage))}/"
     if path.startswith(stage):
         return replace(spec, log_glob=path.removeprefix(stage))
@@ -116,7 +120,11 @@ def _statements(text: str) -> tuple[re.Match[str], ...]:
         if not until:
             lines.append(line)
         until = "" if line.strip() == until else until or "".join(_HERE_DOCUMENT.findall(line)[:1])
-    return tuple(_STATEMENT.finditer("\n".join(lines)))
+    apart = _EXPORTED.sub(
+        lambda match: "\n".join(f"{match['word']}{one}" for one in reversed(re.findall(_ASSIGNMENT, match["all"]))),
+        "\n".join(lines),
+    )
+    return tuple(_STATEMENT.finditer(apart))
 
 
 @lru_cache(maxsize=64)
@@ -128,7 +136,7 @@ def _output_of(options: str) -> str | None:
             break
         own.append(word.strip('"'))
         takes_value = not takes_value and word.startswith("-") and not _FLAG.fullmatch(word)
-    output = value_of(own, "output")
+    output = value_of(tuple(own), "output")
     return "" if output is not None and output.strip("'") == "/dev/null" else output
 
 

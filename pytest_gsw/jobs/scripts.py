@@ -115,14 +115,9 @@ class Option:
     written: str
 
 
-def options_in(words: Iterable[str]) -> tuple[Option, ...]:
-    """The options among these words, in their order, and the words that are none."""
-    return _parse_words(tuple(words))
-
-
 @lru_cache(maxsize=64)
-def _parse_words(words: tuple[str, ...]) -> tuple[Option, ...]:
-    """The same, cached: many rows have the same options."""
+def options_in(words: tuple[str, ...]) -> tuple[Option, ...]:
+    """The options among these words, in their order, and the words that are none; many rows have the same ones."""
     return tuple(_parse_options(iter(words)))
 
 
@@ -136,14 +131,10 @@ def _parse_options(rest: Iterator[str]) -> Iterator[Option]:
             yield Option("", None, word)
 
 
-def value_of(words: Iterable[str], name: str) -> str | None:
-    """The last value of an option among these words, as sbatch reads them; empty for an option without a value."""
-    return _last_value(tuple(words), name)
-
-
 @lru_cache(maxsize=256)
-def _last_value(words: tuple[str, ...], name: str) -> str | None:
-    given = [option.value or "" for option in _parse_words(words) if option.name == name]
+def value_of(words: tuple[str, ...], name: str) -> str | None:
+    """The last value of an option among these words, as sbatch reads them; empty for an option without a value."""
+    given = [option.value or "" for option in options_in(words) if option.name == name]
     return given[-1] if given else None
 
 
@@ -281,7 +272,7 @@ def _words(text: str) -> tuple[str, ...]:
         return tuple(text.split())
 
 
-def _arrays(words: Iterable[str]) -> list[str]:
+def _arrays(words: tuple[str, ...]) -> list[str]:
     """Options that make an array, as written."""
     return [option.written for option in options_in(words) if option.name == "array"]
 
@@ -557,11 +548,8 @@ def _texts(launch_script: Path) -> Iterator[str | None]:
 
 def _text_of(script: Path) -> str | None:
     """A script's text without its comments."""
-    for place in _places(script):
-        text = script_text(place)
-        if text is not None:
-            return _without_comments(text)
-    return None
+    texts = map(script_text, _places(script))
+    return next((_without_comments(text) for text in texts if text is not None), None)
 
 
 def _places(script: Path) -> Iterator[Path]:

@@ -22,7 +22,7 @@ from pytest_gsw.common.redact import printable
 from pytest_gsw.errors import FileError, LogError, RefusedError, SubmissionError
 from pytest_gsw.jobs.layout import FoundLog
 from pytest_gsw.jobs.model import VIRTUAL_ENVIRONMENTS, ExperimentInfo, JobSpec, Launch
-from pytest_gsw.jobs.named_log import named_log, with_named_log
+from pytest_gsw.jobs.named_log import named_log, with_log
 from pytest_gsw.jobs.preflight import directory_keys
 from pytest_gsw.jobs.scripts import options_in, row_variables, script_text, value_of
 from pytest_gsw.jobs.spec import profiling_in
@@ -153,6 +153,8 @@ class RecipeScripts(Launch):
         tags = [f"v{release}" for release in baseline.source.releases if not is_container(release)]
         self.fetch = f"git clone --branch={tags[-1]} {_RECIPES_OF}" if tags else self.fetch
         self._launched = launched
+        #: Why the log that its script names could not be found; ``None`` if it can.
+        self._log_error: SubmissionError | None = None
 
     def started(self, spec: JobSpec) -> JobSpec:
         """The spec for this launcher, from the spec for sbatch.
@@ -168,7 +170,9 @@ class RecipeScripts(Launch):
                 advice="write 'launcher: nemo-run' below 'recipe' in the table, or leave the arguments out",
             )
         launched = replace(spec, launch=self)
-        return with_named_log(launched, os.environ) if self.cluster.scheduler == "slurm" else launched
+        log = named_log(launched, os.environ) if self.cluster.scheduler == "slurm" else None
+        self._log_error = log if isinstance(log, SubmissionError) else None
+        return with_log(launched, log) if isinstance(log, str) else launched
 
     def read_output(self, output: str) -> ExperimentInfo:
         """The jobs in a launch script's output, by NeMo-Run's lines or llmb-run's.
@@ -223,7 +227,8 @@ class RecipeScripts(Launch):
         match = _LAUNCHER_TYPE.search(text)
         wanted = None if match is None else _LAUNCHED_BY.get(match[1])
         if match is None or wanted is None or self.launches(wanted):
-            log = named_log(spec, os.environ) if self.cluster.scheduler == "slurm" else None
+            # A site may have changed the spec since, and so mended it.
+            log = None if self._log_error is None else named_log(spec, os.environ)
             return log if isinstance(log, SubmissionError) else None
         line = text.count("\n", 0, match.start()) + 1
         keys = directory_keys(spec, self.baseline, self.cluster)

@@ -83,11 +83,11 @@ def test_what_is_no_file_has_no_text(tmp_path: Path) -> None:
     ],
 )
 def test_options(words: str, options: list[tuple[str, str | None]]) -> None:
-    assert [(option.name, option.value) for option in options_in(words.split())] == options
+    assert [(option.name, option.value) for option in options_in(tuple(words.split()))] == options
 
 
 def test_an_option_is_shown_as_it_was_written() -> None:
-    assert list(options_in(["--arr", "1-2", "-Ha3"])) == [
+    assert list(options_in(("--arr", "1-2", "-Ha3"))) == [
         Option("array", "1-2", "--arr 1-2"),
         Option("hold", None, "-Ha3"),
         Option("array", "3", "-Ha3"),
@@ -95,7 +95,7 @@ def test_an_option_is_shown_as_it_was_written() -> None:
 
 
 def test_the_last_one_counts() -> None:
-    words = ["-p", "first", "--account=eng", "--part", "last", "--exclusive"]
+    words = ("-p", "first", "--account=eng", "--part", "last", "--exclusive")
     assert (value_of(words, "partition"), value_of(words, "exclusive"), value_of(words, "qos")) == ("last", "", None)
 
 
