@@ -204,11 +204,11 @@ def read_run(directory: Path, known: dict[str, Record] | None = None) -> tuple[t
     ``known`` are records that need not be read, by the names of their files; those that are read are added to it.
     """
     known = {} if known is None else known
-    found = {path: known.get(path.name) or _read(path) for path in record_files(directory)}
-    known |= {path.name: record for path, record in found.items() if isinstance(record, Record)}
+    found = {name: known.get(name) or _read(directory / "records" / name) for name in record_files(directory)}
+    known |= {name: record for name, record in found.items() if isinstance(record, Record)}
     records = tuple(record for record in found.values() if isinstance(record, Record))
     # One that cannot be read must not hide the others, nor be lost itself.
-    return records, {f"records/{path.name}": why for path, why in found.items() if isinstance(why, str)}
+    return records, {f"records/{name}": why for name, why in found.items() if isinstance(why, str)}
 
 
 def _read(path: Path) -> Record | str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -525,15 +526,18 @@ def version_problem(version: object) -> str:
     return "" if version == SCHEMA else f"of version {version}, this pytest-gsw reads version {SCHEMA}"
 
 
-def record_files(directory: Path) -> list[Path]:
-    """The files of a run's records, in the order of their rows' names."""
-    return sorted((directory / "records").glob("*.json"), key=lambda path: by_number(path.stem))
+def record_files(directory: Path) -> list[str]:
+    """The names of the files of a run's records, in the order of their rows' names."""
+    # Paths, which would be made more than once for each row, cost more than the look.
+    names = glob.glob("*.json", root_dir=directory / "records")  # noqa: PTH207
+    return sorted(names, key=lambda name: by_number(name.removesuffix(".json")))
 
 
 def read_records(directory: Path) -> tuple[Record, ...]:
     """All records of a run's directory, by their names; a ValueError if one is none, or two are of one row."""
     found: dict[str, tuple[Path, Record]] = {}
-    for path in record_files(directory):
+    for name in record_files(directory):
+        path = directory / "records" / name
         record = read_record(path)
         if record.row.id in found:
             raise ValueError(f"{found[record.row.id][0]} and {path} are both records of {record.row.id}")

@@ -19,15 +19,7 @@ from pytest_gsw.results.node_facts import why_lines
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.stats.decision import WORST_FIRST
 from pytest_gsw.stats.noise import Noise, jobs_to_resolve, median_interval
-from pytest_gsw.stats.verdict import (
-    REASONS,
-    MetricVerdict,
-    Outcome,
-    RankSpread,
-    Reason,
-    Verdict,
-    is_longer_than_job,
-)
+from pytest_gsw.stats.verdict import REASONS, MetricVerdict, Outcome, RankSpread, Reason, Verdict, is_longer_than_job
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import Metric, short
 from pytest_gsw.tables.model import TOLERANCE, Accepted

@@ -247,16 +247,29 @@ def launched_logs(config: pytest.Config, place: Path, row: Baseline) -> Sequence
     Raises:
         ConfigurationError: A plugin fails, or returns no job spec.
     """
+    try:
+        return replayed_spec(config, row).launch.logs_below(place)
+    except RunError:  # such a row cannot be launched
+        return ()
+
+
+def replayed_spec(config: pytest.Config, row: Baseline) -> JobSpec:
+    """The job spec of a row in a replay, by its hook.
+
+    Raises:
+        RunError: The row cannot be launched.
+        ConfigurationError: A plugin fails, or returns no job spec.
+    """
     hook = config.hook.pytest_gsw_make_job_spec
     try:
         spec = hook(config=config, baseline=row, cluster=Cluster("replay", "replay"))
-        if isinstance(spec, JobSpec):
-            return spec.launch.logs_below(place)
-    except RunError:  # such a row cannot be launched
-        return ()
+    except RunError:
+        raise
     except RAISED as error:
         raise _configuration_error(hook_error(error, config.pluginmanager.list_name_plugin())) from None
-    raise _configuration_error(wrong_answer(hook, f"{type(spec).__name__}, wanted a JobSpec"))
+    if not isinstance(spec, JobSpec):
+        raise _configuration_error(wrong_answer(hook, f"{type(spec).__name__}, wanted a JobSpec"))
+    return spec
 
 
 @lru_cache

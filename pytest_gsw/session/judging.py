@@ -29,7 +29,7 @@ from pytest_gsw.stats.verdict import MetricVerdict, Outcome, Reason, Verdict, ju
 from pytest_gsw.tables.metrics import FURTHER, Metric
 from pytest_gsw.tables.model import Accepted, Baseline
 from pytest_gsw.validation.agreement import Evidence
-from pytest_gsw.validation.checks import agreed_with_row, read_steps
+from pytest_gsw.validation.checks import read_steps
 from pytest_gsw.validation.measure import measure, read_metrics
 from pytest_gsw.validation.run import Run
 
@@ -80,8 +80,7 @@ class Judge:
         baseline, log_format = self.baseline, self.log_format
         assert log_format is not None  # a row without a log format is not read
         assert run.log is not None  # read_steps() refuses a job without one
-        log = read_steps(baseline, run, log_format)
-        agreed = agreed_with_row(baseline, run, log)
+        log, agreed = read_steps(baseline, run, log_format)
         if baseline.expected_failure:
             return log, None, agreed
         steps, first_index = steps_of(baseline, traced=traced), log_format.first_index
@@ -186,12 +185,6 @@ class JudgedLog:
     unknown_metrics: tuple[str, ...]
 
 
-def _job_id_of(config: pytest.Config, row: Baseline, path: Path) -> str:
-    """The job's id in a log's name, as a replay of the row reads it."""
-    spec = config.hook.pytest_gsw_make_job_spec(config=config, baseline=row, cluster=Cluster("replay", "replay"))
-    return job_id_of_file(path, spec)
-
-
 def judge_log(
     config: pytest.Config,
     row: Baseline,
@@ -222,7 +215,7 @@ def judge_log(
         raise NotJudgedError(f"{row.id} has no documented figure", advice=f"pytest --gsw-replay={path} judges its end")
     tolerance, max_gain, strict = verdict_rules(config, cluster)
     try:
-        job_id = job_id or _job_id_of(config, row, path)
+        job_id = job_id or job_id_of_file(path, hook_results.replayed_spec(config, row))
         run = Run(job_id, JobStatus(JobState.REPLAYED), path, other_files=error_files_of(path))
         log_format = log_format or hook_results.log_format(row, config)
         if log_format is None:

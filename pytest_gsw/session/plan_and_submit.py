@@ -500,8 +500,9 @@ def _note_rows(
 def _in_order(rows: list[BaselineItem], specs: dict[str, JobSpec | RunError]) -> dict[str, JobSpec | RunError]:
     """Canaries first, since rows that are too slow wait for their verdict; then the rows that take longest."""
     # A row with an unknown time counts its GPUs.
-    times_s = {row.id: expected_run_s(row) or 1.0 for row in (item.baseline for item in rows)}
-    weights = {row.id: (row.canary, row.gpus * times_s[row.id]) for row in (item.baseline for item in rows)}
+    weights = {
+        row.id: (row.canary, row.gpus * (expected_run_s(row) or 1.0)) for row in (item.baseline for item in rows)
+    }
     return dict(sorted(specs.items(), key=lambda pair: weights[pair[0]], reverse=True))
 
 

@@ -173,14 +173,11 @@ class Reports:
 
     def _has_line(self, report: Any) -> bool:
         """True if a report is the one of a row that has its line."""
-        decides = report.when == "call" or (report.when == "setup" and report.outcome != "passed")
-        is_known = report.outcome in {"passed", "failed", "skipped"}  # not another plugin's outcome
-        one_a_line = self._config.get_verbosity(pytest.Config.VERBOSITY_TEST_CASES) > 0
         return (
-            decides
-            and is_known
-            and one_a_line
+            (report.when == "call" or (report.when == "setup" and report.outcome != "passed"))
+            and report.outcome in {"passed", "failed", "skipped"}  # not another plugin's outcome
             and (report.nodeid in self._rows or report.nodeid.startswith(OF_CLUSTER))
+            and self._config.get_verbosity(pytest.Config.VERBOSITY_TEST_CASES) > 0
         )
 
     def _progress(self) -> str:

@@ -63,23 +63,11 @@ from pytest_gsw.stats.decision import Done, Repeat, Undecided, is_known
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.stats.repeats import Repeats
-from pytest_gsw.stats.verdict import (
-    UNUSUAL,
-    Outcome,
-    Reason,
-    Verdict,
-    compare,
-)
+from pytest_gsw.stats.verdict import UNUSUAL, Outcome, Reason, Verdict, compare
 from pytest_gsw.tables.metrics import STEP_TIME, Metric
 from pytest_gsw.tables.model import Accepted, Baseline, accepted_for, definition_hash, experiment_hash, image_name
 from pytest_gsw.validation.agreement import Evidence, Provenance, provenance_in
-from pytest_gsw.validation.checks import (
-    check_identity,
-    check_job,
-    check_steps,
-    check_tile,
-    read_identity,
-)
+from pytest_gsw.validation.checks import check_identity, check_job, check_steps, check_tile, read_identity
 from pytest_gsw.validation.measure import of_all_jobs, timed_steps
 from pytest_gsw.validation.run import Run, ran_out_of_memory, unset_boost
 
@@ -173,7 +161,8 @@ class LiveRow:
         if self._image is None:
             self._image = (written.image, "log") if written.image is not None else self._image_at_start(submitted)
         image, image_from = self._image
-        definition = now = definition_hash(self.baseline, image)
+        planned = self.spec is not None and self.spec.image == image and self.spec.definition
+        definition = now = planned or definition_hash(self.baseline, image)
         if submitted is not None and submitted.definition != definition_hash(self.baseline, submitted.image):
             definition = submitted.definition
         known, cluster = submitted or started, self.settings.cluster
@@ -216,7 +205,7 @@ class LiveRow:
             RunError: A log has changed, or its job ran on other nodes.
         """
         started = self._started()
-        if started is None or not started.submits_itself:
+        if started is None or not started.launch.submits_itself:
             return
         for job in run.jobs:
             had = number_of(job.status.nodes) if job.status.state is JobState.COMPLETED else None
@@ -655,13 +644,14 @@ class SessionRow:
         Raises:
             RunError: The last one did not end well, or on other nodes than its tile's, or one cannot be measured.
         """
-        check_job(run, self.baseline.recipe.may_fail)
-        check_tile(run, self.baseline.tile)
-        for job in run.jobs:
-            key = _job_key(job.job_id, job.status)
+        keys = [_job_key(job.job_id, job.status) for job in run.jobs]
+        if keys[-1] not in self._jobs:
+            check_job(run, self.baseline.recipe.may_fail)
+            check_tile(run, self.baseline.tile)
+        for key, job in zip(keys, run.jobs, strict=True):
             if key not in self._jobs:
                 self._jobs[key] = self._read(job)
-        measured = [self._measurement_of(job.job_id, job.status) for job in run.jobs]
+        measured = [self._jobs[key][0] for key in keys]
         found = [one for one in measured if one is not None]
         return measured[-1] if len(found) < 2 else of_all_jobs(self.baseline, found, self.plan.peak_flops)
 

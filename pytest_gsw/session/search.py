@@ -19,15 +19,7 @@ from pytest_gsw.jobs.layout import slurm_name
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.results.node_facts import NodeFacts
 from pytest_gsw.results.record import used_gpu_hours
-from pytest_gsw.results.sweep import (
-    RowSweep,
-    SearchJob,
-    Sweep,
-    SweepFinding,
-    odd_losses,
-    with_row,
-    write_sweep,
-)
+from pytest_gsw.results.sweep import RowSweep, SearchJob, Sweep, SweepFinding, odd_losses, with_row, write_sweep
 from pytest_gsw.session.collect import BaselineItem
 from pytest_gsw.session.plan_and_submit import Start
 from pytest_gsw.session.progress import write

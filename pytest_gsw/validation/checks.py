@@ -147,8 +147,10 @@ def _failed_step(run: Run, problem: StepProblem, may_fail: Collection[str]) -> J
     )
 
 
-def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> StepLog:
-    """The steps of the row's own log.
+def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> tuple[StepLog, dict[str, str]]:
+    """The steps of the row's own log, and the values by name on which it agrees with the row.
+
+    The release may agree by another file of the job alone.
 
     Raises:
         LogError: The log is missing, empty, another run's, or shows a failure; its loss is not finite; or it is of a
@@ -161,8 +163,8 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> StepLog:
         read = read_log(file, log_format)
         with reading(path):
             log = with_skipped(file, read)
-        check_identity(baseline, run, log.identity)
-        _check_evidence(baseline, run, log.identity)
+        compared = check_identity(baseline, run, log.identity)
+        of_files = _check_evidence(baseline, run, log.identity)
         check_end(run, file, log, log_format)
     not_finite = log.not_finite
     if not_finite is None and log.overflows is not None and baseline.dtype not in SCALED_DTYPES:
@@ -184,7 +186,14 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> StepLog:
             evidence=log_evidence(run, log),
             advice="remove the checkpoint, or do not resume from it, and run it again",
         )
-    return log
+    agreed_values = agreed(compared)
+    for of_file in map(agreed, of_files) if baseline.source.releases else ():
+        agreed_values |= {
+            name: of_file[name] for name in (RELEASE, CONTAINER) if name in of_file.keys() - agreed_values
+        }
+    if baseline.recipe.steps is not None and log.total_steps == baseline.recipe.steps:
+        agreed_values["steps"] = str(log.total_steps)
+    return log, agreed_values
 
 
 def check_end(run: Run, file: LogFile, log: StepLog, log_format: LogFormat) -> None:
@@ -285,22 +294,6 @@ def is_own(job: Job, log: Path) -> bool:
     return any(earliest_s <= start_s <= latest_s for start_s in (calendar.timegm(parsed), time.mktime(parsed)))
 
 
-def compared_with_row(baseline: Baseline, run: Run, identity: Identity) -> tuple[Compared, ...]:
-    """All values that a log and its row both state."""
-    image = None if run.image_was_chosen else baseline.recipe.image
-    return compare(baseline, identity, job_id=_own_job_id(run), image=image)
-
-
-def agreed_with_row(baseline: Baseline, run: Run, log: StepLog) -> dict[str, str]:
-    """Values on which a measured log and its row agree, by name; the release also from other files of the job."""
-    found = agreed(compared_with_row(baseline, run, log.identity))
-    for one in run.evidence if baseline.source.releases else ():
-        agreed_values = agreed(compared_with_row(baseline, run, one.identity))
-        found = {**{name: agreed_values[name] for name in (RELEASE, CONTAINER) if name in agreed_values}, **found}
-    steps = baseline.recipe.steps
-    return {**found, "steps": str(steps)} if steps is not None and log.total_steps == steps else found
-
-
 def check_identity(baseline: Baseline, run: Run, identity: Identity) -> tuple[Compared, ...]:
     """Check that a log belongs to this row and job, and that its settings are the row's, if it states them.
 
@@ -310,7 +303,8 @@ def check_identity(baseline: Baseline, run: Run, identity: Identity) -> tuple[Co
     Raises:
         LogError: A value differs.
     """
-    compared = compared_with_row(baseline, run, identity)
+    image = None if run.image_was_chosen else baseline.recipe.image
+    compared = compare(baseline, identity, job_id=_own_job_id(run), image=image)
     differing = [one for one in compared if not one.agrees]
     if not differing:
         return compared
@@ -342,17 +336,21 @@ def check_identity(baseline: Baseline, run: Run, identity: Identity) -> tuple[Co
     )
 
 
-def _check_evidence(baseline: Baseline, run: Run, identity: Identity) -> None:
+def _check_evidence(baseline: Baseline, run: Run, identity: Identity) -> Sequence[tuple[Compared, ...]]:
     """Check that the job's other files belong to the row.
+
+    Returns:
+        The values compared, for each file.
 
     Raises:
         LogError: One belongs to another row or run.
     """
     quantized = [one.identity.quantization for one in run.evidence]
     quantization = next((one for one in quantized if one is not None), identity.quantization)
+    compared = []
     for one in run.evidence:
         try:
-            check_identity(baseline, run, one.identity)
+            compared.append(check_identity(baseline, run, one.identity))
         except LogError as error:
             raise LogError(error.fact, (*error.evidence, ("said in", str(one.path))), advice=error.advice) from None
     for one in run.evidence:
@@ -368,6 +366,7 @@ def _check_evidence(baseline: Baseline, run: Run, identity: Identity) -> None:
                 ),
                 advice=_ANOTHER_RUN,
             )
+    return compared
 
 
 def _another_run(names: Sequence[str]) -> str:
@@ -445,7 +444,7 @@ def check_steps(
     timed: tuple[TimedStep, ...],
     steps: int | None,
     first_index: int | None,
-) -> None:
+) -> int:
     """Check that a log holds enough of the run's steps, and the last one.
 
     Args:
@@ -456,12 +455,15 @@ def check_steps(
         steps: Planned steps of the run; ``None`` if unknown.
         first_index: The number that the log's format gives to the first step.
 
+    Returns:
+        The number of steps in each line.
+
     Raises:
         LogError: It does not.
     """
     series = baseline.judged_by.series
     if series is Series.FIGURES and not log.steps:
-        return  # a benchmark's format checks itself whether its run is complete
+        return 1  # a benchmark's format checks itself whether its run is complete
     of_saves = series is Series.SAVES
     interval = log_interval(timed, first_index)
     covered = len(timed) * interval
@@ -499,6 +501,7 @@ def check_steps(
     beyond = final is not None and last is not None and last > final
     if steps is None or beyond:
         _check_own_end(run, log, first_index, each_line)
+    return interval
 
 
 def final_step(baseline: Baseline, log: StepLog, steps: int | None, first_index: int | None) -> int | None:
@@ -516,7 +519,7 @@ def check_measured(
     log: StepLog,
     measured: Sequence[int],
     timed: tuple[TimedStep, ...],
-    first_index: int | None,
+    each_line: int,
 ) -> None:
     """Check that each measured step has the row's settings, if its line states them.
 
@@ -526,7 +529,7 @@ def check_measured(
         log: Its steps.
         measured: The positions of the steps that the row's statistic is taken over.
         timed: The values that it is taken over: steps, or saves, whose lines state no batch.
-        first_index: The number that the log's format gives to the first step.
+        each_line: Steps in a line.
 
     Raises:
         LogError: One has other settings.
@@ -539,7 +542,7 @@ def check_measured(
         return str(path) if step.offset is None else f"{path}:{line_number(path, step.offset)}"
 
     refuse(still_problem(log, measured), run, log)
-    refuse(stray_problem(baseline, log.steps, measured, log_interval(timed, first_index), place), run, log)
+    refuse(stray_problem(baseline, log.steps, measured, each_line, place), run, log)
 
 
 #: Settings that a step's line may state, by the field of :class:`~pytest_gsw.logs.model.StepSetup`.

@@ -68,7 +68,7 @@ def measure(
         fact = "the log states rates and no step times, and the row has no batch or length that makes seconds of them"
         advice = f"write sequence_length and global_batch_size into the table: {baseline.location}"
         raise LogError(fact, evidence=log_evidence(run, log), advice=advice)
-    check_steps(baseline, run, log, timed, steps, first_index)
+    interval = check_steps(baseline, run, log, timed, steps, first_index)
     check_whole(baseline, run, log)
     statistic = parse_statistic(baseline.statistic)
     try:
@@ -79,7 +79,7 @@ def measure(
             f"the log does not hold the steps that {baseline.statistic} needs: {error}",
             evidence=log_evidence(run, log),
         ) from error
-    check_measured(baseline, run, log, indices, timed, first_index)
+    check_measured(baseline, run, log, indices, timed, interval)
     impossible_s = next((step.seconds for step in timed if not 0 < step.seconds < math.inf), None)
     if impossible_s is not None:  # before a division by it
         raise LogError(
@@ -90,7 +90,6 @@ def measure(
     trained = tuple([step for step in timed if step.trained])
     judged = trained if statistic.kind == "last" else [timed[at] for at in indices]
     of_steps = baseline.judged_by.series is not Series.SAVES and statistic.kind != "mean"
-    interval = log_interval(timed, first_index)
     measurement = replace(
         summarize(baseline, trained, judged_s, calibration_flops or peak_flops),
         ranks_s=_ranks_s(baseline, log, indices, timed),

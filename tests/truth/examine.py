@@ -40,7 +40,7 @@ def examine_case(case: Case, folder: Path) -> str | None:
         measurement = measure(
             baseline,
             run,
-            read_steps(baseline, run, log_format),
+            read_steps(baseline, run, log_format)[0],
             peak_flops=peak_flops(baseline.accelerator, baseline.dtype),
             steps=baseline.recipe.steps,
             first_index=log_format.first_index,

@@ -61,7 +61,7 @@ def judged(row: Baseline, trained: Train, directory: Path, fault: str = "") -> O
     ended = Run("481220", JobStatus(JobState.COMPLETED, exit_code=0), log)
     check_job(ended, row.recipe.may_fail)
     log_format: LogFormat = FORMATS[row.log_format]
-    steps = read_steps(row, ended, log_format)
+    steps = read_steps(row, ended, log_format)[0]
     measurement = measure_as_documented(row, ended, steps, log_format)
     if row.metrics and not fault:
         further = read_metrics(row, log, steps, {})

@@ -123,7 +123,7 @@ def test_every_bundled_row_comes_to_what_is_documented(table: Path, trained: Tra
             continue
         check_job(ended, row.recipe.may_fail)
         log_format = FORMATS[row.log_format]
-        measurement = measure_as_documented(row, ended, read_steps(row, ended, log_format), log_format)
+        measurement = measure_as_documented(row, ended, read_steps(row, ended, log_format)[0], log_format)
         assert judge(row, measurement, row.tolerance).outcome is Outcome.PASSED, row.id
 
 

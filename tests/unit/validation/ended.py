@@ -47,7 +47,7 @@ def run(
 def measured(log: Path, row: Baseline = LLAMA2_FP8_X128, status: JobStatus = GOOD, peak_flops: float | None = 1979e12):  # type: ignore[no-untyped-def]
     of = run(log, status)
     log_format = FORMATS[row.log_format]
-    steps = read_steps(row, of, log_format)
+    steps = read_steps(row, of, log_format)[0]
     return measure(row, of, steps, peak_flops=peak_flops, steps=row.recipe.steps, first_index=log_format.first_index)
 
 
@@ -78,7 +78,7 @@ def of_bytes(baseline: Baseline, log: bytes, folder: Path) -> Measurement:
     path.write_bytes(log)
     of = Run("7", JobStatus(JobState.COMPLETED, exit_code=0), path)
     log_format = FORMATS[baseline.log_format]
-    return measure_as_documented(baseline, of, read_steps(baseline, of, log_format), log_format)
+    return measure_as_documented(baseline, of, read_steps(baseline, of, log_format)[0], log_format)
 
 
 def megatron(steps: Iterable[int], total: int = 50) -> str:

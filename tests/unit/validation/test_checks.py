@@ -138,7 +138,7 @@ def test_a_completed_job_whose_batch_output_tells_otherwise(log: Path, tmp_path:
     assert error.fact == "job 481221 completed, but its batch output shows a failure: a failed task"
     assert ("said at", f"{output}:2") in error.evidence
     output.write_text("starting\n")
-    assert len(read_steps(LLAMA2_FP8_X128, of, FORMATS["maxtext"]).steps) == 50
+    assert len(read_steps(LLAMA2_FP8_X128, of, FORMATS["maxtext"])[0].steps) == 50
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_a_completed_job_whose_stderr_tells_otherwise(
         "W0411 15:03:26.8 Out of memory while trying to allocate; retried\nEpoch 0: 100%|##| 50/50 [10:00<00:00]\n"
         "[NeMo W 2031-02-03 04:05:06 nemo_logging:349] ModuleNotFoundError: No module named 'apex'\n"
     )
-    assert len(read_steps(LLAMA2_FP8_X128, of, FORMATS["maxtext"]).steps) == 50
+    assert len(read_steps(LLAMA2_FP8_X128, of, FORMATS["maxtext"])[0].steps) == 50
     errors.write_text(f"WARNING: old\n{line}\n")
     error = raised(LogError, read_steps, LLAMA2_FP8_X128, of, FORMATS["maxtext"])
     where = "job 481221 completed, but its stderr" if status is GOOD else "stderr beside the log"
@@ -254,7 +254,7 @@ def test_a_run_that_was_not_the_rows(tmp_path: Path) -> None:
     log.write_text(
         ARGUMENTS.replace("256", "1024").replace(" 2\n", " 24\n").replace("32", "16") + megatron(range(1, 51))
     )
-    assert len(read_steps(replace(row, dtype="fp16"), run(log), FORMATS["megatron"]).steps) == 50
+    assert len(read_steps(replace(row, dtype="fp16"), run(log), FORMATS["megatron"])[0].steps) == 50
 
 
 def test_a_log_of_another_run_by_what_it_is_set_up_with_as_well(tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_a_replayed_log_may_be_of_any_job(log: Path) -> None:
     log.write_text(log.read_text().replace("JOB_ID=481221", "JOB_ID=7"))
     # A log that bears no job's id in its name is told apart by that name.
     renamed = replace(run(log.rename(log.with_name("some.out")), REPLAYED), job_id="some")
-    assert len(read_steps(LLAMA2_FP8_X128, renamed, FORMATS["maxtext"]).steps) == 50
+    assert len(read_steps(LLAMA2_FP8_X128, renamed, FORMATS["maxtext"])[0].steps) == 50
     # An id of a site's own scheduler is one, too, and a name that is a job's id has to be that of the job in the log.
     for job_id in ("pod-abc", "481221"):
         raised(LogError, read_steps, LLAMA2_FP8_X128, replace(renamed, job_id=job_id), FORMATS["maxtext"])
@@ -317,7 +317,7 @@ def test_a_log_is_opened_once_to_be_read_and_checked(log: Path, monkeypatch: pyt
         return plain(path, *arguments, **named)
 
     monkeypatch.setattr(Path, "open", counted)
-    assert len(read_steps(LLAMA2_FP8_X128, run(log), FORMATS["maxtext"]).steps) == 50
+    assert len(read_steps(LLAMA2_FP8_X128, run(log), FORMATS["maxtext"])[0].steps) == 50
     assert opened == [log]
 
 

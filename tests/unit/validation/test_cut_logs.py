@@ -32,7 +32,7 @@ def is_measured(row: Baseline, log: bytes, path: Path, status: JobStatus = ENDED
     log_format = FORMATS[row.log_format]
     try:
         check_job(run)
-        measure_as_documented(row, run, read_steps(row, run, log_format), log_format)
+        measure_as_documented(row, run, read_steps(row, run, log_format)[0], log_format)
     except LogError:
         return False
     return True
