@@ -113,7 +113,8 @@ class Bench:
                 usage = result.usage
                 _say(
                     f"{part} {work.jobs} jobs, round {number + 1}: {contender.name} {usage.wall_s:.1f} s, own CPU "
-                    f"{usage.own_cpu_s:.2f} s, children {usage.children_cpu_s:.2f} s, {result.queries} queries "
+                    f"{usage.own_cpu_s:.2f} s, children {usage.children_cpu_s:.2f} s, {result.after_s:.1f} s after the "
+                    f"last job, {result.queries} queries "
                     f"{result.controller | {'sacct': result.accounting}}"
                 )
         self.raw.setdefault(part, []).append(
@@ -131,6 +132,8 @@ def wall(bench: Bench) -> Iterator[Line]:
     jobs = f"{work.jobs} jobs of 1 s"
     for name, target in (("sbatch loop", 1.0), ("ReFrame", 1.0)):
         yield _compared(f"{jobs}, wall", ours, name, seen[name], lambda one: one.usage.wall_s, "s", target)
+    for name in ("sbatch loop", "ReFrame"):
+        yield _compared(f"{jobs}, seconds after the last job", ours, name, seen[name], lambda one: one.after_s, "s")
     own_ms = statistics.median(one.usage.own_cpu_s / work.jobs * 1000 for one in ours)
     theirs = seen["ReFrame"]
     yield Line(

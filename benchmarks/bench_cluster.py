@@ -48,6 +48,8 @@ class Seen:
     controller: dict[str, int]
     #: Questions to slurmdbd, which sacct asks.
     accounting: int
+    #: From the last line in the last job's log to the end of the process, seconds.
+    after_s: float
 
     @property
     def queries(self) -> int:
@@ -91,6 +93,7 @@ def measured(cluster: SlurmCluster, contender: Contender, work: Work, timeout_s:
         cluster.reset_rpc_counts()
         cluster.run("sacctmgr", "-i", "clear", "stats")
         usage = run(command, directory, environ, output, timeout_s=timeout_s)
+        after_s = time.time() - max(log.stat().st_mtime for log in (directory / "stage").rglob("log-*.out"))
         counts = cluster.rpc_counts()
         accounting = _accounting_questions(cluster)
         contender.check(output, work)
@@ -99,7 +102,7 @@ def measured(cluster: SlurmCluster, contender: Contender, work: Work, timeout_s:
         if submitted != work.jobs:
             raise BenchmarkError(f"{contender.name} submitted {submitted} jobs, wanted {work.jobs}")
         queries = {kind: count for kind, count in counts.items() if not _NO_QUERIES.match(kind) and kind != _SUBMISSION}
-        return Seen(usage, queries, accounting)
+        return Seen(usage, queries, accounting, after_s)
 
 
 def cancelled(
