@@ -59,12 +59,11 @@ from pytest_gsw.executor.phases import (
     unanswered_s,
 )
 from pytest_gsw.executor.progress_monitor import Sample
-from pytest_gsw.jobs.journal import Journal, Submission, is_next
+from pytest_gsw.jobs.journal import Journal, Submission, by_row, is_next
 from pytest_gsw.jobs.layout import check_new, logs_before, names_before, names_in, open_anew, other_outputs_of, sizes_of
 from pytest_gsw.jobs.model import (
     AT_ONCE,
     COMPLETING,
-    FAILED_FIRST,
     LOST_AT_START,
     NO_OTHER_NODE,
     NODE_LOST,
@@ -625,19 +624,18 @@ def _pending_text(status: JobStatus) -> str:
     return f"; it was pending ({status.reason})" if waits else ""
 
 
-def _never_starts(job: Job, reason: str, advice: str) -> EarlyStop:
+def _never_starts(job: Job, status: JobStatus, advice: str) -> EarlyStop:
     """The stop of a job that waits for a failed one, with the cause in that one's files as if it were a row's own."""
-    fact = f"job {job.id} can never start: "
-    match, found = FAILED_FIRST.fullmatch(reason), None
-    if match is not None:
-        state, log = JobState(match[3]), Path(match[4])
+    fact, first, found = f"job {job.id} can never start: ", status.failed_first, None
+    if first is not None:
         with suppress(LogError, OSError):
-            outputs = other_outputs_of(replace(job, id=match[2]), log, None)
-            found = cause_of(Run(match[2], JobStatus(state), log, other_files=outputs))
-        if found is not None and found.cause.name != CAUSE_OF_STATE.get(state):
+            outputs = other_outputs_of(replace(job, id=first.id), Path(first.log), None)
+            found = cause_of(Run(first.id, JobStatus(first.state), Path(first.log), other_files=outputs))
+        if found is not None and found.cause.name != CAUSE_OF_STATE.get(first.state):
             place = f"{found.path}:{found.cause.line}"
-            return EarlyStop(f"{fact}{match[1]}: {found.cause.name}", found.advice, None, found.cause.text, place)
-    return EarlyStop(f"{fact}{reason}", advice)
+            why = status.reason.removesuffix(f": look at {first.log}")
+            return EarlyStop(f"{fact}{why}: {found.cause.name}", found.advice, None, found.cause.text, place)
+    return EarlyStop(f"{fact}{status.reason}", advice)
 
 
 #: Called each time before the session waits.
@@ -702,6 +700,8 @@ class Executor:
         self._turns = PollSchedule(poll_interval_s, clock)
         self._submitting = Submitter(self._rows, launcher, self._notes, clock)
         self._cancelling: Future[None] | None = None
+        #: True once all rows have ended and the run's jobs are counted.
+        self._is_counted = False
         #: True if a thread polls while the session submits and judges; else the session polls.
         self._polls_in_background: bool = getattr(launcher, "polls_in_a_thread", False)
         self._polled: list[Active] = []
@@ -824,12 +824,10 @@ class Executor:
         Raises:
             RunError: The row could not be submitted, or its log cannot be found.
         """
-        while True:
+        while not isinstance(phase := self._rows.phases[row_id], Finished):
             self._pump()
-            phase = self._rows.phases[row_id]
-            if isinstance(phase, Finished):
-                break
-            self._wait()
+            if phase is self._rows.phases[row_id]:
+                self._wait()
         self._rows.over.pop(row_id, None)
         if isinstance(phase.end, RunError):
             raise phase.end
@@ -872,7 +870,9 @@ class Executor:
     def count(self) -> None:
         """Compare the scheduler's jobs of the run with those of the rows, and files with their sizes, once more."""
         self.check_owner()
-        self._rows.hold(self._rows.count(has_reason=True))
+        count = self._rows.count(has_reason=True)
+        self._rows.hold(count)
+        self._is_counted = not isinstance(count, RunError)
         self._look_again()
 
     # -- shutdown -----------------------------------------------------------------------------
@@ -944,7 +944,7 @@ class Executor:
             self._submitting.collect(wait=True)
             if self._cancelling is not None:
                 self._cancelling.exception()  # only after it are the remaining jobs known
-            count = self._rows.count(has_reason=True)
+            count = self._rows.count(has_reason=not self._is_counted)
             self._rows.hold(count)
             running = [seen.job for seen in self._rows.running() if not detach]
             if not detach:
@@ -1230,8 +1230,10 @@ class Executor:
         return all(COMPLETING in live.seen.status.raw_state for live in rows.live.values())
 
     def _poll(self, jobs: list[Job]) -> tuple[Mapping[str, JobStatus], Count]:
-        answers = self._launcher.poll(jobs)
-        # A row is finished only after its jobs are counted.
+        # A row is finished only after its jobs are counted, by the poll's own answer if that lists all of them.
+        specs, answers = self._rows.to_count(), self._launcher.poll(jobs)
+        if (named := getattr(answers, "named", None)) is not None:
+            return answers, by_row(specs, named(specs))
         return answers, self._rows.count(any(status.state.ended for status in answers.values()))
 
     def _finish_poll(self, answer: Callable[[], tuple[Mapping[str, JobStatus], Count]]) -> None:
@@ -1337,7 +1339,7 @@ class Executor:
             live.stuck_s = now_s if live.stuck_s is None else live.stuck_s
             if kind.is_final or now_s - live.stuck_s >= STUCK_S:
                 if kind.is_final:
-                    return _never_starts(job, reason, kind.advice)
+                    return _never_starts(job, status, kind.advice)
                 return EarlyStop(f"job {job.id} does not start by itself: {reason}", kind.advice)
         waited_s = now_s - max(live.queued_s, self._rows.ran_s)
         if waited_s >= limit_s:

@@ -381,15 +381,21 @@ class RowTable:
 
     # -- owners of the run's jobs -------------------------------------------------------------
 
+    def to_count(self) -> list[JobSpec]:
+        """The rows whose jobs are to be counted from now on.
+
+        Names that other sessions' jobs have as well prove nothing. A launch script that has yet to answer may have
+        submitted only some of its jobs by now.
+        """
+        started = [spec for spec in list(self.started.values()) if spec.unique_name]
+        return [spec for spec in started if not self._is_submitted(spec.row_id)]
+
     def count(self, has_reason: bool) -> Count:
         """List the scheduler's jobs by name, in any thread: after new submissions, or for a reason.
 
-        Names that other sessions' jobs have as well prove nothing; a launcher that cannot list by name returns nothing.
+        A launcher that cannot list by name returns nothing.
         """
-        named = getattr(self._launcher, "named", None)
-        claimed, started = len(self.claims.jobs), [spec for spec in list(self.started.values()) if spec.unique_name]
-        # A launch script that has yet to answer may have submitted only some of its jobs by now.
-        specs = [spec for spec in started if not self._is_submitted(spec.row_id)]
+        named, claimed, specs = getattr(self._launcher, "named", None), len(self.claims.jobs), self.to_count()
         if named is None or not specs or (claimed == self._counted and not has_reason):
             return {}
         self._counted = claimed

@@ -126,9 +126,6 @@ ERROR_SUFFIX = ".err"
 #: Slurm's reason for a job that waits for one which has failed: it stays pending for ever.
 NEVER_STARTS = "DependencyNeverSatisfied"
 
-#: What follows that reason: a failed job that this one waits for, its id and state, and its log.
-FAILED_FIRST = re.compile(rf"({NEVER_STARTS}: job (\S+) ([A-Z_]+) \S+): look at (.+)")
-
 #: The reason for a job on a node list of which a node is down or drained, and for one whose node was lost at its start.
 NODE_LOST = "NodeLost"
 
@@ -290,11 +287,6 @@ class JobSpec:
     documented: Mapping[str, float] = field(default_factory=dict)
 
     @property
-    def submits_itself(self) -> bool:
-        """True if a program other than sbatch submits the job; its output names the job."""
-        return self.launch.submits_itself
-
-    @property
     def script_path(self) -> Path:
         """The launch script from anywhere; a hook may name it from its directory on."""
         return self.script if self.script.is_absolute() else self.directory / self.script
@@ -393,6 +385,16 @@ class JobStep:
 
 
 @dataclass(frozen=True)
+class FailedJob:
+    """A failed job that another one waits for, which stays pending for ever."""
+
+    id: str
+    state: JobState
+    #: Its log, or the directory of its files, with which the reason of the job that waits ends.
+    log: str
+
+
+@dataclass(frozen=True)
 class JobStatus:
     """A job at one moment. Times are seconds since the epoch."""
 
@@ -418,6 +420,8 @@ class JobStatus:
     unchecked: str = ""
     #: Ids of further jobs behind the same submission; there must be none.
     siblings: tuple[str, ...] = ()
+    #: The failed job that a pending one waits for; ``None`` if there is none, or it is unknown.
+    failed_first: FailedJob | None = None
 
     @property
     def queue_s(self) -> float | None:
@@ -501,7 +505,8 @@ class Launcher(Protocol):
     # A launcher may have a ``version`` as well, the scheduler's, for the record's environment; and ``cluster_keys``,
     # which of the keys account, partition, gres, constraint and sbatch of clusters.yaml it uses: none without. One that
     # has ``named(specs, since_s)`` answers with all jobs of these rows as :class:`FoundJob`, by which a run is resumed
-    # and its jobs are counted: one that is no row's is ended.
+    # and its jobs are counted: one that is no row's is ended. What :meth:`poll` returns may have a ``named(specs)``,
+    # too, which answers the same by what the poll has read.
     # The ``patience`` of Slurm's launcher ends the wait for a silent scheduler once the session is to end.
     # Where ``polls_in_a_thread`` is set, :meth:`poll` is called while other methods are; a site's launcher never is.
 

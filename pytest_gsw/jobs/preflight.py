@@ -50,7 +50,7 @@ def recipe_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Submi
         )
     if not os.access(script, os.R_OK):
         return SubmissionError(f"the launch script cannot be read: {script}", keys, advice=f"ls -l {script}")
-    if spec.submits_itself and not os.access(script, os.X_OK):
+    if spec.launch.submits_itself and not os.access(script, os.X_OK):
         return SubmissionError(f"the launch script cannot be run: {script}", keys, advice=f"chmod +x {script}")
     return None
 

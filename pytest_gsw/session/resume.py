@@ -339,7 +339,7 @@ class _ResumePlan:
                 jobs = plural(len(state.unknown), "job")
                 self._tell(f"gsw: {spec.row_id}: found {jobs} that the journal lacks: {', '.join(state.unknown)}")
             submission = state.past
-            if submission.intended_s and state.job is None and spec.submits_itself:
+            if submission.intended_s and state.job is None and spec.launch.submits_itself:
                 return self._look_up(state)  # by its script's answer: the job may have another name
             if submission.job_id is None:
                 # The scheduler has none of its jobs: nothing has to be looked up again.

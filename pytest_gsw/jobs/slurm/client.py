@@ -97,21 +97,17 @@ def sacct_requeued_command(ids: Sequence[str], cluster: str = "") -> tuple[str, 
     return ("sacct", *_cluster_option(cluster), "-X", "-D", "-n", "-P", "-o", _SACCT_FIELDS, "-j", ",".join(ids))
 
 
-def scontrol_command(job_id: str, cluster: str = "") -> tuple[str, ...]:
-    """Query slurmctld for all data of one job; ``-d`` adds the exit code of its steps."""
-    return ("scontrol", *_cluster_option(cluster), "-a", "-d", "-o", "show", "job", job_id)
+def scontrol_command(cluster: str = "") -> tuple[str, ...]:
+    """Query slurmctld for all data of jobs in one process, with :func:`scontrol_requests` as its input.
 
-
-def scontrol_all_command(cluster: str = "") -> tuple[str, ...]:
-    """Query slurmctld for several jobs in one process, with :func:`scontrol_requests` as its input.
-
-    ``scontrol show job`` accepts one id only; without an id it returns all jobs of the cluster.
+    ``-d`` adds the exit code of their steps. ``scontrol show job`` accepts one id only; without an id it returns all
+    jobs of the cluster.
     """
     return ("scontrol", *_cluster_option(cluster), "-a", "-d", "-o")
 
 
 def scontrol_requests(ids: Sequence[str]) -> str:
-    """The input of :func:`scontrol_all_command`."""
+    """The input of :func:`scontrol_command`."""
     return "".join(f"show job {job_id}\n" for job_id in ids)
 
 

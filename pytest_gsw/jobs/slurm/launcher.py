@@ -16,10 +16,10 @@ import shutil
 import tempfile
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from pytest_gsw.clusters import LAUNCHER_KEYS
@@ -44,6 +44,7 @@ from pytest_gsw.jobs.model import (
     NODE_LOST,
     NOT_LAUNCHED,
     ExperimentInfo,
+    FailedJob,
     FoundJob,
     Job,
     JobSpec,
@@ -90,6 +91,9 @@ RECORD_WAIT_S = 60.0
 #: record before squeue shows COMPLETED, and slurmdbd may be slow to write it.
 SETTLED_S = 10.0
 
+#: Time before scontrol, which gave no answer, is called for an output file again; it was for all jobs of a poll.
+SILENT_S = 5.0
+
 #: sacct's error on a cluster without accounting; any other error may be gone at the next poll.
 _OFF = "Slurm accounting storage is disabled"
 #: The DerivedExitCode of a job without a failed step.
@@ -108,8 +112,12 @@ class Poller:
         self._steps: dict[tuple[str, str], tuple[tuple[JobStep, ...], float]] = {}
         #: The names of jobs by id in squeue's last answer with them.
         self._names: dict[str, str] = {}
-        #: Output files of batch shells, as far as scontrol returned them.
-        self._outputs: dict[tuple[str, str], Path] = {}
+        #: All jobs of the user in squeue's last answer; ``None`` if it was requested by ids, or failed.
+        self.listed: Mapping[str, Answer] | None = None
+        #: Output files of batch shells; ``None`` if scontrol did not return one, although it answered.
+        self._outputs: dict[tuple[str, str], Path | None] = {}
+        #: No further output is requested before this time, after scontrol gave no answer; monotonic seconds.
+        self._outputs_due_s = -math.inf
         #: True for a pending job that a limit of one partition or QOS does not keep from starting, by scontrol.
         self._has_alternatives: dict[tuple[str, str], bool] = {}
 
@@ -150,25 +158,36 @@ class Poller:
             status = _combine(job, statuses.get(row_id), finals[row_id], squeue, sacct)
             controller = _own_status(job, scontrol[job.id]) if job.id in scontrol else None
             statuses[row_id] = self._check_step_ends(job, status, squeue, sacct, controller)
+        if squeue.returncode == 0 or _are_ids_purged(squeue):
+            over = [job for job in ended if statuses[job.spec.row_id].state.ended and not job.spec.launch.has_directory]
+            self._find_outputs([job for job in over if not _usual_output(job).is_file()])
         return _add_siblings(jobs, statuses, [*queued.items(), *recorded.items()])
 
-    def has_own_name(self, job: Job) -> bool | None:
-        """True if the job with this id is this one, by squeue's last answer; ``None`` if squeue has not returned it."""
-        name = self._names.get(job.id)
-        return None if name is None else name == job.name
+    def confirm_ids(self, jobs: Sequence[Job]) -> list[Job]:
+        """The jobs that still own their ids: an id alone may belong to another job by now.
 
-    def ask_names(self, jobs: Sequence[Job]) -> str:
-        """Request the names of these jobs from squeue; return its error, empty on success."""
-        if not jobs:
-            return ""
-        squeue, _ = self._squeue(jobs)
-        return f"squeue: {why(squeue)}" if squeue.returncode != 0 and not _are_ids_purged(squeue) else ""
+        Raises:
+            JobError: The owner of an id is unknown.
+        """
+        if unseen := [job for job in jobs if job.id not in self._names]:
+            squeue, _ = self._squeue(unseen)
+            if squeue.returncode != 0 and not _are_ids_purged(squeue):
+                raise JobError(
+                    f"jobs may still run: whose their ids are is not known: squeue: {why(squeue)}",
+                    advice=" && ".join(shlex.join(client.scancel_by_name_command(job)) for job in unseen),
+                )
+        return [job for job in jobs if self._names.get(job.id) == job.name]
 
     def output_of(self, job: Job) -> Path | None:
         """Output file of a job's batch shell; ``None`` if scontrol does not return it."""
-        if _key(job) not in self._outputs:
-            self._scontrol([job])
+        self._find_outputs([job])
         return self._outputs.get(_key(job))
+
+    def _find_outputs(self, jobs: Sequence[Job]) -> None:
+        """Request the output files of the batch shells of these jobs at once, as far as they are unknown."""
+        new = [job for job in jobs if _key(job) not in self._outputs]
+        if new and self._clock() >= self._outputs_due_s:
+            self._scontrol(new)
 
     def mark_alternatives(self, jobs: Sequence[Job], statuses: dict[str, JobStatus]) -> None:
         """Mark the reasons of jobs that may start in another of their partitions, by another QOS, or for less time.
@@ -187,21 +206,33 @@ class Poller:
 
     def _scontrol(self, jobs: Sequence[Job]) -> dict[str, Answer]:
         """Answers of slurmctld on these jobs by their ids."""
-        ids, cluster = _ids(jobs), cluster_of(jobs[0].spec)
-        if len(ids) == 1:
-            scontrol = self._ask(client.scontrol_command(ids[0], cluster))
-        else:
-            scontrol = self._ask(client.scontrol_all_command(cluster), given=client.scontrol_requests(ids))
+        command = client.scontrol_command(cluster_of(jobs[0].spec))
+        scontrol = self._ask(command, given=client.scontrol_requests(_ids(jobs)))
         answers = client.parse_scontrol(scontrol.stdout)
+        if not answers and not _are_ids_purged(scontrol):
+            self._outputs_due_s = self._clock() + SILENT_S
+            return answers
         for job in jobs:
-            output = answers[job.id].output if job.id in answers else None
-            if output is not None and _own_status(job, answers[job.id]).state is not JobState.UNKNOWN:
-                self._outputs[_key(job)] = output
+            is_own = job.id in answers and _own_status(job, answers[job.id]).state is not JobState.UNKNOWN
+            self._outputs[_key(job)] = answers[job.id].output if is_own else None
         return answers
 
     def _squeue(self, jobs: Sequence[Job]) -> tuple[Output, dict[str, Answer]]:
-        squeue = self._ask(client.squeue_command(cluster_of(jobs[0].spec), ids=_ids(jobs)))
+        """The answer of squeue on these jobs, by one request for all of the user if no other job ever has their names.
+
+        slurmctld sends squeue all jobs in either case. Requested by id are jobs that this answer lacks, since they were
+        purged or the user has another name there, and those of which it has another one with the same name.
+        """
+        cluster, ids, mine = cluster_of(jobs[0].spec), _ids(jobs), all(job.has_unique_name for job in jobs)
+        squeue = self._ask(client.squeue_command(cluster, ids=() if mine else ids, mine=mine))
         queued = client.parse_squeue(squeue.stdout) if squeue.returncode == 0 else {}
+        self.listed = queued if mine and squeue.returncode == 0 else None
+        if self.listed is not None:
+            names = Counter([answer.job_name for answer in queued.values()])
+            queued = {job.id: queued[job.id] for job in jobs if job.id in queued and names[job.name] <= 1}
+            if ids := [job_id for job_id in ids if job_id not in queued]:
+                squeue = self._ask(client.squeue_command(cluster, ids=ids))
+                queued |= client.parse_squeue(squeue.stdout) if squeue.returncode == 0 else {}
         self._names |= {job_id: answer.job_name for job_id, answer in queued.items()}
         return squeue, queued
 
@@ -350,9 +381,9 @@ def _combine(job: Job, queued: JobStatus | None, final: JobStatus | None, squeue
     return JobStatus(JobState.UNKNOWN, reason=f"neither squeue nor sacct knows job {job.id}")
 
 
-def _are_ids_purged(squeue: Output) -> bool:
-    """True if squeue failed only because it has none of the ids: they have been purged."""
-    return "Invalid job id" in squeue.stderr
+def _are_ids_purged(answer: Output) -> bool:
+    """True if a query failed only because slurmctld has none of the ids: they have been purged."""
+    return "Invalid job id" in answer.stderr
 
 
 def _add_siblings(
@@ -819,6 +850,20 @@ def _filter_certain(excesses: Sequence[Excess], ask: Ask, cluster: str) -> list[
     return list(excesses)
 
 
+def _usual_output(job: Job) -> Path:
+    """The output file of a job's batch shell, unless its launch script names another one."""
+    chosen = job.spec.batch_output or f"{job.spec.directory}/slurm-%j.out"
+    return Path(chosen.replace("%j", job.id))
+
+
+class Polled(dict[str, JobStatus]):
+    """The status of each polled job by its row."""
+
+    #: Returns the jobs of given specs' rows by the same answer of squeue, as :meth:`SlurmLauncher.named` does; ``None``
+    #: if it has not all jobs of the user.
+    named: Callable[[Sequence[JobSpec]], tuple[FoundJob, ...]] | None = None
+
+
 _NO_SLURM = "is this a login node of the cluster, with Slurm's commands on the PATH?"
 
 
@@ -882,7 +927,7 @@ class SlurmLauncher:
 
     def command(self, spec: JobSpec) -> tuple[str, ...]:
         """The exact command of :meth:`submit`, run in the directory of the recipe."""
-        return spec.launch.command(spec) if spec.submits_itself else self._client.sbatch_command(spec)
+        return spec.launch.command(spec) if spec.launch.submits_itself else self._client.sbatch_command(spec)
 
     def submit(self, spec: JobSpec) -> Job:
         """Submit one job.
@@ -892,7 +937,7 @@ class SlurmLauncher:
             SubmissionError: Slurm refused it, or its answer is invalid.
         """
         check_one_job(spec)
-        if spec.submits_itself:
+        if spec.launch.submits_itself:
             return self._submit_by_script(spec)
         command = self._client.sbatch_command(spec)
         submitted_s = time.time()
@@ -939,7 +984,7 @@ class SlurmLauncher:
                 does not list.
         """
         self._wait_for_orphans(spec.row_id, [spec])
-        found = self._find_of_script(spec, since_s) if spec.submits_itself else self._by_name(spec, since_s)
+        found = self._find_of_script(spec, since_s) if spec.launch.submits_itself else self._by_name(spec, since_s)
         if found is None and spec.name in self._lost:
             self._check_lost(spec)
         return found
@@ -990,12 +1035,14 @@ class SlurmLauncher:
             return {spec.row_id: error for spec in specs}
         return unready(specs, self._client.ask, self._client.environ)
 
-    def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
+    def poll(self, jobs: Sequence[Job]) -> Polled:
         """The status of each job by its row's id; UNKNOWN if no command returned it. Never raises."""
-        statuses = self._poller.poll(jobs)
+        statuses = Polled(self._poller.poll(jobs))
+        statuses.named = None if self._poller.listed is None else partial(self._counted, self._poller.listed)
         for job in (job for job in jobs if statuses[job.spec.row_id].reason == NEVER_STARTS):
-            status, why = statuses[job.spec.row_id], f"{NEVER_STARTS}{self._failed_prerequisite(job)}"
-            statuses[job.spec.row_id] = replace(status, reason=why)
+            if (first := self._failed_prerequisite(job)) is not None:
+                status, (why, failed) = statuses[job.spec.row_id], first
+                statuses[job.spec.row_id] = replace(status, reason=f"{NEVER_STARTS}{why}", failed_first=failed)
         self._poller.mark_alternatives(jobs, statuses)
         if places := self._places_in_doubt(jobs, statuses):
             from pytest_gsw.jobs.slurm.nodes import lost_nodes  # in few sessions a node is lost
@@ -1037,7 +1084,7 @@ class SlurmLauncher:
             JobError: Slurm did not accept the request: jobs may still run.
         """
         before = sorted(one.id for job in jobs for one in self._prerequisite_jobs(job))
-        ids = [*(job.id for job in self._confirm_ids(jobs)), *before]
+        ids = [*(job.id for job in self._poller.confirm_ids(jobs)), *before]
         if not ids:
             return
         command = client.scancel_command(ids, cluster_of(jobs[0].spec))
@@ -1066,9 +1113,7 @@ class SlurmLauncher:
         if job.spec.launch.has_directory:
             directory = self._experiment_of(job)
             return None if directory is None else job.spec.launch.batch_output_in(directory, job.id)
-        chosen = job.spec.batch_output
-        usual = Path(chosen.replace("%j", job.id)) if chosen else job.spec.directory / f"slurm-{job.id}.out"
-        if usual.is_file():
+        if (usual := _usual_output(job)).is_file():
             return usual
         output = self._poller.output_of(job)
         return output if output is not None and output.is_file() else None
@@ -1083,30 +1128,16 @@ class SlurmLauncher:
         output = self._poller.output_of(job)
         return None if output is None else output.parent
 
-    def _failed_prerequisite(self, job: Job) -> str:
-        """The failed job that a job waits for, and the path of its log; empty if unknown."""
+    def _failed_prerequisite(self, job: Job) -> tuple[str, FailedJob] | None:
+        """The failed job that a job waits for, first in words; ``None`` if unknown."""
         for one in self._prerequisite_jobs(job):
             its = one.status
             if its.state.ended and (its.state is not JobState.COMPLETED or its.exit_code):
                 directory = self._directory_of(replace(job, id=one.id)) or Path()
                 log = min(directory.glob(f"*_{one.id}*.out"), default=directory)  # log-… comes before sbatch_…
-                return f": job {one.id} {its.state.value} {its.exit_code}:{its.signal}: look at {log}"
-        return ""
-
-    def _confirm_ids(self, jobs: Sequence[Job]) -> list[Job]:
-        """The jobs that still own their ids: an id alone may belong to another job by now.
-
-        Raises:
-            JobError: The owner of an id is unknown.
-        """
-        unseen = [job for job in jobs if self._poller.has_own_name(job) is None]
-        problem = self._poller.ask_names(unseen)
-        if problem:
-            raise JobError(
-                f"jobs may still run: whose their ids are is not known: {problem}",
-                advice=" && ".join(shlex.join(client.scancel_by_name_command(job)) for job in unseen),
-            )
-        return [job for job in jobs if self._poller.has_own_name(job)]
+                words = f": job {one.id} {its.state.value} {its.exit_code}:{its.signal}: look at {log}"
+                return words, FailedJob(one.id, its.state, str(log))
+        return None
 
     def close(self) -> None:
         """Release the lock. Jobs that still run are not touched."""
@@ -1116,11 +1147,7 @@ class SlurmLauncher:
     # -- a submission, and the search for one whose answer was lost ----
 
     def _jobs_since(self, specs: Sequence[JobSpec], since_s: float) -> tuple[FoundJob, ...]:
-        """All jobs of the user since then, except those that a row's own job waits for.
-
-        A job that is waited for counts nevertheless if it is still active after the row's own job has ended, or did
-        not complete although that one COMPLETED: then the row's own job did not wait for it.
-        """
+        """All jobs of the user since then, except those that a row's own job waits for."""
         what, cluster = "the run's rows were", cluster_of(specs[0])
         # In this order: what slurmctld has purged is recorded by then.
         queued = self._query_jobs(client.squeue_command(cluster, mine=True), what, specs[0])
@@ -1128,7 +1155,15 @@ class SlurmLauncher:
             client.sacct_jobs_command(cluster, since_s=since_s - layout.CLOCK_SKEW_S), what, specs[0]
         )
         # All states are of the time of squeue, where it has the job: accounting may lag behind it.
-        answers = _accepted(client.parse_sacct(recorded) | client.parse_squeue(queued))
+        return self._counted(client.parse_sacct(recorded) | client.parse_squeue(queued), specs)
+
+    def _counted(self, answers: Mapping[str, Answer], specs: Sequence[JobSpec]) -> tuple[FoundJob, ...]:
+        """Those of the user's jobs that no job of these rows waits for.
+
+        A job that is waited for counts nevertheless if it is still active after the row's own job has ended, or did
+        not complete although that one COMPLETED: then the row's own job did not wait for it.
+        """
+        answers = _accepted(answers)
         found = [FoundJob(job_id, answer.job_name, answer.status) for job_id, answer in answers.items()]
         # Read last: scripts may have submitted more jobs by now.
         before = self._prerequisites({spec.launch.name: spec.launch for spec in specs}.values())
@@ -1153,7 +1188,7 @@ class SlurmLauncher:
     def _wait_for_orphans(self, what: str, specs: Sequence[JobSpec]) -> None:
         if self._lock is None:
             return
-        script = next((spec.script.name for spec in specs if spec.submits_itself), None)
+        script = next((spec.script.name for spec in specs if spec.launch.submits_itself), None)
         if not self._lock.wait_for_orphans(PATIENCE_S if script is None else client.LAUNCH_TIMEOUT_S):
             what_hangs = script or "an sbatch"
             raise SubmissionError(
@@ -1184,7 +1219,7 @@ class SlurmLauncher:
         if found is None:
             return None
         cluster, job_id = found
-        if cluster.lower() not in {"", cluster_of(spec).lower()}:
+        if cluster and cluster.lower() != cluster_of(spec).lower():
             self._client.act(client.scancel_command([job_id], cluster))
             raise SubmissionError(
                 f"sbatch sent the job to the cluster {cluster}, which is not the session's: cancelled",
@@ -1297,7 +1332,7 @@ class SlurmLauncher:
 
     def _prerequisite_jobs(self, job: Job) -> list[FoundJob]:
         """The jobs that a job waits for: its launch script submitted them as well, and they are cancelled with it."""
-        info = self._experiment_info(job) if job.spec.submits_itself else ExperimentInfo()
+        info = self._experiment_info(job) if job.spec.launch.submits_itself else ExperimentInfo()
         ids = [job_id for job_id, _ in info.waits_for] if info.job_id == job.id else []
         return self._filter_own(job.spec, ids, job.submitted_s - SUBMISSION_SKEW_S)
 

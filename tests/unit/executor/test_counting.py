@@ -88,6 +88,39 @@ def test_many_submissions_and_ends_are_one_question(clock: Clock) -> None:
     assert launcher.asked == [100, 100, 100]
 
 
+def test_polls_that_list_all_jobs_count_them(clock: Clock) -> None:
+    class Polled(dict[str, JobStatus]):
+        named: object = None
+
+    class Listing(Counted):
+        def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
+            polled = Polled(super().poll(jobs))
+            listed = (*self.jobs, *self.others)
+            polled.named = lambda _specs: listed
+            self.others.append(STRAY)
+            return polled
+
+    launcher = Listing(clock, {"a": [RUNNING, RUNNING, COMPLETED], "b": [RUNNING]})
+    executor = started(launcher, "ab")
+    assert error_of(executor).fact == NO_ROWS
+    assert len(launcher.polls) == 2, "the first one was before that job"
+    assert launcher.asked == []
+    executor.count()
+    executor.close()
+    assert launcher.asked == [2], "once more, after the last submission"
+
+
+def test_a_count_at_the_end_that_failed_is_repeated(clock: Clock) -> None:
+    launcher = Counted(clock)
+    executor = started(launcher)
+    executor.result_of("a")
+    launcher.is_away, launcher.asked = True, []
+    executor.count()
+    launcher.is_away = False
+    executor.close()
+    assert launcher.asked == [1, 1]
+
+
 def test_a_job_that_is_found_when_its_row_was_handed_out(clock: Clock) -> None:
     launcher = Counted(clock)
     executor = started(launcher)

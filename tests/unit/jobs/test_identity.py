@@ -41,7 +41,7 @@ class Slurm:
 
     def __call__(self, command: tuple[str, ...], *, given: str | None = None) -> Output:
         self.commands.append(" ".join((command[0], *([given] if given else []))))
-        answer = self.answers[command[0]]
+        answer = self.answers.get(command[0], DOWN) if command[0] == "scontrol" else self.answers[command[0]]
         return answer if isinstance(answer, Output) else Output(0, answer, "")
 
     def status(self, at_s: float = 0.0) -> JobStatus:
@@ -115,7 +115,7 @@ def test_a_step_that_has_the_jobs_end_is_believed_once_its_record_has_settled() 
 def test_a_step_that_ended_with_its_job_is_known_at_once_where_no_step_failed_for_slurmctld() -> None:
     slurm = Slurm(squeue=QUEUED, sacct=RECORDED + OPEN, scontrol=SHOWN)
     assert slurm.status().state is JobState.COMPLETED
-    assert slurm.commands == ["squeue", "sacct", "scontrol"]
+    assert slurm.commands == ["squeue", "sacct", "scontrol show job 7\n"]
 
 
 @pytest.mark.parametrize("shown", ["", SHOWN.replace("DerivedExitCode=0:0", "DerivedExitCode=0:15")])
@@ -197,7 +197,7 @@ def test_a_job_that_failed_is_not_waited_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "cancelled"), [("gsw-a", ["squeue", "scancel"]), ("somebody", ["squeue"]), ("", ["squeue"])]
+    ("name", "cancelled"), [("gsw-a", ["squeue", "scancel"]), ("somebody", ["squeue"]), ("", ["squeue", "squeue"])]
 )
 def test_an_id_is_cancelled_only_where_its_job_has_our_name(
     monkeypatch: pytest.MonkeyPatch, name: str, cancelled: list[str]

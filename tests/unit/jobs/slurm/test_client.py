@@ -25,7 +25,6 @@ from pytest_gsw.jobs.slurm.client import (
     sbatch_command,
     scancel_command,
     scancel_problem,
-    scontrol_all_command,
     scontrol_command,
     scontrol_requests,
     squeue_command,
@@ -97,8 +96,7 @@ def test_queries() -> None:
         "JobIDRaw,State,ExitCode,DerivedExitCode,Reason,NodeList,Submit,Start,End,JobName",
         *("-j", "1,2"),
     )
-    assert scontrol_command("1") == ("scontrol", "-a", "-d", "-o", "show", "job", "1")
-    assert scontrol_all_command() == ("scontrol", "-a", "-d", "-o")
+    assert scontrol_command() == ("scontrol", "-a", "-d", "-o")
     assert scontrol_requests(["1", "2"]) == "show job 1\nshow job 2\n"
     assert scancel_command(["1", "2"]) == ("scancel", "-Q", "--", "1", "2")
 

@@ -19,11 +19,11 @@ from pytest_gsw.errors import (
     SchedulerUnreachableError,
     SubmissionError,
 )
-from pytest_gsw.jobs.model import SBATCH, Job, JobSpec, JobState, JobStatus
+from pytest_gsw.jobs.model import SBATCH, FailedJob, Job, JobSpec, JobState, JobStatus
 from pytest_gsw.jobs.pending import reason_of
 from pytest_gsw.jobs.slurm import client as slurm
 from pytest_gsw.jobs.slurm.client import Output
-from pytest_gsw.jobs.slurm.launcher import SlurmLauncher, refusal
+from pytest_gsw.jobs.slurm.launcher import SILENT_S, SlurmLauncher, refusal
 from tests.unit.nvidia.started import launch
 
 SPEC = JobSpec("row", "gsw-a", Path("/r/launch.sh"), Path("/r"), Path("/s"), 1, 8, {})
@@ -69,7 +69,7 @@ def say(monkeypatch: pytest.MonkeyPatch) -> Say:
 
         def run(command: tuple[str, ...], environment: Mapping[str, str], timeout_s: float, **_: object) -> Output:
             commands.append(command)
-            answer = answers.get(command[0], DOWN) if command[0] == "sinfo" else answers[command[0]]
+            answer = answers.get(command[0], DOWN) if command[0] in {"sinfo", "scontrol"} else answers[command[0]]
             if isinstance(answer, BaseException):
                 raise answer
             return answer if isinstance(answer, Output) else answer(command)
@@ -118,8 +118,42 @@ def test_ended_jobs_are_two_questions(say: Say) -> None:
         (JobState.COMPLETED, 0),
         (JobState.FAILED, 2),
     ]
-    assert names(commands) == ["squeue", "sacct"]
+    assert names(commands) == ["squeue", "sacct", "scontrol"], "where their outputs are, /r has none"
     assert commands[1][-1] == "1,2"
+
+
+def ended_in(place: Path, *numbers: int) -> list[Job]:
+    return [dataclasses.replace(one := job_of(n), spec=dataclasses.replace(one.spec, directory=place)) for n in numbers]
+
+
+def test_outputs_of_batch_shells_are_one_question_for_all_jobs_that_have_ended(say: Say, tmp_path: Path) -> None:
+    shown = [f"JobId={n} JobName=gsw-a JobState=COMPLETED StdOut={tmp_path}/own-{n}\n" for n in (1, 2)]
+    commands = say(
+        squeue=said("".join(queued(number, "COMPLETED") for number in range(1, 5)) + queued(5)),
+        sacct=said("".join(map(recorded, range(1, 5)))),
+        scontrol=said("".join(shown)),
+    )
+    for name in ("slurm-4.out", "own-1", "own-2"):
+        (tmp_path / name).touch()
+    launcher, jobs = SlurmLauncher({}), ended_in(tmp_path, 1, 2, 3, 4, 5)
+    launcher.poll(jobs)
+    outputs = [launcher.batch_output(job) for job in jobs[:4]]
+    assert outputs == [tmp_path / "own-1", tmp_path / "own-2", None, tmp_path / "slurm-4.out"]
+    assert names(commands) == ["squeue", "sacct", "scontrol"]
+
+
+def test_outputs_that_slurm_does_not_tell_are_asked_for_again_after_a_while(say: Say, tmp_path: Path) -> None:
+    ends = {"squeue": said(queued(1, "COMPLETED") + queued(2, "COMPLETED")), "sacct": said(recorded(1) + recorded(2))}
+    commands, launcher, jobs = say(**ends, scontrol=DOWN), SlurmLauncher({}), ended_in(tmp_path, 1, 2)
+    launcher._poller._clock = lambda: 1000.0
+    launcher.poll(jobs)
+    assert [launcher.batch_output(job) for job in jobs] == [None, None]
+    assert names(commands) == ["squeue", "sacct", "scontrol"]
+    (tmp_path / "own").touch()
+    commands = say(scontrol=said(f"JobId=2 JobName=gsw-a JobState=COMPLETED StdOut={tmp_path}/own\n"))
+    launcher._poller._clock = lambda: 1000.0 + SILENT_S
+    assert launcher.batch_output(jobs[1]) == tmp_path / "own"
+    assert names(commands) == ["scontrol"]
 
 
 AWAY = "squeue: Unable to contact slurm controller (connect failure)"
@@ -393,6 +427,39 @@ def test_all_jobs_of_a_runs_rows_are_two_questions(say: Say) -> None:
         SchedulerUnreachableError, match=r"^whether the run's rows were submitted is not known: squeue: "
     ):
         SlurmLauncher({}).named([SPEC], 1000.0)
+
+
+def test_jobs_are_polled_and_counted_by_one_list_of_the_users(say: Say) -> None:
+    commands = say(squeue=said(queued(7) + queued(8, "FAILED", "again2.gsw-a") + queued(9, "PENDING", "other")))
+    polled = SlurmLauncher({}).poll([Job("7", UNIQUE, 1000.0)])
+    assert {row: status.state for row, status in polled.items()} == {"row": JobState.RUNNING}
+    assert polled.named is not None
+    assert [(job.id, job.name) for job in polled.named([UNIQUE])] == [
+        ("7", "gsw-a"),
+        ("8", "again2.gsw-a"),
+        ("9", "other"),
+    ]
+    assert [command[1] for command in commands] == ["--me"]
+
+
+@pytest.mark.parametrize("listed", [queued(9, "PENDING", "other"), queued(7) + queued(8)])
+def test_a_job_that_the_list_does_not_show_alone_is_asked_about_by_its_id(say: Say, listed: str) -> None:
+    """It was purged or is another user's to Slurm; or another job has its name, perhaps of the same array."""
+    commands = say(squeue=lambda command: said(listed if "--me" in command else queued(7) + queued(10)))
+    launcher = SlurmLauncher({})
+    polled = launcher.poll([Job("7", UNIQUE, 1000.0)])
+    assert (polled["row"].state, polled["row"].siblings) == (JobState.RUNNING, ("10",))
+    assert polled.named is not None
+    assert "".join(queued(int(job.id), job.status.state.value, job.name) for job in polled.named([UNIQUE])) == listed
+    assert [command[-2:] for command in commands[1:]] == [("-j", "7")]
+
+
+def test_a_poll_that_lists_no_jobs_counts_none(say: Say) -> None:
+    say(squeue=DOWN, sacct=NOTHING)
+    assert SlurmLauncher({}).poll([Job("7", UNIQUE, 1000.0)]).named is None
+    commands = say(squeue=said(queued(1)))
+    assert SlurmLauncher({}).poll([JOB]).named is None, "its name may be that of others"
+    assert "--me" not in commands[0]
 
 
 @pytest.mark.parametrize(
@@ -865,6 +932,7 @@ def test_a_job_whose_import_has_failed_never_starts(say: Say, tmp_path: Path, lo
     status = launcher.poll([job])["row"]
     assert status.state is JobState.PENDING
     assert status.reason == f"DependencyNeverSatisfied: job 11 FAILED 3:0: look at {tmp_path}/import/{log}"
+    assert status.failed_first == FailedJob("11", JobState.FAILED, f"{tmp_path}/import/{log}")
 
 
 def test_a_job_that_waits_for_one_of_somebody_elses_never_starts_either(say: Say, tmp_path: Path) -> None:
