@@ -6,6 +6,7 @@ import argparse
 import os
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pytest_gsw.cli.output import Answer, changes_facts, quoted_answer
@@ -23,21 +24,19 @@ from pytest_gsw.tables.load import accepted_figures
 def run(args: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
     now_s = time.time()
+    accepted = accepted_figures(args.ini.tables(args.baselines))
     with opened(args) as history:
-        series = {name: series_of_cluster(history, name) for name in clusters_of(history, args)}
-        found = read_alarms(history, series, args, now_s)
+        read = partial(series_of_cluster, history, accepted=accepted)
+        found = read_alarms(history, {name: read(name) for name in clusters_of(history, args)}, now_s)
         if args.action is not None:
             return Answer(_decide(history, args, _find_alarm(found, args.alarm), now_s))
     status = 1 if any(one.is_active for one in found) else 0
     return quoted_answer(args, [_facts(one) for one in found], _text(found), status)
 
 
-def read_alarms(
-    history: History, series: Mapping[str, ClusterSeries], args: argparse.Namespace, now_s: float
-) -> tuple[Alarm, ...]:
+def read_alarms(history: History, series: Mapping[str, ClusterSeries], now_s: float) -> tuple[Alarm, ...]:
     """The alarms of clusters by all their runs, active ones first."""
-    accepted = accepted_figures(args.ini.tables(args.baselines))
-    found = [one for name, of in series.items() for one in alarms_of(history, name, of, accepted, now_s=now_s)]
+    found = [one for name, of in series.items() for one in alarms_of(history, name, of, now_s=now_s)]
     return tuple(sorted(found, key=lambda one: (not one.is_active, not one.pages)))
 
 

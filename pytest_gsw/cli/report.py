@@ -33,6 +33,7 @@ from pytest_gsw.reports.run_report import (
 from pytest_gsw.results.junit import counts, junit_text, rebuild_junit
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import counts_line, incident_of
+from pytest_gsw.tables.load import accepted_figures
 
 #: Where a run's report is in its directory by default.
 NAME = "report"
@@ -80,13 +81,16 @@ def report_of(
     args: argparse.Namespace, records: Sequence[Record], run: ReportedRun, *, every_alarm: bool = False
 ) -> RunReport:
     """The report of a run, with its history if there is one: onsets, slow nodes, and its alarms or every alarm."""
-    accepted = accepted_in(args.ini.tables(args.baselines), records)
+    tables = args.ini.tables(args.baselines)
+    accepted = None if every_alarm else accepted_in(tables, records)
     try:
         with known_history(args) as history:
-            reader = None if history is None else HistoryReader(history, accepted)
-            if every_alarm and history is not None and reader is not None:
+            if history is None:
+                return run_report(records, run)
+            reader = HistoryReader(history, accepted_figures(tables) if every_alarm else accepted)
+            if every_alarm:
                 series = {name: reader.series(name) for name in sorted({key.cluster for key in history.series()})}
-                found = with_own_figures(read_alarms(history, series, args, time.time()), records)
+                found = with_own_figures(read_alarms(history, series, time.time()), records)
                 run = replace(run, alarms=redact(found, os.environ))
             return run_report(records, run, reader)
     except RunError as error:  # the run is shown in any case

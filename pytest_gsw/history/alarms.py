@@ -22,7 +22,6 @@ from pytest_gsw.history.model import ExperimentKey, Point
 from pytest_gsw.history.row_history import (
     COMPARED,
     GONE_DAYS,
-    ClusterAdjustment,
     ClusterDrifting,
     ClusterHistory,
     ClusterSeries,
@@ -37,7 +36,6 @@ from pytest_gsw.results.runs_directory import begin_of
 from pytest_gsw.stats.drift import NEWEST, warned_runs
 from pytest_gsw.stats.figures import SECONDS_PER_DAY
 from pytest_gsw.stats.noise import PRIOR, REFERENCE_JOBS, median_sd
-from pytest_gsw.tables.model import Accepted
 
 #: Standard deviations by which a run is worse than the alarm's last reported level (by chance, one run in a thousand
 #: is). And the smallest worsening, as a logarithm.
@@ -538,43 +536,31 @@ def _fast_again(one: SlowNode) -> Point:
 
 
 def incident_periods_of(
-    cluster: str,
-    runs: Mapping[ExperimentKey, Sequence[Point]],
-    excluded: Collection[str] = (),
-    accepted: Mapping[str, Accepted] | None = None,
-    slow_before: Sequence[SlowNode] | None = None,
-    nodes: Nodes | None = None,
+    cluster: str, lines: ClusterSeries, slow_before: Sequence[SlowNode] | None = None
 ) -> tuple[IncidentPeriod, ...]:
     """All problems of a cluster that are active, or were fixed a few days before its newest run at most.
 
     Args:
         cluster: Its name.
-        runs: All its jobs, by row and experiment.
-        excluded: The excluded runs.
-        accepted: The cluster's accepted figures by row: runs of drift begin with them.
+        lines: Its runs.
         slow_before: The nodes that were slow before the newest run; computed if not given.
-        nodes: All nodes by these runs; computed if not given.
     """
-    jobs = [point for points in runs.values() for point in points if point.run_id not in excluded]
+    jobs = [point for points in lines.runs.values() for point in points if point.run_id not in lines.excluded]
     newest = max(jobs, key=lambda point: point.time_s, default=None)
     if newest is None:
         return ()
-    nodes = nodes or Nodes(runs, excluded)
-    if nodes.slow and slow_before is None:
-        before = {key: [one for one in points if one.run_id != newest.run_id] for key, points in runs.items()}
-        slow_before = Nodes(before, excluded).slow
-    rows = tuple(ClusterSeries(runs, excluded, nodes).newest(accepted or {}))
-    together = ClusterHistory({row: past for row, _, past in rows})
-    adjustment = ClusterAdjustment(together)
-    of_nodes = tuple(slow_nodes(cluster, nodes.slow, slow_before or ()))
+    if lines.slow and slow_before is None:
+        before = {key: [one for one in points if one.run_id != newest.run_id] for key, points in lines.runs.items()}
+        slow_before = Nodes(before, lines.excluded).slow
+    together = lines.adjustment.together
+    of_nodes = tuple(slow_nodes(cluster, lines.slow, slow_before or ()))
     of_cluster = tuple(incidents(cluster, together))
     found = [*of_nodes, *of_cluster]
-    for row, experiment, past in rows:
+    for (row, _, experiment), past in lines.newest.items():
         key = ExperimentKey(row, cluster, experiment)
-        slow = [_with_node(one, past, nodes.slow, of_nodes) for one in regressions(key, past)]
+        slow = [_with_node(one, past, lines.slow, of_nodes) for one in regressions(key, past)]
         explained = identity(slow[-1]) if slow else ""
-        together_past = replace(past, adjustment=adjustment)
-        found += [*slow, *(replace(one, part_of=explained) for one in drifts(key, together_past))]
+        found += [*slow, *(replace(one, part_of=explained) for one in drifts(key, past))]
     found += (_with_incident(one, of_cluster) for one in cluster_drifts(cluster, together))
     oldest_end_s = newest.time_s - AGAIN_S  # since then, a fixed alarm may still continue
     known = [_as_of(newest.time_s, period) for period in found]
@@ -620,7 +606,6 @@ def alarms_of(
     history: History,
     cluster: str,
     lines: ClusterSeries,
-    accepted: Mapping[str, Mapping[str, Accepted]],
     *,
     now_s: float,
     until_s: float = math.inf,
@@ -634,12 +619,7 @@ def alarms_of(
     Raises:
         HistoryError: The history did not answer.
     """
-    runs, nodes = lines.runs, lines.nodes
-    if any(point.time_s > until_s for points in runs.values() for point in points):
-        runs = {key: [point for point in points if point.time_s <= until_s] for key, points in runs.items()}
-        nodes = Nodes(runs, lines.excluded)
-    figures = {row: of_row[cluster] for row, of_row in accepted.items() if cluster in of_row}
-    periods = incident_periods_of(cluster, runs, lines.excluded, figures, slow_before, nodes)
+    periods = incident_periods_of(cluster, lines.until(until_s), slow_before)
     found = [one if _is_seen(one, measured) else replace(one, is_newest=False, is_new=False) for one in periods]
     return alarms(found, acknowledgements(history.events(cluster)), now_s)
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice, takewhile
 from operator import itemgetter
 
@@ -540,21 +540,23 @@ class RowHistory:
 
 
 class ClusterSeries:
-    """The runs of rows on one cluster, by their experiments."""
+    """The runs of rows on one cluster, by their experiments; ``accepted`` has the cluster's figures by row."""
 
     def __init__(
         self,
         runs: Mapping[ExperimentKey, Sequence[Point]],
-        excluded: Collection[str],
-        nodes: Nodes,
+        excluded: Collection[str] = frozenset(),
+        failures: Sequence[Failure] = (),
+        accepted: Mapping[str, Accepted] | None = None,
     ) -> None:
         self._by_row: dict[str, list[tuple[str, Sequence[Point]]]] = {}
         self.runs = runs
         self.excluded = excluded
         #: All nodes of the cluster.
-        self.nodes = nodes
+        self.nodes = Nodes(runs, excluded, failures)
         #: Nodes that make, or made, jobs of the cluster slow.
-        self.slow = nodes.slow
+        self.slow = self.nodes.slow
+        self._accepted = accepted or {}
         for key, points in runs.items():
             self._by_row.setdefault(key.row, []).append((key.experiment, points))
 
@@ -568,80 +570,99 @@ class ClusterSeries:
         points = lines[0] if len(lines) == 1 else sorted((one for line in lines for one in line), key=_time)
         return RowHistory(tuple(points), accepted, self.excluded, self.slow)
 
-    def newest(self, accepted: Mapping[str, Accepted]) -> Iterator[tuple[str, str, RowHistory]]:
-        """The experiments of each row's newest run, each with its history; ``accepted`` has figures by row."""
+    def adjusted(self, row: str, definition: str, experiment: str) -> RowHistory:
+        """The same since the accepted figure of its definition, adjusted for the cluster."""
+        if (found := self.newest.get((row, definition, experiment))) is not None:
+            return found
+        return self._adjusted(row, definition, experiment, self.adjustment)
+
+    def _adjusted(self, row: str, definition: str, experiment: str, adjustment: ClusterAdjustment) -> RowHistory:
+        figure = self._accepted.get(row)
+        if figure is not None and figure.definition != definition:
+            figure = None
+        return replace(self.past(row, definition, experiment, figure), adjustment=adjustment)
+
+    @property
+    def adjustment(self) -> ClusterAdjustment:
+        """The adjustment of rows for the cluster."""
+        return self._newest[1]
+
+    @property
+    def newest(self) -> Mapping[tuple[str, str, str], RowHistory]:
+        """The histories of the experiments of each row's newest run, by row, definition and experiment."""
+        return self._newest[0]
+
+    @cached_property
+    def _newest(self) -> tuple[Mapping[tuple[str, str, str], RowHistory], ClusterAdjustment]:
+        of_rows: dict[str, RowHistory] = {}  # filled below: rows are adjusted for what all of them have in common
+        adjustment = ClusterAdjustment(ClusterHistory(of_rows))
+        found = {}
         for row, lines in self._by_row.items():
             ends = [(_time(points[-1]), experiment, points[-1]) for experiment, points in lines if points]
             newest_run = max(ends, default=None, key=lambda one: one[:2])
             for _, experiment, point in ends:
                 if newest_run is not None and point.run_id == newest_run[2].run_id:
-                    figure = _of_definition(accepted.get(row), point.definition)
-                    yield row, experiment, self.past(row, point.definition, experiment, figure)
+                    past = self._adjusted(row, point.definition, experiment, adjustment)
+                    found[row, point.definition, experiment] = of_rows[row] = past
+        return found, adjustment
+
+    def until(self, time_s: float) -> ClusterSeries:
+        """The runs up to a time; the same object if there are no later ones."""
+        if all(point.time_s <= time_s for points in self.runs.values() for point in points):
+            return self
+        runs = {key: [point for point in points if point.time_s <= time_s] for key, points in self.runs.items()}
+        return ClusterSeries(runs, self.excluded, accepted=self._accepted)
 
 
-def _of_definition(accepted: Accepted | None, definition: str) -> Accepted | None:
-    """An accepted figure, unless it belongs to another definition."""
-    return accepted if accepted is not None and accepted.definition == definition else None
+#: Accepted figures by row and cluster.
+AllAccepted = Mapping[str, Mapping[str, Accepted]]
 
 
-def series_of_cluster(history: History, cluster: str, since_s: float = 0.0) -> ClusterSeries:
+def series_of_cluster(
+    history: History, cluster: str, since_s: float = 0.0, accepted: AllAccepted | None = None
+) -> ClusterSeries:
     """The runs of a cluster from a time on; a HistoryError if the history did not answer.
 
     All of its rows are read, whichever are needed: the analysis of nodes uses the jobs of all.
     """
     excluded = frozenset(one.subject for one in history.events(cluster, EXCLUDE))
     runs = history.cluster_points(cluster, since_s=since_s)
-    return ClusterSeries(runs, excluded, Nodes(runs, excluded, history.failures(cluster, since_s)))
+    figures = {row: of_row[cluster] for row, of_row in (accepted or {}).items() if cluster in of_row}
+    return ClusterSeries(runs, excluded, history.failures(cluster, since_s), figures)
 
 
 def histories_of(
-    history: History,
-    series: Mapping[SeriesKey, str],
-    accepted: Mapping[str, Mapping[str, Accepted]] | None = None,
-    read: Callable[[str], ClusterSeries] | None = None,
+    series: Mapping[SeriesKey, str], read: Callable[[str], ClusterSeries]
 ) -> Mapping[SeriesKey, RowHistory]:
     """Row histories, adjusted for the cluster effect.
 
     Args:
-        history: The history.
         series: The experiment of each series, empty if the history may name it.
-        accepted: Accepted figures by row and cluster: the runs that count begin with them.
-        read: Returns a cluster's runs, if they have been read already; else :func:`series_of_cluster`.
+        read: Returns a cluster's runs.
 
     Raises:
         HistoryError: The history did not answer.
     """
-    histories: dict[SeriesKey, RowHistory] = {}
-    for cluster in dict.fromkeys(key.cluster for key in series):
-        lines = series_of_cluster(history, cluster) if read is None else read(cluster)
-        figures = {row: of_row[cluster] for row, of_row in (accepted or {}).items() if cluster in of_row}
-        adjustment = ClusterAdjustment(ClusterHistory({row: past for row, _, past in lines.newest(figures)}))
-        for key, experiment in series.items():
-            if key.cluster == cluster:
-                figure = _of_definition(figures.get(key.row), key.definition)
-                past = lines.past(key.row, key.definition, experiment, figure)
-                histories[key] = replace(past, adjustment=adjustment)
-    return {key: histories[key] for key in series}
+    lines = {cluster: read(cluster) for cluster in dict.fromkeys(key.cluster for key in series)}
+    return {key: lines[key.cluster].adjusted(key.row, key.definition, experiment) for key, experiment in series.items()}
 
 
 def histories_of_records(
-    history: History,
-    records: Iterable[Record],
-    accepted: Mapping[str, Mapping[str, Accepted]] | None = None,
-    read: Callable[[str], ClusterSeries] | None = None,
+    history: History, records: Iterable[Record], read: Callable[[str], ClusterSeries] | None = None
 ) -> Mapping[SeriesKey, RowHistory]:
     """The histories of the rows of these records; a HistoryError if the history did not answer."""
     known = {key: record.row.experiment for record in records if (key := series_key(record)) is not None}
-    return histories_of(history, known, accepted, read) if known else {}
+    return histories_of(known, read or partial(series_of_cluster, history))
 
 
 def newest_histories(
-    history: History, series: Iterable[SeriesKey], accepted: Mapping[str, Mapping[str, Accepted]] | None = None
+    history: History, series: Iterable[SeriesKey], accepted: AllAccepted | None = None
 ) -> Mapping[SeriesKey, RowHistory]:
     """One history for each experiment, the one with the newest point of a row first."""
     found: dict[SeriesKey, RowHistory] = {}
     covered: set[SeriesKey] = set()
-    for key, past in histories_of(history, dict.fromkeys(series, ""), accepted).items():
+    read = partial(series_of_cluster, history, accepted=accepted)
+    for key, past in histories_of(dict.fromkeys(series, ""), read).items():
         if key not in covered:
             found[key] = past
             covered |= {replace(key, definition=point.definition) for point in past.points}

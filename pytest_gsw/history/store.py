@@ -435,10 +435,10 @@ _ONCE = """NOT EXISTS (
 ))"""
 _COLUMNS = """
 p.run_id, p.job_id, p.time_s, p.judged_s, p.outcome, p.nodes, p.image, p.environment, p.variables, p.reason,
-    p.metrics, s.definition, p.record_id"""
+    p.metrics, s.definition, r.added_s"""
 _CLUSTER_POINTS = f"""
 SELECT s.row_id, CASE s.experiment WHEN '' THEN s.definition ELSE s.experiment END, {_COLUMNS}
-FROM gsw_series s JOIN gsw_point p ON p.series_id = s.id
+FROM gsw_series s JOIN gsw_point p ON p.series_id = s.id JOIN gsw_record r ON r.id = p.record_id
 WHERE s.cluster = ? AND p.time_s >= ? AND {_ONCE}
 ORDER BY p.time_s, p.run_id, p.job"""  # noqa: S608 - names of ours
 
@@ -492,14 +492,11 @@ class History:
 
     def cluster_points(self, cluster: str, since_s: float = 0.0) -> Mapping[ExperimentKey, tuple[Point, ...]]:
         """All points of a cluster, the oldest first, by row and experiment."""
-        with self._transaction(write=False) as database:
-            # A look-up of each record takes several times as long.
-            added_s: dict[int, float] = dict(database.execute("SELECT id, added_s FROM gsw_record"))
-            found = database.execute(_CLUSTER_POINTS, (*plain(cluster), since_s))
+        found = self._query(_CLUSTER_POINTS, (*plain(cluster), since_s))
         runs: dict[tuple[str, str], list[Point]] = {}
         for facts in found:
             try:
-                runs.setdefault(facts[:2], []).append(_point(facts[2:-1], added_s[facts[-1]]))
+                runs.setdefault(facts[:2], []).append(_point(facts[2:]))
             except ValueError as error:
                 raise HistoryError(f"a point of {facts[0]} in {self.shown} cannot be read: {error}") from None
         return {ExperimentKey(row, cluster, experiment): tuple(points) for (row, experiment), points in runs.items()}
@@ -608,13 +605,10 @@ class History:
             return database.execute(sql, values)
 
 
-def _point(row: Sequence[Any], added_s: float) -> Point:
-    run_id, job_id, time_s, judged_s, outcome, nodes, image, *facts = row
-    environment, variables, reason, metrics, definition = facts
-    return Point(
-        *(run_id, job_id, time_s, judged_s, outcome, nodes, image, _facts(environment), _facts(variables)),
-        *(reason, _facts(metrics), definition, added_s),
-    )
+def _point(row: Sequence[Any]) -> Point:
+    *simple, environment, variables, reason, metrics, definition, added_s = row
+    facts = _facts(environment), _facts(variables), reason, _facts(metrics), definition, added_s
+    return Point(*(*simple, *facts))
 
 
 @lru_cache(maxsize=1024)

@@ -23,6 +23,7 @@ from pytest_gsw.history.model import Point, RowOutcome, SeriesKey, cluster_of, p
 from pytest_gsw.history.model import by_run as newest_of
 from pytest_gsw.history.row_history import (
     ABOUT,
+    AllAccepted,
     ClusterHistory,
     ClusterSeries,
     Drifting,
@@ -60,7 +61,7 @@ from pytest_gsw.results.summary import ClusterResult, cause_of, cluster_result_o
 from pytest_gsw.results.sweep import RowSweep, Sweep, SweepFinding, lost_tiles, next_lines, not_covered, read_sweep
 from pytest_gsw.stats.verdict import DOUBTS, Outcome, compare
 from pytest_gsw.tables.load import accepted_figures
-from pytest_gsw.tables.model import Accepted, tile_of, without_tile
+from pytest_gsw.tables.model import tile_of, without_tile
 
 # -- one row ---------------------------------------------------------------------------------------
 
@@ -696,9 +697,6 @@ LISTED_RUNS = 14
 #: Outcomes that follow from the figure and the limit alone.
 _BY_FIGURE = frozenset({Outcome.PASSED.value, Outcome.IMPROVED.value, Outcome.REGRESSED.value})
 
-#: Accepted figures by row and cluster.
-AllAccepted = Mapping[str, Mapping[str, Accepted]]
-
 
 def accepted_in(tables: Sequence[Path], records: Iterable[Record]) -> AllAccepted | None:
     """The accepted figures by row and cluster; ``None`` if no record rests on one."""
@@ -732,7 +730,7 @@ class HistoryReader:
 
     def __init__(self, history: History, accepted: AllAccepted | None = None) -> None:
         self._history = history
-        self._accepted = accepted or {}
+        self._accepted = accepted
         self._series: dict[str, ClusterSeries] = {}
         self.histories: Mapping[SeriesKey, RowHistory] = {}
         #: By cluster and row, the outcomes of earlier runs, the oldest first.
@@ -741,7 +739,7 @@ class HistoryReader:
     def series(self, cluster: str) -> ClusterSeries:
         """The runs of a cluster."""
         if cluster not in self._series:
-            self._series[cluster] = series_of_cluster(self._history, cluster)
+            self._series[cluster] = series_of_cluster(self._history, cluster, accepted=self._accepted)
         return self._series[cluster]
 
     def alarms(self, records: Collection[Record], slow_before: Sequence[SlowNode] | None = None) -> tuple[Alarm, ...]:
@@ -760,7 +758,6 @@ class HistoryReader:
                 self._history,
                 cluster,
                 self.series(cluster),
-                {row: of_row for row, of_row in self._accepted.items() if row in rows},
                 now_s=time.time(),
                 until_s=max(map(record_time_s, ran)) or math.inf,
                 measured={record.row.id for record in ran if points_of(record)},
@@ -775,7 +772,7 @@ class HistoryReader:
 
         Rows that were never judged are errors, in those of the runs that still have a directory beside these runs'.
         """
-        self.histories = histories_of_records(self._history, records, self._accepted, self.series)
+        self.histories = histories_of_records(self._history, records, self.series)
         there = [
             one for place in sorted({run.directory.parent for run in runs}) for one in newest_begun(place, EARLIER_RUNS)
         ]

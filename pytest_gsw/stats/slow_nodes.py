@@ -18,6 +18,7 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pytest_gsw.stats.cluster_effect import effects_of
 from pytest_gsw.stats.noise import PRIOR, PRIOR_JOBS, pooled
@@ -54,9 +55,8 @@ _ODD = 2.5
 _MOST_FITS = 24
 
 
-@dataclass(frozen=True)
-class JobTime:
-    """One measured job."""
+class JobTime(NamedTuple):
+    """One measured job; a history has so many that each is a tuple."""
 
     #: Number of the run, in order; one run of all rows is a run.
     run: int
@@ -167,17 +167,12 @@ class _Search:
         """
         found = False
         most = self.most = self._limit()
-        against: dict[int, float] = defaultdict(float)
-        for index, ratio in self.ratios.items():
-            if ratio > 0:
-                for suspect in self.suspects[index]:
-                    against[suspect] += min(ratio, most)
-        waiting = [(-sum_, suspect) for suspect, sum_ in against.items() if sum_ > self.enough / 2]
+        waiting = [(-top, suspect) for suspect, top in self._tops(most).items() if top > self.enough / 2]
         heapq.heapify(waiting)
         while waiting:
             top, suspect = heapq.heappop(waiting)
             peak = self._peak(suspect, most)
-            if peak.top < -top:  # its sum of all evidence against it, or another suspect has explained some of its jobs
+            if peak.top < -top:  # another suspect has explained some of its jobs
                 if peak.top > self.enough / 2:
                     heapq.heappush(waiting, (-peak.top, suspect))
                 continue
@@ -272,6 +267,23 @@ class _Search:
         others = len(ratios) - sum(index in ratios for index in but)
         shares = ((len(odd) + 1) / (len(ratios) + 1), (len(odd.difference(but)) + 1) / (others + 1))
         return -sum(map(math.log, shares)) / 2
+
+    def _tops(self, most: float) -> Mapping[int, float]:
+        """The largest sum of evidence against each suspect, see :meth:`_peak`."""
+        ratios, suspects, least, most_of_run = self.ratios, self.suspects, -2 * most, _OF_RUN * most
+        totals, tops = defaultdict[int, float](float), defaultdict[int, float](float)
+        for indices in self.of_run.values():
+            evidence = defaultdict[int, float](float)
+            for index in indices:
+                if (ratio := ratios.get(index)) is not None:
+                    limited = most if ratio > most else max(ratio, least)
+                    for suspect in suspects[index]:
+                        evidence[suspect] += limited
+            for suspect, of_run in evidence.items():
+                total = totals[suspect] = max(0.0, totals[suspect] + max(least, min(most_of_run, of_run)))
+                if total > tops[suspect]:
+                    tops[suspect] = total
+        return tops
 
     def _peak(self, suspect: int, most: float, last: float | None = None) -> _Peak:
         """The largest sum of evidence against a suspect, or that at a run.

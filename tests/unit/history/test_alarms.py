@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -31,12 +31,20 @@ from pytest_gsw.history.alarms import (
 )
 from pytest_gsw.history.comparison import acknowledged_text, advice_line, cells, explaining, line_of, suspect_text
 from pytest_gsw.history.model import ExperimentKey, Point
-from pytest_gsw.history.row_history import Nodes, RowHistory, SlowNode
+from pytest_gsw.history.row_history import ClusterSeries, Nodes, RowHistory, SlowNode
 from pytest_gsw.history.store import Event
 from pytest_gsw.stats.verdict import Outcome, Verdict
 from tests.unit.history.runs import ROW, period
 from tests.unit.history.test_drift import DAY_S, FIRST_S, run
 from tests.unit.history.test_row_history import restless
+
+
+def periods_in(
+    runs: Mapping[ExperimentKey, Sequence[Point]],
+    excluded: Collection[str] = (),
+    slow_before: Sequence[SlowNode] | None = None,
+) -> tuple[IncidentPeriod, ...]:
+    return incident_periods_of("eos", ClusterSeries(runs, excluded), slow_before)
 
 
 def seen(number: int, loss: float = 0.1) -> Occurrence:
@@ -346,7 +354,7 @@ def test_a_drift_that_is_mended_and_comes_back_is_another() -> None:
 def of_row(slow_until: int, runs: int) -> tuple[IncidentPeriod, ...]:
     """A row that is a tenth slower from run 45 on, until it is mended."""
     rng = random.Random(3)  # noqa: S311 - noise, not cryptography
-    return incident_periods_of("eos", {KEY: [
+    return periods_in({KEY: [
         slow(number, math.exp(0.11 + rng.gauss(0, 0.01)), definition="0123") if 45 <= number < slow_until
         else run(number, math.exp(rng.gauss(0, 0.01)), definition="0123")
         for number in range(runs)
@@ -394,19 +402,19 @@ def test_all_that_is_wrong_on_a_cluster() -> None:
         KEY: [*restless(40), *(slow(number) for number in range(40, 46))],
         replace(KEY, row="other"): restless(46),
     }
-    found = incident_periods_of("eos", runs)
+    found = periods_in(runs)
     assert [(one.kind, one.subject) for one in found] == [(Kind.REGRESSION, KEY.row)]
-    assert incident_periods_of("eos", runs, excluded=[f"night-{number:03}" for number in range(40, 46)]) == ()
-    assert incident_periods_of("eos", {}) == ()
+    assert periods_in(runs, excluded=[f"night-{number:03}" for number in range(40, 46)]) == ()
+    assert periods_in({}) == ()
 
 
 def test_what_was_mended_long_ago_or_is_run_no_more_is_not_told() -> None:
     runs = [*restless(40), slow(40), *restless(4, begin=41)]
-    assert len(incident_periods_of("eos", {KEY: runs})) == 1
-    assert incident_periods_of("eos", {KEY: [*runs, *restless(10, begin=45)]}) == ()
+    assert len(periods_in({KEY: runs})) == 1
+    assert periods_in({KEY: [*runs, *restless(10, begin=45)]}) == ()
     old = [replace(one, definition="before") for one in (*restless(40), slow(40))]
     new = [replace(one, definition="since") for one in restless(3, begin=42)]
-    assert incident_periods_of("eos", {KEY: old, replace(KEY, experiment="4567"): new}) == ()
+    assert periods_in({KEY: old, replace(KEY, experiment="4567"): new}) == ()
 
 
 def on_nodes(count: int, slow_node: str = "n1", *, is_pinned: bool = False) -> dict[ExperimentKey, list[Point]]:
@@ -434,7 +442,7 @@ def test_a_regression_that_a_slow_node_explains_is_part_of_the_node_s_alarm() ->
     other = replace(newest, judged_s=1.25)
     of_others = replace(newest, nodes="n30,n31")
     for point, is_part in ((newest, True), (other, False), (of_others, False)):
-        found = alarms(incident_periods_of("eos", {**runs, key: [*runs[key][:-1], point]}), (), 0.0)
+        found = alarms(periods_in({**runs, key: [*runs[key][:-1], point]}), (), 0.0)
         node = next(one for one in found if one.period.kind is Kind.NODE)
         (row,) = [one for one in found if one.period.kind is Kind.REGRESSION]
         assert (row.part_of, row.pages) == ((node.id, False) if is_part else ("", True))
@@ -449,16 +457,16 @@ def test_nodes_that_are_known_to_be_slow_are_not_looked_for_again(monkeypatch: p
     runs = on_nodes(45)
     asked: list[object] = []
     monkeypatch.setattr(whole, "Nodes", lambda *args: asked.append(args) or Nodes(*args))
-    (new,) = [one for one in incident_periods_of("eos", runs, slow_before=()) if one.kind is Kind.NODE]
-    assert (new.subject, new.is_new, len(asked)) == ("n1", True, 1)
-    (still,) = [one for one in incident_periods_of("eos", runs, slow_before=[suspect("n1")]) if one.kind is Kind.NODE]
-    assert (still.is_new, len(asked)) == (False, 2)
-    (found,) = [one for one in incident_periods_of("eos", runs) if one.kind is Kind.NODE]
-    assert (found.is_new, len(asked)) == (False, 4)
+    (new,) = [one for one in periods_in(runs, slow_before=()) if one.kind is Kind.NODE]
+    assert (new.subject, new.is_new, len(asked)) == ("n1", True, 0)
+    (still,) = [one for one in periods_in(runs, slow_before=[suspect("n1")]) if one.kind is Kind.NODE]
+    assert (still.is_new, len(asked)) == (False, 0)
+    (found,) = [one for one in periods_in(runs) if one.kind is Kind.NODE]
+    assert (found.is_new, len(asked)) == (False, 1)
 
 
 def test_what_a_slow_node_costs_is_no_drift_of_rows() -> None:
-    found = incident_periods_of("eos", on_nodes(90, is_pinned=True))
+    found = periods_in(on_nodes(90, is_pinned=True))
     assert [(one.kind, one.subject) for one in found] == [(Kind.NODE, "n1")]
 
 
@@ -474,7 +482,7 @@ def test_what_a_slow_node_costs_is_no_drift_of_rows() -> None:
 )
 def test_a_row_that_is_run_no_more(days: int, is_away: bool, states: list[State]) -> None:
     runs = {KEY: [*restless(40), slow(40)], replace(KEY, row="other"): restless(41 + days)}
-    found = alarms(incident_periods_of("eos", runs), (), 0.0)
+    found = alarms(periods_in(runs), (), 0.0)
     assert [one.state for one in found] == states
     for one in found:
         assert one.period.is_away == is_away
@@ -484,8 +492,8 @@ def test_a_row_that_is_run_no_more(days: int, is_away: bool, states: list[State]
 
 def test_a_row_that_is_run_again_and_is_still_slow_has_the_alarm_that_it_had() -> None:
     runs = {KEY: [*restless(40), slow(40)], replace(KEY, row="other"): restless(75)}
-    (gone,) = alarms(incident_periods_of("eos", runs), (), 0.0)
-    (back,) = alarms(incident_periods_of("eos", {**runs, KEY: [*runs[KEY], slow(75)]}), (), 0.0)
+    (gone,) = alarms(periods_in(runs), (), 0.0)
+    (back,) = alarms(periods_in({**runs, KEY: [*runs[KEY], slow(75)]}), (), 0.0)
     assert (gone.state, back.state) == (State.GONE, State.ONGOING)
     assert gone.id == back.id
 
@@ -497,7 +505,7 @@ def test_a_slow_node_that_runs_no_job_any_more() -> None:
         key: [*points, *(one for one in more[key] if one.time_s > points[-1].time_s and "n1," not in f"{one.nodes},")]
         for key, points in runs.items()
     }
-    (one,) = [one for one in incident_periods_of("eos", away) if one.kind is Kind.NODE]
+    (one,) = [one for one in periods_in(away) if one.kind is Kind.NODE]
     assert one.last_s < run(45).time_s + 9
     assert one.gone_s == one.last_s + 30 * 86400
 
@@ -519,9 +527,7 @@ def of_cluster(runs: int, slower: Callable[[int], float]) -> dict[ExperimentKey,
 
 def test_an_incident_has_one_identity_and_its_rows_have_none() -> None:
     runs = of_cluster(60, lambda number: 1.06 if number >= 45 else 1.0)
-    found = [
-        incident_periods_of("eos", {key: points[:count] for key, points in runs.items()}) for count in (46, 47, 60)
-    ]
+    found = [periods_in({key: points[:count] for key, points in runs.items()}) for count in (46, 47, 60)]
     incident, creep = alarms(found[-1], (), 0.0)
     assert (incident.pages, creep.pages, creep.part_of) == (True, False, incident.id)
     assert [[(one.kind, one.subject) for one in periods] for periods in found] == [
@@ -538,20 +544,20 @@ def test_an_incident_has_one_identity_and_its_rows_have_none() -> None:
 
 def test_an_incident_that_comes_each_monday_is_one_that_goes_on() -> None:
     runs = of_cluster(63, lambda number: 1.06 if number % 7 == 6 and number > 30 else 1.0)
-    (incident,) = [one for one in incident_periods_of("eos", runs) if one.kind is Kind.INCIDENT]
+    (incident,) = [one for one in periods_in(runs) if one.kind is Kind.INCIDENT]
     assert [one.run_id for one in incident.runs] == [f"night-0{number}" for number in (34, 41, 48, 55, 62)]
     first = {key: points[:35] for key, points in runs.items()}
-    (new,) = alarms(incident_periods_of("eos", first), (), 0.0)
+    (new,) = alarms(periods_in(first), (), 0.0)
     said = acknowledgements([replace(acknowledge(new, why="x", owner="y", until_s=2e10, time_s=1.0), id=1)])
     for count, state in ((35, State.NEW), (36, State.FIXED), (42, State.ONGOING), (63, State.ONGOING)):
-        (one,) = alarms(incident_periods_of("eos", {key: points[:count] for key, points in runs.items()}), said, 0.0)
+        (one,) = alarms(periods_in({key: points[:count] for key, points in runs.items()}), said, 0.0)
         assert (one.id, one.state, one.pages) == (new.id, state, False)
 
 
 def test_an_incident_ends_with_one_run_without_it_and_a_later_one_is_another() -> None:
     runs = of_cluster(53, lambda number: 1.06 if number in {40, 42, 52} else 1.0)
-    (recovered,) = incident_periods_of("eos", {key: points[:46] for key, points in runs.items()})
-    (back,) = incident_periods_of("eos", runs)
+    (recovered,) = periods_in({key: points[:46] for key, points in runs.items()})
+    (back,) = periods_in(runs)
     assert [one.run_id for one in recovered.runs] == ["night-040", "night-042"]
     assert recovered.fixed_s == run(43).time_s
     assert back.fixed_s is None
@@ -560,7 +566,7 @@ def test_an_incident_ends_with_one_run_without_it_and_a_later_one_is_another() -
 
 def test_a_creep_of_the_whole_cluster_is_one_alarm() -> None:
     runs = of_cluster(80, lambda number: 1.01 ** (max(0, number - 40) / 7))
-    found = [one for one in incident_periods_of("eos", runs) if one.fixed_s is None]
+    found = [one for one in periods_in(runs) if one.fixed_s is None]
     assert {(one.kind, one.subject) for one in found} <= {
         (Kind.DRIFT, "cluster eos"),
         (Kind.INCIDENT, "cluster eos"),

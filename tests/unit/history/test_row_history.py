@@ -16,7 +16,6 @@ from pytest_gsw.history.model import ExperimentKey, Point
 from pytest_gsw.history.row_history import (
     ClusterHistory,
     ClusterSeries,
-    Nodes,
     RowHistory,
     SlowNode,
     histories_of_records,
@@ -150,7 +149,7 @@ def test_a_line_is_of_an_experiment_and_of_its_definition() -> None:
         ExperimentKey("row", "eos", "one"): (new,),
         ExperimentKey("row", "eos", "two"): (other,),
     }
-    lines = ClusterSeries(runs, frozenset(), Nodes(runs))
+    lines = ClusterSeries(runs)
     assert lines.past("row", "new", "one").points == (new,)
     assert lines.past("row", "old", "one").points == (old, new)  # whose series says of no experiment
     assert lines.past("row", "newer", "two").points == (other,)

@@ -13,7 +13,7 @@ import pytest
 
 from pytest_gsw.history.alarms import Alarm, Kind, Occurrence, State
 from pytest_gsw.history.comparison import line_of
-from pytest_gsw.history.row_history import ClusterAdjustment, ClusterHistory, ClusterSeries, Nodes, RowHistory
+from pytest_gsw.history.row_history import ClusterSeries, RowHistory
 from pytest_gsw.history.store import EXCLUDE, Event
 from pytest_gsw.jobs.journal import COPY, Journal
 from pytest_gsw.reports.elements import markup
@@ -182,11 +182,9 @@ def test_a_row_that_drifts(tmp_path: Path) -> None:
 
 def test_an_incident_is_no_good_run() -> None:
     runs = of_cluster(45, lambda number: 1.06 if number == 43 else 1.0)
-    pasts = {name: past for name, _, past in ClusterSeries(runs, (), Nodes(runs, ())).newest({})}
-    row, past = next(iter(pasts.items()))
-    adjustment = ClusterAdjustment(ClusterHistory(pasts))
+    (row, *_), past = next(iter(ClusterSeries(runs).newest.items()))
     points = (*past.points[:-1], replace(past.points[-1], outcome="regressed", run_id=RUN_ID))
-    found = since_of(ReportedRow(varied(SLOW, row=row), row, RowHistory(points, adjustment=adjustment)))
+    found = since_of(ReportedRow(varied(SLOW, row=row), row, RowHistory(points, adjustment=past.adjustment)))
     assert found is not None
     assert (found.good_run_id, found.runs) == ("night-042", 1)
 
