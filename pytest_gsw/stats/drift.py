@@ -159,7 +159,7 @@ def _warnings_of(frozen: Sequence[float], logs: Sequence[float]) -> Iterator[_Wa
     kept = list(range(_FEWEST - 1))
     for count in range(_FEWEST, len(logs) + 1):
         kept.append(count - 1)
-        slower = statistics.median(logs[run] for run in kept[-NEWEST:]) - level
+        slower = statistics.median([logs[run] for run in kept[-NEWEST:]]) - level
         if warning is None:
             warning, evidence = (None if slower < _LEAST_LOG else _warn(frozen, logs, tuple(kept), sigma)), 0.0
         else:

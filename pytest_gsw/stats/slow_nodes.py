@@ -139,9 +139,9 @@ class _Search:
         self.explained: set[int] = set()
         self.of_run: dict[int, list[int]] = defaultdict(list)
         self.jobs_of: dict[int, list[int]] = defaultdict(list)
-        for index, job in enumerate(jobs):
-            self.of_run[job.run].append(index)
-            for suspect in self.suspects[index]:
+        for index, (run, suspects) in enumerate(zip(self.runs, self.suspects, strict=True)):
+            self.of_run[run].append(index)
+            for suspect in suspects:
                 self.jobs_of[suspect].append(index)
         self._numbers = itertools.count()
         seen = functools.reduce(operator.or_, (job.nodes for job in jobs)).bit_count()
@@ -276,7 +276,7 @@ class _Search:
             evidence = defaultdict[int, float](float)
             for index in indices:
                 if (ratio := ratios.get(index)) is not None:
-                    limited = most if ratio > most else max(ratio, least)
+                    limited = most if ratio > most else least if ratio < least else ratio
                     for suspect in suspects[index]:
                         evidence[suspect] += limited
             for suspect, of_run in evidence.items():
@@ -300,7 +300,7 @@ class _Search:
             for index in indices:
                 ratio = ratios.get(index)
                 if ratio is not None:
-                    evidence += most if ratio > most else max(ratio, least)
+                    evidence += most if ratio > most else least if ratio < least else ratio
             if total <= 0.0:
                 since = run
             total = max(0.0, total + max(least, min(most_of_run, evidence)))
