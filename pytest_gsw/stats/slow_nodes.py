@@ -193,7 +193,8 @@ class _Search:
             last = peak.run if fixed else math.inf
             jobs = {index for one in ([best] if others else rivals) for index in self._jobs_in(one, since, last)}
             for index in jobs:
-                self.ratios.pop(index, None)
+                self.ratios[index] = 0.0
+            self.known -= jobs
             self.odd -= jobs
             found = True
             if others:  # it is not the nodes: these jobs have a level of their own
@@ -242,13 +243,15 @@ class _Search:
             level: max(_LEAST_SIGMA, pooled(spreads[level], len(indices), all_rows, _POOLED_JOBS))
             for level, indices in by_level.items()
         }
-        #: Log likelihood ratio of a slow node, for each job with a level and no explanation; and the odd jobs.
-        self.ratios, self.odd = dict[int, float](), set[int]()
+        #: The jobs with a level and no explanation; the odd ones; log likelihood ratios of a slow node, 0 of other jobs.
+        self.known, self.odd, self.ratios = set[int](), set[int](), [0.0] * len(jobs)
         for level, indices in by_level.items():
             sigma = self.sigmas[level]
             odd = max(LOSS / 2, _ODD * sigma)
             values = [value - centres[level] for value in pick[level](left)]
-            self.ratios.update(zip(indices, [_ratio(LOSS, value, sigma) for value in values], strict=True))
+            self.known.update(indices)
+            for index, value in zip(indices, values, strict=True):
+                self.ratios[index] = _ratio(LOSS, value, sigma)
             self.odd.update(index for index, value in zip(indices, values, strict=True) if value > odd)
 
     def _sigma(self, index: int) -> float:
@@ -263,9 +266,9 @@ class _Search:
 
         ``but`` are jobs that are left out of the share of odd ones in one half of the limit.
         """
-        odd, ratios = self.odd, self.ratios
-        others = len(ratios) - sum(index in ratios for index in but)
-        shares = ((len(odd) + 1) / (len(ratios) + 1), (len(odd.difference(but)) + 1) / (others + 1))
+        odd, known = self.odd, self.known
+        others = len(known) - len(known.intersection(but))
+        shares = ((len(odd) + 1) / (len(known) + 1), (len(odd.difference(but)) + 1) / (others + 1))
         return -sum(map(math.log, shares)) / 2
 
     def _tops(self, most: float) -> Mapping[int, float]:
@@ -275,7 +278,7 @@ class _Search:
         for indices in self.of_run.values():
             evidence = defaultdict[int, float](float)
             for index in indices:
-                if (ratio := ratios.get(index)) is not None:
+                if ratio := ratios[index]:
                     limited = most if ratio > most else least if ratio < least else ratio
                     for suspect in suspects[index]:
                         evidence[suspect] += limited
@@ -293,14 +296,14 @@ class _Search:
         """
         ratios, runs, least, most_of_run = self.ratios, self.runs, -2 * most, _OF_RUN * most
         total, since, peak = 0.0, 0, _Peak(0.0, 0, 0)
-        for run, indices in itertools.groupby(self.jobs_of[suspect], runs.__getitem__):
+        all_jobs, jobs = self.of_run.items(), self.jobs_of[suspect]
+        for run, indices in all_jobs if suspect == self.cluster else itertools.groupby(jobs, runs.__getitem__):
             if last is not None and run > last:
                 break
             evidence = 0.0
             for index in indices:
-                ratio = ratios.get(index)
-                if ratio is not None:
-                    evidence += most if ratio > most else least if ratio < least else ratio
+                ratio = ratios[index]
+                evidence += most if ratio > most else least if ratio < least else ratio
             if total <= 0.0:
                 since = run
             total = max(0.0, total + max(least, min(most_of_run, evidence)))
@@ -310,7 +313,7 @@ class _Search:
 
     def _in_most_slow_jobs(self, suspect: int, peak: _Peak) -> list[int]:
         """The suspects that most of the slow jobs of a suspect have in common."""
-        slow = [index for index in self._jobs_in(suspect, peak.since, peak.run) if self.ratios.get(index, 0.0) > 0]
+        slow = [index for index in self._jobs_in(suspect, peak.since, peak.run) if self.ratios[index] > 0]
         counts = Counter(itertools.chain.from_iterable(self.suspects[index] for index in slow))
         return [one for one, count in counts.items() if 2 * count > len(slow)]
 
@@ -321,7 +324,7 @@ class _Search:
         )
         total = lowest = 0.0
         for index in self._jobs_in(suspect, last + 1):
-            if index in self.ratios:
+            if index in self.known:
                 ratio = _ratio(loss, self.excess[index] or 0.0, self._sigma(index))
                 total = min(0.0, total + _limited(ratio, most))
                 lowest = min(lowest, total)
@@ -359,8 +362,7 @@ class _Search:
         cleared, decided = 0, set[int]()
         for run in reversed(runs):
             for index in self.of_run[run]:
-                ratio = self.ratios.get(index)
-                if ratio is not None:
+                if ratio := self.ratios[index]:
                     others = own[self.jobs[index].row]
                     for node in self.suspects[index][:-2]:
                         if node not in decided and node not in others:
