@@ -394,6 +394,8 @@ def _thin_out(places: Sequence[tuple[float, float]]) -> Sequence[tuple[float, fl
 def history_plot(row: ReportedRow, pages: Mapping[str, str] | None = None) -> Plot | None:
     """The row's newest runs with their reference, the limit, and the first suspect run.
 
+    For a row that is as before, the line stands for runs that passed.
+
     Args:
         row: The row.
         pages: By run, the address of the row's page in it; empty for the page with the picture.
@@ -444,6 +446,8 @@ def history_plot(row: ReportedRow, pages: Mapping[str, str] | None = None) -> Pl
         svg.append(point(x(one.time_s), EDGE, told, "error", "cross", link=addresses.get(one.run_id)))
     outcomes = [run.outcome for run in points]
     for place, run in zip(places, points, strict=True):
+        if row.is_as_before and run.outcome not in _DRAWN and run.reason not in UNUSUAL and run is not points[-1]:
+            continue
         jobs = "job" if run.jobs == 1 else "median of jobs"
         told = f"{metric.text(run.judged_s)}, {minute(run.time_s)}, {jobs} {run.job_id}"
         drawn = _DRAWN.get(run.outcome)
@@ -602,11 +606,11 @@ def scaling_plot(workload: str, curves: Sequence[Curve]) -> Plot | None:
             place, needs = (x(row.record.row.gpus), y(value)), row.needs
             told += f", {needs.word}" if needs.shape else ""
             drawn_as = (needs.kind, needs.shape) if needs.shape else (kind, shape)
-            points.append((bool(needs.shape), point(*place, told, *drawn_as, link=f"rows/{row.name}.html")))
+            points.append((bool(needs.shape), point(*place, told, *drawn_as, link=row.address)))
         for row, why, kind_of_row in _without_value(curve):
             place = x(row.record.row.gpus), EDGE
             told = f"{row.record.row.id}: {why}"
-            svg.append(point(*place, told, kind_of_row, "cross", link=f"rows/{row.name}.html"))
+            svg.append(point(*place, told, kind_of_row, "cross", link=row.address))
         legend.append(key(curve.name, kind, shape))
     # Rows that did not pass are on top of all others.
     svg.extend(drawn for _, drawn in sorted(points, key=itemgetter(0)))

@@ -158,8 +158,8 @@ def change(row: ReportedRow) -> ET.Element | None:
 
 
 def row_link(row: ReportedRow) -> ET.Element:
-    """A link to a row's page, from a page in the run's directory."""
-    return element("a", row.record.row.id, href=f"rows/{row.name}.html")
+    """A link to a row's page or section, from a page in the run's directory."""
+    return element("a", row.record.row.id, href=row.address)
 
 
 def simulated_note(records: Iterable[Record]) -> ET.Element | None:

@@ -794,9 +794,7 @@ def _cell(row: _Any | None) -> ET.Element:
         return element("td", mark, class_=f"verdict {kind}")
     word = element("span", row.needs.word, class_="vh" if row.needs is attention.PASSED else None)
     shown = without_unit(percent(row.record.shown_change))
-    mark = element(
-        "a", sign(row.kind), " ", word, f" {shown}" if shown else None, href=f"rows/{row.name}.html", class_=row.kind
-    )
+    mark = element("a", sign(row.kind), " ", word, f" {shown}" if shown else None, href=row.address, class_=row.kind)
     return element("td", mark, class_=f"verdict {row.kind}")
 
 
@@ -972,7 +970,7 @@ def _bar(job: RunJob, x: Callable[[float], float], top: float, height: float) ->
         _part(submitted, started - submitted, bar, high, "queue"),
         _part(started, max(ended - started, 0.2), bar, high, "failed" if job.failed else "ran"),
         element("svg", cross, x=f"{ended:g}%", y=bar + high / 2, class_="failed") if job.failed else None,
-        href=f"rows/{job.row.name}.html",
+        href=job.row.address,
         aria_label=f"{name}, job {facts.id}",
     )
 
@@ -1026,11 +1024,13 @@ def row_page(
     # The log comes first for an error, the figures for a slow row.
     first, last = (log, None) if row.needs is attention.ERROR else (None, log)
     run_facts = row_text.run_facts(record)
+    shared = element("a", f"All rows of {record.row.workload}", href=f"../{_WORKLOADS}/{row.shared_page}.html")
     main = [
         element("h1", record.row.id),
         element("p", badge, " ", change(row), class_="headline"),
         element("p", fact_text(row), class_="fact"),
         _run_links(row, pages),
+        element("p", shared),
         _tile_facts(row, report),
         fact_list([*_at_once(row, ends), *since_facts(row), *_notes(row)]),
         simulated_note([record]),
@@ -1046,6 +1046,43 @@ def row_page(
         section("facts", "Facts", fact_list(_facts(record, run_facts))),
     ]
     return page(f"{record.row.id}: {word} on {record.run.cluster}, {minute(report.begin_s)}", main, links, root="../")
+
+
+def workload_page(
+    rows: Sequence[tuple[ReportedRow, Mapping[str, str]]], report: RunReport, links: Sequence[tuple[str, str]]
+) -> ET.Element:
+    """The page of a workload: its rows, those that are as before at length, others with a link to their pages.
+
+    Args:
+        rows: Each with its pages in other runs, as for :func:`row_page`.
+        report: Their run.
+        links: Names of the run's pages, each with its address.
+    """
+    workloads = ", ".join(dict.fromkeys(row.record.row.workload for row, _ in rows))
+    title = f"{workloads}: {plural(len(rows), 'row')}"
+    main = [element("h1", title), simulated_note(row.record for row, _ in rows)]
+    main += [_row_section(row, report, pages) for row, pages in rows]
+    cluster = ", ".join(report.clusters)
+    return page(f"{title} on {cluster}, {minute(report.begin_s)}", main, links, root="../")
+
+
+def _row_section(row: ReportedRow, report: RunReport, pages: Mapping[str, str]) -> ET.Element:
+    name = row.record.row.id
+    link = name if row.is_as_before else element("a", name, href=f"../{row.address}")
+    heading = element("h2", sign(row.kind), " ", link, id=f"row-{row.name}")
+    if not row.is_as_before:
+        return element("section", heading, element("p", f"{row.needs.word} ", change(row), class_="fact"))
+    facts = [*_notes(row), *_facts(row.record, row_text.run_facts(row.record))]
+    details = element("div", command_list(all_commands(row, report.run.directory)), fact_list(facts))
+    return element(
+        "section",
+        heading,
+        element("p", fact_text(row), class_="fact"),
+        _tile_facts(row, report),
+        fact_list([nodes_fact(row.record), ("job", job_text(row.record))]),
+        None if row.record.row.tile else figure(history_plot(row, pages)),
+        _folded("Commands and facts", details),
+    )
 
 
 def _run_links(row: ReportedRow, pages: Mapping[str, str]) -> ET.Element | None:
@@ -1337,7 +1374,7 @@ _RUN_LINKS_TEXT = re.compile(rf'<p class="run" id="{_RUN_LINKS}">.*?</p>', re.DO
 _CLUSTERS = "data-clusters"
 _KEPT_MAIN = f'<main id="main" {_CLUSTERS}="'
 #: A link from a kept page to a row's page, or the rest of it while that page is of another cluster.
-_TO_ROW = re.compile(r'(<a [^<>]*?\b)(?:href|data-row)="\.\./(rows/[^"#]+)')
+_TO_ROW = re.compile(r'(<a [^<>]*?\b)(?:href|data-row)="\.\./((?:rows|workloads)/[^"#]+)')
 
 
 def folder_of(run_id: str) -> str:
@@ -1416,8 +1453,8 @@ def kept_text(root: ET.Element, run_id: str, clusters: Sequence[str]) -> str:
     """The text of a run's kept page: its rows lead to their newest pages."""
     for link in root.iter("a"):
         target = link.get("href", "")
-        if target.startswith("rows/"):
-            link.set("href", f"../{target}")
+        if target.startswith(("rows/", "workloads/")):
+            link.set("href", f"../{target.partition('#')[0]}")  # a later run may have other rows there
         elif target.startswith(("jobs.html", FOLDER)):
             del link.attrib["href"]
     main = next(root.iter("main"))
@@ -1624,8 +1661,8 @@ def _cross(x: float) -> list[ET.Element]:
 
 # -- the files of a report -------------------------------------------------------------------------
 
-#: The folder of the pages of rows.
-_ROWS = "rows"
+#: The folders of the pages of rows and of workloads.
+_ROWS, _WORKLOADS = "rows", "workloads"
 
 
 def write_report(reports: Sequence[RunReport], directory: Path, history: History | None = None) -> Path:
@@ -1654,7 +1691,7 @@ def write_report(reports: Sequence[RunReport], directory: Path, history: History
         _write_run(report, home, siblings, pages, then_s, root="../../", has_index=bool(runs_known))
     siblings = [(report, written[report.run_id]) for report in others]
     links = _write_run(newest, directory, siblings, pages, then_s, has_index=bool(runs_known))
-    link_rows(directory, newest.clusters, {f"{_ROWS}/{row.name}.html" for row in newest.rows})
+    link_rows(directory, newest.clusters, {*_shared_pages(newest), *(row.address for row in newest.rows)})
     # A replay is not listed among the runs.
     kept = {newest.run_id: kept_page(newest.run_id)} if runs_known and not newest.replay_of else {}
     for run_id, address in kept.items():
@@ -1679,7 +1716,15 @@ def _pages_of_rows(reports: Iterable[RunReport], addresses: Mapping[str, str]) -
     for report in reports:
         home = addresses[report.run_id].removesuffix(INDEX)
         for row in report.rows:
-            found.setdefault(row.record.row.node_id, {})[report.run_id] = f"{home}{_ROWS}/{row.name}.html"
+            found.setdefault(row.record.row.node_id, {})[report.run_id] = f"{home}{row.address}"
+    return found
+
+
+def _shared_pages(report: RunReport) -> Mapping[str, list[ReportedRow]]:
+    """The rows of each workload's page, by its address."""
+    found: dict[str, list[ReportedRow]] = {}
+    for row in report.rows:
+        found.setdefault(f"{_WORKLOADS}/{row.shared_page}.html", []).append(row)
     return found
 
 
@@ -1698,17 +1743,23 @@ def _write_run(
     ``root`` is the path to the report's directory. The first page of the newest run is written later, last of all.
     """
     make_directory(directory / _ROWS)
+    make_directory(directory / _WORKLOADS)
     style = resources.files(__package__ or "").joinpath("report.css").read_text(encoding="utf-8")
     write_whole(directory / "report.css", style)
     links = [("This run", INDEX), ("Jobs", JOBS)]
     links += [("Runs", f"{root}{RUN_INDEX}")] if has_index else []
-    for row in report.rows:
+
+    def in_runs(row: ReportedRow) -> Mapping[str, str]:
         of_runs = pages[row.record.row.node_id].items()
         # The page itself is among the others, without a link.
-        beside = {run_id: "" if run_id == report.run_id else f"../{root}{address}" for run_id, address in of_runs}
+        return {run_id: "" if run_id == report.run_id else f"../{root}{address}" for run_id, address in of_runs}
+
+    for row in (one for one in report.rows if not one.is_as_before):
         ends = log_ends_of(row, report.run.directory)
         of_row = then_s.get((row.record.row.id, cluster_of(row.record)), {})
-        _write_page(directory / _ROWS / f"{row.name}.html", row_page(row, report, ends, links, beside, of_row))
+        _write_page(directory / row.address, row_page(row, report, ends, links, in_runs(row), of_row))
+    for address, rows in _shared_pages(report).items():
+        _write_page(directory / address, workload_page([(row, in_runs(row)) for row in rows], report, links))
     _write_page(directory / JOBS, jobs_page(report, jobs_plot(report), links))
     if root:
         _write_page(directory / INDEX, run_page(report, others, links))

@@ -74,6 +74,8 @@ AT_DOCUMENT = 0.95
 #: The number of weeks in the trend of these rows, and the length of one.
 _WEEKS, _WEEK_S = 8, 7 * 86400.0
 
+#: The most rows on a workload's page.
+_ON_PAGE = 40
 #: The longest name of a page: names of files may have 255 bytes.
 _LONGEST_NAME = 120
 
@@ -108,6 +110,8 @@ class ReportedRow:
     since: Since | None = None
     #: Its outcomes in the runs before, measured or not, the oldest first.
     earlier: tuple[RowOutcome, ...] = ()
+    #: The name of the page that all rows of its workload share, without an extension.
+    shared_page: str = ""
 
     @property
     def id(self) -> str:
@@ -118,6 +122,17 @@ class ReportedRow:
     def tile(self) -> str:
         """Its tile; empty for any nodes."""
         return self.record.row.tile
+
+    @cached_property
+    def is_as_before(self) -> bool:
+        """True if it passed with its first job, as in the run before: it has no page of its own."""
+        states = [self.needs, *(outcomes.of(one.outcome).attention.in_report for one in self.earlier[-1:])]
+        return {*states} == {attention.PASSED} and len(self.jobs) < 2
+
+    @property
+    def address(self) -> str:
+        """Its page in the run's directory, or its section of its workload's."""
+        return f"workloads/{self.shared_page}.html#row-{self.name}" if self.is_as_before else f"rows/{self.name}.html"
 
     @property
     def facts(self) -> Mapping[str, str]:
@@ -200,7 +215,7 @@ def page_names(node_ids: Iterable[str]) -> dict[str, str]:
     A row's page has the same name in every run: links to it stay right. Names that differ only in case are
     one file on some file systems.
     """
-    wanted = {node_id: re.sub(r"[^A-Za-z0-9-]+", "_", node_id.rpartition("::")[2]).strip("_-") for node_id in node_ids}
+    wanted = {node_id: _file_name(node_id.rpartition("::")[2]) for node_id in node_ids}
     counts = Counter(name.lower() for name in wanted.values())
     return {
         node_id: name
@@ -208,6 +223,10 @@ def page_names(node_ids: Iterable[str]) -> dict[str, str]:
         else _with_hash(name, node_id)
         for node_id, name in wanted.items()
     }
+
+
+def _file_name(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9-]+", "_", text).strip("_-")
 
 
 def _with_hash(name: str, node_id: str) -> str:
@@ -943,6 +962,7 @@ def _build_rows(
     """The rows of a run, and by node id why a record cannot be shown."""
     names = page_names(record.row.node_id for record in records)
     rows, broken = [], {}
+    together: Counter[str] = Counter()
     for record in records:
         name = names[record.row.node_id]
         is_tile = bool(record.row.tile)  # the history is its row's
@@ -951,7 +971,10 @@ def _build_rows(
             row = ReportedRow(record, name, past, earlier=() if reader is None or is_tile else reader.before(record))
             if record.judged is not None and row.needs is attention.INCONCLUSIVE:
                 inconclusive_text(record, record.judged)
-            rows.append(replace(row, since=since_of(row)))
+            workload = _file_name(record.row.workload)[:_LONGEST_NAME].lower() or "rows"
+            number, together[workload] = together[workload] // _ON_PAGE, together[workload] + 1
+            page = f"{workload}-{number + 1}" if number else workload
+            rows.append(replace(row, since=since_of(row), shared_page=page))
         except ValueError as error:  # numbers from which nothing can be computed
             broken[record.row.node_id] = f"its record cannot be shown: {error}"
     return tuple(rows), broken

@@ -243,8 +243,10 @@ class _Search:
             level: max(_LEAST_SIGMA, pooled(spreads[level], len(indices), all_rows, _POOLED_JOBS))
             for level, indices in by_level.items()
         }
-        #: The jobs with a level and no explanation; the odd ones; log likelihood ratios of a slow node, 0 of other jobs.
-        self.known, self.odd, self.ratios = set[int](), set[int](), [0.0] * len(jobs)
+        #: The jobs with a level and no explanation, and the odd ones.
+        self.known, self.odd = set[int](), set[int]()
+        #: Log likelihood ratio of a slow node by job, 0 of others.
+        self.ratios = [0.0] * len(jobs)
         for level, indices in by_level.items():
             sigma = self.sigmas[level]
             odd = max(LOSS / 2, _ODD * sigma)
@@ -279,7 +281,7 @@ class _Search:
             evidence = defaultdict[int, float](float)
             for index in indices:
                 if ratio := ratios[index]:
-                    limited = most if ratio > most else least if ratio < least else ratio
+                    limited = most if ratio > most else max(ratio, least)
                     for suspect in suspects[index]:
                         evidence[suspect] += limited
             for suspect, of_run in evidence.items():
@@ -303,7 +305,7 @@ class _Search:
             evidence = 0.0
             for index in indices:
                 ratio = ratios[index]
-                evidence += most if ratio > most else least if ratio < least else ratio
+                evidence += most if ratio > most else max(ratio, least)
             if total <= 0.0:
                 since = run
             total = max(0.0, total + max(least, min(most_of_run, evidence)))

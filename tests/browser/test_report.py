@@ -59,7 +59,10 @@ def pages(visit: tuple[Mapping[str, Page], list[str]]) -> Mapping[str, Page]:
 
 
 def page_of(pages: Mapping[str, Page], row: str) -> Page:
-    (page,) = (page for page in pages.values() if any(row in heading for heading in page.headings))
+    """The page of a row, or of its workload."""
+    own = [page for page in pages.values() if any(row in heading for heading in page.headings)]
+    shared = [page for path, page in pages.items() if path.startswith("workloads/") and row in page.text]
+    (page,) = own or shared
     return page
 
 

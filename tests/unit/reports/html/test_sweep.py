@@ -69,9 +69,9 @@ def test_tiles_that_passed_are_folded(tmp_path: Path) -> None:
     records = [*tiles(), PASSED]
     index = report(tmp_path, records, sweep_of(records, slow_finding()))
     shown, _, folded = index.read_text().partition("<summary>30 tiles that passed</summary>")
-    listed = re.findall(r'href="rows/([^"]+)"', shown.partition('id="all-caption"')[2])
+    listed = re.findall(r'href="(?:rows/|workloads/.*#row-)([^"]+)"', shown.partition('id="all-caption"')[2])
     assert [re.sub(r".*8_|\.html", "", name) for name in listed] == ["n017", "n031", "llama2_70b_bf16_H100x64"]
-    assert len(re.findall('href="rows/', folded)) == 30
+    assert len(re.findall('href="workloads/llama3_1_8b.html#row-', folded)) == 30
     assert "33 rows, 32 of them tiles, the worst first; tiles that passed are below" in text_of(index)
 
 
@@ -111,7 +111,7 @@ def test_a_session_that_was_killed_has_named_what_it_did_not_cover(tmp_path: Pat
 def test_tiles_without_notes_of_their_sweep_are_a_section_still(tmp_path: Path) -> None:
     index = report(tmp_path, [tile("n001"), tile("n002", SLOW_S)], None)
     assert "median" in section(index)
-    assert len({link for link in links(index) if link.startswith("rows/")}) == 2
+    assert len({link for link in links(index) if link.startswith(("rows/", "workloads/"))}) == 2
 
 
 @pytest.mark.parametrize(

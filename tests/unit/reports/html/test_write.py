@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -325,11 +325,14 @@ def row_names(*records: Record) -> list[str]:
     return list(page_names(record.row.node_id for record in records).values())
 
 
-def run_after_run(directory: Path, numbers: Iterable[int]) -> Path:
+SLOW_OTHER = row("llama2_70b_bf16[H100x256]", judged_s=5.2, outcome="regressed")
+
+
+def run_after_run(directory: Path, numbers: Iterable[int], outcome: str = "passed") -> Path:
     """The report of the last of some runs, written over those of the others."""
     home = directory / "out"
     for number in numbers:
-        records = [row(SLOW.row.id, number), row(PASSED.row.id, number)]
+        records = [row(name, number, outcome=outcome) for name in (SLOW.row.id, PASSED.row.id)]
         with history_of(directory, *records) as history:
             write_report(records, history, home)
         check(home)
@@ -346,32 +349,79 @@ def test_a_report_that_is_written_over_another_one_leads_to_the_runs_before_and_
     beside = {f"night-00{n}.html" for n in (1, 3)}
     assert {one for one in links("runs/night-002.html") if "night-" in one} == beside
     assert {one for one in links("runs/night-003.html") if "night-" in one} == {"night-002.html"}
-    assert {"../index.html", "../runs.html", "../rows/llama2_70b_fp8_H100x128.html"} <= links("runs/night-001.html")
+    assert {"../index.html", "../runs.html", "../workloads/llama2_70b.html"} <= links("runs/night-001.html")
     assert {"runs/night-001.html", "runs/night-002.html", "runs/night-003.html"} <= links("index.html")
     assert {"runs/night-001.html", "runs/night-002.html", "index.html"} <= links("runs.html")
-    assert "../runs.html" in links("rows/llama2_70b_fp8_H100x128.html")
+    assert "../runs.html" in links("workloads/llama2_70b.html")
     text = text_of_run(home / "runs.html", home)
     assert "3 runs, the newest first" in text
     assert "runpassedrowswhennight-003✔ 222026-11-04" in text
 
 
 def row_links(page: Path) -> set[str]:
-    """The rows whose pages a kept page leads to."""
-    return set(re.findall(r'href="\.\./rows/(\w+)\.html"', page.read_text()))
+    """The pages of rows and workloads that a kept page leads to."""
+    return set(re.findall(r'href="\.\./(?:rows|workloads)/(\w+)\.html"', page.read_text()))
 
 
 def test_clusters_that_write_one_report_in_turn_lead_to_their_own_rows(tmp_path: Path) -> None:
-    home = run_after_run(tmp_path, (1,))
+    home = run_after_run(tmp_path, (1,), outcome="regressed")
     eos, dgx, slow, passed = home / "runs/night-001.html", home / "runs/dgx.html", *row_names(SLOW, PASSED)
     assert row_links(eos) == {slow, passed}
-    of_dgx = row(SLOW.row.id, 2, cluster="dgx", run_id="dgx")
+    of_dgx = row(SLOW.row.id, 2, cluster="dgx", run_id="dgx", outcome="regressed")
     with history_of(tmp_path, of_dgx) as history:
         write_report([of_dgx], history, home)
     check(home)
     assert "on dgx" in text_of_run(home / "rows" / f"{slow}.html", home)
     assert (row_links(eos), row_links(dgx)) == ({passed}, {slow})
-    run_after_run(tmp_path, (3,))
+    run_after_run(tmp_path, (3,), outcome="regressed")
     assert (row_links(eos), row_links(dgx)) == ({slow, passed}, set())
+    passed_there = row(SLOW.row.id, 4, cluster="other", run_id="other")
+    with history_of(tmp_path, passed_there) as history:
+        write_report([passed_there], history, home)
+    assert (row_links(eos), row_links(home / "runs/other.html")) == ({slow, passed}, {"llama2_70b"})
+    run_after_run(tmp_path, (5,), outcome="regressed")
+    assert row_links(home / "runs/other.html") == set()  # the workload's page is of another cluster now
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "has_own"),
+    [
+        ((), {}, False),
+        (({},), {}, False),
+        (({}, {"outcome": "regressed"}), {}, True),
+        (({"outcome": "regressed"}, {}), {}, False),
+        (({},), {"outcome": "regressed"}, True),
+        (({},), {"outcome": "improved", "judged_s": 4.0}, True),
+        (({},), {"attempts": (attempt("7", "node failure", "n1"),)}, True),
+    ],
+    ids=["new", "passed", "fixed", "fixed before", "regressed", "improved", "repeated"],
+)
+def test_a_row_that_passed_as_before_is_on_its_workloads_page(
+    tmp_path: Path, before: Sequence[dict[str, Any]], now: dict[str, Any], has_own: bool
+) -> None:
+    runs = [row(SLOW.row.id, CURRENT_RUN - len(before) + number, **each) for number, each in enumerate(before)]
+    current_run = [row(SLOW.row.id, **now), SLOW_OTHER]
+    with history_of(tmp_path, *runs, *current_run) as history:
+        index = write_report(current_run, history, tmp_path / "out")
+    check(index.parent)
+    (name,) = row_names(SLOW)
+    assert (index.parent / "rows" / f"{name}.html").exists() == has_own
+    assert (f'href="workloads/llama2_70b.html#row-{name}"' in index.read_text()) != has_own
+    shared = index.parent / "workloads" / "llama2_70b.html"
+    text = text_of_run(shared, index.parent)
+    assert SLOW.row.id in text
+    assert SLOW_OTHER.row.id in text  # which leads to its page
+    assert ("Step time of" in text) == (bool(before) and not has_own)
+    assert ("pytest-gsw history" in text) != has_own
+
+
+def test_a_page_of_a_workload_has_so_many_rows(tmp_path: Path) -> None:
+    records = [row(f"llama2_70b_fp8[H100x{number}]") for number in range(8, 8 + 45)]
+    index = written(tmp_path, records)
+    check(index.parent)
+    pages = {path.name: path.read_text().count("<h2 id=") for path in (index.parent / "workloads").iterdir()}
+    assert pages == {"llama2_70b.html": 40, "llama2_70b-2.html": 5}
+    assert [*(index.parent / "rows").iterdir()] == []
 
 
 def test_what_else_lies_among_kept_pages_stays_as_it_is(tmp_path: Path) -> None:
