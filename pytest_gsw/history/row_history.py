@@ -561,6 +561,18 @@ class ClusterSeries:
         self._accepted = accepted or {}
         for key, points in runs.items():
             self._by_row.setdefault(key.row, []).append((key.experiment, points))
+        of_rows: dict[str, RowHistory] = {}  # filled below: rows are adjusted for what all of them have in common
+        #: The adjustment of rows for the cluster.
+        self.adjustment = ClusterAdjustment(ClusterHistory(of_rows))
+        #: The adjusted histories of the experiments of each row's newest run, by row, definition and experiment.
+        self.newest: dict[tuple[str, str, str], RowHistory] = {}
+        for row, lines in self._by_row.items():
+            ends = [(_time(points[-1]), experiment, points[-1]) for experiment, points in lines if points]
+            newest_run = max(ends, default=None, key=lambda one: one[:2])
+            for _, experiment, point in ends:
+                if newest_run is not None and point.run_id == newest_run[2].run_id:
+                    past = self.adjusted(row, point.definition, experiment)
+                    self.newest[row, point.definition, experiment] = of_rows[row] = past
 
     def past(self, row: str, definition: str, experiment: str, accepted: Accepted | None = None) -> RowHistory:
         """The history of a row: of its experiment, and of its definition, whose series may not name the experiment."""
@@ -574,39 +586,11 @@ class ClusterSeries:
 
     def adjusted(self, row: str, definition: str, experiment: str) -> RowHistory:
         """The same since the accepted figure of its definition, adjusted for the cluster."""
-        if (found := self.newest.get((row, definition, experiment))) is not None:
-            return found
-        return self._adjusted(row, definition, experiment, self.adjustment)
-
-    def _adjusted(self, row: str, definition: str, experiment: str, adjustment: ClusterAdjustment) -> RowHistory:
+        if (known := self.newest.get((row, definition, experiment))) is not None:
+            return known
         figure = self._accepted.get(row)
-        if figure is not None and figure.definition != definition:
-            figure = None
-        return replace(self.past(row, definition, experiment, figure), adjustment=adjustment)
-
-    @property
-    def adjustment(self) -> ClusterAdjustment:
-        """The adjustment of rows for the cluster."""
-        return self._newest[1]
-
-    @property
-    def newest(self) -> Mapping[tuple[str, str, str], RowHistory]:
-        """The histories of the experiments of each row's newest run, by row, definition and experiment."""
-        return self._newest[0]
-
-    @cached_property
-    def _newest(self) -> tuple[Mapping[tuple[str, str, str], RowHistory], ClusterAdjustment]:
-        of_rows: dict[str, RowHistory] = {}  # filled below: rows are adjusted for what all of them have in common
-        adjustment = ClusterAdjustment(ClusterHistory(of_rows))
-        found = {}
-        for row, lines in self._by_row.items():
-            ends = [(_time(points[-1]), experiment, points[-1]) for experiment, points in lines if points]
-            newest_run = max(ends, default=None, key=lambda one: one[:2])
-            for _, experiment, point in ends:
-                if newest_run is not None and point.run_id == newest_run[2].run_id:
-                    past = self._adjusted(row, point.definition, experiment, adjustment)
-                    found[row, point.definition, experiment] = of_rows[row] = past
-        return found, adjustment
+        figure = figure if figure is not None and figure.definition == definition else None
+        return replace(self.past(row, definition, experiment, figure), adjustment=self.adjustment)
 
     def until(self, time_s: float) -> ClusterSeries:
         """The runs up to a time; the same object if there are no later ones."""

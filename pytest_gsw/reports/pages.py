@@ -1029,7 +1029,6 @@ def row_page(
         element("h1", record.row.id),
         element("p", badge, " ", change(row), class_="headline"),
         element("p", fact_text(row), class_="fact"),
-        _run_links(row, pages),
         element("p", shared),
         _tile_facts(row, report),
         fact_list([*_at_once(row, ends), *since_facts(row), *_notes(row)]),
@@ -1072,31 +1071,17 @@ def _row_section(row: ReportedRow, report: RunReport, pages: Mapping[str, str]) 
     heading = element("h2", sign(row.kind), " ", link, id=f"row-{row.name}")
     if not row.is_as_before:
         return element("section", heading, element("p", f"{row.needs.word} ", change(row), class_="fact"))
-    facts = [*_notes(row), *_facts(row.record, row_text.run_facts(row.record))]
+    job = ("job", job_text(row.record))
+    facts = [job, *_notes(row), *_facts(row.record, row_text.run_facts(row.record))]
     details = element("div", command_list(all_commands(row, report.run.directory)), fact_list(facts))
     return element(
         "section",
         heading,
         element("p", fact_text(row), class_="fact"),
         _tile_facts(row, report),
-        fact_list([nodes_fact(row.record), ("job", job_text(row.record))]),
         None if row.record.row.tile else figure(history_plot(row, pages)),
         _folded("Commands and facts", details),
     )
-
-
-def _run_links(row: ReportedRow, pages: Mapping[str, str]) -> ET.Element | None:
-    """The pages of the row in the runs before and after this one, if the report has them."""
-    runs = list(pages)
-    if row.record.run.id not in runs or len(runs) < 2:
-        return None
-    place = runs.index(row.record.run.id)
-    named = [
-        element("li", element("a", f"{what}: {runs[number]}", href=pages[runs[number]]))
-        for what, number in (("run before", place + 1), ("run after", place - 1))
-        if 0 <= number < len(runs)
-    ]
-    return element("nav", element("ul", *named), aria_label="The row in other runs")
 
 
 def _tile_facts(row: ReportedRow, report: RunReport) -> ET.Element | None:

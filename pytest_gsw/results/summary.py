@@ -139,8 +139,6 @@ def black_hole_text(one: BlackHole) -> str:
 
 #: The width of the table's cells next to the name.
 _CELLS = 24
-#: Outcomes of rows that have no line of their own below the table.
-_WELL = frozenset({outcomes.PASSED, outcomes.IMPROVED, outcomes.EXPECTED_FAILURE, outcomes.PROFILED})
 
 
 #: Rows that differ in their number of GPUs alone, by the name of their case.
