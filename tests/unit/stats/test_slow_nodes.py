@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
+from pytest_gsw.stats import slow_nodes
 from pytest_gsw.stats.slow_nodes import JobEnd, JobTime, SlowNodeGroup, bits, failures, find, log_tail
 
 NODES, ROWS = 64, 9
@@ -80,6 +81,36 @@ def test_it_is_named_within_seven_runs() -> None:
 @pytest.mark.parametrize("noise", [gaussian, heavy_tails, skewed, odd_jobs])
 def test_sound_nodes_are_not_named(noise: Noise) -> None:
     assert [one for seed in range(4) for one in slow_groups(history(seed, 60, noise=noise))] == []
+
+
+def evidence(search: slow_nodes._Search, most: float) -> Mapping[int, float]:
+    """All evidence against each suspect, which is no less than its largest sum."""
+    return {
+        suspect: sum(max(0.0, min(search.ratios[index], most)) for index in indices)
+        for suspect, indices in search.jobs_of.items()
+    }
+
+
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("noise", [gaussian, heavy_tails, skewed, odd_jobs])
+@pytest.mark.parametrize(
+    "slow", [{}, {17: (20, 99, SLOW)}, {17: (10, 25, SLOW), 40: (12, 99, SLOW), 3: (30, 99, 0.05)}]
+)
+def test_suspects_are_tested_in_the_order_of_their_largest_sums(
+    noise: Noise, slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    histories = [history(seed, 45, slow, noise) for seed in range(2)]
+    for jobs in histories:
+        search = slow_nodes._Search(jobs)
+        search._fit_levels()
+        most = search._limit()
+        tops = {suspect: search._peak(suspect, most).top for suspect in search.jobs_of}
+        assert {suspect: top for suspect, top in search._tops(most).items() if top} == {
+            suspect: top for suspect, top in tops.items() if top
+        }
+    found = [find(jobs) for jobs in histories]
+    monkeypatch.setattr(slow_nodes._Search, "_tops", evidence)
+    assert [find(jobs) for jobs in histories] == found
 
 
 def test_a_repaired_node_is_no_culprit_any_more() -> None:
