@@ -281,7 +281,7 @@ class _Search:
             evidence = defaultdict[int, float](float)
             for index in indices:
                 if ratio := ratios[index]:
-                    limited = most if ratio > most else max(ratio, least)
+                    limited = ratio if least < ratio < most else most if ratio > 0 else least
                     for suspect in suspects[index]:
                         evidence[suspect] += limited
             for suspect, of_run in evidence.items():
@@ -305,7 +305,7 @@ class _Search:
             evidence = 0.0
             for index in indices:
                 ratio = ratios[index]
-                evidence += most if ratio > most else max(ratio, least)
+                evidence += ratio if least < ratio < most else most if ratio > 0 else least
             if total <= 0.0:
                 since = run
             total = max(0.0, total + max(least, min(most_of_run, evidence)))
