@@ -1358,8 +1358,8 @@ _RUN_LINKS_TEXT = re.compile(rf'<p class="run" id="{_RUN_LINKS}">.*?</p>', re.DO
 #: The attribute of a kept page with the clusters of its run, and the beginning of its element.
 _CLUSTERS = "data-clusters"
 _KEPT_MAIN = f'<main id="main" {_CLUSTERS}="'
-#: A link from a kept page to a row's page, or the rest of it while that page is of another cluster.
-_TO_ROW = re.compile(r'(<a [^<>]*?\b)(?:href|data-row)="\.\./((?:rows|workloads)/[^"#]+)')
+#: A link from a kept page to a workload's, or the rest of it while that page is of another cluster.
+_TO_ROW = re.compile(r'(<a [^<>]*?\b)(?:href|data-row)="\.\./(workloads/[^"#]+)')
 
 
 def folder_of(run_id: str) -> str:
@@ -1417,15 +1417,15 @@ def link_beside(directory: Path, pages: Mapping[str, str]) -> None:
             write_whole(path, linked)
 
 
-def link_rows(directory: Path, clusters: Sequence[str], rows: Container[str]) -> None:
-    """Link kept pages to the pages of rows that were just written, if both are of the same clusters."""
+def link_rows(directory: Path, clusters: Sequence[str], pages: Container[str]) -> None:
+    """Link kept pages to the workloads' pages that were just written, if both are of the same clusters."""
     here = f'{_KEPT_MAIN}{escape(_cluster_names(clusters))}"'
     for path in (directory / FOLDER).glob("*.html"):
         text = path.read_text(encoding="utf-8", errors="replace")
         if _KEPT_MAIN not in text:
             continue  # not a page of a run
         name = "href" if here in text else "data-row"
-        linked = _TO_ROW.sub(lambda m, name=name: f'{m[1]}{name}="../{m[2]}' if m[2] in rows else m[0], text)  # type: ignore[misc]
+        linked = _TO_ROW.sub(lambda m, name=name: f'{m[1]}{name}="../{m[2]}' if m[2] in pages else m[0], text)  # type: ignore[misc]
         if linked != text:
             write_whole(path, linked)
 
@@ -1434,18 +1434,20 @@ def _cluster_names(clusters: Sequence[str]) -> str:
     return plain(", ".join(clusters))
 
 
-def kept_text(root: ET.Element, run_id: str, clusters: Sequence[str]) -> str:
-    """The text of a run's kept page: its rows lead to their newest pages."""
+def kept_text(root: ET.Element, report: RunReport) -> str:
+    """The text of a run's kept page: its rows lead to their workloads' newest pages."""
+    shared = {row.address: f"../{address}" for address, rows in _shared_pages(report).items() for row in rows}
     for link in root.iter("a"):
         target = link.get("href", "")
-        if target.startswith(("rows/", "workloads/")):
-            link.set("href", f"../{target.partition('#')[0]}")  # a later run may have other rows there
+        if target in shared:
+            link.set("href", shared[target])
         elif target.startswith(("jobs.html", FOLDER)):
             del link.attrib["href"]
     main = next(root.iter("main"))
-    main.set(_CLUSTERS, _cluster_names(clusters))
-    said = element("p", "Rows lead to their newest pages here; all pages of this run are written by", class_="run")
-    again = command_line(command("pytest-gsw", "report", run_id, "-o", f"report-{folder_of(run_id)}"))
+    main.set(_CLUSTERS, _cluster_names(report.clusters))
+    told = "Rows lead to their workloads' newest pages here; all pages of this run are written by"
+    said, folder = element("p", told, class_="run"), f"report-{folder_of(report.run_id)}"
+    again = command_line(command("pytest-gsw", "report", report.run_id, "-o", folder))
     main.extend([said, again])
     return html_text(root)
 
@@ -1676,13 +1678,13 @@ def write_report(reports: Sequence[RunReport], directory: Path, history: History
         _write_run(report, home, siblings, pages, then_s, root="../../", has_index=bool(runs_known))
     siblings = [(report, written[report.run_id]) for report in others]
     links = _write_run(newest, directory, siblings, pages, then_s, has_index=bool(runs_known))
-    link_rows(directory, newest.clusters, {*_shared_pages(newest), *(row.address for row in newest.rows)})
+    link_rows(directory, newest.clusters, _shared_pages(newest))
     # A replay is not listed among the runs.
     kept = {newest.run_id: kept_page(newest.run_id)} if runs_known and not newest.replay_of else {}
-    for run_id, address in kept.items():
+    for address in kept.values():
         own = run_page(newest, (), [("Newest run", INDEX), ("Runs", RUN_INDEX)], lambda _: None, root="../")
         make_directory(directory / FOLDER)
-        write_whole(directory / address, kept_text(own, run_id, newest.clusters))
+        write_whole(directory / address, kept_text(own, newest))
         for path in sorted((directory / FOLDER).glob("*.html"))[:-KEPT]:  # names of runs begin with their time
             path.unlink()
     there = pages_there(directory, runs_known, written)

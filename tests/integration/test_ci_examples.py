@@ -26,7 +26,7 @@ def test_options_and_files_are_there(path: Path) -> None:
     flags = set(re.findall(r"--gsw-[a-z-]+", text))
     assert {"--gsw-cluster", "--gsw-confirm", "--gsw-report"} <= flags <= {option.flag for option in OPTIONS}
     assert set(re.findall(r"report/([\w.-]+\.(?:csv|json|prom|md))", text)) <= {text.file for text in TEXTS.values()}
-    assert set(re.findall(r"report/(\w+)[/ ]", text)) <= {"rows"}
+    assert set(re.findall(r"report/(\w+)[/ ]", text)) <= {"rows", "workloads"}
 
 
 @pytest.mark.parametrize("text", [*(path.read_text() for path in EXAMPLES), DOCUMENT])

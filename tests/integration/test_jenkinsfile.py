@@ -63,6 +63,7 @@ def test_of_the_run_before_first_pages_alone_stay(tmp_path: Path) -> None:
         "runs.html",
         "gsw.prom",
         "rows/a.html",
+        "workloads/a.html",
         "runs/20261120-221000-7f3a.html",
     )
     for name in files:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -326,11 +327,11 @@ def row_names(*records: Record) -> list[str]:
 SLOW_OTHER = row("llama2_70b_bf16[H100x256]", judged_s=5.2, outcome="regressed")
 
 
-def run_after_run(directory: Path, numbers: Iterable[int], outcome: str = "passed") -> Path:
+def run_after_run(directory: Path, numbers: Iterable[int], other: str = PASSED.row.id) -> Path:
     """The report of the last of some runs, written over those of the others."""
     home = directory / "out"
     for number in numbers:
-        records = [row(name, number, outcome=outcome) for name in (SLOW.row.id, PASSED.row.id)]
+        records = [row(SLOW.row.id, number), row(other, number)]
         with history_of(directory, *records) as history:
             write_report(records, history, home)
         check(home)
@@ -356,29 +357,36 @@ def test_a_report_that_is_written_over_another_one_leads_to_the_runs_before_and_
     assert "runpassedrowswhennight-003✔ 222026-11-04" in text
 
 
-def row_links(page: Path) -> set[str]:
-    """The pages of rows and workloads that a kept page leads to."""
-    return set(re.findall(r'href="\.\./(?:rows|workloads)/(\w+)\.html"', page.read_text()))
+def workloads_of(page: Path) -> set[str]:
+    """The workloads to whose pages a kept page leads."""
+    return set(re.findall(r'href="\.\./workloads/(\w+)\.html"', page.read_text()))
 
 
 def test_clusters_that_write_one_report_in_turn_lead_to_their_own_rows(tmp_path: Path) -> None:
-    home = run_after_run(tmp_path, (1,), outcome="regressed")
-    eos, dgx, slow, passed = home / "runs/night-001.html", home / "runs/dgx.html", *row_names(SLOW, PASSED)
-    assert row_links(eos) == {slow, passed}
+    both = {"llama2_70b", "mixtral"}
+    home = run_after_run(tmp_path, (1,), "mixtral_fp8[H100x8]")
+    eos, dgx = home / "runs/night-001.html", home / "runs/dgx.html"
+    assert workloads_of(eos) == both
     of_dgx = row(SLOW.row.id, 2, cluster="dgx", run_id="dgx", outcome="regressed")
     with history_of(tmp_path, of_dgx) as history:
         write_report([of_dgx], history, home)
     check(home)
-    assert "on dgx" in text_of_run(home / "rows" / f"{slow}.html", home)
-    assert (row_links(eos), row_links(dgx)) == ({passed}, {slow})
-    run_after_run(tmp_path, (3,), outcome="regressed")
-    assert (row_links(eos), row_links(dgx)) == ({slow, passed}, set())
-    passed_there = row(SLOW.row.id, 4, cluster="other", run_id="other")
-    with history_of(tmp_path, passed_there) as history:
-        write_report([passed_there], history, home)
-    assert (row_links(eos), row_links(home / "runs/other.html")) == ({slow, passed}, {"llama2_70b"})
-    run_after_run(tmp_path, (5,), outcome="regressed")
-    assert row_links(home / "runs/other.html") == set()  # the workload's page is of another cluster now
+    assert "on dgx" in text_of_run(home / "workloads" / "llama2_70b.html", home)
+    assert (workloads_of(eos), workloads_of(dgx)) == ({"mixtral"}, {"llama2_70b"})
+    run_after_run(tmp_path, (3,), "mixtral_fp8[H100x8]")
+    assert (workloads_of(eos), workloads_of(dgx)) == (both, set())
+
+
+def test_kept_pages_lead_nowhere_that_a_clean_workspace_lacks(tmp_path: Path) -> None:
+    """Jenkins keeps the runs' pages alone, and a row that has been fixed has no page of its own any more."""
+    for number, outcome in enumerate(("regressed", "passed", "passed")):
+        record = row(SLOW.row.id, number, outcome=outcome)
+        for folder in ("rows", "workloads"):
+            shutil.rmtree(tmp_path / "out" / folder, ignore_errors=True)
+        with history_of(tmp_path, record) as history:
+            write_report([record], history, tmp_path / "out")
+        check(tmp_path / "out")
+        assert len([*(tmp_path / "out" / "rows").iterdir()]) == (number < 2)
 
 
 @pytest.mark.parametrize(
