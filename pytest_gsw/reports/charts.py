@@ -219,7 +219,7 @@ def ticks(x: Scale, values: Iterable[float]) -> list[ET.Element]:
     return named_ticks([(x(value), f"{value:,.10g}") for value in values])
 
 
-def named_ticks(places: Iterable[tuple[float, str]], y: float = FLOOR + 18, wide: float = 1) -> list[ET.Element]:
+def named_ticks(places: Iterable[tuple[float, str]], y: float = FLOOR + 19, wide: float = 1) -> list[ET.Element]:
     """The labels of an axis at some places, without those that would overlap.
 
     Args:
