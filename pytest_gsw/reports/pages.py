@@ -12,9 +12,8 @@ import re
 import statistics
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from html import escape
 from importlib import resources
 from pathlib import Path
 from typing import TypeVar
@@ -78,7 +77,6 @@ from pytest_gsw.reports.elements import (
     nodes_fact,
     page,
     percent,
-    plain,
     report_text,
     row_link,
     section,
@@ -1058,11 +1056,10 @@ def workload_page(
         links: Names of the run's pages, each with its address.
     """
     workloads = ", ".join(dict.fromkeys(row.record.row.workload for row, _ in rows))
-    title = f"{workloads}: {plural(len(rows), 'row')}"
+    title = f"{workloads} on {', '.join(report.clusters)}: {plural(len(rows), 'row')}"
     main = [element("h1", title), simulated_note(row.record for row, _ in rows)]
     main += [_row_section(row, report, pages) for row, pages in rows]
-    cluster = ", ".join(report.clusters)
-    return page(f"{title} on {cluster}, {minute(report.begin_s)}", main, links, root="../")
+    return page(f"{title}, {minute(report.begin_s)}", main, links, root="../")
 
 
 def _row_section(row: ReportedRow, report: RunReport, pages: Mapping[str, str]) -> ET.Element:
@@ -1355,12 +1352,6 @@ KEPT, _LISTED = 30, 200
 _RUN_LINKS = "beside"
 _RUN_LINKS_TEXT = re.compile(rf'<p class="run" id="{_RUN_LINKS}">.*?</p>', re.DOTALL)
 
-#: The attribute of a kept page with the clusters of its run, and the beginning of its element.
-_CLUSTERS = "data-clusters"
-_KEPT_MAIN = f'<main id="main" {_CLUSTERS}="'
-#: A link from a kept page to a workload's, or the rest of it while that page is of another cluster.
-_TO_ROW = re.compile(r'(<a [^<>]*?\b)(?:href|data-row)="\.\./(workloads/[^"#]+)')
-
 
 def folder_of(run_id: str) -> str:
     """A run's name in addresses."""
@@ -1417,23 +1408,6 @@ def link_beside(directory: Path, pages: Mapping[str, str]) -> None:
             write_whole(path, linked)
 
 
-def link_rows(directory: Path, clusters: Sequence[str], pages: Container[str]) -> None:
-    """Link kept pages to the workloads' pages that were just written, if both are of the same clusters."""
-    here = f'{_KEPT_MAIN}{escape(_cluster_names(clusters))}"'
-    for path in (directory / FOLDER).glob("*.html"):
-        text = path.read_text(encoding="utf-8", errors="replace")
-        if _KEPT_MAIN not in text:
-            continue  # not a page of a run
-        name = "href" if here in text else "data-row"
-        linked = _TO_ROW.sub(lambda m, name=name: f'{m[1]}{name}="../{m[2]}' if m[2] in pages else m[0], text)  # type: ignore[misc]
-        if linked != text:
-            write_whole(path, linked)
-
-
-def _cluster_names(clusters: Sequence[str]) -> str:
-    return plain(", ".join(clusters))
-
-
 def kept_text(root: ET.Element, report: RunReport) -> str:
     """The text of a run's kept page: its rows lead to their workloads' newest pages."""
     shared = {row.address: f"../{address}" for address, rows in _shared_pages(report).items() for row in rows}
@@ -1443,12 +1417,10 @@ def kept_text(root: ET.Element, report: RunReport) -> str:
             link.set("href", shared[target])
         elif target.startswith(("jobs.html", FOLDER)):
             del link.attrib["href"]
-    main = next(root.iter("main"))
-    main.set(_CLUSTERS, _cluster_names(report.clusters))
     told = "Rows lead to their workloads' newest pages here; all pages of this run are written by"
     said, folder = element("p", told, class_="run"), f"report-{folder_of(report.run_id)}"
     again = command_line(command("pytest-gsw", "report", report.run_id, "-o", folder))
-    main.extend([said, again])
+    next(root.iter("main")).extend([said, again])
     return html_text(root)
 
 
@@ -1678,7 +1650,6 @@ def write_report(reports: Sequence[RunReport], directory: Path, history: History
         _write_run(report, home, siblings, pages, then_s, root="../../", has_index=bool(runs_known))
     siblings = [(report, written[report.run_id]) for report in others]
     links = _write_run(newest, directory, siblings, pages, then_s, has_index=bool(runs_known))
-    link_rows(directory, newest.clusters, _shared_pages(newest))
     # A replay is not listed among the runs.
     kept = {newest.run_id: kept_page(newest.run_id)} if runs_known and not newest.replay_of else {}
     for address in kept.values():
@@ -1707,12 +1678,12 @@ def _pages_of_rows(reports: Iterable[RunReport], addresses: Mapping[str, str]) -
     return found
 
 
-def _shared_pages(report: RunReport) -> Mapping[str, list[ReportedRow]]:
-    """The rows of each workload's page, by its address."""
-    found: dict[str, list[ReportedRow]] = {}
+def _shared_pages(report: RunReport) -> Mapping[str, Collection[ReportedRow]]:
+    """The rows of each workload's page, by its address; the last of rows with one name."""
+    found: dict[str, dict[str, ReportedRow]] = {}
     for row in report.rows:
-        found.setdefault(f"{_WORKLOADS}/{row.shared_page}.html", []).append(row)
-    return found
+        found.setdefault(f"{_WORKLOADS}/{row.shared_page}.html", {})[row.name] = row
+    return {address: rows.values() for address, rows in found.items()}
 
 
 def _write_run(
