@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from pytest_gsw.common.files import make_directory, write_whole
-from pytest_gsw.common.text import calendar, command, duration, enumerated, named, plural, rounded, share, shortened
+from pytest_gsw.common.text import calendar, command, duration, enumerated, named, plural, rounded, share
 from pytest_gsw.errors import LogError
 from pytest_gsw.history.alarms import Alarm, Kind
 from pytest_gsw.history.comparison import (
@@ -37,19 +37,12 @@ from pytest_gsw.logs.reader import tail_lines
 from pytest_gsw.logs.signatures import find_cause
 from pytest_gsw.reports.charts import (
     CURVES,
-    MOST,
-    Plot,
     Rule,
     Scale,
     figure,
-    ground,
     history_plot,
     in_view,
-    key,
-    named_ticks,
     peers_plot,
-    polygon,
-    round_numbers,
     scaling_plot,
     steps_plot,
     varying_names,
@@ -806,14 +799,13 @@ JOBS = "jobs.html"
 _NODES, _JOBS = 40, 1500
 
 
-def jobs_page(report: RunReport, shown: Plot | None, links: Sequence[tuple[str, str]]) -> ET.Element:
-    """The run's jobs: GPU-hours, the time line, failures by node, and nodes that make jobs slow."""
+def jobs_page(report: RunReport, links: Sequence[tuple[str, str]]) -> ET.Element:
+    """The run's jobs: GPU-hours, failures by node, and nodes that make jobs slow."""
     title = f"Jobs of the run, {minute(report.begin_s)}"
     main = [
         element("h1", title),
         simulated_note(report.records),
         fact_list(_sums(report)),
-        section("line", "Time line", figure(shown)),
         section("failing", "Failures by node", _failed_nodes_table(report), _failing_nodes_table(report)),
         section("slow", "Slow nodes", _slow_nodes_table(report), *_known_good_nodes(report)),
         section("jobs", "All jobs", _jobs(report)),
@@ -904,92 +896,6 @@ def _job(job: RunJob) -> list[Content]:
 def _state(job: RunJob) -> str:
     """The state of a job, after a word if it failed: a failed job may be COMPLETED."""
     return f"{'failed: ' if job.failed else ''}{job.facts.state}"
-
-
-#: The most jobs of a run that are drawn, and the most with names; the height of each, with a name, and of the name.
-_MOST_JOBS, _NAMED_JOBS = 200, 60
-_BAR, _NAMED_BAR, _NAME = 7, 25, 14
-#: The most letters of a name with its job, for which a phone has room; and of the job.
-_LONGEST_NAME, _LONGEST_JOB = 44, 20
-#: Units of time with their seconds; three hundred of one are shown in the next.
-_TIME_UNITS = (("seconds", 1), ("minutes", 60), ("hours", 3600))
-
-
-def jobs_plot(report: RunReport) -> Plot | None:
-    """The run's jobs over time, each with its time in the queue and its run time; the last to end comes last."""
-    jobs = sorted((job for job in report.jobs if _is_timed(job)), key=lambda one: one.facts.end_s or 0.0)
-    if not jobs:
-        return None
-    begin_s = min(job.facts.known_begin_s for job in jobs)
-    span_s = max((jobs[-1].facts.end_s or 0.0) - begin_s, 1.0)
-    unit, unit_s = next(one for one in _TIME_UNITS if span_s < one[1] * 300 or one is _TIME_UNITS[-1])
-    shown = jobs[-_MOST_JOBS:]
-    each = _NAMED_BAR if len(shown) <= _NAMED_JOBS else _BAR
-    bottom = each * len(shown) + 4
-    x = Scale(0.0, span_s / unit_s, 0.0, 100.0)
-    title = (
-        f"{plural(len(shown), 'job')} of the run"
-        if len(shown) == len(jobs)
-        else f"The {len(shown)} jobs that ended last"
-    )
-    svg = ground(bottom + 40)
-    svg.set("class", "jobs")
-    places = [(x(value), f"{value:,.10g}") for value in round_numbers(0.0, span_s / unit_s)]
-    svg.extend(element("line", x1=f"{at:g}%", x2=f"{at:g}%", y1=0, y2=bottom, class_="grid") for at, _ in places)
-    svg.extend(named_ticks(places, y=bottom + 16))
-    svg.append(element("text", f"{unit} since the first job was submitted", x="50%", y=bottom + 34, class_="x"))
-    for number, job in enumerate(shown):
-        svg.append(_bar(job, lambda time_s: x((time_s - begin_s) / unit_s), 2 + each * number, each))
-    legend = (
-        key("in the queue", "queue", "band"),
-        key("ran", "ran", "band"),
-        key("failed", "failed", "cross"),
-    )
-    return Plot(title, svg, f"{title}; pale bars are time in the queue, others run time, crosses failed", legend)
-
-
-def _bar(job: RunJob, x: Callable[[float], float], top: float, height: float) -> ET.Element:
-    """One job: its time in the queue and its run time, under its name if bars are high enough."""
-    facts, begin_s = job.facts, job.facts.known_begin_s
-    submitted, started, ended = x(begin_s), x(facts.start_s or begin_s), x(facts.end_s or 0.0)
-    name, queue_s, run_s = job.row.record.row.id, facts.queue_s, facts.run_s
-    told = [
-        f"{name}: job {facts.id}, {_state(job)}",
-        "" if queue_s is None else f"{duration(queue_s)} in the queue",
-        "" if run_s is None else f"ran {duration(run_s)}",
-    ]
-    named = height == _NAMED_BAR
-    bar, high = (top + _NAME, height - _NAME - 3) if named else (top, height - 2)
-    cross = polygon("cross", size=1 if named else 0.6)
-    return element(
-        "a",
-        element("title", ", ".join(part for part in told if part)),
-        element("text", _name(job), x=0, y=top + 10, class_="name") if named else None,
-        _part(submitted, started - submitted, bar, high, "queue"),
-        _part(started, max(ended - started, 0.2), bar, high, "failed" if job.failed else "ran"),
-        element("svg", cross, x=f"{ended:g}%", y=bar + high / 2, class_="failed") if job.failed else None,
-        href=job.row.address,
-        aria_label=f"{name}, job {facts.id}",
-    )
-
-
-def _name(job: RunJob) -> str:
-    """The row and the job: a row may have several."""
-    which = f", job {shortened(job.facts.id, _LONGEST_JOB)}"
-    row, most = job.row.record.row.id, _LONGEST_NAME - len(which)
-    end = row[-most // 2 :]  # rows of one workload differ at the end
-    return f"{row if len(row) <= most else shortened(row, most - len(end)) + end}{which}"
-
-
-def _part(begin: float, wide: float, top: float, high: float, kind: str) -> ET.Element | None:
-    """A stretch of a job from one percentage on."""
-    if wide <= 0:
-        return None
-    return element("rect", x=f"{begin:g}%", y=top, width=f"{wide:.1f}%", height=high, class_=kind)
-
-
-def _is_timed(job: RunJob) -> bool:
-    return bool(job.facts.end_s and 0 < job.facts.known_begin_s <= job.facts.end_s < MOST)
 
 
 # -- the page of one row ---------------------------------------------------------------------------
@@ -1718,7 +1624,7 @@ def _write_run(
         _write_page(directory / row.address, row_page(row, report, ends, links, in_runs(row), of_row))
     for address, rows in _shared_pages(report).items():
         _write_page(directory / address, workload_page([(row, in_runs(row)) for row in rows], report, links))
-    _write_page(directory / JOBS, jobs_page(report, jobs_plot(report), links))
+    _write_page(directory / JOBS, jobs_page(report, links))
     if root:
         _write_page(directory / INDEX, run_page(report, others, links))
     return links

@@ -42,7 +42,6 @@ _PICTURES = {
     "report-phone": _Picture("index.html", PHONE, "body", 360, 740),
     "report-verdicts": _Picture("index.html", _screen(1440), "#verdicts", 1440, 620),
     "report-row": _Picture("rows/llama2_70b_fp8_H100x128.html", _screen(1100), "body", 1100, 1500),
-    "report-jobs": _Picture("jobs.html", _screen(800), "body", 800, 1110),
 }
 
 

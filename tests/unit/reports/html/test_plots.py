@@ -23,7 +23,7 @@ from pytest_gsw.reports.charts import (
     ticks,
     window_of,
 )
-from pytest_gsw.reports.pages import history_strip, jobs_plot, row_curve
+from pytest_gsw.reports.pages import history_strip, row_curve
 from pytest_gsw.reports.run_report import ReportedRow, RunListEntry
 from pytest_gsw.results import attention
 from pytest_gsw.results.record import Record
@@ -34,9 +34,7 @@ from tests.unit.history.runs import FIRST_S
 from tests.unit.reports.records_of_runs import (
     BROKEN,
     CURRENT_RUN,
-    PASSED,
     SLOW,
-    attempt,
     drawn,
     failed,
     minute_of,
@@ -209,44 +207,6 @@ def test_the_newest_200_runs_are_drawn(tmp_path: Path) -> None:
     )
     assert "200 runs" in plot.alt
     assert "runs of the reference" not in legend(plot)  # they were before
-
-
-def test_the_jobs_of_a_run() -> None:
-    again = varied(PASSED, attempts=(attempt("7", "node failure", "pool0-0017"),))
-    run = report_of(again, SLOW, BROKEN)
-    plot = drawn(jobs_plot(run))
-    assert plot.alt == "4 jobs of the run; pale bars are time in the queue, others run time, crosses failed"
-    assert sum(shape.get("class") == "failed" for shape in plot.svg.iter("rect")) == 2
-    assert len(list(plot.svg.iter("polygon"))) == 2  # and not by their colour alone
-    assert "llama2_70b_bf16[H100x64]: job 7, failed: NODE_FAIL, 30s in the queue, ran 11m02s" in told_of(plot)
-    empty = report_of(varied(SLOW, job=None))
-    assert jobs_plot(empty) is None
-
-
-def test_jobs_of_one_row_are_told_apart_on_the_time_line() -> None:
-    run = report_of(of_second("20"), of_second("9", 256))
-    plot = drawn(jobs_plot(run))
-    names = [text.text for text in plot.svg.iter("text") if text.get("class") == "name"]
-    assert names == ["llama2_70b_fp8[H100x256], job 9", "llama2_70b_fp8[H100x128], job 20"]  # ended in one second
-    long = of_second("12345678", name="a_workload_with_a_name_that_is_very_long_fp8")
-    run = report_of(long)
-    plot = drawn(jobs_plot(run))
-    (name,) = [text.text for text in plot.svg.iter("text") if text.get("class") == "name"]
-    assert name == "a_workload_wit…g_fp8[H100x128], job 12345678"
-
-
-def of_second(job_id: str, gpus: int = 128, name: str = "llama2_70b_fp8") -> Record:
-    """A slow row whose job was submitted, and ended, in the same second as those of others."""
-    assert SLOW.jobs.last is not None
-    row_id = f"{name}[H100x{gpus}]"
-    return varied(SLOW, row=row_id, node_id=f"t::{row_id}", gpus=gpus, job=replace(SLOW.jobs.last, id=job_id))
-
-
-def test_of_very_many_jobs_those_that_ended_last_are_drawn() -> None:
-    many = [varied(SLOW, node_id=f"t::{number}") for number in range(250)]
-    run = report_of(*many)
-    plot = drawn(jobs_plot(run))
-    assert plot.alt.startswith("The 200 jobs that ended last;")
 
 
 # -- axes ------------------------------------------------------------------------------------------
