@@ -631,26 +631,26 @@ def _further_text(found: MetricVerdict) -> str:
     limit = _limit_name(found)
     change = f"{limit} {short(found.documented)}" if limit else percent(found.change)
     unit = f" {found.metric.unit}" if found.metric.unit else ""
-    tolerance = "" if limit else _tolerance_text(found.tolerance)
+    tolerance = "" if limit else _tolerance_text(found.tolerance, found.tolerance)
     return f"{found.metric.label} {short(found.measured)}{unit} ({change}){tolerance}"
 
 
 def change_text(record: Record) -> str:
     """The change of a row's throughput against its reference: ``throughput -10.7 %``; empty if unknown."""
-    verdict = record.verdict
-    if verdict is None:
+    if (verdict := record.verdict) is None:
         return ""
-    change, by_document = map(percent, shown_changes(verdict, record.judged_metric))
-    label, allowed = record.judged_metric.change_label, _tolerance_text(record.row.tolerance)
+    metric, tolerance = record.judged_metric, record.row.tolerance
+    change, by_document = map(percent, shown_changes(verdict, metric))
+    label, allowed = metric.change_label, _tolerance_text(tolerance, shown_limit(tolerance, metric))
     if verdict.accepted_s is None:
         return f"{label} {change}{allowed}"
     # Both, always: a slow cluster with an accepted figure must not look like a fast one.
     return f"{label} {change} vs accepted, {by_document} vs document{allowed}"
 
 
-def _tolerance_text(tolerance: float) -> str:
-    """The tolerance of a row, or of a metric, in parentheses; empty for the usual one."""
-    return "" if tolerance == TOLERANCE else f" (allowed {tolerance * 100:g} %)"
+def _tolerance_text(tolerance: float, change: float) -> str:
+    """The change that a row, or a metric, is allowed, in parentheses; empty for the usual tolerance."""
+    return "" if tolerance == TOLERANCE else f" (allowed {change * 100:g} %)"
 
 
 def informative_line(lines: Iterable[str]) -> str:

@@ -154,6 +154,13 @@ def test_a_latency_may_rise_by_what_the_tolerance_makes_of_it(pytester: pytest.P
     )
 
 
+def test_the_line_of_a_latency_has_the_rise_that_is_allowed(pytester: pytest.Pytester) -> None:
+    write(pytester, TTFT.replace("value:", "tolerance: 20%, value:"), serving(ttft=40))
+    result = pytester.runpytest("--gsw-replay=own.log", "own.yaml")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["* PASSED  *+19.4 % (allowed 25 %) *"])
+
+
 @pytest.mark.parametrize(
     ("text", "log", "fact"),
     [
