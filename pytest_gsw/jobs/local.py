@@ -329,10 +329,9 @@ class LocalLauncher:
                 f"there is no launch script {spec.script}",
                 advice=f"is the recipe set up? ls -l {spec.script.parent}",
             )
-        submitted_s = time.time()
         directory = self._work_directory or spec.directory
         try:
-            job = Job(next_job_id(self._environ), spec, submitted_s)
+            job_id = next_job_id(self._environ)
             make_directory(spec.stage)
             make_directory(directory)
         except OSError as error:
@@ -340,6 +339,8 @@ class LocalLauncher:
                 f"{spec.row_id} cannot be started: {error.strerror}: {error.filename}",
                 advice="the staging area (`stage:`), the recipe and ~/.local/state must be yours to write to",
             ) from error
+        # All its times are relative to this one, which a wait for the id must not make too early.
+        job = Job(job_id, spec, time.time())
         output, mark = directory / f"slurm-{job.id}.out", f"{self._session}-{job.id}"
         self._runs[job.id] = LocalRun(job, output, mark, self._kill_grace_s)
         self._advance()

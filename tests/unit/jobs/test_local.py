@@ -151,6 +151,21 @@ def test_a_clock_that_is_set_changes_no_duration(
         assert 0 < status.run_s < 3600
 
 
+def test_a_job_that_waited_for_its_id_does_not_overlap_with_the_job_before_it(
+    make_launcher: LauncherMaker, make_spec: SpecMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_s: list[float] = []
+
+    def give(_: object) -> str:
+        given_s.append(time.time())
+        return str(len(given_s))
+
+    monkeypatch.setattr(local, "next_job_id", give)
+    job, status = ended(make_launcher(), make_spec("true"))
+    assert status.start_s is not None
+    assert given_s[0] <= job.submitted_s <= status.start_s
+
+
 def test_the_time_limit(make_launcher: LauncherMaker, make_spec: SpecMaker) -> None:
     _, status = ended(make_launcher(), make_spec("trap '' TERM; while :; do sleep 0.05; done", time_limit_s=0.1))
     assert (status.state, status.signal) == (JobState.TIMEOUT, signal.SIGKILL)
