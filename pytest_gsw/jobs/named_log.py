@@ -24,7 +24,9 @@ _LONGEST_SCRIPT, _LONGEST_VALUE = 64 << 10, 4096
 
 _COMMAND = r"\$\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|`[^`]*`"
 _EXPANSION = rf"{_COMMAND}|\$\{{(?:[^{{}}]|\{{[^{{}}]*\}})*\}}"
-_WORD = rf"(?:\\.|'[^']*'|\"(?:\\.|{_EXPANSION}|\$(?![({{])|[^\"\\$`])*\"|{_EXPANSION}|[^\s;&|()<>'\"`\\])+"
+_QUOTED = rf"\\.|'[^']*'|\"(?:\\.|{_EXPANSION}|\$(?![({{])|[^\"\\$`])*\""
+#: It reads each text in one way: if there were two for an expansion, many would take exponential time.
+_WORD = rf"(?:{_QUOTED}|{_EXPANSION}|(?!{_EXPANSION})[^\s;&|()<>'\"`\\])+"
 _ASSIGNMENT = rf"[A-Za-z_]\w*\+?=(?:{_WORD})?"
 #: An assignment or an srun, at the beginning of a line or behind another command.
 _STATEMENT = re.compile(

@@ -144,3 +144,9 @@ def test_a_job_with_a_directory_of_its_own_has_its_log_there(spec: JobSpec) -> N
 )
 def test_hostile_scripts_are_read_in_bounded_time(spec: JobSpec, text: str) -> None:
     log(spec, "A=xx", text * (60_000 // len(text)), "srun -o $A x")
+
+
+@pytest.mark.parametrize("line", ["export MOUNTS={}", "MOUNTS={} python x.py", "MOUNTS={} srun -o /a/t_%j.out x"])
+def test_many_expansions_in_one_word_are_read_in_bounded_time(spec: JobSpec, line: str) -> None:
+    words = ",".join(f"${{A{n}}}:${{B{n}}}" for n in range(200))
+    assert log(spec, line.format(words), "srun -o /a/t_%j.out x") == "/a/t_{job_id}.out"
