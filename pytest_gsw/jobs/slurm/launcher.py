@@ -96,6 +96,8 @@ SILENT_S = 5.0
 
 #: sacct's error on a cluster without accounting; any other error may be gone at the next poll.
 _OFF = "Slurm accounting storage is disabled"
+#: The error of squeue and scontrol on an id that slurmctld does not have.
+_PURGED = "Invalid job id"
 #: The DerivedExitCode of a job without a failed step.
 _NO_FAILURE = "0:0"
 
@@ -209,10 +211,11 @@ class Poller:
         command = client.scontrol_command(cluster_of(jobs[0].spec))
         scontrol = self._ask(command, given=client.scontrol_requests(_ids(jobs)))
         answers = client.parse_scontrol(scontrol.stdout)
-        if not answers and not _are_ids_purged(scontrol):
+        # There is a complaint about each job that was purged; none about some if scontrol was killed, or gave up.
+        are_others_purged = len(set(_ids(jobs)) - answers.keys()) <= scontrol.stderr.count(_PURGED)
+        if not are_others_purged:
             self._outputs_due_s = self._clock() + SILENT_S
-            return answers
-        for job in jobs:
+        for job in (job for job in jobs if are_others_purged or job.id in answers):
             is_own = job.id in answers and _own_status(job, answers[job.id]).state is not JobState.UNKNOWN
             self._outputs[_key(job)] = answers[job.id].output if is_own else None
         return answers
@@ -383,7 +386,7 @@ def _combine(job: Job, queued: JobStatus | None, final: JobStatus | None, squeue
 
 def _are_ids_purged(answer: Output) -> bool:
     """True if a query failed only because slurmctld has none of the ids: they have been purged."""
-    return "Invalid job id" in answer.stderr
+    return _PURGED in answer.stderr
 
 
 def _add_siblings(

@@ -156,6 +156,24 @@ def test_outputs_that_slurm_does_not_tell_are_asked_for_again_after_a_while(say:
     assert names(commands) == ["scontrol"]
 
 
+@pytest.mark.parametrize("failure", [Output(1, "", DOWN.stderr), Output(-9, "", ""), Output(1, "", PURGED.stderr)])
+def test_an_output_that_slurm_tells_later_than_the_others_is_found(say: Say, tmp_path: Path, failure: Output) -> None:
+    shown = [f"JobId={n} JobName=gsw-a JobState=COMPLETED StdOut={tmp_path}/own-{n}\n" for n in (1, 2)]
+    ends = {"squeue": said(queued(1, "COMPLETED") + queued(2, "COMPLETED")), "sacct": said(recorded(1) + recorded(2))}
+    say(**ends, scontrol=dataclasses.replace(failure, stdout=shown[0]))
+    launcher, jobs = SlurmLauncher({}), ended_in(tmp_path, 1, 2)
+    launcher._poller._clock = lambda: 1000.0
+    for name in ("own-1", "own-2"):
+        (tmp_path / name).touch()
+    launcher.poll(jobs)
+    assert [launcher.batch_output(job) for job in jobs] == [tmp_path / "own-1", None]
+    commands = say(scontrol=said(shown[1]))
+    launcher._poller._clock = lambda: 1000.0 + SILENT_S
+    is_gone = failure.stderr == PURGED.stderr
+    assert launcher.batch_output(jobs[1]) == (None if is_gone else tmp_path / "own-2")
+    assert names(commands) == ([] if is_gone else ["scontrol"])
+
+
 AWAY = "squeue: Unable to contact slurm controller (connect failure)"
 OVER, RECORDED_OPEN = said(queued(1, "COMPLETED")), said(recorded(1, "RUNNING").replace("1002", "Unknown"))
 
