@@ -223,14 +223,14 @@ class Poller:
     def _squeue(self, jobs: Sequence[Job]) -> tuple[Output, dict[str, Answer]]:
         """The answer of squeue on these jobs, by one request for all of the user if no other job ever has their names.
 
-        slurmctld sends squeue all jobs in either case. Requested by id are jobs that this answer lacks, since they were
-        purged or the user has another name there, and those of which it has another one with the same name.
+        slurmctld sends squeue all jobs in either case. Requested by id are those that this answer lacks, as it failed,
+        they were purged, or the user has another name there, and those that share their name with another one in it.
         """
         cluster, ids, mine = cluster_of(jobs[0].spec), _ids(jobs), all(job.has_unique_name for job in jobs)
         squeue = self._ask(client.squeue_command(cluster, ids=() if mine else ids, mine=mine))
         queued = client.parse_squeue(squeue.stdout) if squeue.returncode == 0 else {}
         self.listed = queued if mine and squeue.returncode == 0 else None
-        if self.listed is not None:
+        if mine and not squeue.timed_out:
             names = Counter([answer.job_name for answer in queued.values()])
             queued = {job.id: queued[job.id] for job in jobs if job.id in queued and names[job.name] <= 1}
             if ids := [job_id for job_id in ids if job_id not in queued]:

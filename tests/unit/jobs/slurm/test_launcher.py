@@ -472,6 +472,15 @@ def test_a_job_that_the_list_does_not_show_alone_is_asked_about_by_its_id(say: S
     assert [command[-2:] for command in commands[1:]] == [("-j", "7")]
 
 
+def test_jobs_are_asked_about_by_id_if_they_cannot_be_listed(say: Say) -> None:
+    commands = say(squeue=lambda command: DOWN if "--me" in command else said(queued(7)), sacct=NOTHING)
+    polled = SlurmLauncher({}).poll([Job("7", UNIQUE, 1000.0)])
+    assert (polled["row"].state, polled.named) == (JobState.RUNNING, None)
+    commands = say(squeue=Output(124, "", "squeue gave no answer", timed_out=True), sacct=NOTHING)
+    assert SlurmLauncher({}).poll([Job("7", UNIQUE, 1000.0)])["row"].state is JobState.UNKNOWN
+    assert names(commands) == ["squeue", "sacct"], "it would hang again"
+
+
 def test_a_poll_that_lists_no_jobs_counts_none(say: Say) -> None:
     say(squeue=DOWN, sacct=NOTHING)
     assert SlurmLauncher({}).poll([Job("7", UNIQUE, 1000.0)]).named is None
