@@ -114,7 +114,8 @@ class Poller:
         self._steps: dict[tuple[str, str], tuple[tuple[JobStep, ...], float]] = {}
         #: The names of jobs by id in squeue's last answer with them.
         self._names: dict[str, str] = {}
-        #: All jobs of the user in squeue's last answer; ``None`` if it was requested by ids, or failed.
+        #: All jobs of the user in squeue's last answer. ``None`` if it was requested by ids, failed, or lacks a
+        #: polled job: then another job of its row may have been purged as well, and accounting alone has it.
         self.listed: Mapping[str, Answer] | None = None
         #: Output files of batch shells; ``None`` if scontrol did not return one, although it answered.
         self._outputs: dict[tuple[str, str], Path | None] = {}
@@ -208,11 +209,11 @@ class Poller:
 
     def _scontrol(self, jobs: Sequence[Job]) -> dict[str, Answer]:
         """Answers of slurmctld on these jobs by their ids."""
-        command = client.scontrol_command(cluster_of(jobs[0].spec))
-        scontrol = self._ask(command, given=client.scontrol_requests(_ids(jobs)))
+        ids, cluster = _ids(jobs), cluster_of(jobs[0].spec)
+        scontrol = self._ask(client.scontrol_command(cluster), given=client.scontrol_requests(ids))
         answers = client.parse_scontrol(scontrol.stdout)
         # There is a complaint about each job that was purged; none about some if scontrol was killed, or gave up.
-        are_others_purged = len(set(_ids(jobs)) - answers.keys()) <= scontrol.stderr.count(_PURGED)
+        are_others_purged = len({*ids} - answers.keys()) <= scontrol.stderr.count(_PURGED)
         if not are_others_purged:
             self._outputs_due_s = self._clock() + SILENT_S
         for job in (job for job in jobs if are_others_purged or job.id in answers):
@@ -229,7 +230,7 @@ class Poller:
         cluster, ids, mine = cluster_of(jobs[0].spec), _ids(jobs), all(job.has_unique_name for job in jobs)
         squeue = self._ask(client.squeue_command(cluster, ids=() if mine else ids, mine=mine))
         queued = client.parse_squeue(squeue.stdout) if squeue.returncode == 0 else {}
-        self.listed = queued if mine and squeue.returncode == 0 else None
+        self.listed = queued if mine and squeue.returncode == 0 and queued.keys() >= {*ids} else None
         if mine and not squeue.timed_out:
             names = Counter([answer.job_name for answer in queued.values()])
             queued = {job.id: queued[job.id] for job in jobs if job.id in queued and names[job.name] <= 1}
@@ -299,8 +300,7 @@ class Poller:
 
     def _is_overdue(self, job: Job) -> bool:
         """True if the record of an ended job has been awaited for long enough."""
-        now_s = self._clock()
-        return now_s - self._awaited_s.setdefault(_key(job), now_s) >= RECORD_WAIT_S
+        return (now_s := self._clock()) - self._awaited_s.setdefault(_key(job), now_s) >= RECORD_WAIT_S
 
 
 def _is_off(sacct: Output) -> bool:
@@ -337,12 +337,10 @@ def _own_status(job: Job, answer: Answer) -> JobStatus:
     if answer.job_name != job.name:
         return _unknown(f'job {job.id} is another one by now: its name is "{answer.job_name}"', status)
     # A name of this session's own identifies the job, whatever the clocks show.
-    if job.has_unique_name:
+    if job.has_unique_name or status.submit_s is None or status.submit_s >= job.submitted_s - layout.CLOCK_SKEW_S:
         return status
-    if status.submit_s is not None and status.submit_s < job.submitted_s - layout.CLOCK_SKEW_S:
-        earlier_s = job.submitted_s - status.submit_s
-        return _unknown(f"job {job.id} is another one: it was submitted {earlier_s:.0f} s before ours", status)
-    return status
+    earlier_s = job.submitted_s - status.submit_s
+    return _unknown(f"job {job.id} is another one: it was submitted {earlier_s:.0f} s before ours", status)
 
 
 def _accounting_status(job: Job, recorded: Mapping[str, Answer]) -> JobStatus | None:

@@ -467,9 +467,12 @@ def test_a_job_that_the_list_does_not_show_alone_is_asked_about_by_its_id(say: S
     launcher = SlurmLauncher({})
     polled = launcher.poll([Job("7", UNIQUE, 1000.0)])
     assert (polled["row"].state, polled["row"].siblings) == (JobState.RUNNING, ("10",))
+    assert [command[-2:] for command in commands[1:]] == [("-j", "7")]
+    if queued(7) not in listed:
+        assert polled.named is None, "another job of the row may have been purged, too: accounting has it"
+        return
     assert polled.named is not None
     assert "".join(queued(int(job.id), job.status.state.value, job.name) for job in polled.named([UNIQUE])) == listed
-    assert [command[-2:] for command in commands[1:]] == [("-j", "7")]
 
 
 def test_jobs_are_asked_about_by_id_if_they_cannot_be_listed(say: Say) -> None:
