@@ -153,15 +153,15 @@ CLEAN_UP = re.compile(
 #: Failures of machines, the fabric or Slurm, which count whatever follows; with the words of their patterns by which a
 #: whole log is searched for them, if those are rarer than the markers.
 WHEREVER: dict[str, str | None] = {
-    "ECC error": "ncorrectable ECC error|bit ECC error|uncorrectable hardware error",
     "host out of memory": "Detected |: Out Of Memory|DefaultCPUAllocator|signal: Killed|Out of memory: Kill",
     "gloo time-out": "Timed out waiting ",
     "node failure": "Node failure on|DUE TO NODE FAILURE|are still not ready",
     "NCCL error": "NCCL error|ncclUnhandledCudaError|ncclSystemError|ncclInternalError|ncclRemoteError",
     "a failed task": ": Exited with |: Killed|: Aborted|: Bus error|: Segmentation fault|: Illegal instruction"
     "|: Floating point exception|: Out Of Memory",
-    **dict.fromkeys(("GPU hang", "GPU error (Xid)", "GPU memory fault", "NCCL time-out", "coordination service lost")),
-    **dict.fromkeys(("a failed rank", "time limit", "preemption", "requeued", "cancelled")),
+    **dict.fromkeys(("ECC error", "GPU hang", "GPU error (Xid)", "GPU memory fault", "NCCL time-out")),
+    **dict.fromkeys(("coordination service lost", "a failed rank")),
+    **dict.fromkeys(("time limit", "preemption", "requeued", "cancelled")),
 }
 
 

@@ -46,6 +46,7 @@ def name(path: Path) -> str | None:
 FATAL = [
     ("GPU error (Xid)", XID),
     ("ECC error", b"RuntimeError: CUDA error: uncorrectable ECC error encountered\n"),
+    ("ECC error", b"RuntimeError: CUDA error: uncorrectable \x1b[1;31mECC error\x1b[0m encountered\n"),
     ("GPU hang", b"HW Exception by GPU node-4 (Agent handle: 0x1eb) reason :GPU Hang\n"),
     ("GPU hang", b"Unable to determine the device handle for GPU0000:41:00.0: GPU is lost.  Reboot the system\n"),
     ("ECC error", b"node7: uncorrectable ECC error count: 10\n"),
