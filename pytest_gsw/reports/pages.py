@@ -982,6 +982,7 @@ def _row_section(row: ReportedRow, report: RunReport, pages: Mapping[str, str]) 
         heading,
         element("p", fact_text(row), class_="fact"),
         _tile_facts(row, report),
+        _figures(row),
         None if row.record.row.tile else figure(history_plot(row, pages)),
         _folded("Commands and facts", details),
     )
@@ -1034,9 +1035,8 @@ def _figures(row: ReportedRow) -> ET.Element | None:
         lines.append((title, without_unit(one.measured), *against, _bare(one.allowed)))
     accepted = [">accepted", ">change (%)"] if figures.accepted else []
     caption = "Measured against documented figures" if figures.measured else "Documented figures"
-    return table(
-        "figures", caption, ["figure", ">measured", ">documented", ">change (%)", *accepted, ">allowed (%)"], lines
-    )
+    heads = ["figure", ">measured", ">documented", ">change (%)", *accepted, ">allowed (%)"]
+    return table(f"figures-{row.name}", caption, heads, lines)
 
 
 def _bare(change: str) -> str:

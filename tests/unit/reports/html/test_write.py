@@ -409,6 +409,7 @@ def test_a_row_that_passed_as_before_is_on_its_workloads_page(
     assert SLOW_OTHER.row.id in text  # which leads to its page
     assert ("Step time of" in text) == (bool(before) and not has_own)
     assert ("pytest-gsw history" in text) != has_own
+    assert (f'id="figures-{name}-caption"' in shared.read_text()) != has_own
 
 
 def test_a_page_of_a_workload_has_so_many_rows(tmp_path: Path) -> None:
