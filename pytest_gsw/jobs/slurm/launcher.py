@@ -1286,7 +1286,10 @@ class SlurmLauncher:
                 ) from error
         info = spec.launch.read_output(answer.stdout)
         if info.job_id is not None:
-            return self._job(spec, info.job_id, info.job_ids, submitted_s)
+            job = self._job(spec, info.job_id, info.job_ids, submitted_s)
+            if info.directory is None:
+                self._poller.output_of(job)  # slurmctld may have purged it when its log is wanted
+            return job
         if info.job_ids:
             cancelled = self._cancel(spec, info.job_ids, submitted_s)
             raise _script_error(SubmissionError, spec, command, answer, f"{command[0]}: {info.problem}{cancelled}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -768,6 +769,22 @@ def test_the_job_that_a_script_names_is_taken(say: Say, tmp_path: Path) -> None:
     found = find()
     assert found is not None
     assert found.id == "7"
+
+
+def test_the_place_of_a_job_that_no_script_prints_is_known_after_slurm_has_purged_it(say: Say, tmp_path: Path) -> None:
+    script = tmp_path / "launch.sh"
+    script.write_text("#!/bin/sh\necho 'SUBMITTED: tiny jobid=7'\n")
+    script.chmod(0o755)
+    spec = dataclasses.replace(SPEC, launch=launch("nemo-run"), script=script, directory=tmp_path)
+    known = {"squeue": said(queued(7, name="tiny", at=int(time.time()))), "sacct": NOTHING}
+    say(**known, scontrol=said(f"JobId=7 JobName=tiny JobState=PENDING StdOut={tmp_path}/place/slurm-7.out\n"))
+    launcher = SlurmLauncher({}, work_directory=tmp_path)
+    job = launcher.submit(spec)
+    say(squeue=PURGED, sacct=NOTHING, scontrol=Output(1, "", "slurm_load_jobs error: Invalid job id specified\n"))
+    (tmp_path / "place").mkdir()
+    log = tmp_path / "place" / "slurm-7.out"
+    log.touch()
+    assert launcher.batch_output(job) == log
 
 
 @pytest.mark.parametrize(
