@@ -1036,7 +1036,7 @@ def _figures(row: ReportedRow) -> ET.Element | None:
     accepted = [">accepted", ">change (%)"] if figures.accepted else []
     caption = "Measured against documented figures" if figures.measured else "Documented figures"
     heads = ["figure", ">measured", ">documented", ">change (%)", *accepted, ">allowed (%)"]
-    return table(f"figures-{row.name}", caption, heads, lines)
+    return table(f"figures-{row.name}", f"{caption} of {row.record.row.id}", heads, lines)
 
 
 def _bare(change: str) -> str:
