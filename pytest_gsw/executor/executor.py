@@ -633,8 +633,7 @@ def _never_starts(job: Job, status: JobStatus, advice: str) -> EarlyStop:
             found = cause_of(Run(first.id, JobStatus(first.state), Path(first.log), other_files=outputs))
         if found is not None and found.cause.name != CAUSE_OF_STATE.get(first.state):
             place = f"{found.path}:{found.cause.line}"
-            why = status.reason.removesuffix(f": look at {first.log}")
-            return EarlyStop(f"{fact}{why}: {found.cause.name}", found.advice, None, found.cause.text, place)
+            return EarlyStop(f"{fact}{first.why}: {found.cause.name}", found.advice, None, found.cause.text, place)
     return EarlyStop(f"{fact}{status.reason}", advice)
 
 

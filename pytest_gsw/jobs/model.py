@@ -390,8 +390,16 @@ class FailedJob:
 
     id: str
     state: JobState
-    #: Its log, or the directory of its files, with which the reason of the job that waits ends.
+    #: Its exit code, ``None`` if unknown, and its signal.
+    exit_code: int | None
+    signal: int
+    #: Its log, or the directory of its files.
     log: str
+
+    @property
+    def why(self) -> str:
+        """The reason of the job that waits: ``DependencyNeverSatisfied: job 7 FAILED 1:0``."""
+        return f"{NEVER_STARTS}: job {self.id} {self.state.value} {self.exit_code}:{self.signal}"
 
 
 @dataclass(frozen=True)

@@ -1042,8 +1042,8 @@ class SlurmLauncher:
         statuses.named = None if self._poller.listed is None else partial(self._counted, self._poller.listed)
         for job in (job for job in jobs if statuses[job.spec.row_id].reason == NEVER_STARTS):
             if (first := self._failed_prerequisite(job)) is not None:
-                status, (why, failed) = statuses[job.spec.row_id], first
-                statuses[job.spec.row_id] = replace(status, reason=f"{NEVER_STARTS}{why}", failed_first=failed)
+                status, reason = statuses[job.spec.row_id], f"{first.why}: look at {first.log}"
+                statuses[job.spec.row_id] = replace(status, reason=reason, failed_first=first)
         self._poller.mark_alternatives(jobs, statuses)
         if places := self._places_in_doubt(jobs, statuses):
             from pytest_gsw.jobs.slurm.nodes import lost_nodes  # in few sessions a node is lost
@@ -1129,15 +1129,14 @@ class SlurmLauncher:
         output = self._poller.output_of(job)
         return None if output is None else output.parent
 
-    def _failed_prerequisite(self, job: Job) -> tuple[str, FailedJob] | None:
-        """The failed job that a job waits for, first in words; ``None`` if unknown."""
+    def _failed_prerequisite(self, job: Job) -> FailedJob | None:
+        """The failed job that a job waits for; ``None`` if unknown."""
         for one in self._prerequisite_jobs(job):
             its = one.status
             if its.state.ended and (its.state is not JobState.COMPLETED or its.exit_code):
                 directory = self._directory_of(replace(job, id=one.id)) or Path()
                 log = min(directory.glob(f"*_{one.id}*.out"), default=directory)  # log-… comes before sbatch_…
-                words = f": job {one.id} {its.state.value} {its.exit_code}:{its.signal}: look at {log}"
-                return words, FailedJob(one.id, its.state, str(log))
+                return FailedJob(one.id, its.state, its.exit_code, its.signal, str(log))
         return None
 
     def close(self) -> None:

@@ -979,7 +979,7 @@ def test_a_job_whose_import_has_failed_never_starts(say: Say, tmp_path: Path, lo
     status = launcher.poll([job])["row"]
     assert status.state is JobState.PENDING
     assert status.reason == f"DependencyNeverSatisfied: job 11 FAILED 3:0: look at {tmp_path}/import/{log}"
-    assert status.failed_first == FailedJob("11", JobState.FAILED, f"{tmp_path}/import/{log}")
+    assert status.failed_first == FailedJob("11", JobState.FAILED, 3, 0, f"{tmp_path}/import/{log}")
 
 
 def test_a_job_that_waits_for_one_of_somebody_elses_never_starts_either(say: Say, tmp_path: Path) -> None:
