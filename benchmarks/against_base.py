@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import io
 import json
-import os
 import re
 import shlex
 import shutil
@@ -34,14 +33,13 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks import processes  # noqa: E402 - found from the checkout
 from benchmarks.workloads import WORKLOADS, Workload  # noqa: E402 - found from the checkout
 
 HERE = ROOT / "benchmarks"
 EXAMPLE = ROOT / "docs" / "examples" / "program"
 SIDES = ("base", "this")
 CONFIRM = 4
-#: What this process was started in is not to change what is measured.
-_FOREIGN = ("PYTEST", "PYTHON", "VIRTUAL_ENV", "GSW_", "COV_", "TOX_", "STAGE_PATH", "SLURM_", "SBATCH_")
 _CLUSTERS = """\
 clusters:
   guard:
@@ -118,7 +116,7 @@ def run(*command: str | Path, folder: Path | None = None) -> None:
 
 def clean_environ() -> dict[str, str]:
     """The environment of all that is measured."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
+    kept = processes.clean_environ(None, "STAGE_PATH", "SLURM_", "SBATCH_")
     return kept | {"PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8"}
 
 

@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Any
 
 from bench_cluster import Seen, SlurmCluster, cancelled, measured, missing_requirements
-from contenders import Contender, Environments, Work, clean_environ, loop, pytest_gsw, reframe, submitit
-from processes import BenchmarkError, Usage, run
+from contenders import Contender, Environments, Work, loop, pytest_gsw, reframe, submitit
+from processes import BenchmarkError, Usage, clean_environ, run
 from tabulate import tabulate
 
 from tests.budget.tables import write_tables

@@ -13,8 +13,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from contenders import Contender, Work, clean_environ, job_environ, set_up
-from processes import BenchmarkError, Usage, run, running
+from contenders import Contender, Work, job_environ, set_up
+from processes import BenchmarkError, Usage, clean_environ, run, running
 
 from tests.slurm.cluster import SlurmCluster as _TestCluster
 from tests.slurm.cluster import missing_requirements

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -14,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from processes import BenchmarkError
+from processes import BenchmarkError, clean_environ
 
 from tests.budget.tables import write_tables
 
@@ -32,9 +31,6 @@ clusters:
     stage: {stage}
     recipes: {recipes}
 """
-
-#: What this process was started in is not to change what the contenders do.
-_FOREIGN = ("PYTEST", "PYTHON", "VIRTUAL_ENV", "GSW_", "RFM_", "SUBMITIT", "COV_", "TOX_")
 
 
 @dataclass(frozen=True)
@@ -117,12 +113,6 @@ class Environments:
         )
         self.versions |= dict(zip(told, done.stdout.split(), strict=True))
         return programs
-
-
-def clean_environ(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """An environment without what would change a contender's ways."""
-    inherited = os.environ if environ is None else environ
-    return {name: value for name, value in inherited.items() if not name.startswith(_FOREIGN)}
 
 
 def job_environ(directory: Path, work: Work) -> dict[str, str]:

@@ -12,7 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+#: Beginnings of variables by which what a process was started in would change what it measures.
+_FOREIGN = ("PYTEST", "PYTHON", "VIRTUAL_ENV", "GSW_", "RFM_", "SUBMITIT", "COV_", "TOX_")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+def clean_environ(environ: Mapping[str, str] | None = None, *more: str) -> dict[str, str]:
+    """An environment, or this process's, without what would change what is measured; ``more`` are more beginnings."""
+    inherited = os.environ if environ is None else environ
+    return {name: value for name, value in inherited.items() if not name.startswith((*_FOREIGN, *more))}
 
 
 class BenchmarkError(Exception):
