@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from pytest_gsw.common.text import shortened
 from pytest_gsw.logs.model import Contradiction, Dialect, Identity, StepLog
-from pytest_gsw.logs.scan import safe_text
+from pytest_gsw.logs.scan import Record, safe_text
 
 # -- The settings that frameworks print: sequence length, layers, precision, parallelism, batch --
 # Each :class:`ConfigPattern` is one way in which settings are printed, with the markers of its lines. A format has the
@@ -518,7 +518,7 @@ class _Settings:
         return None if any(one.value != last.value for one in near) else last
 
 
-def with_identity(log: StepLog, records: Iterable[tuple[int, bytes]], lines: RecipeLines | None = None) -> StepLog:
+def with_identity(log: StepLog, records: Iterable[Record], lines: RecipeLines | None = None, **facts: Any) -> StepLog:
     """The log with the identity that its records state; if they differ, the last counts.
 
     Values from step lines, and those that the format has filled in, take precedence.
@@ -527,6 +527,7 @@ def with_identity(log: StepLog, records: Iterable[tuple[int, bytes]], lines: Rec
         log: The log, whose format selects the patterns of its lines.
         records: Lines with their byte offsets.
         lines: The recipe's own lines of the run; ``None`` if the records hold them.
+        facts: Further fields of the log.
     """
     own = RecipeLines()
     numbers: dict[_Fact, tuple[int, int]] = {}
@@ -544,8 +545,8 @@ def with_identity(log: StepLog, records: Iterable[tuple[int, bytes]], lines: Rec
     known = {name: value for name in _IDENTITY_FIELDS if (value := getattr(found, name)) is not None}
     places = {name: at for name, at in found.places.items() if name in known}
     stated = dict(_iterate_settings(settings))
-    for name, facts in (("global_batch_size", _GLOBAL_BATCH), ("gpus", _GPUS)):
-        number = _first(numbers, facts)
+    for name, alternatives in (("global_batch_size", _GLOBAL_BATCH), ("gpus", _GPUS)):
+        number = _first(numbers, alternatives)
         if number is not None and not any(one.is_torn(name) for one in settings):
             stated.setdefault(name, number)
     # The recipe's line has the requested value; the framework's own line has the one that ran.
@@ -560,7 +561,7 @@ def with_identity(log: StepLog, records: Iterable[tuple[int, bytes]], lines: Rec
     total = _first(numbers, _TOTAL_STEPS)
     total_steps = log.total_steps if log.total_steps is not None or total is None else total[0]
     identity = Identity(**known, requested=requested, places={**places, **log.identity.places})
-    return replace(log, identity=identity, total_steps=total_steps)
+    return replace(log, identity=identity, total_steps=total_steps, **facts)
 
 
 def _first(numbers: dict[_Fact, tuple[int, int]], facts: tuple[_Fact, ...]) -> tuple[int, int] | None:

@@ -131,22 +131,19 @@ class LogFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._entered = 0
-        check_regular(path.stat(), path)
+        check_regular(os.stat(path), path)  # noqa: PTH116 - Path costs more than the look
         self._file: io.FileIO | io.BytesIO = path.open("rb", buffering=0)
         try:
             #: Size of the log when it was opened, bytes.
             self.size = self._file.seek(0, io.SEEK_END)
             if self.size <= _AT_ONCE_BYTES:
-                self._read_at_once()
+                with self._file as file:
+                    file.seek(0)
+                    data = file.read()
+                self._file, self.size = io.BytesIO(data), len(data)
         except OSError:
             self._file.close()
             raise
-
-    def _read_at_once(self) -> None:
-        with self._file as file:
-            file.seek(0)
-            data = file.read()
-        self._file, self.size = io.BytesIO(data), len(data)
 
     def __enter__(self) -> LogFile:  # noqa: PYI034 - typing.Self is Python 3.11's
         self._entered += 1
@@ -287,8 +284,7 @@ class Scanner:
     def __init__(self, markers: Dialect, *, wraps: bool = False) -> None:
         self._wanted = alternatives(markers)
         self._finder = _Finder(self._wanted)
-        self._joiner = _LineJoiner()
-        self._wraps = wraps
+        self._joiner = _LineJoiner() if wraps else None
 
     def records(self, block: bytearray, end: int, offset: int) -> list[Record]:
         """The records of whole lines, each with its byte offset in the file.
@@ -298,7 +294,7 @@ class Scanner:
             end: Byte offset in the block at which they end.
             offset: Byte offset of the block in the file.
         """
-        if self._wraps and self._joiner.is_needed(block, end):
+        if self._joiner is not None and self._joiner.is_needed(block, end):
             lines = self._joiner.lines(bytes(memoryview(block)[:end]), offset)
         else:
             lines = _lines_at(block, end, offset, self._finder.places(block, end))

@@ -342,12 +342,12 @@ class Record(ResultText):
         """The outcomes by the site's metrics that the row documents."""
         return () if self.verdict is None else self.verdict.metrics
 
-    @property
+    @cached_property
     def comparable(self) -> Verdict | None:
         """The verdict of figures that can be compared."""
         return self.verdict if self.not_comparable is None else None
 
-    @property
+    @cached_property
     def reason(self) -> str:
         """A :class:`~pytest_gsw.stats.verdict.Reason` of the outcome; empty if none was given."""
         verdict = self.comparable
@@ -381,7 +381,7 @@ class Record(ResultText):
         """``documented``, or ``accepted`` if the outcome rests on the cluster's own figure."""
         return "accepted" if self.figures.accepted else "documented"
 
-    @property
+    @cached_property
     def judged_metric(self) -> Metric:
         """The metric of the outcome."""
         label = self.row.label

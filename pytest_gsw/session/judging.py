@@ -28,7 +28,7 @@ from pytest_gsw.stats.repeats import Repeats
 from pytest_gsw.stats.verdict import MetricVerdict, Outcome, Reason, Verdict, judge_metric, with_metrics
 from pytest_gsw.tables.metrics import FURTHER, Metric
 from pytest_gsw.tables.model import Accepted, Baseline
-from pytest_gsw.validation.agreement import Evidence
+from pytest_gsw.validation.agreement import Evidence, Provenance
 from pytest_gsw.validation.checks import read_steps
 from pytest_gsw.validation.measure import measure, read_metrics
 from pytest_gsw.validation.run import Run
@@ -71,8 +71,10 @@ class Judge:
             raise wrong_answer(hook, f"{wrong[0]}, wanted Evidence")
         return tuple(found)
 
-    def read(self, run: Run, *, traced: bool) -> tuple[StepLog, Measurement | None, dict[str, str]]:
-        """A job's log, its measurement, and its settings that match the row; no measurement if it should fail.
+    def read(self, run: Run, *, traced: bool) -> tuple[StepLog, Measurement | None, dict[str, str], Provenance]:
+        """A job's log, its measurement, its settings that match the row, and its software.
+
+        There is no measurement if it should fail.
 
         Raises:
             RunError: The log is not the row's, or cannot be measured.
@@ -80,9 +82,9 @@ class Judge:
         baseline, log_format = self.baseline, self.log_format
         assert log_format is not None  # a row without a log format is not read
         assert run.log is not None  # read_steps() refuses a job without one
-        log, agreed = read_steps(baseline, run, log_format)
+        log, agreed, provenance = read_steps(baseline, run, log_format)
         if baseline.expected_failure:
-            return log, None, agreed
+            return log, None, agreed, provenance
         steps, first_index = steps_of(baseline, traced=traced), log_format.first_index
         found = measure(baseline, run, log, peak_flops=self.peak_flops, steps=steps, first_index=first_index)
         try:
@@ -92,7 +94,8 @@ class Judge:
         except Exception as error:  # in a site's own metric
             raise self.hook_error(error) from None
         loss = log.losses[-1] if log.losses else None
-        return log, replace(found, metrics={key: (value,) for key, value in metrics.items()}, loss=loss), agreed
+        measurement = replace(found, metrics={key: (value,) for key, value in metrics.items()}, loss=loss)
+        return log, measurement, agreed, provenance
 
     def verdict(
         self,
@@ -226,7 +229,7 @@ def judge_log(
         judge = Judge(config, known, log_format, hook_results.ask_for_peak(config, row), found)
         run = replace(run, evidence=judge.evidence_of(run))
         why = not_comparable(run)
-        log, measurement, _ = judge.read(run, traced=in_traced_results(path))
+        log, measurement, *_ = judge.read(run, traced=in_traced_results(path))
         assert measurement is not None  # a row that should fail is not judged here
         tolerance, max_gain = tolerance or row.tolerance, max_gain or row.max_gain
         verdict = judge.verdict(measurement, tolerance, accepted, None, Repeats(), max_gain, None)

@@ -38,8 +38,8 @@ _NOWHERE = "none"
 
 
 def add_case(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Name the test case in the report of a row, with or without a record."""
-    if not isinstance(item, BaselineItem | BlankItem | LostRow):
+    """Name the test case in the report of a row, with or without a record; that of its call follows a set-up."""
+    if not isinstance(item, BaselineItem | BlankItem | LostRow) or (report.when == "setup" and report.passed):
         return
     row = item.row if isinstance(item, BaselineItem) else None
     record = None if row is None else row.record
@@ -117,11 +117,10 @@ class JunitCases:
     @contextmanager
     def naming(self, report: Any) -> Iterator[None]:
         """Name the test case of a report before it is written, and shorten its message once it is."""
-        found = getattr(report, "gsw_junit", None)
-        if found is None or self._xml is None:
+        if self._xml is None:
             yield
             return
-        class_name, name, took_s, message = found
+        class_name, name, took_s, message = report.gsw_junit
         test = self._xml.node_reporter(report)
         prefix = f"{self._xml.prefix}." if self._xml.prefix else ""
         test.add_attribute("classname", f"{prefix}{class_name}")

@@ -676,12 +676,18 @@ def _complete_spec(config: pytest.Config, row: Baseline, spec: JobSpec, settings
     """A hook's spec with variables of the session's environment, and with the row's current definition."""
     environ = environment_of(config)
     # Inherited variables are part of the job's settings.
-    handed_on = {name: environ[name] for name in PROFILING_VARIABLES if name in environ}
-    spec = dataclasses.replace(spec, environment={**handed_on, **spec.environment})
+    if handed_on := {name: environ[name] for name in PROFILING_VARIABLES if name in environ}:
+        spec = dataclasses.replace(spec, environment={**handed_on, **spec.environment})
     runs_recipe = settings.replay is None and not _cluster_of(settings).simulated
     exported = exported_to(spec, environ, scripts_of(spec.script)) if runs_recipe else ()
-    variables = kept_variables(environ, spec, exported)
-    return _add_definition(row, dataclasses.replace(spec, variables=variables), environ)
+    image = job_image(environ, spec) or row.recipe.image
+    return dataclasses.replace(
+        spec,
+        variables=kept_variables(environ, spec, exported),
+        definition=definition_hash(row, image),  # the current one: the table may change before the job ends
+        image=None if image is None else redact(image_name(image), environ),
+        documented={name: figure for name, figure in vars(row.documented).items() if figure is not None},
+    )
 
 
 def _cluster_of(settings: Settings) -> Cluster:
@@ -691,14 +697,6 @@ def _cluster_of(settings: Settings) -> Cluster:
         return cluster
     stage = str(settings.replay)
     return dataclasses.replace(cluster, stage=stage if RECIPE in stage else f"{stage}/{RECIPE}")
-
-
-def _add_definition(baseline: Baseline, spec: JobSpec, environ: Mapping[str, str]) -> JobSpec:
-    """A job with the row's current definition: the table may change before the job ends."""
-    image = job_image(environ, spec) or baseline.recipe.image
-    named = None if image is None else redact(image_name(image), environ)
-    documented = {name: figure for name, figure in vars(baseline.documented).items() if figure is not None}
-    return dataclasses.replace(spec, definition=definition_hash(baseline, image), image=named, documented=documented)
 
 
 # -- The output of ``--gsw-plan``: submissions, and rows that cannot be submitted -------------------

@@ -116,7 +116,7 @@ class Reports:
         self._tally.add(report)
         self._interrupted += _is_interrupted(report)
         self._write_line(report)
-        with self._junit.naming(report) if self._junit is not None else nullcontext():
+        with self._junit.naming(report) if self._junit and hasattr(report, "gsw_junit") else nullcontext():
             return (yield)
 
     @pytest.hookimpl(tryfirst=True)

@@ -138,6 +138,8 @@ class LiveRow:
         self.submitted = submitted
         #: The image and its source, once found.
         self._image: tuple[str | None, str] | None = None
+        #: Software of jobs whose logs were read, by their ids.
+        self.provenance: dict[str, Provenance] = {}
         #: Circumstances of the last job and log.
         self._circumstances: tuple[tuple[str, Path | None] | None, Circumstances] | None = None
 
@@ -157,7 +159,7 @@ class LiveRow:
         return self._circumstances[1]
 
     def _circumstances_of(self, run: Run | None) -> Circumstances:
-        written, submitted, started = _provenance(run), self._submission_of(run), self._started()
+        written, submitted, started = self._provenance(run), self._submission_of(run), self._started()
         if self._image is None:
             self._image = (written.image, "log") if written.image is not None else self._image_at_start(submitted)
         image, image_from = self._image
@@ -256,6 +258,15 @@ class LiveRow:
         )
         found = replace(past, adjustment=adjustment).including_run([current_run]).drifting
         return None if found is None else redact(drift_text(found, self.baseline.judged_by), os.environ)
+
+    def _provenance(self, run: Run | None) -> Provenance:
+        """Image and versions in a run's log."""
+        if run is None or run.log is None:
+            return Provenance()
+        try:
+            return self.provenance.get(run.job_id) or provenance_in(run.log)
+        except OSError:
+            return Provenance()  # reading the steps will report an unreadable log
 
     def _environment(self, run: Run, written: Provenance, started: JobSpec | None) -> dict[str, str]:
         """Versions from the log and files next to it, and the GPUs' boost, which changes the figures."""
@@ -362,14 +373,6 @@ class ReplayedRow(LiveRow):
     ) -> str | None:
         """The recorded drift."""
         return self._record.drift
-
-
-def _provenance(run: Run | None) -> Provenance:
-    """Image and versions in a run's log."""
-    try:
-        return Provenance() if run is None or run.log is None else provenance_in(run.log)
-    except OSError:
-        return Provenance()  # reading the steps will report an unreadable log
 
 
 # -- One row: its measurements, its verdict, and the decision on one more job -----------------------
@@ -621,10 +624,8 @@ class SessionRow:
             log = read_log(run.log, log_format)
             steps = steps_of(baseline, traced=self.source.is_traced(run))
             check_steps(baseline, run, log, timed_steps(baseline, log), steps, log_format.first_index)
-        except IncompleteLogError as error:
-            return error
-        except RunError:
-            return None
+        except RunError as error:
+            return error if isinstance(error, IncompleteLogError) else None
         return None
 
     def _with_evidence(self, run: Run) -> Run:
@@ -636,7 +637,8 @@ class SessionRow:
         key = _job_key(run.job_id, run.status)
         if key not in self._evidence:
             self._evidence[key] = self._judge_hooks.evidence_of(run)
-        return replace(run, evidence=self._evidence[key], earlier=tuple(map(self._with_evidence, run.earlier)))
+        evidence, earlier = self._evidence[key], tuple(map(self._with_evidence, run.earlier))
+        return replace(run, evidence=evidence, earlier=earlier) if evidence or earlier else run
 
     def _measure(self, run: Run) -> Measurement | None:
         """The measurement of the row's jobs so far; ``None`` if it is documented to fail.
@@ -661,7 +663,8 @@ class SessionRow:
 
     def _read(self, run: Run) -> tuple[Measurement | None, dict[str, str]]:
         run = replace(run, image_was_chosen=self.source.image_was_chosen(run))
-        _, measurement, agreed = self._judge_hooks.read(run, traced=self.source.is_traced(run))
+        _, measurement, agreed, provenance = self._judge_hooks.read(run, traced=self.source.is_traced(run))
+        self.source.provenance[run.job_id] = provenance
         return measurement, agreed
 
     # -- its record: for the run's directory, observers, the history and JUnit ---------------

@@ -455,6 +455,7 @@ class Statistic:
         return f"{self.kind}[{first}:{last}]"
 
 
+@lru_cache(maxsize=256)
 def parse_statistic(text: str) -> Statistic:
     """Parse a statistic as a table writes it; a ValueError has the wanted form."""
     match = _PATTERN.fullmatch(text)

@@ -34,7 +34,7 @@ from pytest_gsw.tables.load import other_release
 from pytest_gsw.tables.metrics import Series
 from pytest_gsw.tables.model import Baseline, image_name, parse_statistic
 from pytest_gsw.tables.releases import releases_of
-from pytest_gsw.validation.agreement import CONTAINER, RELEASE, Compared, agreed, compare
+from pytest_gsw.validation.agreement import CONTAINER, RELEASE, Compared, Provenance, agreed, compare, provenance_in
 from pytest_gsw.validation.run import (
     CAUSE_OF_STATE,
     Problem,
@@ -147,8 +147,8 @@ def _failed_step(run: Run, problem: StepProblem, may_fail: Collection[str]) -> J
     )
 
 
-def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> tuple[StepLog, dict[str, str]]:
-    """The steps of the row's own log, and the values by name on which it agrees with the row.
+def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> tuple[StepLog, dict[str, str], Provenance]:
+    """The steps of the row's own log, the values by name on which it agrees with the row, and its software.
 
     The release may agree by another file of the job alone.
 
@@ -159,24 +159,23 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> tuple[Ste
     if run.log is None:
         raise LogError(f"job {run.job_id} left no log", evidence=job_evidence(run))
     path = run.log
-    with open_log(path) as file:
+    with reading(path), open_log(path) as file:
         read = read_log(file, log_format)
-        with reading(path):
-            log = with_skipped(file, read)
+        log = with_skipped(file, read)
         compared = check_identity(baseline, run, log.identity)
         of_files = _check_evidence(baseline, run, log.identity)
         check_end(run, file, log, log_format)
-    not_finite = log.not_finite
-    if not_finite is None and log.overflows is not None and baseline.dtype not in SCALED_DTYPES:
-        not_finite = (None, log.overflows.text)  # of a step that no loss scaler has skipped
-    if not_finite is not None:
-        index, text = not_finite
-        raise LogError(
-            f"{NOT_FINITE}{'' if index is None else f' at step {index}'}: {text}",
-            evidence=log_evidence(run, log),
-            advice=DIVERGED,
-        )
-    with reading(path):
+        provenance = provenance_in(file)
+        not_finite = log.not_finite
+        if not_finite is None and log.overflows is not None and baseline.dtype not in SCALED_DTYPES:
+            not_finite = (None, log.overflows.text)  # of a step that no loss scaler has skipped
+        if not_finite is not None:
+            index, text = not_finite
+            raise LogError(
+                f"{NOT_FINITE}{'' if index is None else f' at step {index}'}: {text}",
+                evidence=log_evidence(run, log),
+                advice=DIVERGED,
+            )
         _check_attempts(run, path, read)
         _check_lines(run, path, read)
     refuse(still_problem(log) or loss_problem(baseline, log), run, log)
@@ -193,7 +192,7 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> tuple[Ste
         }
     if baseline.recipe.steps is not None and log.total_steps == baseline.recipe.steps:
         agreed_values["steps"] = str(log.total_steps)
-    return log, agreed_values
+    return log, agreed_values, provenance
 
 
 def check_end(run: Run, file: LogFile, log: StepLog, log_format: LogFormat) -> None:
@@ -618,9 +617,8 @@ def check_whole(baseline: Baseline, run: Run, log: StepLog) -> None:
     path = run.log
     if path is None or (replayed(run) and log.identity.job_id is None):
         return
-    of_saves = baseline.judged_by.series is Series.SAVES
     with reading(path):
-        problem = cut_problem(path, log, of_saves=of_saves)
+        problem = cut_problem(path, log, of_saves=baseline.judged_by.series is Series.SAVES)
     refuse(problem, run, log, IncompleteLogError)
 
 

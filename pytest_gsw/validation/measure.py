@@ -54,15 +54,14 @@ def measure(
     """
     if baseline.judged_by.is_figure:
         return _measure_figure(baseline, run, log, steps, first_index)
-    if CALIBRATION in baseline.judged_by.needs and log.calibration_flops is None:
+    is_calibrated = CALIBRATION in baseline.judged_by.needs
+    if is_calibrated and log.calibration_flops is None:
         raise IncompleteLogError(
             "the log holds no calibration, on which the row's verdict rests",
             evidence=log_evidence(run, log),
             advice=f"the recipe prints it when it has trained, as {CALIBRATION_EXAMPLE}; did it end well?",
         )
-    calibration_flops = None
-    if CALIBRATION in baseline.judged_by.needs or peak_flops is None:
-        calibration_flops = log.calibration_flops
+    calibration_flops = log.calibration_flops if is_calibrated or peak_flops is None else None
     timed = timed_steps(baseline, log)
     if log.steps and not timed and baseline.judged_by.series is Series.STEPS:
         fact = "the log states rates and no step times, and the row has no batch or length that makes seconds of them"
@@ -94,6 +93,7 @@ def measure(
         summarize(baseline, trained, judged_s, calibration_flops or peak_flops),
         ranks_s=_ranks_s(baseline, log, indices, timed),
         third_s=slowest_third_s([step.seconds for step in judged], interval) if of_steps else None,
+        calibration_flops=calibration_flops,
     )
     mfu = measurement.figures.mfu
     if mfu is not None and mfu > 1:
@@ -108,9 +108,8 @@ def measure(
                 "machine",
             )
         # Its verdict rests on the time alone: a disturbed calibration costs it no more than the MFU.
-        ranks_s, third_s = measurement.ranks_s, measurement.third_s
-        return replace(summarize(baseline, trained, judged_s, None), ranks_s=ranks_s, third_s=third_s)
-    return replace(measurement, calibration_flops=calibration_flops)
+        return replace(measurement, figures=figures_of(baseline, judged_s, None), calibration_flops=None)
+    return measurement
 
 
 def _measure_figure(
