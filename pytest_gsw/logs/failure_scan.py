@@ -159,7 +159,9 @@ WHEREVER: dict[str, str | None] = {
     "NCCL error": "NCCL error|ncclUnhandledCudaError|ncclSystemError|ncclInternalError|ncclRemoteError",
     "a failed task": ": Exited with |: Killed|: Aborted|: Bus error|: Segmentation fault|: Illegal instruction"
     "|: Floating point exception|: Out Of Memory",
-    **dict.fromkeys(("ECC error", "GPU hang", "GPU error (Xid)", "GPU memory fault", "NCCL time-out")),
+    # All bytes of "ECC error" are frequent in the log of NCCL.
+    "ECC error": "ncorrectable|ouble-bit|ouble bit",
+    **dict.fromkeys(("GPU hang", "GPU error (Xid)", "GPU memory fault", "NCCL time-out")),
     **dict.fromkeys(("coordination service lost", "a failed rank")),
     **dict.fromkeys(("time limit", "preemption", "requeued", "cancelled")),
 }
@@ -500,7 +502,7 @@ def _markers(signatures: Iterable[Signature], names: Collection[str]) -> Dialect
     return tuple(dict.fromkeys(mark for own, words in named for mark in (words.encode().split(b"|") if words else own)))
 
 
-_MARKERS = _markers(_NAMED_CAUSES, WHEREVER)
+WHEREVER_MARKERS = _markers(_NAMED_CAUSES, WHEREVER)
 _LAST_MARKERS = (TRACEBACK, *dict.fromkeys(mark for one in _WITH_LAST_WORDS for mark in one.markers))
 _EARLY_MARKERS = (b"CANCELLED AT", *_markers(_POSSIBLE, HARDWARE))
 
@@ -662,8 +664,8 @@ class _Search:
     def parts(self, size: int) -> Iterator[tuple[Dialect, int, int]]:
         """The parts of the file, and the markers of each: the part before the first step, and the rest."""
         if self._begin < self._first:
-            yield _MARKERS if self._is_summary else _EARLY_MARKERS, self._begin, self._first
-        yield _MARKERS, self._first, self._last
+            yield WHEREVER_MARKERS if self._is_summary else _EARLY_MARKERS, self._begin, self._first
+        yield WHEREVER_MARKERS, self._first, self._last
         yield _LAST_MARKERS, self._last, size
 
     def look(self, offset: int, line: bytes) -> CauseLine | None:

@@ -112,12 +112,13 @@ _SHOWN_LINES = 5
 _SHOWN_CHARACTERS = 240
 
 
-def read_log(file: Path | LogFile, log_format: LogFormat) -> StepLog:
+def read_log(file: Path | LogFile, log_format: LogFormat, noting: Iterable[Dialect] = ()) -> StepLog:
     """All steps of the last attempt in a log.
 
     Args:
         file: The log.
         log_format: The format of the framework that wrote it.
+        noting: What the log is to be searched for later, see :func:`~pytest_gsw.logs.scan.matching_records`.
 
     Raises:
         LogError: The log is missing, no file, empty, or holds no step times or figures, or none of the last run in it,
@@ -125,9 +126,9 @@ def read_log(file: Path | LogFile, log_format: LogFormat) -> StepLog:
     """
     if not isinstance(file, LogFile):
         with open_log(file) as opened:
-            return read_log(opened, log_format)
+            return read_log(opened, log_format, noting)
     with reading(file.path):
-        log = _read(file, log_format)
+        log = _read(file, log_format, noting)
     if log.fault is not None and isinstance(log_format, BuiltIn):
         raise IncompleteLogError(
             f"the last {log_format.name} run in the log is not valid: {log.fault}",
@@ -158,11 +159,11 @@ def open_log(path: Path) -> LogFile:
         return LogFile(path)
 
 
-def _read(file: LogFile, log_format: LogFormat) -> StepLog:
+def _read(file: LogFile, log_format: LogFormat, noting: Iterable[Dialect]) -> StepLog:
     for dialect in log_format.dialects:
         runs = Runs(log_format, dialect)
         markers = (RECIPE_MARKER, *dialect)
-        for offset, record in matching_records(file, markers, wraps=log_format.wraps):
+        for offset, record in matching_records(file, markers, wraps=log_format.wraps, noting=noting):
             runs.feed(offset, record)
         log = runs.log()
         if runs.is_unstepped:

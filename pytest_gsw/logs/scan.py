@@ -131,6 +131,8 @@ class LogFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._entered = 0
+        #: By dialects that were looked for while all of the log was read: offset of the last record, -1 without one.
+        self.noted: dict[Dialect, int] = {}
         check_regular(os.stat(path), path)  # noqa: PTH116 - Path costs more than the look
         self._file: io.FileIO | io.BytesIO = path.open("rb", buffering=0)
         try:
@@ -218,6 +220,7 @@ def matching_records(
     start: int = 0,
     stop: int | None = None,
     wraps: bool = False,
+    noting: Iterable[Dialect] = (),
 ) -> Iterator[Record]:
     """The records of a file that hold one of the markers, each with its byte offset, in order.
 
@@ -229,6 +232,8 @@ def matching_records(
         start: Byte offset of the start; a line that begins before it is left out.
         stop: Byte offset of the end, by default the file's; a line that ends after it is left out.
         wraps: True to undo the line breaks of ``srun --label``, which takes a look at every line.
+        noting: Dialects that the log will be searched for later, without wraps. It is read whole now; it notes the last
+            record of each, and no search begins behind that.
 
     Raises:
         OSError: The file cannot be read.
@@ -237,9 +242,14 @@ def matching_records(
         with LogFile(log) as file:
             yield from matching_records(file, markers, start=start, stop=stop, wraps=wraps)
         return
-    scanner = Scanner(markers, wraps=wraps)
+    if not wraps and log.noted.get(markers, start) < start:
+        return
+    scanner, others = Scanner(markers, wraps=wraps), {dialect: Scanner(dialect) for dialect in noting}
+    noted = dict.fromkeys(others, -1)
     for offset, block, end in _blocks(log, start, stop):
+        noted |= {one: found[-1][0] for one, other in others.items() if (found := other.records(block, end, offset))}
         yield from scanner.records(block, end, offset)
+    log.noted |= noted
 
 
 @lru_cache(maxsize=64)

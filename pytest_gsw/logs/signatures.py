@@ -69,7 +69,7 @@ class Signature:
         name: The failure.
         markers: Byte strings of which its lines hold at least one. The file is searched for these: the fewer different
             ones, the faster, and most are just ``Error: `` and ``error: ``.
-        pattern: Pattern of the line; without nested or unbounded repetition.
+        pattern: Pattern of the line; without nested or unbounded repetition. It is compiled when a line needs it.
         advice: The remedy.
         out_of_memory: True if memory was lacking.
         infrastructure: True if machines or the fabric were at fault, not the program or its set-up.
@@ -77,7 +77,7 @@ class Signature:
 
     name: str
     markers: tuple[bytes, ...]
-    pattern: re.Pattern[bytes]
+    pattern: bytes
     advice: str
     out_of_memory: bool = False
     infrastructure: bool = False
@@ -86,7 +86,7 @@ class Signature:
         """The match of this cause in a line; ``None`` if there is none."""
         for mark in self.markers:  # a generator takes three times as long
             if mark in line:
-                return self.pattern.search(line)
+                return re.search(self.pattern, line)
         return None
 
 
@@ -122,7 +122,7 @@ def signature(
 ) -> Signature:
     """A signature from markers separated by ``|``."""
     words = tuple(marker.encode() for marker in markers.split("|"))
-    return Signature(name, words, re.compile(pattern.encode()), advice, out_of_memory, infrastructure)
+    return Signature(name, words, pattern.encode(), advice, out_of_memory, infrastructure)
 
 
 def _quote(line: bytes, found: bytes) -> str:

@@ -408,7 +408,7 @@ def rank_label(rank: int | None) -> str | None:
 # finite and a finite loss count as well, each for the number of steps that one such line covers.
 
 
-_MARKERS = (b"kipping step", b", skipped=")
+SKIP_MARKERS = (b"kipping step", b", skipped=")
 _OVERFLOW = re.compile(rb"(?:OVERFLOW|[Oo]verflow)(?:!|\.| detected\.)(?: Rank (\d{1,7}))?.{0,80}[Ss]kipping step")
 _COUNT = re.compile(rb"\bstep=(\d{1,12}), skipped=(\d{1,12}),")
 
@@ -426,7 +426,7 @@ def with_skipped(file: Path | LogFile, log: StepLog) -> StepLog:
     lines: dict[int, dict[object, int]] = {}
     counts: dict[int, tuple[int, int]] = {}
     start = offsets[0] if log.attempts > 1 else 0
-    for offset, record in matching_records(file, _MARKERS, start=start, stop=offsets[-1]):
+    for offset, record in matching_records(file, SKIP_MARKERS, start=start, stop=offsets[-1]):
         place = offsets[bisect_left(offsets, offset)]
         overflow = _OVERFLOW.search(record)
         if overflow is not None:

@@ -281,7 +281,7 @@ def _config(here: Path, plugins: tuple[str, ...]) -> pytest.Config | None:
     try:
         # A conftest.py may print; that is no part of the command's output.
         with contextlib.redirect_stdout(sys.stderr):
-            status = pytest.main([*options, "-s", "-p", "no:cacheprovider"], plugins=[loaded])
+            status = pytest.main([*options, "-s", "-p", "no:cacheprovider", "--assert=plain"], plugins=[loaded])
     except (Exception, SystemExit) as error:  # in a plugin that is being imported
         _report(f"the plugins of {here} cannot be loaded: {type(error).__name__}: {error}")
         return None

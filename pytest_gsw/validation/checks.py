@@ -22,13 +22,13 @@ from pytest_gsw.common.text import plural
 from pytest_gsw.errors import IncompleteLogError, JobError, LogError, LogWarning
 from pytest_gsw.jobs.layout import CLOCK_SKEW_S
 from pytest_gsw.jobs.model import LOST_AT_START, Job, JobState, JobStatus, StepProblem, is_well, problem_of
-from pytest_gsw.logs.failure_scan import find_fatal, is_requeued
+from pytest_gsw.logs.failure_scan import WHEREVER_MARKERS, find_fatal, is_requeued
 from pytest_gsw.logs.identity import identity_markers, with_identity
 from pytest_gsw.logs.model import Identity, LogFormat, Step, StepLog
 from pytest_gsw.logs.reader import line_number, open_log, read_log, reading
 from pytest_gsw.logs.scan import LogFile, matching_records
 from pytest_gsw.logs.signatures import DIVERGED, NOT_FINITE, FoundCause
-from pytest_gsw.logs.steps import with_skipped
+from pytest_gsw.logs.steps import SKIP_MARKERS, with_skipped
 from pytest_gsw.stats.measurement import TimedStep, log_interval
 from pytest_gsw.tables.load import other_release
 from pytest_gsw.tables.metrics import Series
@@ -160,7 +160,7 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> tuple[Ste
         raise LogError(f"job {run.job_id} left no log", evidence=job_evidence(run))
     path = run.log
     with reading(path), open_log(path) as file:
-        read = read_log(file, log_format)
+        read = read_log(file, log_format, noting=(SKIP_MARKERS, WHEREVER_MARKERS))
         log = with_skipped(file, read)
         compared = check_identity(baseline, run, log.identity)
         of_files = _check_evidence(baseline, run, log.identity)

@@ -618,7 +618,7 @@ def test_a_small_log_is_searched_as_a_large_one(write_log: WriteLog, filler: int
 
 
 def test_patterns_have_no_unbounded_repetition() -> None:
-    patterns = [one.pattern for one in (*SIGNATURES, *ENDINGS)]
+    patterns = [re.compile(one.pattern) for one in (*SIGNATURES, *ENDINGS)]
     patterns += [pattern for one in HARMLESS for pattern in (one.before, one.body) if pattern is not None]
     for pattern in patterns:
         source = pattern.pattern.decode().replace("[*+]", "").replace("[^*]", "")

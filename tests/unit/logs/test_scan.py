@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+import tempfile
+from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -13,10 +15,6 @@ from pytest_gsw.logs.scan import LogFile, matching_records, opened
 from tests.endless import it_ends
 from tests.unit.logs.conftest import Read, WriteLog
 from tests.unit.logs.lines import bar, dll, indexes, maxtext, megatron, seconds
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 BLOCKS = (1, 7, 64, 1023, 1 << 20)
 
@@ -267,6 +265,39 @@ def test_what_is_appended_is_not_of_the_log_that_was_opened(path: Path) -> None:
         assert log.read(log.size - 4, 100) == b"k 2\n"
         assert log.read(log.size + 1, 100) == b""
     assert marks(path) == [b"mark 1", b"mark 2", b"mark 3"]
+
+
+@given(
+    st.lists(
+        st.sampled_from([b"mark", b"step", b" a", b"\r", b"\n", b"\x1b[K", b"\x1b[0m", b"\0", b"0: "]), max_size=40
+    ),
+    st.integers(0, 60),
+    st.integers(0, 60),
+    st.booleans(),
+)
+def test_what_is_noted_changes_no_search(pieces: list[bytes], start: int, stop: int, wraps: bool) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        log = Path(directory, "run.log")
+        log.write_bytes(b"".join(pieces))
+        with LogFile(log) as noted, LogFile(log) as other:
+            steps = [[*matching_records(noted, (b"step",), wraps=wraps, noting=((b"mark",), (b"k",)))]]
+            steps += [[*matching_records(other, (b"step",), wraps=wraps)]]
+            assert steps[0] == steps[1]
+            assert noted.noted.keys() == {(b"mark",), (b"k",)}
+            for markers in ((b"mark",), (b"k",), (b"step",)):
+                found = [[*matching_records(one, markers, start=start, stop=stop)] for one in (noted, other)]
+                assert found[0] == found[1]
+
+
+def test_what_is_noted_is_not_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_bytes(b"mark 1\nstep 1\nmark 2\nstep 2\n")
+    with LogFile(path) as log:
+        assert len([*matching_records(log, (b"step",), noting=((b"mark",), (b"none",)))]) == 2
+        with patch.object(LogFile, "read_into", side_effect=AssertionError):
+            assert not [*matching_records(log, (b"none",))]
+            assert not [*matching_records(log, (b"mark",), start=21)]
+        assert [offset for offset, _ in matching_records(log, (b"mark",), start=14)] == [14]
 
 
 @NOISE
