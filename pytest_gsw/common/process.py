@@ -1,7 +1,8 @@
-"""Threads and signals of this process."""
+"""Threads, signals and the garbage collector of this process."""
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
@@ -54,3 +55,15 @@ def taking_signals(
     finally:
         for number, old in previous.items():
             signal.signal(number, old)
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Pause the garbage collector while very many objects without cycles are made: it would visit them in vain."""
+    is_collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_collecting:
+            gc.enable()

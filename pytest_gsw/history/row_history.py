@@ -5,7 +5,6 @@ Sessions, the report and every command use this module, and therefore agree on a
 
 from __future__ import annotations
 
-import gc
 import math
 import statistics
 from collections import Counter
@@ -17,6 +16,7 @@ from itertools import islice, takewhile
 from operator import itemgetter
 
 from pytest_gsw.common.node_lists import NodeSets, compressed, expand
+from pytest_gsw.common.process import collector_paused
 from pytest_gsw.history.model import ExperimentKey, Point, SeriesKey, run_key, series_key
 from pytest_gsw.history.store import EXCLUDE, Failure, History
 from pytest_gsw.results import outcomes
@@ -604,6 +604,7 @@ class ClusterSeries:
 AllAccepted = Mapping[str, Mapping[str, Accepted]]
 
 
+@collector_paused()  # it would take a third of the time
 def series_of_cluster(
     history: History, cluster: str, since_s: float = 0.0, accepted: AllAccepted | None = None
 ) -> ClusterSeries:
@@ -612,15 +613,8 @@ def series_of_cluster(
     All of its rows are read, whichever are needed: the analysis of nodes uses the jobs of all.
     """
     excluded = frozenset(one.subject for one in history.events(cluster, EXCLUDE))
-    figures = {row: of_row[cluster] for row, of_row in (accepted or {}).items() if cluster in of_row}
-    failures, is_collecting = history.failures(cluster, since_s), gc.isenabled()
-    # Points have no cycles, and there are so many that the collector would take a third of the time.
-    gc.disable()
-    try:
-        return ClusterSeries(history.cluster_points(cluster, since_s), excluded, failures, figures)
-    finally:
-        if is_collecting:
-            gc.enable()
+    by_row = {row: of_row[cluster] for row, of_row in (accepted or {}).items() if cluster in of_row}
+    return ClusterSeries(history.cluster_points(cluster, since_s), excluded, history.failures(cluster, since_s), by_row)
 
 
 def histories_of(

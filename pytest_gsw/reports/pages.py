@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from pytest_gsw.common.files import make_directory, write_whole
+from pytest_gsw.common.process import collector_paused
 from pytest_gsw.common.text import calendar, command, duration, enumerated, named, plural, rounded, share
 from pytest_gsw.errors import LogError
 from pytest_gsw.history.alarms import Alarm, Kind
@@ -1530,6 +1531,7 @@ def _cross(x: float) -> list[ET.Element]:
 _ROWS, _WORKLOADS = "rows", "workloads"
 
 
+@collector_paused()
 def write_report(reports: Sequence[RunReport], directory: Path, history: History | None = None) -> Path:
     """Write the pages of one run or of several; the newest is on the first page, whose path is returned.
 

@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from pytest_gsw.common.node_lists import expand
+from pytest_gsw.common.process import collector_paused
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import ByNumber, by_number, command, minute, plural
 from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind, State, alarms_of, whole_cluster
@@ -902,6 +903,7 @@ def run_reports(
     return tuple(sorted(found, key=lambda one: (one.begin_s or 0.0, one.run_id), reverse=True))
 
 
+@collector_paused()
 def _build_reports(
     by_run: Mapping[str, Sequence[Record]], runs: Mapping[str, ReportedRun], history: History | HistoryReader | None
 ) -> list[RunReport]:

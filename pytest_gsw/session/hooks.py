@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.clusters import uses_gpus
+from pytest_gsw.common.process import collector_paused
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import plural
 from pytest_gsw.errors import ConfigurationError
@@ -90,13 +91,10 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Find the tiles of rows; pause the garbage collector while only tables are collected: no row is garbage."""
     tiling_of(session.config)
-    if collect.SELECTION not in session.config.stash or not gc.isenabled():
+    if collect.SELECTION not in session.config.stash:
         return (yield)
-    gc.disable()
-    try:
+    with collector_paused():
         return (yield)
-    finally:
-        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -166,12 +166,11 @@ class _Search:
             True if any was found: the levels are to be fitted again.
         """
         found = False
-        most = self.most = self._limit()
-        waiting = [(-top, suspect) for suspect, top in self._tops(most).items() if top > self.enough / 2]
+        waiting = [(-top, suspect) for suspect, top in self._tops(self.most).items() if top > self.enough / 2]
         heapq.heapify(waiting)
         while waiting:
             top, suspect = heapq.heappop(waiting)
-            peak = self._peak(suspect, most)
+            peak = self._peak(suspect, self.most)
             if peak.top < -top:  # another suspect has explained some of its jobs
                 if peak.top > self.enough / 2:
                     heapq.heappush(waiting, (-peak.top, suspect))
@@ -193,6 +192,7 @@ class _Search:
             last = peak.run if fixed else math.inf
             jobs = {index for one in ([best] if others else rivals) for index in self._jobs_in(one, since, last)}
             for index in jobs:
+                self.highest[self.runs[index]] -= max(-2 * self.most, self.ratios[index])
                 self.ratios[index] = 0.0
             self.known -= jobs
             self.odd -= jobs
@@ -255,9 +255,9 @@ class _Search:
             for index, value in zip(indices, values, strict=True):
                 self.ratios[index] = _ratio(LOSS, value, sigma)
             self.odd.update(index for index, value in zip(indices, values, strict=True) if value > odd)
-
-    def _sigma(self, index: int) -> float:
-        return self.sigmas[self.levels[index]]
+        self.most = self._limit()
+        #: Upper limit on the evidence of each run against the cluster, while one job's limit is no lower than `most`.
+        self.highest = {run: sum(max(-2 * self.most, self.ratios[i]) for i in of) for run, of in self.of_run.items()}
 
     def _jobs_in(self, suspect: int, since: int, last: float = math.inf) -> list[int]:
         """The jobs of a suspect in the runs of a period."""
@@ -285,9 +285,9 @@ class _Search:
                     for suspect in suspects[index]:
                         evidence[suspect] += limited
             for suspect, of_run in evidence.items():
-                total = totals[suspect] = max(0.0, totals[suspect] + max(least, min(most_of_run, of_run)))
-                if total > tops[suspect]:
-                    tops[suspect] = total
+                if of_run > 0 or totals[suspect]:
+                    total = totals[suspect] = max(0.0, totals[suspect] + max(least, min(most_of_run, of_run)))
+                    tops[suspect] = max(tops[suspect], total)
         return tops
 
     def _peak(self, suspect: int, most: float, last: float | None = None) -> _Peak:
@@ -302,8 +302,10 @@ class _Search:
         for run, indices in all_jobs if suspect == self.cluster else itertools.groupby(jobs, runs.__getitem__):
             if last is not None and run > last:
                 break
-            evidence = 0.0
-            for index in indices:
+            # Most runs are so far below the least evidence that theirs need not be added up; twice it is no rounding.
+            is_least = suspect == self.cluster and most >= self.most and self.highest[run] < 2 * least
+            evidence = least if is_least else 0.0
+            for index in () if is_least else indices:
                 ratio = ratios[index]
                 evidence += ratio if least < ratio < most else most if ratio > 0 else least
             if total <= 0.0:
@@ -327,7 +329,7 @@ class _Search:
         total = lowest = 0.0
         for index in self._jobs_in(suspect, last + 1):
             if index in self.known:
-                ratio = _ratio(loss, self.excess[index] or 0.0, self._sigma(index))
+                ratio = _ratio(loss, self.excess[index] or 0.0, self.sigmas[self.levels[index]])
                 total = min(0.0, total + _limited(ratio, most))
                 lowest = min(lowest, total)
         return lowest <= -_CLEAR

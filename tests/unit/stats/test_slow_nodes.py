@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 
 import pytest
+from hypothesis import given, strategies
 
 from pytest_gsw.stats import slow_nodes
 from pytest_gsw.stats.slow_nodes import JobEnd, JobTime, SlowNodeGroup, bits, failures, find, log_tail
@@ -111,6 +112,69 @@ def test_suspects_are_tested_in_the_order_of_their_largest_sums(
     found = [find(jobs) for jobs in histories]
     monkeypatch.setattr(slow_nodes._Search, "_tops", evidence)
     assert [find(jobs) for jobs in histories] == found
+
+
+class PlainSearch(slow_nodes._Search):
+    """The search with the sums of all runs of the cluster."""
+
+    def _fit_levels(self) -> None:
+        super()._fit_levels()
+        self.highest = dict.fromkeys(self.of_run, math.inf)
+
+
+#: Slow nodes: up to three, at any time and by any loss.
+SLOW_NODES = strategies.dictionaries(
+    strategies.integers(0, NODES - 1),
+    strategies.tuples(strategies.integers(0, 40), strategies.integers(10, 60), strategies.floats(0.01, 0.4)),
+    max_size=3,
+)
+
+
+@given(
+    strategies.integers(0, 2**32),
+    strategies.integers(1, 45),
+    SLOW_NODES,
+    strategies.sampled_from([gaussian, heavy_tails, skewed, odd_jobs]),
+    strategies.integers(1, 12),
+    # Slow runs: those of eight rows and more lose their effect.
+    strategies.dictionaries(strategies.integers(0, 44), strategies.floats(0.02, 0.1), max_size=9),
+    strategies.floats(0.05, 4),
+)
+def test_sums_of_the_cluster_that_are_left_out_change_nothing(
+    seed: int, runs: int, slow: Slow, noise: Noise, rows: int, slow_runs: Mapping[int, float], share: float
+) -> None:
+    jobs = [one._replace(log_s=one.log_s + slow_runs.get(one.run, 0)) for one in history(seed, runs, slow, noise, rows)]
+    search, plain = slow_nodes._Search(jobs), PlainSearch(jobs)
+
+    def peaks(of: slow_nodes._Search) -> list[slow_nodes._Peak]:
+        limits = (of.most * share, of.most, of.most * 1.2)
+        return [of._peak(of.cluster, most, last) for most in limits for last in (None, *range(runs))]
+
+    search._fit_levels()
+    plain._fit_levels()
+    assert peaks(search) == peaks(plain)
+    assert search._find_suspects([]) == plain._find_suspects([])
+    for run, indices in search.of_run.items():
+        highest = sum(max(-2 * search.most, search.ratios[index]) for index in indices)
+        assert search.highest[run] == pytest.approx(highest, abs=1e-6)
+    assert peaks(search) == peaks(plain)
+    assert find(jobs).slow_groups == tuple(PlainSearch(jobs).find_slow_nodes())
+
+
+def test_the_sum_of_a_sound_cluster_is_left_out() -> None:
+    search = slow_nodes._Search(history(1, 40, {17: (30, 99, SLOW)}))
+    assert [*search.find_slow_nodes()]
+    search.ratios = []
+    assert search._peak(search.cluster, search.most).top == 0
+
+
+def test_no_sum_is_left_out_for_a_lower_limit() -> None:
+    search = slow_nodes._Search(history(1, 2))
+    search._fit_levels()
+    search.most = 4.0
+    search.ratios = [0.1] * (ROWS - 2) + [-100.0] * 2 + [0.0] * ROWS
+    search.highest = {0: 0.1 * (ROWS - 2) - 2 * 2 * search.most, 1: 0.0}
+    assert search._peak(search.cluster, 0.1).top == pytest.approx(1.5 * 0.1)
 
 
 def test_a_repaired_node_is_no_culprit_any_more() -> None:
