@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -223,6 +224,8 @@ def test_a_session_that_is_killed_while_its_job_runs(launched: Launched, sbatch:
 
 
 TWICE = 'sbatch --mem=50M --output=/dev/null --wrap="sleep 300" >/dev/null'
+#: Prints the id of a further job with a name of its own.
+SECOND = 'sbatch --parsable --mem=50M --job-name=second --output=/dev/null --wrap="sleep 300"'
 
 
 def test_a_session_that_is_killed_and_whose_script_has_submitted_twice(launched: Launched) -> None:
@@ -262,12 +265,34 @@ def test_a_log_without_the_jobs_id_uses_no_node(launched: Launched) -> None:
 
 @pytest.mark.parametrize("is_there", [True, False])
 def test_a_script_that_names_another_job_than_the_rows(launched: Launched, is_there: bool) -> None:
-    """The row's is ended; the other one, which the user submitted before, goes on."""
+    """The row's is ended; the other one, which the user submitted while the script ran, goes on."""
+    session = launched.run(nemo_run(STAY, begin=HELD, submitted='id=$(cat "$LLMB_INSTALL/id")'))
+    install = launched.directory / "install"
+    launched.cluster.wait_until((install / "held").exists, "the script", 60)
     mine = ("sbatch", "--parsable", "--mem=50M", "--job-name=mine", "--output=/dev/null", "--wrap=sleep 300")
     other = launched.cluster.run(*mine).strip() if is_there else "999999"
-    session = launched.run(nemo_run(STAY, submitted=f"id={other}"))
+    (install / "id").write_text(other)
+    (install / "go").touch()
     seen = session.end().seen
     assert (seen.outcome, seen.exit_status) == ("error", 1)
-    assert seen.message.startswith(f"launch.sh names job {other}, which is not "), session.output
+    assert re.fullmatch(rf"launch.sh names job {other}, which is not \d+, the job of the row's name", seen.message)
     left = [other] if is_there else []
     launched.cluster.wait_until(lambda: launched.cluster.run("squeue", "-h", "-o", "%i").split() == left, "one job", 60)
+
+
+@pytest.mark.parametrize(
+    ("sbatch", "submitted", "fact"),
+    [
+        ("", f"id=$({SECOND})", "which is not "),
+        ("--job-name=of-its-own", f'echo "Task 1: x"; echo "- Job id: $({SECOND})"', "its output has the tasks 1, 0"),
+    ],
+)
+def test_all_jobs_of_a_script_that_submits_several_are_ended(
+    launched: Launched, sbatch: str, submitted: str, fact: str
+) -> None:
+    """Whatever their names are."""
+    seen = launched.run(nemo_run(STAY, sbatch=sbatch, submitted=submitted)).end().seen
+    assert (seen.outcome, seen.exit_status) == ("error", 1)
+    assert fact in seen.message
+    assert "; cancelled: " in seen.message
+    launched.cluster.wait_until(lambda: not launched.cluster.run("squeue", "-h").strip(), "an empty queue", 60)

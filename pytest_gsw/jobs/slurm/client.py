@@ -189,6 +189,8 @@ class Answer:
     output: Path | None = None
     #: True if ``scontrol`` returned several partitions or QOS, or a shortest time: a limit of one of them is none.
     has_alternatives: bool = False
+    #: The id of the process session that submitted it, if ``scontrol`` returned it.
+    session_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -199,6 +201,8 @@ class Output:
     stdout: str
     stderr: str
     timed_out: bool = False
+    #: The id of a launch script's process session.
+    session_id: str = ""
 
     @property
     def problem(self) -> str:
@@ -301,7 +305,7 @@ def parse_scontrol(text: str) -> dict[str, Answer]:
         # Values may contain blanks, but none of those read here does. The first value of a name counts:
         # a comment or a command after it may contain anything.
         fields: dict[str, str] = {}
-        for name, value in re.findall(r"(?:^|\s)([A-Za-z]+)=(\S*)", line):
+        for name, value in re.findall(r"(?:^|\s)([A-Za-z:]+)=(\S*)", line):
             fields.setdefault(name, value)
         if not fields.get("JobId", "").isdigit():
             continue
@@ -310,7 +314,8 @@ def parse_scontrol(text: str) -> dict[str, Answer]:
         if status.state.ended and EXIT_CODE.fullmatch(derived):
             status = replace(status, derived_exit_code=derived)
         several = "," in fields.get("Partition", "") + fields.get("QOS", "") or _word(fields.get("TimeMin", "")) != ""
-        answers[fields["JobId"]] = Answer(fields.get("JobName", ""), status, Path(output) if output else None, several)
+        path, session_id = Path(output) if output else None, fields.get("AllocNode:Sid", "").rpartition(":")[2]
+        answers[fields["JobId"]] = Answer(fields.get("JobName", ""), status, path, several, session_id)
     return answers
 
 
@@ -485,7 +490,7 @@ class Client:
         out_text, err_text = (file.read_text(encoding="utf-8", errors="replace") for file in (output, problems))
         if code is None:
             return Output(124, out_text, f"{command[0]} did not end within {LAUNCH_TIMEOUT_S:g} s", timed_out=True)
-        return Output(code, out_text, err_text)
+        return Output(code, out_text, err_text, session_id=str(process.pid))
 
     def _answer(
         self, command: tuple[str, ...], timeout_s: float, patience: Patience | None, given: str | None = None

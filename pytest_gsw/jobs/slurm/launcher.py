@@ -1290,7 +1290,7 @@ class SlurmLauncher:
                 self._poller.output_of(job)  # slurmctld may have purged it when its log is wanted
             return job
         if info.job_ids:
-            cancelled = self._cancel(spec, info.job_ids, submitted_s)
+            cancelled = self._cancel(spec, info.job_ids, submitted_s, answer.session_id)
             raise _script_error(SubmissionError, spec, command, answer, f"{command[0]}: {info.problem}{cancelled}")
         found = self._find_of_script(spec, submitted_s) if answer.timed_out else self._by_name(spec, submitted_s)
         if found is not None:
@@ -1337,7 +1337,9 @@ class SlurmLauncher:
         """The jobs that a job waits for: its launch script submitted them as well, and they are cancelled with it."""
         info = self._experiment_info(job) if job.spec.launch.submits_itself else ExperimentInfo()
         ids = [job_id for job_id, _ in info.waits_for] if info.job_id == job.id else []
-        return self._filter_own(job.spec, ids, job.submitted_s - SUBMISSION_SKEW_S)
+        found = filter(None, (self._by_id(job.spec, job_id) for job_id in ids))
+        since_s = job.submitted_s - SUBMISSION_SKEW_S
+        return [one for one in found if (one.status.submit_s or 0) >= since_s and not _is_another_rows(one, job.spec)]
 
     def _prerequisites(self, launches: Iterable[Launch]) -> dict[tuple[str, str], str | None]:
         """Jobs of this run that another one waits for: by name and id, the id of that one."""
@@ -1366,7 +1368,9 @@ class SlurmLauncher:
         has_own_name = found is not None and found.name == spec.name
         own = None if has_own_name or not spec.unique_name else self._by_name(spec, submitted_s)
         if own is not None and own.id not in printed_ids:
-            cancelled = self._cancel(spec, printed_ids, submitted_s)
+            known = self._known(spec, [own.id])
+            session_id = known[own.id].session_id if known else ""
+            cancelled = self._cancel(spec, printed_ids, submitted_s, session_id)
             raise _wrong_job_error(spec, job_id, f"is not {own.id}, the job of the row's name{cancelled}", ())
         if found is None:
             raise SchedulerUnreachableError(
@@ -1382,18 +1386,28 @@ class SlurmLauncher:
         other = "" if has_own_name else found.name
         return Job(job_id, spec, submitted_s, other_name=other)
 
-    def _cancel(self, spec: JobSpec, job_ids: Sequence[str], since_s: float) -> str:
-        """Cancel those of these jobs that are the user's and were submitted since then; return their ids as text."""
-        own = sorted(one.id for one in self._filter_own(spec, job_ids, since_s - 1))
+    def _cancel(self, spec: JobSpec, job_ids: Sequence[str], since_s: float, session_id: str) -> str:
+        """Cancel those of these jobs that a script submitted; return their ids as text.
+
+        Their times alone prove nothing: the user may have submitted another job meanwhile. Nor do ids of process
+        sessions, which begin again in each container.
+        """
+        since_s -= SUBMISSION_SKEW_S
+        own = sorted(
+            job_id
+            for job_id, one in self._known(spec, job_ids).items()
+            if one.session_id == session_id != "" and (one.status.submit_s or 0) >= since_s
+        )
         if not own:
             return ""
         self._client.act(client.scancel_command(own, cluster_of(spec)))
         return f"; cancelled: {', '.join(own)}"
 
-    def _filter_own(self, spec: JobSpec, job_ids: Sequence[str], since_s: float) -> list[FoundJob]:
-        """Those of these jobs that are the user's and no other row's, and were submitted since then."""
-        found = filter(None, (self._by_id(spec, job_id) for job_id in job_ids))
-        return [one for one in found if (one.status.submit_s or 0) >= since_s and not _is_another_rows(one, spec)]
+    def _known(self, spec: JobSpec, job_ids: Sequence[str]) -> dict[str, Answer]:
+        """Those of these jobs that slurmctld still has."""
+        command, given = client.scontrol_command(cluster_of(spec)), client.scontrol_requests(job_ids)
+        answers = client.parse_scontrol(self._client.ask(command, given=given).stdout)
+        return {job_id: answers[job_id] for job_id in job_ids if job_id in answers}
 
     def _by_id(self, spec: JobSpec, job_id: str, *, mine: bool = True) -> FoundJob | None:
         """The job with an id, of this user or of any; an id alone may belong to another job."""

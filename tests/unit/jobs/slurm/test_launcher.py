@@ -748,7 +748,7 @@ def test_nodes_to_avoid_are_excluded_with_those_that_must_be(say: Say) -> None:
 
 
 def find_of_script(
-    say: Say, tmp_path: Path, own: str, others: str | None = None, **changes: Any
+    say: Say, tmp_path: Path, own: str, others: str | None = None, scontrol: Output = NOTHING, **changes: Any
 ) -> tuple[Callable[[], Job | None], Commands]:
     """A search for the job of a script that names job 7, where squeue lists these jobs of the user, and these of all users."""
     (tmp_path / "gsw-a.launch").write_text("Task 0: x\n- Job id: 7\n- Local Directory: /d\n")
@@ -756,7 +756,7 @@ def find_of_script(
     commands = say(
         squeue=lambda command: said(own if "--me" in command else listed),
         sacct=NOTHING,
-        scontrol=NOTHING,
+        scontrol=scontrol,
         scancel=NOTHING,
     )
     spec = dataclasses.replace(SPEC, launch=launch("nemo-run"), **changes)
@@ -804,20 +804,29 @@ def test_a_job_that_is_not_the_scripts_own_is_not_taken(
     assert (type(error), error.fact) == (SubmissionError, f"launch.sh names job 7, which {why}")
 
 
+def submitted(number: int, session_id: int, at: int = 1001) -> str:
+    """What scontrol says of a job that a process session submitted then."""
+    return f"JobId={number} JobState=RUNNING SubmitTime={at} AllocNode:Sid=login1:{session_id}\n"
+
+
 @pytest.mark.parametrize(
-    ("named", "says", "ended"),
+    ("named", "told", "says", "ended"),
     [
-        ("", "", []),
-        (queued(7, name="my-own-work", at=990), "", []),
-        (queued(7, name="of-its-own", at=1001), "; cancelled: 7", ["7"]),
+        ("", "", "", []),
+        (queued(7, name="mine", at=1001), submitted(7, 30) + submitted(8, 31), "", []),
+        (queued(7, name="mine", at=900), submitted(7, 31, at=900) + submitted(8, 31), "", []),
+        (queued(7, name="mine", at=1001), submitted(7, 31), "", []),
+        (queued(7, name="mine", at=1001), "JobId=7 SubmitTime=1001\nJobId=8 SubmitTime=1001\n", "", []),
+        (queued(7, name="mine", at=1001), submitted(7, 31) + submitted(8, 31), "; cancelled: 7", ["7"]),
     ],
-    ids=["nobody's", "older", "the script's"],
+    ids=["nobody's", "the user's", "older", "unknown", "both unknown", "the script's"],
 )
 def test_a_job_of_the_rows_own_name_is_the_rows(
-    say: Say, tmp_path: Path, named: str, says: str, ended: list[str]
+    say: Say, tmp_path: Path, named: str, told: str, says: str, ended: list[str]
 ) -> None:
-    """Whatever other job its script names; that is ended only if the script may have submitted it."""
-    find, commands = find_of_script(say, tmp_path, named + queued(8, at=1001), unique_name=True)
+    """Whatever other job its script names; that is ended only if the script submitted both."""
+    listed = named + queued(8, at=1001)
+    find, commands = find_of_script(say, tmp_path, listed, scontrol=said(told), unique_name=True)
     error = caught(find)
     assert type(error) is SubmissionError
     assert error.fact == f"launch.sh names job 7, which is not 8, the job of the row's name{says}"
