@@ -699,8 +699,6 @@ class Executor:
         self._turns = PollSchedule(poll_interval_s, clock)
         self._submitting = Submitter(self._rows, launcher, self._notes, clock)
         self._cancelling: Future[None] | None = None
-        #: True once all rows have ended and the run's jobs are counted.
-        self._is_counted = False
         #: True if a thread polls while the session submits and judges; else the session polls.
         self._polls_in_background: bool = getattr(launcher, "polls_in_a_thread", False)
         self._polled: list[Active] = []
@@ -869,9 +867,7 @@ class Executor:
     def count(self) -> None:
         """Compare the scheduler's jobs of the run with those of the rows, and files with their sizes, once more."""
         self.check_owner()
-        count = self._rows.count(has_reason=True)
-        self._rows.hold(count)
-        self._is_counted = not isinstance(count, RunError)
+        self._rows.count_last()
         self._look_again()
 
     # -- shutdown -----------------------------------------------------------------------------
@@ -943,8 +939,7 @@ class Executor:
             self._submitting.collect(wait=True)
             if self._cancelling is not None:
                 self._cancelling.exception()  # only after it are the remaining jobs known
-            count = self._rows.count(has_reason=not self._is_counted)
-            self._rows.hold(count)
+            count = self._rows.count_last()
             running = [seen.job for seen in self._rows.running() if not detach]
             if not detach:
                 running += self._find_lost_jobs()
@@ -1243,6 +1238,8 @@ class Executor:
             if polled:
                 self._apply_answers([(live, self._redacted_status(live, answers)) for live in polled])
             self._rows.hold(count)
+            if self._polled and not self._rows.live:
+                self._rows.is_counted = not isinstance(count, RunError) and self._rows.have_ended()
         finally:
             self._turns.end(self._is_settling())
 

@@ -296,6 +296,8 @@ class RowTable:
         self.news = 0
         #: Number of claimed jobs at the last count of the run's jobs; -1 after a failed one.
         self._counted = 0
+        #: True if the last count was made after the ends of all jobs of the run.
+        self.is_counted = False
         self._since_s = time.time()
         #: The spec of the newest job of each row that may have one, in this session or in an earlier one.
         self.started: dict[str, JobSpec] = {}
@@ -336,6 +338,7 @@ class RowTable:
     def take_place(self, row: RowJobs) -> None:
         """Count the resources of a row that is submitted."""
         self.started[row.row_id] = row.spec
+        self.is_counted = False
         self._taken_jobs += 1
         self._taken_gpus += row.spec.gpus
 
@@ -404,6 +407,18 @@ class RowTable:
         except RunError as error:
             self._counted = -1  # the next call counts again
             return error
+
+    def count_last(self) -> Count:
+        """Count the jobs as the session ends, unless the last poll has shown that all have ended, and hold them."""
+        count = {} if self.is_counted else self.count(has_reason=True)
+        self.is_counted = not isinstance(count, RunError)
+        self.hold(count)
+        return count
+
+    def have_ended(self) -> bool:
+        """True if each row that was to be submitted has a job, and all jobs of the run are known to have ended."""
+        jobs = (*map(self.seen, self.started), *self.strays.values())
+        return all(seen is not None and seen.status.state.ended for seen in jobs)
 
     def _is_submitted(self, row_id: str) -> bool:
         """True if a row is being submitted and there is no answer yet."""

@@ -83,9 +83,9 @@ def test_many_submissions_and_ends_are_one_question(clock: Clock) -> None:
     for _ in range(100):
         executor.result_of(executor.next_finished())
     assert len(launcher.polls) == 5
-    assert launcher.asked == [100, 100], "after the submissions, and as all have ended"
+    executor.count()
     executor.close()
-    assert launcher.asked == [100, 100, 100]
+    assert launcher.asked == [100, 100], "after the submissions, and as all have ended"
 
 
 def test_polls_that_list_all_jobs_count_them(clock: Clock) -> None:
@@ -110,11 +110,28 @@ def test_polls_that_list_all_jobs_count_them(clock: Clock) -> None:
     assert launcher.asked == [2], "once more, after the last submission"
 
 
-def test_a_count_at_the_end_that_failed_is_repeated(clock: Clock) -> None:
-    launcher = Counted(clock)
+@pytest.mark.parametrize("after", ["an end", "unknown", "a submission", "a refusal", "a failed count"])
+def test_what_the_last_poll_does_not_prove_is_counted_as_the_session_ends(clock: Clock, after: str) -> None:
+    """A poll counts all jobs; what follows it, and a job whose end it does not show, are counted once more."""
+    last = replace(COMPLETED, state=JobState.UNKNOWN) if after == "unknown" else COMPLETED
+    launcher = Counted(clock, {"a": [RUNNING, last]}, refused=("b",), is_away=after == "a failed count")
     executor = started(launcher)
     executor.result_of("a")
-    launcher.is_away, launcher.asked = True, []
+    launcher.asked, launcher.is_away = [], False
+    if after in {"a submission", "a refusal"}:
+        executor.submit({row: spec(row) for row in ("c" if after == "a submission" else "b")})
+    launcher.others.append(STRAY)
+    executor.close(detach=True)
+    is_counted = after == "an end"
+    assert launcher.asked == ([] if is_counted else [2] if after in {"a submission", "a refusal"} else [1])
+    assert list(executor.strays) == ([] if is_counted else ["12"])
+
+
+def test_a_count_at_the_end_that_failed_is_repeated(clock: Clock) -> None:
+    launcher = Counted(clock, is_away=True)
+    executor = started(launcher)
+    executor.result_of("a")
+    launcher.asked = []
     executor.count()
     launcher.is_away = False
     executor.close()
@@ -122,8 +139,8 @@ def test_a_count_at_the_end_that_failed_is_repeated(clock: Clock) -> None:
 
 
 def test_a_job_that_is_found_when_its_row_was_handed_out(clock: Clock) -> None:
-    launcher = Counted(clock)
-    executor = started(launcher)
+    launcher = Counted(clock, {"b": [RUNNING] * 9})
+    executor = started(launcher, "ab")
     executor.result_of("a")
     launcher.others.append(STRAY)
     assert executor.close(detach=True) == 0
