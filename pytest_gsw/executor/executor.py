@@ -123,12 +123,11 @@ class JournalWriter:
         Returns:
             The reason why none of them may be submitted; ``None`` if they are recorded.
         """
-        if self._journal is None:
-            return None
-        try:
-            self._journal.intents(specs, now_s)
-        except OSError as error:
-            return f"nothing was submitted: the run's journal cannot be written: {error.strerror}"
+        if self._journal is not None:
+            try:
+                self._journal.intents(specs, now_s)
+            except OSError as error:
+                return f"nothing was submitted: the run's journal cannot be written: {error.strerror}"
         return None
 
     def write(self, event: Callable[..., None], *facts: object) -> None:
@@ -836,28 +835,23 @@ class Executor:
 
     def spec(self, row_id: str) -> JobSpec | None:
         """The spec of this row's last or next job."""
-        row = self._rows.row(row_id)
-        return None if row is None else row.spec
+        return row.spec if (row := self._rows.row(row_id)) else None
 
     def job_id(self, row_id: str) -> str | None:
         """The id of this row's job; ``None`` if it was not submitted."""
-        seen = self._rows.seen(row_id)
-        return None if seen is None else seen.job.id
+        return seen.job.id if (seen := self._rows.seen(row_id)) else None
 
     def status(self, row_id: str) -> JobStatus | None:
         """The last status of this row's job; ``None`` if it was not submitted."""
-        seen = self._rows.seen(row_id)
-        return None if seen is None else seen.status
+        return seen.status if (seen := self._rows.seen(row_id)) else None
 
     def attempts(self, row_id: str) -> tuple[Attempt, ...]:
         """The row's jobs before its last one that were not measured."""
-        row = self._rows.row(row_id)
-        return () if row is None else row.failures
+        return row.failures if (row := self._rows.row(row_id)) else ()
 
     def earlier(self, row_id: str) -> tuple[Run, ...]:
         """The row's jobs before its last one that were measured as well."""
-        row = self._rows.row(row_id)
-        return () if row is None else row.earlier
+        return row.earlier if (row := self._rows.row(row_id)) else ()
 
     @property
     def phases(self) -> Mapping[str, Phase]:

@@ -417,8 +417,7 @@ class RowTable:
 
     def have_ended(self) -> bool:
         """True if each row that was to be submitted has a job, and all jobs of the run are known to have ended."""
-        jobs = (*map(self.seen, self.started), *self.strays.values())
-        return all(seen is not None and seen.status.state.ended for seen in jobs)
+        return all(one and one.status.state.ended for one in (*map(self.seen, self.started), *self.strays.values()))
 
     def _is_submitted(self, row_id: str) -> bool:
         """True if a row is being submitted and there is no answer yet."""

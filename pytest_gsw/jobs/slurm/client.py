@@ -92,11 +92,6 @@ def sacct_command(ids: Sequence[str], cluster: str = "") -> tuple[str, ...]:
     return ("sacct", *_cluster_option(cluster), "-n", "-P", "-o", _ENDS_FIELDS, "-j", ",".join(ids))
 
 
-def sacct_requeued_command(ids: Sequence[str], cluster: str = "") -> tuple[str, ...]:
-    """Query accounting for these jobs and their starts before they were requeued."""
-    return ("sacct", *_cluster_option(cluster), "-X", "-D", "-n", "-P", "-o", _SACCT_FIELDS, "-j", ",".join(ids))
-
-
 def scontrol_command(cluster: str = "") -> tuple[str, ...]:
     """Query slurmctld for all data of jobs in one process, with :func:`scontrol_requests` as its input.
 
@@ -111,9 +106,9 @@ def scontrol_requests(ids: Sequence[str]) -> str:
     return "".join(f"show job {job_id}\n" for job_id in ids)
 
 
-def scontrol_partitions_command(cluster: str = "") -> tuple[str, ...]:
-    """Query slurmctld for all partitions, one a line; ``-a`` shows hidden ones too."""
-    return ("scontrol", *_cluster_option(cluster), "-a", "-o", "show", "partition")
+def scontrol_show_command(what: str, cluster: str = "") -> tuple[str, ...]:
+    """Query slurmctld for all of a kind, such as ``partition``, one a line; ``-a`` shows hidden ones too."""
+    return ("scontrol", *_cluster_option(cluster), "-a", "-o", "show", what)
 
 
 def scontrol_config_command(cluster: str = "") -> tuple[str, ...]:
@@ -127,16 +122,6 @@ def sinfo_command(cluster: str = "") -> tuple[str, ...]:
     ``-a`` and ``-p`` exclude each other.
     """
     return ("sinfo", *_cluster_option(cluster), "-a", "-N", "-h", "-o", _SINFO_FORMAT)
-
-
-def scontrol_topology_command(cluster: str = "") -> tuple[str, ...]:
-    """Query slurmctld for switches or blocks, one a line."""
-    return ("scontrol", *_cluster_option(cluster), "-a", "-o", "show", "topology")
-
-
-def scontrol_reservations_command(cluster: str = "") -> tuple[str, ...]:
-    """Query slurmctld for all reservations, one a line."""
-    return ("scontrol", *_cluster_option(cluster), "-a", "-o", "show", "reservation")
 
 
 def sacctmgr_qos_command() -> tuple[str, ...]:
@@ -207,8 +192,7 @@ class Output:
     @property
     def problem(self) -> str:
         """The last error message, without the command names before it; empty if there is none."""
-        complaints = self.complaints
-        return complaints[-1] if complaints else ""
+        return next(reversed(self.complaints), "")
 
     @property
     def complaints(self) -> list[str]:
@@ -433,11 +417,8 @@ class Client:
     @cached_property
     def version(self) -> str:
         """Slurm's version, from its commands; "" if unknown."""
-        try:
-            # sbatch prints it without the controller.
-            output = _run(("sbatch", "--version"), query_environment(self.environ), VERSION_TIMEOUT_S)
-        except OSError:
-            return ""
+        # sbatch prints it without the controller.
+        output = self._answer(("sbatch", "--version"), VERSION_TIMEOUT_S, None)
         return parse_version(output.stdout) if output.returncode == 0 else ""
 
     def sbatch_command(self, spec: JobSpec) -> tuple[str, ...]:

@@ -821,7 +821,7 @@ def _missing_program(command: str, path: str) -> SubmissionError:
 
 
 def _partition_errors(some: Sequence[_SpecGroup], ask: Ask, cluster: str) -> dict[str, SubmissionError]:
-    command = client.scontrol_partitions_command(cluster)
+    command = client.scontrol_show_command("partition", cluster)
     answer = ask(command)
     partitions = parse_partitions(answer.stdout) if answer.returncode == 0 else {}
     if not partitions:
@@ -1062,8 +1062,9 @@ class SlurmLauncher:
         """
         held = [job for job in jobs if statuses[job.spec.row_id].reason == NOT_LAUNCHED]
         if held:
-            command = client.sacct_requeued_command(_ids(held), cluster_of(held[0].spec))
-            nodes_of = client.parse_requeued(self._client.ask(command).stdout)
+            command = client.sacct_jobs_command(cluster_of(held[0].spec), job_id=",".join(_ids(held)), mine=False)
+            # -D: their starts before they were requeued as well.
+            nodes_of = client.parse_requeued(self._client.ask((*command, "-D")).stdout)
             for job in (job for job in held if job.id in nodes_of):
                 statuses[job.spec.row_id] = replace(statuses[job.spec.row_id], nodes=nodes_of[job.id])
         places = {}
@@ -1202,8 +1203,7 @@ class SlurmLauncher:
         Raises:
             QueueFullError: The limit will free itself.
         """
-        limit = full_queue(answer)
-        if limit is None:
+        if (limit := full_queue(answer)) is None:
             return
         squeue = self._client.ask(client.squeue_ids_command(cluster_of(spec), mine=limit[1]))
         if squeue.returncode != 0 or squeue.stdout.strip():
@@ -1368,8 +1368,7 @@ class SlurmLauncher:
         has_own_name = found is not None and found.name == spec.name
         own = None if has_own_name or not spec.unique_name else self._by_name(spec, submitted_s)
         if own is not None and own.id not in printed_ids:
-            known = self._known(spec, [own.id])
-            session_id = known[own.id].session_id if known else ""
+            session_id = self._process_sessions(spec, [own.id], submitted_s).get(own.id, "")
             cancelled = self._cancel(spec, printed_ids, submitted_s, session_id)
             raise _wrong_job_error(spec, job_id, f"is not {own.id}, the job of the row's name{cancelled}", ())
         if found is None:
@@ -1392,22 +1391,19 @@ class SlurmLauncher:
         Their times alone prove nothing: the user may have submitted another job meanwhile. Nor do ids of process
         sessions, which begin again in each container.
         """
-        since_s -= SUBMISSION_SKEW_S
-        own = sorted(
-            job_id
-            for job_id, one in self._known(spec, job_ids).items()
-            if one.session_id == session_id != "" and (one.status.submit_s or 0) >= since_s
-        )
+        sessions = self._process_sessions(spec, job_ids, since_s)
+        own = sorted(job_id for job_id in sessions if sessions[job_id] == session_id)
         if not own:
             return ""
         self._client.act(client.scancel_command(own, cluster_of(spec)))
         return f"; cancelled: {', '.join(own)}"
 
-    def _known(self, spec: JobSpec, job_ids: Sequence[str]) -> dict[str, Answer]:
-        """Those of these jobs that slurmctld still has."""
+    def _process_sessions(self, spec: JobSpec, job_ids: Sequence[str], since_s: float) -> dict[str, str]:
+        """The process session of each of these jobs that slurmctld still has and that was submitted since then."""
         command, given = client.scontrol_command(cluster_of(spec)), client.scontrol_requests(job_ids)
         answers = client.parse_scontrol(self._client.ask(command, given=given).stdout)
-        return {job_id: answers[job_id] for job_id in job_ids if job_id in answers}
+        known = [(job_id, answers[job_id]) for job_id in job_ids if job_id in answers and answers[job_id].session_id]
+        return {job: one.session_id for job, one in known if (one.status.submit_s or 0) >= since_s - SUBMISSION_SKEW_S}
 
     def _by_id(self, spec: JobSpec, job_id: str, *, mine: bool = True) -> FoundJob | None:
         """The job with an id, of this user or of any; an id alone may belong to another job."""

@@ -83,7 +83,7 @@ def ask_nodes(ask: Ask, cluster: Cluster, environ: Mapping[str, str]) -> Cluster
             f"{fact}{nearest(missing or '', known)}\nknown: {named(sorted(known), _NAMED) or 'none'}\n"
             f"asked: {command(*query)}\nnext: set `partition` in the cluster file; sinfo -a -s lists them"
         )
-    reservations = dict(_parse_reservations(_answer(ask, client.scontrol_reservations_command(routed))))
+    reservations = dict(_parse_reservations(_answer(ask, client.scontrol_show_command("reservation", routed))))
     own = [name for name in option("reservation").split(",") if name]
     unknown = next((name for name in own if name not in reservations), None)
     if unknown is not None:
@@ -118,7 +118,7 @@ def ask_nodes(ask: Ask, cluster: Cluster, environ: Mapping[str, str]) -> Cluster
 
     states = {node: why or obstacle(node) for node, why in states.items()}
     order = sorted(states, key=by_number)
-    leaves, is_block = _parse_topology(_answer(ask, client.scontrol_topology_command(routed)), states)
+    leaves, is_block = _parse_topology(_answer(ask, client.scontrol_show_command("topology", routed)), states)
     return ClusterNodes(
         ",".join(names),
         tuple([node for node in order if not states[node]]),
