@@ -80,6 +80,8 @@ def import_document(path: Path, facts: DocumentFacts, *, checked: bool = True) -
     document = parse_document(read_text(path))
     read = read_rows(document, facts)
     drafts, remarks = read.drafts, [*read.remarks]
+    for draft in drafts:
+        _count_gpus(draft, facts)
     _check_facts(facts, drafts, {one.table.line for one in read.settings})
     completed = [_complete(draft, facts, path) for draft in drafts]
     found = [list(_contradictions(row)) if checked else [] for row in completed]
@@ -88,15 +90,22 @@ def import_document(path: Path, facts: DocumentFacts, *, checked: bool = True) -
     for draft, wrong, (row, note) in zip(drafts, found, with_cases(rows), strict=True):
         named_rows.append(replace(row, comments=(*row.comments, f"case: {note}")) if note else row)
         remarks += [Remark(draft.line, f"{row.id}: {note}")] if note else []
-        remarks += [Remark(one.line, f"{row.id}: refused: {one.text}", one.line_to_add) for one in wrong]
-        for key, (reason, cell) in draft.refused.items():
+        for one in wrong:
+            add = _fact_to_add(draft, one.line_to_add)
+            remarks.append(Remark(one.line, f"{row.id}: refused: {one.text}", add))
+        for key, (reason, cell, add) in draft.refused.items():
             if key not in row.values or row.values[key].line != FACT:
-                fact = f"rows: [{{line: {draft.line}, gpus: {draft.text('gpus')}, {key}: VALUE}}]"
-                where = "" if cell.line == draft.line else f"; the row's own line is {draft.line}"
-                add = f"tables: [{{line: {draft.table.line}, {fact}}}]"
-                remarks.append(Remark(cell.line, f"{row.id}, {key}: refused: {reason}{where}", add))
-    remarks.sort(key=lambda one: one.line)
+                where = "" if cell.line == draft.line or add else f"; the row's own line is {draft.line}"
+                text = reason if add else f"{row.id}, {key}: refused: {reason}{where}"
+                remarks.append(Remark(cell.line, text, add or _fact_to_add(draft, f"{key}: VALUE")))
+    remarks = sorted(dict.fromkeys(remarks), key=lambda one: one.line)
     return Imported(facts.name, _files(named_rows, facts), tuple(read.left_out), tuple(remarks))
+
+
+def _fact_to_add(draft: Draft, fact: str) -> str:
+    """The line of facts.yaml with a fact of one row."""
+    selecting = "".join(f"{name}: {text}, " for name, text in draft.selecting.items())
+    return f"tables: [{{line: {draft.table.line}, rows: [{{line: {draft.line}, {selecting}{fact}}}]}}]"
 
 
 # ---- One row ---------------------------------------------------------------------------------------
@@ -106,13 +115,7 @@ def _complete(draft: Draft, facts: DocumentFacts, path: Path) -> DocumentRow:
     """One row with all its known values."""
     whole, of_table = facts.whole, facts.tables.get(draft.table.line, Facts())
     values = {key: stated for key, stated in draft.values.items() if stated is not None}
-    if "nodes" in values and "gpus" not in values:
-        per_node = _first("gpus_per_node", of_table, whole) or str(gpus_per_node(draft.text("accelerator")) or "")
-        if per_node:
-            nodes = values["nodes"]
-            values["gpus"] = replace(nodes, text=str(int(nodes.text) * int(per_node)))
-    values.pop("nodes", None)
-    of_row = facts.of_row(draft.line, values["gpus"].text if "gpus" in values else "")
+    of_row = facts.of_row(draft.line, draft.selecting)
     for key in _replaced_cells(draft, of_row, facts.name):
         del values[key]
     absent = {key for key, stated in draft.values.items() if stated is None}
@@ -136,7 +139,8 @@ def _complete(draft: Draft, facts: DocumentFacts, path: Path) -> DocumentRow:
             key: Stated(value, FACT, 1) if isinstance(value, str) else value for key, value in level.recipe.items()
         }
     recipe.setdefault("directory", Stated(_directory(facts.name, path), CONVENTION, 1))
-    attributes, known = dict(draft.attributes), dict[str, str]()
+    names = [key for key in values if key.startswith("attributes.")]
+    attributes, known = {key.partition(".")[2]: values.pop(key).text for key in names}, dict[str, str]()
     for level in reversed(levels):
         attributes |= level.attributes
         known |= level.acknowledged
@@ -152,6 +156,17 @@ def _complete(draft: Draft, facts: DocumentFacts, path: Path) -> DocumentRow:
         title=draft.title,
         section=" / ".join(one.text for one in draft.table.headings),
     )
+
+
+def _count_gpus(draft: Draft, facts: DocumentFacts) -> None:
+    """Replace a count of nodes by one of GPUs."""
+    nodes = draft.values.pop("nodes", None)
+    levels = (facts.tables.get(draft.table.line, Facts()), facts.whole)
+    of_node = (
+        draft.text("gpus_per_node") or _first("gpus_per_node", *levels) or gpus_per_node(draft.text("accelerator"))
+    )
+    if nodes is not None and of_node:
+        draft.add_missing({"gpus": replace(nodes, text=str(int(nodes.text) * int(of_node)))})
 
 
 def _texts(values: Mapping[str, Stated]) -> dict[str, str]:
@@ -229,7 +244,7 @@ def _flops(values: Mapping[str, Stated], architecture: Mapping[str, str], levels
 
 def _blanks(values: Mapping[str, Stated], draft: Draft) -> dict[str, str]:
     """The missing keys that the row needs to run, with reasons."""
-    refused = {key: reason for key, (reason, _) in draft.refused.items()}
+    refused = {key: refusal.reason for key, refusal in draft.refused.items()}
     blanks = {key: refused.get(key, UNSAID) for key in NEEDED if key not in values}
     # Not each model has a size in its name; an unreadable one is a fault.
     blanks |= {"size": refused["size"]} if "size" in refused and "size" not in values else {}
@@ -332,9 +347,10 @@ def _check_facts(facts: DocumentFacts, drafts: Sequence[Draft], settings: set[in
             raise ConfigurationError(
                 f"facts of a table at line {line} of {facts.name}, where there is none; tables of rows are at: {found}"
             )
-    for line, gpus in facts.rows:
-        if not any(line == draft.line and gpus in {None, int(draft.text("gpus") or 0)} for draft in drafts):
-            of_gpus = "" if gpus is None else f" of {gpus} GPUs"
+    for line, of_row in facts.rows:
+        fits = [draft for draft in drafts if line == draft.line and not of_row.differs(draft.selecting)]
+        if not fits:
+            of_gpus = f" of {of_row.values['gpus']} GPUs" if "gpus" in of_row.values else ""
             raise ConfigurationError(f"facts of a row{of_gpus} at line {line} of {facts.name}, where there is none")
 
 

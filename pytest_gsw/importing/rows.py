@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from pytest_gsw.importing.facts import (
-    DocumentFacts,
-    Facts,
-    Family,
-    Label,
-    line_to_add,
-    read_text,
-    settings_of,
-    without_settings,
-)
+from pytest_gsw.importing.facts import DocumentFacts, Facts
+from pytest_gsw.importing.labels import Key, Meaning, settings_of, without_settings
 from pytest_gsw.importing.tables import FIGURES, Cell, Document, DocumentTable, Remark, read_cell
 from pytest_gsw.tables.load import StatedRow
-from pytest_gsw.tables.metrics import DOCUMENTED
+from pytest_gsw.tables.metrics import DOCUMENTED, FURTHER
 from pytest_gsw.tables.model import blank_id
 from pytest_gsw.tables.value_types import LONGEST_NAME
 from pytest_gsw.tables.yaml_values import Stated
@@ -31,6 +24,35 @@ FACT = -1
 _IDENTIFYING = ("model", "size", "dtype", "accelerator", "framework", "release", "case")
 
 
+class Refusal(NamedTuple):
+    """A cell that is not read, with the reason."""
+
+    reason: str
+    cell: Cell
+    #: The line of facts.yaml that resolves it, if that is the same for all rows of the table.
+    add: str = ""
+
+
+class _Name(NamedTuple):
+    """The name of a column, or of a row whose columns are runs."""
+
+    cell: Cell
+    #: ``None`` if it is not declared.
+    meaning: Meaning | None
+    #: The values that its label, and the settings in it, imply.
+    values: Mapping[str, Cell | None]
+
+    @property
+    def key(self) -> Key:
+        """The key of its cells."""
+        return Key("") if self.meaning is None else self.meaning.key
+
+    @property
+    def apart(self) -> dict[str, str]:
+        """The values by which its figures are those of a row of their own."""
+        return {key: cell.text for key, cell in self.values.items() if cell is not None}
+
+
 @dataclass
 class Draft:
     """The values of one row in a document."""
@@ -39,167 +61,255 @@ class Draft:
     #: Line of the row; if columns are runs, of the table's first figure.
     line: int
     title: str
-    #: ``None`` for a value that the document marks as missing.
-    values: dict[str, Stated | None] = field(default_factory=dict)
-    attributes: dict[str, str] = field(default_factory=dict)
-    #: Cells with values that their keys cannot have: the reasons, and the places.
-    refused: dict[str, tuple[str, Cell]] = field(default_factory=dict)
+    #: The values that tell it from other rows of the same cells.
+    apart: Mapping[str, str] = field(default_factory=dict)
+    #: ``None`` for a value that the document marks as missing; attributes by ``attributes.NAME``.
+    values: dict[str, Cell | None] = field(default_factory=dict)
+    #: Cells with values that their keys cannot have.
+    refused: dict[str, Refusal] = field(default_factory=dict)
 
     def text(self, key: str) -> str:
         """A value as written; empty if there is none."""
         stated = self.values.get(key)
         return "" if stated is None else stated.text
 
-    def add_missing(self, values: Mapping[str, Stated | None]) -> None:
+    def add_missing(self, values: Mapping[str, Cell | None]) -> None:
         """Add values from a more distant place; known ones stay."""
         for key, stated in values.items():
             if key not in self.refused:
                 self.values.setdefault(key, stated)
 
-    def read(self, family: Family, column: str, label: Label, cell: Cell) -> None:
-        """Read a cell of the row."""
-        cell_values = family.declared_values(column, cell.text)
-        if cell_values is not None:
-            self.add_missing({key: Stated(text, cell.line, cell.column) for key, text in cell_values.items()})
-        is_attribute = label.key.startswith("attributes.")
-        if cell_values is not None and not is_attribute:
+    def read(self, key: Key, cell: Cell, meaning: Meaning | None) -> None:
+        """Read a cell: by the label of the cell itself, or else as a value of its name's key."""
+        self.add_missing({} if meaning is None else meaning.values)
+        if not key.name or (meaning is not None and not key.name.startswith("attributes.")):
             return
         try:
-            text = read_cell(label.key, cell.text, label.factor)
+            text = read_cell(key.name, cell.text, key.factor)
         except ValueError as error:
-            self.refused.setdefault(label.key, (str(error), cell))
-            return
-        if is_attribute and text:
-            self.attributes[label.key.partition(".")[2]] = text
-        elif not is_attribute:
-            self.add_missing({label.key: Stated(text, cell.line, cell.column) if text else None})
+            self.refused.setdefault(key.name, Refusal(str(error), cell))
+        else:
+            self.add_missing({key.name: replace(cell, text=text) if text else None})
+
+    @property
+    def selecting(self) -> Mapping[str, str]:
+        """The values by which facts of a row select it, besides its line."""
+        gpus = self.text("gpus")
+        return {**({"gpus": gpus} if gpus else {}), **self.apart}
+
+    @property
+    def figures(self) -> frozenset[str]:
+        """The keys of figures that it states, or whose cells are refused."""
+        return FIGURES & {*(key for key, stated in self.values.items() if stated is not None), *self.refused}
 
 
 @dataclass
 class Read:
     """The rows and notes of all tables of a document."""
 
+    facts: DocumentFacts
     drafts: list[Draft] = field(default_factory=list)
     #: Rows of tables of settings.
     settings: list[Draft] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
     left_out: list[Remark] = field(default_factory=list)
 
-    def report_undeclared(self, family: Family, kind: str, cell: Cell, what: str, value: str = "KEY") -> None:
-        """Report a label that is not declared, each once."""
-        add = line_to_add(family, kind, without_settings(cell.text), value)
-        if add not in {one.add for one in self.remarks}:
-            self.remarks.append(Remark(cell.line, f"the {what} '{cell.text}' is not declared", add))
+    def remark(self, line: int, text: str, add: str = "") -> None:
+        """Add a remark; what resolves several is named once."""
+        if not add or add not in {one.add for one in self.remarks}:
+            self.remarks.append(Remark(line, text, add))
+
+    def undeclared(self, cell: Cell, what: str, settings: str = "key: KEY") -> None:
+        """Report a label that is not declared."""
+        add = self.facts.family.line_to_add(without_settings(cell.text), settings)
+        self.remark(cell.line, f"the {what} '{cell.text}' is not declared", add)
+
+    def meaning(self, text: str, cell: Cell) -> Meaning | None:
+        """The meaning of a text by the document's labels."""
+        return self.facts.family.meaning(text, cell)
+
+    def names(self, cells: Iterable[Cell], what: str) -> list[_Name]:
+        """The names of columns or rows; equal ones, and those without a text, are numbered."""
+        seen: Counter[str] = Counter()
+        names = []
+        for number, cell in enumerate(cells, 1):
+            seen[cell.text] += 1
+            text = f"{cell.text} ({seen[cell.text]})" if seen[cell.text] > 1 else cell.text
+            named = replace(cell, text=text if cell.text else f"{what} {number}")
+            meaning = self.meaning(named.text, named)
+            values = {} if meaning is None else {**self.settings_in(named), **meaning.values}
+            names.append(_Name(named, meaning, values))
+        return names
+
+    def settings_in(self, cell: Cell) -> dict[str, Cell | None]:
+        """The settings in a title or a name, unless a label has the whole text."""
+        draft = Draft(DocumentTable((cell,), (), ()), cell.line, "")
+        for name, value in settings_of(cell) if cell.text.lower() not in self.facts.family.labels else ():
+            meaning = self.meaning(name, value)
+            if meaning is None:
+                self.undeclared(replace(cell, text=name), "setting")
+            else:
+                draft.read(meaning.key, value, self.meaning(f"{name} | {value.text}", value))
+        for key, refusal in draft.refused.items():
+            self.remark(cell.line, f"{key} of '{cell.text}': {refusal.reason}")
+        return draft.values
 
 
 def read_rows(document: Document, facts: DocumentFacts) -> Read:
     """The rows of a document's tables, with the settings of those that fit them."""
-    found = Read(left_out=list(document.left_out))
+    found = Read(facts, left_out=list(document.left_out))
     for table in document.tables:
         skipped = next((one.text for one in table.headings if one.text in facts.skip), None)
         if skipped is None:
-            _read_table(table, facts, found)
+            _read_table(table, found)
         else:
             found.left_out.append(Remark(table.line, f"a table below '{skipped}', which facts skip"))
     joined = [settings for draft in found.drafts for settings in _join(draft, found)]
     for one in found.settings:
         if not any(one is other for other in joined):
-            found.remarks.append(Remark(one.line, f"settings of {one.text('gpus')} GPUs fit no row"))
+            found.remark(one.line, f"settings of {one.text('gpus')} GPUs fit no row")
     return found
 
 
-def _read_table(table: DocumentTable, facts: DocumentFacts, found: Read) -> None:
-    family = facts.family
-    of_headings: dict[str, Stated | None] = {}
+def _read_table(table: DocumentTable, found: Read) -> None:
+    of_headings: dict[str, Cell | None] = {}
     for heading in reversed(table.headings):
-        for key, stated in (read_text(family.headings, family, heading) or {}).items():
-            of_headings.setdefault(key, stated)
-    runs = [(at, read_text(family.runs, family, cell)) for at, cell in enumerate(table.header) if at]
-    if any(run_values is not None for _, run_values in runs):
-        _columns(table, facts, found, of_headings, runs)
-        return
-    labels = [family.names.get(cell.text.lower()) for cell in table.header]
-    keys = {label.key for label in labels if label is not None}
-    of_facts = facts.tables.get(table.line, Facts())
-    counted = {"gpus", "nodes"} & {*keys, *of_headings, *of_facts.values, *facts.whole.values}
-    if not counted or not keys & (FIGURES | {"gpus", "nodes"}):
-        what = "no GPU count" if keys & FIGURES else "no column that is declared as a figure or a GPU count"
-        names = ", ".join(f"'{cell.text}'" for cell in table.header)
-        found.left_out.append(Remark(table.line, f"{what}: {names}"))
-        return
-    for cell in table.header:
-        if cell.text.lower() not in family.names:
-            found.report_undeclared(family, "names", cell, "column")
+        meaning = found.meaning(f"# {heading.text}", heading)
+        of_headings = {**({} if meaning is None else meaning.values), **of_headings}
+    columns = found.names(table.header, "column")
+    if any(not column.key.name and column.apart for column in columns[1:]):
+        _read_columns(table, columns, of_headings, found)
+    else:
+        _read_lines(table, columns, of_headings, found)
+
+
+def _read_lines(
+    table: DocumentTable, columns: Sequence[_Name], of_headings: Mapping[str, Cell | None], found: Read
+) -> None:
+    """Read a table whose lines are runs."""
+    facts, of_table = found.facts, found.facts.tables.get(table.line, Facts())
+    title = table.headings[-1].text if table.headings else ""
+    drafts: list[Draft] = []
+    remarks: list[Remark] = []
+    used: set[str] = set()
+    groups = _groups(columns, found)
     for row in table.rows:
         if not any(cell.text for cell in row):
             continue
-        title = table.headings[-1].text if table.headings else ""
-        draft = Draft(table, row[0].line, title)
-        if len(row) != len(table.header):
-            found.remarks.append(Remark(draft.line, f"a row of {len(row)} cells below a header of {len(table.header)}"))
-            continue
-        for name, label, cell in zip(table.header, labels, row, strict=True):
-            if label is not None:
-                draft.read(family, name.text, label, cell)
-        draft.add_missing(of_headings)
-        if keys & FIGURES:
-            found.drafts.append(draft)
+        if len(row) == len(columns):
+            drafts += _drafts(table, row[0].line, title, groups, row, found, used)
         else:
-            draft.add_missing({key: Stated(text, FACT, 1) for key, text in of_facts.values.items()})
-            found.settings.append(draft)
+            text = f"a row of {len(row)} cells below a header of {len(table.header)}"
+            remarks.append(Remark(row[0].line, text))
+    keys = {column.key.name for column in columns}.union(*(draft.values for draft in drafts))
+    counts = {"gpus", "nodes"} & keys
+    names = ", ".join(f"'{cell.text}'" for cell in table.header)
+    if not counts and not keys & FIGURES:
+        what = "no column that is declared as a figure or a GPU count"
+        found.left_out.append(Remark(table.line, f"{what}: {names}"))
+    elif not counts and not {"gpus", "nodes"} & {*of_headings, *of_table.values, *facts.whole.values}:
+        found.remark(table.line, f"no GPU count: {names}", f"tables: [{{line: {table.line}, gpus: VALUE}}]")
+    else:
+        for column in columns:
+            if column.meaning is None and column.cell.text not in used:
+                found.undeclared(column.cell, "column")
+        for draft in drafts:
+            draft.add_missing(of_headings)
+            if not keys & FIGURES:
+                draft.add_missing({key: Stated(text, FACT, 1) for key, text in of_table.values.items()})
+        (found.drafts if keys & FIGURES else found.settings).extend(drafts)
+        found.remarks += remarks
 
 
-def _columns(
-    table: DocumentTable,
-    facts: DocumentFacts,
-    found: Read,
-    of_headings: Mapping[str, Stated | None],
-    runs: Sequence[tuple[int, Mapping[str, Stated] | None]],
+def _read_columns(
+    table: DocumentTable, columns: Sequence[_Name], of_headings: Mapping[str, Cell | None], found: Read
 ) -> None:
-    """Read a table whose columns are runs, and whose rows are figures and settings of them."""
-    family, title = facts.family, table.header[0]
-    for at, run_values in runs:
-        if run_values is None and table.header[at].text:
-            found.report_undeclared(family, "runs", table.header[at], "column", "{}")
-    of_title = read_text(family.titles, family, title)
-    if of_title is None:
-        found.report_undeclared(family, "titles", title, "title", "{}")
-    labels = [(row, family.names.get(row[0].text.lower())) for row in table.rows]
-    for row, _ in labels:
-        if row[0].text and row[0].text.lower() not in family.names:
-            found.report_undeclared(family, "names", row[0], "row")
-    for at, run_values in runs:
-        if run_values is None:
+    """Read a table whose columns are runs, and whose lines are figures and settings of them."""
+    title, whole = columns[0], len(columns)
+    lines = found.names((row[0] for row in table.rows), "row")
+    used: set[str] = set()
+    for at, column in enumerate(columns):
+        if not at or column.key.name or not column.apart:
             continue
-        draft = Draft(table, table.line, title.text)
-        for row, label in labels:
-            if label is not None and len(row) == len(table.header):
-                draft.read(family, row[0].text, label, row[at])
-            elif label is not None:
-                draft.refused[label.key] = (f"the row has {len(row)} cells, and the header {len(table.header)}", row[0])
-        draft.add_missing({**_settings(table.header[at], family, found), **run_values})
-        draft.add_missing({**_settings(title, family, found), **(of_title or {})})
-        draft.add_missing(of_headings)
-        lines = {key: cell.line for key, (_, cell) in draft.refused.items()}
-        lines |= {key: stated.line for key, stated in draft.values.items() if stated is not None}
-        draft.line = next((lines[key] for key in DOCUMENTED if key in lines), table.line)
-        if FIGURES & {*draft.values, *draft.refused}:
-            found.drafts.append(draft)
+        cells = [row[at] if len(row) == whole else None for row in table.rows]
+        for draft in _drafts(table, table.line, table.header[0].text, _groups(lines, found), cells, found, used):
+            draft.add_missing(column.values)
+            draft.add_missing(title.values if title.meaning else found.settings_in(title.cell))
+            draft.add_missing(of_headings)
+            places = {key: refusal.cell.line for key, refusal in draft.refused.items()}
+            places |= {key: stated.line for key, stated in draft.values.items() if stated is not None}
+            draft.line = next((places[key] for key in (*DOCUMENTED, *FURTHER) if key in places), table.line)
+            found.drafts += [draft] if FIGURES & {*draft.values, *draft.refused} else []
+    if title.meaning is None and table.header[0].text:
+        found.undeclared(title.cell, "title", "")
+    for at, column in enumerate(columns):
+        if at and column.meaning is None and any(row[at].text for row in table.rows if len(row) == whole):
+            found.undeclared(column.cell, "column", "gpus: VALUE")
+    for row, line in zip(table.rows, lines, strict=True):
+        if line.meaning is None and line.cell.text not in used and any(cell.text for cell in row):
+            found.undeclared(line.cell, "row")
 
 
-def _settings(cell: Cell, family: Family, found: Read) -> dict[str, Stated | None]:
-    """The settings of a title, or of a column's name."""
-    draft = Draft(DocumentTable((cell,), (), ()), cell.line, "")
-    for name, value in settings_of(cell):
-        label = family.names.get(name.lower())
-        if name.lower() not in family.names:
-            found.report_undeclared(family, "names", Cell(name, cell.line, cell.column), "setting")
-        elif label is not None:
-            draft.read(family, name, label, value)
-    found.remarks += [
-        Remark(at.line, f"{key} of '{cell.text}': {reason}") for key, (reason, at) in draft.refused.items()
+#: The values that tell a row from others of the same cells, and the names that are read for it, each with its number.
+_Group: TypeAlias = "tuple[Mapping[str, str], list[tuple[int, _Name, Refusal | None]]]"
+
+
+def _groups(names: Sequence[_Name], found: Read) -> list[_Group]:
+    """The rows that one run of these names is: one for each set of values that names of figures imply.
+
+    Of two names with the same key and values, none is read.
+    """
+    first: dict[object, _Name] = {}
+    refused: dict[object, Refusal] = {}
+    idents = [(name.key.name, *sorted(name.apart.items())) for name in names]
+    for ident, name in zip(idents, names, strict=True):
+        if name.key.name and first.setdefault(ident, name) is not name:
+            settings = f"key: {' * '.join(filter(None, name.key))}, case: NAME"
+            add = found.facts.family.line_to_add(without_settings(name.cell.text), settings)
+            both = f"'{first[ident].cell.text}' and '{name.cell.text}' are both {name.key.name}"
+            refused[ident] = Refusal(f"{both}, and no setting tells them apart", name.cell, add)
+    figures: dict[object, dict[str, str]] = {
+        ident[1:]: name.apart for ident, name in zip(idents, names, strict=True) if name.key.name in FIGURES
+    }
+    return [
+        (
+            apart,
+            [
+                (number, name, refused.get(ident))
+                for number, (ident, name) in enumerate(zip(idents, names, strict=True))
+                if (name.apart == apart if name.key.name in FIGURES else name.apart.items() <= apart.items())
+            ],
+        )
+        for apart in figures.values() or [{}]
     ]
-    return draft.values
+
+
+def _drafts(
+    table: DocumentTable,
+    line: int,
+    title: str,
+    groups: Sequence[_Group],
+    cells: Sequence[Cell | None],
+    found: Read,
+    used: set[str],
+) -> Iterator[Draft]:
+    """The rows of one run; names whose cells are declared are added to the used ones."""
+    for apart, names in groups:
+        draft = Draft(table, line, title, apart)
+        for number, name, refusal in names:
+            cell = cells[number]
+            meaning = None if cell is None else found.meaning(f"{name.cell.text} | {cell.text}", cell)
+            used |= {name.cell.text} if meaning is not None else set()
+            if refusal is not None:
+                draft.refused[name.key.name] = refusal
+            elif cell is not None:
+                draft.read(name.key, cell, meaning)
+            elif name.key.name:
+                length = f"its row has more or fewer cells than the {len(table.header)} of the header"
+                draft.refused[name.key.name] = Refusal(length, name.cell)
+        draft.add_missing({key: replace(names[0][1].cell, text=text) for key, text in apart.items()})
+        if len(groups) == 1 or draft.figures or "expected_failure" in draft.values:
+            yield draft
 
 
 def _join(draft: Draft, found: Read) -> Iterator[Draft]:
@@ -217,9 +327,8 @@ def _join(draft: Draft, found: Read) -> Iterator[Draft]:
     if open_ := sorted(differing - set(draft.values)):
         lines = ", ".join(str(one.line) for one in fits)
         note = f"settings of lines {lines} fit its {draft.text('gpus')} GPUs, and differ in {', '.join(open_)}"
-        add = f"tables: [{{line: {first.table.line}, accelerator: OF_THESE}}]"
-        if not any(one.text == note and one.line == draft.line for one in found.remarks):
-            found.remarks.append(Remark(draft.line, note, add))
+        add = f"tables: [{{line: {first.table.line}, accelerator: NAME}}]"
+        found.remark(draft.line, note, add)
     draft.add_missing({key: stated for key, stated in first.values.items() if key not in differing | {"case"}})
 
 

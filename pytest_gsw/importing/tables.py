@@ -9,28 +9,26 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from html.parser import HTMLParser
 
+from pytest_gsw.common.redact import UNSAFE
 from pytest_gsw.tables.metrics import (
     DAYS_TO_TRAIN,
     DOCUMENTED,
+    FURTHER,
     MFU,
     SAVE_TIME,
     STEP_TIME,
     TFLOPS_PER_GPU,
     TOKENS_PER_S,
     TOKENS_PER_S_PER_GPU,
+    VALUE,
 )
 from pytest_gsw.tables.model import ACCELERATORS
 from pytest_gsw.tables.schema import FILE_FIELDS, ROW_FIELDS
 from pytest_gsw.tables.value_types import Field
+from pytest_gsw.tables.yaml_values import Stated
 
-
-@dataclass(frozen=True)
-class Cell:
-    """A text of a document and its place, line and column from 1."""
-
-    text: str
-    line: int
-    column: int = 1
+#: A text of a document and its place, line and column from 1.
+Cell = Stated
 
 
 @dataclass(frozen=True)
@@ -123,7 +121,7 @@ def _html_table(lines: Sequence[str], first: int, headings: tuple[Cell, ...]) ->
     else:
         names = next((number for number, row in enumerate(rows) if not row.is_head), len(rows)) or 1
         header = tuple(map(_join_names, zip(*grid[:names], strict=False)))
-        captions = (Cell(plain(parser.caption), first + 1),) if parser.caption else ()
+        captions = (Cell(plain(parser.caption), first + 1, 1),) if parser.caption else ()
         return last + 1, DocumentTable(header, tuple(grid[names:]), (*headings, *captions))
     return last + 1, Remark(first + 1, reason)
 
@@ -257,7 +255,7 @@ def parse_document(text: str) -> Document:
         if heading is not None:
             depth, title = heading
             headings = [(level, one) for level, one in headings if level < depth]
-            headings.append((depth, Cell(plain(title), number + 1)))
+            headings.append((depth, Cell(plain(title), number + 1, 1)))
         found: DocumentTable | Remark | None = None
         above = tuple(one for _, one in headings)
         end = number + 1
@@ -276,12 +274,13 @@ def parse_document(text: str) -> Document:
 
 
 def plain(text: str) -> str:
-    """The words of a text without Markdown's marks, HTML's tags and footnotes."""
+    """The words of a text without Markdown's marks, HTML's tags, footnotes, and what is not seen."""
+    text = UNSAFE.sub("", text)
     if _MARKUP.search(text) is None:
         return " ".join(text.split())
     text = _NOTE.sub("", _LINK.sub(r"\1", text.replace("\\|", "|")))
     text = _EMPHASIS.sub(r"\2", _TAG.sub(_mark, text))
-    return " ".join(html.unescape(text).split())
+    return " ".join(UNSAFE.sub("", html.unescape(text)).split())
 
 
 def _mark(tag: re.Match[str]) -> str:
@@ -361,7 +360,8 @@ def _pipe_table(lines: Sequence[str], number: int, headings: tuple[Cell, ...]) -
 
 #: Cells that mean a missing value.
 NOTHING = frozenset({"", "-", "\u2013", "\u2014", "na", "n/a", "none", "null", "~"})
-FIGURES = frozenset(DOCUMENTED)
+#: Figures of training and of benchmarks: every metric of the table of metrics.
+FIGURES = frozenset({*DOCUMENTED, *FURTHER})
 #: Keys whose cells are counts.
 COUNTS = frozenset(
     {
@@ -371,8 +371,12 @@ COUNTS = frozenset(
 )
 #: Keys whose cells are names.
 NAMES = frozenset({"model", "size", "framework", "log_format", "dtype", "accelerator", "case", "release"})
-#: Keys of all that a table may state; ``attributes.NAME`` is a column without a key.
-KNOWN = FIGURES | COUNTS | NAMES | {"notes", "model_flops", "statistic", "expected_failure"}
+#: Values of a row or a file that a label may imply.
+SETTINGS = frozenset(
+    key
+    for key, known in {**FILE_FIELDS, **ROW_FIELDS}.items()
+    if isinstance(known, Field) and key not in {*DOCUMENTED, VALUE, "line", "document"}
+)
 
 _S = {"": "1", "s": "1", "sec": "1", "secs": "1", "seconds": "1", "s/step": "1", "ms": "0.001"}
 _RATE = {"": "1", "k": "1000", "tokens/s": "1", "tok/s": "1", "tokens/sec": "1"}
@@ -393,20 +397,24 @@ _NUMBER = re.compile(
     r"(?P<unit>[A-Za-z/%]{0,16})"
 )
 
-_DTYPES = sorted({dtype for one in ACCELERATORS for dtype in one.tflops} | {"fp32", "tf32"}, key=len, reverse=True)
-_KINDS = sorted({one.name for one in ACCELERATORS}, key=len, reverse=True)
-#: Patterns for a word of each key within a longer text.
+_DTYPES = {dtype for one in ACCELERATORS for dtype in one.tflops} | {"fp32", "tf32"}
+#: Patterns for a word of each key within a longer text; a key without one is any text.
 WORDS: Mapping[str, str] = {
     "size": r"[0-9]{1,4}(?:\.[0-9]{1,3})?[bBmM]",
-    "dtype": "|".join(map(re.escape, _DTYPES)),
-    "accelerator": "|".join(map(re.escape, _KINDS)),
+    "dtype": "|".join(sorted(map(re.escape, _DTYPES), key=len, reverse=True)),
+    "accelerator": "|".join(sorted((re.escape(one.name) for one in ACCELERATORS), key=len, reverse=True)),
     "release": r"v?[0-9]{1,4}(?:\.[0-9]{1,4}){1,3}",
+    **dict.fromkeys(COUNTS, "[0-9][0-9,]{0,14}"),
+    **dict.fromkeys(FIGURES, r"[0-9][0-9,.]{0,20}(?:[eE][+-]?[0-9]{1,3})?%?"),
 }
 
 
+_ATTRIBUTE = re.compile(r"attributes\.[A-Za-z_][A-Za-z0-9_]{0,59}")
+
+
 def is_key(name: str) -> bool:
-    """True if a table may state this key."""
-    return name in KNOWN or re.fullmatch(r"attributes\.[A-Za-z_][A-Za-z0-9_]{0,59}", name) is not None
+    """True if a document may state this key; ``attributes.NAME`` is a column without a key."""
+    return name in FIGURES | COUNTS | SETTINGS or _ATTRIBUTE.fullmatch(name) is not None
 
 
 def read_cell(key: str, text: str, factor: str = "") -> str:
@@ -425,7 +433,7 @@ def read_cell(key: str, text: str, factor: str = "") -> str:
         text = re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("-.")
     elif key in NAMES - {"accelerator"}:
         text = text.lower()
-    field = ROW_FIELDS.get(key) or FILE_FIELDS.get(key)
+    field = ROW_FIELDS.get(VALUE if key in FURTHER and key not in ROW_FIELDS else key) or FILE_FIELDS.get(key)
     if isinstance(field, Field):
         field.read(text)
     return text
@@ -435,7 +443,9 @@ def _number(key: str, text: str, factor: str) -> str:
     match = _NUMBER.fullmatch(text)
     if match is None or (key in _NO_COMMA and "," in match["digits"]):
         raise ValueError(f"the cell reads '{text}', which is no plain number")
-    units = {**_UNITS.get(key, {"": "1"}), **({"": "1"} if factor else {})}
+    metric = FURTHER.get(key)
+    units = _UNITS.get(key) or {"": "1", **({metric.unit.lower(): "1"} if metric is not None else {})}
+    units = {**units, **({"": "1"} if factor else {})}
     times = units.get(match["unit"].lower())
     if times is None:
         wanted = ", ".join(f"'{unit}'" for unit in units if unit) or "no unit"

@@ -56,7 +56,7 @@ class Nested:
     #: Parses the text under a free name; raises a ValueError with the fault.
     read: Callable[[str], str] = str
     #: The keys of the mapping under each free name, or the list there, if it is no text.
-    each: Mapping[str, Field | Nested | Sequence_] | Sequence_ | None = None
+    each: Mapping[str, Field | Nested | Sequence_] | Nested | Sequence_ | None = None
 
 
 @dataclass(frozen=True)

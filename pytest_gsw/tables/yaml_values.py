@@ -413,7 +413,7 @@ def _read_free_names(node: yaml.MappingNode, field: Nested, path: str, faults: l
             faults.append(fault_at(value, key_path, f"wanted {wanted}"))
         elif key in seen:
             faults.append(fault_at(key_node, key_path, "is there twice"))
-        elif isinstance(field.each, Sequence_):
+        elif isinstance(field.each, (Nested, Sequence_)):
             found[key] = _read(value, field.each, key_path, faults)
         elif field.each is not None:
             found[key] = _mapping(value, field.each, key_path, faults)

@@ -89,19 +89,19 @@ def test_what_was_imported_is_collected(gsw: Gsw, pytester: pytest.Pytester, rea
             "| 998644 |",
             "| 1048576 |",
             "line 6: llama3_8b_bf16[H100x16]: refused: tokens_per_s is 1048576, and 8192 * 256 / 2.1 s = 998644",
-            'acknowledged: {tokens_per_s: "WHY IT STAYS"}',
+            'tables: [{line: 3, rows: [{line: 5, gpus: 16, acknowledged: {tokens_per_s: "WHY IT STAYS"}}]}]',
         ),
         (
             "Throughput in tokens per second",
             "Tokens a second",
             "line 6: the row 'Tokens a second' is not declared",
-            'labels: {recipes: {names: {"Tokens a second": KEY}}}',
+            'labels: {recipes: {"Tokens a second": {key: KEY}}}',
         ),
         (
             "| 16x H100 GPUs (GBS=256) |",
             "| Two nodes (GBS=256) |",
             "line 3: the column 'Two nodes (GBS=256)' is not declared",
-            'labels: {recipes: {runs: {"Two nodes": {}}}}',
+            'labels: {recipes: {"Two nodes": {gpus: VALUE}}}',
         ),
     ],
 )

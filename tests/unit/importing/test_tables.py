@@ -23,7 +23,7 @@ def test_cells_know_their_places() -> None:
     (table,) = parse_document(f"# Runs\n\ntext\n\n{TABLE}").tables
     assert table.header == (Cell("a", 5, 3), Cell("b", 5, 7))
     assert table.rows == ((Cell("1", 7, 3), Cell("2", 7, 7)),)
-    assert (table.line, table.headings) == (5, (Cell("Runs", 1),))
+    assert (table.line, table.headings) == (5, (Cell("Runs", 1, 1),))
 
 
 @pytest.mark.parametrize(
