@@ -32,7 +32,7 @@ from pytest_gsw.importing.tables import FIGURES, Remark, parse_document
 from pytest_gsw.importing.writer import yaml_text
 from pytest_gsw.stats.figures import FORMULAS, gpt2
 from pytest_gsw.tables.load import StatedRow
-from pytest_gsw.tables.metrics import SAVE_TIME, STEP_TIME, THROUGHPUTS
+from pytest_gsw.tables.metrics import DOCUMENTED, FURTHER, SAVE_TIME, STEP_TIME, THROUGHPUTS, VALUE
 from pytest_gsw.tables.model import gpus_per_node
 from pytest_gsw.tables.yaml_values import Stated, read_text
 
@@ -131,6 +131,10 @@ def _complete(draft: Draft, facts: DocumentFacts, path: Path) -> DocumentRow:
         values["gpus_per_node"] = Stated(str(usual), CONVENTION, 1)
     if SAVE_TIME.key in values and "metric" not in values:
         values["metric"] = Stated(SAVE_TIME.name, CONVENTION, 1)
+    metrics = {key: values.pop(key) for key in FURTHER if key in values and key not in DOCUMENTED}
+    judged = values["metric"].text if "metric" in values else next(iter(metrics), "")
+    if judged in metrics and not values.keys() & {*DOCUMENTED}:
+        values |= {"metric": replace(metrics[judged], text=judged), VALUE: metrics.pop(judged)}
     values["line"] = Stated(str(draft.line), draft.line, 1)
     blanks = _blanks(values, draft)
     recipe: dict[str, RecipeKey] = {}
@@ -147,6 +151,7 @@ def _complete(draft: Draft, facts: DocumentFacts, path: Path) -> DocumentRow:
     return DocumentRow(
         {**values, **{key: Stated("", draft.line, 1) for key in blanks}},
         attributes=attributes,
+        metrics={key: stated.text for key, stated in metrics.items()},
         recipe=recipe,
         acknowledged=of_row.acknowledged,
         known=known,
@@ -245,14 +250,15 @@ def _flops(values: Mapping[str, Stated], architecture: Mapping[str, str], levels
 def _blanks(values: Mapping[str, Stated], draft: Draft) -> dict[str, str]:
     """The missing keys that the row needs to run, with reasons."""
     refused = {key: refusal.reason for key, refusal in draft.refused.items()}
-    blanks = {key: refused.get(key, UNSAID) for key in NEEDED if key not in values}
+    unneeded = {"sequence_length"} if VALUE in values else set()
+    blanks = {key: refused.get(key, UNSAID) for key in NEEDED if key not in {*values, *unneeded}}
     # Not each model has a size in its name; an unreadable one is a fault.
     blanks |= {"size": refused["size"]} if "size" in refused and "size" not in values else {}
     gpus, per_node = (int(values[key].text) if key in values else 0 for key in ("gpus", "gpus_per_node"))
     if per_node and gpus > per_node and gpus % per_node:
         blanks["gpus_per_node"] = f"{gpus} GPUs do not fill whole nodes of {per_node}"
     throughputs = [key for key in THROUGHPUTS if key in values]
-    is_judged = {STEP_TIME.key, SAVE_TIME.key, "expected_failure"} & values.keys()
+    is_judged = {STEP_TIME.key, SAVE_TIME.key, VALUE, "expected_failure"} & values.keys()
     for key in (STEP_TIME.key, SAVE_TIME.key):
         if key in refused and key not in values:
             blanks[key] = refused[key]

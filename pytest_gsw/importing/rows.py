@@ -20,6 +20,7 @@ from pytest_gsw.tables.yaml_values import Stated
 
 #: Line of a value from facts.
 FACT = -1
+_COUNTS = frozenset({"gpus", "nodes"})
 #: Keys by which a table of settings identifies its runs.
 _IDENTIFYING = ("model", "size", "dtype", "accelerator", "framework", "release", "case")
 
@@ -46,6 +47,11 @@ class _Name(NamedTuple):
     def key(self) -> Key:
         """The key of its cells."""
         return Key("") if self.meaning is None else self.meaning.key
+
+    @property
+    def is_run(self) -> bool:
+        """True if it is the name of a run: of a GPU count, and of no key."""
+        return not self.key.name and bool(_COUNTS & self.values.keys())
 
     @property
     def apart(self) -> dict[str, str]:
@@ -136,7 +142,9 @@ class Read:
             seen[cell.text] += 1
             text = f"{cell.text} ({seen[cell.text]})" if seen[cell.text] > 1 else cell.text
             named = replace(cell, text=text if cell.text else f"{what} {number}")
-            meaning = self.meaning(named.text, named)
+            meaning = self.meaning(named.text, named) or self.meaning(cell.text, named)
+            if meaning is not None and meaning.values and not (meaning.key.name or _COUNTS & meaning.values.keys()):
+                meaning = None  # of a title
             values = {} if meaning is None else {**self.settings_in(named), **meaning.values}
             names.append(_Name(named, meaning, values))
         return names
@@ -177,7 +185,7 @@ def _read_table(table: DocumentTable, found: Read) -> None:
         meaning = found.meaning(f"# {heading.text}", heading)
         of_headings = {**({} if meaning is None else meaning.values), **of_headings}
     columns = found.names(table.header, "column")
-    if any(not column.key.name and column.apart for column in columns[1:]):
+    if any(column.is_run for column in columns[1:]):
         _read_columns(table, columns, of_headings, found)
     else:
         _read_lines(table, columns, of_headings, found)
@@ -202,12 +210,12 @@ def _read_lines(
             text = f"a row of {len(row)} cells below a header of {len(table.header)}"
             remarks.append(Remark(row[0].line, text))
     keys = {column.key.name for column in columns}.union(*(draft.values for draft in drafts))
-    counts = {"gpus", "nodes"} & keys
+    counts = _COUNTS & keys
     names = ", ".join(f"'{cell.text}'" for cell in table.header)
     if not counts and not keys & FIGURES:
         what = "no column that is declared as a figure or a GPU count"
         found.left_out.append(Remark(table.line, f"{what}: {names}"))
-    elif not counts and not {"gpus", "nodes"} & {*of_headings, *of_table.values, *facts.whole.values}:
+    elif not counts and not _COUNTS & {*of_headings, *of_table.values, *facts.whole.values}:
         found.remark(table.line, f"no GPU count: {names}", f"tables: [{{line: {table.line}, gpus: VALUE}}]")
     else:
         for column in columns:
@@ -225,23 +233,25 @@ def _read_columns(
     table: DocumentTable, columns: Sequence[_Name], of_headings: Mapping[str, Cell | None], found: Read
 ) -> None:
     """Read a table whose columns are runs, and whose lines are figures and settings of them."""
-    title, whole = columns[0], len(columns)
+    title, whole = table.header[0], len(columns)
+    of_title = found.meaning(title.text, title)
+    values = {**found.settings_in(title), **({} if of_title is None else of_title.values)}
     lines = found.names((row[0] for row in table.rows), "row")
     used: set[str] = set()
     for at, column in enumerate(columns):
-        if not at or column.key.name or not column.apart:
+        if not at or not column.is_run:
             continue
         cells = [row[at] if len(row) == whole else None for row in table.rows]
-        for draft in _drafts(table, table.line, table.header[0].text, _groups(lines, found), cells, found, used):
+        for draft in _drafts(table, table.line, title.text, _groups(lines, found), cells, found, used):
             draft.add_missing(column.values)
-            draft.add_missing(title.values if title.meaning else found.settings_in(title.cell))
+            draft.add_missing(values)
             draft.add_missing(of_headings)
             places = {key: refusal.cell.line for key, refusal in draft.refused.items()}
             places |= {key: stated.line for key, stated in draft.values.items() if stated is not None}
             draft.line = next((places[key] for key in (*DOCUMENTED, *FURTHER) if key in places), table.line)
             found.drafts += [draft] if FIGURES & {*draft.values, *draft.refused} else []
-    if title.meaning is None and table.header[0].text:
-        found.undeclared(title.cell, "title", "")
+    if of_title is None and title.text:
+        found.undeclared(title, "title", "")
     for at, column in enumerate(columns):
         if at and column.meaning is None and any(row[at].text for row in table.rows if len(row) == whole):
             found.undeclared(column.cell, "column", "gpus: VALUE")
@@ -368,6 +378,8 @@ class DocumentRow:
     #: By key; an empty text is a blank.
     values: Mapping[str, Stated]
     attributes: Mapping[str, str] = field(default_factory=dict)
+    #: Further figures, by the keys of ``metrics``.
+    metrics: Mapping[str, str] = field(default_factory=dict)
     recipe: Mapping[str, RecipeKey] = field(default_factory=dict)
     acknowledged: Mapping[str, str] = field(default_factory=dict)
     #: The same with the acknowledgements of its table, its file and its document.

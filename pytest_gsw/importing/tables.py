@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 
 from pytest_gsw.common.redact import UNSAFE
 from pytest_gsw.tables.metrics import (
+    BY_KEY,
     DAYS_TO_TRAIN,
     DOCUMENTED,
     FURTHER,
@@ -380,15 +381,17 @@ SETTINGS = frozenset(
 
 _S = {"": "1", "s": "1", "sec": "1", "secs": "1", "seconds": "1", "s/step": "1", "ms": "0.001"}
 _RATE = {"": "1", "k": "1000", "tokens/s": "1", "tok/s": "1", "tokens/sec": "1"}
-#: By key, the units that may follow a number, each with its factor.
+#: By a metric's unit, the units that may follow a number, each with its factor.
 _UNITS: Mapping[str, Mapping[str, str]] = {
-    STEP_TIME.key: _S,
-    SAVE_TIME.key: _S,
+    STEP_TIME.unit: _S,
     MFU.key: {"%": "1"},
-    DAYS_TO_TRAIN.key: {"": "1", "d": "1", "days": "1"},
-    TOKENS_PER_S.key: _RATE,
-    TOKENS_PER_S_PER_GPU: {**_RATE, "tokens/s/gpu": "1", "token/gpu/sec": "1"},
-    TFLOPS_PER_GPU.key: {"": "1", "tflop/s": "1", "tflops": "1"},
+    DAYS_TO_TRAIN.unit: {"": "1", "d": "1", "days": "1"},
+    TOKENS_PER_S.unit: _RATE,
+    "tokens/s/GPU": {**_RATE, "tokens/s/gpu": "1", "token/gpu/sec": "1"},
+    TFLOPS_PER_GPU.unit: {"": "1", "tflop/s": "1", "tflops": "1"},
+    "ms": {"": "1", "ms": "1", "s": "1000", "us": "0.001"},
+    "us": {"": "1", "us": "1", "ms": "1000"},
+    "min": {"": "1", "min": "1", "mins": "1", "minutes": "1", "h": "60", "hours": "60"},
 }
 #: Keys whose comma may be a decimal one: a time of ``8,309`` seconds is rare.
 _NO_COMMA = frozenset({STEP_TIME.key, SAVE_TIME.key, DAYS_TO_TRAIN.key, MFU.key})
@@ -397,7 +400,7 @@ _NUMBER = re.compile(
     r"(?P<unit>[A-Za-z/%]{0,16})"
 )
 
-_DTYPES = {dtype for one in ACCELERATORS for dtype in one.tflops} | {"fp32", "tf32"}
+_DTYPES = {dtype for one in ACCELERATORS for dtype in one.tflops} | {"fp32", "tf32", "int8"}
 #: Patterns for a word of each key within a longer text; a key without one is any text.
 WORDS: Mapping[str, str] = {
     "size": r"[0-9]{1,4}(?:\.[0-9]{1,3})?[bBmM]",
@@ -443,9 +446,9 @@ def _number(key: str, text: str, factor: str) -> str:
     match = _NUMBER.fullmatch(text)
     if match is None or (key in _NO_COMMA and "," in match["digits"]):
         raise ValueError(f"the cell reads '{text}', which is no plain number")
-    metric = FURTHER.get(key)
-    units = _UNITS.get(key) or {"": "1", **({metric.unit.lower(): "1"} if metric is not None else {})}
-    units = {**units, **({"": "1"} if factor else {})}
+    metric = BY_KEY.get(key) or FURTHER.get(key)
+    unit = "" if metric is None else metric.unit
+    units = {**_UNITS.get(unit or key, {"": "1", unit.lower(): "1"}), **({"": "1"} if factor else {})}
     times = units.get(match["unit"].lower())
     if times is None:
         wanted = ", ".join(f"'{unit}'" for unit in units if unit) or "no unit"
@@ -454,6 +457,7 @@ def _number(key: str, text: str, factor: str) -> str:
     for scale in (times, factor.removesuffix("%")):
         if scale not in {"", "1"}:
             number = f"{Decimal(number) * Decimal(scale):f}"
+            number = number.partition(".")[0] if key in COUNTS and not Decimal(number) % 1 else number
     if not Decimal(number) or (key in COUNTS and not number.isdigit()):
         raise ValueError(f"the cell reads '{text}', wanted a {'whole number' if key in COUNTS else 'number'} above 0")
     return f"{number}%" if key == MFU.key else number

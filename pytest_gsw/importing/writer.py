@@ -15,6 +15,7 @@ from pytest_gsw.importing.rows import CONVENTION, FACT, UNSAID, DocumentRow, Rec
 from pytest_gsw.tables.bundled import SCHEMA_FILE
 from pytest_gsw.tables.load import BLANK_ABOVE, BLANK_BEHIND, TABLE_AT_LINE
 from pytest_gsw.tables.metrics import DOCUMENTED as FIGURES
+from pytest_gsw.tables.metrics import VALUE
 from pytest_gsw.tables.yaml_values import Stated
 
 #: Keys of rows in the order in which they are written; figures last.
@@ -22,15 +23,15 @@ _ORDER = (
     *("gpus", "size", "case", "dtype", "accelerator", "gpus_per_node", "sequence_length", "layers"),
     *("tp", "pp", "vp", "cp", "ep", "dp", "fsdp"),
     *("gradient_accumulation_steps", "micro_batch_size", "global_batch_size", "proxy", "model_flops"),
-    *("metric", "statistic", "min_steps", "tolerance", "loss", "max_gain"),
-    *FIGURES,
+    *("metric", "at", "statistic", "min_steps", "tolerance", "loss", "max_gain"),
+    *(*FIGURES, VALUE),
     *("expected_failure", "notes"),
 )
 _HEAD = ("model", "size", "framework", "log_format", "dtype", "accelerator", "gpus_per_node")
 _TABLE_KEYS = tuple(dict.fromkeys(("release", "dtype", *_HEAD, *_ORDER, "line")))
 _LAST_KEYS = ("model", "framework", "log_format", "line")
 #: Keys that are always written at the row, where readers look for them.
-_ROW_KEYS = frozenset({"gpus", *FIGURES, "case", "notes", "proxy", "expected_failure"})
+_ROW_KEYS = frozenset({"gpus", *FIGURES, VALUE, "case", "notes", "proxy", "expected_failure"})
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._%:+\[\]-]*")
 _AMBIGUOUS = frozenset({"null", "~", "none"})
 _WIDTH = 160
@@ -190,10 +191,10 @@ def _table(table: TableOfRows, of_file: set[str], recipe: Mapping[str, RecipeKey
 def _rows(rows: Sequence[DocumentRow], outside: set[str]) -> Iterator[str]:
     """Rows in columns: on one line each; if that is too long, the settings on one and the figures on the next."""
     keys = [key for key in (*_ORDER, *_LAST_KEYS) if key not in outside]
-    figures = {*FIGURES, "expected_failure", "notes", "line"}
+    figures = {*FIGURES, VALUE, "expected_failure", "notes", "line"}
     first = _columns(rows, [key for key in keys if key not in figures])
     second = _columns(rows, [key for key in keys if key in figures])
-    extra = [_inline("attributes", row.attributes) for row in rows]
+    extra = [", ".join(filter(None, (_metrics(row.metrics), _inline("attributes", row.attributes)))) for row in rows]
     longest = max(len(a) + len(b) + len(c) for a, b, c in zip(first, second, extra, strict=True))
     previous: tuple[str, ...] = ()
     for row, left, right, more in zip(rows, first, second, extra, strict=True):
@@ -240,6 +241,11 @@ def _pair(row: DocumentRow, key: str) -> str | None:
 def _inline(key: str, texts: Mapping[str, str]) -> str:
     """A mapping of texts on one line; empty for an empty one."""
     return f"{key}: {{{', '.join(f'{name}: {_quote(text)}' for name, text in texts.items())}}}" if texts else ""
+
+
+def _metrics(texts: Mapping[str, str]) -> str:
+    """Further figures on one line; empty for none."""
+    return f"metrics: {{{', '.join(f'{key}: {{value: {text}}}' for key, text in texts.items())}}}" if texts else ""
 
 
 def _value(key: str, text: str) -> str:
