@@ -16,6 +16,7 @@ from pytest_gsw.importing.cards import import_card
 from pytest_gsw.importing.document import Imported, import_document
 from pytest_gsw.importing.facts import AllFacts, read_facts
 from pytest_gsw.importing.rows import RowFile
+from pytest_gsw.importing.writer import flow_text
 from pytest_gsw.tables.bundled import FACTS_FILE, SCHEMA_FILE, schema_text
 from pytest_gsw.tables.load import StatedRow, read_table, stated_rows, table_files
 from pytest_gsw.tables.model import BLANK
@@ -152,7 +153,11 @@ def _missing_names(one: Imported) -> Iterator[str]:
     if missing:
         names = enumerated(missing)
         yield f"{one.name}: {plural(len(rows), 'row')}, NOT written: no cell and no fact has the {names}"
-        yield f"             add documents: [{{document: {one.name}, {', '.join(f'{key}: NAME' for key in missing)}}}]"
+        to_add = [f"{key}: NAME" for key in missing]
+        lines = (
+            to_add if one.is_declared else [f"documents: [{{document: {flow_text(one.name)}, {', '.join(to_add)}}}]"]
+        )
+        yield from (f"             add {line}" for line in lines)
 
 
 def _duplicate_ids(directory: Path, written: Mapping[str, Sequence[str]]) -> Iterator[str]:

@@ -29,7 +29,7 @@ from pytest_gsw.importing.rows import (
     with_cases,
 )
 from pytest_gsw.importing.tables import FIGURES, Remark, parse_document
-from pytest_gsw.importing.writer import yaml_text
+from pytest_gsw.importing.writer import flow_text, yaml_text
 from pytest_gsw.stats.figures import FORMULAS, gpt2
 from pytest_gsw.tables.load import StatedRow
 from pytest_gsw.tables.metrics import DOCUMENTED, FURTHER, SAVE_TIME, STEP_TIME, THROUGHPUTS, VALUE
@@ -50,6 +50,8 @@ class Imported:
     left_out: tuple[Remark, ...] = ()
     #: Findings for the user.
     remarks: tuple[Remark, ...] = ()
+    #: True if facts name the document.
+    is_declared: bool = False
 
     @property
     def rows(self) -> tuple[StatedRow, ...]:
@@ -79,7 +81,7 @@ def import_document(path: Path, facts: DocumentFacts, *, checked: bool = True) -
     """
     document = parse_document(read_text(path))
     read = read_rows(document, facts)
-    drafts, remarks = read.drafts, [*read.remarks]
+    drafts = read.drafts
     for draft in drafts:
         _count_gpus(draft, facts)
     _check_facts(facts, drafts, {one.table.line for one in read.settings})
@@ -87,25 +89,26 @@ def import_document(path: Path, facts: DocumentFacts, *, checked: bool = True) -
     found = [list(_contradictions(row)) if checked else [] for row in completed]
     rows = [_without_refuted(row, wrong) if wrong else row for row, wrong in zip(completed, found, strict=True)]
     named_rows = []
-    for draft, wrong, (row, note) in zip(drafts, found, with_cases(rows), strict=True):
+    for draft, whole, wrong, (row, note) in zip(drafts, completed, found, with_cases(rows), strict=True):
         named_rows.append(replace(row, comments=(*row.comments, f"case: {note}")) if note else row)
-        remarks += [Remark(draft.line, f"{row.id}: {note}")] if note else []
+        if note:
+            read.remark(draft.line, f"{row.id}: {note}")
         for one in wrong:
-            add = _fact_to_add(draft, one.line_to_add)
-            remarks.append(Remark(one.line, f"{row.id}: refused: {one.text}", add))
+            add = _fact_to_add(draft, one.line_to_add, STEP_TIME.key)
+            read.remark(one.line, f"{row.id}: refused: {one.text}", add)
         for key, (reason, cell, add) in draft.refused.items():
-            if key not in row.values or row.values[key].line != FACT:
+            if not whole.states(key):
                 where = "" if cell.line == draft.line or add else f"; the row's own line is {draft.line}"
                 text = reason if add else f"{row.id}, {key}: refused: {reason}{where}"
-                remarks.append(Remark(cell.line, text, add or _fact_to_add(draft, f"{key}: VALUE")))
-    remarks = sorted(dict.fromkeys(remarks), key=lambda one: one.line)
-    return Imported(facts.name, _files(named_rows, facts), tuple(read.left_out), tuple(remarks))
+                read.remark(cell.line, text, add or _fact_to_add(draft, f"{key}: VALUE", key))
+    remarks = sorted(read.remarks, key=lambda one: one.line)
+    return Imported(facts.name, _files(named_rows, facts), tuple(read.left_out), tuple(remarks), facts.is_declared)
 
 
-def _fact_to_add(draft: Draft, fact: str) -> str:
-    """The line of facts.yaml with a fact of one row."""
-    selecting = "".join(f"{name}: {text}, " for name, text in draft.selecting.items())
-    return f"tables: [{{line: {draft.table.line}, rows: [{{line: {draft.line}, {selecting}{fact}}}]}}]"
+def _fact_to_add(draft: Draft, fact: str, key: str) -> str:
+    """The line of facts.yaml with a fact of one row, or of all rows of a line if it is no figure."""
+    told = "".join(f"{name}: {flow_text(text)}, " for name, text in draft.selecting(key).items() if text)
+    return f"tables: [{{line: {draft.table.line}, rows: [{{line: {draft.line}, {told}{fact}}}]}}]"
 
 
 # ---- One row ---------------------------------------------------------------------------------------
@@ -115,7 +118,10 @@ def _complete(draft: Draft, facts: DocumentFacts, path: Path) -> DocumentRow:
     """One row with all its known values."""
     whole, of_table = facts.whole, facts.tables.get(draft.table.line, Facts())
     values = {key: stated for key, stated in draft.values.items() if stated is not None}
-    of_row = facts.of_row(draft.line, draft.selecting)
+    of_row = facts.of_row(draft.line, draft.selecting())
+    if draft.own_figures is not None:
+        others = FIGURES - draft.own_figures
+        of_row = replace(of_row, values={key: text for key, text in of_row.values.items() if key not in others})
     for key in _replaced_cells(draft, of_row, facts.name):
         del values[key]
     absent = {key for key, stated in draft.values.items() if stated is None}
@@ -166,6 +172,8 @@ def _complete(draft: Draft, facts: DocumentFacts, path: Path) -> DocumentRow:
 def _count_gpus(draft: Draft, facts: DocumentFacts) -> None:
     """Replace a count of nodes by one of GPUs."""
     nodes = draft.values.pop("nodes", None)
+    if "nodes" in draft.refused:
+        draft.refused.setdefault("gpus", draft.refused.pop("nodes"))
     levels = (facts.tables.get(draft.table.line, Facts()), facts.whole)
     of_node = (
         draft.text("gpus_per_node") or _first("gpus_per_node", *levels) or gpus_per_node(draft.text("accelerator"))
@@ -354,7 +362,7 @@ def _check_facts(facts: DocumentFacts, drafts: Sequence[Draft], settings: set[in
                 f"facts of a table at line {line} of {facts.name}, where there is none; tables of rows are at: {found}"
             )
     for line, of_row in facts.rows:
-        fits = [draft for draft in drafts if line == draft.line and not of_row.differs(draft.selecting)]
+        fits = [draft for draft in drafts if line == draft.line and not of_row.differs(draft.selecting())]
         if not fits:
             of_gpus = f" of {of_row.values['gpus']} GPUs" if "gpus" in of_row.values else ""
             raise ConfigurationError(f"facts of a row{of_gpus} at line {line} of {facts.name}, where there is none")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from pathlib import Path
+from typing import Any
 
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.importing.labels import LABELS, USUAL, Family, as_written, bundled_families, families_of
@@ -90,6 +92,12 @@ class Facts:
     #: Releases of the recipes for which the document's figures hold.
     releases: tuple[str, ...] = ()
 
+    def over(self, other: Facts) -> Facts:
+        """These facts, and those of the other that are missing here."""
+        near, far = vars(self), vars(other)
+        merged: dict[str, Any] = {k: {**far[k], **v} if isinstance(v, dict) else v or far[k] for k, v in near.items()}
+        return replace(self, **merged)
+
     def differs(self, values: Mapping[str, str]) -> bool:
         """True if a value is another one here."""
         return any(self.values.get(key, text) != text for key, text in values.items())
@@ -102,6 +110,8 @@ class DocumentFacts:
     #: Its name in the rows' source: its file's, or with more of its path if facts have more of it.
     name: str
     family: Family
+    #: True if facts name the document.
+    is_declared: bool = False
     skip: tuple[str, ...] = ()
     #: Prefix of a release's name, if the tables of each release in a heading go to a directory of their own.
     by_release: str | None = None
@@ -116,7 +126,8 @@ class DocumentFacts:
     def of_row(self, line: int, apart: Mapping[str, str]) -> Facts:
         """Facts of one row, by its line, and by values that select it among rows of that line, if they have them."""
         fits = [facts for at, facts in self.rows if at == line and not facts.differs(apart)]
-        return max(fits, key=lambda facts: len(apart.keys() & facts.values.keys()), default=Facts())
+        fits.sort(key=lambda facts: len(apart.keys() & facts.values.keys()))
+        return reduce(lambda wider, facts: facts.over(wider), fits, Facts())
 
 
 @dataclass(frozen=True)
@@ -162,11 +173,15 @@ def read_facts(path: Path | None) -> AllFacts:
         found[name] = DocumentFacts(
             name=name,
             family=_find_family(families, family, f"{path}:{entry.line}"),
+            is_declared=True,
             skip=level["skip"].value if "skip" in level else (),
             by_release=_PREFIXES[level["by_release"].value] if "by_release" in level else None,
             whole=_facts(level),
             files={file["path"].value: _facts(file) for file in files},
-            tables={table["line"].value: _facts(table) for table in tables},
+            tables={
+                line: reduce(Facts.over, (_facts(table) for table in tables if table["line"].value == line))
+                for line in {table["line"].value for table in tables}
+            },
             rows=[(row["line"].value, _facts(row)) for row in rows],
         )
     return AllFacts(families, found)

@@ -11,9 +11,9 @@ from typing import NamedTuple, TypeAlias
 
 from pytest_gsw.importing.facts import DocumentFacts, Facts
 from pytest_gsw.importing.labels import Key, Meaning, settings_of, without_settings
-from pytest_gsw.importing.tables import FIGURES, Cell, Document, DocumentTable, Remark, read_cell
+from pytest_gsw.importing.tables import FIGURES, SETTINGS, Cell, Document, DocumentTable, Remark, read_cell
 from pytest_gsw.tables.load import StatedRow
-from pytest_gsw.tables.metrics import DOCUMENTED, FURTHER
+from pytest_gsw.tables.metrics import DOCUMENTED, FURTHER, VALUE
 from pytest_gsw.tables.model import blank_id
 from pytest_gsw.tables.value_types import LONGEST_NAME
 from pytest_gsw.tables.yaml_values import Stated
@@ -67,8 +67,12 @@ class Draft:
     #: Line of the row; if columns are runs, of the table's first figure.
     line: int
     title: str
-    #: The values that tell it from other rows of the same cells.
+    #: The values that tell it from other rows of the same cells; an empty text if it has none of a key.
     apart: Mapping[str, str] = field(default_factory=dict)
+    #: The values of its column that tell it from other columns with its GPU count.
+    column: Mapping[str, str] = field(default_factory=dict)
+    #: The figures that are its own among rows of the same cells; ``None`` if it is the only one.
+    own_figures: frozenset[str] | None = None
     #: ``None`` for a value that the document marks as missing; attributes by ``attributes.NAME``.
     values: dict[str, Cell | None] = field(default_factory=dict)
     #: Cells with values that their keys cannot have.
@@ -97,11 +101,11 @@ class Draft:
         else:
             self.add_missing({key.name: replace(cell, text=text) if text else None})
 
-    @property
-    def selecting(self) -> Mapping[str, str]:
-        """The values by which facts of a row select it, besides its line."""
-        gpus = self.text("gpus")
-        return {**({"gpus": gpus} if gpus else {}), **self.apart}
+    def selecting(self, key: str = "") -> Mapping[str, str]:
+        """The values by which facts of a row select it, besides its line; those of one cell, which rows may share."""
+        apart = self.apart if not key or key in FIGURES else {}
+        values = {"gpus": self.text("gpus"), **self.column, **apart}
+        return {name: text for name, text in values.items() if name in SETTINGS and (text or name != "gpus")}
 
     @property
     def figures(self) -> frozenset[str]:
@@ -238,12 +242,14 @@ def _read_columns(
     values = {**found.settings_in(title), **({} if of_title is None else of_title.values)}
     lines = found.names((row[0] for row in table.rows), "row")
     used: set[str] = set()
+    counts = Counter(column.apart.get("gpus") for column in columns[1:] if column.is_run)
     for at, column in enumerate(columns):
         if not at or not column.is_run:
             continue
         cells = [row[at] if len(row) == whole else None for row in table.rows]
         for draft in _drafts(table, table.line, title.text, _groups(lines, found), cells, found, used):
             draft.add_missing(column.values)
+            draft.column = column.apart if counts[column.apart.get("gpus")] > 1 else {}
             draft.add_missing(values)
             draft.add_missing(of_headings)
             places = {key: refusal.cell.line for key, refusal in draft.refused.items()}
@@ -304,8 +310,11 @@ def _drafts(
     used: set[str],
 ) -> Iterator[Draft]:
     """The rows of one run; names whose cells are declared are added to the used ones."""
+    others = [key for apart, _ in groups for key in apart]
     for apart, names in groups:
-        draft = Draft(table, line, title, apart)
+        draft = Draft(table, line, title, {**dict.fromkeys(others, ""), **apart})
+        if len(groups) > 1:
+            draft.own_figures = FIGURES & {name.key.name for _, name, _ in names}
         for number, name, refusal in names:
             cell = cells[number]
             meaning = None if cell is None else found.meaning(f"{name.cell.text} | {cell.text}", cell)
@@ -324,11 +333,17 @@ def _drafts(
 
 def _join(draft: Draft, found: Read) -> Iterator[Draft]:
     """Add the settings of the run's GPU count that contradict it nowhere, if all that fit agree."""
+    facts = found.facts
+    declared = {**facts.whole.values, **facts.tables.get(draft.table.line, Facts()).values}
+    values = {**declared, **{key: stated.text for key, stated in draft.values.items() if stated is not None}}
+
+    def agrees(other: Draft, key: str) -> bool:
+        one, two = values.get(key), other.text(key)
+        return not one or not two or one == two
+
     of_count = [one for one in found.settings if one.text("gpus") == draft.text("gpus")]
-    fits = [one for one in of_count if all(_agree(draft, one, key) for key in _IDENTIFYING)]
-    if len(fits) > 1:
-        narrower = [one for one in fits if all(_agree(draft, one, key) for key in one.values)]
-        fits = narrower or fits
+    fits = [one for one in of_count if all(agrees(one, key) for key in _IDENTIFYING)]
+    fits = [one for one in fits if all(agrees(one, key) for key in one.values)] or fits
     yield from fits
     if not fits:
         return
@@ -340,11 +355,6 @@ def _join(draft: Draft, found: Read) -> Iterator[Draft]:
         add = f"tables: [{{line: {first.table.line}, accelerator: NAME}}]"
         found.remark(draft.line, note, add)
     draft.add_missing({key: stated for key, stated in first.values.items() if key not in differing | {"case"}})
-
-
-def _agree(draft: Draft, other: Draft, key: str) -> bool:
-    one, two = draft.text(key), other.text(key)
-    return not one or not two or one == two
 
 
 # ---- Rows on their way to YAML: values, blanks, and names ---------------------------------------------
@@ -401,6 +411,10 @@ class DocumentRow:
     def text(self, key: str) -> str:
         """A value as written; empty if there is none."""
         return self.values[key].text if key in self.values else ""
+
+    def states(self, key: str) -> bool:
+        """True if it has a value of a key or of a metric."""
+        return bool(self.text(VALUE if self.text("metric") == key else key)) or key in self.metrics
 
     def to_stated(self, document: str, acknowledged: Mapping[str, str]) -> StatedRow:
         """The row in the form for arithmetic; places count in the document."""

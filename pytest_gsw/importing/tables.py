@@ -20,7 +20,6 @@ from pytest_gsw.tables.metrics import (
     STEP_TIME,
     TFLOPS_PER_GPU,
     TOKENS_PER_S,
-    TOKENS_PER_S_PER_GPU,
     VALUE,
 )
 from pytest_gsw.tables.model import ACCELERATORS

@@ -234,8 +234,7 @@ def _pair(row: DocumentRow, key: str) -> str | None:
         return None
     if not stated.text:
         return "~"  # a blank: "key:," is no YAML
-    # Between braces, a bracket begins a list: that of mean[5:20].
-    return _quote(stated.text) if "[" in stated.text else _value(key, stated.text)
+    return flow_text(stated.text) if "[" in stated.text else _value(key, stated.text)
 
 
 def _inline(key: str, texts: Mapping[str, str]) -> str:
@@ -257,6 +256,11 @@ def _value(key: str, text: str) -> str:
 def _scalar(text: str) -> str:
     is_plain = not text or (_PLAIN.fullmatch(text) and text.lower() not in _AMBIGUOUS)
     return text if is_plain else _quote(text)
+
+
+def flow_text(text: str) -> str:
+    """A text between braces, where a bracket begins a list: that of mean[5:20]."""
+    return text if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/-]*", text) else _quote(text)
 
 
 def _quote(text: str) -> str:

@@ -44,7 +44,12 @@ def test_columns_are_runs(read: Read) -> None:
     [
         ("| Layers |", "| Depth |", "5: the row 'Depth' is not declared", '{"Depth": {key: KEY}}'),
         ("(TP=4,", "(XP=4,", "3: the setting 'XP' is not declared", '{"XP": {key: KEY}}'),
-        ("Throughput on 16 H100", "16", "3: the column '16 GPUs (GBS=128)' is not declared", '{"16 GPUs": {gpus: VALUE}}'),
+        (
+            "Throughput on 16 H100",
+            "16",
+            "3: the column '16 GPUs (GBS=128)' is not declared",
+            '{"16 GPUs": {gpus: VALUE}}',
+        ),
         (
             "Llama3 70b BF16",
             "Llama3",
