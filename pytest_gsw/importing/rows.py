@@ -335,7 +335,8 @@ def _join(draft: Draft, found: Read) -> Iterator[Draft]:
     """Add the settings of the run's GPU count that contradict it nowhere, if all that fit agree."""
     facts = found.facts
     declared = {**facts.whole.values, **facts.tables.get(draft.table.line, Facts()).values}
-    values = {**declared, **{key: stated.text for key, stated in draft.values.items() if stated is not None}}
+    identifying = {key: text for key, text in declared.items() if key in _IDENTIFYING}
+    values = {**identifying, **{key: stated.text for key, stated in draft.values.items() if stated is not None}}
 
     def agrees(other: Draft, key: str) -> bool:
         one, two = values.get(key), other.text(key)
