@@ -38,6 +38,11 @@ class Key(NamedTuple):
     #: A factor, or ``%`` for percentages without the sign; empty if the unit is the key's.
     factor: str = ""
 
+    def __str__(self) -> str:
+        """The form of labels: ``gpus * 4``, ``mfu %``."""
+        times = f" * {self.factor}" if self.factor else ""
+        return f"{self.name}{' %' if self.factor == '%' else times}"
+
 
 class Part(NamedTuple):
     """Literal text with words of known form, and the place for any text before it."""

@@ -34,7 +34,8 @@ class Refusal(NamedTuple):
     add: str = ""
 
 
-class _Name(NamedTuple):
+@dataclass
+class _Name:
     """The name of a column, or of a row whose columns are runs."""
 
     cell: Cell
@@ -42,6 +43,8 @@ class _Name(NamedTuple):
     meaning: Meaning | None
     #: The values that its label, and the settings in it, imply.
     values: Mapping[str, Cell | None]
+    #: The reason why its cells are not read.
+    refusal: Refusal | None = None
 
     @property
     def key(self) -> Key:
@@ -52,6 +55,11 @@ class _Name(NamedTuple):
     def is_run(self) -> bool:
         """True if it is the name of a run: of a GPU count, and of no key."""
         return not self.key.name and bool(_COUNTS & self.values.keys())
+
+    @property
+    def is_figure(self) -> bool:
+        """True if it is the name of a figure."""
+        return self.key.name in FIGURES
 
     @property
     def apart(self) -> dict[str, str]:
@@ -67,10 +75,10 @@ class Draft:
     #: Line of the row; if columns are runs, of the table's first figure.
     line: int
     title: str
-    #: The values that tell it from other rows of the same cells; an empty text if it has none of a key.
-    apart: Mapping[str, str] = field(default_factory=dict)
     #: The values of its column that tell it from other columns with its GPU count.
     column: Mapping[str, str] = field(default_factory=dict)
+    #: The values that tell it from other rows of the same cells; an empty text if it has none of a key.
+    apart: Mapping[str, str] = field(default_factory=dict)
     #: The figures that are its own among rows of the same cells; ``None`` if it is the only one.
     own_figures: frozenset[str] | None = None
     #: ``None`` for a value that the document marks as missing; attributes by ``attributes.NAME``.
@@ -89,17 +97,20 @@ class Draft:
             if key not in self.refused:
                 self.values.setdefault(key, stated)
 
-    def read(self, key: Key, cell: Cell, meaning: Meaning | None) -> None:
-        """Read a cell: by the label of the cell itself, or else as a value of its name's key."""
-        self.add_missing({} if meaning is None else meaning.values)
-        if not key.name or (meaning is not None and not key.name.startswith("attributes.")):
-            return
-        try:
-            text = read_cell(key.name, cell.text, key.factor)
-        except ValueError as error:
-            self.refused.setdefault(key.name, Refusal(str(error), cell))
-        else:
-            self.add_missing({key.name: replace(cell, text=text) if text else None})
+    def read(self, name: _Name, cell: Cell, found: Read) -> None:
+        """Read a cell of a name: by the label of the cell itself, or else as a value of the name's key."""
+        key, meaning = name.key, found.meaning(f"{name.cell.text} | {cell.text}", cell)
+        if meaning is not None:
+            found.used.add(name.cell)
+            self.add_missing(meaning.values)
+        if name.refusal is not None:
+            self.refused[key.name] = name.refusal
+        elif key.name and (meaning is None or key.name.startswith("attributes.")):
+            try:
+                text = read_cell(key.name, cell.text, key.factor)
+                self.add_missing({key.name: replace(cell, text=text) if text else None})
+            except ValueError as error:
+                self.refused.setdefault(key.name, Refusal(str(error), cell))
 
     def selecting(self, key: str = "") -> Mapping[str, str]:
         """The values by which facts of a row select it, besides its line; those of one cell, which rows may share."""
@@ -121,6 +132,8 @@ class Read:
     drafts: list[Draft] = field(default_factory=list)
     #: Rows of tables of settings.
     settings: list[Draft] = field(default_factory=list)
+    #: Names with a cell that is declared.
+    used: set[Cell] = field(default_factory=set)
     remarks: list[Remark] = field(default_factory=list)
     left_out: list[Remark] = field(default_factory=list)
 
@@ -129,14 +142,20 @@ class Read:
         if not add or add not in {one.add for one in self.remarks}:
             self.remarks.append(Remark(line, text, add))
 
-    def undeclared(self, cell: Cell, what: str, settings: str = "key: KEY") -> None:
-        """Report a label that is not declared."""
-        add = self.facts.family.line_to_add(without_settings(cell.text), settings)
-        self.remark(cell.line, f"the {what} '{cell.text}' is not declared", add)
+    def undeclared(self, name: _Name, what: str, settings: str) -> None:
+        """Report a name if neither it nor one of its cells is declared."""
+        if name.meaning is None and name.cell.text and name.cell not in self.used:
+            add = self.facts.family.line_to_add(without_settings(name.cell.text), settings)
+            self.remark(name.cell.line, f"the {what} '{name.cell.text}' is not declared", add)
 
     def meaning(self, text: str, cell: Cell) -> Meaning | None:
         """The meaning of a text by the document's labels."""
         return self.facts.family.meaning(text, cell)
+
+    def values(self, text: str, cell: Cell) -> Mapping[str, Cell]:
+        """The values that a text implies by the document's labels."""
+        meaning = self.meaning(text, cell)
+        return {} if meaning is None else meaning.values
 
     def names(self, cells: Iterable[Cell], what: str) -> list[_Name]:
         """The names of columns or rows; equal ones, and those without a text, are numbered."""
@@ -153,15 +172,25 @@ class Read:
             names.append(_Name(named, meaning, values))
         return names
 
+    def refuse_alike(self, names: Sequence[_Name]) -> None:
+        """Refuse names with the same key and values."""
+        groups: dict[object, list[_Name]] = {}
+        for name in names:
+            if name.key.name:
+                groups.setdefault((name.key.name, *sorted(name.apart.items())), []).append(name)
+        for first, *others in groups.values():
+            for name in others:
+                both = f"'{first.cell.text}' and '{name.cell.text}' are both {name.key.name}"
+                add = self.facts.family.line_to_add(without_settings(name.cell.text), f"key: {name.key}, case: NAME")
+                name.refusal = first.refusal = Refusal(f"{both}, and no setting tells them apart", name.cell, add)
+
     def settings_in(self, cell: Cell) -> dict[str, Cell | None]:
         """The settings in a title or a name, unless a label has the whole text."""
         draft = Draft(DocumentTable((cell,), (), ()), cell.line, "")
-        for name, value in settings_of(cell) if cell.text.lower() not in self.facts.family.labels else ():
-            meaning = self.meaning(name, value)
-            if meaning is None:
-                self.undeclared(replace(cell, text=name), "setting")
-            else:
-                draft.read(meaning.key, value, self.meaning(f"{name} | {value.text}", value))
+        for text, value in settings_of(cell) if cell.text.lower() not in self.facts.family.labels else ():
+            name = _Name(replace(cell, text=text), self.meaning(text, value), {})
+            draft.read(name, value, self)
+            self.undeclared(name, "setting", "key: KEY")
         for key, refusal in draft.refused.items():
             self.remark(cell.line, f"{key} of '{cell.text}': {refusal.reason}")
         return draft.values
@@ -186,148 +215,72 @@ def read_rows(document: Document, facts: DocumentFacts) -> Read:
 def _read_table(table: DocumentTable, found: Read) -> None:
     of_headings: dict[str, Cell | None] = {}
     for heading in reversed(table.headings):
-        meaning = found.meaning(f"# {heading.text}", heading)
-        of_headings = {**({} if meaning is None else meaning.values), **of_headings}
-    columns = found.names(table.header, "column")
-    if any(column.is_run for column in columns[1:]):
-        _read_columns(table, columns, of_headings, found)
-    else:
-        _read_lines(table, columns, of_headings, found)
-
-
-def _read_lines(
-    table: DocumentTable, columns: Sequence[_Name], of_headings: Mapping[str, Cell | None], found: Read
-) -> None:
-    """Read a table whose lines are runs."""
-    facts, of_table = found.facts, found.facts.tables.get(table.line, Facts())
-    title = table.headings[-1].text if table.headings else ""
-    drafts: list[Draft] = []
-    remarks: list[Remark] = []
-    used: set[str] = set()
-    groups = _groups(columns, found)
-    for row in table.rows:
-        if not any(cell.text for cell in row):
+        of_headings = {**found.values(f"# {heading.text}", heading), **of_headings}
+    columns, width = found.names(table.header, "column"), len(table.header)
+    rows = [row for row in table.rows if any(cell.text for cell in row)]
+    whole = [row for row in rows if len(row) == width]
+    title, names, near = (table.headings or (Cell("", 0, 0),))[-1], columns, dict[str, Cell | None]()
+    runs: list[tuple[_Name, Sequence[Cell]]] = [(_Name(row[0], None, {}), row) for row in whole]
+    are_columns = any(column.is_run for column in columns[1:])
+    if are_columns:
+        title, names = table.header[0], found.names((row[0] for row in whole), "row")
+        near = {**found.settings_in(title), **found.values(title.text, title)}
+        runs = [(column, [row[at] for row in whole]) for at, column in enumerate(columns) if at and column.is_run]
+    found.refuse_alike(names)
+    alike = Counter(run.apart.get("gpus") for run, _ in runs)
+    drafts = []
+    for run, cells in runs:
+        apart = run.apart if alike[run.apart.get("gpus")] > 1 else {}
+        for draft in _drafts(Draft(table, run.cell.line, title.text, apart), names, cells, found):
+            draft.add_missing(run.values)
+            draft.add_missing(near)
+            drafts.append(draft)
+    keys = {name.key.name for name in names}.union(*(draft.values for draft in drafts))
+    of_table = found.facts.tables.get(table.line, Facts()).values
+    header = ", ".join(f"'{cell.text}'" for cell in table.header)
+    if not keys & (FIGURES | _COUNTS):
+        text = f"no column that is declared as a figure or a GPU count: {header}"
+        found.left_out.append(Remark(table.line, text))
+        return
+    if not _COUNTS & {*keys, *of_headings, *of_table, *found.facts.whole.values}:
+        found.remark(table.line, f"no GPU count: {header}", f"tables: [{{line: {table.line}, gpus: VALUE}}]")
+        return
+    for draft in drafts:
+        draft.add_missing(of_headings)
+        if not keys & FIGURES:
+            draft.add_missing({key: Stated(text, FACT, 1) for key, text in of_table.items()})
+        if not are_columns:
             continue
-        if len(row) == len(columns):
-            drafts += _drafts(table, row[0].line, title, groups, row, found, used)
-        else:
-            text = f"a row of {len(row)} cells below a header of {len(table.header)}"
-            remarks.append(Remark(row[0].line, text))
-    keys = {column.key.name for column in columns}.union(*(draft.values for draft in drafts))
-    counts = _COUNTS & keys
-    names = ", ".join(f"'{cell.text}'" for cell in table.header)
-    if not counts and not keys & FIGURES:
-        what = "no column that is declared as a figure or a GPU count"
-        found.left_out.append(Remark(table.line, f"{what}: {names}"))
-    elif not counts and not _COUNTS & {*of_headings, *of_table.values, *facts.whole.values}:
-        found.remark(table.line, f"no GPU count: {names}", f"tables: [{{line: {table.line}, gpus: VALUE}}]")
-    else:
-        for column in columns:
-            if column.meaning is None and column.cell.text not in used:
-                found.undeclared(column.cell, "column")
-        for draft in drafts:
-            draft.add_missing(of_headings)
-            if not keys & FIGURES:
-                draft.add_missing({key: Stated(text, FACT, 1) for key, text in of_table.values.items()})
-        (found.drafts if keys & FIGURES else found.settings).extend(drafts)
-        found.remarks += remarks
+        places = {key: stated.line for key, stated in draft.values.items() if stated is not None}
+        places |= {key: refusal.cell.line for key, refusal in draft.refused.items()}
+        draft.line = next((places[key] for key in (*DOCUMENTED, *FURTHER) if key in places), draft.line)
+    (found.drafts if keys & FIGURES else found.settings).extend(drafts)
+    for row in rows:
+        if len(row) != width:
+            found.remark(row[0].line, f"a row of {len(row)} cells below a header of {width}")
+    for at, column in enumerate(columns[are_columns:], are_columns):
+        if any(row[at].text for row in whole):
+            found.undeclared(column, "column", "gpus: VALUE" if are_columns else "key: KEY")
+    if are_columns:
+        found.undeclared(_Name(title, found.meaning(title.text, title), {}), "title", "")
+        for line in names:
+            found.undeclared(line, "row", "key: KEY")
 
 
-def _read_columns(
-    table: DocumentTable, columns: Sequence[_Name], of_headings: Mapping[str, Cell | None], found: Read
-) -> None:
-    """Read a table whose columns are runs, and whose lines are figures and settings of them."""
-    title, whole = table.header[0], len(columns)
-    of_title = found.meaning(title.text, title)
-    values = {**found.settings_in(title), **({} if of_title is None else of_title.values)}
-    lines = found.names((row[0] for row in table.rows), "row")
-    used: set[str] = set()
-    counts = Counter(column.apart.get("gpus") for column in columns[1:] if column.is_run)
-    for at, column in enumerate(columns):
-        if not at or not column.is_run:
-            continue
-        cells = [row[at] if len(row) == whole else None for row in table.rows]
-        for draft in _drafts(table, table.line, title.text, _groups(lines, found), cells, found, used):
-            draft.add_missing(column.values)
-            draft.column = column.apart if counts[column.apart.get("gpus")] > 1 else {}
-            draft.add_missing(values)
-            draft.add_missing(of_headings)
-            places = {key: refusal.cell.line for key, refusal in draft.refused.items()}
-            places |= {key: stated.line for key, stated in draft.values.items() if stated is not None}
-            draft.line = next((places[key] for key in (*DOCUMENTED, *FURTHER) if key in places), table.line)
-            found.drafts += [draft] if FIGURES & {*draft.values, *draft.refused} else []
-    if of_title is None and title.text:
-        found.undeclared(title, "title", "")
-    for at, column in enumerate(columns):
-        if at and column.meaning is None and any(row[at].text for row in table.rows if len(row) == whole):
-            found.undeclared(column.cell, "column", "gpus: VALUE")
-    for row, line in zip(table.rows, lines, strict=True):
-        if line.meaning is None and line.cell.text not in used and any(cell.text for cell in row):
-            found.undeclared(line.cell, "row")
-
-
-#: The values that tell a row from others of the same cells, and the names that are read for it, each with its number.
-_Group: TypeAlias = "tuple[Mapping[str, str], list[tuple[int, _Name, Refusal | None]]]"
-
-
-def _groups(names: Sequence[_Name], found: Read) -> list[_Group]:
-    """The rows that one run of these names is: one for each set of values that names of figures imply.
-
-    Of two names with the same key and values, none is read.
-    """
-    first: dict[object, _Name] = {}
-    refused: dict[object, Refusal] = {}
-    idents = [(name.key.name, *sorted(name.apart.items())) for name in names]
-    for ident, name in zip(idents, names, strict=True):
-        if name.key.name and first.setdefault(ident, name) is not name:
-            settings = f"key: {' * '.join(filter(None, name.key))}, case: NAME"
-            add = found.facts.family.line_to_add(without_settings(name.cell.text), settings)
-            both = f"'{first[ident].cell.text}' and '{name.cell.text}' are both {name.key.name}"
-            refused[ident] = Refusal(f"{both}, and no setting tells them apart", name.cell, add)
-    figures: dict[object, dict[str, str]] = {
-        ident[1:]: name.apart for ident, name in zip(idents, names, strict=True) if name.key.name in FIGURES
-    }
-    return [
-        (
-            apart,
-            [
-                (number, name, refused.get(ident))
-                for number, (ident, name) in enumerate(zip(idents, names, strict=True))
-                if (name.apart == apart if name.key.name in FIGURES else name.apart.items() <= apart.items())
-            ],
-        )
-        for apart in figures.values() or [{}]
-    ]
-
-
-def _drafts(
-    table: DocumentTable,
-    line: int,
-    title: str,
-    groups: Sequence[_Group],
-    cells: Sequence[Cell | None],
-    found: Read,
-    used: set[str],
-) -> Iterator[Draft]:
-    """The rows of one run; names whose cells are declared are added to the used ones."""
-    others = [key for apart, _ in groups for key in apart]
-    for apart, names in groups:
-        draft = Draft(table, line, title, {**dict.fromkeys(others, ""), **apart})
+def _drafts(run: Draft, names: Sequence[_Name], cells: Sequence[Cell], found: Read) -> Iterator[Draft]:
+    """The rows of one run: one for each set of values that names of figures imply."""
+    groups = {tuple(sorted(name.apart.items())): name for name in names if name.is_figure}
+    every = {key: "" for name in groups.values() for key in name.apart}
+    for group in groups.values() or [_Name(names[0].cell, None, {})]:
+        apart = group.apart
+        draft = replace(run, apart={**every, **apart}, values={}, refused={})
+        for name, cell in zip(names, cells, strict=True):
+            if name.apart == apart if name.is_figure else name.apart.items() <= apart.items():
+                draft.read(name, cell, found)
         if len(groups) > 1:
-            draft.own_figures = FIGURES & {name.key.name for _, name, _ in names}
-        for number, name, refusal in names:
-            cell = cells[number]
-            meaning = None if cell is None else found.meaning(f"{name.cell.text} | {cell.text}", cell)
-            used |= {name.cell.text} if meaning is not None else set()
-            if refusal is not None:
-                draft.refused[name.key.name] = refusal
-            elif cell is not None:
-                draft.read(name.key, cell, meaning)
-            elif name.key.name:
-                length = f"its row has more or fewer cells than the {len(table.header)} of the header"
-                draft.refused[name.key.name] = Refusal(length, name.cell)
-        draft.add_missing({key: replace(names[0][1].cell, text=text) for key, text in apart.items()})
-        if len(groups) == 1 or draft.figures or "expected_failure" in draft.values:
+            draft.own_figures = FIGURES & {name.key.name for name in names if name.apart == apart}
+        draft.add_missing(group.values)
+        if len(groups) < 2 or draft.figures or "expected_failure" in draft.values:
             yield draft
 
 
