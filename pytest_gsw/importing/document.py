@@ -121,17 +121,16 @@ def _complete(draft: Draft, facts: DocumentFacts, path: Path) -> DocumentRow:
     of_row = facts.of_row(draft.line, draft.selecting())
     if draft.own_figures is not None:
         others = FIGURES - draft.own_figures
-        of_row = replace(of_row, values={key: text for key, text in of_row.values.items() if key not in others})
+        of_row = Facts({key: value for key, value in of_row.given.items() if key not in others})
     for key in _replaced_cells(draft, of_row, facts.name):
         del values[key]
     absent = {key for key, stated in draft.values.items() if stated is None}
-    levels = [of_row, of_table, whole]
-    values = _with_facts(values, levels, absent)
-    file = facts.files.get(_path_of(_texts(values), facts), Facts())
-    levels.insert(2, file)
-    values = _with_facts(values, levels, absent)
-    architecture = file.architecture or whole.architecture
-    values |= _flops(values, architecture, levels)
+    file = facts.files.get(
+        _path_of(_texts(_with_facts(values, of_row, of_row.over(of_table).over(whole), absent)), facts), Facts()
+    )
+    merged = of_row.over(of_table).over(file).over(whole)
+    values = _with_facts(values, of_row, merged, absent)
+    values |= _flops(values, merged.mapping("architecture"), of_row)
     usual = gpus_per_node(_texts(values).get("accelerator", ""))
     if "gpus_per_node" not in values and usual is not None:
         values["gpus_per_node"] = Stated(str(usual), CONVENTION, 1)
@@ -143,25 +142,19 @@ def _complete(draft: Draft, facts: DocumentFacts, path: Path) -> DocumentRow:
         values |= {"metric": replace(metrics[judged], text=judged), VALUE: metrics.pop(judged)}
     values["line"] = Stated(str(draft.line), draft.line, 1)
     blanks = _blanks(values, draft)
-    recipe: dict[str, RecipeKey] = {}
-    for level in reversed(levels):
-        recipe |= {
-            key: Stated(value, FACT, 1) if isinstance(value, str) else value for key, value in level.recipe.items()
-        }
+    written = merged.mapping("recipe").items()
+    recipe: dict[str, RecipeKey] = {k: Stated(v, FACT, 1) if isinstance(v, str) else v for k, v in written}
     recipe.setdefault("directory", Stated(_directory(facts.name, path), CONVENTION, 1))
     names = [key for key in values if key.startswith("attributes.")]
-    attributes, known = {key.partition(".")[2]: values.pop(key).text for key in names}, dict[str, str]()
-    for level in reversed(levels):
-        attributes |= level.attributes
-        known |= level.acknowledged
+    attributes = {key.partition(".")[2]: values.pop(key).text for key in names}
     return DocumentRow(
         {**values, **{key: Stated("", draft.line, 1) for key in blanks}},
-        attributes=attributes,
+        attributes={**attributes, **merged.mapping("attributes")},
         metrics={key: stated.text for key, stated in metrics.items()},
         recipe=recipe,
-        acknowledged=of_row.acknowledged,
-        known=known,
-        comments=tuple(of_row.comment.splitlines()),
+        acknowledged=of_row.mapping("acknowledged"),
+        known=merged.mapping("acknowledged"),
+        comments=tuple(of_row.text("comment").splitlines()),
         blanks=blanks,
         table_line=draft.table.line,
         title=draft.title,
@@ -174,10 +167,8 @@ def _count_gpus(draft: Draft, facts: DocumentFacts) -> None:
     nodes = draft.values.pop("nodes", None)
     if "nodes" in draft.refused:
         draft.refused.setdefault("gpus", draft.refused.pop("nodes"))
-    levels = (facts.tables.get(draft.table.line, Facts()), facts.whole)
-    of_node = (
-        draft.text("gpus_per_node") or _first("gpus_per_node", *levels) or gpus_per_node(draft.text("accelerator"))
-    )
+    declared = facts.tables.get(draft.table.line, Facts()).over(facts.whole).values.get("gpus_per_node")
+    of_node = draft.text("gpus_per_node") or declared or gpus_per_node(draft.text("accelerator"))
     if nodes is not None and of_node:
         draft.add_missing({"gpus": replace(nodes, text=str(int(nodes.text) * int(of_node)))})
 
@@ -186,24 +177,11 @@ def _texts(values: Mapping[str, Stated]) -> dict[str, str]:
     return {key: stated.text for key, stated in values.items()}
 
 
-def _first(key: str, *levels: Facts) -> str:
-    return next((level.values[key] for level in levels if key in level.values), "")
-
-
-def _with_facts(values: Mapping[str, Stated], levels: Sequence[Facts], absent: set[str]) -> dict[str, Stated]:
-    """The values with declared facts for missing cells, the nearest first. A case always comes from facts."""
-    found = dict(values)
-    for number, level in enumerate(levels):
-        for key, text in level.values.items():
-            is_name = key == "case" and (found.get("case") is None or found["case"].line != FACT)
-            if key not in {"gpus", "line"} | FIGURES and (is_name or (key not in found and key not in absent)):
-                found[key] = Stated(text, FACT, 1)
-        if not number:
-            figures = {key: Stated(text, FACT, 1) for key, text in level.values.items() if key in FIGURES}
-            found = {**figures, **found}
-    if "gpus" not in found and (text := _first("gpus", *levels)):
-        found["gpus"] = Stated(text, FACT, 1)
-    return found
+def _with_facts(values: Mapping[str, Stated], of_row: Facts, merged: Facts, absent: set[str]) -> dict[str, Stated]:
+    """The values with declared facts for missing cells. A case always comes from facts, a figure from its row's."""
+    left_out = (FIGURES - of_row.values.keys()) | (absent - FIGURES - {"gpus", "case"})
+    found = {key: Stated(text, FACT, 1) for key, text in merged.values.items() if key not in left_out}
+    return {**found, **values, **({"case": found["case"]} if "case" in found else {})}
 
 
 def _replaced_cells(draft: Draft, of_row: Facts, name: str) -> set[str]:
@@ -229,15 +207,15 @@ def _replaced_cells(draft: Draft, of_row: Facts, name: str) -> set[str]:
     return set(differing)
 
 
-def _flops(values: Mapping[str, Stated], architecture: Mapping[str, str], levels: Sequence[Facts]) -> dict[str, Stated]:
+def _flops(values: Mapping[str, Stated], architecture: Mapping[str, str], of_row: Facts) -> dict[str, Stated]:
     """Model FLOPs of a sample by the declared formula, if none are declared, or only those of another depth."""
-    texts, of_row = _texts(values), levels[0].values
+    texts, architecture = _texts(values), {key: str(value) for key, value in architecture.items()}
     depth, full = texts.get("layers", ""), architecture.get("layers", "")
     found: dict[str, Stated] = {}
     is_smaller = bool(depth and full) and int(depth) < int(full)
     if is_smaller:
         found["proxy"] = Stated("true", FACT, 1)
-    if "model_flops" in of_row or ("model_flops" in texts and not is_smaller):
+    if "model_flops" in of_row.values or ("model_flops" in texts and not is_smaller):
         return found
     length, formula = texts.get("sequence_length", ""), architecture.get("formula", "")
     if not length or not formula or SAVE_TIME.key in texts:
@@ -330,20 +308,20 @@ def _file(path: str, members: Sequence[DocumentRow], facts: DocumentFacts) -> Ro
     tables: dict[int, list[DocumentRow]] = {}
     for row in members:
         tables.setdefault(row.table_line, []).append(row)
-    whole, of_file = facts.whole, facts.files.get(path, Facts())
-    built = []
+    of_file, built = facts.files.get(path, Facts()), []
     for line, rows in tables.items():
         of_table, first = facts.tables.get(line, Facts()), rows[0]
-        title = of_table.title or first.title
-        built.append(TableOfRows(title, line, tuple(rows), of_table.comment, of_table.acknowledged, first.section))
+        title, known = of_table.text("title") or first.title, of_table.mapping("acknowledged")
+        built.append(TableOfRows(title, line, tuple(rows), of_table.text("comment"), known, first.section))
+    merged = of_file.over(facts.whole)
     return RowFile(
         path=path,
         tables=tuple(built),
-        architecture=of_file.architecture or whole.architecture,
-        comment="\n\n".join(text for text in (whole.comment, of_file.comment) if text),
-        release=whole.values.get("release", ""),
-        releases=whole.releases,
-        acknowledged={**whole.acknowledged, **of_file.acknowledged},
+        architecture=merged.mapping("architecture"),
+        comment="\n\n".join(filter(None, (facts.whole.text("comment"), of_file.text("comment")))),
+        release=facts.whole.text("release"),
+        releases=facts.whole.given.get("releases", ()),
+        acknowledged=merged.mapping("acknowledged"),
         activation_recomputation=any(row.text("activation_recomputation") == "true" for row in members),
     )
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any
 
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.importing.labels import LABELS, USUAL, Family, as_written, bundled_families, families_of
-from pytest_gsw.importing.tables import FIGURES
+from pytest_gsw.importing.tables import FIGURES, is_key
 from pytest_gsw.tables import value_types as f
 from pytest_gsw.tables.metrics import VALUE
 from pytest_gsw.tables.releases import NEMO
@@ -61,42 +61,36 @@ _DOCUMENT: f.Fields = {
     "tables": f.Sequence_(_TABLE, "Facts of single tables."),
 }
 #: Every key of ``facts.yaml``.
-FACTS_FIELDS: f.Fields = {
-    "labels": LABELS,
-    "documents": f.Sequence_(_DOCUMENT, "Facts of each document."),
-}
+FACTS_FIELDS: f.Fields = {"labels": LABELS, "documents": f.Sequence_(_DOCUMENT, "Facts of each document.")}
 
 #: Prefixes of release names, by the document's kind of releases.
 _PREFIXES = {"recipes": "", "nemo": NEMO}
-#: Keys that select the rows of facts, and are no value of a row.
-_NO_VALUES = frozenset(
-    {
-        *("document", "path", "line", "files", "tables", "rows", "recipe", "attributes", "acknowledged"),
-        *("comment", "releases", "by_release", "labels", "skip", "architecture", "title"),
-    }
-)
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts at one level; texts by key as the YAML writes them."""
+    """Facts at one level, as the YAML writes them."""
 
-    values: Mapping[str, str] = field(default_factory=dict)
-    attributes: Mapping[str, str] = field(default_factory=dict)
-    acknowledged: Mapping[str, str] = field(default_factory=dict)
-    #: ``environment`` is a mapping of its own.
-    recipe: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
-    architecture: Mapping[str, str] = field(default_factory=dict)
-    comment: str = ""
-    title: str = ""
-    #: Releases of the recipes for which the document's figures hold.
-    releases: tuple[str, ...] = ()
+    given: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def values(self) -> Mapping[str, str]:
+        """The values of rows."""
+        return {key: value for key, value in self.given.items() if is_key(key)}
+
+    def mapping(self, key: str) -> Mapping[str, Any]:
+        """A mapping, such as the recipe; empty if there is none."""
+        return {**self.given.get(key, {})}
+
+    def text(self, key: str) -> str:
+        """A text that is no value of a row; empty if there is none."""
+        return str(self.given.get(key, "")).strip("\n")
 
     def over(self, other: Facts) -> Facts:
         """These facts, and those of the other that are missing here."""
-        near, far = vars(self), vars(other)
-        merged: dict[str, Any] = {k: {**far[k], **v} if isinstance(v, dict) else v or far[k] for k, v in near.items()}
-        return replace(self, **merged)
+        far = other.given
+        near = {k: {**far.get(k, {}), **v} if isinstance(v, dict) else v for k, v in self.given.items()}
+        return Facts({**far, **near})
 
     def differs(self, values: Mapping[str, str]) -> bool:
         """True if a value is another one here."""
@@ -144,8 +138,7 @@ class AllFacts:
             ConfigurationError: There is no such family.
         """
         found = self.documents.get(name) or DocumentFacts(name, _find_family(self.families, family, "--labels"))
-        values = {**found.whole.values, "release": release}
-        return replace(found, whole=replace(found.whole, values=values)) if release else found
+        return replace(found, whole=Facts({"release": release}).over(found.whole)) if release else found
 
 
 def read_facts(path: Path | None) -> AllFacts:
@@ -199,14 +192,6 @@ def _below(values: Mapping[str, Value], key: str) -> Iterator[Mapping[str, Value
 
 def _facts(values: Mapping[str, Value]) -> Facts:
     given = {key: value.value for key, value in values.items()}
-    recipe, architecture = ({k: v.value for k, v in given.get(key, {}).items()} for key in ("recipe", "architecture"))
-    return Facts(
-        values={key: value for key, value in given.items() if key not in _NO_VALUES},
-        attributes=given.get("attributes", {}),
-        acknowledged=given.get("acknowledged", {}),
-        recipe=recipe,
-        architecture={key: str(value) for key, value in architecture.items()},
-        comment=given.get("comment", "").strip("\n"),
-        title=given.get("title", ""),
-        releases=given.get("releases", ()),
-    )
+    for key in {"recipe", "architecture"} & given.keys():
+        given[key] = {name: value.value for name, value in given[key].items()}
+    return Facts(given)

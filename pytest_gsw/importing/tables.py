@@ -10,18 +10,7 @@ from decimal import Decimal
 from html.parser import HTMLParser
 
 from pytest_gsw.common.redact import UNSAFE
-from pytest_gsw.tables.metrics import (
-    BY_KEY,
-    DAYS_TO_TRAIN,
-    DOCUMENTED,
-    FURTHER,
-    MFU,
-    SAVE_TIME,
-    STEP_TIME,
-    TFLOPS_PER_GPU,
-    TOKENS_PER_S,
-    VALUE,
-)
+from pytest_gsw.tables import metrics
 from pytest_gsw.tables.model import ACCELERATORS
 from pytest_gsw.tables.schema import FILE_FIELDS, ROW_FIELDS
 from pytest_gsw.tables.value_types import Field
@@ -361,7 +350,7 @@ def _pipe_table(lines: Sequence[str], number: int, headings: tuple[Cell, ...]) -
 #: Cells that mean a missing value.
 NOTHING = frozenset({"", "-", "\u2013", "\u2014", "na", "n/a", "none", "null", "~"})
 #: Figures of training and of benchmarks: every metric of the table of metrics.
-FIGURES = frozenset({*DOCUMENTED, *FURTHER})
+FIGURES = frozenset({*metrics.DOCUMENTED, *metrics.FURTHER})
 #: Keys whose cells are counts.
 COUNTS = frozenset(
     {
@@ -375,25 +364,25 @@ NAMES = frozenset({"model", "size", "framework", "log_format", "dtype", "acceler
 SETTINGS = frozenset(
     key
     for key, known in {**FILE_FIELDS, **ROW_FIELDS}.items()
-    if isinstance(known, Field) and key not in {*DOCUMENTED, VALUE, "line", "document"}
+    if isinstance(known, Field) and key not in {*metrics.DOCUMENTED, metrics.VALUE, "line", "document"}
 )
 
 _S = {"": "1", "s": "1", "sec": "1", "secs": "1", "seconds": "1", "s/step": "1", "ms": "0.001"}
 _RATE = {"": "1", "k": "1000", "tokens/s": "1", "tok/s": "1", "tokens/sec": "1"}
 #: By a metric's unit, the units that may follow a number, each with its factor.
 _UNITS: Mapping[str, Mapping[str, str]] = {
-    STEP_TIME.unit: _S,
-    MFU.key: {"%": "1"},
-    DAYS_TO_TRAIN.unit: {"": "1", "d": "1", "days": "1"},
-    TOKENS_PER_S.unit: _RATE,
+    metrics.STEP_TIME.unit: _S,
+    metrics.MFU.key: {"%": "1"},
+    metrics.DAYS_TO_TRAIN.unit: {"": "1", "d": "1", "days": "1"},
+    metrics.TOKENS_PER_S.unit: _RATE,
     "tokens/s/GPU": {**_RATE, "tokens/s/gpu": "1", "token/gpu/sec": "1"},
-    TFLOPS_PER_GPU.unit: {"": "1", "tflop/s": "1", "tflops": "1"},
+    metrics.TFLOPS_PER_GPU.unit: {"": "1", "tflop/s": "1", "tflops": "1"},
     "ms": {"": "1", "ms": "1", "s": "1000", "us": "0.001"},
     "us": {"": "1", "us": "1", "ms": "1000"},
     "min": {"": "1", "min": "1", "mins": "1", "minutes": "1", "h": "60", "hours": "60"},
 }
 #: Keys whose comma may be a decimal one: a time of ``8,309`` seconds is rare.
-_NO_COMMA = frozenset({STEP_TIME.key, SAVE_TIME.key, DAYS_TO_TRAIN.key, MFU.key})
+_NO_COMMA = frozenset({metrics.STEP_TIME.key, metrics.SAVE_TIME.key, metrics.DAYS_TO_TRAIN.key, metrics.MFU.key})
 _NUMBER = re.compile(
     r"(?P<digits>[1-9][0-9]{0,2}(?:,[0-9]{3}){1,5}|0|[1-9][0-9]{0,14})(?P<rest>(?:\.[0-9]{1,15})?(?:[eE][+-]?[0-9]{1,3})?)\s?"
     r"(?P<unit>[A-Za-z/%]{0,16})"
@@ -435,7 +424,9 @@ def read_cell(key: str, text: str, factor: str = "") -> str:
         text = re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("-.")
     elif key in NAMES - {"accelerator"}:
         text = text.lower()
-    field = ROW_FIELDS.get(VALUE if key in FURTHER and key not in ROW_FIELDS else key) or FILE_FIELDS.get(key)
+    field = ROW_FIELDS.get(
+        metrics.VALUE if key in metrics.FURTHER and key not in ROW_FIELDS else key
+    ) or FILE_FIELDS.get(key)
     if isinstance(field, Field):
         field.read(text)
     return text
@@ -445,7 +436,7 @@ def _number(key: str, text: str, factor: str) -> str:
     match = _NUMBER.fullmatch(text)
     if match is None or (key in _NO_COMMA and "," in match["digits"]):
         raise ValueError(f"the cell reads '{text}', which is no plain number")
-    metric = BY_KEY.get(key) or FURTHER.get(key)
+    metric = metrics.BY_KEY.get(key) or metrics.FURTHER.get(key)
     unit = "" if metric is None else metric.unit
     units = {**_UNITS.get(unit or key, {"": "1", unit.lower(): "1"}), **({"": "1"} if factor else {})}
     times = units.get(match["unit"].lower())
@@ -459,4 +450,4 @@ def _number(key: str, text: str, factor: str) -> str:
             number = number.partition(".")[0] if key in COUNTS and not Decimal(number) % 1 else number
     if not Decimal(number) or (key in COUNTS and not number.isdigit()):
         raise ValueError(f"the cell reads '{text}', wanted a {'whole number' if key in COUNTS else 'number'} above 0")
-    return f"{number}%" if key == MFU.key else number
+    return f"{number}%" if key == metrics.MFU.key else number
