@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from pytest_gsw.cli.output import Answer, write_answer
@@ -163,7 +164,12 @@ def _missing_names(one: Imported) -> Iterator[str]:
 def _duplicate_ids(directory: Path, written: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """Lines on rows with the ids of another table's rows: a session would refuse both tables."""
     tables = {directory / name: rows for name, rows in written.items()}
-    taken = {row: path for path in _others(directory, set(tables)) for row in _ids(path)}
+    taken: dict[str, Path] = {}
+    with suppress(ConfigurationError):  # a session reports the faults of other tables
+        for path in sorted({*table_files(directory)} - tables.keys()):
+            with suppress(ConfigurationError):
+                table = read_table(path)
+                taken |= dict.fromkeys([*(row.id for row in table.rows), *(row.id for row in table.blanks)], path)
     for path, rows in tables.items():
         alike: dict[Path, list[str]] = {}
         for row in (row for row in rows if BLANK not in row):
@@ -172,21 +178,6 @@ def _duplicate_ids(directory: Path, written: Mapping[str, Sequence[str]]) -> Ite
         for other, same in alike.items():
             which = f"{plural(len(same), 'row')} called as in {other}, such as {same[0]}"
             yield f"look at {path}: {which}: a session takes one of these tables, not both"
-
-
-def _others(directory: Path, written: Collection[Path]) -> Sequence[Path]:
-    try:
-        return [path for path in table_files(directory) if path not in written]
-    except ConfigurationError:
-        return []  # a session reports its faults
-
-
-def _ids(path: Path) -> Sequence[str]:
-    try:
-        table = read_table(path)
-    except ConfigurationError:
-        return []
-    return [*(row.id for row in table.rows), *(row.id for row in table.blanks)]
 
 
 def _write(path: Path, text: str, *, overwrite: bool) -> str:
@@ -227,7 +218,7 @@ def _document_lines(one: Imported) -> Iterator[str]:
 def _check(args: argparse.Namespace) -> Answer:
     rows = list(_rows_of(args))
     found = sorted(findings(rows), key=lambda one: (one.file, one.line))
-    new = [one for one in found if one.is_contradiction and not one.acknowledged]
+    new = [one for one in found if one.must_be_settled]
     small = [one for one in found if not one.is_contradiction and not one.acknowledged]
     shown = [one for one in found if args.strict or one not in small]
     lines = [f"{one.file}:{one.line}: {one.row}: {one.text}{_why(one)}" for one in shown]

@@ -55,6 +55,11 @@ class Finding:
     acknowledged: str
 
     @property
+    def must_be_settled(self) -> bool:
+        """True if it contradicts the others, and no reason for keeping it is given."""
+        return self.is_contradiction and not self.acknowledged
+
+    @property
     def text(self) -> str:
         """The figure and the equation that it contradicts."""
         return f"{self.key} is {self.documented}, and {self.formula} = {self.computed}"

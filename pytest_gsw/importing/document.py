@@ -86,7 +86,8 @@ def import_document(path: Path, facts: DocumentFacts, *, checked: bool = True) -
         _count_gpus(draft, facts)
     _check_facts(facts, drafts, {one.table.line for one in read.settings})
     completed = [_complete(draft, facts, path) for draft in drafts]
-    found = [list(_contradictions(row)) if checked else [] for row in completed]
+    stated = [row.to_stated("", row.known) for row in completed]
+    found = [[one for one in findings([row]) if checked and one.must_be_settled] for row in stated]
     rows = [_without_refuted(row, wrong) if wrong else row for row, wrong in zip(completed, found, strict=True)]
     named_rows = []
     for draft, whole, wrong, (row, note) in zip(drafts, completed, found, with_cases(rows), strict=True):
@@ -96,13 +97,15 @@ def import_document(path: Path, facts: DocumentFacts, *, checked: bool = True) -
         for one in wrong:
             add = _fact_to_add(draft, one.line_to_add, STEP_TIME.key)
             read.remark(one.line, f"{row.id}: refused: {one.text}", add)
-        for key, (reason, cell, add) in draft.refused.items():
+        for key, refusal in draft.refused.items():
             if not whole.states(key):
-                where = "" if cell.line == draft.line or add else f"; the row's own line is {draft.line}"
-                text = reason if add else f"{row.id}, {key}: refused: {reason}{where}"
-                read.remark(cell.line, text, add or _fact_to_add(draft, f"{key}: VALUE", key))
+                where = "" if refusal.line == draft.line else f"; the row's own line is {draft.line}"
+                text = refusal.text if refusal.add else f"{row.id}, {key}: refused: {refusal.text}{where}"
+                read.remark(refusal.line, text, refusal.add or _fact_to_add(draft, f"{key}: VALUE", key))
     remarks = sorted(read.remarks, key=lambda one: one.line)
-    return Imported(facts.name, _files(named_rows, facts), tuple(read.left_out), tuple(remarks), facts.is_declared)
+    return Imported(
+        facts.name, _files(named_rows, facts), tuple(read.left_out), tuple(remarks), "document" in facts.whole.given
+    )
 
 
 def _fact_to_add(draft: Draft, fact: str, key: str) -> str:
@@ -235,7 +238,7 @@ def _flops(values: Mapping[str, Stated], architecture: Mapping[str, str], of_row
 
 def _blanks(values: Mapping[str, Stated], draft: Draft) -> dict[str, str]:
     """The missing keys that the row needs to run, with reasons."""
-    refused = {key: refusal.reason for key, refusal in draft.refused.items()}
+    refused = {key: refusal.text for key, refusal in draft.refused.items()}
     unneeded = {"sequence_length"} if VALUE in values else set()
     blanks = {key: refused.get(key, UNSAID) for key in NEEDED if key not in {*values, *unneeded}}
     # Not each model has a size in its name; an unreadable one is a fault.
@@ -311,7 +314,7 @@ def _file(path: str, members: Sequence[DocumentRow], facts: DocumentFacts) -> Ro
     of_file, built = facts.files.get(path, Facts()), []
     for line, rows in tables.items():
         of_table, first = facts.tables.get(line, Facts()), rows[0]
-        title, known = of_table.text("title") or first.title, of_table.mapping("acknowledged")
+        title, known = of_table.text("title") or first.title or facts.name, of_table.mapping("acknowledged")
         built.append(TableOfRows(title, line, tuple(rows), of_table.text("comment"), known, first.section))
     merged = of_file.over(facts.whole)
     return RowFile(
@@ -340,20 +343,12 @@ def _check_facts(facts: DocumentFacts, drafts: Sequence[Draft], settings: set[in
                 f"facts of a table at line {line} of {facts.name}, where there is none; tables of rows are at: {found}"
             )
     for line, of_row in facts.rows:
-        fits = [draft for draft in drafts if line == draft.line and not of_row.differs(draft.selecting())]
-        if not fits:
+        if not any(line == draft.line and not of_row.differs(draft.selecting()) for draft in drafts):
             of_gpus = f" of {of_row.values['gpus']} GPUs" if "gpus" in of_row.values else ""
             raise ConfigurationError(f"facts of a row{of_gpus} at line {line} of {facts.name}, where there is none")
 
 
 # ---- Contradictions --------------------------------------------------------------------------------
-
-
-def _contradictions(row: DocumentRow) -> Iterator[Finding]:
-    """Contradictions between the row's figures that facts do not acknowledge."""
-    for finding in findings([row.to_stated("", row.known)]):
-        if finding.is_contradiction and not finding.acknowledged:
-            yield finding
 
 
 def _without_refuted(row: DocumentRow, found: Sequence[Finding]) -> DocumentRow:

@@ -104,8 +104,6 @@ class DocumentFacts:
     #: Its name in the rows' source: its file's, or with more of its path if facts have more of it.
     name: str
     family: Family
-    #: True if facts name the document.
-    is_declared: bool = False
     skip: tuple[str, ...] = ()
     #: Prefix of a release's name, if the tables of each release in a heading go to a directory of their own.
     by_release: str | None = None
@@ -166,7 +164,6 @@ def read_facts(path: Path | None) -> AllFacts:
         found[name] = DocumentFacts(
             name=name,
             family=_find_family(families, family, f"{path}:{entry.line}"),
-            is_declared=True,
             skip=level["skip"].value if "skip" in level else (),
             by_release=_PREFIXES[level["by_release"].value] if "by_release" in level else None,
             whole=_facts(level),

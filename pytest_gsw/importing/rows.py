@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from pytest_gsw.importing.facts import DocumentFacts, Facts
 from pytest_gsw.importing.labels import Key, Meaning, settings_of, without_settings
@@ -25,15 +25,6 @@ _COUNTS = frozenset({"gpus", "nodes"})
 _IDENTIFYING = ("model", "size", "dtype", "accelerator", "framework", "release", "case")
 
 
-class Refusal(NamedTuple):
-    """A cell that is not read, with the reason."""
-
-    reason: str
-    cell: Cell
-    #: The line of facts.yaml that resolves it, if that is the same for all rows of the table.
-    add: str = ""
-
-
 @dataclass
 class _Name:
     """The name of a column, or of a row whose columns are runs."""
@@ -44,7 +35,7 @@ class _Name:
     #: The values that its label, and the settings in it, imply.
     values: Mapping[str, Cell | None]
     #: The reason why its cells are not read.
-    refusal: Refusal | None = None
+    refusal: Remark | None = None
 
     @property
     def key(self) -> Key:
@@ -83,8 +74,8 @@ class Draft:
     own_figures: frozenset[str] | None = None
     #: ``None`` for a value that the document marks as missing; attributes by ``attributes.NAME``.
     values: dict[str, Cell | None] = field(default_factory=dict)
-    #: Cells with values that their keys cannot have.
-    refused: dict[str, Refusal] = field(default_factory=dict)
+    #: Reasons for cells that are not read, with the line to add if it is the same for all rows of the table.
+    refused: dict[str, Remark] = field(default_factory=dict)
 
     def text(self, key: str) -> str:
         """A value as written; empty if there is none."""
@@ -110,7 +101,7 @@ class Draft:
                 text = read_cell(key.name, cell.text, key.factor)
                 self.add_missing({key.name: replace(cell, text=text) if text else None})
             except ValueError as error:
-                self.refused.setdefault(key.name, Refusal(str(error), cell))
+                self.refused.setdefault(key.name, Remark(cell.line, str(error)))
 
     def selecting(self, key: str = "") -> Mapping[str, str]:
         """The values by which facts of a row select it, besides its line; those of one cell, which rows may share."""
@@ -182,7 +173,7 @@ class Read:
             for name in others:
                 both = f"'{first.cell.text}' and '{name.cell.text}' are both {name.key.name}"
                 add = self.facts.family.line_to_add(without_settings(name.cell.text), f"key: {name.key}, case: NAME")
-                name.refusal = first.refusal = Refusal(f"{both}, and no setting tells them apart", name.cell, add)
+                name.refusal = first.refusal = Remark(name.cell.line, f"{both}, and no setting tells them apart", add)
 
     def settings_in(self, cell: Cell) -> dict[str, Cell | None]:
         """The settings in a title or a name, unless a label has the whole text."""
@@ -192,7 +183,7 @@ class Read:
             draft.read(name, value, self)
             self.undeclared(name, "setting", "key: KEY")
         for key, refusal in draft.refused.items():
-            self.remark(cell.line, f"{key} of '{cell.text}': {refusal.reason}")
+            self.remark(cell.line, f"{key} of '{cell.text}': {refusal.text}")
         return draft.values
 
 
@@ -252,7 +243,7 @@ def _read_table(table: DocumentTable, found: Read) -> None:
         if not are_columns:
             continue
         places = {key: stated.line for key, stated in draft.values.items() if stated is not None}
-        places |= {key: refusal.cell.line for key, refusal in draft.refused.items()}
+        places |= {key: refusal.line for key, refusal in draft.refused.items()}
         draft.line = next((places[key] for key in (*DOCUMENTED, *FURTHER) if key in places), draft.line)
     (found.drafts if keys & FIGURES else found.settings).extend(drafts)
     for row in rows:

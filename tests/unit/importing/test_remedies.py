@@ -100,7 +100,7 @@ def filled_in(value: Any, key: str = "") -> Any:
 def applied(facts: Mapping[str, Any], add: str) -> dict[str, Any]:
     """The facts with a line that was printed; a part of a document goes to its entry."""
     remedy = filled_in(yaml.safe_load(add))
-    result = yaml.safe_load(yaml.safe_dump(facts, sort_keys=False))
+    result: dict[str, Any] = yaml.safe_load(yaml.safe_dump(facts, sort_keys=False))
     for name, labels in remedy.pop("labels", {}).items():
         result["labels"][name] = {**result["labels"].get(name, {}), **labels}
     (document,) = result["documents"]
