@@ -62,10 +62,10 @@ class Figure:
 
 def record(number: int, row: int, noise: random.Random) -> Record:
     """One row's run of one run."""
-    judged_s = (2.0 + row / 100) * (1 + noise.gauss(0, 0.02))
+    judged = (2.0 + row / 100) * (1 + noise.gauss(0, 0.02))
     end_s = FIRST_S + number * DAY_S + row
     is_error = noise.random() < 0.02
-    series_s = tuple(round(judged_s * (1 + noise.gauss(0, 0.01)), 3) for _ in range(STEPS))
+    series_s = tuple(round(judged * (1 + noise.gauss(0, 0.01)), 3) for _ in range(STEPS))
     return recorded(
         run_id=run_id(number),
         row=row_id(row),
@@ -85,13 +85,13 @@ def record(number: int, row: int, noise: random.Random) -> Record:
         gpus=64,
         documented={"step_time_s": 2.0 + row / 100, "tokens_per_s": 1e6, "mfu": 0.4},
         implied={"step_time_s": 2.0 + row / 100, "tokens_per_s": 1e6, "mfu": 0.4},
-        measured={} if is_error else {"step_time_s": judged_s, "tokens_per_s": 2e6 / judged_s, "mfu": 0.8 / judged_s},
+        measured={} if is_error else {"step_time_s": judged, "tokens_per_s": 2e6 / judged, "mfu": 0.8 / judged},
         statistic="median",
         steps=STEPS,
         first_s=series_s[0],
         last_s=series_s[-1],
-        median_s=judged_s,
-        p90_s=judged_s,
+        median_s=judged,
+        p90_s=judged,
         series_s=series_s,
         job=JobFacts(
             JobState.TIMEOUT if is_error else JobState.COMPLETED,

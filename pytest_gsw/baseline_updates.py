@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.common.masks import MASK
-from pytest_gsw.common.text import by_number, calendar, enumerated, plural
+from pytest_gsw.common.text import by_number, calendar, enumerated, percent, plural
 from pytest_gsw.errors import FileError
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results import outcomes
@@ -70,14 +70,15 @@ class Proposal:
     #: The row in its current table.
     row: Baseline
     accepted: Accepted
-    fastest_s: float
-    slowest_s: float
+    #: The lowest and the highest figure of its jobs.
+    low: float
+    high: float
 
     @property
-    def documented_s(self) -> float:
-        """The documented seconds, which stay."""
-        assert self.row.judged_s is not None  # a row without them is no point
-        return self.row.judged_s
+    def documented(self) -> float:
+        """The documented figure, which stays."""
+        assert self.row.judged is not None  # a row without one is no point
+        return self.row.judged
 
 
 @dataclass(frozen=True, order=True)
@@ -169,8 +170,7 @@ def _split_jobs(record: Record) -> Iterator[Record]:
     """A record for each of the jobs of a median, as if each had been the only one."""
     judged = record.judged_metric.field
     for job in record.measured_jobs:
-        judged_s = None if job.judged_s is None else record.judged_metric.cost(job.judged_s)
-        measured = {**record.figures.measured, judged: judged_s}
+        measured = {**record.figures.measured, judged: job.judged}
         alone = replace(record.jobs, last=job, repeats=())
         yield replace(record, jobs=alone, figures=replace(record.figures, measured=measured))
 
@@ -189,10 +189,9 @@ def _row_of_point(
     row = rows.get(record.row.id)
     if row is None:
         return f"{table} has no such row any more"
-    documented_s = record.cost_of(record.figures.documented)
-    if row.judged_s is None or documented_s is None or not math.isclose(row.judged_s, documented_s, rel_tol=1e-9):
-        metric = row.judged_by
-        was, now = (f"{metric.cost(cost):g} {metric.unit}" if cost else "none" for cost in (documented_s, row.judged_s))
+    documented = record.judged_of(record.figures.documented)
+    if row.judged is None or documented is None or not math.isclose(row.judged, documented, rel_tol=1e-9):
+        was, now = (f"{value:g} {row.judged_by.unit}" if value else "none" for value in (documented, row.judged))
         return f"the documented figure has changed since, from {was} to {now}"
     definition = definition_hash(row, record.run.image)
     if definition != record.row.definition and MASK in (record.run.image or ""):
@@ -207,7 +206,7 @@ def _row_of_point(
 
 def _not_a_point(record: Record, rules: Rules) -> str | None:
     """The reason why a record is no evidence of a row's speed on a cluster."""
-    measured_s, judged = record.judged_s, record.judged
+    measured, judged = record.measured, record.judged
     is_plausible = (
         record.reason == Reason.TOO_GOOD.value
         and judged is not None
@@ -223,11 +222,11 @@ def _not_a_point(record: Record, rules: Rules) -> str | None:
         "has only a log; the end of its job is unknown": record.jobs.last is None
         or record.jobs.last.state is not JobState.COMPLETED
         or _JOB_ID.fullmatch(record.jobs.last.id) is None,
-        "has no figure": measured_s is None or not 0 < measured_s < math.inf,
+        "has no figure": measured is None or not 0 < measured < math.inf,
         f"has no figure that a table takes, from {SMALLEST:g} to {LARGEST:g} {record.judged_metric.unit}": bool(
-            measured_s
+            measured
         )
-        and not SMALLEST <= record.judged_metric.cost(measured_s or 1) <= LARGEST,
+        and not SMALLEST <= (measured or 1) <= LARGEST,
         "has a job that ended on no day": _ended_s(record) is not None and _day(_ended_s(record)) is None,
         "has a cluster whose name no table takes": CLUSTER_NAME.fullmatch(record.run.cluster) is None,
         "has an image whose name no table takes": not (record.run.image or "-").isprintable(),
@@ -237,30 +236,30 @@ def _not_a_point(record: Record, rules: Rules) -> str | None:
 
 def _figure(row: Baseline, records: Sequence[Record], rules: Rules) -> Proposal | str:
     """The figure of one row's points, or the reason why there is none."""
-    seconds = [record.judged_s for record in records]
-    values = [value for value in seconds if value is not None]
+    values = [record.measured for record in records if record.measured is not None]
     jobs = len(values)
     if jobs < rules.min_jobs:
         return f"{plural(jobs, 'job')}, at least {rules.min_jobs} needed (--min-jobs)"
-    median_s, spread = statistics.median(values), relative_spread(values)
+    median, spread = statistics.median(values), relative_spread(values)
     if spread > rules.max_spread:
         limits = row.judged_by.span(min(values), max(values))
         allowed = f"at most {rules.max_spread * 100:g} % allowed (--max-spread)"
         spread_text = f"{_percent_above(spread, rules.max_spread)} % ({limits}), {allowed}"
         return f"the spread of {plural(jobs, 'job')} is {spread_text}{_differences_text(records)}"
-    date, metric = _date(records[-1]), row.judged_by
+    date = _date(records[-1])
     if date is None:
         return "no record has the time at which its job ended"
     accepted = Accepted(
         cluster=records[-1].run.cluster,
         # The written figure is the one used for verdicts, to the last digit.
-        judged_s=metric.cost(float(f"{metric.cost(median_s):.6g}")),
+        judged=float(f"{median:.6g}"),
         jobs=jobs,
         spread=round(spread, 4),
         job_ids=", ".join(record.jobs.last.id for record in records if record.jobs.last is not None),
         date=date,
         definition=records[-1].row.definition,
         image=records[-1].run.image,
+        documented=row.judged,
     )
     old = row.accepted.get(accepted.cluster)
     if old == accepted and not rules.documented:
@@ -358,22 +357,19 @@ def make_patch(proposals: Iterable[Proposal], *, documented: bool = False) -> Pa
 
 def proposal_text(proposal: Proposal, *, documented: bool = False) -> str:
     """A proposal in one line: row, cluster, figure, documented figure, and jobs."""
-    accepted, documented_s = proposal.accepted, proposal.documented_s
-    change = accepted.judged_s / documented_s - 1
-    metric = proposal.row.judged_by
-    words = ("worse", "better") if metric.is_figure else ("longer", "shorter")
-    than_documented = f"{abs(change) * 100:.1f} % {words[change <= 0]}"
+    accepted, metric = proposal.accepted, proposal.row.judged_by
+    change = percent(metric.change(accepted.judged, proposal.documented))
     jobs = plural(accepted.jobs, "job")
     accepted_path = "in place of" if documented else "beside"
     old = proposal.row.accepted.get(accepted.cluster)
     before, of_date = "", ""
     if old is not None:
         taken_out = " and of the" if documented else ""
-        before, of_date = f",{taken_out} {metric.text(old.judged_s)} accepted on {old.date}", f" of {accepted.date}"
+        before, of_date = f",{taken_out} {metric.text(old.judged)} accepted on {old.date}", f" of {accepted.date}"
     return (
-        f"{proposal.row.id} on {accepted.cluster}: {metric.text(accepted.judged_s)}{of_date} {accepted_path} the "
-        f"documented {metric.text(documented_s)} ({than_documented}){before}; median of {jobs} from "
-        f"{metric.span(proposal.fastest_s, proposal.slowest_s)}, spread {accepted.spread * 100:.2g} %"
+        f"{proposal.row.id} on {accepted.cluster}: {metric.text(accepted.judged)}{of_date} {accepted_path} the "
+        f"documented {metric.text(proposal.documented)} ({metric.change_label} {change}){before}; median of {jobs} "
+        f"from {metric.span(proposal.low, proposal.high)}, spread {accepted.spread * 100:.2g} %"
     )
 
 
@@ -465,13 +461,16 @@ def _same(expected: Baseline | None, found: Baseline | None) -> bool:
         return False
     figures = zip(vars(expected.documented).values(), vars(found.documented).values(), strict=True)
     close = all(math.isclose(one or 0.0, other or 0.0, rel_tol=1e-3) for one, other in figures)
-    return close and expected == replace(found, location=expected.location, documented=expected.documented)
+    source, place = expected.source, expected.location
+    if (source.document, source.line) == (place.path.name, place.line):  # the table is its own document
+        expected = replace(expected, source=replace(source, line=found.location.line))
+    return close and expected == replace(found, location=place, documented=expected.documented)
 
 
 def _documented(proposal: Proposal) -> dict[str, float]:
-    """Every figure that a document may state, from a proposal's seconds."""
-    row, judged_s = proposal.row, proposal.accepted.judged_s
-    all_figures = vars(figures_of(row, judged_s, documented_peak_flops(row)))
+    """Every figure that a document may state, from a proposal's."""
+    row = proposal.row
+    all_figures = vars(figures_of(row, proposal.accepted.judged, documented_peak_flops(row)))
     found = {name: value for name, value in all_figures.items() if value is not None}
     if TOKENS_PER_S.key in found:
         found[TOKENS_PER_S_PER_GPU] = found[TOKENS_PER_S.key] / row.gpus
@@ -540,7 +539,7 @@ def accepted_text(table: Path, new: Iterable[tuple[Baseline, Accepted]], without
     there = (entry.value for entry in accepted_of_table(table))
     figures = {entry_key(entry): {key: value.value for key, value in entry.items()} for entry in there}
     for row, accepted in new:
-        judged = {row.judged_by.field: row.judged_by.cost(accepted.judged_s)}
+        judged = {row.judged_by.field: accepted.judged}
         figures[row.id, accepted.cluster] = {"row": row.id, **judged, **vars(accepted)}
     entries = []
     for key in sorted(figures.keys() - set(without), key=lambda key: (by_number(key[0]), key[1])):

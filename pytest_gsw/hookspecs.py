@@ -130,10 +130,10 @@ def pytest_gsw_judge(
 
     :param config: The pytest config.
     :param baseline: The row.
-    :param measurement: The measurement; of several jobs their median, with all of them in ``jobs_s``.
+    :param measurement: The measurement; of several jobs their median, with all of them in ``jobs``.
     :param tolerance: Accepted loss of throughput as a fraction.
     :param accepted: The cluster's own figure of the row, if there is one that applies. A verdict
-        based on it sets ``accepted_s``.
+        based on it sets ``accepted``.
     :param noise: The noise between jobs of the row on this cluster; ``None`` if unknown.
     :param repeats: Limits on the row's jobs. A verdict whose ``more`` is above zero requests that many;
         if it is ``None``, a row that has regressed gets all of them.

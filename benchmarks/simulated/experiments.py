@@ -176,7 +176,7 @@ def drifts(lived: Lived) -> None:
     """Warnings of drift: false ones, how soon a change is found, and whether the warning stays; of rows and of all."""
     for row, past in enumerate(lived.session.histories.values()):
         change, at = DRIFTS[row % len(DRIFTS)], changes_at(lived.life, row)
-        runs = dict(zip((number_of(run.run_id) for run in past.counted), past.adjusted_seconds, strict=True))
+        runs = dict(zip((number_of(run.run_id) for run in past.counted), past.adjusted_costs, strict=True))
         lived.tally.count(lived.cell(NOTHING.name, DRIFT), "alarm", bool(warned_runs([*runs.values()])))
         count_warnings(lived.tally, lived.cell(change.name, DRIFT), with_change(runs, change, at), at)
     together = lived.session.together

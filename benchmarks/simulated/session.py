@@ -158,7 +158,7 @@ class Session:
         if judged is None or judged.outcome is not Outcome.REGRESSED:
             return ()
         points = tuple(one.point for one in points_of(record_of(row, run, judged)))
-        return replace(self.histories[_id(row)], points=points).previous_failed_seconds
+        return replace(self.histories[_id(row)], points=points).previous_failed
 
     def _row(self, life: Life, row: int, run: int, current_run: CurrentRun | None, failed_s: Sequence[float]) -> Judged:
         ran, name = [life.ran(row, run)], _id(row)
@@ -177,16 +177,16 @@ def _is_known(verdict: Verdict, failed_s: Sequence[float]) -> bool:
     """Whether it is the loss of the run before, which is not confirmed again."""
     if verdict.outcome is not Outcome.REGRESSED or verdict.noise is None:
         return False
-    return is_known(verdict.jobs_s, verdict.reference_s, verdict.tolerance, verdict.noise, failed_s)
+    return is_known(verdict.jobs, verdict.reference, verdict.tolerance, verdict.noise, failed_s)
 
 
 def _verdict(times_s: list[float], usual_s: float, noise: Noise | None, adjustment: ClusterEffect | None) -> Verdict:
-    judged_s = statistics.median(times_s)
+    judged = statistics.median(times_s)
     measurement = Measurement(
-        judged_s=judged_s,
-        figures=Figures(step_time_s=judged_s),
+        judged=judged,
+        figures=Figures(step_time_s=judged),
         timing=Timing("median"),
-        jobs_s=tuple(times_s),
+        jobs=tuple(times_s),
     )
     row = replace(_ROW, documented=Figures(step_time_s=usual_s))
     return judge(row, measurement, TOLERANCE, noise=noise, repeats=REPEATS, cluster_effect=adjustment)
@@ -223,7 +223,7 @@ def record_of(row: int, run: int, judged: Judged) -> Record:
             state=JobState.COMPLETED,
             nodes=_names(one),
             end_s=_end_s(row, run, number),
-            judged_s=one.time_s,
+            judged=one.time_s,
         )
         for number, one in enumerate(judged.ran)
     ]
@@ -247,9 +247,7 @@ def record_of(row: int, run: int, judged: Judged) -> Record:
             experiment=_EXPERIMENT,
         ),
         run=RunFacts(run_id(run), CLUSTER, simulated=False, recorded_s=_FIRST_S + (run + 0.5) * _DAY_S),
-        figures=FigureFacts(
-            {"step_time_s": judged.verdict.reference_s}, {}, {"step_time_s": judged.verdict.measured_s}
-        ),
+        figures=FigureFacts({"step_time_s": judged.verdict.reference}, {}, {"step_time_s": judged.verdict.measured}),
         jobs=Jobs(jobs[-1], repeats=tuple(jobs[:-1])),
         verdict=judged.verdict,
     )

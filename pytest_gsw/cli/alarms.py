@@ -98,7 +98,7 @@ def _facts(one: Alarm) -> dict[str, Any]:
         "last_measured_s": period.last_s,
         "last": {"time_s": period.runs[-1].time_s, "run_id": period.runs[-1].run_id},
         "runs": len(period.runs),
-        "throughput_change": one.change,
+        period.metric.change_key: one.change,
         "changes": changes_facts(period.changes or {}),
         "acknowledged": None
         if known is None

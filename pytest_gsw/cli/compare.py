@@ -22,6 +22,7 @@ from pytest_gsw.history.store import History
 from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.record import Record
 from pytest_gsw.stats.noise import Noise
+from pytest_gsw.tables.metrics import common_change_label
 
 
 def run(args: argparse.Namespace) -> Answer:
@@ -78,7 +79,15 @@ def _text(compared: Comparison) -> str:
     lines = []
     if compared.rows:
         table = [_line(row) for row in compared.rows]
-        columns = ("row", ">before", ">after", ">throughput", f">{CONFIDENCE * 100:g} % interval", ">noise", "")
+        columns = (
+            "row",
+            ">before",
+            ">after",
+            f">{common_change_label(row.after.metric for row in compared.rows) or 'change'}",
+            f">{CONFIDENCE * 100:g} % interval",
+            ">noise",
+            "",
+        )
         lines.append(plain_table(table, *columns, style="simple"))
         if any(row.noise.jobs == 0 for row in compared.rows):
             lines.append(NOISE_NOTE)
@@ -103,11 +112,10 @@ def _names(rows: Sequence[str]) -> str:
 
 
 def _line(row: RowRatio) -> Sequence[str]:
-    interval = f"{percent(row.low - 1)} to {percent(row.high - 1)}"
+    interval = " to ".join(map(percent, row.shown_interval))
     noise = noise_cell(row.noise)
     change = "" if row.change == "same" else row.change
-    text = row.metric.text
-    return row.row, text(row.before_s), text(row.after_s), percent(row.ratio - 1), interval, noise, change
+    return row.row, row.before.text, row.after.text, percent(row.shown_change), interval, noise, change
 
 
 def _sum(compared: Comparison) -> str:
@@ -132,11 +140,13 @@ def _facts(args: argparse.Namespace, compared: Comparison) -> Mapping[str, objec
 
 
 def _row_facts(row: RowRatio) -> Mapping[str, object]:
-    metric = row.metric
-    facts: dict[str, object] = {**asdict(row), "change": row.change}
-    del facts["sd"], facts["metric"]
-    if metric.is_figure:
-        del facts["before_s"], facts["after_s"]
-        before, after = map(metric.cost, (row.before_s, row.after_s))
-        facts |= {"metric": metric.key, "unit": metric.unit, "before": before, "after": after}
-    return {**facts, "changes": changes_facts(row.changes)}
+    metric = row.after.metric
+    return {
+        **{name: getattr(row, name) for name in ("row", "ratio", "low", "high", "change")},
+        "metric": metric.key,
+        "unit": metric.unit,
+        "before": row.before.value,
+        "after": row.after.value,
+        "noise": asdict(row.noise),
+        "changes": changes_facts(row.changes),
+    }

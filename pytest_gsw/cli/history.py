@@ -32,7 +32,7 @@ from pytest_gsw.common.text import (
 from pytest_gsw.errors import ConfigurationError, NotJudgedError, RunError
 from pytest_gsw.history.comparison import change_text, changes_of, changes_text, cluster_drift_text
 from pytest_gsw.history.imports import Imported, Judged, JudgeLog, LaunchedLogs, import_logs, import_runs
-from pytest_gsw.history.model import SIMULATED, Point, SeriesKey, cluster_of, newest_definitions, series_key
+from pytest_gsw.history.model import SIMULATED, Point, SeriesKey, cluster_of, newest_definitions
 from pytest_gsw.history.row_history import ClusterDrifting, Drifting, EnvironmentChange, RowHistory, newest_histories
 from pytest_gsw.history.store import EXCLUDE, REVOKE, Event, History
 from pytest_gsw.results.outcomes import ERROR
@@ -41,9 +41,9 @@ from pytest_gsw.results.runs_directory import LAST, begin_of
 from pytest_gsw.results.summary import cause_of
 from pytest_gsw.stats.drift import NEWEST
 from pytest_gsw.stats.noise import PRIOR, REFERENCE_JOBS, Noise, reference
-from pytest_gsw.stats.verdict import Reason, throughput_change
+from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.load import accepted_figures, load_tables
-from pytest_gsw.tables.metrics import STEP_TIME, Metric
+from pytest_gsw.tables.metrics import Figure
 from pytest_gsw.tables.model import Baseline, row_matches
 from pytest_gsw.tables.value_types import nearest
 
@@ -72,41 +72,29 @@ def run(args: argparse.Namespace) -> Answer:
         points = {key: of_row[-args.last :] for key, of_row in jobs.items() if of_row}
         shown = {key: newest[key] for key in points}
         is_by_run = args.rows and len(shown) <= _BY_RUN and not args.json
-        judged_by = _judged_metrics(history, points)
-        by_run = [_run_table(history, key, past, args.last, judged_by[key]) for key, past in shown.items() if is_by_run]
+        by_run = [_run_table(history, key, past, args.last) for key, past in shown.items() if is_by_run]
     noises = {key: past.noise() or PRIOR for key, past in shown.items()}
     lines = [
-        _table(points, noises, judged_by, hidden=len(histories) - len(shown)),
+        _table(points, noises, hidden=len(histories) - len(shown)),
         *by_run,
         *_definition_changes(histories),
         *_changes(shown),
     ]
     lines += [f"excluded: run {one.subject}: {one.body.get('why', '')}" for one in excluded]
-    facts = [_facts(key, points[key], noises[key], past.changes, judged_by[key]) for key, past in shown.items()]
+    facts = [_facts(key, points[key], noises[key], past.changes) for key, past in shown.items()]
     return quoted_answer(args, facts, "\n".join(lines))
 
 
 # -- the list of rows ----------------------------------------------------------------------------
 
 
-def _judged_metrics(history: History, points: Mapping[SeriesKey, Sequence[Point]]) -> dict[SeriesKey, Metric]:
-    """The metric of each series, by the record of its newest point."""
-    runs: dict[str, set[str]] = {}
-    for key, of_row in points.items():
-        runs.setdefault(of_row[-1].run_id if of_row else "", set()).add(key.row)
-    records = (record for run_id, rows in runs.items() for record in history.records(run_id, rows))
-    known = {series_key(record): record.judged_metric for record in records}
-    return {key: known.get(key, STEP_TIME) for key in points}
-
-
 def _table(
     points: Mapping[SeriesKey, Sequence[Point]],
     noises: Mapping[SeriesKey, Noise],
-    judged_by: Mapping[SeriesKey, Metric],
     hidden: int,
 ) -> str:
     several = len({(key.row, key.cluster) for key in points}) < len(points)
-    table = [_line(key, of_row, noises[key], several, judged_by[key]) for key, of_row in points.items()]
+    table = [_line(key, of_row, noises[key], several) for key, of_row in points.items()]
     columns = ["row", "cluster", *(["definition"] if several else []), ">jobs", ">median", ">noise", "newest"]
     lines = [plain_table(table, *columns, ">against median", style="simple")]
     if any(noise.jobs == 0 for noise in noises.values()):
@@ -118,8 +106,9 @@ def _table(
     return "\n".join(lines)
 
 
-def _run_table(history: History, key: SeriesKey, past: RowHistory, last: int, metric: Metric) -> str:
+def _run_table(history: History, key: SeriesKey, past: RowHistory, last: int) -> str:
     """The newest runs of a row, measured or not, the newest first: a line each."""
+    metric = past.points[-1].metric
     runs = [(point.time_s, point.run_id) for point in past.points]
     runs += [(one.time_s, one.run_id) for one in history.outcomes(key.cluster, last).get(key.row, ())]
     newest = sorted({run_id: time_s for time_s, run_id in sorted(runs)}.items(), key=lambda run: (run[1], run[0]))
@@ -128,14 +117,14 @@ def _run_table(history: History, key: SeriesKey, past: RowHistory, last: int, me
     for run_id, time_s in newest[: -last - 1 : -1]:
         tiles = [point for point in past.points if point.run_id == run_id and point.reason == Reason.TILE.value]
         if tiles:
-            when, took_s = minute(begin_of(run_id, time_s)), statistics.median(point.judged_s for point in tiles)
+            when, median = minute(begin_of(run_id, time_s)), statistics.median(point.judged for point in tiles)
             outcomes = listed(Counter(point.outcome for point in tiles))
             nodes = shortened(compressed(node for point in tiles for node in expand(point.nodes)), _NODES)
-            lines.append((when, run_id, metric.text(took_s), "", outcomes, nodes, plural(len(tiles), "tile")))
+            lines.append((when, run_id, metric.text(median), "", outcomes, nodes, plural(len(tiles), "tile")))
         for record in (one for one in history.records(run_id, {key.row}) if cluster_of(one) == key.cluster):
-            by_document = None if record.judged is None else record.judged.documented_throughput_change
-            change = "" if by_document is None else percent(metric.shown_change(by_document))
-            took = metric.text(record.judged_s) if record.judged_s else ""
+            by_document = None if record.judged is None else record.judged.documented_change
+            change = "" if by_document is None else percent(by_document)
+            took = metric.text(record.measured) if record.measured else ""
             outcome = record.outcome + (", excluded" if run_id in past.excluded else "")
             note = cause_of(record) if record.outcome == ERROR.word else changes.get(run_id, "")
             when = minute(begin_of(run_id, time_s))
@@ -143,7 +132,7 @@ def _run_table(history: History, key: SeriesKey, past: RowHistory, last: int, me
     columns = (
         "began",
         "run",
-        f">{metric.label if metric.is_figure else 'seconds'}",
+        f">{metric.label}",
         ">vs document",
         "outcome",
         "nodes",
@@ -183,33 +172,33 @@ def _notable_changes(changes: Sequence[EnvironmentChange]) -> list[EnvironmentCh
     return [change for change in changes if change is beyond_noise or change is changes[-1]]
 
 
-def _line(key: SeriesKey, points: Sequence[Point], noise: Noise, several: bool, metric: Metric) -> list[str]:
-    times_s = [point.judged_s for point in points]
-    newest = points[-1]
-    before_s = statistics.median(times_s[:-1]) if times_s[1:] else None
+def _line(key: SeriesKey, points: Sequence[Point], noise: Noise, several: bool) -> list[str]:
+    figures = [point.judged for point in points]
+    newest, metric = points[-1], points[-1].metric
+    before = statistics.median(figures[:-1]) if figures[1:] else None
     return [
         key.row,
         key.cluster,
         *([key.definition] if several else []),
         str(len(points)),
-        "" if before_s is None else metric.text(before_s),
+        "" if before is None else metric.text(before),
         noise_cell(noise),
-        f"{minute(newest.time_s)} {metric.text(newest.judged_s)}",
-        "" if before_s is None else percent(metric.shown_change(throughput_change(newest.judged_s, before_s))),
+        f"{minute(newest.time_s)} {metric.text(newest.judged)}",
+        "" if before is None else percent(metric.change(newest.judged, before)),
     ]
 
 
 def _facts(
-    key: SeriesKey, points: Sequence[Point], noise: Noise, changes: Sequence[EnvironmentChange], metric: Metric
+    key: SeriesKey, points: Sequence[Point], noise: Noise, changes: Sequence[EnvironmentChange]
 ) -> dict[str, Any]:
-    median_s = statistics.median(point.judged_s for point in points)
-    is_figure = metric.is_figure
+    metric = points[-1].metric
     return {
         **vars(key),
-        **({"metric": metric.key, "unit": metric.unit, "median": metric.cost(median_s)} if is_figure else {}),
-        **({} if is_figure else {"median_s": median_s}),
+        "metric": metric.key,
+        "unit": metric.unit,
+        "median": statistics.median(point.judged for point in points),
         "noise": {"sigma": noise.sigma, "jobs": noise.jobs},
-        "points": [_point_facts(point, metric) for point in points],
+        "points": [_point_facts(point) for point in points],
         **({"changes": [_change_facts(change) for change in changes]} if changes else {}),
     }
 
@@ -223,11 +212,15 @@ def _change_facts(change: EnvironmentChange) -> dict[str, Any]:
     }
 
 
-def _point_facts(point: Point, metric: Metric) -> dict[str, Any]:
+def _point_facts(point: Point) -> dict[str, Any]:
     facts = {**vars(point), "time": _moment(point.time_s)}
-    if metric.is_figure:
-        facts["value"] = metric.cost(facts.pop("judged_s"))
-    unsaid = {"definition", "added_s", "jobs", *(name for name in ("metrics", "variables") if not getattr(point, name))}
+    unsaid = {
+        "definition",
+        "added_s",
+        "jobs",
+        "metric",
+        *(name for name in ("metrics", "variables") if not getattr(point, name)),
+    }
     return {name: value for name, value in facts.items() if name not in unsaid}
 
 
@@ -336,13 +329,20 @@ class _Trend(NamedTuple):
 
     key: SeriesKey
     past: RowHistory
-    #: Medians of the first runs that count and of the newest, seconds; ``None`` if there are too few runs.
-    first_s: float | None = None
-    newest_s: float | None = None
-    #: Newest over first throughput, less one.
-    throughput_change: float | None = None
+    #: Medians of the first runs that count and of the newest; ``None`` if there are too few runs.
+    first: Figure | None = None
+    newest: Figure | None = None
     found: Drifting | None = None
-    metric: Metric = STEP_TIME
+
+    @property
+    def gain(self) -> float:
+        """Newest over first speed, less one; 0 if there are too few runs."""
+        return 0.0 if self.first is None or self.newest is None else self.newest.speed(self.first.value) - 1
+
+    @property
+    def change(self) -> float | None:
+        """The change of the newest runs against the first as screens show it."""
+        return None if self.first is None or self.newest is None else self.newest.change(self.first.value)
 
     @property
     def of_cluster(self) -> ClusterDrifting | None:
@@ -354,21 +354,21 @@ def _drift(args: argparse.Namespace) -> Answer:
     accepted = accepted_figures(args.ini.tables(args.baselines))
     with opened(args) as history:
         histories = newest_histories(history, newest_definitions(series_of(history, args)), accepted)
-        judged_by = _judged_metrics(history, {key: past.points for key, past in histories.items()})
     trends = sorted(
-        (_trend_of(key, past)._replace(metric=judged_by[key]) for key, past in histories.items()),
-        key=lambda one: (one.found is None, one.throughput_change or 0.0, by_number(one.key.row), one.key),
+        (_trend_of(key, past) for key, past in histories.items()),
+        key=lambda one: (one.found is None, one.gain, by_number(one.key.row), one.key),
     )
     status = 1 if any(one.found or one.of_cluster for one in trends) else 0
     return quoted_answer(args, [_trend_facts(one) for one in trends], _drift_text(trends, args.all), status)
 
 
 def _trend_of(key: SeriesKey, past: RowHistory) -> _Trend:
-    times_s = [run.judged_s for run in past.counted]
-    if len(times_s) < REFERENCE_JOBS + NEWEST:
+    figures = [run.judged for run in past.counted]
+    if len(figures) < REFERENCE_JOBS + NEWEST:
         return _Trend(key, past)
-    first_s, newest_s = statistics.median(reference(times_s)), statistics.median(times_s[-NEWEST:])
-    return _Trend(key, past, first_s, newest_s, throughput_change(newest_s, first_s), past.drifting)
+    medians = (statistics.median(reference(figures)), statistics.median(figures[-NEWEST:]))
+    first, newest = (Figure(past.counted[-1].metric, median) for median in medians)
+    return _Trend(key, past, first, newest, past.drifting)
 
 
 def _drift_text(trends: Sequence[_Trend], everything: bool) -> str:
@@ -377,7 +377,7 @@ def _drift_text(trends: Sequence[_Trend], everything: bool) -> str:
     lines = [plain_table(map(_trend_line, shown), *columns, style="simple")] if shown else []
     drifts = sum(one.found is not None for one in trends)
     measured = [one for one in trends if one.past.counted]
-    few = sum(one.first_s is None for one in measured)
+    few = sum(one.first is None for one in measured)
     if few:
         has = f"{plural(few, 'row')} {'has' if few == 1 else 'have'}"
         lines.append(f"{has} fewer than {REFERENCE_JOBS + NEWEST} runs, too few to detect drift")
@@ -390,20 +390,18 @@ def _drift_text(trends: Sequence[_Trend], everything: bool) -> str:
 
 
 def _trend_line(one: _Trend) -> tuple[str, ...]:
-    seconds = ["" if value is None else one.metric.text(value) for value in (one.first_s, one.newest_s)]
-    change = "" if one.throughput_change is None else percent(one.throughput_change)
+    medians = ["" if figure is None else figure.text for figure in (one.first, one.newest)]
+    change = "" if one.change is None else percent(one.change)
     found = one.found
     since = ("", "") if found is None else (minute(found.since.begin_s), changes_text(found.changes))
-    return (one.key.row, one.key.cluster, str(len(one.past.counted)), *seconds, change, *since)
+    return (one.key.row, one.key.cluster, str(len(one.past.counted)), *medians, change, *since)
 
 
 def _trend_facts(one: _Trend) -> dict[str, Any]:
     facts: dict[str, Any] = {**asdict(one.key), "runs": len(one.past.counted), "drifts": one.found is not None}
-    facts |= {name: getattr(one, name) for name in ("first_s", "newest_s", "throughput_change")}
-    if one.metric.is_figure:
-        medians = {name: facts.pop(f"{name}_s") for name in ("first", "newest")}
-        facts |= {name: cost and one.metric.cost(cost) for name, cost in medians.items()}
-        facts |= {"metric": one.metric.key, "unit": one.metric.unit}
+    metric = one.past.points[-1].metric
+    facts |= {"metric": metric.key, "unit": metric.unit, metric.change_key: one.change}
+    facts |= {name: figure and figure.value for name, figure in (("first", one.first), ("newest", one.newest))}
     if one.of_cluster is not None:
         since = {"time_s": one.of_cluster.since.time_s}
         facts["cluster_drift"] = {**_drift_facts(one.of_cluster), "rows": one.of_cluster.rows, "since": since}

@@ -117,7 +117,7 @@ def _log_metrics(log: StepLog, statistic: str) -> dict[str, Any]:
         if (seconds := _own_seconds(step, log.identity.global_batch_size)) is not None
     )
     try:
-        judged_s = apply(chosen, timed) if timed else None
+        step_time_s = apply(chosen, timed) if timed else None
     except ValueError as error:
         raise LogError(f"the log does not hold the steps that {statistic} needs: {error}") from None
     last = log.steps[-1] if log.steps else None
@@ -125,7 +125,7 @@ def _log_metrics(log: StepLog, statistic: str) -> dict[str, Any]:
         "format": log.format,
         "steps": len(log.steps),
         "statistic": str(chosen),
-        metrics.STEP_TIME.key: judged_s,
+        metrics.STEP_TIME.key: step_time_s,
         "first_step_time_s": timed[0].seconds if timed else None,
         "last_step_time_s": timed[-1].seconds if timed else None,
         "median_step_time_s": timing_of([step.seconds for step in timed]).median_s if timed else None,
@@ -168,42 +168,35 @@ def _row_metrics(args: argparse.Namespace, log_format: LogFormat | None, row: Ba
     found, timing, judged, shown = measurement.figures, measurement.timing, row.judged_by, redact(image, os.environ)
     # The series of a calibrated row is that of the documented machine; the figures here are this run's.
     scale = (found.step_time_s or 1.0) / found.calibrated_step_time_s if found.calibrated_step_time_s else 1.0
-    is_figure = judged.is_figure
-    of_series = (
-        {judged.key: found.value, "unit": judged.unit, "at": row.at}
-        if is_figure
-        else {
-            "first_step_time_s": timing.series_s[0] * scale,
-            "last_step_time_s": timing.series_s[-1] * scale,
-            "median_step_time_s": measurement.steady_s * scale,
-        }
-    )
-    costs = (verdict.documented_s, verdict.accepted_s)
-    documented, accepted_figure = (None if cost is None else judged.cost(cost) for cost in costs)
+    of_series = {
+        f"{name}_step_time_s": seconds * scale
+        for name, seconds in (("first", timing.first_s), ("last", timing.last_s), ("median", timing.median_s))
+        if seconds is not None
+    }
     # A further figure decides if it is the worse.
-    reason = verdict.reason.value if verdict.own_outcome is None else change_first(verdict, judged)
+    reason = verdict.reason.value if verdict.own_outcome is None else change_first(verdict)
     facts = {
         "format": log.format,
         "steps": measurement.steps,
         "statistic": timing.statistic,
         metrics.STEP_TIME.key: found.step_time_s,
+        judged.key: measurement.judged,
+        "unit": judged.unit,
+        "at": row.at,
         **of_series,
-        metrics.SAVE_TIME.key: found.checkpoint_save_time_s,
-        metrics.CALIBRATED_STEP_TIME.key: found.calibrated_step_time_s,
         "calibration_flops": measurement.calibration_flops,
         "runs_in_file": log.attempts,
         "row": row.id,
         "definition": definition,
         "image": shown,
-        "documented" if is_figure else "documented_time_s": documented,
-        "accepted" if is_figure else "accepted_time_s": accepted_figure,
-        "accepted_not_used": unused_text(unused, definition, shown, judged) if unused else None,
+        "documented": verdict.documented,
+        "accepted": verdict.accepted,
+        "accepted_not_used": unused_text(row, unused, definition, shown) if unused else None,
         metrics.TOKENS_PER_S.key: found.tokens_per_s,
         metrics.MFU.key: found.mfu,
         metrics.TFLOPS_PER_GPU.key: found.tflops_per_gpu,
         metrics.DAYS_TO_TRAIN.key: found.days_to_train_1t_tokens,
-        "change": judged.cost(verdict.measured_s) / judged.cost(verdict.reference_s) - 1,
-        "throughput_change": verdict.throughput_change,
+        judged.change_key: verdict.change,
         "tolerance": verdict.tolerance,
         **{one.metric.key: one.measured for one in verdict.metrics},
         "verdict": judged_log.outcome.word,

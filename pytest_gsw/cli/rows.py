@@ -29,6 +29,7 @@ from pytest_gsw.tables.model import (
     BlankRow,
     Documented,
     counts_with_its_image,
+    has_ended,
     image_name,
 )
 from pytest_gsw.tables.value_types import nearest
@@ -106,13 +107,13 @@ def run(args: argparse.Namespace) -> Answer:
     status = 1 if blanks else 0
     if args.json:
         return json_answer([*map(row_facts, rows), *map(_blank_facts, blanks)], status)
-    has_figures = any(row.judged_by.is_figure for row in rows)
+    has_figures = any(row.documented.value is not None for row in rows)
     table = [
         (
             row.id,
             row.nodes,
             row.global_batch_size or "",
-            "OOM" if row.expected_failure else "" if row.judged_by.is_figure else f"{row.judged_s:g}",
+            "OOM" if row.expected_failure else "" if row.documented.value is not None else f"{row.judged:g}",
             f"{row.documented.tokens_per_s:,.0f}" if row.documented.tokens_per_s else "",
             _mfu(row),
             f"{row.documented.tflops_per_gpu:g}" if row.documented.tflops_per_gpu else "",
@@ -189,7 +190,9 @@ def _accepted_text(row: Baseline, cluster: str) -> str:
     if accepted is None:
         return ""
     metric = row.judged_by
-    figure = f"{metric.cost(accepted.judged_s):g} {metric.unit}, {accepted.date}"
+    figure = f"{accepted.judged:g} {metric.unit}, {accepted.date}"
+    if has_ended(row, accepted) and accepted.documented is not None:
+        return f"{figure}, accepted against {accepted.documented:g} {metric.unit}: not used"
     if not counts_with_its_image(row, accepted):
         return f"{figure}, of another definition: not used"
     if not _is_of_its_image(row, accepted):
@@ -222,7 +225,6 @@ def row_facts(row: Baseline) -> dict[str, Any]:
         "accepted": {
             name: {
                 **asdict(accepted),
-                **({metrics.VALUE: row.judged_by.cost(accepted.judged_s)} if row.judged_by.is_figure else {}),
                 "counts": counts_with_its_image(row, accepted) and _is_of_its_image(row, accepted),
             }
             for name, accepted in row.accepted.items()

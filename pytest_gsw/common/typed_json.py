@@ -15,6 +15,9 @@ Kind = TypeVar("Kind")
 _Fits = Callable[[Any], bool]
 _Reader = Callable[[Any, str], Any]
 
+#: Metadata of a field that follows from others, and is not in JSON.
+NOT_IN_JSON: Mapping[str, bool] = {"is_in_json": False}
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -68,16 +71,17 @@ def check_known(content: Mapping[str, Any], known: Mapping[str, Any] | frozenset
 
 @cache
 def shapes(kind: type) -> Mapping[str, Shape]:
-    """The JSON of each field of a dataclass, by name."""
+    """The JSON of each field of a dataclass that has one, by name."""
     hints = get_type_hints(kind)
     return {
         known.name: Shape(known.default is MISSING and known.default_factory is MISSING, *_shape(hints[known.name]))
         for known in fields(kind)
+        if known.metadata != NOT_IN_JSON
     }
 
 
 def facts(kind: type, value: Any) -> dict[str, Any]:
-    """The fields of a dataclass by name; a subclass of it may have more."""
+    """The fields of a dataclass in JSON by name; a subclass of it may have more."""
     return {name: getattr(value, name) for name in shapes(kind)}
 
 
@@ -125,7 +129,7 @@ def _shape(hint: Any) -> tuple[_Fits, _Reader]:
             return fits, _as_tuple
         return fits, lambda value, prefix: tuple([entry(one, prefix) for one in value])
     if origin is float:
-        return _is_number, _as_it_is
+        return is_number, _as_it_is
     if hasattr(origin, "of_text"):
         return lambda value: isinstance(value, str), lambda value, *_: origin.of_text(value)
     if is_dataclass(origin):
@@ -137,7 +141,8 @@ def _shape(hint: Any) -> tuple[_Fits, _Reader]:
     return lambda value: type(value) is origin, _as_it_is
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """True if a value of JSON is a number that a float can have."""
     return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 

@@ -7,6 +7,7 @@ of the forms are named in the format's module.
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -50,7 +51,7 @@ def _time_factor(run: SimulatedRun, figures: Mapping[str, float]) -> float:
     row, metric = run.baseline, run.baseline.judged_by
     figure = figures.get(f"{metric.key} at {row.at}" if row.at else metric.key) or figures.get(metric.key)
     # Without the judged figure the log lacks it, too: an error of the row.
-    return run.slowdown * (row.judged_s or 1.0) / metric.cost(figure) if figure else run.slowdown
+    return run.slowdown * metric.direction.speed(figure, row.judged or figure) if figure else run.slowdown
 
 
 def _bus_factor(collective: str, ranks: int) -> float:
@@ -151,10 +152,10 @@ def serving(run: SimulatedRun) -> Iterator[Event]:
     figures = {f"{name}_ms_{of.lower()}": value for (name, of), value in latencies.items()}
     figures |= {key: clients * 1e3 / latencies["e2e", "Mean"] * over for key, (_, over) in _RATES.items()}
     scale = _time_factor(run, figures)
-    figures = {key: FURTHER[key].cost(FURTHER[key].cost(value) * scale) for key, value in figures.items()}
+    figures = {key: FURTHER[key].direction.slowed(value, math.log(scale)) for key, value in figures.items()}
     # A row's further figures are as good as documented, and a little better: limits are met in any noise.
     for key in figures.keys() & row.metrics.keys():
-        figures[key] = FURTHER[key].cost(FURTHER[key].cost(row.metrics[key].value) * 0.98 * run.slowdown)
+        figures[key] = FURTHER[key].direction.slowed(row.metrics[key].value, math.log(0.98 * run.slowdown))
     yield from lines(
         20.0,
         f"Namespace(backend='vllm', model={row.model!r}, max_concurrency={limit or None}, num_prompts={requests})",
@@ -189,7 +190,7 @@ def serving(run: SimulatedRun) -> Iterator[Event]:
 def mllog(run: SimulatedRun) -> Iterator[Event]:
     """MLPerf's log lines of one run, with an evaluation after each part of the training."""
     row, count = run.baseline, run.logged_steps
-    wanted = run.slowdown * row.judged_s if row.judged_s else 30.0
+    wanted = run.slowdown * row.judged if row.judged else 30.0
     start_ms = int(clock(run, STARTUP_S).timestamp() * 1000)
 
     def event(key: str, minutes: float, kind: str = "POINT_IN_TIME", value: Any = None, **metadata: object) -> str:

@@ -84,7 +84,7 @@ class Watch:
         #: Expected seconds a step, and the source of that time.
         self._step_time_s, self._by = baseline.documented.step_time_s, "documented"
         if accepted is not None and baseline.judged_by is STEP_TIME:
-            self._step_time_s, self._by = accepted.judged_s, "accepted"
+            self._step_time_s, self._by = accepted.judged, "accepted"
         self._format = log_format
         self._policies = policies
         self._steps = steps

@@ -36,6 +36,7 @@ from pytest_gsw.results.runs_directory import begin_of
 from pytest_gsw.stats.drift import NEWEST, warned_runs
 from pytest_gsw.stats.figures import SECONDS_PER_DAY
 from pytest_gsw.stats.noise import PRIOR, REFERENCE_JOBS, median_sd
+from pytest_gsw.tables.metrics import STEP_TIME, Metric
 
 #: Standard deviations by which a run is worse than the alarm's last reported level (by chance, one run in a thousand
 #: is). And the smallest worsening, as a logarithm.
@@ -77,7 +78,7 @@ class Occurrence:
 
     run_id: str
     time_s: float
-    #: The logarithm of the seconds on that run: a run is worse than another by the difference.
+    #: The logarithm of the cost (:meth:`Direction.cost`) on that run: a run is worse than another by the difference.
     level: float
 
     @property
@@ -131,6 +132,8 @@ class IncidentPeriod:
     part_of: str = ""
     #: Changes at its start, by name: the values before and since.
     changes: Mapping[str, tuple[str, str]] | None = None
+    #: The metric of its row; of several rows, throughput is compared.
+    metric: Metric = STEP_TIME
 
 
 @dataclass(frozen=True)
@@ -176,10 +179,15 @@ class Alarm:
         return None if period.fixed_s is None else begin_of(period.fixed_by, period.fixed_s)
 
     @property
-    def change(self) -> float | None:
-        """Throughput of its newest run over that before it, less one; ``None`` if the latter is unknown."""
+    def gain(self) -> float | None:
+        """Speed of its newest run over that before it, less one; ``None`` if the latter is unknown."""
         usual = self.period.usual
         return None if usual is None else math.exp(usual - self.period.runs[-1].level) - 1
+
+    @property
+    def change(self) -> float | None:
+        """The same as the change that screens show."""
+        return None if self.gain is None else self.period.metric.change_by(self.gain)
 
     @property
     def is_active(self) -> bool:
@@ -211,7 +219,7 @@ def alarms(periods: Iterable[IncidentPeriod], known: Sequence[Acknowledgement], 
     def rank(one: Alarm) -> tuple[Any, ...]:
         place = (kinds.index(one.period.kind), states.index(one.state))
         what = (one.period.cluster, by_number(one.period.subject), one.id)
-        return (not one.is_active, not one.pages, *place, one.change or 0.0, *what)
+        return (not one.is_active, not one.pages, *place, one.gain or 0.0, *what)
 
     return tuple(sorted(found, key=rank))
 
@@ -399,10 +407,13 @@ def regressions(key: ExperimentKey, past: RowHistory) -> Iterator[IncidentPeriod
     slow = [_is_slow(run) for run in runs]
     if True not in slow:
         return
-    seen = [Occurrence(run.run_id, run.time_s, math.log(run.judged_s)) for run in runs]
+    seen = [Occurrence(run.run_id, run.time_s, math.log(run.cost)) for run in runs]
     things, sigma = _things(key, past), (past.noise() or PRIOR).sigma
     row = IncidentPeriod(
-        Kind.REGRESSION, key.cluster, key.row, things, key.experiment, sd=sigma, is_always=False not in slow
+        *(Kind.REGRESSION, key.cluster, key.row, things, key.experiment),
+        sd=sigma,
+        is_always=False not in slow,
+        metric=runs[-1].metric,
     )
     for period in raised(row, seen, slow, _GOOD_RUNS):
         begin_s = period.runs[0].time_s
@@ -423,24 +434,26 @@ def _things(key: ExperimentKey, past: RowHistory) -> frozenset[str]:
 
 def drifts(key: ExperimentKey, past: RowHistory) -> Iterator[IncidentPeriod]:
     """Periods in which a row's newest runs were slower than its first ones, adjusted for the cluster."""
-    if not warned_runs(past.adjusted_seconds):
+    if not warned_runs(past.adjusted_costs):
         return
     row = IncidentPeriod(
-        *(Kind.DRIFT, key.cluster, key.row, _things(key, past), key.experiment), sd=(past.noise() or PRIOR).sigma
+        *(Kind.DRIFT, key.cluster, key.row, _things(key, past), key.experiment),
+        sd=(past.noise() or PRIOR).sigma,
+        metric=past.points[-1].metric,
     )
     times = [(run.run_id, run.time_s) for run in past.counted]
-    for one in _drifts(row, times, past.adjusted_seconds, past.drifting):
+    for one in _drifts(row, times, past.adjusted_costs, past.drifting):
         yield replace(one, last_s=past.runs[-1].time_s)
 
 
 def _drifts(
     period: IncidentPeriod,
     runs: Sequence[tuple[str, float]],
-    values_s: Sequence[float],
+    costs: Sequence[float],
     found: Drifting | ClusterDrifting | None,
 ) -> Iterator[IncidentPeriod]:
-    """Periods in which the newest runs were slower than the first ones, by runs with their times and seconds."""
-    logs, warned = [*map(math.log, values_s)], frozenset(warned_runs(values_s))
+    """Periods in which the newest runs were slower than the first ones, by runs with their times and costs."""
+    logs, warned = [*map(math.log, costs)], frozenset(warned_runs(costs))
     if not warned:
         return
     # Adjacent runs share all but one of their newest runs: their medians are correlated.

@@ -34,15 +34,15 @@ from pytest_gsw.stats.decision import is_below
 from pytest_gsw.stats.noise import ACCEPTED_JOBS, PRIOR, PRIOR_JOBS, Noise, ratio_sd
 from pytest_gsw.stats.slow_nodes import LOSS, NEWEST_RUNS
 from pytest_gsw.stats.verdict import Verdict
-from pytest_gsw.tables.metrics import STEP_TIME, Metric
+from pytest_gsw.tables.metrics import STEP_TIME, Figure, Metric
 
 # -- Findings of a row's history, in one line each -------------------------------------------------
 
 
-def drift_text(found: Drifting, metric: Metric = STEP_TIME) -> str:
+def drift_text(found: Drifting) -> str:
     """The drift of a row, its start, and the changes in that run, in one line."""
     job = f" (job {found.since.job_id} of run {found.since.run_id})"
-    return _drift_text(", beside the other rows," if found.is_beside else "", found, job, metric)
+    return _drift_text(", beside the other rows," if found.is_beside else "", found, job, found.since.metric)
 
 
 def cluster_drift_text(found: ClusterDrifting) -> str:
@@ -51,7 +51,7 @@ def cluster_drift_text(found: ClusterDrifting) -> str:
 
 
 def _drift_text(of_whom: str, found: Drifting | ClusterDrifting, job: str = "", metric: Metric = STEP_TIME) -> str:
-    change = percent(metric.shown_change(1 / (1 + found.drift.shift) - 1))
+    change = percent(metric.change_by(1 / (1 + found.drift.shift) - 1))
     runs = f"{metric.change_label} of the newest runs{of_whom} is {change} against the first ones"
     fact = f"{runs}, since about {minute(found.since.begin_s)}{job}"
     return fact + (f"; what changed then: {changes_text(found.changes)}" if found.changes else "")
@@ -191,15 +191,15 @@ def explaining(slow: Iterable[SlowNode], verdict: Verdict, ran: Sequence[tuple[s
         verdict: The row's verdict.
         ran: The nodes of each of its jobs, and the job's end, seconds since the epoch.
     """
-    times_s = verdict.jobs_s or (verdict.measured_s,)
-    if len(times_s) != len(ran):
+    figures, direction = verdict.jobs or (verdict.measured,), verdict.metric.direction
+    if len(figures) != len(ran):
         return None  # a site's own rule has judged by other figures
     for suspect in slow:
-        without_s = [
-            time_s * (1 + suspect.change) if suspect.ran_in(*job) else time_s
-            for time_s, job in zip(times_s, ran, strict=True)
+        without = [
+            direction.slowed(value, math.log1p(suspect.change)) if suspect.ran_in(*job) else value
+            for value, job in zip(figures, ran, strict=True)
         ]
-        if not is_below(verdict.reference_s / statistics.median(without_s), verdict.allowed):
+        if not is_below(direction.speed(statistics.median(without), verdict.reference), verdict.allowed):
             return suspect
     return None
 
@@ -254,10 +254,10 @@ class RowRatio:
     """One row in both runs."""
 
     row: str
-    #: Cost of the row's own metric in the first run and in the second: seconds of a time.
-    before_s: float
-    after_s: float
-    #: Throughput of the second run over that of the first: below 1 is slower.
+    #: The figures of the first run and the second.
+    before: Figure
+    after: Figure
+    #: Speed of the second run over that of the first: below 1 is slower.
     ratio: float
     #: The limits of its interval.
     low: float
@@ -268,8 +268,17 @@ class RowRatio:
     changes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     #: The standard deviation of the ratio's logarithm.
     sd: float = 0.0
-    #: The row's own metric.
-    metric: Metric = STEP_TIME
+
+    @property
+    def shown_change(self) -> float:
+        """The change of the second run against the first as screens show it."""
+        return self.after.change(self.before.value)
+
+    @property
+    def shown_interval(self) -> tuple[float, float]:
+        """The interval of that change, the lower limit first."""
+        changes = [self.after.metric.change_by(limit - 1) for limit in (self.low, self.high)]
+        return min(changes), max(changes)
 
     @property
     def change(self) -> str:
@@ -382,25 +391,24 @@ def _compare(before: Record | None, after: Record | None, noises: Mapping[Series
         there = before or after
         assert there is not None  # the row comes from one of the two
         return NotCompared(there.row.id, f"is in the {'second' if before is None else 'first'} run only", after is None)
-    before_s, after_s = _measured_s(before), _measured_s(after)
-    if before_s is None or after_s is None:
-        which, record = ("first", before) if before_s is None else ("second", after)
+    then, now = _figure(before), _figure(after)
+    if then is None or now is None:
+        which, record = ("first", before) if then is None else ("second", after)
         why = f"has no figure in the {which} run: {record.outcome}: {record.fact}"
-        return NotCompared(before.row.id, why, before_s is not None)
+        return NotCompared(before.row.id, why, then is not None)
     difference = _difference(before, after)
     if difference is not None:
         return NotCompared(before.row.id, difference)
     noise = max((_noise(record, noises) for record in (before, after)), key=lambda noise: noise.sigma)
-    ratio = before_s / after_s
+    ratio = now.speed(then.value)
     sd = ratio_sd(noise, _jobs(before), _jobs(after))
-    changes, metric = changes_of(before.run, after.run), after.judged_metric
-    return RowRatio(before.row.id, before_s, after_s, ratio, ratio, ratio, noise, changes, sd, metric)
+    return RowRatio(before.row.id, then, now, ratio, ratio, ratio, noise, changes_of(before.run, after.run), sd)
 
 
-def _measured_s(record: Record) -> float | None:
+def _figure(record: Record) -> Figure | None:
     """The figure of a record, if it was judged and may be compared."""
-    judged_s = record.judged_s
-    return judged_s if is_judged(record) and judged_s and 0 < judged_s < math.inf else None
+    value = record.measured
+    return Figure(record.judged_metric, value) if is_judged(record) and value and 0 < value < math.inf else None
 
 
 def _difference(before: Record, after: Record) -> str | None:

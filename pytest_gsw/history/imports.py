@@ -67,8 +67,8 @@ def imported_record(
     facts = row_facts(row, node_id, verdict.tolerance, definition, experiment_hash(row))
     run = RunFacts(run_id(job.id, source), cluster, simulated=False, image=image)
     metrics = {one.metric.key: one.measured for one in verdict.metrics}
-    jobs = Jobs(replace(job, judged_s=measurement.judged_s, metrics=metrics))
-    fact = f"{row.judged_by.text(measurement.judged_s)}, imported from {relative_path(source)}"
+    jobs = Jobs(replace(job, judged=measurement.judged, metrics=metrics))
+    fact = f"{row.judged_by.text(measurement.judged)}, imported from {relative_path(source)}"
     found = RowResult(verdict.outcome.value, fact, measurement=measurement, verdict=verdict)
     return redact(record_of(row, facts, run, jobs, found, None), os.environ)
 

@@ -19,6 +19,7 @@ from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Record
 from pytest_gsw.results.runs_directory import begin_of
 from pytest_gsw.stats.figures import SECONDS_PER_DAY
 from pytest_gsw.stats.verdict import Reason
+from pytest_gsw.tables.metrics import STEP_TIME, Metric
 
 #: The launcher of an imported job, whose log no session made; the user vouches for its good end.
 IMPORTED = "import"
@@ -60,8 +61,8 @@ class Point:
     job_id: str
     #: End of the job, or the nearest known time, seconds since the epoch.
     time_s: float
-    #: Cost of the row's own metric, see :meth:`~pytest_gsw.tables.metrics.MetricLabel.cost`: seconds of a time.
-    judged_s: float
+    #: The figure of the row's own metric, in its unit.
+    judged: float
     #: The row's outcome in that run.
     outcome: str
     nodes: str = ""
@@ -77,8 +78,15 @@ class Point:
     definition: str = ""
     #: Time of its addition to the history, seconds since the epoch; 0 before that, and in earlier releases' histories.
     added_s: float = field(default=0.0, compare=False)
+    #: The row's own metric.
+    metric: Metric = STEP_TIME
     #: Number of jobs, if it is the median of a run; their ids and nodes are separated by commas.
     jobs: int = field(default=1, compare=False)
+
+    @property
+    def cost(self) -> float:
+        """The figure on the scale of statistics over several rows, see :meth:`Direction.cost`."""
+        return self.metric.direction.cost(self.judged)
 
     @property
     def begin_s(self) -> float:
@@ -160,7 +168,7 @@ def points_of(record: Record) -> tuple[JobPoint, ...]:
                     run_id=record.run.id,
                     job_id=job.id,
                     time_s=job_time_s(job, record),
-                    judged_s=job.judged_s,
+                    judged=job.judged,
                     outcome=outcome,
                     nodes=job.nodes,
                     image=record.run.image,
@@ -169,10 +177,11 @@ def points_of(record: Record) -> tuple[JobPoint, ...]:
                     reason=reason,
                     metrics=job.metrics,
                     definition=record.row.definition,
+                    metric=record.judged_metric,
                 ),
             )
             for job in record.measured_jobs
-            if _ended_well(job) and job.judged_s is not None and 0 < job.judged_s < math.inf
+            if _ended_well(job) and job.judged is not None and 0 < job.judged < math.inf
         ]
     )
 

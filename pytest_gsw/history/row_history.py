@@ -117,7 +117,7 @@ class Nodes:
             (point.time_s, row, point)
             for row, points in enumerate(runs.values())
             for point in points
-            if point.nodes and 0 < point.judged_s < math.inf and point.run_id not in excluded
+            if point.nodes and 0 < point.judged < math.inf and point.run_id not in excluded
         ]
         known.sort(key=itemgetter(0, 1))
         numbers: dict[str, int] = {}
@@ -125,7 +125,7 @@ class Nodes:
         # A run may continue while the next one begins: its jobs still belong to it.
         counted.sort(key=itemgetter(0))
         sets = NodeSets()
-        self._jobs = [JobTime(run, row, math.log(point.judged_s), sets.of(point.nodes)) for run, row, point in counted]
+        self._jobs = [JobTime(run, row, math.log(point.cost), sets.of(point.nodes)) for run, row, point in counted]
         self._failed = [sets.of(one.nodes) for one in self._failures]
         self._names, self._points = tuple(sets.bits), [point for *_, point in counted]
 
@@ -267,20 +267,20 @@ class ClusterHistory:
     @cached_property
     def before(self) -> ClusterReference:
         """The reference for the effect of a run: levels of rows, and the noise that their runs have in common."""
-        levels = {row: level_of([one.judged_s for one in past.reference]) for row, past in self.histories.items()}
-        seconds = [{row: point.judged_s for row, point in run.points.items()} for run in self.runs]
+        levels = {row: level_of([one.cost for one in past.reference]) for row, past in self.histories.items()}
+        costs = [{row: point.cost for row, point in run.points.items()} for run in self.runs]
         slow = [{row for row, point in run.points.items() if point.is_too_slow} for run in self.runs]
-        return ClusterReference(seconds, {row: level for row, level in levels.items() if level is not None}, slow)
+        return ClusterReference(costs, {row: level for row, level in levels.items() if level is not None}, slow)
 
-    def current_run(self, first_s: Mapping[str, float], missing: int = 0) -> CurrentRun:
+    def current_run(self, first: Mapping[str, float], missing: int = 0) -> CurrentRun:
         """A run that is not among these.
 
         Args:
-            first_s: The seconds of the first job of each row whose first job has ended.
+            first: The cost of the first job of each row whose first job has ended.
             missing: Number of rows with a level whose first job may still be measured.
         """
         levels = self.before.levels
-        over = {row: math.log(seconds) - levels[row] for row, seconds in first_s.items() if row in levels}
+        over = {row: math.log(cost) - levels[row] for row, cost in first.items() if row in levels}
         return CurrentRun(self.before, over, missing)
 
     def including_run(self, points: Mapping[str, Point]) -> ClusterHistory:
@@ -363,7 +363,7 @@ class EnvironmentChange:
     since: Point
     #: The values before and since, by name.
     named: Mapping[str, tuple[str, str]]
-    #: Throughput since over that before, and its interval of 95 % for normal noise.
+    #: Speed since over that before, and its interval of 95 % for normal noise.
     ratio: float
     low: float
     high: float
@@ -385,7 +385,8 @@ def _with(facts: Sequence[Mapping[str, str]], runs: Iterable[int], values: Mappi
 def _change(
     before: Sequence[Point], after: Sequence[Point], named: Mapping[str, tuple[str, str]], noise: Noise
 ) -> EnvironmentChange:
-    ratio = statistics.median(one.judged_s for one in before) / statistics.median(one.judged_s for one in after)
+    medians = [statistics.median(one.judged for one in runs) for runs in (after, before)]
+    ratio = after[0].metric.direction.speed(*medians)
     wide = _DEVIATIONS * ratio_sd(noise, len(before), len(after))
     low, high = ratio * math.exp(-wide), ratio * math.exp(wide)
     return EnvironmentChange(after[0], named, ratio, low, high, len(before), len(after))
@@ -471,14 +472,14 @@ class RowHistory:
             before = [run for run in self.sound if run.run_id not in known and run.time_s <= begin_s]
             runs = (*_not_too_slow(before)[-missing:], *runs)
         prior = PRIOR if tolerance is None else prior_for(tolerance)
-        return noise_of([run.judged_s for run in runs], prior) if runs else None
+        return noise_of([run.judged for run in runs], prior) if runs else None
 
     @property
-    def previous_failed_seconds(self) -> tuple[float, ...]:
-        """Job times of the last run that counts if it regressed, else empty."""
+    def previous_failed(self) -> tuple[float, ...]:
+        """The figures of the jobs of the last run that counts if it regressed, else empty."""
         for run in self.counted[-1:]:
             if run.outcome == outcomes.REGRESSED.word:
-                return tuple(point.judged_s for point in self.points if point.run_id == run.run_id)
+                return tuple(point.judged for point in self.points if point.run_id == run.run_id)
         return ()
 
     @cached_property
@@ -486,13 +487,13 @@ class RowHistory:
         """The drift of the newest runs that count against the reference, adjusted for the cluster; else ``None``."""
         if len(self.points) < REFERENCE_JOBS + NEWEST:
             return None
-        return drifting(self.counted, self.adjusted_seconds if any(self._taken.values()) else None)
+        return drifting(self.counted, self.adjusted_costs if any(self._taken.values()) else None)
 
     @cached_property
-    def adjusted_seconds(self) -> tuple[float, ...]:
-        """The seconds of each run that counts, without the slowdown of the whole cluster."""
+    def adjusted_costs(self) -> tuple[float, ...]:
+        """The cost of each run that counts, without the slowdown of the whole cluster."""
         taken = self._taken
-        return tuple([run.judged_s * math.exp(-taken.get(run_key(run), 0.0)) for run in self.counted])
+        return tuple([run.cost * math.exp(-taken.get(run_key(run), 0.0)) for run in self.counted])
 
     @cached_property
     def _taken(self) -> Mapping[str, float]:
@@ -730,7 +731,7 @@ def _median(run: Point, jobs: Sequence[Point]) -> Point:
         return run
     return replace(
         run,
-        judged_s=statistics.median(job.judged_s for job in jobs),
+        judged=statistics.median(job.judged for job in jobs),
         job_id=", ".join(job.job_id for job in jobs),
         nodes=", ".join(dict.fromkeys(job.nodes for job in jobs if job.nodes)),
         jobs=len(jobs),
@@ -753,18 +754,18 @@ def since(points: Sequence[Point], accepted: Accepted | None) -> tuple[Point, ..
     )
 
 
-def drifting(runs: Sequence[Point], adjusted_seconds: Sequence[float] | None = None) -> Drifting | None:
+def drifting(runs: Sequence[Point], adjusted_costs: Sequence[float] | None = None) -> Drifting | None:
     """The drift of the newest runs that count, its start and the changes then; ``None`` if there is none.
 
     Args:
         runs: The runs that count.
-        adjusted_seconds: Their seconds adjusted for the cluster; ``None`` for the measured ones.
+        adjusted_costs: Their costs adjusted for the cluster; ``None`` for the measured ones.
     """
-    found = drift([run.judged_s for run in runs] if adjusted_seconds is None else adjusted_seconds)
+    found = drift([run.cost for run in runs] if adjusted_costs is None else adjusted_costs)
     if found is None:
         return None
     changes = changes_between(runs, found.first_suspect - ABOUT, found.first_suspect + ABOUT)
-    return Drifting(found, runs[found.first_suspect], changes, adjusted_seconds is not None)
+    return Drifting(found, runs[found.first_suspect], changes, adjusted_costs is not None)
 
 
 def changes_between(points: Sequence[Point], first: int, last: int) -> dict[str, tuple[str, str]]:

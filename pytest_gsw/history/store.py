@@ -32,8 +32,9 @@ from pytest_gsw.history.model import (
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.logs.signatures import SIGNATURES
 from pytest_gsw.results.outcomes import ERROR
-from pytest_gsw.results.record import JobFacts, Record, of_content, version_problem
+from pytest_gsw.results.record import JobFacts, Record, figure_of_cost, of_content
 from pytest_gsw.results.summary import cause_of
+from pytest_gsw.tables.metrics import STEP_TIME, Direction, metric_of
 from pytest_gsw.tables.model import row_matches
 from pytest_gsw.validation.retryable import BLAMELESS
 from pytest_gsw.validation.run import CAUSE_OF_STATE
@@ -130,7 +131,7 @@ SELECT r.id, r.outcome, r.recorded_s, b.body FROM gsw_record r LEFT JOIN gsw_bod
 WHERE r.run_id = ? AND r.node_id = ?"""
 
 _INSERT_POINT = """
-INSERT INTO gsw_point (record_id, series_id, job, run_id, job_id, time_s, judged_s, outcome, nodes, image, environment,
+INSERT INTO gsw_point (record_id, series_id, job, run_id, job_id, time_s, judged, outcome, nodes, image, environment,
     reason, metrics, variables)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (record_id, job) DO NOTHING"""
@@ -138,7 +139,8 @@ ON CONFLICT (record_id, job) DO NOTHING"""
 
 def add_records(database: Database, records: Mapping[tuple[str, str], Record]) -> int:
     """Store records, by run and node id, in a transaction of the caller's; return how many changed anything."""
-    series_ids = _series_ids(database, {key for record in records.values() if (key := series_key(record)) is not None})
+    keys = {key: record for record in records.values() if (key := series_key(record)) is not None}
+    series_ids = _series_ids(database, keys)
     _set_experiments(database, series_ids, records.values())
     added_s = time.time()  # one for all: records that arrive together have no order
     database.execute_many(_UPSERT_RECORD, [(*_record_values(record), added_s) for record in records.values()])
@@ -185,14 +187,20 @@ def plain(*texts: str) -> tuple[str, ...]:
     return texts if printable(whole) == whole else tuple(map(printable, texts))
 
 
-def _series_ids(database: Database, keys: Iterable[SeriesKey]) -> Mapping[SeriesKey, int]:
-    """The ids of series; missing ones are created."""
+def _metric_values(record: Record) -> tuple[str, ...]:
+    """The database values of a record's metric: the row's ``metric``, its unit and its better direction."""
+    label = record.judged_metric
+    return plain(record.row.metric, label.unit, label.direction.value.partition(" ")[0])
+
+
+def _series_ids(database: Database, keys: Mapping[SeriesKey, Record]) -> Mapping[SeriesKey, int]:
+    """The ids of series, each with one of its records; missing ones are created."""
     wanted = sorted(keys)
     ids = _known_ids(database, wanted)
     database.execute_many(
-        "INSERT INTO gsw_series (row_id, cluster, definition) VALUES (?, ?, ?)"
+        "INSERT INTO gsw_series (row_id, cluster, definition, metric, unit, better) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (row_id, cluster, definition) DO NOTHING",
-        [key_values(key) for key in wanted if key not in ids],
+        [(*key_values(key), *_metric_values(keys[key])) for key in wanted if key not in ids],
     )
     return {**ids, **_known_ids(database, [key for key in wanted if key not in ids])}
 
@@ -222,7 +230,7 @@ def _point_values(one: JobPoint) -> tuple[Any, ...]:
         *plain(one.job, point.run_id, point.job_id),
         # An integer in JSON may exceed the range of a database.
         float(point.time_s),
-        float(point.judged_s),
+        float(point.judged),
         *plain(point.outcome, point.nodes),
         None if point.image is None else printable(point.image),
         _to_json(dict(point.environment)),
@@ -284,8 +292,6 @@ def decode(body: bytes) -> Record:
         content = json.loads(zlib.decompress(body))
     except zlib.error as error:
         raise ValueError(f"it is no record: {error}") from None
-    if problem := version_problem(content["schema"]):
-        raise ValueError(f"it is {problem}")
     return of_content(content)
 
 
@@ -309,10 +315,10 @@ def failed_jobs(record: Record) -> tuple[tuple[JobFacts, str], ...]:
     return tuple((job, why) for job, why in found if job.id and job.nodes)
 
 
-# -- the schema, version 1 -------------------------------------------------------------------------
+# -- the schema, version 2 -------------------------------------------------------------------------
 
 
-VERSION = 1
+VERSION = 2
 
 # Texts and numbers that queries need are columns; whole records are in a table of their own, to keep scanned
 # tables small.
@@ -339,11 +345,14 @@ _TABLES = (
         cluster TEXT NOT NULL,
         definition TEXT NOT NULL,
         experiment TEXT NOT NULL DEFAULT '',
+        metric TEXT NOT NULL DEFAULT 'step_time',
+        unit TEXT NOT NULL DEFAULT 's',
+        better TEXT NOT NULL DEFAULT 'lower',
         UNIQUE (row_id, cluster, definition)
     )""",
     "CREATE INDEX gsw_series_by_cluster ON gsw_series (cluster, row_id)",
-    # One measured job, once for each record that contains it; the first run's counts. Unknown variables are JSON's
-    # null.
+    # One measured job with its figure in the unit of its series, once for each record that contains it; the first run's
+    # counts. Unknown variables are JSON's null.
     """CREATE TABLE gsw_point (
         record_id BIGINT NOT NULL REFERENCES gsw_record (id),
         series_id BIGINT NOT NULL REFERENCES gsw_series (id),
@@ -351,7 +360,7 @@ _TABLES = (
         run_id TEXT NOT NULL,
         job_id TEXT NOT NULL,
         time_s DOUBLE PRECISION NOT NULL,
-        judged_s DOUBLE PRECISION NOT NULL,
+        judged DOUBLE PRECISION NOT NULL,
         outcome TEXT NOT NULL,
         reason TEXT NOT NULL DEFAULT '',
         nodes TEXT NOT NULL,
@@ -389,8 +398,11 @@ _TABLES = (
 )
 
 
+_REFILL = "next: name another one, and fill it with pytest-gsw history --add .gsw/runs/*"
+
+
 def make_schema(database: Database) -> None:
-    """Create the schema in an empty database.
+    """Create the schema in an empty database, or convert that of the first release.
 
     Raises:
         HistoryUnusableError: It has another version.
@@ -400,21 +412,55 @@ def make_schema(database: Database) -> None:
         return  # the usual case, without a lock
     with database.transaction(write=True):
         database.wait_for_schema()
-        if not _has_schema(database):  # another session may have been faster
-            for sql in _TABLES:
-                database.execute(sql.format(key=database.key_sql, bytes=database.bytes_sql))
-            database.execute("INSERT INTO gsw_schema (version) VALUES (?)", (VERSION,))
+        if _has_schema(database):
+            return  # another session was faster
+        if database.has_table("gsw_schema"):
+            _convert_first_schema(database)
+            return
+        for sql in _TABLES:
+            database.execute(sql.format(key=database.key_sql, bytes=database.bytes_sql))
+        database.execute("INSERT INTO gsw_schema (version) VALUES (?)", (VERSION,))
+
+
+def _convert_first_schema(database: Database) -> None:
+    """Give series their metrics, and points figures in their units, in a transaction of the caller's.
+
+    Raises:
+        HistoryUnusableError: The record that has the metric of a series cannot be read.
+    """
+    database.execute("ALTER TABLE gsw_point RENAME COLUMN judged_s TO judged")
+    for name, usual in (("metric", STEP_TIME.name), ("unit", STEP_TIME.unit), ("better", "lower")):
+        database.execute(f"ALTER TABLE gsw_series ADD COLUMN {name} TEXT NOT NULL DEFAULT '{usual}'")
+    newest = "SELECT series_id, MAX(record_id) AS record_id FROM gsw_point GROUP BY series_id"
+    bodies = f"SELECT p.series_id, b.body FROM gsw_body b JOIN ({newest}) p ON p.record_id = b.record_id"  # noqa: S608
+    for series_id, body in database.execute(bodies):
+        try:
+            record = decode(body)
+        except ValueError as error:
+            raise HistoryUnusableError(
+                f"the history {database.shown} is of version 1, and a record in it cannot be read: {error}\n{_REFILL}"
+            ) from None
+        values, direction = (*_metric_values(record), series_id), record.judged_metric.direction
+        database.execute("UPDATE gsw_series SET metric = ?, unit = ?, better = ? WHERE id = ?", values)
+        if direction is Direction.HIGHER_IS_BETTER:
+            of_series = "SELECT judged, record_id, job FROM gsw_point WHERE series_id = ?"
+            points = [
+                (figure_of_cost(cost, direction), *job) for cost, *job in database.execute(of_series, (series_id,))
+            ]
+            database.execute_many("UPDATE gsw_point SET judged = ? WHERE record_id = ? AND job = ?", points)
+    database.execute("UPDATE gsw_schema SET version = ?", (VERSION,))
 
 
 def _has_schema(database: Database) -> bool:
     if not database.has_table("gsw_schema"):
         return False
     found = [version for (version,) in database.execute("SELECT version FROM gsw_schema")]
+    if found == [1]:
+        return False
     if found != [VERSION]:
         of = f"is of version {found[0]}" if len(found) == 1 else "has no readable schema version"
         raise HistoryUnusableError(
-            f"the history {database.shown} {of}, and this pytest-gsw reads version {VERSION}\n"
-            "next: name another one, and fill it with pytest-gsw history --add .gsw/runs/*"
+            f"the history {database.shown} {of}, and this pytest-gsw reads version {VERSION}\n{_REFILL}"
         )
     return True
 
@@ -434,8 +480,8 @@ _ONCE = """NOT EXISTS (
         AND q.job_id = p.job_id AND substr(q.run_id, 1, 7) <> 'import-'
 ))"""
 _COLUMNS = """
-p.run_id, p.job_id, p.time_s, p.judged_s, p.outcome, p.nodes, p.image, p.environment, p.variables, p.reason,
-    p.metrics, s.definition, r.added_s"""
+p.run_id, p.job_id, p.time_s, p.judged, p.outcome, p.nodes, p.image, p.environment, p.variables, p.reason,
+    p.metrics, s.definition, r.added_s, s.metric, s.unit, s.better"""
 _CLUSTER_POINTS = f"""
 SELECT s.row_id, CASE s.experiment WHEN '' THEN s.definition ELSE s.experiment END, {_COLUMNS}
 FROM gsw_series s JOIN gsw_point p ON p.series_id = s.id JOIN gsw_record r ON r.id = p.record_id
@@ -606,9 +652,9 @@ class History:
 
 
 def _point(row: Sequence[Any]) -> Point:
-    *simple, environment, variables, reason, metrics, definition, added_s = row
+    *simple, environment, variables, reason, metrics, definition, added_s, metric, unit, better = row
     facts = _facts(environment), _facts(variables), reason, _facts(metrics), definition, added_s
-    return Point(*(*simple, *facts))
+    return Point(*(*simple, *facts, metric_of(metric, unit, better)))
 
 
 @lru_cache(maxsize=1024)

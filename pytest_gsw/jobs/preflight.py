@@ -478,7 +478,7 @@ def _may_differ(releases: Sequence[str]) -> bool:
 def _may_be_other(row: Baseline, releases: Sequence[str]) -> bool:
     """True if a bundled row has other figures in one of the releases that may be staged."""
     rows = rows_of(row.id, releases).values() if _may_differ(releases) else ()
-    return row.location in {one.location for one in rows} and len({one.judged_s for one in rows}) > 1
+    return row.location in {one.location for one in rows} and len({one.judged for one in rows}) > 1
 
 
 def release_problem(row: Baseline, staged: Staged, cluster: Cluster) -> SubmissionError:

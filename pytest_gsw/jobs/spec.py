@@ -97,7 +97,7 @@ def expected_run_s(baseline: Baseline, accepted: Accepted | None = None) -> floa
     """Expected run time of a job by the documented step times or the cluster's accepted one; ``None`` if unknown."""
     step_time_s = baseline.documented.step_time_s
     if accepted is not None and baseline.judged_by is STEP_TIME:
-        step_time_s = accepted.judged_s
+        step_time_s = accepted.judged
     if baseline.recipe.steps is None or step_time_s is None:
         return None
     return start_up_s(baseline) + (baseline.recipe.steps_before + baseline.recipe.steps) * step_time_s

@@ -178,7 +178,7 @@ def _is_of(case: Case, row: Baseline) -> bool:
 def _is_trained(row: Baseline) -> bool:
     """True for a full model's training whose steps are judged."""
     is_other = row.proxy or row.canary or row.expected_failure is not None
-    return not is_other and row.metric == STEP_TIME.name and row.judged_s is not None
+    return not is_other and row.metric == STEP_TIME.name and row.judged is not None
 
 
 def _task(row: Baseline) -> str:
@@ -212,7 +212,7 @@ class CaseRun:
     @property
     def throughput(self) -> float | None:
         """The median of its jobs over the documented figure; ``None`` if it was not measured or is implausible."""
-        measured_s = None if self.record is None else self.record.judged_s
+        measured_s = None if self.record is None else self.record.measured
         return self._of(measured_s) if self._is_measured else None
 
     @property
@@ -220,7 +220,7 @@ class CaseRun:
         """The same for each job, in the order in which they ran."""
         if self.throughput is None or self.record is None:
             return ()
-        shares = (self._of(job.judged_s) for job in self.record.measured_jobs)
+        shares = (self._of(job.judged) for job in self.record.measured_jobs)
         return tuple(one for one in shares if one is not None)
 
     @property
@@ -539,6 +539,6 @@ def _case(case: CaseRows, records: Mapping[str, Record]) -> CaseResult:
         case.figures.case.name,
         case.figure,
         case.why_no_rows,
-        tuple(CaseRun(row.judged_s, row.source.releases, records.get(row.id)) for row in case.rows),
+        tuple(CaseRun(row.judged, row.source.releases, records.get(row.id)) for row in case.rows),
         per_gpu=bool(case.figures.elsewhere),
     )

@@ -314,7 +314,7 @@ def steps_plot(record: Record) -> Plot | None:
     x = across(1, len(series_s))
     # A first step that compiles takes a hundred times as long: the axis is that of the others; it is at the end.
     y = upright(series_s[warm_up:] or series_s)
-    window, judged_s = window_of(record), _judged_s(record)
+    window, judged = window_of(record), _seconds_of_job(record)
     statistic = record.timing.statistic
     unit = (record.judged_metric.series or metrics.Series.STEPS).value
     title = f"Each of {len(series_s):,} {unit}s (s)"
@@ -327,9 +327,9 @@ def steps_plot(record: Record) -> Plot | None:
         svg.insert(0, band(x(window[0] + 0.5), x(window[1] + 1.5), "window"))
         legend.append(key(f"{unit}s that are judged ({statistic})", "window", "band"))
     places = [(x(number), y(seconds)) for number, seconds in enumerate(series_s, 1)]
-    if judged_s:
-        told = f"{statistic or 'measured'} {judged_s:.4g} s"
-        svg.append(level(y(judged_s), "held", told))
+    if judged:
+        told = f"{statistic or 'measured'} {judged:.4g} s"
+        svg.append(level(y(judged), "held", told))
         legend.append(key(told, "held", "line"))
     svg.append(line(_thin_out(places), "one"))
     if len(series_s) <= _DOTTED_STEPS:
@@ -341,7 +341,7 @@ def steps_plot(record: Record) -> Plot | None:
         f"{title}, from {min(series_s):.4g} to {max(series_s):.4g} s",
         f"the first {warm_up} are warm-up" if warm_up else "",
         f"{statistic} is taken over lines {window[0] + 1} to {window[1] + 1}" if window else "",
-        f"it is {judged_s:.4g} s" if judged_s and window else "",
+        f"it is {judged:.4g} s" if judged and window else "",
     ]
     return Plot(title, svg, "; ".join(word for word in words if word), tuple(legend))
 
@@ -352,8 +352,8 @@ def window_of(record: Record) -> tuple[int, int] | None:
     A record does not keep the numbers that its log gave to its steps. They begin with 0 or 1; the beginning is right
     with which the statistic comes out as recorded.
     """
-    judged_s = _judged_s(record)
-    if not judged_s or not record.timing.statistic:
+    judged = _seconds_of_job(record)
+    if not judged or not record.timing.statistic:
         return None
     try:
         statistic = parse_statistic(record.timing.statistic)
@@ -363,7 +363,7 @@ def window_of(record: Record) -> tuple[int, int] | None:
         numbers = range(first_index, first_index + len(record.timing.series_s))
         steps = [TimedStep(number, seconds) for number, seconds in zip(numbers, record.timing.series_s, strict=True)]
         try:
-            if math.isclose(apply(statistic, steps), judged_s, rel_tol=_SAME):
+            if math.isclose(apply(statistic, steps), judged, rel_tol=_SAME):
                 # The selection of steps does not depend on their seconds: their places stand in for them.
                 chosen = select(statistic, [TimedStep(number, number - first_index) for number in numbers])
                 return round(chosen[0]), round(chosen[-1])
@@ -372,11 +372,11 @@ def window_of(record: Record) -> tuple[int, int] | None:
     return None
 
 
-def _judged_s(record: Record) -> float | None:
+def _seconds_of_job(record: Record) -> float | None:
     """The measured seconds of the series' job, ``None`` if unknown."""
-    if record.jobs.last is not None and record.jobs.last.judged_s is not None:
-        return record.jobs.last.judged_s
-    return None if record.jobs.repeats else record.judged_s
+    if record.jobs.last is not None and record.jobs.last.judged is not None:
+        return record.jobs.last.judged
+    return None if record.jobs.repeats else record.measured
 
 
 def _thin_out(places: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:
@@ -400,7 +400,7 @@ def history_plot(row: ReportedRow, pages: Mapping[str, str] | None = None) -> Pl
         row: The row.
         pages: By run, the address of the row's page in it; empty for the page with the picture.
     """
-    possible = (run for run in row.past.measured if can_be_drawn(run.time_s) and can_be_drawn(run.judged_s))
+    possible = (run for run in row.past.measured if can_be_drawn(run.time_s) and can_be_drawn(run.judged))
     points = tuple(possible)[-SHOWN_RUNS:]
     if not points:
         return None
@@ -413,12 +413,12 @@ def history_plot(row: ReportedRow, pages: Mapping[str, str] | None = None) -> Pl
     addresses = {run_id: address for run_id, address in (pages or {}).items() if address}
     x = across(first_s, max(last_s, first_s + 1))
     metric = row.record.judged_metric
-    held, numbers = [value for value, *_ in levels], [metric.cost(run.judged_s) for run in points]
+    held, numbers = [value for value, *_ in levels], [run.judged for run in points]
     view = in_view(numbers, held, LEAST_SPAN * max(held, default=0.0))
     y = upright(view)
     title = f"{metric.label[0].upper()}{metric.label[1:]} of {plural(len(points), 'run')} ({metric.unit})"
     title += f", {metric.direction.value}"
-    if beyond := [metric.with_unit(value) for value in numbers if not view[0] <= value <= view[1]]:
+    if beyond := [metric.text(value) for value in numbers if not view[0] <= value <= view[1]]:
         title += f"; beyond the picture: {named(beyond, _NAMED_BEYOND)}"
     svg, legend = frame(y, _days(x)), []
     frozen = [time_s for time_s in reference([run.time_s for run in row.past.counted]) if time_s >= first_s]
@@ -426,7 +426,7 @@ def history_plot(row: ReportedRow, pages: Mapping[str, str] | None = None) -> Pl
         svg.insert(0, band(max(x(frozen[0]) - 0.4, 0), x(frozen[-1]) + 0.4, "shade"))
         legend.append(key("runs of the reference", "shade", "band"))
     for value, kind, name in levels:
-        told = f"{name} {metric.with_unit(value)}"
+        told = f"{name} {metric.text(value)}"
         svg.append(level(y(value), kind, told))
         legend.append(key(told, kind, "line"))
     suspect = row.drifting.since if row.drifting else None
@@ -449,7 +449,7 @@ def history_plot(row: ReportedRow, pages: Mapping[str, str] | None = None) -> Pl
         if row.is_as_before and run.outcome not in _DRAWN and run.reason not in UNUSUAL and run is not points[-1]:
             continue
         jobs = "job" if run.jobs == 1 else "median of jobs"
-        told = f"{metric.text(run.judged_s)}, {minute(run.time_s)}, {jobs} {run.job_id}"
+        told = f"{metric.text(run.judged)}, {minute(run.time_s)}, {jobs} {run.job_id}"
         drawn = _DRAWN.get(run.outcome)
         told += f", {run.outcome}" if drawn else ""
         told += f": {run.reason}" if run.reason in UNUSUAL else ""
@@ -458,8 +458,8 @@ def history_plot(row: ReportedRow, pages: Mapping[str, str] | None = None) -> Pl
     marks = [key(outcome, *drawn) for outcome, drawn in _DRAWN.items() if outcome in outcomes]
     marks += [key("error", "error", "cross")] if failed else []
     passed = [key("passed", "one")] if any(outcome not in _DRAWN for outcome in outcomes) else []
-    words = [f"{title}, the newest {metric.with_unit(numbers[-1])}"]
-    words += [f"{name} {metric.with_unit(value)}" for value, _, name in levels]
+    words = [f"{title}, the newest {metric.text(numbers[-1])}"]
+    words += [f"{name} {metric.text(value)}" for value, _, name in levels]
     words += [f"{outcomes.count(outcome)} {outcome}" for outcome in _DRAWN if outcome in outcomes]
     words += [f"{plural(len(failed), 'run')} with an error"] if failed else []
     return Plot(title, svg, "; ".join([*words, *([slower] if slower else [])]), (*passed, *marks, *legend))
@@ -468,16 +468,15 @@ def history_plot(row: ReportedRow, pages: Mapping[str, str] | None = None) -> Pl
 def _levels(row: ReportedRow) -> list[tuple[float, str, str]]:
     """The references of runs in the metric's unit, each with its class and its name."""
     record, verdict = row.record, row.record.judged
-    documented, accepted = map(record.cost_of, (record.figures.documented, record.figures.accepted))
+    documented, accepted = map(record.judged_of, (record.figures.documented, record.figures.accepted))
     allowed = (record.limit or record.row.tolerance) if verdict is None else verdict.allowed
-    held = accepted or documented
+    held, direction = accepted or documented, record.judged_metric.direction
     known = (
         (documented, "documented", "documented"),
         (accepted, "accepted", "accepted"),
-        (held / (1 - allowed) if held and 0 < allowed < 1 else None, "limit", "limit"),
+        (direction.slowed(held, -math.log1p(-allowed)) if held and 0 < allowed < 1 else None, "limit", "limit"),
     )
-    cost = record.judged_metric.cost
-    return [(cost(value), kind, name) for value, kind, name in known if value and can_be_drawn(value)]
+    return [(value, kind, name) for value, kind, name in known if value and can_be_drawn(value)]
 
 
 def _days(x: Scale) -> list[ET.Element]:

@@ -24,7 +24,7 @@ from pytest_gsw.results.suggested_commands import history_command, next_command
 from pytest_gsw.results.summary import OF_CLUSTER, ClusterResult, counts_line
 from pytest_gsw.results.sweep import sweep_facts
 from pytest_gsw.stats.verdict import Reason
-from pytest_gsw.tables.metrics import METRICS, VALUE
+from pytest_gsw.tables.metrics import METRICS, TOKENS_PER_S, VALUE
 from pytest_gsw.tables.model import tile_of, without_tile
 
 # -- The findings of a run: all that needs attention, the worst first ------------------------------
@@ -127,7 +127,7 @@ def _cluster_findings(report: RunReport) -> Iterator[Finding]:
 
 
 def _rank(finding: Finding) -> tuple[int, float, ByNumber]:
-    change = None if finding.record is None else finding.record.throughput_change
+    change = None if finding.record is None else finding.record.gain
     return KINDS.index(finding.kind), change or 0.0, by_number(finding.node_id)
 
 
@@ -276,10 +276,12 @@ def _alarms_table(alarms: Sequence[Alarm], room_bytes: int) -> list[str]:
 def _finding_line(finding: Finding) -> str:
     record = finding.record
     verdict = None if record is None else record.judged
-    change = "" if verdict is None else percent(verdict.throughput_change)
-    allowed = "" if verdict is None else percent(verdict.allowed_throughput_change)
+    change = "" if verdict is None else percent(verdict.change)
+    allowed = "" if verdict is None else percent(verdict.metric.change_by(verdict.allowed_gain))
     nodes = "" if record is None else record.nodes
-    by_throughput = record is not None and not record.own_outcome and record.row.label is None
+    by_throughput = (
+        record is not None and not record.own_outcome and record.judged_metric.change_label == TOKENS_PER_S.label
+    )
     whole, fact, since = finding.whole, finding.text, finding.since
     if whole is not None:  # the counts above have the rows that are part of it
         change, allowed, fact = percent(whole.change), percent(whole.allowed), whole.fact
@@ -325,7 +327,7 @@ def _cell(records: Sequence[Record]) -> str:
     if len(records) > 1:
         return ", ".join(f"{len(alike)} {word or outcomes.PASSED.text}" for word, alike in _by_word(records).items())
     (record,) = records
-    change = record.throughput_change
+    change = record.change
     return " ".join(part for part in ("" if change is None else percent(change), _word(record)) if part)
 
 
@@ -430,6 +432,10 @@ def _figure(of: str, name: str) -> Callable[[Record], float | None]:
     return lambda record: getattr(record.figures, of).get(name)
 
 
+def _change(key: str) -> Callable[[Record], float | None]:
+    return lambda record: record.change if record.judged_metric.change_key == key else None
+
+
 def _of_job(name: str) -> Callable[[Record], float | None]:
     return lambda record: None if record.jobs.last is None else getattr(record.jobs.last, name)
 
@@ -454,14 +460,13 @@ FAMILIES = (
         "FLOP/s of a matrix product that the MFU is of.",
         lambda one: one.figures.calibration_flops,
     ),
-    _Metric(
-        "gsw_throughput_change_ratio",
-        "Measured throughput against what the outcome rests on, less one.",
-        lambda record: record.throughput_change,
+    *(
+        _Metric(f"gsw_{key}_ratio", f"Measured {what} against what the outcome rests on, less one.", _change(key))
+        for key, what in {"throughput_change": "throughput", "change": "figure"}.items()
     ),
     _Metric(
         "gsw_allowed_loss_ratio",
-        "Loss of throughput beyond which the row is a regression.",
+        "Loss of speed beyond which the row is a regression.",
         lambda record: record.row.tolerance if record.limit is None else record.limit,
     ),
     _Metric("gsw_drift", "Whether the newest runs differ from the first ones.", lambda record: bool(record.drift)),

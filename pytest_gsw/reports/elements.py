@@ -22,8 +22,8 @@ from pytest_gsw.reports.run_report import ReportedRow, RunReport, Since, since_l
 from pytest_gsw.results import attention, outcomes, row_text
 from pytest_gsw.results.attention import BY_KIND, Attention
 from pytest_gsw.results.record import Record
-from pytest_gsw.stats.verdict import REASONS, UNUSUAL, Outcome, throughput_change
-from pytest_gsw.tables.metrics import STEP_TIME, Metric
+from pytest_gsw.stats.verdict import REASONS, UNUSUAL, Outcome
+from pytest_gsw.tables.metrics import Metric
 
 #: The columns for which most phones have room.
 _NARROW = 4
@@ -152,7 +152,7 @@ def kind_cell(needs: Attention) -> ET.Element:
 
 def change(row: ReportedRow) -> ET.Element | None:
     """The change of a row's throughput against its reference."""
-    metric, reference, shown = row.record.judged_metric, row.record.reference, percent(row.record.shown_change)
+    metric, reference, shown = row.record.judged_metric, row.record.reference, percent(row.record.change)
     of = "vs document" if reference == "documented" else f"vs {reference}"
     return element("strong", f"{shown} {metric.change_label} {of}") if shown else None
 
@@ -302,20 +302,19 @@ def fact_text(row: ReportedRow) -> str:
 def drift_text(row: ReportedRow) -> str:
     """The drift of a row, in one line; empty if it does not drift."""
     found, record = row.drifting, row.record
-    return signed(comparison.drift_text(found, record.judged_metric) if found else record.drift or "")
+    return signed(comparison.drift_text(found) if found else record.drift or "")
 
 
-def since_text(since: Since, reference_s: float | None = None, metric: Metric = STEP_TIME) -> str:
+def since_text(since: Since, reference: float | None = None) -> str:
     """The onset of a row's state: ``2026-11-18 22:04, 3 runs; before that throughput -0.2 % at 2026-11-17 22:01``.
 
-    The throughput before is against the row's current reference.
+    The figure before is against the row's current reference.
     """
     if not since.good_run_id:
         return since_line(since) or "the first known run"
     before = "measured"
-    if since.good_s and reference_s:
-        before_change = metric.shown_change(throughput_change(since.good_s, reference_s))
-        before = f"{metric.change_label} {percent(before_change)}"
+    if since.good is not None and reference:
+        before = f"{since.good.metric.change_label} {percent(since.good.change(reference))}"
     return f"{since_line(since)}; before that {before} at {minute(since.good_time_s)}"
 
 
@@ -328,7 +327,7 @@ def since_facts(row: ReportedRow) -> list[tuple[str, str]]:
     if row.needs is attention.ERROR and not since_line(row.since):
         return []
     verdict = row.record.judged
-    facts = [("since", since_text(row.since, verdict.reference_s if verdict else None, row.record.judged_metric))]
+    facts = [("since", since_text(row.since, verdict.reference if verdict else None))]
     if row.since.changes and row.needs is not attention.DRIFT:  # the text of a drift has them
         facts.append(("changed then", changes_text(row.since.changes)))
     return facts
@@ -388,16 +387,10 @@ def without_unit(text: str) -> str:
     return text.removesuffix("%").rstrip()
 
 
-def seconds(time_s: float | None) -> str:
-    """Seconds for a column, with four digits: ``2.480``; empty if unknown."""
-    return "" if time_s is None else f"{time_s:#.4g}".rstrip(".")
-
-
-def figure_text(metric: Metric, cost: float | None, *, unit: bool = False) -> str:
-    """A figure for a column: seconds of a time, else its value, with its unit if the heading has none."""
-    if cost is None or not metric.is_figure:
-        return seconds(cost)
-    return metric.text(cost) if unit else metric.number(metric.cost(cost))
+def figure_text(metric: Metric, value: float | None, *, unit: bool = False) -> str:
+    """A figure for a column, with its unit if the heading has none; empty if unknown."""
+    number = "" if value is None else metric.in_column(value)
+    return f"{number} {metric.unit}" if number and unit else number
 
 
 def minute(time_s: float | None) -> str:

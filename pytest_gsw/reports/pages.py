@@ -110,7 +110,7 @@ from pytest_gsw.results.row_text import accepted_line, compared_text, hides_loss
 from pytest_gsw.results.suggested_commands import again, history_command, next_command, repeat_commands
 from pytest_gsw.results.summary import outcome_texts
 from pytest_gsw.results.sweep import finding_note, finding_text, sweep_facts
-from pytest_gsw.stats.verdict import UNUSUAL, Reason, throughput_change
+from pytest_gsw.stats.verdict import UNUSUAL, Reason
 from pytest_gsw.tables.metrics import MFU, common_change_label
 
 #: The first page of a run, in its directory.
@@ -496,7 +496,7 @@ def _sweep_section(number: int, sweep: ReportedSweep, report: RunReport) -> ET.E
     ]
     heads = ["nodes", "finding", ">throughput (%)", ">95 % interval", ">jobs", "note"]
     left = [element("li", element("code", nodes), f": {why}") for why, nodes in sweep.not_covered.items()]
-    changes = [change for row in sweep.tiles if (change := row.record.throughput_change) is not None]
+    changes = [change for row in sweep.tiles if (change := row.record.change) is not None]
     spread = f"{percent(min(changes))} to {percent(max(changes))}" if changes else ""
     median = f"median {percent(statistics.median(changes))}, {spread}" if changes else ""
     covered = f"{sweep.covered_nodes} of {plural(sweep.whole.nodes, 'node')} of the partition {sweep.whole.partition}"
@@ -529,14 +529,15 @@ def _folded(summary: str, content: ET.Element | None) -> ET.Element | None:
 def _all_rows(report: RunReport) -> ET.Element | None:
     """A table of all rows, and a folded one of the tiles that passed."""
     metrics = [row.record.judged_metric for row in report.worst_first]
-    unit = "" if all(metric.is_figure for metric in metrics) else " (s)"
+    units = {metric.unit for metric in metrics}
+    unit = f" ({units.pop()})" if len(units) == 1 else ""
     numbers = [f">{common_change_label(metrics) or 'change'} (%)", f">measured{unit}", f">against{unit}", ">MFU (%)"]
     heads = ["row", "verdict", *numbers, "since", "nodes", "job", ">ran"]
     if report.sweeps:
         heads[2:2] = [">vs peers (%)"]
     places = {kind: place for place, kind in enumerate(KINDS)}
     folded = [row for row in report.worst_first if _is_folded(row)]
-    lines = [(places[row.kind], _list_line(row, report)) for row in report.worst_first if not _is_folded(row)]
+    lines = [(places[row.kind], _list_line(row, report, not unit)) for row in report.worst_first if not _is_folded(row)]
     for one in report.unrecorded:
         link = element("a", one.id, href="#missing")
         lines.append((places[attention.ERROR.kind], [link, kind_cell(attention.ERROR), *[""] * (len(heads) - 2)]))
@@ -544,7 +545,7 @@ def _all_rows(report: RunReport) -> ET.Element | None:
     passed = f"{plural(len(folded), 'tile')} that passed"
     shown = [
         table("all", caption, heads, [line for _, line in sorted(lines, key=lambda one: one[0])]),
-        _folded(passed, table("passed-tiles", passed, heads, [_list_line(row, report) for row in folded])),
+        _folded(passed, table("passed-tiles", passed, heads, [_list_line(row, report, not unit) for row in folded])),
     ]
     return element("div", *shown) if any(one is not None for one in shown) else None
 
@@ -553,17 +554,16 @@ def _is_folded(row: ReportedRow) -> bool:
     return bool(row.tile) and not row.needs.is_urgent
 
 
-def _list_line(row: ReportedRow, report: RunReport) -> list[Content]:
+def _list_line(row: ReportedRow, report: RunReport, with_unit: bool) -> list[Content]:
     record, jobs = row.record, row.record.reported_jobs
     runs_s = [job.run_s for job in jobs if job.run_s is not None]
-    mfu, measured_s = record.figures.measured.get(MFU.key), record.judged_s
+    mfu, reference = record.figures.measured.get(MFU.key), record.judged.reference if record.judged else None
     return [
         row_link(row),
         kind_cell(row.needs),
         *([without_unit(percent(report.peers_change(row)))] if report.sweeps else []),
-        without_unit(percent(record.shown_change)),
-        figure_text(record.judged_metric, measured_s, unit=True),
-        figure_text(record.judged_metric, record.judged.reference_s if record.judged else None, unit=True),
+        without_unit(percent(record.change)),
+        *(figure_text(record.judged_metric, one, unit=with_unit) for one in (record.measured, reference)),
         "" if mfu is None else without_unit(share(mfu)),
         minute(row.since.time_s) if row.since is not None and since_line(row.since) else "",
         several(shown_nodes(record.nodes)),
@@ -785,7 +785,7 @@ def _cell(row: _Any | None) -> ET.Element:
         mark = element("a", sign(kind), " ", element("span", attention.ERROR.word), href="#missing", class_=kind)
         return element("td", mark, class_=f"verdict {kind}")
     word = element("span", row.needs.word, class_="vh" if row.needs is attention.PASSED else None)
-    shown = without_unit(percent(row.record.shown_change))
+    shown = without_unit(percent(row.record.change))
     mark = element("a", sign(row.kind), " ", word, f" {shown}" if shown else None, href=row.address, class_=row.kind)
     return element("td", mark, class_=f"verdict {row.kind}")
 
@@ -911,7 +911,7 @@ def row_page(
     ends: Sequence[LogEnd],
     links: Sequence[tuple[str, str]],
     pages: Mapping[str, str],
-    then_s: Mapping[str, float],
+    then: Mapping[str, float],
 ) -> ET.Element:
     """The page of one row in one run.
 
@@ -921,7 +921,7 @@ def row_page(
         ends: The ends of its logs.
         links: Names of the run's pages, each with its address.
         pages: By run, the newest first, the addresses of its pages in others.
-        then_s: By run, its reference in seconds, see :func:`~pytest_gsw.reports.run_report.past_references`.
+        then: By run, its reference, see :func:`~pytest_gsw.reports.run_report.past_references`.
     """
     record, word = row.record, row.needs.word
     badge = element("span", sign(row.kind), f" {word}", class_=f"badge {row.kind}")
@@ -943,7 +943,7 @@ def row_page(
         section("figures", "Figures", _figures(row)),
         None
         if record.row.tile
-        else section("runs", "Runs", figure(history_plot(row, pages)), _runs_table(row, pages, then_s)),
+        else section("runs", "Runs", figure(history_plot(row, pages)), _runs_table(row, pages, then)),
         section("steps", "Steps", figure(steps_plot(record)), fact_list(one for one in run_facts if one[0] == "steps")),
         section("jobs", "Jobs", _jobs_of_row(row)),
         last,
@@ -1047,24 +1047,24 @@ def _bare(change: str) -> str:
 # -- runs, steps, jobs ---------------------------------------------------------------------------
 
 
-def _runs_table(row: ReportedRow, pages: Mapping[str, str], then_s: Mapping[str, float]) -> ET.Element | None:
+def _runs_table(row: ReportedRow, pages: Mapping[str, str], then: Mapping[str, float]) -> ET.Element | None:
     """The newest runs, those with an error among them, against the current reference."""
     runs: list[Point | RowOutcome] = [*row.past.measured, *row.failures]
     runs.sort(key=lambda one: (one.time_s, one.run_id))
     shown = runs[-LISTED_RUNS:][::-1]
-    held_s, held = current_reference(row)
+    reference, held = current_reference(row)
     which = plural(len(runs), "run")
     if len(shown) < len(runs):
         which = f"The newest {len(shown)} of {which}"
     metric = row.record.judged_metric
     numbers = [f">{metric.change_label} (%)", f">{metric.label} ({metric.unit})", f">against ({metric.unit})"]
     heads = ["when", "verdict", *numbers, "nodes", "job", "run"]
-    caption = which if held_s is None else f"{which}; {held} figure is {metric.text(held_s)}"
-    return table("runs", caption, heads, [_run_line(point, row, pages, then_s) for point in shown])
+    caption = which if reference is None else f"{which}; {held} figure is {metric.text(reference)}"
+    return table("runs", caption, heads, [_run_line(point, row, pages, then) for point in shown])
 
 
 def _run_line(
-    point: Point | RowOutcome, row: ReportedRow, pages: Mapping[str, str], then_s: Mapping[str, float]
+    point: Point | RowOutcome, row: ReportedRow, pages: Mapping[str, str], then: Mapping[str, float]
 ) -> Sequence[Content]:
     address = pages.get(point.run_id)
     run: Content = point.run_id if not address else element("a", point.run_id, href=address)
@@ -1076,14 +1076,14 @@ def _run_line(
     known = outcomes.of(point.outcome)
     shown = known.attention.in_report.kind
     verdict = element("td", sign(shown), f" {known.text}", class_=shown)
-    held_s, metric = reference_at(row, point, then_s), row.record.judged_metric
-    change = None if held_s is None else metric.shown_change(throughput_change(point.judged_s, held_s))
+    reference, metric = reference_at(row, point, then), row.record.judged_metric
+    change = None if reference is None else metric.change(point.judged, reference)
     return (
         when,
         verdict,
         "" if change is None else without_unit(percent(change)),
-        figure_text(metric, point.judged_s),
-        figure_text(metric, held_s),
+        figure_text(metric, point.judged),
+        figure_text(metric, reference),
         several(shown_nodes(point.nodes)),
         several(point.job_id),
         run,
@@ -1097,14 +1097,14 @@ def _jobs_of_row(row: ReportedRow) -> ET.Element | None:
 
 
 def _job_of_row(job: JobFacts, record: Record) -> Sequence[Content]:
-    judged_s = job.judged_s
-    if judged_s is None and job is record.jobs.last and not record.jobs.repeats:
-        judged_s = record.judged_s
+    judged = job.judged
+    if judged is None and job is record.jobs.last and not record.jobs.repeats:
+        judged = record.measured
     notes = (job.why_repeated, "" if job.reason == "None" else job.reason)
     return (
         f"{job.launcher} {job.id}",
         str(job.state) if job.exit_code is None else f"{job.state} {job.exit_code}:{job.signal}",
-        figure_text(record.judged_metric, judged_s),
+        figure_text(record.judged_metric, judged),
         job.nodes,
         None if job.submit_s is None else time_element(job.submit_s),
         "" if job.queue_s is None else duration(job.queue_s),
@@ -1479,7 +1479,7 @@ def row_curve(row: ReportedRow) -> ET.Element | None:
     if verdict is None or len(runs) < 2:
         return None
     metric = row.record.judged_metric
-    changes = [metric.shown_change(throughput_change(point.judged_s, verdict.reference_s)) for point in runs]
+    changes = [metric.change(point.judged, verdict.reference) for point in runs]
     failed = [one for one in row.earlier if one.outcome == outcomes.ERROR.word and one.time_s >= runs[0].time_s]
     when = sorted([*(point.time_s for point in runs), *(one.time_s for one in failed)])
     x = Scale(0, max(len(when) - 1, 1), _ROOM, _CURVE_WIDE - _ROOM)
@@ -1544,7 +1544,7 @@ def write_report(reports: Sequence[RunReport], directory: Path, history: History
         HistoryError: The history could not be read.
         OSError: A file cannot be written.
     """
-    then_s = {} if history is None else past_references((row for report in reports for row in report.rows), history)
+    then = {} if history is None else past_references((row for report in reports for row in report.rows), history)
     newest, *others = reports
     written = {
         newest.run_id: INDEX,
@@ -1555,9 +1555,9 @@ def write_report(reports: Sequence[RunReport], directory: Path, history: History
     for report in others:
         siblings = [(other, f"../../{written[other.run_id]}") for other in reports if other is not report]
         home = directory / FOLDER / folder_of(report.run_id)
-        _write_run(report, home, siblings, pages, then_s, root="../../", has_index=bool(runs_known))
+        _write_run(report, home, siblings, pages, then, root="../../", has_index=bool(runs_known))
     siblings = [(report, written[report.run_id]) for report in others]
-    links = _write_run(newest, directory, siblings, pages, then_s, has_index=bool(runs_known))
+    links = _write_run(newest, directory, siblings, pages, then, has_index=bool(runs_known))
     # A replay is not listed among the runs.
     kept = {newest.run_id: kept_page(newest.run_id)} if runs_known and not newest.replay_of else {}
     for address in kept.values():
@@ -1599,7 +1599,7 @@ def _write_run(
     directory: Path,
     others: Sequence[tuple[RunReport, str]],
     pages: Mapping[str, Mapping[str, str]],
-    then_s: Mapping[tuple[str, str], Mapping[str, float]],
+    then: Mapping[tuple[str, str], Mapping[str, float]],
     root: str = "",
     *,
     has_index: bool,
@@ -1622,7 +1622,7 @@ def _write_run(
 
     for row in (one for one in report.rows if not one.is_as_before):
         ends = log_ends_of(row, report.run.directory)
-        of_row = then_s.get((row.record.row.id, cluster_of(row.record)), {})
+        of_row = then.get((row.record.row.id, cluster_of(row.record)), {})
         _write_page(directory / row.address, row_page(row, report, ends, links, in_runs(row), of_row))
     for address, rows in _shared_pages(report).items():
         _write_page(directory / address, workload_page([(row, in_runs(row)) for row in rows], report, links))

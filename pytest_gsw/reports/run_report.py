@@ -62,6 +62,7 @@ from pytest_gsw.results.summary import ClusterResult, cause_of, cluster_result_o
 from pytest_gsw.results.sweep import RowSweep, Sweep, SweepFinding, lost_tiles, next_lines, not_covered, read_sweep
 from pytest_gsw.stats.verdict import DOUBTS, Outcome, compare
 from pytest_gsw.tables.load import accepted_figures
+from pytest_gsw.tables.metrics import Figure
 from pytest_gsw.tables.model import tile_of, without_tile
 
 # -- one row ---------------------------------------------------------------------------------------
@@ -92,7 +93,8 @@ class Since:
     #: The last run before without it; empty if unknown.
     good_run_id: str = ""
     good_time_s: float | None = None
-    good_s: float | None = None
+    #: The figure of that run.
+    good: Figure | None = None
     #: By name, the changes of the environment at that run, or one of a few before it.
     changes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     #: The number of regressed runs of a slow row, if the others were inconclusive; else 0.
@@ -172,18 +174,20 @@ class ReportedRow:
     @cached_property
     def at_document(self) -> Mapping[str, tuple[float, bool]]:
         """Time of each run, and true if the row was as fast as :data:`AT_DOCUMENT`; empty without a document."""
-        documented_s = self.record.cost_of(self.record.figures.documented)
-        if not documented_s:
+        documented = self.record.judged_of(self.record.figures.documented)
+        if not documented:
             return {}
+        direction = self.record.judged_metric.direction
 
-        def is_good(judged_s: float | None, reason: str | None) -> bool:
-            return judged_s is not None and judged_s <= documented_s / AT_DOCUMENT and reason not in DOUBTS
+        def is_good(judged: float | None, reason: str | None) -> bool:
+            is_fast = judged is not None and judged > 0 and direction.speed(judged, documented) >= AT_DOCUMENT
+            return is_fast and reason not in DOUBTS
 
         this = self.record
         return {
             **{one.run_id: (one.time_s, False) for one in self.earlier},
-            **{one.run_id: (one.time_s, is_good(one.judged_s, one.reason)) for one in self.past.measured},
-            this.run.id: (record_time_s(this), is_good(this.judged_s, this.reason)),
+            **{one.run_id: (one.time_s, is_good(one.judged, one.reason)) for one in self.past.measured},
+            this.run.id: (record_time_s(this), is_good(this.measured, this.reason)),
         }
 
 
@@ -280,9 +284,10 @@ def since_of(row: ReportedRow) -> Since | None:
     incidents = frozenset() if row.past.adjustment is None else row.past.adjustment.together.incidents
     good = next((number for number in reversed(range(first)) if runs[number].run_id not in incidents), None)
     if good is not None:
-        before, good_s = runs[good], row.past.judged[good].judged_s
+        before, judged = runs[good], row.past.judged[good]
         changes = changes_between(runs, first - ABOUT, first) if drifting is None else drifting.changes
-        found = replace(found, good_run_id=before.run_id, good_time_s=before.begin_s, good_s=good_s, changes=changes)
+        figure = Figure(judged.metric, judged.judged)
+        found = replace(found, good_run_id=before.run_id, good_time_s=before.begin_s, good=figure, changes=changes)
     regressed = sum(point.outcome == outcomes.REGRESSED.word for point in runs[first:])
     # Alarms count from the first of those that regressed.
     is_mixed = row.needs in attention.SLOW and regressed < found.runs
@@ -370,7 +375,7 @@ class RunJob:
         return (
             self.row.needs is attention.ERROR
             if is_last
-            else bool(self.facts.why_repeated) and self.facts.judged_s is None
+            else bool(self.facts.why_repeated) and self.facts.judged is None
         )
 
 
@@ -459,7 +464,7 @@ class RunReport:
         """Its rows, the worst first, and among equals the greatest loss."""
 
         def place(row: ReportedRow) -> tuple[int, float, ByNumber]:
-            return KINDS.index(row.kind), row.record.throughput_change or 0.0, by_number(row.id)
+            return KINDS.index(row.kind), row.record.gain or 0.0, by_number(row.id)
 
         return tuple(sorted(self.rows, key=place))
 
@@ -1009,23 +1014,23 @@ def past_references(rows: Iterable[ReportedRow], history: History) -> dict[tuple
             continue
         for record in records:
             if record.judged is not None:
-                found.setdefault((record.row.id, cluster_of(record)), {})[run_id] = record.judged.reference_s
+                found.setdefault((record.row.id, cluster_of(record)), {})[run_id] = record.judged.reference
     return found
 
 
 def current_reference(row: ReportedRow) -> tuple[float | None, str]:
-    """The reference of the row's verdict as a cost, in seconds of a time, and its name."""
+    """The reference of the row's verdict, and its name."""
     for held, name in (
         (row.record.figures.accepted, "the accepted"),
         (row.record.figures.documented, "the documented"),
     ):
-        if cost := row.record.cost_of(held):
-            return cost, name
+        if figure := row.record.judged_of(held):
+            return figure, name
     return None, ""
 
 
 def reference_at(row: ReportedRow, point: Point, known: Mapping[str, float]) -> float | None:
-    """The reference of a run of the row in seconds; ``None`` if it is unknown, and not the current one."""
+    """The reference of a run of the row; ``None`` if it is unknown, and not the current one."""
     found = known.get(point.run_id)
     if found is not None or (point.run_id != row.record.run.id and _differs_from_current(row, point)):
         return found
@@ -1034,7 +1039,8 @@ def reference_at(row: ReportedRow, point: Point, known: Mapping[str, float]) -> 
 
 def _differs_from_current(row: ReportedRow, point: Point) -> bool:
     """True if the outcome of a run is not the one by the current reference and tolerance."""
-    held_s, _ = current_reference(row)
-    if held_s is None or point.outcome not in _BY_FIGURE:
+    held, _ = current_reference(row)
+    if held is None or point.outcome not in _BY_FIGURE:
         return False
-    return compare(point.judged_s, held_s, row.record.row.tolerance).value != point.outcome
+    direction = row.record.judged_metric.direction
+    return compare(point.judged, held, row.record.row.tolerance, direction).value != point.outcome

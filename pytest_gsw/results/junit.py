@@ -69,7 +69,7 @@ def properties(record: Record) -> list[tuple[str, Property]]:
         "gsw_canary": True if record.row.canary else None,
         "gsw_gpus": record.row.gpus,
         "gsw_reference": record.reference if record.figures.measured else None,
-        "gsw_throughput_change": record.throughput_change,
+        f"gsw_{record.judged_metric.change_key}": record.change,
         **({} if label is None else {"gsw_metric": label.key, "gsw_unit": label.unit, "gsw_at": record.row.at}),
         **_figures("measured", record.figures.measured, label),
         **_figures("documented", record.figures.documented, label),

@@ -9,7 +9,6 @@ from pytest_gsw.results.record import FigureFacts, JobFacts, Jobs, Record, Resul
 from pytest_gsw.stats.figures import documented_peak_flops, figures, figures_of, mfu_note
 from pytest_gsw.stats.measurement import Measurement, Timing
 from pytest_gsw.stats.verdict import Verdict
-from pytest_gsw.tables.metrics import MetricLabel
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.validation.run import Run
 
@@ -37,7 +36,7 @@ def record_of(
     """
     measurement, last = found.measurement, jobs.last
     peak_flops = documented_peak_flops(baseline, peak_flops)
-    accepted_s = None if found.verdict is None else found.verdict.accepted_s
+    accepted = None if found.verdict is None else found.verdict.accepted
     return Record(
         row=row,
         run=run if last is None else replace(run, log=last.log, log_bytes=last.log_bytes),
@@ -46,7 +45,7 @@ def record_of(
             documented=dict(vars(baseline.documented)),
             implied=dict(vars(figures(baseline, baseline.documented.step_time_s, peak_flops))),
             measured=dict(vars(measurement.figures)) if measurement else {},
-            accepted={} if accepted_s is None else dict(vars(figures_of(baseline, accepted_s, peak_flops))),
+            accepted={} if accepted is None else dict(vars(figures_of(baseline, accepted, peak_flops))),
             calibration_flops=measurement.calibration_flops if measurement else None,
             mfu_note=mfu_note(baseline, (measurement and measurement.calibration_flops) or peak_flops),
         ),
@@ -62,8 +61,7 @@ _SAME = ("id", "workload", "framework", "dtype", "accelerator", "gpus", "proxy",
 
 def row_facts(baseline: Baseline, node_id: str, tolerance: float, definition: str, experiment: str) -> RowFacts:
     """The recorded facts of a row; ``definition`` and ``experiment`` are the hashes at its start."""
-    source, judged = baseline.source, baseline.judged_by
-    is_figure = judged.is_figure
+    source = baseline.source
     return RowFacts(
         **{name: getattr(baseline, name) for name in _SAME},
         node_id=node_id,
@@ -75,7 +73,7 @@ def row_facts(baseline: Baseline, node_id: str, tolerance: float, definition: st
         experiment=experiment,
         batch=baseline.global_batch_size,
         layers=baseline.all_layers,
-        label=MetricLabel(judged.key, judged.unit, judged.direction, judged.label) if is_figure else None,
+        label=baseline.judged_by.row_label,
         at=baseline.at,
         source="; ".join(filter(None, (source.in_words, baseline.notes and f"noted there: {baseline.notes}"))),
     )
@@ -83,10 +81,10 @@ def row_facts(baseline: Baseline, node_id: str, tolerance: float, definition: st
 
 def job_facts(job_id: str, launcher: str, status: JobStatus, run: Run | None, found: Measurement | None) -> JobFacts:
     """A job of a row with its own measurement."""
-    judged_s = found.judged_s if found else None
+    judged = found.judged if found else None
     metrics = {key: values[-1] for key, values in found.metrics.items()} if found else {}
     log, loss = run.log if run else None, found.loss if found else None
-    return JobFacts.of(job_id, launcher, status, log, judged_s=judged_s, metrics=metrics, loss=loss)
+    return JobFacts.of(job_id, launcher, status, log, judged=judged, metrics=metrics, loss=loss)
 
 
 def saved_gpu_hours(run: Run | None, baseline: Baseline) -> float | None:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from pytest_gsw.clusters import clusters_option
 from pytest_gsw.common.files import PRIVATE, make_directory, read_bounded, write_whole
 from pytest_gsw.common.text import by_number
-from pytest_gsw.common.typed_json import check_known, facts, plain, read, shapes, shown
+from pytest_gsw.common.typed_json import check_known, facts, is_number, plain, read, shapes, shown
 from pytest_gsw.jobs.layout import cut_name
 from pytest_gsw.jobs.model import JobStatus, is_failure, limited_steps
 from pytest_gsw.results import outcomes
@@ -39,9 +39,8 @@ class JobFacts(JobStatus):
     launcher: str
     #: Why the row was run again after this job, in a few words; empty for its last.
     why_repeated: str = ""
-    #: The figure of this job by itself, as a cost (:meth:`~pytest_gsw.tables.metrics.MetricLabel.cost`): seconds of a
-    #: time; ``None`` if it was not measured.
-    judged_s: float | None = None
+    #: The figure of this job by itself, in its metric's unit; ``None`` if it was not measured.
+    judged: float | None = None
     log: str | None = None
     #: Size of the log when it was measured, by which a replay notices that it has changed.
     log_bytes: int | None = None
@@ -141,6 +140,13 @@ class RowFacts:
     def row_id(self) -> str:
         """The id without the tile, as the history has it."""
         return without_tile(self.id)
+
+    @property
+    def judged_metric(self) -> Metric:
+        """The metric of the row's outcome."""
+        if self.label is None:
+            return metrics.JUDGED[self.metric]
+        return Metric(**vars(self.label), series=metrics.Series.FIGURES).at(self.at)
 
 
 @dataclass(frozen=True)
@@ -250,14 +256,14 @@ class Jobs:
         """Its attempts that failed; cancelled ones did not."""
         return tuple(job for job in self.attempts if is_failure(job.state, job.why_repeated))
 
-    def measured(self, judged_s: float | None) -> tuple[JobFacts, ...]:
-        """The jobs whose median is the run's figure, in the order in which they ran, each with its ``judged_s``.
+    def measured(self, figure: float | None) -> tuple[JobFacts, ...]:
+        """The jobs whose median is the run's figure, in the order in which they ran, each with its figure.
 
         Empty if nothing was measured, or if it is unknown which job was.
         """
-        if self.last is None or judged_s is None:
+        if self.last is None or figure is None:
             return ()
-        last = self.last if self.last.judged_s is not None else replace(self.last, judged_s=judged_s)
+        last = self.last if self.last.judged is not None else replace(self.last, judged=figure)
         return (*self.repeats, last)
 
 
@@ -293,8 +299,8 @@ class _Judged:
 _LONGEST_NAME = 200
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
-#: Version of the record's JSON.
-SCHEMA = 1
+#: Version of the record's JSON. The first had costs in place of the judged figures.
+SCHEMA = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -327,15 +333,14 @@ class Record(ResultText):
         return self.verdict if self.outcome in outcomes.JUDGED else None
 
     @property
-    def throughput_change(self) -> float | None:
-        """Measured throughput over the reference, less one; ``None`` if nothing was judged."""
-        return None if self.judged is None else self.judged.throughput_change
+    def gain(self) -> float | None:
+        """Measured speed over that of the reference, less one; ``None`` if nothing was judged."""
+        return None if self.judged is None else self.judged.gain
 
     @property
-    def shown_change(self) -> float | None:
-        """The same as texts show it: of a benchmark's figure, the change of the figure itself."""
-        change = self.throughput_change
-        return None if change is None else self.judged_metric.shown_change(change)
+    def change(self) -> float | None:
+        """The change against the reference as screens show it; ``None`` if nothing was judged."""
+        return None if self.judged is None else self.judged.change
 
     @property
     def metrics(self) -> tuple[MetricVerdict, ...]:
@@ -384,25 +389,21 @@ class Record(ResultText):
     @cached_property
     def judged_metric(self) -> Metric:
         """The metric of the outcome."""
-        label = self.row.label
-        if label is None:
-            return metrics.JUDGED[self.row.metric]
-        return Metric(**vars(label), series=metrics.Series.FIGURES).at(self.row.at)
+        return self.row.judged_metric
 
     @property
-    def judged_s(self) -> float | None:
-        """Its measured figure as a cost (:meth:`Metric.cost`): seconds of a time."""
-        return self.cost_of(self.figures.measured)
+    def measured(self) -> float | None:
+        """Its measured figure, in the metric's unit."""
+        return self.judged_of(self.figures.measured)
 
-    def cost_of(self, figures: Mapping[str, float | None]) -> float | None:
-        """The cost of the judged metric's figure among others, ``None`` if it is not there."""
-        figure = figures.get(self.judged_metric.field)
-        return self.judged_metric.cost(figure) if figure else None
+    def judged_of(self, figures: Mapping[str, float | None]) -> float | None:
+        """The judged metric's figure among others, ``None`` if it is not there."""
+        return figures.get(self.judged_metric.field) or None
 
     @property
     def measured_jobs(self) -> tuple[JobFacts, ...]:
         """The jobs whose median is the record's figure, see :meth:`~pytest_gsw.results.record.Jobs.measured`."""
-        return self.jobs.measured(self.judged_s)
+        return self.jobs.measured(self.measured)
 
     @property
     def reported_jobs(self) -> tuple[JobFacts, ...]:
@@ -426,6 +427,8 @@ def used_gpu_hours(record: Record) -> float:
 #: A line for each fact. To indent, json leaves its C code, and takes as long as it takes to judge the row.
 _LINES = json.JSONEncoder(default=plain, allow_nan=False, separators=(",\n  ", ": "))
 _COMPACT = json.JSONEncoder(default=plain, allow_nan=False, separators=(",", ":"))
+
+_HIGHER = metrics.Direction.HIGHER_IS_BETTER
 
 #: Keys of JSON that are not the name of their field.
 _ROW, _RUN, _JOBS = {"id": "row"}, {"id": "run_id"}, {"last": "job"}
@@ -458,7 +461,14 @@ def content(record: Record) -> dict[str, Any]:
 
 
 def of_content(content: Any) -> Record:
-    """A record from JSON; a ValueError if it is none."""
+    """A record from JSON, of any release; a ValueError if it is none, or of a later one."""
+    version = content.get("schema") if isinstance(content, dict) else None
+    if version is None:
+        raise ValueError("it has no 'schema'")
+    if version not in (1, SCHEMA):
+        raise ValueError(f"it is of version {version}, this pytest-gsw reads version {SCHEMA}")
+    if version == 1:
+        content = _of_first_schema(content)
     check_known(content, _KEYS)
     run, row, jobs = read(RunFacts, content, **_RUN), read(RowFacts, content, **_ROW), read(Jobs, content, **_JOBS)
     figures, timing = read(FigureFacts, content), read(Timing, content)
@@ -472,9 +482,50 @@ def of_content(content: Any) -> Record:
             raise ValueError(f"'outcome' is {shown(own.outcome)}, and it has no verdict")
         if own.outcome != verdict.outcome.value:
             raise ValueError(f"'outcome' is {shown(own.outcome)}, and that of its verdict \"{verdict.outcome.value}\"")
+    if verdict is not None and row.judged_metric is not verdict.metric:
+        verdict = replace(verdict, metric=row.judged_metric)
     return Record(
         row=row, run=run, jobs=jobs, figures=figures, timing=timing, facts=judged.facts, verdict=verdict, **vars(own)
     )
+
+
+#: Keys of the first schema that have another name.
+_FIRST_NAMES = {f"{name}_s": name for name in ("judged", "measured", "documented", "accepted", "jobs", "usual")}
+
+
+def figure_of_cost(cost: Any, direction: metrics.Direction) -> Any:
+    """A figure by what the first release kept: itself, or the inverse of one of which more is better.
+
+    To fifteen digits, which a figure of a log or a table has at most: its inverse is rounded.
+    """
+    if isinstance(cost, list):
+        return [figure_of_cost(one, direction) for one in cost]
+    return float(f"{direction.cost(cost):.15g}") if direction is _HIGHER and is_number(cost) else cost
+
+
+def _of_first_schema(content: Mapping[str, Any]) -> dict[str, Any]:
+    """A record's JSON from that of the first schema."""
+    label = content.get("label")
+    is_higher = isinstance(label, dict) and label.get("direction") == _HIGHER.value
+    direction = _HIGHER if is_higher else metrics.Direction.LOWER_IS_BETTER
+
+    def renamed(facts: Any) -> Any:
+        if isinstance(facts, list):
+            return [renamed(one) for one in facts]
+        if not isinstance(facts, dict):
+            return facts
+        figures = {
+            _FIRST_NAMES[key]: figure_of_cost(facts[key], direction) for key in _FIRST_NAMES.keys() & facts.keys()
+        }
+        return {**{key: value for key, value in facts.items() if key not in _FIRST_NAMES}, **figures}
+
+    found = {**content, **{name: renamed(content.get(name)) for name in ("job", "verdict")}}
+    found |= {name: renamed(content[name]) for name in ("attempts", "repeats") if name in content}
+    if isinstance(found["verdict"], dict):
+        found["verdict"]["cluster_effect"] = renamed(found["verdict"].get("cluster_effect"))
+        if label:  # a figure has no steps
+            found["verdict"]["steady_s"] = None
+    return found
 
 
 #: The keys that a record has.
@@ -510,20 +561,10 @@ def read_record(path: Path) -> Record:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:  # not JSON, or not even text
         raise ValueError(f"{path} is no record: {error}") from error
-    version = found.get("schema") if isinstance(found, dict) else None
-    if version is None:
-        raise ValueError(f"{path} is no record: it has no 'schema'")
-    if problem := version_problem(version):
-        raise ValueError(f"{path} is a record {problem}")
     try:
         return of_content(found)
     except ValueError as error:
         raise ValueError(f"{path} is no record: {error}") from None
-
-
-def version_problem(version: object) -> str:
-    """Why this release does not read records of a version; empty if it does."""
-    return "" if version == SCHEMA else f"of version {version}, this pytest-gsw reads version {SCHEMA}"
 
 
 def record_files(directory: Path) -> list[str]:

@@ -6,12 +6,12 @@ import math
 import re
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from pytest_gsw.clusters import LOCAL
-from pytest_gsw.common.text import at_line, duration, percent, plain_table, rounded, share
+from pytest_gsw.common.text import at_line, command, duration, percent, plain_table, rounded, share
 from pytest_gsw.errors import RunError
 from pytest_gsw.jobs.model import BOOST_NOT_SET, JobState
 from pytest_gsw.results import outcomes
@@ -22,7 +22,7 @@ from pytest_gsw.stats.noise import Noise, jobs_to_resolve, median_interval
 from pytest_gsw.stats.verdict import REASONS, MetricVerdict, Outcome, RankSpread, Reason, Verdict, is_longer_than_job
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import Metric, short
-from pytest_gsw.tables.model import TOLERANCE, Accepted
+from pytest_gsw.tables.model import TOLERANCE, Accepted, Baseline
 
 #: The form of further figures in tables.
 _TABLE = "{:,.4g}"
@@ -44,7 +44,7 @@ def attempt_text(attempt: JobFacts) -> str:
 def repeat_text(job: JobFacts, metric: Metric) -> str:
     """A measured job of several in one line: ``481220 5.12 s on pool0-0017``."""
     where = f" on {job.nodes}" if job.nodes else ""
-    took = "not measured" if job.judged_s is None else metric.text(job.judged_s)
+    took = "not measured" if job.judged is None else metric.text(job.judged)
     return f"{job.id} {took}{where}"
 
 
@@ -58,13 +58,6 @@ def title(metric: Metric, record: Record) -> str:
     return f"{metric.title}{of_peak(record)}" if metric is metrics.MFU else metric.title
 
 
-def shown_by(metric: Metric) -> Callable[[float], str]:
-    """The format of a metric's numbers."""
-    if metric.is_figure:
-        return metric.number
-    return share if metric.format is None else metric.format.format
-
-
 def of_peak(record: Record) -> str:
     """The words after an MFU of a measured peak; empty for other MFUs."""
     return "" if record.figures.calibration_flops is None else " of measured peak"
@@ -75,7 +68,6 @@ def verdict_fact(
     verdict: Verdict,
     tokens_per_s: float | None,
     cluster: str = "",
-    metric: Metric = metrics.STEP_TIME,
 ) -> str:
     """The first line of a failed or passed row: metric, measured figure, reference, limit.
 
@@ -84,42 +76,30 @@ def verdict_fact(
         verdict: The verdict.
         tokens_per_s: The measured throughput; ``None`` for rows that are not judged by it.
         cluster: The cluster of the accepted figure, if the verdict rests on one.
-        metric: The judged metric.
     """
-    is_accepted = verdict.accepted_s is not None
-    of_jobs = _of_jobs(len(verdict.jobs_s))
+    metric, is_accepted = verdict.metric, verdict.accepted is not None
+    of_jobs = _of_jobs(len(verdict.jobs))
     kind, of_whom = ("accepted", f" of {cluster}") if is_accepted else ("documented", "")
     if tokens_per_s is None:
-        name = f"{metric.label} " if metric.needs or metric.is_figure else ""
-        number, unit = metric.number(metric.cost(verdict.measured_s)), f" {metric.unit}"
-        measured = f"{name}{number} {metric.per_unit if metric.is_figure else metric.unit}{of_jobs}"
-        words = ("below", "above") if metric.is_figure else ("slower than", "faster than")
-        reference, documented = (
-            metric.number(metric.cost(cost)) for cost in (verdict.reference_s, verdict.documented_s)
-        )
+        measured, words = metric.in_words(verdict.measured, of_jobs), metric.change_words
+        reference, documented = map(metric.text, (verdict.reference, verdict.documented))
     else:
-        measured, unit = f"throughput {tokens_per_s:,.0f} tokens/s{of_jobs}", ""
+        measured = f"throughput {tokens_per_s:,.0f} tokens/s{of_jobs}"
         words = ("below", "above")
-        per_second = tokens_per_s * verdict.measured_s
+        per_second = tokens_per_s * verdict.measured
         # The table's throughput if it has one; the comparison itself rests on the step time.
-        documented = f"{record_documented.get(metrics.TOKENS_PER_S.key) or per_second / verdict.documented_s:,.0f}"
-        reference = f"{per_second / verdict.reference_s:,.0f}" if is_accepted else documented
-    change, by_document = shown_changes(verdict, metric)
-    compared = f"{_change_words(change, words)} the {kind} {reference}{unit}{of_whom}"
-    fact = f"{measured} is {compared} ({_limit_text(verdict, metric)}){_ranks(verdict.ranks)}"
+        documented = f"{record_documented.get(metrics.TOKENS_PER_S.key) or per_second / verdict.documented:,.0f}"
+        reference = f"{per_second / verdict.reference:,.0f}" if is_accepted else documented
+    compared = f"{_change_words(verdict.change, words)} the {kind} {reference}{of_whom}"
+    fact = f"{measured} is {compared} ({_limit_text(verdict)}){_ranks(verdict.ranks)}"
     if is_accepted:
-        fact += f", {_change_words(by_document, words)} the documented {documented}{unit}"
+        fact += f", {_change_words(verdict.documented_change, words)} the documented {documented}"
     return f"{fact}{_effect_text(verdict)}{_statistic_gap(verdict)}"
 
 
-def shown_changes(verdict: Verdict, metric: Metric) -> tuple[float, float]:
-    """The changes of a row against its reference and its document: those of its throughput, or of a figure itself."""
-    return metric.shown_change(verdict.throughput_change), metric.shown_change(verdict.documented_throughput_change)
-
-
 def shown_limit(limit: float, metric: Metric, *, is_gain: bool = False) -> float:
-    """A limit of the loss, or of the gain, of throughput as that of the figure that is shown."""
-    change = metric.shown_change(limit if is_gain else -limit)
+    """A limit of the loss, or of the gain, of speed as that of the change that is shown."""
+    change = metric.change_by(limit if is_gain else -limit)
     return limit if abs(change) == limit else float(f"{abs(change):.3g}")
 
 
@@ -153,40 +133,38 @@ def _limit_name(found: MetricVerdict) -> str:
     return "at most" if found.metric.direction is metrics.Direction.LOWER_IS_BETTER else "at least"
 
 
-def worst_change(verdict: Verdict, metric: Metric) -> str:
+def worst_change(verdict: Verdict) -> str:
     """The change of the metric that decides a row: ``throughput -10.8 %``, ``peak memory +14.6 %``."""
-    label, change, _ = _worst(verdict, metric)
+    label, change, _ = _worst(verdict)
     return f"{label} {percent(change)}"
 
 
-def change_first(verdict: Verdict, metric: Metric) -> str:
+def change_first(verdict: Verdict) -> str:
     """The same for pytest's short summary, which cuts lines: ``-10.8 % throughput, allowed -5 %``."""
-    label, change, tolerance = _worst(verdict, metric)
+    label, change, tolerance = _worst(verdict)
     return f"{percent(change)} {label}, allowed {math.copysign(tolerance * 100, change) + 0.0:+g} %"
 
 
-def _worst(verdict: Verdict, metric: Metric) -> tuple[str, float, float]:
+def _worst(verdict: Verdict) -> tuple[str, float, float]:
     """The metric that decides a row, its change and its tolerance."""
     if verdict.own_outcome is None:
-        tolerance = shown_limit(verdict.tolerance, metric)
-        return metric.change_label, shown_changes(verdict, metric)[0], tolerance
+        return verdict.metric.change_label, verdict.change, shown_limit(verdict.tolerance, verdict.metric)
     worst = next(one for one in verdict.metrics if one.outcome is verdict.outcome)
     return worst.metric.label, worst.change, worst.tolerance
 
 
-def jobs_change(verdict: Verdict, metric: Metric) -> str:
+def jobs_change(verdict: Verdict) -> str:
     """The change by the newest job, and by the median of all if there were several: ``-0.3 %; median of 2: -6.2 %``."""
-    if len(verdict.jobs_s) < 2 or verdict.own_outcome is not None:
-        return worst_change(verdict, metric)
-    newest = shown_changes(replace(verdict, measured_s=verdict.jobs_s[-1]), metric)[0]
-    median = shown_changes(verdict, metric)[0]
-    return f"{percent(newest)}; median of {len(verdict.jobs_s)}: {percent(median)}"
+    if len(verdict.jobs) < 2 or verdict.own_outcome is not None:
+        return worst_change(verdict)
+    newest = verdict.metric.change(verdict.jobs[-1], verdict.reference)
+    return f"{percent(newest)}; median of {len(verdict.jobs)}: {percent(verdict.change)}"
 
 
 def row_fact(own: str, verdict: Verdict) -> str:
     """The first line of a row, with ``own`` of its own metric; the worst metric comes first."""
     worst_first = sorted(verdict.metrics, key=lambda one: WORST_FIRST.index(one.outcome))
-    facts = [metric_fact(one, len(verdict.jobs_s)) for one in worst_first]
+    facts = [metric_fact(one, len(verdict.jobs)) for one in worst_first]
     place = sum(WORST_FIRST.index(one.outcome) < WORST_FIRST.index(verdict.own) for one in worst_first)
     return "; ".join([*facts[:place], own, *facts[place:]])
 
@@ -196,16 +174,16 @@ def _of_jobs(jobs: int) -> str:
     return f", the median of {jobs} jobs," if jobs > 1 else ""
 
 
-def _limit_text(verdict: Verdict, metric: Metric) -> str:
+def _limit_text(verdict: Verdict) -> str:
     """The allowed change, and the limit with its reason if that is another."""
-    allowed = f"allowed {shown_limit(verdict.tolerance, metric) * 100:g} %"
+    allowed = f"allowed {shown_limit(verdict.tolerance, verdict.metric) * 100:g} %"
     if verdict.reason is Reason.TOO_GOOD and verdict.max_gain is not None:
         return f"{allowed}, and no more than {verdict.max_gain * 100:.3g} % is believed"
     if verdict.limit is None or verdict.noise is None:
         return allowed
     is_gain = verdict.own is Outcome.IMPROVED
     what = "an improvement" if is_gain else "a regression"
-    limit = shown_limit(verdict.limit, metric, is_gain=is_gain)
+    limit = shown_limit(verdict.limit, verdict.metric, is_gain=is_gain)
     return f"{allowed}; {what} beyond {limit * 100:.3g} %, because {noise_text(verdict.noise)}"
 
 
@@ -242,7 +220,7 @@ def _statistic_gap(verdict: Verdict) -> str:
     if verdict.reason is Reason.THIRD_SLOWER:
         return f"; a third of its steps took {steady_s:.4g} s or more"
     more = "more" if gap > 0 else "less"
-    return f"; its {verdict.measured_s:.4g} s are {abs(gap) * 100:.1f} % {more} than the median of the steady steps"
+    return f"; its {verdict.measured:.4g} s are {abs(gap) * 100:.1f} % {more} than the median of the steady steps"
 
 
 def inconclusive_text(record: Record, verdict: Verdict, canaries: Sequence[str] = ()) -> str:
@@ -267,7 +245,7 @@ def inconclusive_text(record: Record, verdict: Verdict, canaries: Sequence[str] 
         case Reason.RANKS_DIFFER:
             return f"{fact}; {_RANKS_WAIT}"
         case Reason.STEPS_SLOWER:
-            took = f"{record.timing.statistic} {verdict.measured_s:.4g} s, steady steps {verdict.steady_s:.4g} s"
+            took = f"{record.timing.statistic} {verdict.measured:.4g} s, steady steps {verdict.steady_s:.4g} s"
             return f"{fact}; a statistic is not a run ({took}): look at its steps and nodes, and run it again"
         case Reason.THIRD_SLOWER:
             return f"{fact}; a statistic is not a run: look at its steps and nodes, and run it again"
@@ -283,23 +261,19 @@ def inconclusive_text(record: Record, verdict: Verdict, canaries: Sequence[str] 
 
 def _too_good_text(record: Record, verdict: Verdict) -> str:
     """The text of an implausible gain: where its cause may be, and how it is accepted."""
-    gain = verdict.greatest_gain
-    metric = record.judged_metric
-    is_figure = metric.is_figure
-    best = f"{'reached' if is_figure else 'took'} {metric.text(min(verdict.jobs_s))}"
-    fastest = f": one of its jobs {best}" if gain > verdict.throughput_change else ""
+    gain, metric = verdict.greatest_gain, verdict.metric
+    fastest = f": one of its jobs {metric.did} {metric.text(verdict.best_job)}" if gain > verdict.gain else ""
     where = f"{record.row.baseline} (decimal point, unit, statistic {record.timing.statistic})"
-    table = f"{metric.cost(verdict.reference_s):.6g} {metric.unit} in {where}"
+    table = f"{verdict.reference:.6g} {metric.unit} in {where}"
     log = f"{record.run.log} " if record.run.log else "its log "
-    of_what = "its settings" if is_figure else "batch, sequence length and steps"
-    look = f"look at the {table}, and at what {log}says of {of_what}"
+    look = f"look at the {table}, and at what {log}says of {metric.conditions}"
     accept = f"max_gain: {math.floor(gain * 100) + 1}% in the table or in clusters.yaml"
     return f"that is too good to be true{fastest}; {look}; if it is true, {accept} accepts it"
 
 
-def _change_words(throughput_change: float, words: tuple[str, str]) -> str:
+def _change_words(change: float, words: tuple[str, str]) -> str:
     """``10.8 % below``."""
-    return f"{abs(throughput_change) * 100:.1f} % {words[0] if throughput_change < 0 else words[1]}"
+    return f"{abs(change) * 100:.1f} % {words[0] if change < 0 else words[1]}"
 
 
 def failure_text(record: Record, verdict: Verdict, facts: Sequence[tuple[str, str]]) -> str:
@@ -325,14 +299,14 @@ def figure_cells(record: Record, verdict: Verdict | None, *, only_measured: bool
 
     ``only_measured`` leaves out those that are not measured, and minor ones that are not documented.
     """
-    found, judged = [], record.judged_metric
-    for metric in (judged,) if judged.is_figure else metrics.METRICS:
+    found = []
+    for metric in record.judged_metric.shown_with:
         measured, documented = record.figures.measured.get(metric.field), record.figures.documented.get(metric.field)
         if measured is None and (documented is None or only_measured):
             continue
         if only_measured and documented is None and not metric.always_shown:
             continue
-        show, stated = shown_by(metric), record.figures.stated(metric.field)
+        show, stated = metric.in_table, record.figures.stated(metric.field)
         allowed = "" if verdict is None else allowed_text(record, verdict, metric)
         outcome = "" if verdict is None else verdict.own.value if allowed else "derived"
         by_document = _against(measured, stated, show)
@@ -357,7 +331,7 @@ def _against(measured: float | None, reference: float | None, show: Callable[[fl
 def figures_table(record: Record, verdict: Verdict) -> str:
     """Measured against documented figures, one line each; between them accepted ones if the verdict rests on one."""
     lines = figure_cells(record, verdict, only_measured=True)
-    if verdict.accepted_s is None:
+    if verdict.accepted is None:
         columns = ["metric", ">measured", ">documented", ">change", ">allowed", ""]
         return plain_table(((x.title, x.measured, *x.documented, x.allowed, x.outcome) for x in lines), *columns)
     columns = ["metric", ">measured", ">accepted", ">change", ">allowed", "", ">documented", ">change"]
@@ -369,12 +343,10 @@ def allowed_text(record: Record, verdict: Verdict, metric: Metric) -> str:
     """The allowed change of a figure; empty if the verdict does not rest on it."""
     judged = record.judged_metric
     if metric is metrics.TOKENS_PER_S and judged is metrics.STEP_TIME:
-        return percent(verdict.allowed_throughput_change)
+        return percent(verdict.allowed_gain)
     if metric.key != judged.key:
         return ""
-    if metric.is_figure:
-        return percent(metric.shown_change(verdict.allowed_throughput_change))
-    return percent(verdict.allowed_time_change) if verdict.allowed_time_change < math.inf else "any"
+    return percent(metric.direction.change_by(verdict.allowed_gain)) if verdict.allowed_gain > -1 else "any"
 
 
 def fact_lines(facts: Iterable[tuple[str, str]]) -> list[str]:
@@ -463,12 +435,12 @@ def _repeats_facts(record: Record) -> list[tuple[str, str]]:
     jobs = record.measured_jobs
     metric = record.judged_metric
     listed = [(f"job {n}", repeat_text(job, metric)) for n, job in enumerate(jobs or record.jobs.repeats, 1)]
-    times_s = [job.judged_s for job in jobs if job.judged_s is not None]
-    if min(times_s, default=0.0) <= 0:  # without the last one's there is no figure; a damaged record may have any
+    figures = [job.judged for job in jobs if job.judged is not None]
+    if min(figures, default=0.0) <= 0:  # without the last one's there is no figure; a damaged record may have any
         return listed
-    interval = median_interval(times_s)
-    sure = f"{metric.span(interval.low_s, interval.high_s)} with {interval.confidence * 100:.3g} % confidence"
-    return [*listed, ("median", f"{metric.text(statistics.median(times_s))}; {sure}")]
+    interval = median_interval(figures)
+    sure = f"{metric.span(interval.low, interval.high)} with {interval.confidence * 100:.3g} % confidence"
+    return [*listed, ("median", f"{metric.text(statistics.median(figures))}; {sure}")]
 
 
 def error_text(error: RunError, facts: Sequence[tuple[str, str]]) -> str:
@@ -481,15 +453,21 @@ def error_text(error: RunError, facts: Sequence[tuple[str, str]]) -> str:
     return "\n".join([error.fact, "", *fact_lines([*error.evidence, *tail, *rest, *advice, *commands])])
 
 
-def accepted_text(accepted: Accepted, metric: Metric = metrics.STEP_TIME) -> str:
+def accepted_text(accepted: Accepted, metric: Metric) -> str:
     """A cluster's accepted figure and the jobs that it is made of, in one line."""
     made_of = f"median of {rounded(accepted.jobs, 'job')}, spread {accepted.spread * 100:.2g} %"
-    figure = f"{metric.text(accepted.judged_s)}, {made_of} ({accepted.job_ids})"
+    figure = f"{metric.text(accepted.judged)}, {made_of} ({accepted.job_ids})"
     return f"accepted on {accepted.cluster} {accepted.date}: {figure}"
 
 
-def unused_text(accepted: Accepted, definition: str, image: str | None, metric: Metric = metrics.STEP_TIME) -> str:
-    """The reason for which an accepted figure does not count for a run of this definition and image."""
+def unused_text(row: Baseline, accepted: Accepted, definition: str, image: str | None) -> str:
+    """The reason for which a row's accepted figure does not count for a run of this definition and image."""
+    metric = row.judged_by
+    if accepted.definition == definition and accepted.documented is not None and row.judged is not None:
+        was, now = metric.text(accepted.documented), metric.text(row.judged)
+        propose = ("pytest-gsw", "baseline", "propose", f"--row={row.row_id}", f"--cluster={accepted.cluster}", "RUN")
+        ended = f"{_figure(accepted, metric)} has ended: the document had {was} then, and has {now} now"
+        return f"{ended}, which is used; to accept what runs since then show: {command(*propose)}"
     if accepted.image != image:
         other = f"with {_image(accepted.image)}, this run used {_image(image)}"
     else:
@@ -497,7 +475,7 @@ def unused_text(accepted: Accepted, definition: str, image: str | None, metric: 
     return f"{_figure(accepted, metric)} was measured {other}: the documented one is used"
 
 
-def outdated_text(accepted: Accepted, then: str, now: str, metric: Metric = metrics.STEP_TIME) -> str:
+def outdated_text(accepted: Accepted, then: str, now: str, metric: Metric) -> str:
     """The reason for which an accepted figure does not count: the row was another one when the run began."""
     other = f"this run was recorded under another definition ({then or 'none'}, now {now})"
     return f"{_figure(accepted, metric)} does not count: {other}, and the documented one is used"
@@ -510,9 +488,8 @@ def accepted_line(record: Record) -> str:
     verdict = record.judged
     if verdict is None or not hides_loss(record):
         return ""
-    metric = record.judged_metric
-    words = _change_words(shown_changes(verdict, metric)[1], ("below", "above"))
-    loss = f"{words} the documented {metric.change_label}"
+    words = _change_words(verdict.documented_change, Metric.change_words)
+    loss = f"{words} the documented {verdict.metric.change_label}"
     return f"passed by what {record.run.cluster} has accepted; it is {loss}, and would have failed by it"
 
 
@@ -525,13 +502,13 @@ def hides_loss(record: Record) -> bool:
     return verdict is not None and verdict.documented_outcome is Outcome.REGRESSED
 
 
-def ignored_text(accepted: Accepted, metric: Metric = metrics.STEP_TIME) -> str:
+def ignored_text(accepted: Accepted, metric: Metric) -> str:
     """The reason for which an accepted figure does not count: the session's own rule ignored it."""
     return f"{_figure(accepted, metric)} was left aside by this session's pytest_gsw_judge: the documented one is used"
 
 
 def _figure(accepted: Accepted, metric: Metric) -> str:
-    return f"the accepted figure of {accepted.cluster} ({metric.text(accepted.judged_s)}, {accepted.date})"
+    return f"the accepted figure of {accepted.cluster} ({metric.text(accepted.judged)}, {accepted.date})"
 
 
 def _image(image: str | None) -> str:
@@ -612,6 +589,7 @@ def figures(record: Record) -> tuple[str, ...]:
         change_text(record),
         *map(_further_text, record.metrics),
         _reason(record),
+        "accepted figure not used" if record.accepted_note and not record.figures.accepted else "",
         "newer jobs passed over" if record.passed_over else "",
         "" if measured is None else f"{metric.number(measured)} {metric.per_unit}",
         "" if mfu is None else f"MFU {share(mfu)}{of_peak(record)}",
@@ -640,9 +618,9 @@ def change_text(record: Record) -> str:
     if (verdict := record.verdict) is None:
         return ""
     metric, tolerance = record.judged_metric, record.row.tolerance
-    change, by_document = map(percent, shown_changes(verdict, metric))
+    change, by_document = percent(verdict.change), percent(verdict.documented_change)
     label, allowed = metric.change_label, _tolerance_text(tolerance, shown_limit(tolerance, metric))
-    if verdict.accepted_s is None:
+    if verdict.accepted is None:
         return f"{label} {change}{allowed}"
     # Both, always: a slow cluster with an accepted figure must not look like a fast one.
     return f"{label} {change} vs accepted, {by_document} vs document{allowed}"

@@ -69,7 +69,7 @@ def _is_beyond_usual(record: Record) -> bool:
     verdict = record.judged if record.outcome == outcomes.PASSED.word else None
     if verdict is None:
         return False
-    found = [compare(verdict.measured_s, verdict.reference_s, TOLERANCE)]
+    found = [compare(verdict.measured, verdict.reference, TOLERANCE, verdict.metric.direction)]
     stated = (one for one in verdict.metrics if one.tolerance > TOLERANCE)
     found += [compare(one.measured, one.documented, TOLERANCE, one.metric.direction) for one in stated]
     return Outcome.REGRESSED in found
@@ -212,8 +212,8 @@ def _shared_lines(name: str, rows: Sequence[Record], width: int) -> list[str]:
 def _shared_text(rows: Sequence[Record]) -> str:
     """``20 passed, 2 regressed, -43.8 % to +0.4 %``."""
     told = [one.of_rows(count) for one, count in outcomes.counts(record.outcome for record in rows).items()]
-    judged = sorted((one for one in rows if one.judged is not None), key=lambda one: one.throughput_change or 0.0)
-    changes = [percent(one.shown_change or 0.0) for one in judged]
+    judged = sorted((one for one in rows if one.judged is not None), key=lambda one: one.gain or 0.0)
+    changes = [percent(one.change or 0.0) for one in judged]
     if len(changes) > 1:
         told.append(f"worst {changes[0]}, best {changes[-1]}")
     else:
@@ -243,7 +243,7 @@ def _cell(record: Record | None) -> str:
     """The change of a row, after the outcome's word if it has not passed by its document."""
     if record is None:
         return ""
-    change = record.shown_change
+    change = record.change
     word = outcomes.of(record.outcome).shown
     if record.outcome == outcomes.PASSED.word and change is not None:
         word = ACCEPTED.word.upper() if hides_loss(record) else ""
@@ -364,10 +364,10 @@ def cluster_result_of(records: Iterable[Record]) -> ClusterResult | None:
     """
     rows = list(records)
     known = [
-        (record, cluster_effect, math.log(record.measured_jobs[0].judged_s / cluster_effect.usual_s))
+        (record, cluster_effect, -math.log(record.judged_metric.direction.speed(judged, cluster_effect.usual)))
         for record in rows
         if record.verdict is not None and (cluster_effect := record.verdict.cluster_effect) is not None
-        if record.measured_jobs and record.measured_jobs[0].judged_s
+        if record.measured_jobs and (judged := record.measured_jobs[0].judged)
     ]
     parts = tuple(record.row.node_id for record, _, _ in known if record.reason == Reason.INCIDENT.value)
     counted = [one for one in known if one[1].is_counted]

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from pytest_gsw.common.files import read_bounded, write_whole
 from pytest_gsw.common.node_lists import compressed, expand
@@ -16,9 +17,10 @@ from pytest_gsw.common.text import percent, plural
 from pytest_gsw.common.typed_json import plain, read
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.node_facts import NodeFacts, why_lines
-from pytest_gsw.results.record import Record, RowFacts
+from pytest_gsw.results.record import Record, RowFacts, figure_of_cost, read_records
 from pytest_gsw.results.suggested_commands import drain_command
 from pytest_gsw.results.summary import cause_of
+from pytest_gsw.tables.metrics import STEP_TIME
 
 #: The file in a run's directory.
 NAME = "sweep.json"
@@ -31,8 +33,8 @@ class SearchJob:
     round: int
     nodes: str
     job_id: str
-    #: The judged seconds; ``None`` if it was not measured, with the reason.
-    seconds: float | None = None
+    #: Its figure, in the metric's unit; ``None`` if it was not measured, with the reason.
+    judged: float | None = None
     problem: str = ""
     gpu_hours: float = 0.0
 
@@ -125,11 +127,20 @@ def write_sweep(directory: Path, sweep: Sweep) -> None:
 
 
 def read_sweep(directory: Path) -> Sweep | None:
-    """A run's sweep; ``None`` if the run has none, or one of another release."""
+    """A run's sweep; ``None`` if the run has none, or one of a later release."""
     try:
-        return read(Sweep, json.loads(read_bounded(directory / NAME)))
-    except (OSError, ValueError, TypeError, RecursionError):
+        return read(Sweep, _of_any_release(json.loads(read_bounded(directory / NAME)), directory))
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
+
+
+def _of_any_release(content: Any, directory: Path) -> Any:
+    """The same with figures in place of the first release's ``seconds``."""
+    first = [(row["row"], job) for row in content["rows"] for job in row["jobs"] if "seconds" in job]
+    metrics = {record.row.row_id: record.judged_metric for record in read_records(directory)} if first else {}
+    for row_id, job in first:
+        job["judged"] = figure_of_cost(job.pop("seconds"), metrics.get(row_id, STEP_TIME).direction)
+    return content
 
 
 # -- Losses of tiles: one row, one seed -------------------------------------------------------------

@@ -34,7 +34,7 @@ from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.results.suites import SuiteRows
 from pytest_gsw.session.options import COMMAND_LINE
-from pytest_gsw.tables.metrics import FINAL_LOSS, FURTHER, Metric
+from pytest_gsw.tables.metrics import FINAL_LOSS, FURTHER, Metric, Series
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.value_types import nearest
 
@@ -181,7 +181,7 @@ def unknown_metric(baseline: Baseline, known: Mapping[str, Metric]) -> Submissio
 def unknown_metrics(baseline: Baseline, known: Mapping[str, Metric]) -> tuple[str, ...]:
     """The metrics of a row that no plugin reads."""
     # The formats of sites read no figures, those of pytest-gsw may.
-    own = FURTHER if baseline.log_format in FORMATS or baseline.judged_by.is_figure else {FINAL_LOSS.key}
+    own = FURTHER if baseline.log_format in FORMATS or baseline.judged_by.series is Series.FIGURES else {FINAL_LOSS.key}
     return tuple(key for key in baseline.metrics if key not in known and key not in own)
 
 

@@ -128,8 +128,10 @@ class Judge:
             raise wrong_answer(hook, f"{verdict!r}, which is no Verdict")
         problem = _accepted_problem(verdict, accepted)
         if problem is not None:
-            advice = "give judge() the figure that the hook was handed, or leave accepted_s out"
+            advice = "give judge() the figure that the hook was handed, or leave accepted out"
             raise wrong_answer(hook, problem, advice)
+        if verdict.metric is not self.baseline.judged_by:  # of a rule that has made it by itself
+            verdict = replace(verdict, metric=self.baseline.judged_by)
         return with_metrics(verdict, self._by_metrics(measurement, tolerance, repeats, max_gain))
 
     def _by_metrics(
@@ -151,10 +153,10 @@ class Judge:
 
 def _accepted_problem(verdict: Verdict, accepted: Accepted | None) -> str | None:
     """The error of a verdict whose reference is neither the document's figure nor the cluster's accepted one."""
-    wanted = None if accepted is None else accepted.judged_s
-    if verdict.accepted_s is None or verdict.accepted_s == wanted:
+    wanted = None if accepted is None else accepted.judged
+    if verdict.accepted is None or verdict.accepted == wanted:
         return None
-    return f"a Verdict with accepted_s={verdict.accepted_s!r}, wanted None{'' if wanted is None else f' or {wanted:g}'}"
+    return f"a Verdict with accepted={verdict.accepted!r}, wanted None{'' if wanted is None else f' or {wanted:g}'}"
 
 
 def not_comparable(run: Run) -> str | None:
@@ -214,7 +216,7 @@ def judge_log(
         ConfigurationError: A plugin's metrics or format are invalid.
         OverflowError: Its numbers are too large.
     """
-    if row.judged_s is None or row.expected_failure:
+    if row.judged is None or row.expected_failure:
         raise NotJudgedError(f"{row.id} has no documented figure", advice=f"pytest --gsw-replay={path} judges its end")
     tolerance, max_gain, strict = verdict_rules(config, cluster)
     try:

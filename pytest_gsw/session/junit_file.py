@@ -20,7 +20,6 @@ from pytest_gsw.common.text import percent
 from pytest_gsw.results import junit, outcomes
 from pytest_gsw.results.manifest import RunManifest, class_name, class_of, facts_of, read_noted, write_noted
 from pytest_gsw.results.record import NO_CLUSTER, Record
-from pytest_gsw.results.row_text import shown_by
 from pytest_gsw.session.collect import BaselineItem, BlankItem
 from pytest_gsw.session.resume import LostRow
 from pytest_gsw.session.settings import SESSION_HISTORY, SETTINGS, SWEEP, Settings
@@ -194,8 +193,8 @@ _SUITES = ("parentSuite", "suite", "subSuite")
 #: The headings of pytest-html's columns, and the property and format of each.
 _COLUMNS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "Throughput": ("gsw_throughput_change", percent),
-    "Step time (s)": ("gsw_measured_step_time_s", shown_by(STEP_TIME)),
-    "MFU": ("gsw_measured_mfu", shown_by(MFU)),
+    "Step time (s)": ("gsw_measured_step_time_s", STEP_TIME.in_table),
+    "MFU": ("gsw_measured_mfu", MFU.in_table),
     "Job": ("gsw_job_id", str),
 }
 #: The place of these columns: after the one of the test.

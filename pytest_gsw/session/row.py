@@ -238,26 +238,27 @@ class LiveRow:
         return self._image_at_start(self._submission_of(run))[1] == "environment"
 
     def drift(
-        self, run: Run, judged_s: float | None, accepted: Accepted | None, adjustment: ClusterAdjustment
+        self, run: Run, first: float | None, accepted: Accepted | None, adjustment: ClusterAdjustment
     ) -> str | None:
         """The drift of the row's newest runs, with this one, adjusted for the cluster, in one line; else ``None``."""
-        if judged_s is None or not (past := self.past(run, accepted)).points:
+        if first is None or not (past := self.past(run, accepted)).points:
             return None
-        first, ran = run.jobs[0], self.circumstances(run)
+        job, ran = run.jobs[0], self.circumstances(run)
         current_run = Point(
             self.settings.run_id,
-            first.job_id,
-            first.status.end_s or time.time(),
-            judged_s,
+            job.job_id,
+            job.status.end_s or time.time(),
+            first,
             outcome="",
-            nodes=first.status.nodes,
+            nodes=job.status.nodes,
             image=ran.image,
             environment=ran.environment,
             variables=ran.variables,
             definition=ran.definition,
+            metric=self.baseline.judged_by,
         )
         found = replace(past, adjustment=adjustment).including_run([current_run]).drifting
-        return None if found is None else redact(drift_text(found, self.baseline.judged_by), os.environ)
+        return None if found is None else redact(drift_text(found), os.environ)
 
     def _provenance(self, run: Run | None) -> Provenance:
         """Image and versions in a run's log."""
@@ -369,7 +370,7 @@ class ReplayedRow(LiveRow):
         return None if self._record.verdict is None else self._record.verdict.noise
 
     def drift(
-        self, run: Run, judged_s: float | None, accepted: Accepted | None, adjustment: ClusterAdjustment
+        self, run: Run, first: float | None, accepted: Accepted | None, adjustment: ClusterAdjustment
     ) -> str | None:
         """The recorded drift."""
         return self._record.drift
@@ -386,12 +387,12 @@ def _job_key(job_id: str, status: JobStatus) -> _JobKey:
     return job_id, status.submit_s, status.start_s, status.end_s
 
 
-def _is_same_loss(verdict: Verdict, previous_failed_seconds: Sequence[float]) -> bool:
+def _is_same_loss(verdict: Verdict, previous_failed: Sequence[float]) -> bool:
     """True if the row failed with the same loss in the previous run, and no other metric needs confirmation."""
     if verdict.own is not Outcome.REGRESSED or verdict.noise is None or any(one.more for one in verdict.metrics):
         return False
-    times_s = verdict.jobs_s or (verdict.measured_s,)
-    return is_known(times_s, verdict.reference_s, verdict.tolerance, verdict.noise, previous_failed_seconds)
+    facts = verdict.jobs or (verdict.measured,), verdict.reference, verdict.tolerance, verdict.noise
+    return is_known(*facts, previous_failed, verdict.metric.direction)
 
 
 @dataclass(frozen=True)
@@ -416,11 +417,10 @@ class Context:
     repeats: Repeats
     #: True with ``gsw_strict``: a row that is too fast fails as well.
     strict: bool = False
-    #: The times of its jobs in the previous run, seconds, if it failed there.
-    previous_failed_seconds: Sequence[float] = ()
+    #: The figures of its jobs in the previous run, if it failed there.
+    previous_failed: Sequence[float] = ()
     #: The nodes that are known to make jobs slow.
     slow_nodes: Sequence[str] = ()
-    metric: Metric = STEP_TIME
 
 
 def decide(run: Run, verdicts: Sequence[Verdict], context: Context) -> Repeat | Undecided | Done:
@@ -441,22 +441,22 @@ def decide(run: Run, verdicts: Sequence[Verdict], context: Context) -> Repeat | 
     is_too_fast = fails and verdict.outcome is Outcome.IMPROVED
     if not (fails if verdict.more is None or is_too_fast else verdict.more > 0):
         return Done()
-    if all(_is_same_loss(one, context.previous_failed_seconds) for one in verdicts):
+    if all(_is_same_loss(one, context.previous_failed) for one in verdicts):
         return Done()
     confirmed = f"to be confirmed ({jobs - repeats.first + 1} of {repeats.confirm})"
     own = tuple(dict.fromkeys(job.status.nodes for job in _odd_jobs(run, verdict) if job.status.nodes))
     there = {node for nodes in own for node in expand(nodes)}
     slow = (node for node in context.slow_nodes if node not in there)
-    return Repeat(f"{row_text.jobs_change(verdict, context.metric)}, {confirmed}", (*own, *slow))
+    return Repeat(f"{row_text.jobs_change(verdict)}, {confirmed}", (*own, *slow))
 
 
 def _odd_jobs(run: Run, verdict: Verdict) -> Sequence[Run]:
     """The jobs that are beyond the tolerance by themselves, whose nodes may be why; all of them if none is."""
-    times_s = verdict.jobs_s if verdict.own_outcome is None else ()
+    figures, direction = verdict.jobs if verdict.own_outcome is None else (), verdict.metric.direction
     odd = [
         job
-        for job, job_s in zip(run.jobs, times_s, strict=False)
-        if compare(job_s, verdict.reference_s, verdict.tolerance) is not Outcome.PASSED
+        for job, figure in zip(run.jobs, figures, strict=False)
+        if compare(figure, verdict.reference, verdict.tolerance, direction) is not Outcome.PASSED
     ]
     return odd or run.jobs
 
@@ -524,8 +524,8 @@ class SessionRow:
         except Exception as error:
             fail(self._error_text(self._hook_error(error), run))
 
-    def measured_s(self, run: Run) -> float:
-        """The seconds of an ended job, which is not judged.
+    def measured(self, run: Run) -> float:
+        """The figure of an ended job, which is not judged.
 
         Raises:
             RunError: It cannot be measured.
@@ -540,7 +540,7 @@ class SessionRow:
             raise self._hook_error(error) from None
         if measurement is None or self.source.not_comparable(run) is not None:
             raise JobError(f"job {run.job_id} is no measure: it should fail, or was profiled")
-        return measurement.judged_s
+        return measurement.judged
 
     def report(self) -> None:
         """Report the verdict of the set-up to pytest."""
@@ -805,7 +805,7 @@ class SessionRow:
         not_comparable = source.not_comparable(run)
         tokens_per_s = measurement.figures.tokens_per_s if baseline.judged_by is STEP_TIME else None
         documented = dict(vars(baseline.documented))
-        own = row_text.verdict_fact(documented, verdict, tokens_per_s, source.cluster or "", baseline.judged_by)
+        own = row_text.verdict_fact(documented, verdict, tokens_per_s, source.cluster or "")
         slow_nodes = self._slow_nodes(run, verdict)
         fact = "; ".join(filter(None, (row_text.row_fact(own, verdict), slow_nodes)))
         is_usual = not_comparable is None and verdict.reason.value not in UNUSUAL
@@ -815,7 +815,7 @@ class SessionRow:
             redact(fact, os.environ),  # names of ranks in a log are arbitrary text
             not_comparable,
             self._accepted_note(accepted, unused, verdict, run),
-            source.drift(run, self._judged_s(first), accepted, adjustment) if is_usual and not baseline.tile else None,
+            source.drift(run, self._figure_of(first), accepted, adjustment) if is_usual and not baseline.tile else None,
             redact(slow_nodes, os.environ),
             measurement=measurement,
             verdict=replace(verdict, given_reason=verdict.reason),
@@ -839,7 +839,7 @@ class SessionRow:
         assert measurement is not None  # rows that should fail are not measured, and have returned above
         self._note_first_job(run)
         if jobs < repeats.first:
-            reached = self.baseline.judged_by.text(measurement.judged_s)
+            reached = self.baseline.judged_by.text(measurement.judged)
             return Repeat(f"{reached}, to be repeated ({jobs} of {repeats.first})")
         if self._canaries:
             return Done()  # further jobs would not change it: the run is inconclusive
@@ -847,17 +847,17 @@ class SessionRow:
         verdicts = [
             self._apply_rule(run, measurement, accepted, cluster_effect) for cluster_effect in self._possible_effects()
         ]
-        before_s, slow = self.source.past(run, accepted).previous_failed_seconds, self._session_history.slow_nodes
-        return decide(run, verdicts, Context(repeats, settings.strict, before_s, slow, self.baseline.judged_by))
+        before, slow = self.source.past(run, accepted).previous_failed, self._session_history.slow_nodes
+        return decide(run, verdicts, Context(repeats, settings.strict, before, slow))
 
     def _note_first_job(self, run: Run) -> None:
-        """Add the time of the first job to the cluster's effect; a row that has changed since is not comparable."""
+        """Add the figure of the first job to the cluster's effect; a row that has changed since is not comparable."""
         if self.baseline.tile:
             return  # tiles of one row are no evidence of all rows
         first = run.jobs[0]
-        first_s = self._judged_s(first) if self.source.circumstances(run).experiment else None
+        figure = self._figure_of(first) if self.source.circumstances(run).experiment else None
         had_slow_node = self._session_history.had_slow_node(first.status.nodes, first.status.end_s or time.time())
-        self._peers.add_first_job(self.baseline.id, first_s, had_slow_node=had_slow_node)
+        self._peers.add_first_job(self.baseline.id, figure, had_slow_node=had_slow_node)
 
     def _possible_effects(self) -> tuple[ClusterEffect | None, ...]:
         """Possible effects of the cluster on the row; none for a canary, which measures the cluster itself."""
@@ -870,9 +870,9 @@ class SessionRow:
             return None
         return self.source.cluster_effect or self._peers.effect_so_far(self.baseline.id, self.tolerance)
 
-    def _judged_s(self, run: Run) -> float | None:
+    def _figure_of(self, run: Run) -> float | None:
         measurement = self._measurement_of(run.job_id, run.status)
-        return None if measurement is None else measurement.judged_s
+        return None if measurement is None else measurement.judged
 
     def _with_canaries(self, verdict: Verdict) -> Verdict:
         """The verdict; a loss is inconclusive if a canary row shows that the cluster is not in its usual state."""
@@ -907,10 +907,10 @@ class SessionRow:
             ran = self.source.circumstances(run)
             if ran.definition != ran.definition_now:
                 return outdated_text(unused, ran.definition, ran.definition_now, metric)
-            return unused_text(unused, ran.definition_now, redact(ran.image, os.environ), metric)
+            return unused_text(self.baseline, unused, ran.definition_now, redact(ran.image, os.environ))
         if accepted is None:
             return None
-        return ignored_text(accepted, metric) if verdict.accepted_s is None else accepted_text(accepted, metric)
+        return ignored_text(accepted, metric) if verdict.accepted is None else accepted_text(accepted, metric)
 
     def _apply_rule(
         self, run: Run, measurement: Measurement, accepted: Accepted | None, cluster_effect: ClusterEffect | None

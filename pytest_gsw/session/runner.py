@@ -358,7 +358,7 @@ def make_report(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.
     if row is not None and row.record is not None:
         add_row(item, row.record)
         if report.failed and row.record.judged is not None:
-            shorten_failure(report, change_first(row.record.judged, row.record.judged_metric))
+            shorten_failure(report, change_first(row.record.judged))
         report.gsw_record = row.record  # type: ignore[attr-defined]
         report.gsw_said = row.said  # type: ignore[attr-defined]
         report.gsw_status = outcomes.FAILED if row.judged[0] == "failed" else row.record.status  # type: ignore[attr-defined]

@@ -76,7 +76,7 @@ class _RowSearch:
         """Search until nothing more is to be run; without two tiles that were measured, nothing is compared."""
         settings = config.stash[SETTINGS]
         measured = [
-            TileJob(tile, expand(tile), record.verdict.measured_s)
+            TileJob(tile, expand(tile), self._cost(record.verdict.measured))
             for tile, record in self._records.items()
             if record.verdict is not None and record.not_comparable is None
         ]
@@ -102,6 +102,9 @@ class _RowSearch:
             write(config, f"gsw: {self._row_id}: {what}: {plural(len(jobs), 'job')}")
             self._run_round(config, wait, jobs, state.round)
 
+    def _cost(self, value: float) -> float:
+        return self._items[0].baseline.judged_by.direction.cost(value)
+
     def _most_jobs(self, hours: float) -> float:
         """The number of jobs for which GPU-hours last, by those of the tiles; 0 hours are the default."""
         used = [used_gpu_hours(record) for record in self._records.values()]
@@ -109,7 +112,9 @@ class _RowSearch:
         return most_jobs(len(used)) if not hours or not each else math.floor(hours / each)
 
     def _state(self, measured: Sequence[TileJob], most: float, *, begins: bool) -> SearchState:
-        further = [TileJob(one.nodes, expand(one.nodes), one.seconds, one.round) for one in self._jobs if one.seconds]
+        further = [
+            TileJob(one.nodes, expand(one.nodes), self._cost(one.judged), one.round) for one in self._jobs if one.judged
+        ]
         noise = next((one.verdict.noise for one in self._records.values() if one.verdict is not None), None)
         return search(
             [*measured, *further],
@@ -177,6 +182,6 @@ def _measured(executor: Executor, row: SessionRow, number: int) -> SearchJob:
     hours = row.baseline.gpus * (status.run_s or 0.0) / 3600 if status is not None else 0.0
     found = SearchJob(number, row.baseline.tile, executor.job_id(row_id) or "", gpu_hours=hours)
     try:
-        return replace(found, seconds=row.measured_s(executor.result_of(row_id)))
+        return replace(found, judged=row.measured(executor.result_of(row_id)))
     except RunError as error:
         return replace(found, problem=row.source.shown(error).fact)

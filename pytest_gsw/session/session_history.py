@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
@@ -194,7 +194,9 @@ class ClusterPeers:
         self._rows = rows
         self._run_id = run_id
         self._is_over = is_over
-        self._first_s: dict[str, float] = {}
+        self._directions = {row.id: row.judged_by.direction for row, _ in rows}
+        #: The cost of the first job of each row.
+        self._first: dict[str, float] = {}
         self._left_out: set[str] = set()
         #: Rows that are adjusted, and do not count themselves: their first job had a slow node.
         self._only_adjusted: set[str] = set()
@@ -215,19 +217,21 @@ class ClusterPeers:
         """True if the session's rows show, or may still show, an effect of the run on the whole cluster."""
         return self._current_run is not None
 
-    def add_first_job(self, row: str, first_s: float | None, *, had_slow_node: bool = False) -> None:
-        """Record the seconds of a row's first job; ``None`` leaves the row out."""
-        if first_s is None:
+    def add_first_job(self, row: str, first: float | None, *, had_slow_node: bool = False) -> None:
+        """Record the figure of a row's first job; ``None`` leaves the row out."""
+        if first is None:
             self._left_out.add(row)
         elif had_slow_node:
             self._only_adjusted.add(row)
         else:
-            self._first_s.setdefault(row, first_s)
+            self._first.setdefault(row, self._directions[row].cost(first))
 
     def effect_so_far(self, row: str, tolerance: float) -> ClusterEffect | None:
         """The effect on a row by the jobs so far; ``None`` if there is none."""
         current_run = self._current_run
-        return None if current_run is None or not self._is_adjusted(row) else current_run.effect_on(row, tolerance)
+        if current_run is None or not self._is_adjusted(row):
+            return None
+        return current_run.effect_on(row, tolerance, direction=self._directions[row])
 
     def adjustment_for(self, cluster_effect: ClusterEffect | None) -> ClusterAdjustment:
         """The adjustment of earlier runs and of this one."""
@@ -242,10 +246,10 @@ class ClusterPeers:
         current_run = self._current_run
         if current_run is None or not self._is_adjusted(row):
             return (None,)
-        return current_run.bounds(row, tolerance)
+        return current_run.bounds(row, tolerance, direction=self._directions[row])
 
     def _is_adjusted(self, row: str) -> bool:
-        is_there = row in self._first_s or row in self._only_adjusted
+        is_there = row in self._first or row in self._only_adjusted
         return is_there and row not in self._left_out and row in self.together.before.levels
 
     @property
@@ -254,7 +258,7 @@ class ClusterPeers:
         if before.noise is None:
             return None
         silent = self._left_out | self._only_adjusted
-        first_s: Mapping[str, float] = {row: one for row, one in self._first_s.items() if row not in silent}
-        missing = sum(row not in first_s and row not in silent and not self._is_over(row) for row in before.levels)
-        current_run = self.together.current_run(first_s, missing)
+        first = {row: cost for row, cost in self._first.items() if row not in silent}
+        missing = sum(row not in first and row not in silent and not self._is_over(row) for row in before.levels)
+        current_run = self.together.current_run(first, missing)
         return current_run if current_run.may_have_effect else None

@@ -7,7 +7,9 @@ the effect has less noise, and is compared with the same reference.
 A loss of the whole cluster is never removed from its rows silently. An effect beyond the noise between runs is an
 incident; within it, a row beyond its tolerance does not pass because of the effect.
 
-All values are natural logarithms of times, slower than usual above 0, unless they are seconds.
+Rows have different metrics. Their figures are compared as costs, of which less is better
+(:meth:`~pytest_gsw.tables.metrics.Direction.cost`); all other values are natural logarithms of costs, slower than usual
+above 0.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import statistics
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pytest_gsw.stats.decision import WORST_FIRST, Decision, Outcome, decide, is_below
 from pytest_gsw.stats.drift import NEWEST
@@ -32,6 +34,7 @@ from pytest_gsw.stats.noise import (
     ratio_sd,
     usual,
 )
+from pytest_gsw.tables.metrics import Direction
 
 #: Fewest rows for a run's effect, which is their median.
 FEWEST_ROWS = 8
@@ -108,8 +111,8 @@ class ClusterReference:
     """The common history of a cluster's rows.
 
     Args:
-        runs: For each run, oldest first, the seconds of the first job of each row for which the run counts.
-        levels: Logarithm of each row's usual time; rows without a level are left out.
+        runs: For each run, oldest first, the cost of the first job of each row for which the run counts.
+        levels: Logarithm of each row's usual cost; rows without a level are left out.
         slow: The rows that were too slow in each run, which are left out of the noise; empty for none.
     """
 
@@ -121,7 +124,7 @@ class ClusterReference:
     def _excess(self) -> dict[int, dict[str, float]]:
         """Each row's excess over its level, by run with enough rows."""
         excess = (
-            {row: math.log(seconds) - self.levels[row] for row, seconds in run.items() if row in self.levels}
+            {row: math.log(cost) - self.levels[row] for row, cost in run.items() if row in self.levels}
             for run in self.runs
         )
         return {number: rows for number, rows in enumerate(excess) if len(rows) >= FEWEST_ROWS}
@@ -152,7 +155,7 @@ class ClusterReference:
         return bool(self.slow) and row in self.slow[run]
 
     def left(self, row: str) -> Mapping[int, float]:
-        """Seconds of a row without the run's effect, by run."""
+        """Costs of a row without the run's effect, by run."""
         return {
             number: self.runs[number][row] * math.exp(-self.effects[number])
             for number, rows in self._excess.items()
@@ -173,7 +176,7 @@ class ClusterReference:
         return {}
 
     def noise_of_left(self, row: str, tolerance: float) -> Noise:
-        """The noise between runs of a row's time without the run's effect."""
+        """The noise between runs of a row's figure without the run's effect."""
         key = (row, tolerance)
         if key not in self._noises:
             left = self.left(row)
@@ -182,9 +185,9 @@ class ClusterReference:
         return self._noises[key]
 
 
-def level_of(reference_s: Sequence[float]) -> float | None:
-    """The level of a row from its reference; ``None`` if that has fewer than eight runs."""
-    return statistics.median(usual([*map(math.log, reference_s)])) if len(reference_s) >= FEWEST_JOBS else None
+def level_of(reference: Sequence[float]) -> float | None:
+    """The level of a row from the costs of its reference; ``None`` if that has fewer than eight runs."""
+    return statistics.median(usual([*map(math.log, reference)])) if len(reference) >= FEWEST_JOBS else None
 
 
 # -- one row, one run -----------------------------------------------------------------------
@@ -202,9 +205,9 @@ class ClusterEffect:
     limit: float
     #: Number of rows it is computed from, this one included.
     rows: int
-    #: Usual time of the row, seconds.
-    usual_s: float
-    #: Noise of the row's time without the effect, and of the runs.
+    #: Usual figure of the row, in its metric's unit.
+    usual: float
+    #: Noise of the row's figure without the effect, and of the runs.
     noise: Noise
     #: True if the row is one of those; the loss from a slow node is not the run's.
     is_counted: bool = True
@@ -219,7 +222,7 @@ class JointDecision:
     outcome: Outcome
     #: Jobs to run before the row can be decided; 0 if it is decided.
     more: int
-    #: The decision by the full time, with the noise between runs; and by the time without the run's effect.
+    #: The decision by the full figure, with the noise between runs; and by the figure without the run's effect.
     raw: Decision
     left: Decision
     #: True if its loss is part of an incident, which fails instead.
@@ -229,45 +232,46 @@ class JointDecision:
     def decision(self) -> Decision:
         """The decision that counts of the two, with the common outcome."""
         counts = self.left if self.left.outcome is self.outcome is not self.raw.outcome else self.raw
-        return replace(counts, outcome=self.outcome, median_s=self.raw.median_s, loss=self.raw.loss, more=self.more)
+        return replace(counts, outcome=self.outcome, median=self.raw.median, loss=self.raw.loss, more=self.more)
 
 
 def decide_adjusted(
-    times_s: Sequence[float],
-    reference_s: float,
+    jobs: Sequence[float],
+    reference: float,
     tolerance: float,
     cluster_effect: ClusterEffect,
     *,
     first: int = 1,
     confirm: int = 0,
+    direction: Direction = Direction.LOWER_IS_BETTER,
 ) -> JointDecision:
     """Decide a row from all its jobs of this run and from the other rows' effect.
 
-    The worse decision counts: by the full time, or by the time without the effect. Jobs of one run share its effect;
-    more of them do not narrow the noise between runs. The full time is no reason for a further job if even a usual time
-    would be beyond the tolerance in this run: the job would show the same again.
+    The worse decision counts: by the full figure, or by the figure without the effect. Jobs of one run share its
+    effect; more of them do not narrow the noise between runs. The full figure is no reason for a further job if even a
+    usual one would be beyond the tolerance in this run: the job would show the same again.
 
     Args:
-        times_s: The step time of each job so far, seconds.
-        reference_s: The reference step time, seconds.
-        tolerance: Accepted loss (and gain) of throughput, as a fraction.
+        jobs: The figure of each job so far, in its metric's unit.
+        reference: The reference, in the same unit.
+        tolerance: Accepted loss (and gain) of speed, as a fraction.
         cluster_effect: The effect of the other rows.
         first: Jobs that run in any case.
         confirm: Most jobs that follow if the first are beyond the screen.
+        direction: The better direction of the figure.
 
     Raises:
         ValueError: As :func:`~pytest_gsw.stats.decision.decide` does.
     """
-    raw = decide(
-        times_s, reference_s, tolerance, cluster_effect.noise, first=first, confirm=confirm, rows=cluster_effect.tested
-    )
+    plan: Any = {"first": first, "confirm": confirm, "rows": cluster_effect.tested, "direction": direction}
+    raw = decide(jobs, reference, tolerance, cluster_effect.noise, **plan)
     # The effect is as uncertain as a median of the other rows, and all jobs of the row share that error.
     error = cluster_effect.noise.sigma * median_sd(max(1, cluster_effect.rows - 1))
     own = replace(cluster_effect.noise, shared=error)
-    without = [time_s * math.exp(-cluster_effect.taken) for time_s in times_s]
-    left = decide(without, reference_s, tolerance, own, first=first, confirm=confirm, rows=cluster_effect.tested)
-    is_usual_now = is_below(reference_s / (cluster_effect.usual_s * math.exp(cluster_effect.effect)), tolerance)
-    is_needless = (cluster_effect.is_incident or is_usual_now) and len(times_s) >= first
+    left = decide([direction.slowed(job, -cluster_effect.taken) for job in jobs], reference, tolerance, own, **plan)
+    usual_now = direction.slowed(cluster_effect.usual, cluster_effect.effect)
+    is_usual_now = is_below(direction.speed(usual_now, reference), tolerance)
+    is_needless = (cluster_effect.is_incident or is_usual_now) and len(jobs) >= first
     more = max(left.more, 0 if is_needless else raw.more)
     if cluster_effect.is_incident and left.outcome in _PASSING and raw.outcome not in _PASSING:
         return JointDecision(Outcome.INCONCLUSIVE, more, raw, left, is_part=True)
@@ -299,7 +303,14 @@ class CurrentRun:
         """True if it has, or may still get, an effect."""
         return self.before.noise is not None and len(self.over) + self.missing >= FEWEST_ROWS
 
-    def effect_on(self, row: str, tolerance: float, rest: float | None = None) -> ClusterEffect | None:
+    def effect_on(
+        self,
+        row: str,
+        tolerance: float,
+        rest: float | None = None,
+        *,
+        direction: Direction = Direction.LOWER_IS_BETTER,
+    ) -> ClusterEffect | None:
         """The other rows' effect for a row with a level, counted or not; ``None`` if there is none."""
         effect = self.effect(rest)
         if effect is None or row not in self.before.levels:
@@ -308,20 +319,22 @@ class CurrentRun:
         value = statistics.median([*others, *([] if rest is None else [rest] * self.missing)])
         taken = max(0.0, value)  # a row does not have to gain as much as all others
         noise = replace(self.before.noise_of_left(row, tolerance), shared=effect.noise.sigma)
-        usual_s = math.exp(self.before.levels[row])
+        usual_figure = direction.cost(math.exp(self.before.levels[row]))
         return ClusterEffect(
             value,
             taken,
             effect.is_incident,
             effect.limit,
             effect.rows,
-            usual_s,
+            usual_figure,
             noise,
             is_counted=row in self.over,
             tested=len(self.before.levels),
         )
 
-    def bounds(self, row: str, tolerance: float) -> tuple[ClusterEffect, ...]:
+    def bounds(
+        self, row: str, tolerance: float, *, direction: Direction = Direction.LOWER_IS_BETTER
+    ) -> tuple[ClusterEffect, ...]:
         """The run's effects on a row if all missing rows were as fast, and as slow, as possible.
 
         A row's outcome only improves with slower others, as long as the run stays an incident or none. It is settled if
@@ -333,5 +346,6 @@ class CurrentRun:
         if len(self.over) < FEWEST_ROWS:
             return ()
         rests = (-math.inf, math.inf) if self.missing else (None,)
-        effects = [effect for rest in rests if (effect := self.effect_on(row, tolerance, rest)) is not None]
+        on_row = (self.effect_on(row, tolerance, rest, direction=direction) for rest in rests)
+        effects = [effect for effect in on_row if effect is not None]
         return tuple(effects) if all(math.isfinite(effect.effect) for effect in effects) else ()

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from pytest_gsw.stats import noise as noises
 from pytest_gsw.stats.noise import Noise
+from pytest_gsw.tables.metrics import Direction
 
 
 @dataclass(frozen=True)
@@ -63,9 +64,9 @@ class Decision:
 
     #: Outcome from the jobs so far; it counts when no more are needed.
     outcome: Outcome
-    #: The median of all jobs, seconds.
-    median_s: float
-    #: Loss of throughput of that median against the reference, as a fraction; below zero it is a gain.
+    #: The median of all jobs.
+    median: float
+    #: Loss of speed of that median against the reference, as a fraction; below zero it is a gain.
     loss: float
     #: The loss beyond which it is a regression: the tolerance, or more if noise alone exceeds that.
     limit: float
@@ -76,97 +77,106 @@ class Decision:
 
 
 def decide(
-    times_s: Sequence[float],
-    reference_s: float,
+    jobs: Sequence[float],
+    reference: float,
     tolerance: float,
     noise: Noise = noises.PRIOR,
     *,
     first: int = 1,
     confirm: int = 0,
     rows: int = 1,
+    direction: Direction = Direction.LOWER_IS_BETTER,
 ) -> Decision:
     """Decide a row from all its jobs of this run, in any order, or return how many more it needs.
 
     Args:
-        times_s: The step time of each job so far, seconds.
-        reference_s: The reference step time, seconds.
-        tolerance: Accepted loss (and gain) of throughput, as a fraction.
+        jobs: The figure of each job so far, in its metric's unit.
+        reference: The reference, in the same unit.
+        tolerance: Accepted loss (and gain) of speed, as a fraction.
         noise: Noise between jobs.
         first: Jobs that run in any case.
         confirm: Most jobs that follow if the first are beyond the screen.
         rows: Number of rows judged together, this one included.
+        direction: The better direction of the figure.
 
     Raises:
-        ValueError: A time or the tolerance is not finite and above zero, there is no job, or ``first`` or ``confirm``
+        ValueError: A figure or the tolerance is not finite and above zero, there is no job, or ``first`` or ``confirm``
             is no such number.
     """
-    _check(times_s, reference_s, first, confirm)
-    jobs, most = len(times_s), max(first + confirm, len(times_s))
-    median_s = statistics.median(times_s)
-    ratio = reference_s / median_s
-    now, final = noises.limit(tolerance, noise, jobs, rows), noises.limit(tolerance, noise, most, rows)
-    gain = noises.gain_limit(tolerance, noise, jobs)
+    _check(jobs, reference, first, confirm)
+    count, most = len(jobs), max(first + confirm, len(jobs))
+    median = statistics.median(jobs)
+    speed = direction.speed(median, reference)
+    now, final = noises.limit(tolerance, noise, count, rows), noises.limit(tolerance, noise, most, rows)
+    gain = noises.gain_limit(tolerance, noise, count)
 
     def decision(limit: float, more: int) -> Decision:
-        if is_below(ratio, limit):
+        if is_below(speed, limit):
             outcome = Outcome.REGRESSED
-        elif is_below(ratio, tolerance):
+        elif is_below(speed, tolerance):
             outcome = Outcome.INCONCLUSIVE
         else:
-            outcome = Outcome.IMPROVED if is_above(ratio, gain) else Outcome.PASSED
-        return Decision(outcome, median_s, 1 - ratio, limit, gain, more)
+            outcome = Outcome.IMPROVED if is_above(speed, gain) else Outcome.PASSED
+        return Decision(outcome, median, 1 - speed, limit, gain, more)
 
-    if jobs < first:
-        return decision(now, first - jobs)
-    if jobs == most:
+    if count < first:
+        return decision(now, first - count)
+    if count == most:
         return decision(final, 0)
-    if not is_below(ratio, noises.screen(tolerance, noise, jobs)):
+    if not is_below(speed, noises.screen(tolerance, noise, count)):
         return decision(now, 0)
-    slow = sum(is_below(reference_s / time_s, tolerance) for time_s in times_s)
-    lost = sum(is_below(reference_s / time_s, final) for time_s in times_s)
+    slow = sum(is_below(direction.speed(job, reference), tolerance) for job in jobs)
+    lost = sum(is_below(direction.speed(job, reference), final) for job in jobs)
     # If more than half of all possible jobs are on one side of a bound, so is their median, whatever the rest takes: it
     # is one of these, or between two of them.
-    settled = 2 * lost > most or (2 * slow > most and 2 * (jobs - lost) > most)
+    settled = 2 * lost > most or (2 * slow > most and 2 * (count - lost) > most)
     return decision(final, 0 if settled else 1)
 
 
 def is_known(
-    times_s: Sequence[float], reference_s: float, tolerance: float, noise: Noise, before_s: Sequence[float]
+    jobs: Sequence[float],
+    reference: float,
+    tolerance: float,
+    noise: Noise,
+    before: Sequence[float],
+    direction: Direction = Direction.LOWER_IS_BETTER,
 ) -> bool:
     """True if a loss equals that of the row's previous failed run: more jobs would add nothing.
 
     It exceeds the noise of so few jobs, and differs from the previous loss by no more than noise.
 
     Args:
-        times_s: The step time of each job so far, seconds.
-        reference_s: The reference step time, seconds.
-        tolerance: Accepted loss of throughput, as a fraction.
+        jobs: The figure of each job so far, in its metric's unit.
+        reference: The reference, in the same unit.
+        tolerance: Accepted loss of speed, as a fraction.
         noise: Noise between jobs, from runs of the row itself.
-        before_s: The step time of each job of the previous run, seconds; empty if the row did not fail.
+        before: The figure of each job of the previous run; empty if the row did not fail.
+        direction: The better direction of the figure.
     """
-    if not before_s or not noise.jobs:
+    if not before or not noise.jobs:
         return False
-    median_s, jobs = statistics.median(times_s), len(times_s)
-    apart = abs(math.log(median_s / statistics.median(before_s)))
-    allowed = noises.K * noises.ratio_sd(noise, jobs, len(before_s))
-    return is_below(reference_s / median_s, noises.limit(tolerance, noise, jobs)) and apart <= allowed
+    median, count = statistics.median(jobs), len(jobs)
+    apart = abs(math.log(median / statistics.median(before)))
+    allowed = noises.K * noises.ratio_sd(noise, count, len(before))
+    is_slow = is_below(direction.speed(median, reference), noises.limit(tolerance, noise, count))
+    return is_slow and apart <= allowed
 
 
 def is_below(ratio: float, allowed_loss: float) -> bool:
-    """True if throughput, as a ratio to its reference, is lower than a loss (a fraction) allows."""
+    """True if speed, as a ratio to its reference, is lower than a loss (a fraction) allows."""
     return ratio < (1 - allowed_loss) * (1 - _ROUNDING)
 
 
 def is_above(ratio: float, allowed_gain: float) -> bool:
-    """True if throughput, as a ratio to its reference, is higher than a gain (a fraction) allows."""
+    """True if speed, as a ratio to its reference, is higher than a gain (a fraction) allows."""
     return ratio > (1 + allowed_gain) * (1 + _ROUNDING)
 
 
-def _check(times_s: Sequence[float], reference_s: float, first: int, confirm: int) -> None:
-    if not times_s:
+def _check(jobs: Sequence[float], reference: float, first: int, confirm: int) -> None:
+    if not jobs:
         raise ValueError("a row without a job cannot be decided")
-    for time_s in (*times_s, reference_s):
-        if not math.isfinite(time_s) or time_s <= 0:
-            raise ValueError(f"a job cannot take {time_s} seconds a step")
+    for value in (*jobs, reference):
+        if not math.isfinite(value) or value <= 0:
+            raise ValueError(f"{value} is no figure of a job")
     if first < 1 or confirm < 0:
         raise ValueError(f"{first} jobs and {confirm} more are no plan")

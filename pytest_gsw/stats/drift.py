@@ -33,7 +33,7 @@ NEWEST = 10
 #: runs; this limit is for odd runs.
 Z = 2.8
 
-#: Least change of the median step time, as a fraction, for a warning.
+#: Least change of the median cost, as a fraction, for a warning.
 LEAST_SHIFT = 0.02
 
 #: Fewest runs with a result.
@@ -88,23 +88,23 @@ class Drift:
 
     #: Deviation of the newest runs' rank sum, in standard deviations.
     z: float
-    #: Change of the median step time, newest runs against reference, as a fraction: 0.03 is 3 % more time.
+    #: Change of the median cost, newest runs against reference, as a fraction: 0.03 is 3 % more time.
     shift: float
     #: Index of the run at which the row most likely became slower.
     first_suspect: int
 
 
-def drift(times_s: Sequence[float]) -> Drift | None:
+def drift(costs: Sequence[float]) -> Drift | None:
     """The drift of a row since its reference; ``None`` if there is no evidence of one.
 
     Args:
-        times_s: The step time of each run's first job, seconds, oldest first. (Its confirming jobs ran because it was
-            slow.)
+        costs: The cost (:meth:`~pytest_gsw.tables.metrics.Direction.cost`) of each run's first job, oldest first. (Its
+            confirming jobs ran because it was slow.)
 
     Raises:
-        ValueError: A time is not finite and above zero.
+        ValueError: A cost is not finite and above zero.
     """
-    logs = logarithms(times_s)
+    logs = logarithms(costs)
     *_, warning = (None, *_warnings(tuple(logs)))
     if warning is None:
         return None
@@ -117,9 +117,9 @@ def drift(times_s: Sequence[float]) -> Drift | None:
     return Drift(rank_sum(frozen, newest), shift, kept[first])
 
 
-def warned_runs(times_s: Sequence[float]) -> tuple[int, ...]:
+def warned_runs(costs: Sequence[float]) -> tuple[int, ...]:
     """Indices of the runs after which :func:`drift` has a result, each from the runs up to it."""
-    warnings = _warnings(tuple(logarithms(times_s)))
+    warnings = _warnings(tuple(logarithms(costs)))
     return tuple(run for run, warning in enumerate(warnings, _FEWEST - 1) if warning is not None)
 
 

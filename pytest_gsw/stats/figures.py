@@ -148,20 +148,20 @@ def figures(baseline: Baseline, step_time_s: float | None, peak_flops: float | N
     )
 
 
-def figures_of(baseline: Baseline, judged_s: float, peak_flops: float | None) -> Figures:
-    """The figures that follow from the cost of :attr:`Baseline.metric`: seconds of a time.
+def figures_of(baseline: Baseline, value: float, peak_flops: float | None) -> Figures:
+    """The figures that follow from a value of :attr:`Baseline.metric`.
 
     ``peak_flops`` is as for :func:`figures`; for a calibrated row, it is the job's calibration.
     """
     judged = baseline.judged_by
     if judged.series is not Series.STEPS:
-        return Figures(**{judged.field: judged.cost(judged_s)})
+        return Figures(**{judged.field: value})
     if CALIBRATION not in judged.needs:
-        return figures(baseline, judged_s, peak_flops)
+        return figures(baseline, value, peak_flops)
     peak_flops = peak_flops or baseline.calibration_flops
     assert peak_flops is not None  # a calibrated row has one, or it would not have been loaded
-    step_time_s = judged_s / calibration_factor(baseline, peak_flops)
-    return replace(figures(baseline, step_time_s, peak_flops), **{judged.key: judged_s})
+    step_time_s = value / calibration_factor(baseline, peak_flops)
+    return replace(figures(baseline, step_time_s, peak_flops), **{judged.key: value})
 
 
 def calibration_factor(baseline: Baseline, calibration_flops: float) -> float:

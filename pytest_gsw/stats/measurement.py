@@ -130,17 +130,17 @@ class TimedStep:
 class Measurement:
     """The measurement of one run: the judged number, and its series."""
 
-    #: The judged number as a cost, see :meth:`~pytest_gsw.tables.metrics.MetricLabel.cost`: seconds of one training
-    #: step, or of saving one checkpoint.
-    judged_s: float
-    #: The figures that follow from the judged step time (all ``None`` but one for a checkpoint row).
+    #: The judged number, in the unit of the row's metric.
+    judged: float
+    #: The figures that follow from it: all of a step time, else itself.
     figures: Figures
-    #: Its steps, and the statistic that gave :attr:`judged_s`.
+    #: Its steps, and the statistic that gave :attr:`judged`.
     timing: Timing
-    #: The judged number of each of the row's jobs, in order; :attr:`judged_s` is their median, and the series is that
+    #: The judged number of each of the row's jobs, in order; :attr:`judged` is their median, and the series is that
     #: of the last one. A single run has one entry.
-    jobs_s: tuple[float, ...] = ()
-    #: The median of the steady steps of each of several jobs; for a single one :attr:`steady_s` has it.
+    jobs: tuple[float, ...] = ()
+    #: The median of the steady steps of each of several jobs; for a single one :attr:`steady_s` has it. Empty for a
+    #: figure.
     steadies_s: tuple[float, ...] = ()
     #: FLOP/s of the (last) job's own calibration, if the MFU is relative to it and not to the accelerator's peak.
     calibration_flops: float | None = None
@@ -161,9 +161,9 @@ class Measurement:
         return self.timing.steps
 
     @property
-    def steady_s(self) -> float:
-        """The median of the steady steps of the (last) job; of a figure alone, the figure."""
-        return self.timing.median_s or self.judged_s
+    def steady_s(self) -> float | None:
+        """The median of the steady steps of the (last) job; ``None`` for a figure alone."""
+        return self.timing.median_s
 
 
 class Numbered(Protocol):

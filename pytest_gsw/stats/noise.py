@@ -1,12 +1,12 @@
 """Noise between jobs when nothing has changed, and the limit that follows from it.
 
 One job is one point: the steps of one job share its nodes, its network neighbours and its hour, and do not predict the
-next job. All noise here is the standard deviation of the natural logarithm of the step time *between* jobs. In
+next job. All noise here is the standard deviation of the natural logarithm of the figure *between* jobs. In
 logarithms twice as slow and twice as fast are equally far away, and for a few percent the figure is the relative one:
 sigma = 0.03 is 3 %.
 
-A tolerance and a limit are losses of *throughput*, as a fraction: with ``x`` the logarithm of the step time over its
-reference, the loss is ``1 - exp(-x)``.
+A tolerance and a limit are losses of *speed*, as a fraction: with ``x`` the logarithm of a time over its reference, or
+of a reference over a throughput, the loss is ``1 - exp(-x)``.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _MOST_JOBS = 10**9
 class Noise:
     """The noise between jobs of one row on one cluster."""
 
-    #: Standard deviation of the natural logarithm of the step time, between jobs.
+    #: Standard deviation of the natural logarithm of the figure, between jobs.
     sigma: float
     #: Number of jobs in the history behind it; 0 for the prior.
     jobs: int
@@ -100,15 +100,15 @@ PRIOR_JOBS = 2
 class Interval:
     """A confidence interval for the median of jobs."""
 
-    low_s: float
-    high_s: float
+    low: float
+    high: float
     #: Its confidence for any distribution, as a fraction.
     confidence: float
 
 
-def reference(points_s: Sequence[float]) -> Sequence[float]:
-    """The frozen reference of a row: its first runs, never later ones, from jobs' seconds, oldest first."""
-    return points_s[:REFERENCE_JOBS]
+def reference(points: Sequence[float]) -> Sequence[float]:
+    """The frozen reference of a row: its first runs, never later ones, from jobs' figures, oldest first."""
+    return points[:REFERENCE_JOBS]
 
 
 def prior_for(tolerance: float) -> Noise:
@@ -122,20 +122,20 @@ def prior_for(tolerance: float) -> Noise:
     return Noise(min(PRIOR.sigma, -math.log1p(-tolerance) / K), 0)
 
 
-def noise_of(reference_s: Sequence[float], prior: Noise = PRIOR, least_spell: float = LEAST_ODD) -> Noise:
+def noise_of(values: Sequence[float], prior: Noise = PRIOR, least_spell: float = LEAST_ODD) -> Noise:
     """The noise between the jobs of a reference, oldest first; the prior until there are :data:`FEWEST_JOBS`.
 
-    The jobs' own scale is the :func:`spread` of the :func:`usual` ones. Times that are rounded to q add q/sqrt(12), the
-    standard deviation of the rounding, which is also the least scale. The prior's variance counts for
+    The jobs' own scale is the :func:`spread` of the :func:`usual` ones. Figures that are rounded to q add q/sqrt(12),
+    the standard deviation of the rounding, which is also the least scale. The prior's variance counts for
     :data:`PRIOR_JOBS` next to it.
 
     Raises:
-        ValueError: A time is not finite and above zero.
+        ValueError: A figure is not finite and above zero.
     """
-    logs = logarithms(reference_s)
+    logs = logarithms(values)
     if len(logs) < FEWEST_JOBS:
         return prior
-    rounded = _printed_grid(reference_s) / math.sqrt(12) / statistics.median(reference_s)
+    rounded = _printed_grid(values) / math.sqrt(12) / statistics.median(values)
     sigma = max(spread(usual(logs, least_spell)), rounded) + rounded
     return Noise(pooled(sigma, len(logs), prior.sigma, PRIOR_JOBS), len(logs))
 
@@ -178,10 +178,10 @@ def spread(values: Sequence[float]) -> float:
     return distances[math.ceil(_SHARE * len(distances) - 1e-9) - 1] / _NORMAL
 
 
-def _printed_grid(times_s: Sequence[float]) -> float:
-    """The rounding of times: the last decimal of any, if neighbours differ by no less; else 0."""
-    distinct = sorted(set(times_s))
-    grid = 10.0 ** -max(len(str(time_s).partition(".")[2]) for time_s in distinct)
+def _printed_grid(values: Sequence[float]) -> float:
+    """The rounding of figures: the last decimal of any, if neighbours differ by no less; else 0."""
+    distinct = sorted(set(values))
+    grid = 10.0 ** -max(len(str(value).partition(".")[2]) for value in distinct)
     nearest = min((later - earlier for earlier, later in itertools.pairwise(distinct)), default=0.0)
     return grid if math.isclose(grid, nearest, rel_tol=1e-6) else 0.0
 
@@ -266,21 +266,21 @@ def jobs_to_resolve(tolerance: float, noise: Noise) -> int:
     return jobs
 
 
-def median_interval(times_s: Sequence[float]) -> Interval:
+def median_interval(values: Sequence[float]) -> Interval:
     """The interval of the median by order statistics, for any distribution.
 
-    It goes from the k-th fastest to the k-th slowest job, with the largest k that leaves 95 % of confidence or more.
-    With fewer than six jobs no interval has as much; it goes from the fastest to the slowest with the confidence that
+    It goes from the k-th lowest to the k-th highest job, with the largest k that leaves 95 % of confidence or more.
+    With fewer than six jobs no interval has as much; it goes from the lowest to the highest with the confidence that
     this has: 50 % of two jobs, 75 % of three, 87.5 % of four, 93.75 % of five, and none of a single one. The confidence
     is 1 - 2 · P(B < k), B binomial of n and one half.
 
     Raises:
-        ValueError: There is no job, or a time is not finite and above zero.
+        ValueError: There is no job, or a figure is not finite and above zero.
     """
-    logarithms(times_s)
-    if not times_s:
+    logarithms(values)
+    if not values:
         raise ValueError("no jobs have no median")
-    ordered = sorted(times_s)
+    ordered = sorted(values)
     count = len(ordered)
     # In whole numbers: a float has no 2**1100.
     halves, cut = 2**count, 0
@@ -303,9 +303,9 @@ def _check(tolerance: float) -> None:
         raise ValueError(f"a tolerance of {tolerance} is none")
 
 
-def logarithms(times_s: Sequence[float]) -> list[float]:
-    """The logarithms of jobs' seconds; a ValueError if one is not finite and above zero."""
-    for time_s in times_s:
-        if not math.isfinite(time_s) or time_s <= 0:
-            raise ValueError(f"a job cannot take {time_s} seconds a step")
-    return [math.log(time_s) for time_s in times_s]
+def logarithms(values: Sequence[float]) -> list[float]:
+    """The logarithms of jobs' figures; a ValueError if one is not finite and above zero."""
+    for value in values:
+        if not math.isfinite(value) or value <= 0:
+            raise ValueError(f"{value} is no figure of a job")
+    return [math.log(value) for value in values]

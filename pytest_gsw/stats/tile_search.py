@@ -62,8 +62,8 @@ class TileJob:
     #: ``n017`` or ``n[001-004]``; of the search's jobs their nodes, compressed.
     tile: str
     nodes: tuple[str, ...]
-    #: The judged step time.
-    seconds: float
+    #: Its figure, see :meth:`~pytest_gsw.tables.metrics.Direction.cost`.
+    cost: float
     #: 0 for the sweep, 1 to 8 for the search.
     round: int = 0
 
@@ -132,9 +132,9 @@ def search(
     Raises:
         ValueError: A time is not finite and above zero.
     """
-    sweep = sorted((job for job in jobs if job.round == 0), key=lambda job: (job.seconds, job.tile))
-    later = sorted((job for job in jobs if job.round > 0), key=lambda job: (job.round, job.nodes, job.seconds))
-    logs, later_logs = logarithms([job.seconds for job in sweep]), logarithms([job.seconds for job in later])
+    sweep = sorted((job for job in jobs if job.round == 0), key=lambda job: (job.cost, job.tile))
+    later = sorted((job for job in jobs if job.round > 0), key=lambda job: (job.round, job.nodes, job.cost))
+    logs, later_logs = logarithms([job.cost for job in sweep]), logarithms([job.cost for job in later])
     following = max([rounds, *(job.round for job in later)]) + 1
     if not sweep:
         return SearchState((), following, {}, (), (), _LEAST_SIGMA)
@@ -190,7 +190,7 @@ def search(
 
 @dataclass(frozen=True)
 class _Level:
-    """The level of the hour, a logarithm of seconds, and the noise of a job."""
+    """The level of the hour, a logarithm of a cost, and the noise of a job."""
 
     #: The logarithms of jobs without a slow node.
     sound: Sequence[float]
@@ -324,7 +324,7 @@ class _Test:
 
 @dataclass
 class _Suspect:
-    """A tile that was slow in the sweep, the jobs since, and what follows from them; jobs are logarithms of seconds."""
+    """A tile that was slow in the sweep, the jobs since, and what follows from them; jobs are logarithms of costs."""
 
     nodes: tuple[str, ...]
     in_sweep: float

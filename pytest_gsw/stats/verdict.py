@@ -7,9 +7,10 @@ import math
 import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
+from pytest_gsw.common.typed_json import NOT_IN_JSON
 from pytest_gsw.stats import noise as noises
 from pytest_gsw.stats.cluster_effect import ClusterEffect, decide_adjusted
 from pytest_gsw.stats.decision import WORST_FIRST, decide, is_above, is_below
@@ -48,9 +49,9 @@ def plausible_gain(max_gain: float, tolerance: float, noise: Noise) -> float:
     return max(max_gain, noises.gain_limit(tolerance, noise))
 
 
-def is_too_good(jobs_s: Sequence[float], reference_s: float, plausible: float) -> bool:
+def is_too_good(jobs: Sequence[float], reference: float, plausible: float, direction: Direction) -> bool:
     """True if any job gains more than is plausible: a median may hide a job that trained nothing."""
-    return is_above(reference_s / min(jobs_s), plausible)
+    return is_above(max([direction.speed(job, reference) for job in jobs]), plausible)
 
 
 def ranks_of_jobs(jobs: Iterable[Mapping[str, float]]) -> Mapping[str, float]:
@@ -218,26 +219,26 @@ class MetricVerdict:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome for one row, and its numbers.
+    """The outcome for one row, and its numbers, in the unit of the judged metric.
 
-    Those in seconds are costs of the judged metric: seconds of a time, and see
-    :meth:`~pytest_gsw.tables.metrics.MetricLabel.cost` for figures of which more is better.
+    A gain is one of speed, as a fraction: of throughput, or of the inverse of a time; below 0 it is a loss.
     """
 
     outcome: Outcome
-    measured_s: float
-    documented_s: float
+    #: The median of the row's jobs.
+    measured: float
+    documented: float
     #: Accepted loss (and gain) of throughput, as a fraction.
     tolerance: float
     #: The figure that the cluster has accepted in the document's place; ``None`` if the document is the reference.
-    accepted_s: float | None = None
+    accepted: float | None = None
     #: The loss beyond which it is a regression (the gain beyond which an improvement), if noise makes that more than
     #: the tolerance.
     limit: float | None = None
     #: Noise between jobs of this row, if there is a history.
     noise: Noise | None = None
-    #: Seconds of each job; :attr:`measured_s` is their median.
-    jobs_s: tuple[float, ...] = ()
+    #: The figure of each job; :attr:`measured` is their median.
+    jobs: tuple[float, ...] = ()
     #: The median of the steady steps, besides the statistic of the document; if a third of the steps are slower, the
     #: time that these take at least.
     steady_s: float | None = None
@@ -254,10 +255,12 @@ class Verdict:
     metrics: tuple[MetricVerdict, ...] = ()
     #: The outcome by the row's own metric, if those have a worse one; ``None`` if it is the outcome.
     own_outcome: Outcome | None = None
+    #: The judged metric, which a record has of its row.
+    metric: Metric = field(default=STEP_TIME, metadata=NOT_IN_JSON)
 
     def __post_init__(self) -> None:
         """Refuse numbers that cannot be compared: a ValueError."""
-        for name in ("measured_s", "documented_s", "tolerance", "accepted_s", "jobs_s"):
+        for name in ("measured", "documented", "tolerance", "accepted", "jobs"):
             value = getattr(self, name)
             for number in value if isinstance(value, tuple) else (value,):
                 if number is not None and not 0 < number < math.inf:
@@ -279,81 +282,72 @@ class Verdict:
         return self.tolerance if self.limit is None else self.limit
 
     @property
-    def reference_s(self) -> float:
-        """The reference of the outcome, seconds."""
-        return self.documented_s if self.accepted_s is None else self.accepted_s
+    def reference(self) -> float:
+        """The reference of the outcome."""
+        return self.documented if self.accepted is None else self.accepted
 
     @property
-    def time_change(self) -> float:
-        """Measured time over that of the reference, less one: 0.12 is 12 % more time."""
-        return self.measured_s / self.reference_s - 1
+    def gain(self) -> float:
+        """Measured speed over that of the reference, less one: -0.1 is 10 % less throughput."""
+        return self._gain_of(self.measured)
+
+    def _gain_of(self, value: float) -> float:
+        return self.metric.direction.speed(value, self.reference) - 1
 
     @property
-    def throughput_change(self) -> float:
-        """Measured throughput over that of the reference, less one: -0.1 is 10 % less throughput."""
-        return throughput_change(self.measured_s, self.reference_s)
+    def change(self) -> float:
+        """The change against the reference as screens show it."""
+        return self.metric.change(self.measured, self.reference)
 
     @property
     def left_change(self) -> float | None:
         """The same without the slowdown of all other rows in the run; ``None`` if that is unknown."""
-        return (
-            None
-            if self.cluster_effect is None
-            else throughput_change(self.measured_s * math.exp(-self.cluster_effect.taken), self.reference_s)
-        )
+        effect = self.cluster_effect
+        return None if effect is None else self.metric.change_by((1 + self.gain) * math.exp(effect.taken) - 1)
 
     @property
-    def documented_throughput_change(self) -> float:
-        """Measured over documented throughput, less one, whatever the reference."""
-        return throughput_change(self.measured_s, self.documented_s)
+    def documented_change(self) -> float:
+        """The change against the document as screens show it, whatever the reference."""
+        return self.metric.change(self.measured, self.documented)
 
     @property
     def documented_outcome(self) -> Outcome:
         """The outcome by the document, whatever the reference."""
-        return compare(self.measured_s, self.documented_s, self.allowed)
+        return compare(self.measured, self.documented, self.allowed, self.metric.direction)
+
+    @property
+    def best_job(self) -> float:
+        """The figure of the fastest job."""
+        return max(self.jobs or (self.measured,), key=self._gain_of)
 
     @property
     def greatest_gain(self) -> float:
-        """Throughput of the fastest job over that of the reference, less one."""
-        return throughput_change(min(self.jobs_s or (self.measured_s,)), self.reference_s)
+        """The gain of the fastest job."""
+        return self._gain_of(self.best_job)
 
     @property
     def statistic_gap(self) -> float | None:
         """The document's statistic over the median of the steady steps, less one, if it is notable."""
         if not self.steady_s:
             return None
-        gap = self.measured_s / self.steady_s - 1
+        gap = self.measured / self.steady_s - 1
         return gap if abs(gap) > NOTABLE_GAP else None
 
     @property
-    def allowed_throughput_change(self) -> float:
+    def allowed_gain(self) -> float:
         """The tolerance, as a loss, or as a gain of a run that is faster than that; noise may excuse more."""
         return self.tolerance if self.own is Outcome.IMPROVED else -self.tolerance
 
-    @property
-    def allowed_time_change(self) -> float:
-        """The same limit as a change of time: 5 % less throughput is 5.3 % more time."""
-        change = self.allowed_throughput_change
-        return 1 / (1 + change) - 1 if change > -1 else math.inf
 
-
-def throughput_change(measured_s: float, reference_s: float) -> float:
-    """Measured throughput over that of a reference, less one, by their seconds: -0.1 is 10 % less throughput."""
-    return reference_s / measured_s - 1
-
-
-def compare(
-    measured: float, reference: float, allowed: float, direction: Direction = Direction.LOWER_IS_BETTER
-) -> Outcome:
+def compare(measured: float, reference: float, allowed: float, direction: Direction) -> Outcome:
     """Compare a measured figure with its reference; all are finite and above zero.
 
-    The allowance applies in the better direction: with 5 %, throughput may be 5 % lower, and a time up to 1/0.95 of its
-    reference.
+    The allowance is one of speed: with 5 %, throughput may be 5 % lower, and a time up to 1/0.95 of its reference.
     """
-    ratio = reference / measured if direction is Direction.LOWER_IS_BETTER else measured / reference
-    if is_below(ratio, allowed):
+    speed = direction.speed(measured, reference)
+    if is_below(speed, allowed):
         return Outcome.REGRESSED
-    if is_above(ratio, allowed):
+    if is_above(speed, allowed):
         return Outcome.IMPROVED
     return Outcome.PASSED
 
@@ -384,62 +378,63 @@ def judge(
         ValueError: There is no documented figure to judge by, or a number is not finite and above zero. A missing
             figure never passes, and NaN is never compared.
     """
-    documented_s = baseline.judged_s
-    accepted_s = None if accepted is None else accepted.judged_s
+    metric, documented = baseline.judged_by, baseline.judged
+    reference = documented if accepted is None else accepted.judged
     max_gain = baseline.max_gain if max_gain is None else max_gain
-    numbers = {"documented": documented_s, "measured": measurement.judged_s, "tolerance": tolerance}
+    numbers = {"documented": documented, "measured": measurement.judged, "tolerance": tolerance}
     numbers["greatest gain"] = max_gain
     numbers |= {f"rank {label}": seconds for label, seconds in measurement.ranks_s.items()}
-    if accepted_s is not None:
-        numbers["accepted"] = accepted_s
+    if accepted is not None:
+        numbers["accepted"] = reference
     for name, number in numbers.items():
         if number is None or not math.isfinite(number) or number <= 0:
             raise ValueError(f"cannot judge {baseline.id}: its {name} figure is {number}")
-    assert documented_s is not None  # the loop above has made sure of it
-    reference_s = documented_s if accepted_s is None else accepted_s
-    jobs_s = measurement.jobs_s or (measurement.judged_s,)
-    repeats = repeats or Repeats()
+    assert documented is not None  # the loop above has made sure of both
+    assert reference is not None
+    direction, jobs, repeats = metric.direction, measurement.jobs or (measurement.judged,), repeats or Repeats()
     row_noise = noise or _NOISELESS
-    plan = {"first": repeats.first, "confirm": repeats.confirm}
-    joint = None if cluster_effect is None else decide_adjusted(jobs_s, reference_s, tolerance, cluster_effect, **plan)
-    decision = joint.decision if joint else decide(jobs_s, reference_s, tolerance, row_noise, **plan)
+    plan: Any = {"first": repeats.first, "confirm": repeats.confirm, "direction": direction}
+    joint = None if cluster_effect is None else decide_adjusted(jobs, reference, tolerance, cluster_effect, **plan)
+    decision = joint.decision if joint else decide(jobs, reference, tolerance, row_noise, **plan)
     outcome = decision.outcome
     allowed = decision.allowed_gain if outcome is Outcome.IMPROVED else decision.limit
-    direction = baseline.judged_by.direction
-    is_within = compare(decision.median_s, reference_s, tolerance, direction) is Outcome.PASSED
+    is_within = compare(decision.median, reference, tolerance, direction) is Outcome.PASSED
     reason = Reason.GAIN_WITHIN_NOISE if outcome is Outcome.PASSED and not is_within else _USUAL_REASON[outcome]
     if joint is not None and joint.is_part:
         reason = Reason.INCIDENT
     plausible, ranks = plausible_gain(max_gain, tolerance, row_noise), ranks_apart(measurement.ranks_s, tolerance)
-    steady_s = statistics.median(measurement.steadies_s or (measurement.steady_s,))
-    # A job that is unlike its steps counts as slow as these.
-    usual_s = statistics.median([*map(max, jobs_s, measurement.steadies_s)] or [steady_s])
-    if outcome is Outcome.REGRESSED and is_last_step_alone(baseline, measurement, reference_s, tolerance):
+    steady_s = usual_s = None
+    if measurement.steady_s is not None:  # a figure alone has no steps
+        steady_s = statistics.median(measurement.steadies_s or (measurement.steady_s,))
+        # A job that is unlike its steps counts as slow as these.
+        usual_s = statistics.median([*map(max, jobs, measurement.steadies_s)] or [steady_s])
+    if outcome is Outcome.REGRESSED and is_last_step_alone(baseline, measurement, reference, tolerance):
         outcome, reason = Outcome.INCONCLUSIVE, Reason.LAST_STEP
     if outcome is not Outcome.REGRESSED:  # which is the worse news
         if ranks is not None:
             outcome, reason = Outcome.INCONCLUSIVE, Reason.RANKS_DIFFER
-        elif is_below(measurement.judged_s / usual_s, tolerance):  # a statistic is not a run
+        elif usual_s and is_below(measurement.judged / usual_s, tolerance):  # a statistic is not a run
             outcome, reason, steady_s = Outcome.INCONCLUSIVE, Reason.STEPS_SLOWER, usual_s
-        elif measurement.third_s and is_below(max(measurement.judged_s, usual_s) / measurement.third_s, tolerance):
+        elif measurement.third_s and is_below(max(measurement.judged, usual_s or 0.0) / measurement.third_s, tolerance):
             outcome, reason, steady_s = Outcome.INCONCLUSIVE, Reason.THIRD_SLOWER, measurement.third_s
-        elif is_too_good(jobs_s, reference_s, plausible):
+        elif is_too_good(jobs, reference, plausible, direction):
             outcome, reason = Outcome.INCONCLUSIVE, Reason.TOO_GOOD
     return Verdict(
         outcome,
-        measurement.judged_s,
-        documented_s,
+        measurement.judged,
+        documented,
         tolerance,
-        accepted_s,
+        None if accepted is None else reference,
         limit=allowed if allowed > tolerance else None,
         noise=noise,
-        jobs_s=jobs_s,
+        jobs=jobs,
         steady_s=steady_s,
         given_reason=reason,
         more=decision.more,
         max_gain=plausible,
         ranks=ranks,
         cluster_effect=cluster_effect,
+        metric=metric,
     )
 
 
@@ -450,11 +445,11 @@ def is_last_step_alone(baseline: Baseline, measurement: Measurement, reference_s
     of that median, but the last step is not: a job that slows down at its end has more slow steps. The comparison keeps
     the statistic: no row passes by its median.
     """
-    if measurement.timing.statistic != "last" or baseline.metric != STEP_TIME.name or len(measurement.jobs_s) > 1:
+    if measurement.timing.statistic != "last" or baseline.metric != STEP_TIME.name or len(measurement.jobs) > 1:
         return False
-    usual_s, before_s = measurement.steady_s, (*measurement.timing.series_s[-2:-1], math.inf)[0]
+    usual_s, before_s = measurement.steady_s or math.inf, (*measurement.timing.series_s[-2:-1], math.inf)[0]
     is_usual = not is_below(reference_s / usual_s, tolerance) and not is_below(usual_s / before_s, tolerance)
-    return is_usual and is_below(usual_s / measurement.judged_s, tolerance)
+    return is_usual and is_below(usual_s / measurement.judged, tolerance)
 
 
 def judge_metric(
@@ -500,8 +495,7 @@ def judge_metric(
         outcome = Outcome.IMPROVED if -loss > tolerance + _METRIC_ROUNDING else Outcome.PASSED
     to_confirm = outcome is Outcome.REGRESSED and len(jobs) < repeats.most
     more = max(repeats.first - len(jobs), int(to_confirm), 0)
-    label = MetricLabel(metric.key, metric.unit, metric.direction, metric.label)
-    return MetricVerdict(label, outcome, measured, documented, tolerance, more)
+    return MetricVerdict(metric.as_label, outcome, measured, documented, tolerance, more)
 
 
 def with_metrics(verdict: Verdict, metrics: Sequence[MetricVerdict]) -> Verdict:

@@ -41,8 +41,8 @@ from pytest_gsw.tables.model import (
     Recipe,
     Source,
     blank_id,
+    has_ended,
     is_same,
-    own_metric,
     row_id,
 )
 from pytest_gsw.tables.releases import NO_FIGURES_SINCE, format_releases, is_container, releases_of
@@ -176,7 +176,7 @@ _VERDICT_KEYS = frozenset(
 )
 
 #: Metrics of rows that train, and the keys of a figure, which these have not.
-_OF_TRAINING = frozenset(name for name, metric in metrics.JUDGED.items() if not metric.is_figure)
+_OF_TRAINING = frozenset(name for name, metric in metrics.JUDGED.items() if metric.series is not Series.FIGURES)
 _OF_FIGURE = frozenset({metrics.VALUE, "at", "read", "unit", "better"})
 
 
@@ -230,7 +230,7 @@ def read_table(path: Path) -> Table:
                 unknown |= {key for key, value in stated.items() if value is None}
                 facts = {key: value for key, value in stated.items() if value is not None}
             judged = facts.get("metric", metrics.STEP_TIME.name)
-            metric = metrics.JUDGED.get(judged) or own_metric(judged, facts.get("unit"), facts.get("better"))
+            metric = metrics.metric_of(judged, facts.get("unit"), facts.get("better"))
             documented = _document_figures(facts, metric)
             problems = _row_problems(facts, metric, documented, recipe, unknown)
             if not problems:
@@ -279,8 +279,11 @@ def load_tables(paths: Sequence[Path] | None = None) -> tuple[Baseline, ...]:
 
 
 def accepted_figures(paths: Sequence[Path] | None = None) -> dict[str, Mapping[str, Accepted]]:
-    """The accepted figures of all rows, by row and cluster."""
-    return {row.id: row.accepted for row in load_tables(paths)}
+    """The accepted figures of all rows that have not ended, by row and cluster."""
+    return {
+        row.id: {cluster: one for cluster, one in row.accepted.items() if not has_ended(row, one)}
+        for row in load_tables(paths)
+    }
 
 
 def read_tables(paths: Sequence[Path] | None = None) -> Table:
@@ -369,7 +372,7 @@ def _figure_problems(row: Mapping[str, Any], metric: Metric, unknown: AbstractSe
         return [
             f"missing '{key}' of the metric {metric.key}" for key in ("unit", "better") if key not in {*row, *unknown}
         ]
-    if metric.is_figure:
+    if metric.series is Series.FIGURES:
         is_better = "higher" if metric.direction is Direction.HIGHER_IS_BETTER else "lower"
         return [f"has '{key}', but {metric.key} is in {metric.unit}, and {is_better} is better" for key in own]
     keys = [key for key in (metrics.VALUE, "at", "read", *own) if key in row]
@@ -756,7 +759,7 @@ def other_release(baseline: Baseline, run_releases: Sequence[str], what: str, *w
             f'with releases: ["{run_releases[0]}"], and name it with --gsw-baselines'
         )
         return OtherRelease(fact, ("table", f"no bundled table has this row for {ran}"), advice)
-    if len({row.judged_s for row in found.values()}) > 1:
+    if len({row.judged for row in found.values()}) > 1:
         figures = (f"{getattr(row.documented, row.judged_by.field):g} of {release}" for release, row in found.items())
         several = f"several: {baseline.judged_by.key} {', '.join(figures)}"
         return OtherRelease(fact, ("table", several), "stage a checkout of one release, whose CHANGELOG names it")

@@ -6,10 +6,13 @@ It is among the tables because their keys are its names; :mod:`pytest_gsw.stats.
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, Literal, get_args
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar, Literal, get_args
+
+from pytest_gsw.common.text import share
 
 
 class Direction(enum.Enum):
@@ -19,6 +22,26 @@ class Direction(enum.Enum):
     HIGHER_IS_BETTER = "higher is better"
     #: Of a figure to be met, such as a loss.
     EQUAL_IS_BEST = "equal is best"
+
+    def speed(self, value: float, reference: float) -> float:
+        """A value as a ratio to a reference, above 1 if it is better: a throughput, or the inverse of a time."""
+        return reference / value if self is Direction.LOWER_IS_BETTER else value / reference
+
+    def slowed(self, value: float, slowdown: float) -> float:
+        """A value that is slower by the logarithm of a factor; faster if that is below 0."""
+        return self.cost(self.cost(value) * math.exp(slowdown))
+
+    def change_by(self, gain: float) -> float:
+        """The change of a value by a gain of speed, or a loss below zero: 5 % less speed is 5.3 % more time."""
+        return 1 / (1 + gain) - 1 if self is Direction.LOWER_IS_BETTER and gain > -1 else gain
+
+    def cost(self, value: float) -> float:
+        """A value on the scale of statistics over several rows, on which less is better: itself, or its inverse.
+
+        It has no unit, and is for logarithms and ratios alone. The inverse of this function is itself; zero, which a
+        damaged record may have, stays.
+        """
+        return 1 / value if value and self is Direction.HIGHER_IS_BETTER else value
 
 
 class Series(enum.Enum):
@@ -62,14 +85,6 @@ class MetricLabel:
     #: Label for users.
     label: str
 
-    def cost(self, value: float) -> float:
-        """A number of which less is better: a figure, or its inverse if more of it is better.
-
-        The inverse of this function is itself; zero, which a damaged record may have, stays. Verdicts, noise, history
-        and drift compare costs; those of times are their seconds.
-        """
-        return 1 / value if value and self.direction is Direction.HIGHER_IS_BETTER else value
-
 
 @dataclass(frozen=True)
 class Metric(MetricLabel):
@@ -93,20 +108,27 @@ class Metric(MetricLabel):
     read: Callable[[Any], Iterable[Any]] | None = field(default=None, compare=False)
     statistic: MetricStatistic = "last"
 
-    @cached_property
+    #: Words for a change below zero and above, for what the best job did, and for what the log says of its settings.
+    change_words: ClassVar[tuple[str, str]] = ("below", "above")
+    did: ClassVar[str] = "reached"
+    conditions: ClassVar[str] = "its settings"
+    #: The name of its change in JSON and JUnit.
+    change_key: ClassVar[str] = "change"
+
+    @property
     def name(self) -> str:
         """The value of a row's ``metric`` that is judged by it: ``step_time``, ``busbw_gbs``."""
-        return self.key if self.is_figure else self.key.removesuffix(f"_{self.unit}")
+        return self.key
 
-    @cached_property
-    def is_figure(self) -> bool:
-        """True for a benchmark's figure or one of a table's own, and false for those of training."""
-        return self.series is Series.FIGURES
-
-    @cached_property
+    @property
     def field(self) -> str:
         """Its name among the :class:`~pytest_gsw.tables.model.Figures` of a row, and in tables."""
-        return VALUE if self.is_figure else self.key
+        return VALUE
+
+    @property
+    def shown_with(self) -> tuple[Metric, ...]:
+        """The metrics in the table of a row that is judged by it."""
+        return (self,)
 
     def at(self, point: str | None) -> Metric:
         """The metric at a point of a benchmark, such as ``16 GiB``, which its texts then have; itself without one."""
@@ -116,29 +138,40 @@ class Metric(MetricLabel):
 
     def number(self, value: float) -> str:
         """One of its values in short, without the unit."""
-        return short(value) if self.is_figure else f"{value:.4g}"
+        return short(value)
 
-    def with_unit(self, value: float) -> str:
+    def in_table(self, value: float) -> str:
+        """One of its values in a table that has the unit in its heading."""
+        return self.number(value)
+
+    def in_column(self, value: float) -> str:
+        """The same below others of its kind."""
+        return self.number(value)
+
+    def text(self, value: float) -> str:
         """One of its values in short: ``4.31 s``, ``355.1 GB/s``."""
         return f"{self.number(value)} {self.unit}"
 
-    def text(self, cost: float) -> str:
-        """The same by its cost."""
-        return self.with_unit(self.cost(cost))
+    def in_words(self, value: float, of_jobs: str = "") -> str:
+        """The same with its name and its point: ``bus bandwidth 355.1 GB/s at 16 GiB``."""
+        return f"{self.label} {self.number(value)} {self.per_unit}{of_jobs}"
 
     def span(self, low: float, high: float) -> str:
-        """Two of its values in short, by their costs: ``4.31 to 4.4 s``."""
-        return f"{self.number(self.cost(low))} to {self.text(high)}"
+        """Two of its values in short: ``4.31 to 4.4 s``."""
+        return f"{self.number(low)} to {self.text(high)}"
 
-    def shown_change(self, throughput_change: float) -> float:
-        """A change of throughput as texts show it: of a benchmark's figure, as the change of the figure itself."""
-        is_inverse = self.is_figure and self.direction is Direction.LOWER_IS_BETTER
-        return 1 / (1 + throughput_change) - 1 if is_inverse and throughput_change > -1 else throughput_change
+    def change(self, value: float, reference: float) -> float:
+        """The change of a value against a reference as every screen shows it, a fraction."""
+        return self.change_by(self.direction.speed(value, reference) - 1)
+
+    def change_by(self, gain: float) -> float:
+        """The same by a gain of speed, or a loss below zero: that of the figure itself."""
+        return self.direction.change_by(gain)
 
     @property
     def change_label(self) -> str:
         """The name of the change of a row that is judged by it."""
-        return self.label if self.is_figure else TOKENS_PER_S.label
+        return self.label
 
     @property
     def title(self) -> str:
@@ -150,6 +183,104 @@ class Metric(MetricLabel):
         """The unit behind one of its numbers."""
         return self.behind or self.unit
 
+    @cached_property
+    def as_label(self) -> MetricLabel:
+        """The part of it that a record keeps."""
+        return MetricLabel(self.key, self.unit, self.direction, self.label)
+
+    @property
+    def row_label(self) -> MetricLabel | None:
+        """The same for the row that is judged by it; ``None`` if every release knows the metric by its name."""
+        return self.as_label
+
+
+@dataclass(frozen=True)
+class TrainingMetric(Metric):
+    """A metric of training, whose changes are those of throughput."""
+
+    change_words: ClassVar[tuple[str, str]] = ("slower than", "faster than")
+    did: ClassVar[str] = "took"
+    conditions: ClassVar[str] = "batch, sequence length and steps"
+    change_key: ClassVar[str] = "throughput_change"
+
+    @cached_property
+    def name(self) -> str:
+        """Its key without the unit: ``step_time``."""
+        return self.key.removesuffix(f"_{self.unit}")
+
+    @property
+    def field(self) -> str:
+        """Its key."""
+        return self.key
+
+    @property
+    def shown_with(self) -> tuple[Metric, ...]:
+        """All that is known of training."""
+        return METRICS
+
+    def in_table(self, value: float) -> str:
+        """The same by its format, and without one as a percentage."""
+        return share(value) if self.format is None else self.format.format(value)
+
+    def in_column(self, value: float) -> str:
+        """Four digits, with zeros at the end: ``2.480``."""
+        return f"{value:#.4g}".rstrip(".")
+
+    def in_words(self, value: float, of_jobs: str = "") -> str:
+        """Its unit says what it is, unless it needs more than a log's times."""
+        return f"{f'{self.label} ' if self.needs else ''}{self.text(value)}{of_jobs}"
+
+    def change_by(self, gain: float) -> float:
+        """The gain itself: that of throughput."""
+        return gain
+
+    @property
+    def change_label(self) -> str:
+        """Throughput."""
+        return TOKENS_PER_S.label
+
+    @property
+    def row_label(self) -> None:
+        """None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A value of a metric, in the metric's unit."""
+
+    metric: Metric
+    value: float
+
+    @property
+    def text(self) -> str:
+        """In short, with its unit: ``355.1 GB/s``."""
+        return self.metric.text(self.value)
+
+    @property
+    def cost(self) -> float:
+        """On the scale of statistics over several rows, see :meth:`Direction.cost`."""
+        return self.metric.direction.cost(self.value)
+
+    def speed(self, reference: float) -> float:
+        """Its ratio to a reference, above 1 if it is better, see :meth:`Direction.speed`."""
+        return self.metric.direction.speed(self.value, reference)
+
+    def change(self, reference: float) -> float:
+        """Its change against a reference as every screen shows it, a fraction."""
+        return self.metric.change(self.value, reference)
+
+
+@lru_cache(maxsize=256)
+def metric_of(name: str, unit: str | None = None, better: str | None = None, at: str | None = None) -> Metric:
+    """A metric by the value of a row's ``metric``, at a point; unit and direction are of a table's own."""
+    return (JUDGED.get(name) or own_metric(name, unit, better)).at(at)
+
+
+def own_metric(key: str, unit: str | None, better: str | None) -> Metric:
+    """A metric of a table's own, which a pattern reads."""
+    direction = Direction.HIGHER_IS_BETTER if better == "higher" else Direction.LOWER_IS_BETTER
+    return Metric(key, unit or "", direction, key.replace("_", " "), series=Series.FIGURES)
+
 
 def common_change_label(judged: Iterable[Metric]) -> str:
     """The name of the changes of rows that are judged by these metrics; empty if they have several."""
@@ -159,45 +290,45 @@ def common_change_label(judged: Iterable[Metric]) -> str:
 
 _LOWER, _HIGHER = Direction.LOWER_IS_BETTER, Direction.HIGHER_IS_BETTER
 
-STEP_TIME = Metric(
+STEP_TIME = TrainingMetric(
     *("step_time_s", "s", _LOWER, "step time", "{:,.3f}", Series.STEPS),
     behind="s/step",
     exported="step_time_seconds",
     help="time of a training step",
     always_shown=True,
 )
-CALIBRATED_STEP_TIME = Metric(
+CALIBRATED_STEP_TIME = TrainingMetric(
     *("calibrated_step_time_s", "s", _LOWER, "calibrated step time", "{:,.3f}", Series.STEPS),
     needs=frozenset({CALIBRATION}),
     behind="calibrated s/step",
     exported="calibrated_step_time_seconds",
     help="time of a training step on a machine that is as fast as the documented one",
 )
-SAVE_TIME = Metric(
+SAVE_TIME = TrainingMetric(
     *("checkpoint_save_time_s", "s", _LOWER, "checkpoint save", "{:,.3f}", Series.SAVES),
     behind="s/save",
     exported="checkpoint_save_time_seconds",
     help="time of saving a checkpoint",
     always_shown=True,
 )
-TOKENS_PER_S = Metric(
+TOKENS_PER_S = TrainingMetric(
     *("tokens_per_s", "tokens/s", _HIGHER, "throughput", "{:,.0f}"),
     exported="tokens_per_second",
     help="throughput in tokens per second",
     always_shown=True,
 )
-SAMPLES_PER_S = Metric("samples_per_s", "samples/s", _HIGHER, "throughput", heading="samples/s")
-MFU = Metric(
+SAMPLES_PER_S = TrainingMetric("samples_per_s", "samples/s", _HIGHER, "throughput", heading="samples/s")
+MFU = TrainingMetric(
     *("mfu", "", _HIGHER, "MFU", None),
     heading="MFU",
     exported="mfu_ratio",
     help="model FLOPS utilization, 0 to 1",
     always_shown=True,
 )
-TFLOPS_PER_GPU = Metric(
+TFLOPS_PER_GPU = TrainingMetric(
     *("tflops_per_gpu", "TFLOP/s", _HIGHER, "TFLOP/s per GPU", "{:,.1f}"), heading="TFLOP/s per GPU"
 )
-DAYS_TO_TRAIN = Metric(
+DAYS_TO_TRAIN = TrainingMetric(
     *("days_to_train_1t_tokens", "days", _LOWER, "days to train 1T tokens", "{:,.2f}"),
     heading="days to train 1T tokens",
 )

@@ -8,12 +8,12 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from decimal import Decimal
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, NamedTuple, cast
 
 from pytest_gsw.common.redact import masked_text
-from pytest_gsw.tables.metrics import JUDGED, Direction, Metric, Series
+from pytest_gsw.tables.metrics import Direction, Metric, metric_of
 from pytest_gsw.tables.releases import format_releases
 
 #: Prefix of a recipe directory next to its table.
@@ -159,9 +159,9 @@ class Accepted:
     """A figure that one cluster has accepted for a row, in addition to the documented one."""
 
     cluster: str
-    #: Cost of the verdict's basis: seconds of a training step or of saving a checkpoint, or as :meth:`Metric.cost`.
-    judged_s: float
-    #: Number of jobs, whose median is :attr:`judged_s`.
+    #: The figure, in the metric's unit.
+    judged: float
+    #: Number of jobs, whose median is :attr:`judged`.
     jobs: int
     #: Standard deviation of those jobs over their median, as a fraction.
     spread: float
@@ -173,6 +173,8 @@ class Accepted:
     definition: str
     #: Their container image, if known.
     image: str | None = None
+    #: The documented figure that it was accepted against; ``None`` in files of the first release.
+    documented: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,24 +309,13 @@ class Baseline:
     @property
     def judged_by(self) -> Metric:
         """The metric on which the verdict rests."""
-        return _judged_by(self.metric, self.unit, self.better, self.at)
+        return metric_of(self.metric, self.unit, self.better, self.at)
 
     @property
-    def judged_s(self) -> float | None:
-        """The documented figure that the verdict rests on, as a cost (:meth:`Metric.cost`): seconds of a time."""
+    def judged(self) -> float | None:
+        """The documented figure that the verdict rests on, in the metric's unit."""
         figure: float | None = getattr(self.documented, self.judged_by.field)
-        return None if figure is None else self.judged_by.cost(figure)
-
-
-@lru_cache(maxsize=256)
-def _judged_by(key: str, unit: str | None, better: str | None, at: str | None) -> Metric:
-    return (JUDGED.get(key) or own_metric(key, unit, better)).at(at)
-
-
-def own_metric(key: str, unit: str | None, better: str | None) -> Metric:
-    """A metric of a table's own, which a pattern reads."""
-    direction = Direction.HIGHER_IS_BETTER if better == "higher" else Direction.LOWER_IS_BETTER
-    return Metric(key, unit or "", direction, key.replace("_", " "), series=Series.FIGURES)
+        return figure
 
 
 class Blank(NamedTuple):
@@ -579,12 +570,12 @@ def accepted_for(baseline: Baseline, cluster: str | None, definition: str) -> tu
     """A cluster's accepted figure for a row, as ``(counts, does not count)``; at most one of the two is there.
 
     It counts if it was measured under the definition of the judged run: under another one it is a figure of another
-    experiment.
+    experiment. It ends when the document's figure changes.
     """
     accepted = None if cluster is None else baseline.accepted.get(cluster)
     if accepted is None:
         return None, None
-    return (accepted, None) if accepted.definition == definition else (None, accepted)
+    return (accepted, None) if _counts(baseline, accepted, definition) else (None, accepted)
 
 
 def accepted_to_expect(baseline: Baseline, cluster: str, image: str | None) -> Accepted | None:
@@ -594,12 +585,28 @@ def accepted_to_expect(baseline: Baseline, cluster: str, image: str | None) -> A
     """
     accepted = baseline.accepted.get(cluster)
     named = None if accepted is None else image or accepted.image
-    return accepted if accepted is not None and accepted.definition == definition_hash(baseline, named) else None
+    return accepted if accepted is not None and _counts(baseline, accepted, definition_hash(baseline, named)) else None
 
 
 def counts_with_its_image(baseline: Baseline, accepted: Accepted) -> bool:
     """True if an accepted figure counts for a run with the image of its own measurement."""
-    return accepted.definition == definition_hash(baseline, accepted.image)
+    return _counts(baseline, accepted, definition_hash(baseline, accepted.image))
+
+
+def has_ended(baseline: Baseline, accepted: Accepted) -> bool:
+    """True if the document's figure is another one than that which an accepted figure was accepted against.
+
+    It differs by more than its rounding: half of the last digit of the coarser one.
+    """
+    then, now = accepted.documented, baseline.judged
+    if then is None or now is None:
+        return False
+    rounding = max(Decimal(repr(float(value))).as_tuple().exponent for value in (then, now))
+    return abs(then - now) > 0.5000001 * 10.0 ** int(rounding)
+
+
+def _counts(baseline: Baseline, accepted: Accepted, definition: str) -> bool:
+    return accepted.definition == definition and not has_ended(baseline, accepted)
 
 
 def _hash(facts: Mapping[str, Any]) -> str:

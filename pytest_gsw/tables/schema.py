@@ -58,6 +58,7 @@ ACCEPTED_FIELDS: f.Fields = {
     ),
     metrics.SAVE_TIME.key: f.number("Accepted time of saving one checkpoint, seconds, for rows judged by it."),
     metrics.VALUE: f.number("Accepted figure of a row that documents its value, in the metric's unit."),
+    "documented": f.number("The documented figure that it was accepted against; if that changes, it ends."),
     "jobs": f.whole("Jobs whose median the figure is.", required=True),
     "spread": f.Field(
         read_spread,
@@ -123,8 +124,7 @@ def with_accepted(table: Path, rows: Sequence[Baseline], blank: Collection[str] 
         row, cluster = entry_key(entry.value)
         values = {key: value.value for key, value in entry.value.items() if key != "row"}
         figure = next(values.pop(key) for key in ACCEPTED_FIGURES if key in values)
-        judged_s = of_id[row].judged_by.cost(figure)
-        by_row.setdefault(row, {})[cluster] = Accepted(judged_s=judged_s, **values)
+        by_row.setdefault(row, {})[cluster] = Accepted(judged=figure, **values)
     return tuple(replace(row, accepted=by_row[row.id]) if row.id in by_row else row for row in rows)
 
 
@@ -151,7 +151,7 @@ def _row_problems(entry: Values, row_id: str, rows: Mapping[str, Baseline], tabl
     row = rows.get(row_id)
     if row is None:
         return [f"there is no row '{row_id}' in {table}{f.nearest(row_id, rows)}"]
-    if row.judged_s is None:
+    if row.judged is None:
         return [f"the document has no figure for {row_id}, so none can be accepted for it"]
     wanted = row.judged_by.field
     others = [key for key in ACCEPTED_FIGURES if key in entry and key != wanted]

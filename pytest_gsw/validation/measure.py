@@ -52,7 +52,7 @@ def measure(
             the result is impossible.
         TableError: The result is impossible because the row's own figures contradict each other.
     """
-    if baseline.judged_by.is_figure:
+    if baseline.judged_by.series is Series.FIGURES:
         return _measure_figure(baseline, run, log, steps, first_index)
     is_calibrated = CALIBRATION in baseline.judged_by.needs
     if is_calibrated and log.calibration_flops is None:
@@ -72,7 +72,7 @@ def measure(
     statistic = parse_statistic(baseline.statistic)
     try:
         indices = selected(statistic, timed, first_index=first_index)
-        judged_s = apply(statistic, timed, first_index=first_index)
+        seconds = apply(statistic, timed, first_index=first_index)
     except ValueError as error:
         raise IncompleteLogError(
             f"the log does not hold the steps that {baseline.statistic} needs: {error}",
@@ -90,7 +90,7 @@ def measure(
     judged = trained if statistic.kind == "last" else [timed[at] for at in indices]
     of_steps = baseline.judged_by.series is not Series.SAVES and statistic.kind != "mean"
     measurement = replace(
-        summarize(baseline, trained, judged_s, calibration_flops or peak_flops),
+        summarize(baseline, trained, seconds, calibration_flops or peak_flops),
         ranks_s=_ranks_s(baseline, log, indices, timed),
         third_s=slowest_third_s([step.seconds for step in judged], interval) if of_steps else None,
         calibration_flops=calibration_flops,
@@ -99,7 +99,7 @@ def measure(
     if mfu is not None and mfu > 1:
         evidence = log_evidence(run, log)
         if calibration_flops is None:
-            raise impossible_measurement(baseline, mfu, judged_s, peak_flops, evidence)
+            raise impossible_measurement(baseline, mfu, seconds, peak_flops, evidence)
         if baseline.judged_by is not STEP_TIME:
             raise LogError(
                 f"MFU {mfu * 100:.1f} % of the measured peak is impossible: {calibration_flops:.3g} FLOP/s are no peak",
@@ -108,7 +108,7 @@ def measure(
                 "machine",
             )
         # Its verdict rests on the time alone: a disturbed calibration costs it no more than the MFU.
-        return replace(measurement, figures=figures_of(baseline, judged_s, None), calibration_flops=None)
+        return replace(measurement, figures=figures_of(baseline, seconds, None), calibration_flops=None)
     return measurement
 
 
@@ -135,8 +135,7 @@ def _measure_figure(
             f"the log holds {plural(len(values), 'number')} of {metric.label}, too few for {baseline.statistic}",
             evidence=log_evidence(run, log),
         ) from error
-    cost = metric.cost(value)
-    return Measurement(cost, Figures(value=value), Timing(baseline.statistic), jobs_s=(cost,))
+    return Measurement(value, Figures(value=value), Timing(baseline.statistic), jobs=(value,))
 
 
 def _key_at(metric: Metric, baseline: Baseline) -> str:
@@ -160,14 +159,14 @@ def _missing_figure(
 
 
 def summarize(
-    baseline: Baseline, timed: tuple[TimedStep, ...], judged_s: float, peak_flops: float | None
+    baseline: Baseline, timed: tuple[TimedStep, ...], seconds: float, peak_flops: float | None
 ) -> Measurement:
-    """A measurement from its steps and the judged number."""
+    """A measurement from its steps, and the seconds that its statistic is."""
     return Measurement(
-        judged_s,
-        figures_of(baseline, judged_s, peak_flops),
+        seconds,
+        figures_of(baseline, seconds, peak_flops),
         timing_of([step.seconds for step in timed], baseline.statistic),
-        jobs_s=(judged_s,),
+        jobs=(seconds,),
     )
 
 
@@ -181,15 +180,16 @@ def of_all_jobs(baseline: Baseline, jobs: Sequence[Measurement], peak_flops: flo
         jobs: One measurement for each job, in the order in which they ran.
         peak_flops: Peak FLOP/s of one GPU, for the MFU.
     """
-    jobs_s = tuple(one.judged_s for one in jobs)
-    judged_s = statistics.median(jobs_s)
+    values = tuple(one.judged for one in jobs)
+    judged = statistics.median(values)
     peak_flops = jobs[-1].calibration_flops or peak_flops
-    all_figures = figures_of(baseline, judged_s, peak_flops)
+    all_figures = figures_of(baseline, judged, peak_flops)
     ranks = ranks_of_jobs(one.ranks_s for one in jobs)
     metrics = {key: tuple(one.metrics[key][0] for one in jobs) for key in jobs[-1].metrics}
-    third_s = statistics.median([max(one.judged_s, one.third_s or 0.0) for one in jobs])
-    last = replace(jobs[-1], steadies_s=tuple(one.steady_s for one in jobs), third_s=third_s, metrics=metrics)
-    return replace(last, judged_s=judged_s, figures=all_figures, jobs_s=jobs_s, ranks_s=ranks)
+    steadies_s = tuple(one.steady_s for one in jobs if one.steady_s is not None)
+    third_s = statistics.median([max(one.judged, one.third_s or 0.0) for one in jobs]) if steadies_s else None
+    last = replace(jobs[-1], steadies_s=steadies_s, third_s=third_s, metrics=metrics)
+    return replace(last, judged=judged, figures=all_figures, jobs=values, ranks_s=ranks)
 
 
 def timed_steps(baseline: Baseline, log: StepLog) -> tuple[TimedStep, ...]:
@@ -406,7 +406,7 @@ def impossible_table(baseline: Baseline, peak_flops: float | None) -> TableError
 def impossible_measurement(
     baseline: Baseline,
     mfu: float,
-    judged_s: float,
+    seconds: float,
     peak_flops: float | None,
     evidence: tuple[tuple[str, str], ...],
 ) -> TableError | LogError:
@@ -416,16 +416,16 @@ def impossible_measurement(
     if table is not None:
         return table
     if documented.mfu is not None and documented.step_time_s is not None:
-        by_document = documented.mfu * documented.step_time_s / judged_s
+        by_document = documented.mfu * documented.step_time_s / seconds
         if by_document <= 1:
             return TableError(
-                f"the table contradicts itself: {judged_s:.4g} s is an MFU of {by_document * 100:.1f} % by its mfu, "
+                f"the table contradicts itself: {seconds:.4g} s is an MFU of {by_document * 100:.1f} % by its mfu, "
                 f"and of {mfu * 100:.1f} % by its {model_flops(baseline)[1]}",
                 (*_evidence(baseline, peak_flops), *evidence),
                 advice=_ADVICE.format(model_flops(baseline)[1]),
             )
     return LogError(
-        f"MFU {mfu * 100:.1f} % is impossible: no hardware takes {judged_s:.4g} s for a step",
+        f"MFU {mfu * 100:.1f} % is impossible: no hardware takes {seconds:.4g} s for a step",
         evidence=evidence,
         advice="the log shows when steps were dispatched, not how long they took; check its statistic",
     )

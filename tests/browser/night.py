@@ -290,7 +290,7 @@ def _earlier_runs(directory: Path, slurm: str) -> Iterator[Record]:
 
 
 def _earlier_record(row: Baseline, directory: Path, ago: int, end_s: float, factor: float) -> Record:
-    assert row.judged_s is not None
+    assert row.judged is not None
     number = _number_of(row.id)
     first = 1 + number % (289 - row.nodes)
     job = JobFacts(
@@ -305,7 +305,7 @@ def _earlier_record(row: Baseline, directory: Path, ago: int, end_s: float, fact
     )
     table = row.location.path.relative_to(directory)
     return varied(
-        imported_figure(row, directory, job, row.judged_s * factor, "simulation"),
+        imported_figure(row, directory, job, row.judged * factor, "simulation"),
         node_id=f"{table}::{row.id}",
         baseline=f"{table}:{row.location.line}",
         canary=row.canary,

@@ -35,8 +35,8 @@ def calls(directory: Path, rows: int) -> Counter[str]:
             slower = 1.08 if each == FEW and number > 32 else 1.2 if each == FEW + 1 and number == CURRENT_RUN else 1.0
             ran = job(number, id=f"{number * 1000 + each}", nodes=f"n[{each % 8}-{each % 8 + 3}]")
             outcome = "regressed" if slower > 1.1 else "passed"
-            judged_s = 4.5 * slower * math.exp(noise.gauss(0, 0.015))
-            records.append(row(f"llama2_70b_fp8[H100x{8 + each}]", number, judged_s, outcome=outcome, job=ran))
+            judged = 4.5 * slower * math.exp(noise.gauss(0, 0.015))
+            records.append(row(f"llama2_70b_fp8[H100x{8 + each}]", number, judged, outcome=outcome, job=ran))
     history_of(directory, *records).close()
     done = count(["report", RUN_ID, "-o", "report", "--history=history.sqlite"], directory, program="pytest_gsw.cli")
     assert done.status == 0, done.output

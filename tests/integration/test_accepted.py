@@ -57,8 +57,8 @@ def test_a_run_within_what_is_accepted_passes_and_names_both(pytester: pytest.Py
         return found
 
     bare, found = metrics(status=1), metrics("--cluster=demo")
-    assert (bare["verdict"], bare["accepted_time_s"]) == ("regressed", None)
-    assert (found["verdict"], found["accepted_time_s"], found["documented_time_s"]) == ("passed", 1.1, 1.0)
+    assert (bare["verdict"], bare["accepted"]) == ("regressed", None)
+    assert (found["verdict"], found["accepted"], found["documented"]) == ("passed", 1.1, 1.0)
     assert (found["image"], found["definition"]) == ("simulation", definition)
     assert (
         gsw("metrics", log, "--cluster=demo", status=2).err

@@ -30,8 +30,8 @@ def compare(gsw: Gsw) -> Gsw:
     return partial(gsw, "compare")
 
 
-def row(name: str, number: int, judged_s: float = 5.0, **changes: Any) -> Record:
-    return run_record(number, judged_s, **{"row": name, "node_id": f"x.yaml::{name}", **changes})
+def row(name: str, number: int, judged: float = 5.0, **changes: Any) -> Record:
+    return run_record(number, judged, **{"row": name, "node_id": f"x.yaml::{name}", **changes})
 
 
 def two_runs() -> list[Record]:
@@ -75,7 +75,7 @@ def test_the_worst_comes_first(compare: Gsw) -> None:
 
 
 NO_DATABASE = "the history notes does not take this: file is not a database"
-LATER = "the history later.sqlite is of version 7, and this pytest-gsw reads version 1\nnext: name another one, and fill it with pytest-gsw history --add .gsw/runs/*"
+LATER = "the history later.sqlite is of version 7, and this pytest-gsw reads version 2\nnext: name another one, and fill it with pytest-gsw history --add .gsw/runs/*"
 
 
 @pytest.mark.parametrize(

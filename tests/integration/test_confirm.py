@@ -33,9 +33,9 @@ def test_jobs_until_the_median_of_all_decides(pytester: pytest.Pytester) -> None
 
     result.stdout.re_match_lines([r"gsw: .* to be confirmed \(1 of 2\); submitted again, without localhost where .*"])
     once, seen = found[ONCE], properties(cases[ONCE])
-    slow, second = (job["judged_s"] for job in once["repeats"])
+    slow, second = (job["judged"] for job in once["repeats"])
     assert slow == pytest.approx(4.556 * 1.12, rel=0.02)
-    assert once["measured"]["step_time_s"] == sorted((slow, second, once["job"]["judged_s"]))[1]
+    assert once["measured"]["step_time_s"] == sorted((slow, second, once["job"]["judged"]))[1]
     assert len({*(job["id"] for job in once["repeats"]), once["job"]["id"]}) == 3
     assert (seen["gsw_jobs"], seen["gsw_outcome"]) == ("3", "passed")
     assert seen["gsw_job_1"] == f"{once['repeats'][0]['id']} {slow:.4g} s on localhost"
@@ -97,7 +97,7 @@ Executor._find_logs = interrupted
     assert result.ret == pytest.ExitCode.INTERRUPTED
     found = record(pytester)
     assert (found["outcome"], found["fact"]) == ("error", "interrupted: the row had 1 job, and was to have more")
-    assert found["job"]["judged_s"] is not None
+    assert found["job"]["judged"] is not None
 
 
 def test_a_further_job_that_cannot_be_submitted_leaves_those_before_in_the_record(pytester: pytest.Pytester) -> None:
@@ -119,4 +119,4 @@ def pytest_gsw_make_launcher(cluster, run_directory):
     pytester.runpytest(*ONE_ROW, "--gsw-confirm=2", "--gsw-demo=*=slow:20%").assert_outcomes(errors=1, deselected=140)
     found = record(pytester)
     assert (found["fact"], len(found["repeats"])) == ("QOSMaxSubmitJobPerUserLimit", 1)
-    assert found["repeats"][0]["judged_s"] > 5
+    assert found["repeats"][0]["judged"] > 5

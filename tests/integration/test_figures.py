@@ -137,10 +137,10 @@ def test_the_report_of_a_lost_bandwidth(pytester: pytest.Pytester) -> None:
     )
     (record,) = records(pytester.path)
     assert (record["metric"], record["at"], record["measured"]["value"]) == ("busbw_gbs", "16 GiB", 355.1)
-    assert record["verdict"]["measured_s"] == record["job"]["judged_s"] == 1 / 355.1
+    assert record["verdict"]["measured"] == record["job"]["judged"] == 355.1
     seen = properties(junit(pytester.path / "junit.xml")[ROW])
     assert (seen["gsw_measured_busbw_gbs"], seen["gsw_documented_busbw_gbs"]) == ("355.1", "470.0")
-    assert (seen["gsw_unit"], seen["gsw_at"], seen["gsw_throughput_change"]) == ("GB/s", "16 GiB", "-0.244468")
+    assert (seen["gsw_unit"], seen["gsw_at"], seen["gsw_change"]) == ("GB/s", "16 GiB", "-0.244468")
 
 
 def test_a_latency_may_rise_by_what_the_tolerance_makes_of_it(pytester: pytest.Pytester) -> None:
@@ -290,7 +290,7 @@ def test_jobs_history_report_and_accepted_figures(
     assert " 400 GB/s " in lines
     (series,) = json.loads(gsw("history", "--history=h.db", "--json").out)
     assert (series["metric"], series["unit"]) == ("busbw_gbs", "GB/s")
-    assert [round(point["value"], 6) for point in series["points"]] == [470, 471, 469, 472, 400, 400]
+    assert [round(point["judged"], 6) for point in series["points"]] == [470, 471, 469, 472, 400, 400]
     # A replay judges the logs again, by the noise then.
     again = pytester.runpytest(*options, f"--gsw-replay={max(pytester.path.glob('.gsw/runs/*'))}")
     again.assert_outcomes(failed=1)
@@ -302,7 +302,8 @@ def test_jobs_history_report_and_accepted_figures(
     assert "documented 470 GB/s" in pages
     assert "all_reduce on CPU, change of bus bandwidth (%) on 1 CPU" in pages
     assert ">bus bandwidth (%)</th>" in pages
-    assert ">400 GB/s</td>" in pages
+    assert ">measured (GB/s)</th>" in pages
+    assert ">400</td>" in pages
     prom = gsw("report", max(pytester.path.glob(".gsw/runs/*")), "--format=openmetrics").out
     assert "gsw_metric_busbw_gbs{" in prom
     assert "# HELP gsw_documented_metric_busbw_gbs Documented bus bandwidth in GB/s, higher is better." in prom
@@ -313,7 +314,7 @@ def test_a_latency_that_grew_is_above_its_document_on_all_pages(pytester: pytest
     result = pytester.runpytest("--gsw-replay=own.log", "own.yaml", "--gsw-report=report")
     result.assert_outcomes(failed=1)
     (record,) = records(pytester.path)
-    assert record["verdict"]["measured_s"] > record["verdict"]["documented_s"]
+    assert record["verdict"]["measured"] > record["verdict"]["documented"]
     overview = (pytester.path / "report" / "index.html").read_text()
     assert "change of median time to first token (%)" in overview
     assert "+19.4" in overview
@@ -326,15 +327,53 @@ def test_a_figure_can_be_accepted(pytester: pytest.Pytester, monkeypatch: pytest
     pytester.runpytest("--gsw-cluster=local", "--gsw-repeat=5", "own.yaml").assert_outcomes(failed=1)
     (directory,) = pytester.path.glob(".gsw/runs/*")
     proposed = gsw("baseline", "propose", directory)
-    assert "\n+  - row: all_reduce_float[CPUx1]\n+    cluster: local\n+    value: 440\n" in proposed.out
-    assert "440 GB/s beside the documented 470 GB/s (6.8 % worse)" in proposed.out
+    entry = "\n+  - row: all_reduce_float[CPUx1]\n+    cluster: local\n+    value: 440\n+    documented: 470\n"
+    assert entry in proposed.out
+    assert "440 GB/s beside the documented 470 GB/s (bus bandwidth -6.4 %)" in proposed.out
     Path("b.diff").write_text(proposed.out)
     pytester.run("git", "apply", "b.diff")
     (row,) = load_table(pytester.path / "own.yaml")
-    assert row.accepted["local"].judged_s == 1 / 440
+    assert row.accepted["local"].judged == 440
     result = pytester.runpytest("--gsw-cluster=local", "own.yaml")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*PASSED     bus bandwidth +0.0 % vs accepted, -6.4 % vs document*"])
+
+    # An erratum ends what was accepted against another figure, and a few more digits do not.
+    write(pytester, BUSBW.replace("value: 470", "value: 470.03"), nccl(440))
+    pytester.runpytest("--gsw-cluster=local", "own.yaml").assert_outcomes(passed=1)
+    write(pytester, BUSBW.replace("value: 470", "value: 650"), nccl(440))
+    result = pytester.runpytest("--gsw-cluster=local", "own.yaml", "--junitxml=junit.xml")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*REGRESSED  bus bandwidth -32.3 %  accepted figure not used *"])
+    assert properties(junit(pytester.path / "junit.xml")[ROW])["gsw_accepted"] == (
+        f"the accepted figure of local (440 GB/s, {row.accepted['local'].date}) has ended: the document had 470 GB/s "
+        "then, and has 650 GB/s now, which is used; to accept what runs since then show: "
+        "pytest-gsw baseline propose '--row=all_reduce_float[CPUx1]' --cluster=local RUN"
+    )
+    assert "440 GB/s, 20" in (listed := gsw("rows", "own.yaml", "--cluster=local").out)
+    assert ", accepted against 470 GB/s: not used" in listed
+    (facts,) = json.loads(gsw("rows", "own.yaml", "--json").out)
+    assert (facts["accepted"]["local"]["judged"], facts["accepted"]["local"]["counts"]) == (440, False)
+
+    # A file of the first release does not say what it was accepted against.
+    accepted = Path("own.accepted.yaml")
+    accepted.write_text(accepted.read_text().replace("    documented: 470\n", ""))
+    pytester.runpytest("--gsw-cluster=local", "own.yaml").assert_outcomes(passed=1)
+
+
+def test_the_document_of_a_table_without_one_is_the_table(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, gsw: Gsw
+) -> None:
+    site(pytester, monkeypatch)
+    assert "document:" not in BUSBW
+    write(pytester, BUSBW, nccl(440))
+    pytester.runpytest("--gsw-cluster=local", "--gsw-repeat=5", "own.yaml").assert_outcomes(failed=1)
+    (directory,) = pytester.path.glob(".gsw/runs/*")
+    proposed = gsw("baseline", "propose", directory, "--documented")
+    assert "in place of the documented 470 GB/s (bus bandwidth -6.4 %)" in proposed.out
+    Path("b.diff").write_text(proposed.out)
+    pytester.run("git", "apply", "b.diff")
+    assert load_table(pytester.path / "own.yaml")[0].judged == 440
 
 
 def test_a_log_is_measured_by_the_command_line(pytester: pytest.Pytester, gsw: Gsw) -> None:
@@ -386,7 +425,7 @@ def test_a_record_of_a_tables_own_metric_needs_no_table(pytester: pytest.Pyteste
     (run,) = pytester.path.glob(".gsw/runs/*")
     gsw("report", run, "--format=junit", "-o", "junit.xml")
     seen = properties(junit(pytester.path / "junit.xml")["net_float[CPUx1]"])
-    assert (seen["gsw_measured_rate"], seen["gsw_unit"], seen["gsw_throughput_change"]) == ("101.0", "img/s", "0.01")
+    assert (seen["gsw_measured_rate"], seen["gsw_unit"], seen["gsw_change"]) == ("101.0", "img/s", "0.01")
     assert (
         "# HELP gsw_metric_rate Measured rate in img/s, higher is better."
         in gsw("report", run, "--format=openmetrics").out

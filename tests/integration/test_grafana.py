@@ -14,8 +14,10 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from pytest_gsw.history.comparison import ClusterText
 from pytest_gsw.history.row_history import FailingNode, SlowNode
 from pytest_gsw.reports.ci import openmetrics
+from pytest_gsw.results.record import of_content
 from tests import grafana
 from tests.integration.conftest import Gsw
+from tests.unit.first_release import BANDWIDTH
 from tests.unit.reports.ci.nights import run_of
 from tests.unit.results.test_incident import run_records
 
@@ -38,7 +40,8 @@ def labels(pytester: pytest.Pytester, gsw: Gsw) -> Mapping[str, frozenset[str]]:
         cluster_texts={"eos": ClusterText(drift="drifts")},
     )
     found: dict[str, frozenset[str]] = {}
-    for text in (out, f"{openmetrics(odd)}\n"):
+    of_figures = openmetrics(run_of([of_content(BANDWIDTH)]))
+    for text in (out, f"{openmetrics(odd)}\n", f"{of_figures}\n"):
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 found[sample.name] = found.get(sample.name, frozenset()) | frozenset(sample.labels)

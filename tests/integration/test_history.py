@@ -59,7 +59,7 @@ def fill(*records: Record, place: Path | str = DEFAULT) -> None:
 def runs(count: int, **changes: Any) -> list[Record]:
     """Runs between 4.9 and 5.1 s, the newest of which took 5.5 s."""
     times_s = [4.9 + 0.05 * (number % 5) for number in range(count - 1)] + [5.5]
-    return [run_record(number, judged_s, **changes) for number, judged_s in enumerate(times_s)]
+    return [run_record(number, judged, **changes) for number, judged in enumerate(times_s)]
 
 
 @pytest.fixture
@@ -95,14 +95,16 @@ def test_json(history: Gsw) -> None:
             "row": "llama2_70b_fp8[H100x128]",
             "cluster": "eos",
             "definition": "0123456789ab",
-            "median_s": 5.0,
+            "metric": "step_time_s",
+            "unit": "s",
+            "median": 5.0,
             "noise": {"sigma": 0.0165, "jobs": 0},
             "points": [
                 {
                     "run_id": "20261101-210000-7f3a",
                     "job_id": "481220",
                     "time_s": 1793566800.0,
-                    "judged_s": 5.0,
+                    "judged": 5.0,
                     "outcome": "passed",
                     "nodes": "pool0-[0017-0032]",
                     "image": "nvcr.io/nvidia/jax:24.12",
@@ -193,7 +195,7 @@ def test_logs_are_imported_once(site: Path, history: Gsw) -> None:
         "copies/log-maxtext_tiny_1b_8_9.out\n"
     )
     (found,) = json.loads(history("*x8]", "--json").out)
-    assert [point["judged_s"] for point in found["points"]][:3] == [1.01, 1.02, 1.03]
+    assert [point["judged"] for point in found["points"]][:3] == [1.01, 1.02, 1.03]
     assert [point["time_s"] for point in found["points"]][:2] == [1795212001.0, 1795212002.0]
     assert found["points"][0]["outcome"] == "passed"
     assert found["points"][8]["run_id"].startswith("import-9-")
@@ -271,7 +273,7 @@ def test_jobs_of_llmb_run_are_found_by_its_files(site: Path, history: Gsw, sourc
         "6": "the log holds 12 ste",
     }
     (found,) = json.loads(history("--json").out)
-    facts = [(one["job_id"], one["judged_s"], one["outcome"]) for one in found["points"]]
+    facts = [(one["job_id"], one["judged"], one["outcome"]) for one in found["points"]]
     assert facts == [("1", 1.02, "passed"), ("7", 1.3, "regressed")]
     assert history(*imported).out == ".gsw/history.sqlite: nothing new, 2 jobs there already, 5 left out\n"
 
@@ -283,7 +285,7 @@ def test_imported_runs_and_those_of_sessions_are_one_series(site: Path, history:
     with open_history(DEFAULT) as opened:
         (key,) = opened.series()
         opened.add([varied(ours, definition=key.definition)])
-        assert [point.judged_s for point in stored_points(opened, key)] == [1.01, 1.02]
+        assert [point.judged for point in stored_points(opened, key)] == [1.01, 1.02]
 
 
 # -- what changed, and runs that do not count --------------------------------------------------

@@ -46,7 +46,7 @@ def runs(
             listed = ",".join(names[node] for node in sorted(nodes))
             end_s = begin_s + 86400 * run
             job = replace(one.jobs.last, id=f"{row}{481220 + run}", nodes=listed, start_s=end_s - 600, end_s=end_s)
-            lost = replace(job, id=f"9{job.id}", nodes=names[failing or 0], why_repeated="node failure", judged_s=None)
+            lost = replace(job, id=f"9{job.id}", nodes=names[failing or 0], why_repeated="node failure", judged=None)
             attempts = (lost,) if failing in nodes else ()
             records.append(varied(one, run_id=f"night-{run:03}", job=job, recorded_s=end_s, attempts=attempts))
     (table.parent.parent / ".gsw").mkdir(exist_ok=True)

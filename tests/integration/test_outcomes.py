@@ -136,7 +136,5 @@ def pytest_gsw_judge(baseline):
     pytester.runpytest(*rows).assert_outcomes(errors=3, deselected=138)
     facts = {one["gpus"]: one["fact"] for one in records(pytester.path)}
     assert facts.pop(64) == "an implementation of pytest_gsw_judge returned 'PASSED', which is no Verdict"
-    odd = (
-        "pytest_gsw_judge of conftest.py raised ValueError: 'verdict.measured_s' is {}, wanted a number above 0".format
-    )
+    odd = "pytest_gsw_judge of conftest.py raised ValueError: 'verdict.measured' is {}, wanted a number above 0".format
     assert facts == {128: odd("0.0"), 256: odd("nan")}

@@ -83,7 +83,7 @@ def test_the_tables_of_the_page_are_those_of_the_data() -> None:
 def test_every_row_of_a_release_can_run(release: str) -> None:
     found = read_tables(RELEASES[release])
     assert not found.blanks
-    assert [row.id for row in found.rows if row.judged_s is None] == []
+    assert [row.id for row in found.rows if row.judged is None] == []
     assert {release in row.source.releases for row in found.rows} == {True}
     assert [name for name, count in Counter(row.id for row in found.rows).items() if count > 1] == []
 

@@ -20,7 +20,7 @@ def test_a_history_in_memory_says_what_one_in_a_database_says(tmp_path: Path) ->
         assert kept.tally == quick.tally
         for row, past in kept.session.histories.items():
             other = quick.session.histories[row]
-            assert [point.judged_s for point in past.points] == [point.judged_s for point in other.points]
+            assert [point.judged for point in past.points] == [point.judged for point in other.points]
             assert (past.noise(), past.slow) == (other.noise(), other.slow)
 
 

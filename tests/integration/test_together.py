@@ -32,19 +32,17 @@ def run_record(record: Record, number: int, rng: random.Random, runs: int = RUNS
     """The same row on an earlier run, with 1 % of noise."""
     last, verdict = record.jobs.last, record.verdict
     assert last is not None
-    assert last.judged_s is not None
+    assert last.judged is not None
     assert verdict is not None
-    seconds = verdict.documented_s * (1 + rng.gauss(0, 0.01)) * slower
+    seconds = verdict.documented * (1 + rng.gauss(0, 0.01)) * slower
     end_s = (last.end_s or 0.0) - DAY_S * (runs - number)
-    job = replace(
-        last, id=f"{number}-{last.id}", judged_s=seconds, start_s=end_s - 60, end_s=end_s, submit_s=end_s - 60
-    )
+    job = replace(last, id=f"{number}-{last.id}", judged=seconds, start_s=end_s - 60, end_s=end_s, submit_s=end_s - 60)
     return replace(
         record,
         run=replace(record.run, id=f"night-{number:03}", recorded_s=end_s),
         jobs=replace(record.jobs, last=job, repeats=(), attempts=()),
         figures=replace(record.figures, measured={**record.figures.measured, record.judged_metric.key: seconds}),
-        verdict=replace(verdict, measured_s=seconds, jobs_s=(seconds,)),
+        verdict=replace(verdict, measured=seconds, jobs=(seconds,)),
     )
 
 

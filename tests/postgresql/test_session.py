@@ -138,7 +138,7 @@ def test_a_session_keeps_what_a_history_of_a_later_release_does_not_take(pyteste
     result = session(pytester, place)
     result.assert_outcomes(passed=2, deselected=139)
     result.stdout.fnmatch_lines(
-        ["gsw: history unavailable, *: the history * is of version 7, and this pytest-gsw reads version 1"]
+        ["gsw: history unavailable, *: the history * is of version 7, and this pytest-gsw reads version 2"]
     )
     assert len(list(Path(".gsw/spool").rglob("*.json"))) == 2
 

@@ -193,7 +193,7 @@ _SWEPT_ROWS = [f"gpus: {gpus}, step_time_s: {step_s:.3f}, line: {gpus}" for gpus
 _SWEEP = """\
 #!/bin/bash
 export LC_ALL=C
-declare -A documented_s=({documented})
+declare -A documented=({documented})
 gpus=$((SLURM_JOB_NUM_NODES * 8))
 results=$STAGE_PATH/results/24.11/$DTYPE/$MODEL_SIZE/$gpus
 mkdir -p "$results" "{directory}/draws"

@@ -38,7 +38,7 @@ def test_a_row_that_was_slow_once_passes_by_the_median_of_jobs_on_other_nodes(sl
     session = site.run(slurm8, Misfortune(SLOW_ONCE, options=("--gsw-confirm=2",)))
     assert session.end().seen == PASSED
     found = record(session)
-    assert [job["judged_s"] for job in (*found["repeats"], found["job"])] == [1.25, 1.0, 1.0]
+    assert [job["judged"] for job in (*found["repeats"], found["job"])] == [1.25, 1.0, 1.0]
     assert found["measured"]["step_time_s"] == 1.0
     slow, *others = nodes(session)
     assert slow not in others  # that of the second job, which was fast, is as good as any other
@@ -75,7 +75,7 @@ def test_a_session_that_is_killed_between_two_jobs_is_resumed(slurm8: SlurmClust
     again = site.run(slurm8, Misfortune(body, options=("--gsw-confirm=2", "--gsw-resume=last")), session.directory)
     assert again.end().seen == PASSED
     found = record(again)
-    assert [job["judged_s"] for job in (*found["repeats"], found["job"])] == [1.25, 1.0, 1.0]
+    assert [job["judged"] for job in (*found["repeats"], found["job"])] == [1.25, 1.0, 1.0]
     jobs = slurm8.run("squeue", "-h", "-t", "all", "-o", "%j").split()
     run = found["run_id"]
     assert sorted(name for name in jobs if run in name) == sorted({name for name in jobs if run in name})
@@ -88,7 +88,7 @@ def test_a_further_job_that_is_cancelled_is_an_error(slurm8: SlurmCluster, site:
     slurm8.run("scancel", job_id)
     assert session.end().seen == error(f"job {job_id} ended CANCELLED")
     (first,) = record(session)["repeats"]
-    assert first["judged_s"] == 1.25
+    assert first["judged"] == 1.25
     assert properties(session.case())["gsw_job_1"] == f"{first['id']} 1.25 s on {first['nodes']}"
     assert f"job 1      {first['id']} 1.25 s on {first['nodes']}\n" in (session.directory / "output").read_text()
 
@@ -100,7 +100,7 @@ def test_the_history_has_one_point_for_each_job(slurm8: SlurmCluster, site: Site
         (series,) = history.series()
         points = stored_points(history, series)
     assert (series.row, series.cluster) == (ROW, "eos")
-    assert sorted(point.judged_s for point in points) == [1.0, 1.0, 1.25]
+    assert sorted(point.judged for point in points) == [1.0, 1.0, 1.25]
     assert all(abs(point.time_s - time.time()) < 600 for point in points)
 
 

@@ -53,9 +53,9 @@ def examine_case(case: Case, folder: Path) -> str | None:
         return f"{type(error).__name__}: {error}"
     finally:
         path.unlink(missing_ok=True)
-    off = abs(measurement.judged_s / expected.judged_s - 1)  # NaN, and so never right, where no time was expected
+    off = abs(measurement.judged / expected.judged - 1)  # NaN, and so never right, where no time was expected
     right = outcome == expected.outcome and measurement.steps == expected.steps and off <= expected.accuracy
-    return None if right else f"{outcome}, {measurement.judged_s:.6g} s over {measurement.steps} steps"
+    return None if right else f"{outcome}, {measurement.judged:.6g} s over {measurement.steps} steps"
 
 
 def _matches(pattern: str, fact: str) -> bool:

@@ -23,7 +23,7 @@ class Expected:
     error: type[RunError] = LogError
     facts: tuple[str, ...] = ()
     #: Of what is measured: the true time and number of steps, and how exactly a log can tell the time.
-    judged_s: float = math.nan
+    judged: float = math.nan
     steps: int = 0
     accuracy: float = 0.0
 

@@ -27,7 +27,7 @@ def speeds(trial: Trial) -> Iterator[Case]:
         limit = 1 + sign * tolerance
         if sign > 0 and tolerance >= MAX_GAIN:
             beyond = outcomes.INCONCLUSIVE.word  # nothing between what is allowed and what is believed
-        factor = 1 + sign * (trial.accuracy(trial.documented_s / limit) + _MARGIN)
+        factor = 1 + sign * (trial.accuracy(trial.documented / limit) + _MARGIN)
         word = "less" if sign < 0 else "more"
         for name, throughput, outcome in (
             ("within", limit / factor, outcomes.PASSED.word),
@@ -52,7 +52,7 @@ def not_believed(trial: Trial) -> Iterator[Case]:
         done = f"{throughput - 1:.0%} more throughput"
         yield trial.judged("more-unbelieved", done, trial.at(throughput), outcomes.INCONCLUSIVE.word)
     case = trial.judged("decimal", "the table's figure is ten times as long", trial.run, outcomes.INCONCLUSIVE.word)
-    figure = {trial.baseline.judged_by.key: trial.documented_s * 10}
+    figure = {trial.baseline.judged_by.key: trial.documented * 10}
     misprinted = replace(trial.baseline, documented=replace(trial.baseline.documented, **figure))
     yield replace(case, baseline=misprinted)
     lost = trial.random.uniform(0.06, 0.08)

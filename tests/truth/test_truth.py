@@ -179,6 +179,4 @@ def test_an_error_of_another_kind_is_wrong(tmp_path: Path) -> None:
     )
     right = replace(case, expected=Expected("not measured", facts=("the log is empty: *",)))
     assert examine.examine_case(right, tmp_path) is None
-    assert (
-        examine.examine_case(replace(right, expected=Expected("passed", judged_s=4.5, steps=50)), tmp_path) is not None
-    )
+    assert examine.examine_case(replace(right, expected=Expected("passed", judged=4.5, steps=50)), tmp_path) is not None

@@ -60,9 +60,9 @@ class Trial:
             version="selftest",
         )
         self.run = self.simulate()
-        documented_s = baseline.judged_s
-        assert documented_s is not None  # the tables' loader has made sure of it
-        self.documented_s = documented_s
+        documented = baseline.judged
+        assert documented is not None  # the tables' loader has made sure of it
+        self.documented = documented
         self.saves = baseline.judged_by.series is Series.SAVES
         self.one_number = baseline.log_format == "huggingface"
         self.steps_known = baseline.recipe.steps is not None and not self.saves
@@ -85,7 +85,7 @@ class Trial:
     def at(self, throughput: float) -> SimulatedRun:
         """The run, with this share of the documented throughput to the last digit."""
         true_s = statistic_s(self.baseline.statistic, logged_steps(self.run))
-        factor = self.documented_s / throughput / true_s
+        factor = self.documented / throughput / true_s
         run = self.run
         series = (run.steps_s, run.second_rank_s, run.checkpoint_saves_s)
         steps_s, second_rank_s, saves_s = (tuple(seconds * factor for seconds in one) for one in series)
@@ -101,7 +101,7 @@ class Trial:
         """A case of a run that is measured and judged, whose log may hold more than the run."""
         logged = logged_steps(run)
         true_s = statistic_s(self.baseline.statistic, logged)
-        expected = Expected(outcome, judged_s=true_s, steps=len(logged), accuracy=self.accuracy(true_s))
+        expected = Expected(outcome, judged=true_s, steps=len(logged), accuracy=self.accuracy(true_s))
         case = self._case(name, done, log or as_bytes(self.events(run)), expected)
         return case if tolerance is None else replace(case, tolerance=tolerance)
 

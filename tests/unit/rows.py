@@ -31,11 +31,11 @@ LLAMA2_FP8_X128 = Baseline(
 )
 
 
-def measured(judged_s: float, figures: Figures | None = None) -> Measurement:
+def measured(judged: float, figures: Figures | None = None) -> Measurement:
     """A measurement of 49 steps that all took the judged time."""
     return Measurement(
-        judged_s=judged_s,
-        figures=figures or Figures(step_time_s=judged_s),
-        timing=timing_of([judged_s] * 49, "last"),
-        jobs_s=(judged_s,),
+        judged=judged,
+        figures=figures or Figures(step_time_s=judged),
+        timing=timing_of([judged] * 49, "last"),
+        jobs=(judged,),
     )

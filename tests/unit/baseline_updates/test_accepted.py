@@ -59,7 +59,7 @@ def accepted_figures() -> st.SearchStrategy[list[tuple[int, Accepted]]]:
     figure = st.builds(
         Accepted,
         cluster=st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True),
-        judged_s=st.floats(1e-4, 1e6),
+        judged=st.floats(1e-4, 1e6),
         jobs=st.integers(1, 10**6),
         spread=st.integers(0, 9999).map(lambda number: number / 10_000),
         job_ids=one_line,
@@ -94,7 +94,7 @@ def test_any_figures_are_read_as_what_was_written(
     table.write_text(EACH)
     rows = load_table(table)
     # The second time, some figures are new and one replaces another.
-    for figures in (first, [*second, (first[0][0], replace(first[0][1], judged_s=3.25))]):
+    for figures in (first, [*second, (first[0][0], replace(first[0][1], judged=3.25))]):
         text = accepted_text(table, [(rows[number], figure) for number, figure in figures])
         accepted_file(table).write_text(text)
         rows = with_all(rows, figures)

@@ -125,7 +125,7 @@ def test_a_figure_that_cannot_be_replaced(table: Path) -> None:
 @settings(max_examples=10)
 @given(data=st.data())
 def test_figures_of_any_bundled_row_can_be_replaced(path: Path, data: st.DataObject) -> None:
-    rows = [row for row in load_table(path) if row.judged_s is not None]
+    rows = [row for row in load_table(path) if row.judged is not None]
     chosen = data.draw(st.lists(st.sampled_from(rows), min_size=1, max_size=3, unique_by=lambda row: row.id))
     keys = [*patch._STEP_FIGURES, "checkpoint_save_time_s", "calibrated_step_time_s"]
     changes = [(row, {key: data.draw(st.floats(0.05, 0.9)) for key in keys}, EOS) for row in chosen]

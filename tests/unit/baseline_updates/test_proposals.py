@@ -83,16 +83,17 @@ def test_the_median_of_five_jobs_with_all_that_it_is_made_of(table: Path, tables
     row = row_of(table)
     accepted = Accepted(
         cluster="eos",
-        judged_s=1.61,
+        judged=1.61,
         jobs=5,
         spread=round(statistics.stdev(FIVE) / 1.61, 4),
         job_ids="481220, 481221, 481222, 481223, 481224",
         date="2026-11-24",
         definition=definition_hash(row, NEMO),
         image=NEMO,
+        documented=1.5,
     )
     assert propose(runs(table), tables) == Proposals((Proposal(row, accepted, 1.59, 1.65),))
-    assert Proposal(row, accepted, 1.59, 1.65).documented_s == 1.5
+    assert Proposal(row, accepted, 1.59, 1.65).documented == 1.5
 
 
 def test_the_order_of_runs_does_not_matter(table: Path, tables: Find) -> None:
@@ -105,7 +106,7 @@ def test_a_row_that_is_judged_by_its_checkpoints(table: Path) -> None:
     saves = {"documented": {"checkpoint_save_time_s": 17.9}, "measured": {"checkpoint_save_time_s": 18.5}}
     records = runs(table, metric="checkpoint_save_time", **saves)
     (found,) = propose(records, lambda _: table).proposed
-    assert (found.accepted.judged_s, found.accepted.spread) == (18.5, 0.0)
+    assert (found.accepted.judged, found.accepted.spread) == (18.5, 0.0)
 
 
 def test_too_few_jobs(table: Path, tables: Find) -> None:
@@ -244,7 +245,7 @@ def test_two_tables_with_a_row_of_the_same_id(table: Path, tmp_path: Path) -> No
     ]
     both = {"site/tiny.yaml": table, "site/other.yaml": other}.get
     found = propose([*runs(table), *theirs], both)
-    assert [(one.row.location.path, one.accepted.judged_s, one.accepted.jobs) for one in found.proposed] == [
+    assert [(one.row.location.path, one.accepted.judged, one.accepted.jobs) for one in found.proposed] == [
         (other, 2.0, 5),
         (table, 1.61, 5),
     ]
@@ -270,15 +271,15 @@ def test_a_spread_is_told_with_the_digits_that_tell_it_from_the_limit(table: Pat
 
 
 def test_each_job_of_a_row_that_ran_several_times_counts(table: Path, tables: Find) -> None:
-    jobs = [replace(JOB, id=str(481220 + n), end_s=JOB.end_s, judged_s=seconds) for n, seconds in enumerate(FIVE)]
+    jobs = [replace(JOB, id=str(481220 + n), end_s=JOB.end_s, judged=seconds) for n, seconds in enumerate(FIVE)]
     several = record(table, statistics.median(FIVE), job=jobs[-1], repeats=tuple(jobs[:-1]))
     (proposal,) = propose([several], tables).proposed
-    assert (proposal.accepted.judged_s, proposal.accepted.jobs) == (1.61, 5)
+    assert (proposal.accepted.judged, proposal.accepted.jobs) == (1.61, 5)
     assert proposal.accepted.job_ids == "481220, 481221, 481222, 481223, 481224"
-    assert (proposal.fastest_s, proposal.slowest_s) == (1.59, 1.65)
+    assert (proposal.low, proposal.high) == (1.59, 1.65)
     # Those of other runs come to it, and one that was replayed counts once.
     (again,) = propose([several, varied(several, run_id="r2"), record(table, 1.63, 9)], tables).proposed
-    assert (again.accepted.judged_s, again.accepted.jobs) == (1.615, 6)
+    assert (again.accepted.judged, again.accepted.jobs) == (1.615, 6)
 
 
 def accept(table: Path, tables: Find, **changes: Any) -> None:

@@ -568,12 +568,10 @@ def test_a_slow_start_is_one_against_what_is_accepted(log: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("metric", "judged_s", "limit_s"), [("step_time", 40.0, 800), ("checkpoint_save_time", 400.0, 600)]
+    ("metric", "judged", "limit_s"), [("step_time", 40.0, 800), ("checkpoint_save_time", 400.0, 600)]
 )
-def test_a_stall_is_one_against_what_is_accepted_of_steps(
-    log: Path, metric: str, judged_s: float, limit_s: int
-) -> None:
+def test_a_stall_is_one_against_what_is_accepted_of_steps(log: Path, metric: str, judged: float, limit_s: int) -> None:
     log.write_bytes(steps_until(5, "40.000"))
-    watch = watching(replace(row(), metric=metric), accepted=replace(EOS, judged_s=judged_s))
+    watch = watching(replace(row(), metric=metric), accepted=replace(EOS, judged=judged))
     when_s, _ = first_stop(watch, log, range(0, 900, 10)) or (0, "")
     assert when_s == limit_s

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import multiprocessing
 import os
 import random
 import sqlite3
+import zlib
 from dataclasses import replace
 from multiprocessing.pool import Pool
 from multiprocessing.synchronize import Barrier
@@ -23,6 +25,8 @@ from pytest_gsw.history.spool import Spool
 from pytest_gsw.history.store import Event, History, read_events
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results.record import Record
+from pytest_gsw.tables.metrics import JUDGED, STEP_TIME
+from tests.unit.first_release import BANDWIDTH, STEPS
 from tests.unit.history.runs import DAY_S, FIRST_S, KEY, job, points_of, run_record, stored_points
 from tests.unit.results.records import SLOW, varied
 
@@ -69,7 +73,7 @@ class StoreBehaviour:
             assert history.add([run_record(0, 5.11, **told)]) == 1
             (point,) = stored_points(history, KEY)
         assert (point.run_id, point.job_id, point.time_s) == ("20261101-210000-7f3a", "481220", FIRST_S)
-        assert (point.judged_s, point.outcome, point.reason) == (5.11, "regressed", "slower than allowed")
+        assert (point.judged, point.outcome, point.reason) == (5.11, "regressed", "slower than allowed")
         assert (point.nodes, point.image) == ("pool0-[0017-0032]", "nvcr.io/nvidia/jax:24.12")
         assert point.environment == {"nccl": "2.21"}
         assert point.variables is None
@@ -93,7 +97,7 @@ class StoreBehaviour:
     def test_every_measured_job_is_a_point(self, place: str) -> None:
         with open_history(place) as history:
             history.add([run_record(9, 5.2, repeats=(job(1, 5.1), job(2, 5.3)), job=job(3, 5.2))])
-            assert [(point.job_id, point.judged_s) for point in stored_points(history, KEY)] == [
+            assert [(point.job_id, point.judged) for point in stored_points(history, KEY)] == [
                 ("481221", 5.1),
                 ("481222", 5.3),
                 ("481223", 5.2),
@@ -127,7 +131,7 @@ class StoreBehaviour:
             with open_history(place) as history:
                 for record in order:
                     history.add([record])
-                assert [(point.run_id[:8], point.judged_s) for point in stored_points(history, KEY)] == [
+                assert [(point.run_id[:8], point.judged) for point in stored_points(history, KEY)] == [
                     ("20261101", 5.0),
                     ("20261102", 6.0),
                 ]
@@ -148,7 +152,7 @@ class StoreBehaviour:
             with open_history(place) as history:
                 for record in order:
                     history.add([record])
-                assert [(point.run_id, point.judged_s) for point in stored_points(history, KEY)] == [(ran.run.id, 5.0)]
+                assert [(point.run_id, point.judged) for point in stored_points(history, KEY)] == [(ran.run.id, 5.0)]
 
     def test_an_imported_job_of_another_year_counts(self, place: str) -> None:
         with open_history(place) as history:
@@ -278,7 +282,7 @@ class StoreBehaviour:
     def test_of_one_delivery_the_later_record_stands(self, place: str) -> None:
         with open_history(place) as history:
             assert history.add([run_record(0, 5.0, recorded_s=20.0), run_record(0, 7.0, recorded_s=10.0)]) == 1
-            assert [point.judged_s for point in stored_points(history, KEY)] == [5.0]
+            assert [point.judged for point in stored_points(history, KEY)] == [5.0]
 
     def test_no_record_is_no_question_to_the_database(self, place: str) -> None:
         assert open_history(place).add([]) == 0
@@ -302,7 +306,7 @@ class StoreBehaviour:
     def test_whole_numbers_that_no_database_has_keep_no_run_out(self, place: str) -> None:
         with open_history(place) as history:
             assert history.add([run_record(1, recorded_s=2**70, job=job(1, 2**63)), run_record(2)]) == 2
-            assert sorted(point.judged_s for point in stored_points(history, KEY)) == [5.0, 2.0**63]
+            assert sorted(point.judged for point in stored_points(history, KEY)) == [5.0, 2.0**63]
 
     def test_a_failure_takes_nothing_in(self, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
         with open_history(place) as history:
@@ -334,7 +338,7 @@ class StoreBehaviour:
             history.add(kept)
             one, other = ExperimentKey(KEY.row, "eos", "aaaaaaaaaaaa"), ExperimentKey("other", "eos", "0123456789ab")
             found = history.cluster_points("eos")
-            assert {key: [point.judged_s for point in points] for key, points in found.items()} == {
+            assert {key: [point.judged for point in points] for key, points in found.items()} == {
                 one: [5.1, 5.2],
                 other: [5.3],
             }
@@ -358,7 +362,7 @@ class StoreBehaviour:
             (first,) = stored_points(history, KEY)
             history.add([run_record(1), run_record(2), run_record(3, 5.5, recorded_s=FIRST_S * 2)])
             one, two, again = stored_points(history, KEY)
-            assert again.judged_s == 5.5
+            assert again.judged == 5.5
             assert 0 < first.added_s == again.added_s <= one.added_s == two.added_s
 
     def test_decisions_are_kept_and_taken_back(self, place: str) -> None:
@@ -447,6 +451,64 @@ def deliver(place: str, spool: Path) -> int:
         return Spool(spool).deliver(history).left
 
 
+_FIRST_TABLES = (
+    (
+        "CREATE TABLE gsw_record (id {key}, run_id TEXT NOT NULL, node_id TEXT NOT NULL, row_id TEXT NOT NULL,"
+        " cluster TEXT NOT NULL, definition TEXT NOT NULL, outcome TEXT NOT NULL, time_s DOUBLE PRECISION NOT NULL,"
+        " recorded_s DOUBLE PRECISION NOT NULL, added_s DOUBLE PRECISION NOT NULL DEFAULT 0, UNIQUE (run_id, node_id))"
+    ),
+    "CREATE TABLE gsw_body (record_id BIGINT PRIMARY KEY REFERENCES gsw_record (id), body {bytes} NOT NULL)",
+    (
+        "CREATE TABLE gsw_series (id {key}, row_id TEXT NOT NULL, cluster TEXT NOT NULL, definition TEXT NOT NULL,"
+        " experiment TEXT NOT NULL DEFAULT '', UNIQUE (row_id, cluster, definition))"
+    ),
+    (
+        "CREATE TABLE gsw_point (record_id BIGINT NOT NULL REFERENCES gsw_record (id),"
+        " series_id BIGINT NOT NULL REFERENCES gsw_series (id), job TEXT NOT NULL, run_id TEXT NOT NULL,"
+        " job_id TEXT NOT NULL, time_s DOUBLE PRECISION NOT NULL, judged_s DOUBLE PRECISION NOT NULL,"
+        " outcome TEXT NOT NULL, reason TEXT NOT NULL DEFAULT '', nodes TEXT NOT NULL, image TEXT,"
+        " environment TEXT NOT NULL, variables TEXT NOT NULL DEFAULT 'null', metrics TEXT NOT NULL DEFAULT '{{}}',"
+        " PRIMARY KEY (record_id, job))"
+    ),
+    (
+        "CREATE TABLE gsw_failure (record_id BIGINT NOT NULL REFERENCES gsw_record (id), job TEXT NOT NULL,"
+        " cluster TEXT NOT NULL, job_id TEXT NOT NULL, time_s DOUBLE PRECISION NOT NULL, nodes TEXT NOT NULL,"
+        " why TEXT NOT NULL, PRIMARY KEY (record_id, job))"
+    ),
+    (
+        "CREATE TABLE gsw_event (id {key}, time_s DOUBLE PRECISION NOT NULL, cluster TEXT NOT NULL, kind TEXT NOT NULL,"
+        " subject TEXT NOT NULL, body TEXT NOT NULL, revokes BIGINT REFERENCES gsw_event (id))"
+    ),
+    "CREATE TABLE gsw_schema (version BIGINT NOT NULL)",
+    "INSERT INTO gsw_schema (version) VALUES (1)",
+)
+
+
+def plant_first_release(database: Database, *records: dict[str, Any]) -> None:
+    """A database as the first release has left it."""
+    with database.transaction(write=True):
+        for sql in _FIRST_TABLES:
+            database.execute(sql.format(key=database.key_sql, bytes=database.bytes_sql))
+        for number, record in enumerate(records, 1):
+            of_row = (record["row"], record["cluster"], record["definition"])
+            database.execute(
+                "INSERT INTO gsw_record (run_id, node_id, row_id, cluster, definition, outcome, time_s, recorded_s)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (record["run_id"], record["node_id"], *of_row, record["outcome"], FIRST_S, record["recorded_s"]),
+            )
+            body = zlib.compress(json.dumps(record).encode())
+            database.execute("INSERT INTO gsw_body (record_id, body) VALUES (?, ?)", (number, body))
+            sql = "INSERT INTO gsw_series (row_id, cluster, definition, experiment) VALUES (?, ?, ?, ?)"
+            database.execute(sql, (*of_row, record["experiment"]))
+            for job in (*record.get("repeats", ()), record["job"]):
+                facts = (f"{job['id']}@{job['end_s']!r}", record["run_id"], job["id"], job["end_s"], job["judged_s"])
+                database.execute(
+                    "INSERT INTO gsw_point (record_id, series_id, job, run_id, job_id, time_s, judged_s, outcome,"
+                    " nodes, environment) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, '{}')",
+                    (number, number, *facts, record["outcome"], job["nodes"]),
+                )
+
+
 class SchemaBehaviour:
     """Databases of other releases."""
 
@@ -459,9 +521,38 @@ class SchemaBehaviour:
                 with pytest.raises(HistoryUnusableError) as caught:
                     ask()
                 assert str(caught.value) == (
-                    f"the history {history.shown} is of version 7, and this pytest-gsw reads version 1\n"
+                    f"the history {history.shown} is of version 7, and this pytest-gsw reads version 2\n"
                     "next: name another one, and fill it with pytest-gsw history --add .gsw/runs/*"
                 )
+
+    def test_a_database_of_the_first_release_is_converted(self, place: str) -> None:
+        with open_history(place) as history:
+            plant_first_release(database_of(history), BANDWIDTH, STEPS)
+        with open_history(place) as history:
+            (bandwidth, step_time) = (stored_points(history, key) for key in history.series())
+            assert [(one.job_id, one.judged, one.metric.unit) for one in bandwidth] == [
+                ("481221", 77.9, "GB/s"),
+                ("481222", 79.02, "GB/s"),
+                ("481223", 78.64, "GB/s"),
+            ]
+            assert {one.metric for one in bandwidth} == {JUDGED["busbw_gbs"]}
+            assert [(one.judged, one.metric) for one in step_time] == [(5.11, STEP_TIME)]
+            (first, second) = history.records(BANDWIDTH["run_id"])
+            assert [first.measured, second.measured] == [78.64, 5.11]
+            history.add([run_record(1)])
+        with open_history(place) as history:  # once
+            assert [one.judged for one in stored_points(history, history.series()[0])] == [77.9, 79.02, 78.64]
+
+    def test_a_database_of_the_first_release_whose_records_cannot_be_read_is_left_alone(self, place: str) -> None:
+        with open_history(place) as history:
+            plant_first_release(database_of(history), BANDWIDTH)
+            database_of(history).execute("UPDATE gsw_body SET body = ?", (b"x",))
+        with open_history(place) as history:
+            with pytest.raises(HistoryUnusableError, match="a record in it cannot be read"):
+                history.runs()
+            assert database_of(history).execute("SELECT version FROM gsw_schema") == [(1,)]
+            ((cost,),) = database_of(history).execute("SELECT MIN(judged_s) FROM gsw_point")
+            assert cost == 1 / 79.02
 
     def test_a_point_that_somebody_has_damaged_is_an_error_of_the_history(self, place: str) -> None:
         with open_history(place) as history:

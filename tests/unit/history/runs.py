@@ -24,19 +24,19 @@ DAY_S = 86400.0
 FIRST_S = 1793566800.0
 
 
-def job(number: int, judged_s: float | None = None, **changes: Any) -> JobFacts:
+def job(number: int, judged: float | None = None, **changes: Any) -> JobFacts:
     """The job of one run."""
     end_s = FIRST_S + number * DAY_S
     times = {"submit_s": end_s - 692, "start_s": end_s - 662, "end_s": end_s}
-    return replace(JOB, **{"id": str(481220 + number), **times, "judged_s": judged_s, **changes})
+    return replace(JOB, **{"id": str(481220 + number), **times, "judged": judged, **changes})
 
 
-def run_record(number: int, judged_s: float = 5.0, **changes: Any) -> Record:
+def run_record(number: int, judged: float = 5.0, **changes: Any) -> Record:
     """What a row's run of one run left, with its one job."""
     given: dict[str, Any] = {
         "run_id": f"2026{11 + number // 30:02d}{1 + number % 30:02d}-210000-7f3a",
         "outcome": "passed",
-        "measured": {"step_time_s": judged_s},
+        "measured": {"step_time_s": judged},
         "definition": "0123456789ab",
         "image": "nvcr.io/nvidia/jax:24.12",
         "metric": "step_time",
@@ -56,9 +56,9 @@ def key_of(record: Record) -> SeriesKey:
 KEY = key_of(run_record(0))
 
 
-def imported_figure(row: Baseline, source: Path, job: JobFacts, judged_s: float, image: str | None = None) -> Record:
+def imported_figure(row: Baseline, source: Path, job: JobFacts, judged: float, image: str | None = None) -> Record:
     """The record of an imported job of which only the result is known, judged by the document."""
-    measurement = summarize(row, (TimedStep(None, judged_s),), judged_s, documented_peak_flops(row))
+    measurement = summarize(row, (TimedStep(None, judged),), judged, documented_peak_flops(row))
     measurement = replace(measurement, timing=Timing(row.statistic))
     return imported_record(row, "eos", source, job, measurement, image, judge(row, measurement, row.tolerance))
 

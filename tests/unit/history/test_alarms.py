@@ -195,7 +195,7 @@ NOW_S = SLOW_JOBS[-1].time_s + 86400
 def verdict(*throughputs: float, limit: float | None = None) -> Verdict:
     times_s = tuple(1 / one for one in throughputs)
     median_s = sorted(times_s)[len(times_s) // 2]
-    return Verdict(Outcome.REGRESSED, median_s, 1.0, 0.05, jobs_s=times_s, limit=limit)
+    return Verdict(Outcome.REGRESSED, median_s, 1.0, 0.05, jobs=times_s, limit=limit)
 
 
 @pytest.mark.parametrize(
@@ -438,8 +438,8 @@ def on_nodes(count: int, slow_node: str = "n1", *, is_pinned: bool = False) -> d
 def test_a_regression_that_a_slow_node_explains_is_part_of_the_node_s_alarm() -> None:
     runs = on_nodes(60)
     key = replace(KEY, row="row0")
-    newest = replace(runs[key][-1], outcome="regressed", judged_s=1.1, nodes="n1,n30")
-    other = replace(newest, judged_s=1.25)
+    newest = replace(runs[key][-1], outcome="regressed", judged=1.1, nodes="n1,n30")
+    other = replace(newest, judged=1.25)
     of_others = replace(newest, nodes="n30,n31")
     for point, is_part in ((newest, True), (other, False), (of_others, False)):
         found = alarms(periods_in({**runs, key: [*runs[key][:-1], point]}), (), 0.0)

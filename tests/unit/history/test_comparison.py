@@ -91,10 +91,10 @@ def test_the_noisier_of_two_clusters_counts() -> None:
     assert compare_runs(before, after).rows[0].noise == PRIOR
 
 
-@pytest.mark.parametrize("judged_s", [0.0, -1.0, math.nan, math.inf])
-def test_what_is_no_time_is_not_compared(judged_s: float) -> None:
+@pytest.mark.parametrize("judged", [0.0, -1.0, math.nan, math.inf])
+def test_what_is_no_time_is_not_compared(judged: float) -> None:
     after = run_record(1)
-    after = replace(after, figures=replace(after.figures, measured={"step_time_s": judged_s}))
+    after = replace(after, figures=replace(after.figures, measured={"step_time_s": judged}))
     found = compare_runs([run_record(0, 5.0)], [after])
     assert found.rows == ()
     assert found.others[0].lost

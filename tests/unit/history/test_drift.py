@@ -23,7 +23,7 @@ def run(number: int, seconds: float = 1.0, **changes: object) -> Point:
         "run_id": f"night-{number:03}",
         "job_id": str(481200 + number),
         "time_s": FIRST_S + DAY_S * number,
-        "judged_s": seconds,
+        "judged": seconds,
         "outcome": "passed",
         "nodes": "n1",
         "image": "jax-24.12",
@@ -38,7 +38,7 @@ def accepted(job_ids: str, date: str) -> Accepted:
 
 def test_a_run_is_its_first_job() -> None:
     points = [run(0), run(1, 1.2), run(1, 1.0, job_id="77"), run(2)]
-    assert [(one.run_id, one.judged_s) for one in runs_of(points)] == [
+    assert [(one.run_id, one.judged) for one in runs_of(points)] == [
         ("night-000", 1.0),
         ("night-001", 1.2),
         ("night-002", 1.0),

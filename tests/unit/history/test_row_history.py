@@ -100,7 +100,7 @@ def test_current_run_comes_last_and_excluded_runs_do_not_count() -> None:
 def with_slow_node(points: list[Point], *numbers: int) -> tuple[RowHistory, SlowNode]:
     """A past of which these jobs ran on n2, which is slow, and took 10 % longer."""
     ran = [
-        replace(one, nodes="n[1-2]", judged_s=one.judged_s * 1.1) if number in numbers else one
+        replace(one, nodes="n[1-2]", judged=one.judged * 1.1) if number in numbers else one
         for number, one in enumerate(points)
     ]
     suspect = SlowNode(("n2",), -0.09, tuple(ran[number] for number in numbers), (), recovered=False)
@@ -120,7 +120,7 @@ def test_jobs_with_a_slow_node_are_neither_drift_nor_noise_of_their_row() -> Non
 
 def test_the_first_job_of_a_run_that_ran_without_a_slow_node_is_the_run() -> None:
     past, _ = with_slow_node(restless(12), 11)
-    other = replace(past.points[11], job_id="77", nodes="n[3-4]", judged_s=1.0)
+    other = replace(past.points[11], job_id="77", nodes="n[3-4]", judged=1.0)
     assert replace(past, points=(*past.points, other)).counted == (*past.points[:11], other)
 
 
@@ -176,10 +176,10 @@ def test_a_new_image_goes_on_with_the_runs_of_the_old_one(tmp_path: Path) -> Non
 
 def test_the_jobs_of_a_newest_run_that_failed() -> None:
     slow = [run(12, 1.1 + job / 100, job_id=f"{job}", outcome="regressed") for job in range(3)]
-    assert RowHistory((*restless(12), *slow)).previous_failed_seconds == (1.1, 1.11, 1.12)
-    assert RowHistory((*restless(12), *slow, run(13))).previous_failed_seconds == ()
-    assert RowHistory((*restless(12), *slow), excluded={slow[0].run_id}).previous_failed_seconds == ()
-    assert RowHistory().previous_failed_seconds == ()
+    assert RowHistory((*restless(12), *slow)).previous_failed == (1.1, 1.11, 1.12)
+    assert RowHistory((*restless(12), *slow, run(13))).previous_failed == ()
+    assert RowHistory((*restless(12), *slow), excluded={slow[0].run_id}).previous_failed == ()
+    assert RowHistory().previous_failed == ()
 
 
 def compared(values: str) -> list[tuple[str, int, int]]:
@@ -191,7 +191,7 @@ def compared(values: str) -> list[tuple[str, int, int]]:
 
 
 def test_a_setting_that_is_taken_back_keeps_what_it_cost() -> None:
-    runs = [replace(one, judged_s=1.1 if number == 4 else 1.0) for number, one in enumerate(drivers("AAAABAAAA"))]
+    runs = [replace(one, judged=1.1 if number == 4 else 1.0) for number, one in enumerate(drivers("AAAABAAAA"))]
     on, off = RowHistory(tuple(runs)).changes
     assert (on.named, on.runs_before, on.runs_since) == ({"driver": ("A", "B")}, 4, 1)
     assert (off.named, off.runs_before, off.runs_since) == ({"driver": ("B", "A")}, 1, 4)

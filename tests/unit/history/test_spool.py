@@ -139,7 +139,7 @@ def test_a_later_record_of_the_same_row_is_another_file(spool: Spool, place: str
     assert len(waiting(spool)) == 2
     with open_history(place) as history:
         assert spool.deliver(history) == Delivered(2)
-        assert [point.judged_s for point in stored_points(history, KEY)] == [6.0]
+        assert [point.judged for point in stored_points(history, KEY)] == [6.0]
 
 
 def test_what_waits_for_one_history_does_not_go_to_another(place: str, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def told(config: Path) -> Task:
 
 
 def test_the_rows_own_task(log: Path, config: Path) -> None:
-    assert measured(log).judged_s == 4.56
+    assert measured(log).judged == 4.56
     # The release that llmb-run alone states.
     row = replace(LLAMA2_FP8_X128, source=replace(LLAMA2_FP8_X128.source, releases=("24.11.1",)))
     log.write_text((IDENTITY + step_lines(range(50))).replace("GSW_VERSION=24.11 ", ""))
@@ -99,7 +99,7 @@ def test_a_task_with_settings_of_its_own(log: Path, config: Path, own: str, othe
 @pytest.mark.parametrize("name", ["Llama-2", "llama2_mlperf", "llama2_70b", "llama2-70b-finetune"])
 def test_a_model_by_another_spelling(log: Path, config: Path, name: str) -> None:
     config.write_text(CONFIG.replace("model_name: llama2", f"model_name: {name}").replace("h100", "H100"))
-    assert measured(log).judged_s == 4.56
+    assert measured(log).judged == 4.56
 
 
 def test_a_task_that_is_not_comparable_or_boosted(config: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_log_says_more_of_fp8_than_the_launch_script(config: Path) -> None:
 def test_a_job_of_mxfp8_is_measured_and_one_that_its_log_says_was_none_is_not(log: Path, config: Path) -> None:
     config.write_text(MX_TASK)
     log.write_text(step_lines(range(50)))
-    assert measured(log, mx_row()).judged_s == 4.56
+    assert measured(log, mx_row()).judged == 4.56
     log.write_text(f"Config param quantization: fp8_gpu\n{step_lines(range(50))}")
     with pytest.raises(LogError, match="precision fp8_gpu in the log, mxfp8 in the row"):
         measured(log, mx_row())

@@ -242,8 +242,8 @@ RELEASES = ("26.06", "26.08")
 def record(*jobs_s: float, outcome: Outcome = Outcome.PASSED, said: str = "26.08", **facts: object) -> Record:
     """A record of jobs that took so long, where 100 s are documented."""
     measured_s = sorted(jobs_s)[len(jobs_s) // 2]
-    verdict = Verdict(outcome, measured_s, 100.0, 0.05, jobs_s=jobs_s)
-    jobs = [replace(JOB, id=str(number), judged_s=job_s) for number, job_s in enumerate(jobs_s)]
+    verdict = Verdict(outcome, measured_s, 100.0, 0.05, jobs=jobs_s)
+    jobs = [replace(JOB, id=str(number), judged=job_s) for number, job_s in enumerate(jobs_s)]
     return replace(
         SLOW,
         outcome=outcome.value,
@@ -281,12 +281,12 @@ def test_95_percent_is_not_more(step_s: float) -> None:
 def test_what_changes_no_figure() -> None:
     # An accepted figure and a tolerance change nothing.
     """A slow cluster may accept 112 s for itself, and a row of 12 % less may pass by its tolerance."""
-    assert case(record(112.0, accepted_s=112.0, tolerance=0.2)).why_not == "not reached"
+    assert case(record(112.0, accepted=112.0, tolerance=0.2)).why_not == "not reached"
     # A fast one may accept 90 s: 97 s are a regression for it, and 103 % of the figure.
-    assert case(record(97.0, outcome=Outcome.REGRESSED, accepted_s=90.0)).why_not == ""
+    assert case(record(97.0, outcome=Outcome.REGRESSED, accepted=90.0)).why_not == ""
     # It may hold a row against a figure of its own, and call what it likes the measured time.
-    assert case(record(112.0, documented_s=300.0)).why_not == "not reached"
-    assert case(record(112.0, measured_s=98.0)).why_not == "not reached"
+    assert case(record(112.0, documented=300.0)).why_not == "not reached"
+    assert case(record(112.0, measured=98.0)).why_not == "not reached"
 
 
 @pytest.mark.parametrize(

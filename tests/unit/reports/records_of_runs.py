@@ -28,7 +28,7 @@ def minute_of(number: int) -> str:
     return minute(FIRST_S + number * DAY_S)
 
 
-def row(name: str, number: int = CURRENT_RUN, judged_s: float = 4.5, **changes: Any) -> Record:
+def row(name: str, number: int = CURRENT_RUN, judged: float = 4.5, **changes: Any) -> Record:
     """What one run left of a row of 64 to 256 GPUs, documented with 4.5 s."""
     gpus = int(name.rpartition("x")[2].rstrip("]"))
     workload, _, dtype = name.partition("[")[0].rpartition("_")
@@ -51,12 +51,12 @@ def row(name: str, number: int = CURRENT_RUN, judged_s: float = 4.5, **changes: 
         "accelerator": "H100",
         "gpus": gpus,
         "documented": {"step_time_s": 4.5, "tokens_per_s": gpus * 1000.0, "mfu": 0.4},
-        "measured": {"step_time_s": judged_s, "tokens_per_s": gpus * 4500 / judged_s, "mfu": 1.8 / judged_s},
+        "measured": {"step_time_s": judged, "tokens_per_s": gpus * 4500 / judged, "mfu": 1.8 / judged},
         "statistic": "last",
         "steps": 5,
-        "median_s": judged_s,
+        "median_s": judged,
         "warm_up_steps": 1,
-        "series_s": (40.0, judged_s, judged_s * 1.01, judged_s, judged_s),
+        "series_s": (40.0, judged, judged * 1.01, judged, judged),
         "job": job(number, submit_s=end_s - 3630, start_s=end_s - 3600),
         "definition": "0123456789ab",
         "metric": "step_time",
@@ -77,8 +77,8 @@ def failed(name: str, fact: str, number: int = CURRENT_RUN, **changes: Any) -> R
 
 SLOW_FACT = "throughput 115,200 tokens/s is 10.0 % below the documented 128,000 (allowed 5 %)"
 PASSED = row("llama2_70b_bf16[H100x64]")
-SLOW = row("llama2_70b_fp8[H100x128]", judged_s=5.0, outcome="regressed", fact=SLOW_FACT, reason="slower than allowed")
-FAST = row("llama2_70b_fp8[H100x256]", judged_s=4.0, outcome="improved", fact="throughput is 12.5 % above")
+SLOW = row("llama2_70b_fp8[H100x128]", judged=5.0, outcome="regressed", fact=SLOW_FACT, reason="slower than allowed")
+FAST = row("llama2_70b_fp8[H100x256]", judged=4.0, outcome="improved", fact="throughput is 12.5 % above")
 BROKEN = failed("llama2_70b_fp8[H100x64]", "job 481265 failed with exit code 1: NCCL error")
 
 

@@ -32,6 +32,7 @@ from pytest_gsw.reports.run_report import (
 from pytest_gsw.results.record import Record, write_record
 from pytest_gsw.results.runs_directory import begin_of
 from pytest_gsw.results.summary import error_lines
+from pytest_gsw.tables.metrics import STEP_TIME, Figure
 from tests.unit.history.runs import DAY_S, FIRST_S, job, period
 from tests.unit.history.test_alarms import of_cluster
 from tests.unit.jobs.owners import leave_owner
@@ -66,7 +67,7 @@ def slow(number: int) -> Record:
 
 def test_the_worst_comes_first() -> None:
     drifts = row("llama2_70b_bf16[H100x128]", drift="throughput of the newest runs is -3.1 %")
-    noisy = row("llama2_70b_bf16[H100x256]", outcome="inconclusive", judged_s=4.9, sigma=0.08, sigma_jobs=30)
+    noisy = row("llama2_70b_bf16[H100x256]", outcome="inconclusive", judged=4.9, sigma=0.08, sigma_jobs=30)
     profiled = row("llama2_70b_int8[H100x64]", outcome="profiled")
     worse = varied(SLOW, row="llama2_70b_int8[H100x128]", node_id="x", measured={"step_time_s": 9.0})
     run = report_of(PASSED, profiled, FAST, drifts, noisy, BROKEN, SLOW, worse)
@@ -130,7 +131,9 @@ def test_when_it_was_and_what_it_cost() -> None:
 def test_a_row_that_was_well_last_run(tmp_path: Path) -> None:
     found = only(SLOW, before=(row(NAME, CURRENT_RUN - 1),), directory=tmp_path)
     time_s = FIRST_S + CURRENT_RUN * DAY_S
-    assert found.since == Since(time_s, 1, f"night-{CURRENT_RUN - 1:03}", time_s - DAY_S, 4.5, changes={})
+    assert found.since == Since(
+        time_s, 1, f"night-{CURRENT_RUN - 1:03}", time_s - DAY_S, Figure(STEP_TIME, 4.5), changes={}
+    )
 
 
 def test_a_row_that_is_slow_for_some_runs_and_what_changed_then(tmp_path: Path) -> None:
@@ -373,10 +376,10 @@ def run_id(number: int) -> str:
     return time.strftime("%Y%m%d-%H%M%S-7f3a00", time.localtime(begin_s(number)))
 
 
-def of_run(name: str, number: int, judged_s: float = 4.5, outcome: str = "passed", **changes: Any) -> Record:
+def of_run(name: str, number: int, judged: float = 4.5, outcome: str = "passed", **changes: Any) -> Record:
     submit_s = begin_s(number) + 60
     there = job(number, submit_s=submit_s, nodes="pool0-[0017-0018]")
-    return row(name, number, judged_s, run_id=run_id(number), outcome=outcome, job=there, **changes)
+    return row(name, number, judged, run_id=run_id(number), outcome=outcome, job=there, **changes)
 
 
 def broken(number: int) -> Record:

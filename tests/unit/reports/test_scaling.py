@@ -26,9 +26,9 @@ def bundled() -> Mapping[str, tuple[Curve, ...]]:
     """The bundled tables' rows, each measured as documented."""
     home = bundled_baselines()
     tables = [path for path in sorted(home.iterdir()) if path.is_dir() and path.name != "releases"]
-    rows = [one for one in load_tables(tables) if one.judged_s is not None]
+    rows = [one for one in load_tables(tables) if one.judged is not None]
     measured = [
-        ReportedRow(imported_figure(one, Path("x"), JOB, one.judged_s or 0), f"{number}")
+        ReportedRow(imported_figure(one, Path("x"), JOB, one.judged or 0), f"{number}")
         for number, one in enumerate(rows)
     ]
     return workloads(measured)
@@ -104,7 +104,7 @@ def test_curves_that_differ_in_their_batches_alone_are_called_by_these() -> None
 
 
 def test_where_the_fewest_gpus_were_not_measured_the_next_row_takes_their_place() -> None:
-    curve = weak(BROKEN, row("llama2_70b_fp8[H100x128]"), row("llama2_70b_fp8[H100x256]", judged_s=4.6))
+    curve = weak(BROKEN, row("llama2_70b_fp8[H100x128]"), row("llama2_70b_fp8[H100x256]", judged=4.6))
     assert curve.base.record.row.gpus == 128
     assert [curve.measured(one) for one in curve.rows] == [None, 1.0, pytest.approx(4.5 / 4.6)]
     assert [curve.documented(one) for one in curve.rows] == [1.0, 1.0, 1.0]  # of the same pairs

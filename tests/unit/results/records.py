@@ -11,11 +11,11 @@ from pytest_gsw.common.text import command
 from pytest_gsw.common.typed_json import plain
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results import outcomes, row_text
-from pytest_gsw.results.record import JobFacts, Record, of_content
+from pytest_gsw.results.record import SCHEMA, JobFacts, Record, of_content
 from pytest_gsw.results.row_text import accepted_text
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.stats.verdict import MetricVerdict, Outcome, Reason, Verdict, compare
-from pytest_gsw.tables.metrics import Direction, MetricLabel
+from pytest_gsw.tables.metrics import STEP_TIME, Direction, MetricLabel
 from pytest_gsw.tables.model import Accepted
 
 JOB = JobFacts(
@@ -45,38 +45,41 @@ _DECIDED: dict[str, Any] = {
 def recorded(**keys: Any) -> Record:
     """A record by the keys of its JSON, and by those of :data:`_DECIDED`; its verdict is what they tell."""
     told = {name: keys.pop(name, default) for name, default in _DECIDED.items()}
-    content = json.loads(json.dumps({**keys, "verdict": None, "schema": 1}, default=plain))
+    content = json.loads(json.dumps({**keys, "verdict": None, "schema": SCHEMA}, default=plain))
     record = of_content({**content, "outcome": "profiled"})
     return replace(record, outcome=content["outcome"], verdict=_verdict(record, content["outcome"], told))
 
 
 def _verdict(record: Record, outcome: str, told: dict[str, Any]) -> Verdict | None:
     judged = record.judged_metric.key
-    measured_s, documented_s = record.figures.measured.get(judged), record.figures.documented.get(judged)
-    if not measured_s or not documented_s:
+    measured_s, documented = record.figures.measured.get(judged), record.figures.documented.get(judged)
+    if not measured_s or not documented:
         return None
-    accepted_s = record.figures.accepted.get(judged) or None
-    jobs_s = tuple(job.judged_s for job in record.jobs.measured(measured_s) if job.judged_s is not None)
-    numbers = (measured_s, documented_s, record.row.tolerance, accepted_s or 1.0, *jobs_s)
+    accepted = record.figures.accepted.get(judged) or None
+    jobs_s = tuple(job.judged for job in record.jobs.measured(measured_s) if job.judged is not None)
+    numbers = (measured_s, documented, record.row.tolerance, accepted or 1.0, *jobs_s)
     if not all(0 < number < math.inf for number in numbers):
         return None
     limit = told["limit"] if told["limit"] is not None and told["limit"] > record.row.tolerance else None
     allowed = limit or record.row.tolerance
     is_judged = outcome in outcomes.JUDGED
     return Verdict(
-        Outcome(outcome) if is_judged else compare(measured_s, accepted_s or documented_s, allowed),
+        Outcome(outcome)
+        if is_judged
+        else compare(measured_s, accepted or documented, allowed, record.judged_metric.direction),
         measured_s,
-        documented_s,
+        documented,
         record.row.tolerance,
-        accepted_s,
+        accepted,
         limit=limit,
         noise=None if told["sigma"] is None else Noise(told["sigma"], told["sigma_jobs"]),
-        jobs_s=jobs_s,
+        jobs=jobs_s,
         steady_s=record.timing.median_s,
         given_reason=next((reason for reason in Reason if reason.value == told["reason"]), None),
         max_gain=told["max_gain"],
         metrics=told["metrics"],
         own_outcome=Outcome(told["own_outcome"]) if told["own_outcome"] in outcomes.JUDGED else None,
+        metric=record.judged_metric,
     )
 
 
@@ -145,7 +148,7 @@ SLOW = recorded(
     log="/stage/results/24.11/fp8/70b/128/log-maxtext_llama2_70b_128_481221.out",
 )
 
-REGRESSED = Verdict(Outcome.REGRESSED, measured_s=5.11, documented_s=4.556, tolerance=0.05)
+REGRESSED = Verdict(Outcome.REGRESSED, measured=5.11, documented=4.556, tolerance=0.05)
 
 AGAIN = command("pytest", "--gsw-cluster=eos", SLOW.row.node_id)
 
@@ -173,25 +176,25 @@ ACCEPTED = Accepted(
     image="nvidia+jax+maxtext-2024.12.09.sqsh",
 )
 
-BY_ACCEPTED = Verdict(Outcome.PASSED, measured_s=5.11, documented_s=4.556, tolerance=0.05, accepted_s=4.9)
+BY_ACCEPTED = Verdict(Outcome.PASSED, measured=5.11, documented=4.556, tolerance=0.05, accepted=4.9)
 
 PASSED_BY_ACCEPTED = varied(
     SLOW,
     outcome="passed",
     accepted={"step_time_s": 4.9, "tokens_per_s": 213995.1, "mfu": 0.37569, "days_to_train_1t_tokens": 54.0859},
-    accepted_note=accepted_text(ACCEPTED),
+    accepted_note=accepted_text(ACCEPTED, STEP_TIME),
 )
 
-SECOND = replace(JOB, id="481220", judged_s=5.2, nodes="pool0-[0033-0048]")
+SECOND = replace(JOB, id="481220", judged=5.2, nodes="pool0-[0033-0048]")
 
-SEVERAL = varied(SLOW, repeats=(SECOND,), job=replace(JOB, judged_s=5.02))
+SEVERAL = varied(SLOW, repeats=(SECOND,), job=replace(JOB, judged=5.02))
 
 NOISY = replace(
     REGRESSED, outcome=Outcome.INCONCLUSIVE, limit=0.117, noise=Noise(0.04, 24), given_reason=Reason.WITHIN_NOISE
 )
 
 WONDER = Verdict(
-    Outcome.INCONCLUSIVE, 0.4556, 4.556, 0.05, jobs_s=(0.4556,), given_reason=Reason.TOO_GOOD, more=0, max_gain=0.25
+    Outcome.INCONCLUSIVE, 0.4556, 4.556, 0.05, jobs=(0.4556,), given_reason=Reason.TOO_GOOD, more=0, max_gain=0.25
 )
 
 

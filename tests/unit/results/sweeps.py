@@ -30,7 +30,7 @@ def tile(node: str, seconds: float | None = USUAL_S, name: str = ROW, **changes:
     slow = (
         {"outcome": "regressed", "fact": SLOW_FACT, "reason": "slower than allowed"} if seconds > USUAL_S / 0.95 else {}
     )
-    return row(name, judged_s=seconds, **{"job": job(CURRENT_RUN, nodes=node), **slow, **of_tile})
+    return row(name, judged=seconds, **{"job": job(CURRENT_RUN, nodes=node), **slow, **of_tile})
 
 
 def nodes(count: int) -> list[str]:
@@ -44,7 +44,7 @@ def slow_finding(name: str = "n017", **changes: Any) -> SweepFinding:
 
 def sweep_of(records: Sequence[Record], *findings: SweepFinding, **changes: Any) -> Sweep:
     """What the session found by these tiles; two more nodes are drained."""
-    measured = {one.row.tile: one.judged_s for one in records if one.judged_s is not None}
+    measured = {one.row.tile: one.measured for one in records if one.measured is not None}
     return Sweep(
         kind="node",
         partition="batch",

@@ -30,7 +30,7 @@ def row(number: int, slower: float, reason: Reason = Reason.WITHIN_TOLERANCE) ->
         SLOW,
         row=replace(SLOW.row, node_id=f"t.yaml::row{number}"),
         outcome=outcome.value,
-        jobs=replace(SLOW.jobs, last=replace(SLOW.jobs.last, judged_s=seconds), repeats=(), attempts=()),
+        jobs=replace(SLOW.jobs, last=replace(SLOW.jobs.last, judged=seconds), repeats=(), attempts=()),
         figures=replace(SLOW.figures, measured={**SLOW.figures.measured, "step_time_s": seconds}),
         verdict=replace(SLOW.verdict, outcome=outcome, given_reason=reason, cluster_effect=cluster_effect),
     )

@@ -47,7 +47,7 @@ JOBS = st.builds(
     submit_s=st.none() | NUMBERS,
     end_s=st.none() | NUMBERS,
     why_repeated=TEXTS,
-    judged_s=st.none() | NUMBERS,
+    judged=st.none() | NUMBERS,
     log=st.none() | TEXTS,
 )
 RECORDS = st.builds(
@@ -139,13 +139,13 @@ def test_what_is_not_finite_is_never_written(tmp_path: Path, number: float) -> N
     assert read_records(tmp_path) == ()
 
 
-@pytest.mark.parametrize("version", [2, 0, "1", [1]])
+@pytest.mark.parametrize("version", [3, 0, "1", [1]])
 def test_a_record_of_another_version(tmp_path: Path, version: object) -> None:
     path = write_record(tmp_path, SLOW)
     path.write_text(json.dumps({**json.loads(path.read_text()), "schema": version}))
     with pytest.raises(ValueError, match="version") as error:
         read_records(tmp_path)
-    assert str(error.value) == f"{path} is a record of version {version}, this pytest-gsw reads version 1"
+    assert str(error.value) == f"{path} is no record: it is of version {version}, this pytest-gsw reads version 2"
 
 
 def test_a_record_that_is_nested_to_any_depth_is_refused_in_words(tmp_path: Path) -> None:
@@ -212,14 +212,14 @@ def by_metric(**values: Any) -> bytes:
         ),
         (changed(outcome="passed"), '{} is no record: \'outcome\' is "passed", and that of its verdict "regressed"'),
         (changed(verdict=[]), "{} is no record: 'verdict' is []"),
-        (changed(verdict={"outcome": "regressed"}), "{} is no record: it has no 'verdict.measured_s'"),
+        (changed(verdict={"outcome": "regressed"}), "{} is no record: it has no 'verdict.measured'"),
         (changed(verdict=None), "{} is no record: 'outcome' is \"regressed\", and it has no verdict"),
         (decided(outcome="splendid"), "{} is no record: 'verdict.outcome' is \"splendid\""),
-        (decided(measured_s=math.nan), "{} is no record: 'verdict.measured_s' is NaN"),
+        (decided(measured=math.nan), "{} is no record: 'verdict.measured' is NaN"),
         (decided(ranks={"ranks": [["3"]], "median_s": 5.0}), "{} is no record: 'verdict.ranks.ranks' is [[\"3\"]]"),
         (decided(mood=1), "{} is no record: it has an unknown key 'verdict.mood'"),
-        (decided(documented_s=-1.5), "{} is no record: 'verdict.documented_s' is -1.5, wanted a number above 0"),
-        (decided(jobs_s=[5.1, 0]), "{} is no record: 'verdict.jobs_s' is 0, wanted a number above 0"),
+        (decided(documented=-1.5), "{} is no record: 'verdict.documented' is -1.5, wanted a number above 0"),
+        (decided(jobs=[5.1, 0]), "{} is no record: 'verdict.jobs' is 0, wanted a number above 0"),
         (by_metric(key="Peak {x}"), "{} is no record: 'Peak {x}' is no key of a metric"),
         (by_metric(unit=5), "{} is no record: 'verdict.metrics.metric.unit' is 5"),
         (
@@ -308,11 +308,11 @@ def test_what_the_jobs_of_a_row_have_cost(record: Record, gpu_seconds: float) ->
 
 
 def test_the_measured_jobs_are_the_repeats_and_then_the_last_one() -> None:
-    first = replace(JOB, id="481220", judged_s=5.2)
-    record = varied(SLOW, repeats=(first,), job=replace(JOB, judged_s=5.1))
-    assert [(job.id, job.judged_s) for job in record.measured_jobs] == [("481220", 5.2), (JOB.id, 5.1)]
+    first = replace(JOB, id="481220", judged=5.2)
+    record = varied(SLOW, repeats=(first,), job=replace(JOB, judged=5.1))
+    assert [(job.id, job.judged) for job in record.measured_jobs] == [("481220", 5.2), (JOB.id, 5.1)]
     (only,) = varied(SLOW, job=JOB).measured_jobs
-    assert only.judged_s == SLOW.figures.measured["step_time_s"]
+    assert only.judged == SLOW.figures.measured["step_time_s"]
 
 
 @pytest.mark.parametrize("change", [{"job": None}, {"measured": {}}])
@@ -336,13 +336,13 @@ def test_runs_are_by_name_in_the_order_in_which_they_begin(monkeypatch: pytest.M
 #: By a rule of the site's own, with another tolerance than the session's, and with all that a verdict can say.
 DECIDED = Verdict(
     Outcome.INCONCLUSIVE,
-    measured_s=5.11,
-    documented_s=4.556,
+    measured=5.11,
+    documented=4.556,
     tolerance=0.025,
-    accepted_s=4.9,
+    accepted=4.9,
     limit=0.03,
     noise=Noise(0.01, 24),
-    jobs_s=(5.1, 5.12),
+    jobs=(5.1, 5.12),
     steady_s=5.1,
     given_reason=Reason.RANKS_DIFFER,
     more=1,

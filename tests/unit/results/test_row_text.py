@@ -28,7 +28,7 @@ from pytest_gsw.results.row_text import (
 )
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.stats.verdict import MetricVerdict, Outcome, RankSpread, Reason, Verdict
-from pytest_gsw.tables.metrics import Direction, MetricLabel
+from pytest_gsw.tables.metrics import STEP_TIME, Direction, MetricLabel
 from tests.unit.results.records import (
     ACCEPTED,
     AGAIN,
@@ -47,6 +47,7 @@ from tests.unit.results.records import (
     facts,
     varied,
 )
+from tests.unit.rows import LLAMA2_FP8_X128
 
 WHOLE_SCREEN = """\
 throughput 205,201 tokens/s is 10.8 % below the documented 230,153 (allowed 5 %)
@@ -71,7 +72,7 @@ def test_the_whole_text_of_a_regression() -> None:
 
 
 def test_the_table_of_a_checkpoint_row() -> None:
-    verdict = Verdict(Outcome.PASSED, measured_s=19.93, documented_s=17.96068, tolerance=0.4)
+    verdict = Verdict(Outcome.PASSED, measured=19.93, documented=17.96068, tolerance=0.4)
     assert row_text.figures_table(SAVE, verdict) == (
         "metric                 measured    documented    change    allowed\n"
         "checkpoint save (s)      19.930        17.961   +11.0 %    +66.7 %  passed"
@@ -101,19 +102,19 @@ def test_a_site_s_metrics_stand_below_the_row_s_own_figures() -> None:
 
 
 def test_a_failure_by_an_accepted_figure_names_both() -> None:
-    slow = replace(BY_ACCEPTED, outcome=Outcome.REGRESSED, accepted_s=4.5)
+    slow = replace(BY_ACCEPTED, outcome=Outcome.REGRESSED, accepted=4.5)
     assert row_text.verdict_fact(SLOW.figures.documented, slow, 205200.78, "eos") == (
         "throughput 205,201 tokens/s is 11.9 % below the accepted 233,017 of eos (allowed 5 %), "
         "10.8 % below the documented 230,153"
     )
-    save = Verdict(Outcome.REGRESSED, 19.93, 17.96068, 0.05, accepted_s=18.5)
+    save = Verdict(Outcome.REGRESSED, 19.93, 17.96068, 0.05, accepted=18.5)
     assert row_text.verdict_fact(SAVE.figures.documented, save, None, "eos") == (
         "19.93 s is 7.2 % slower than the accepted 18.5 s of eos (allowed 5 %), 9.9 % slower than the documented 17.96 s"
     )
 
 
 def test_a_tolerance_of_everything_allows_any_time() -> None:
-    verdict = Verdict(Outcome.PASSED, measured_s=5.11, documented_s=4.556, tolerance=1.0)
+    verdict = Verdict(Outcome.PASSED, measured=5.11, documented=4.556, tolerance=1.0)
     assert row_text.figures_table(varied(SLOW, measured={"step_time_s": 5.11}), verdict) == (
         "metric           measured    documented    change    allowed\n"
         "step time (s)       5.110         4.556   +12.2 %        any  passed"
@@ -218,11 +219,11 @@ def test_a_limit_that_is_not_the_tolerance_says_why() -> None:
 
 
 def test_a_figure_of_several_jobs_says_so() -> None:
-    several = replace(REGRESSED, jobs_s=(5.1, 5.11, 5.2))
+    several = replace(REGRESSED, jobs=(5.1, 5.11, 5.2))
     assert row_text.verdict_fact(SLOW.figures.documented, several, 205200.78) == (
         "throughput 205,201 tokens/s, the median of 3 jobs, is 10.8 % below the documented 230,153 (allowed 5 %)"
     )
-    save = Verdict(Outcome.REGRESSED, 19.93, 17.96068, 0.05, jobs_s=(19.9, 19.93, 20.0))
+    save = Verdict(Outcome.REGRESSED, 19.93, 17.96068, 0.05, jobs=(19.9, 19.93, 20.0))
     assert row_text.verdict_fact(SAVE.figures.documented, save, None) == (
         "19.93 s, the median of 3 jobs, is 9.9 % slower than the documented 17.96 s (allowed 5 %)"
     )
@@ -239,7 +240,7 @@ def test_a_statistic_that_is_not_what_the_run_was_like() -> None:
 def test_a_statistic_that_is_better_than_the_run() -> None:
     record = replace(SLOW, fact="throughput 230,153 tokens/s is 0.0 % above the documented 230,153 (allowed 5 %)")
     better = replace(
-        REGRESSED, outcome=Outcome.INCONCLUSIVE, measured_s=4.556, steady_s=6.834, given_reason=Reason.STEPS_SLOWER
+        REGRESSED, outcome=Outcome.INCONCLUSIVE, measured=4.556, steady_s=6.834, given_reason=Reason.STEPS_SLOWER
     )
     assert row_text.inconclusive_text(record, better) == (
         "inconclusive: throughput 230,153 tokens/s is 0.0 % above the documented 230,153 (allowed 5 %); a statistic is "
@@ -414,11 +415,13 @@ def test_why_an_accepted_figure_does_not_count() -> None:
     start = "the accepted figure of eos (4.9 s, 2026-11-20) was measured "
     end = ": the documented one is used"
     other = "under another definition (3f2a9c1d0e4b, now 0123456789ab)"
-    assert unused_text(ACCEPTED, "0123456789ab", ACCEPTED.image) == f"{start}{other}{end}"
+    assert unused_text(LLAMA2_FP8_X128, ACCEPTED, "0123456789ab", ACCEPTED.image) == f"{start}{other}{end}"
     image = "with the image nvidia+jax+maxtext-2024.12.09.sqsh, this run used "
-    assert unused_text(ACCEPTED, "0123456789ab", "x.sqsh") == f"{start}{image}the image x.sqsh{end}"
-    assert unused_text(ACCEPTED, "0123456789ab", None) == f"{start}{image}an image that is not known{end}"
-    assert ignored_text(ACCEPTED) == (
+    assert unused_text(LLAMA2_FP8_X128, ACCEPTED, "0123456789ab", "x.sqsh") == f"{start}{image}the image x.sqsh{end}"
+    assert (
+        unused_text(LLAMA2_FP8_X128, ACCEPTED, "0123456789ab", None) == f"{start}{image}an image that is not known{end}"
+    )
+    assert ignored_text(ACCEPTED, STEP_TIME) == (
         "the accepted figure of eos (4.9 s, 2026-11-20) was left aside by this session's pytest_gsw_judge"
         ": the documented one is used"
     )
@@ -471,7 +474,7 @@ def test_what_is_too_good_to_be_true() -> None:
         f"{record.row.baseline} (decimal point, unit, statistic last), and at what /stage/a.log says of batch, sequence "
         "length and steps; if it is true, max_gain: 901% in the table or in clusters.yaml accepts it"
     )
-    several = replace(WONDER, measured_s=4.6, jobs_s=(4.6, 4.7, 0.4))
+    several = replace(WONDER, measured=4.6, jobs=(4.6, 4.7, 0.4))
     assert "; that is too good to be true: one of its jobs took 0.4 s; look at" in (
         row_text.inconclusive_text(varied(record, log=None), several)
     )
@@ -480,7 +483,7 @@ def test_what_is_too_good_to_be_true() -> None:
 
 def test_which_ranks_differ() -> None:
     ranks = RankSpread((("3", 3.0), ("node1:7", 2.0)), 0.9)
-    verdict = replace(WONDER, measured_s=4.5, given_reason=Reason.RANKS_DIFFER, ranks=ranks)
+    verdict = replace(WONDER, measured=4.5, given_reason=Reason.RANKS_DIFFER, ranks=ranks)
     assert row_text.verdict_fact(SLOW.figures.documented, verdict, None).endswith(
         "(allowed 5 %); of its ranks, rank 3 took 3 s, node1:7 took 2 s, and their median is 0.9 s"
     )

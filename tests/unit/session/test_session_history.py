@@ -12,6 +12,7 @@ from pytest_gsw.history.row_history import SlowNode
 from pytest_gsw.session.session_history import ClusterPeers, SessionHistory
 from tests.unit.history.test_drift import run
 from tests.unit.history.test_row_history import ROWS, cluster
+from tests.unit.rows import LLAMA2_FP8_X128
 
 
 def slow(*nodes: str, days_ago: int) -> SlowNode:
@@ -41,6 +42,9 @@ def test_a_job_had_a_slow_node_where_it_ran_with_all_that_cannot_be_told_apart_s
 # -- the other rows of a session -------------------------------------------------------------------
 
 
+KNOWN = [(replace(LLAMA2_FP8_X128, id=row), None) for row in (*ROWS, "new")]
+
+
 @pytest.fixture
 def over() -> set[str]:
     """Rows of which nothing more is to come."""
@@ -49,7 +53,7 @@ def over() -> set[str]:
 
 @pytest.fixture
 def others(tmp_path: Path, over: set[str]) -> ClusterPeers:
-    found = ClusterPeers(SessionHistory(None, tmp_path, None), (), "tonight", over.__contains__)
+    found = ClusterPeers(SessionHistory(None, tmp_path, None), KNOWN, "tonight", over.__contains__)
     vars(found)["together"] = cluster(30)
     return found
 
@@ -60,7 +64,7 @@ def end(others: ClusterPeers, *rows: str, factor: float = 1.0) -> None:
 
 
 def test_without_a_history_they_say_nothing(tmp_path: Path) -> None:
-    alone = ClusterPeers(SessionHistory(None, tmp_path, None), (), "tonight", lambda _: False)
+    alone = ClusterPeers(SessionHistory(None, tmp_path, None), KNOWN[:1], "tonight", lambda _: False)
     alone.add_first_job("row0", 1.0)
 
     assert not alone.effect_may_change

@@ -142,9 +142,9 @@ def test_a_replayed_log_must_be_as_long_as_it_was(tmp_path: Path) -> None:
 
 # -- one more job, or none -------------------------------------------------------------------------
 
-LOST = Verdict(Outcome.REGRESSED, measured_s=1.2, documented_s=1.0, tolerance=0.05, more=1)
-EVEN = Verdict(Outcome.PASSED, measured_s=1.0, documented_s=1.0, tolerance=0.05, more=0)
-GAINED = Verdict(Outcome.IMPROVED, measured_s=0.8, documented_s=1.0, tolerance=0.05, more=0)
+LOST = Verdict(Outcome.REGRESSED, measured=1.2, documented=1.0, tolerance=0.05, more=1)
+EVEN = Verdict(Outcome.PASSED, measured=1.0, documented=1.0, tolerance=0.05, more=0)
+GAINED = Verdict(Outcome.IMPROVED, measured=0.8, documented=1.0, tolerance=0.05, more=0)
 CONFIRM = Context(Repeats(first=1, confirm=2))
 
 
@@ -163,7 +163,7 @@ def run(*nodes: str) -> Run:
         # The newest job, then all; the nodes of one that was fast are free.
         (
             run("n1", "n2"),
-            [replace(LOST, jobs_s=(1.13, 1.003), measured_s=1.0665)],
+            [replace(LOST, jobs=(1.13, 1.003), measured=1.0665)],
             CONFIRM,
             Repeat("-0.3 %; median of 2: -6.2 %, to be confirmed (2 of 2)", ("n1",)),
         ),
@@ -201,6 +201,6 @@ def test_decision(jobs: Run, verdicts: list[Verdict], context: Context, expected
 
 def test_a_loss_that_is_known_from_the_run_before_is_not_confirmed() -> None:
     known = replace(LOST, noise=Noise(0.002, 20))
-    before = replace(CONFIRM, previous_failed_seconds=(1.199, 1.201))
+    before = replace(CONFIRM, previous_failed=(1.199, 1.201))
     assert decide(run("n1"), [known], before) == Done()
-    assert isinstance(decide(run("n1"), [known], replace(CONFIRM, previous_failed_seconds=(1.4, 1.4))), Repeat)
+    assert isinstance(decide(run("n1"), [known], replace(CONFIRM, previous_failed=(1.4, 1.4))), Repeat)

@@ -257,10 +257,10 @@ def test_a_gain_counts_by_the_row_itself() -> None:
 # -- rows that wait ---------------------------------------------------------------------------
 
 
-def outcome_of(current_run: CurrentRun, row: str, time_s: float, reference_s: float = 1.0) -> object:
+def outcome_of(current_run: CurrentRun, row: str, time_s: float, reference: float = 1.0) -> object:
     """What comes of a row, ``None`` as long as the others may change that."""
     runs = current_run.bounds(row, TOLERANCE)
-    found = [decide_adjusted([time_s], reference_s, TOLERANCE, one, confirm=4) for one in runs]
+    found = [decide_adjusted([time_s], reference, TOLERANCE, one, confirm=4) for one in runs]
     said = {(one.outcome, one.more, one.is_part) for one in found}
     return said.pop() if len(said) == 1 else None
 
@@ -283,13 +283,11 @@ def test_a_settled_row_comes_out_as_at_the_end_of_the_run(seed: int) -> None:
     ended = rng.sample(ROWS, len(ROWS))
     row = ended[0]
     over[row] += rng.choice([0.0, slower(0.07), slower(0.12)])
-    reference_s = math.exp(known.levels[row])
+    reference = math.exp(known.levels[row])
 
     def at(count: int) -> object:
         partly: Mapping[str, float] = {name: over[name] for name in ended[:count]}
-        return outcome_of(
-            CurrentRun(known, partly, len(ROWS) - count), row, reference_s * math.exp(over[row]), reference_s
-        )
+        return outcome_of(CurrentRun(known, partly, len(ROWS) - count), row, reference * math.exp(over[row]), reference)
 
     at_last = at(len(ROWS))
     assert at_last is not None

@@ -22,10 +22,9 @@ from pytest_gsw.stats.verdict import (
     compare,
     judge,
     judge_metric,
-    throughput_change,
     with_metrics,
 )
-from pytest_gsw.tables.metrics import BENCHMARKS, BY_KEY, METRICS, VALUE, Direction, Metric
+from pytest_gsw.tables.metrics import BENCHMARKS, BY_KEY, METRICS, VALUE, Direction, Figure, Metric
 from pytest_gsw.tables.model import Accepted, Figures, parse_statistic
 from tests.unit.rows import LLAMA2_FP8_X128, measured
 
@@ -37,39 +36,39 @@ ORDER = [Outcome.IMPROVED, Outcome.PASSED, Outcome.REGRESSED]
 
 
 def verdict(
-    measured_s: float, documented_s: float = 4.556, tolerance: float = 0.05, max_gain: float = UNBOUNDED
+    measured_s: float, documented: float = 4.556, tolerance: float = 0.05, max_gain: float = UNBOUNDED
 ) -> Verdict:
-    row = replace(LLAMA2_FP8_X128, documented=Figures(step_time_s=documented_s))
+    row = replace(LLAMA2_FP8_X128, documented=Figures(step_time_s=documented))
     return judge(row, measured(measured_s), tolerance, max_gain=max_gain)
 
 
 def test_with_a_tolerance_of_everything_nothing_is_too_slow() -> None:
     slow = verdict(1e9, tolerance=1.0)
     assert slow.outcome is Outcome.PASSED
-    assert slow.allowed_time_change == math.inf
+    assert slow.metric.direction.change_by(slow.allowed_gain) == -1
     assert verdict(2.0, tolerance=1.0).outcome is Outcome.IMPROVED
 
 
 def test_the_numbers_of_a_verdict() -> None:
-    slow = verdict(5.0, documented_s=4.0, tolerance=0.05)
+    slow = verdict(5.0, documented=4.0, tolerance=0.05)
     assert slow == Verdict(
         Outcome.REGRESSED,
-        measured_s=5.0,
-        documented_s=4.0,
+        measured=5.0,
+        documented=4.0,
         tolerance=0.05,
-        jobs_s=(5.0,),
+        jobs=(5.0,),
         steady_s=5.0,
         given_reason=Reason.SLOWER,
         more=0,
         max_gain=UNBOUNDED,
     )
-    assert slow.time_change == pytest.approx(0.25)
-    assert slow.throughput_change == pytest.approx(-0.2)
-    assert slow.allowed_throughput_change == -0.05
-    assert slow.allowed_time_change == pytest.approx(1 / 0.95 - 1)
-    fast = verdict(3.0, documented_s=4.0, tolerance=0.05)
-    assert fast.allowed_throughput_change == 0.05
-    assert fast.allowed_time_change == pytest.approx(1 / 1.05 - 1)
+    assert slow.measured / slow.reference - 1 == pytest.approx(0.25)
+    assert slow.gain == pytest.approx(-0.2)
+    assert slow.allowed_gain == -0.05
+    assert slow.metric.direction.change_by(slow.allowed_gain) == pytest.approx(1 / 0.95 - 1)
+    fast = verdict(3.0, documented=4.0, tolerance=0.05)
+    assert fast.allowed_gain == 0.05
+    assert fast.metric.direction.change_by(fast.allowed_gain) == pytest.approx(1 / 1.05 - 1)
 
 
 NOT_NUMBERS = [math.nan, math.inf, -math.inf, 0.0, -0.0, -4.556]
@@ -94,10 +93,10 @@ def test_a_row_without_a_documented_figure_is_not_judged() -> None:
     assert str(error.value) == "cannot judge llama2_70b_fp8[H100x128]: its documented figure is None"
 
 
-@given(documented_s=TIMES, tolerance=TOLERANCES, one=TIMES, other=TIMES)
-def test_a_slower_run_is_never_judged_better(documented_s: float, tolerance: float, one: float, other: float) -> None:
+@given(documented=TIMES, tolerance=TOLERANCES, one=TIMES, other=TIMES)
+def test_a_slower_run_is_never_judged_better(documented: float, tolerance: float, one: float, other: float) -> None:
     faster, slower = sorted((one, other))
-    outcomes = [verdict(time_s, documented_s, tolerance).outcome for time_s in (faster, slower)]
+    outcomes = [verdict(time_s, documented, tolerance).outcome for time_s in (faster, slower)]
     assert ORDER.index(outcomes[0]) <= ORDER.index(outcomes[1])
 
 
@@ -109,14 +108,14 @@ def test_what_regressed_one_way_round_improved_the_other_way_round(one: float, o
 
 @given(
     measured_s=st.floats(allow_nan=True, allow_infinity=True),
-    documented_s=st.floats(allow_nan=True, allow_infinity=True) | st.none(),
+    documented=st.floats(allow_nan=True, allow_infinity=True) | st.none(),
     tolerance=st.floats(allow_nan=True, allow_infinity=True),
 )
 def test_only_finite_numbers_above_zero_ever_pass(
-    measured_s: float, documented_s: float | None, tolerance: float
+    measured_s: float, documented: float | None, tolerance: float
 ) -> None:
-    row = replace(LLAMA2_FP8_X128, documented=Figures(step_time_s=documented_s))
-    numbers = (measured_s, documented_s, tolerance)
+    row = replace(LLAMA2_FP8_X128, documented=Figures(step_time_s=documented))
+    numbers = (measured_s, documented, tolerance)
     possible = all(number is not None and math.isfinite(number) and number > 0 for number in numbers)
     if possible:
         assert judge(row, measured(measured_s), tolerance).outcome in Outcome
@@ -130,12 +129,12 @@ ACCEPTED = Accepted("eos", 5.0, jobs=7, spread=0.008, job_ids="1, 2", date="2026
 
 def test_what_a_cluster_has_accepted_stands_in_the_documents_place() -> None:
     found = judge(LLAMA2_FP8_X128, measured(5.11), 0.05, ACCEPTED)
-    assert (found.outcome, found.measured_s, found.documented_s) == (Outcome.PASSED, 5.11, 4.556)
-    assert (found.tolerance, found.accepted_s) == (0.05, 5.0)
-    assert found.reference_s == 5.0
-    assert found.time_change == pytest.approx(5.11 / 5.0 - 1)
-    assert found.throughput_change == pytest.approx(5.0 / 5.11 - 1)
-    assert found.documented_throughput_change == pytest.approx(4.556 / 5.11 - 1)
+    assert (found.outcome, found.measured, found.documented) == (Outcome.PASSED, 5.11, 4.556)
+    assert (found.tolerance, found.accepted) == (0.05, 5.0)
+    assert found.reference == 5.0
+    assert found.measured / found.reference - 1 == pytest.approx(5.11 / 5.0 - 1)
+    assert found.gain == pytest.approx(5.0 / 5.11 - 1)
+    assert found.documented_change == pytest.approx(4.556 / 5.11 - 1)
     assert found.documented_outcome is Outcome.REGRESSED
     assert judge(LLAMA2_FP8_X128, measured(5.3), 0.05, ACCEPTED).outcome is Outcome.REGRESSED
     assert judge(LLAMA2_FP8_X128, measured(4.7), 0.05, ACCEPTED).outcome is Outcome.IMPROVED
@@ -144,13 +143,13 @@ def test_what_a_cluster_has_accepted_stands_in_the_documents_place() -> None:
 @pytest.mark.parametrize("number", NOT_NUMBERS)
 def test_an_accepted_figure_that_is_no_number_is_not_judged_by(number: float) -> None:
     with pytest.raises(ValueError, match="judge") as error:
-        judge(LLAMA2_FP8_X128, measured(5.0), 0.05, replace(ACCEPTED, judged_s=number))
+        judge(LLAMA2_FP8_X128, measured(5.0), 0.05, replace(ACCEPTED, judged=number))
     assert str(error.value) == f"cannot judge llama2_70b_fp8[H100x128]: its accepted figure is {number}"
 
 
 def noisy(measured_s: float, sigma: float, *jobs_s: float, repeats: Repeats | None = None) -> Verdict:
     jobs = (measured_s, *jobs_s)
-    measurement = replace(measured(statistics.median(jobs)), jobs_s=jobs)
+    measurement = replace(measured(statistics.median(jobs)), jobs=jobs)
     return judge(LLAMA2_FP8_X128, measurement, 0.05, noise=Noise(sigma, 30), repeats=repeats)
 
 
@@ -176,12 +175,14 @@ def test_a_loss_and_a_gain_of_each_figure(name: str, direction: Direction) -> No
     allowed=st.floats(0.001, 0.9),
 )
 def test_costs_are_judged_as_their_figures(metric: Metric, measured: float, reference: float, allowed: float) -> None:
-    assert metric.cost(metric.cost(measured)) == pytest.approx(measured)
-    by_cost = compare(metric.cost(measured), metric.cost(reference), allowed)
-    change = throughput_change(metric.cost(measured), metric.cost(reference))
-    assume(abs(abs(change) - allowed) > 1e-9)  # where the last digit decides
-    assert by_cost is compare(measured, reference, allowed, metric.direction)
-    assert metric.shown_change(change) == pytest.approx(measured / reference - 1, rel=1e-6, abs=1e-9)
+    direction = metric.direction
+    assert direction.cost(direction.cost(measured)) == pytest.approx(measured)
+    by_cost = compare(direction.cost(measured), direction.cost(reference), allowed, Direction.LOWER_IS_BETTER)
+    gain = direction.speed(measured, reference) - 1
+    assume(abs(abs(gain) - allowed) > 1e-9)  # where the last digit decides
+    assert by_cost is compare(measured, reference, allowed, direction)
+    assert metric.change_by(gain) == pytest.approx(metric.change(measured, reference), rel=1e-6, abs=1e-9)
+    assert Figure(metric, measured).change(reference) == pytest.approx(measured / reference - 1)
 
 
 @pytest.mark.parametrize(
@@ -219,9 +220,9 @@ def test_a_loss_within_the_noise_is_inconclusive_and_a_gain_within_it_no_improve
 def test_the_median_of_all_jobs_decides() -> None:
     repeats = Repeats(confirm=2)
     passed = noisy(5.5, 0.01, 4.56, 4.55, repeats=repeats)
-    assert (passed.outcome, passed.measured_s, passed.jobs_s) == (Outcome.PASSED, 4.56, (5.5, 4.56, 4.55))
+    assert (passed.outcome, passed.measured, passed.jobs) == (Outcome.PASSED, 4.56, (5.5, 4.56, 4.55))
     failed = noisy(5.5, 0.01, 4.55, 5.2, repeats=repeats)
-    assert (failed.outcome, failed.measured_s, failed.more) == (Outcome.REGRESSED, 5.2, 0)
+    assert (failed.outcome, failed.measured, failed.more) == (Outcome.REGRESSED, 5.2, 0)
 
 
 def test_a_statistic_that_is_far_from_the_steady_median_is_told() -> None:
@@ -236,7 +237,7 @@ def test_a_loss_beyond_the_tolerance_never_passes_and_noise_makes_nothing_else_r
     sigma: float, jobs: list[float]
 ) -> None:
     found = noisy(jobs[0], sigma, *jobs[1:])
-    slow = compare(found.measured_s, found.reference_s, 0.05) is Outcome.REGRESSED
+    slow = compare(found.measured, found.reference, 0.05, found.metric.direction) is Outcome.REGRESSED
     assert slow == (found.outcome in {Outcome.REGRESSED, Outcome.INCONCLUSIVE})
 
 
@@ -269,9 +270,9 @@ def test_a_gain_that_noise_explains_is_no_wonder() -> None:
     assert noisy(4.556 / 1.4, 0.12).outcome is Outcome.PASSED
     assert noisy(4.556 / 1.4, 0.12).max_gain == pytest.approx(math.expm1(3.1 * 0.12))
     assert noisy(4.556 / 1.5, 0.12).reason is Reason.TOO_GOOD
-    slow = replace(ACCEPTED, judged_s=9.0)
+    slow = replace(ACCEPTED, judged=9.0)
     assert judge(LLAMA2_FP8_X128, measured(4.5), 0.05, slow).reason is Reason.TOO_GOOD
-    fast = replace(ACCEPTED, judged_s=2.0)
+    fast = replace(ACCEPTED, judged=2.0)
     assert judge(LLAMA2_FP8_X128, measured(2.0), 0.05, fast).outcome is Outcome.PASSED
     assert noisy(5.1, 0.01, 0.5, repeats=Repeats(confirm=1)).reason is Reason.TOO_GOOD
     assert noisy(4.5, 0.01, 4.6, 0.5, repeats=Repeats(3)).reason is Reason.TOO_GOOD
@@ -292,7 +293,7 @@ def test_nothing_that_is_better_than_believed_is_green(
     found = judge(LLAMA2_FP8_X128, measured(measured_s), tolerance, noise=Noise(sigma, 9), max_gain=max_gain)
     if found.outcome in {Outcome.PASSED, Outcome.IMPROVED}:
         most = max(max_gain, tolerance, math.expm1(3.1 * sigma))
-        assert found.throughput_change <= most * (1 + 1e-9) + 1e-9
+        assert found.gain <= most * (1 + 1e-9) + 1e-9
 
 
 def of_ranks(ranks_s: dict[str, float], measured_s: float = 4.556, tolerance: float = 0.05) -> Verdict:
@@ -346,7 +347,7 @@ def by_last_step(last_s: float, usual_s: float, **changes: object) -> Verdict:
 def test_a_last_step_that_is_a_spike_is_no_regression_and_does_not_pass() -> None:
     found = by_last_step(4.556 * 1.5, 4.556)
     assert (found.outcome, found.reason) == (Outcome.INCONCLUSIVE, Reason.LAST_STEP)
-    assert found.measured_s == 4.556 * 1.5  # the document's statistic stays what is compared
+    assert found.measured == 4.556 * 1.5  # the document's statistic stays what is compared
     assert found.more  # another job is asked
 
 
@@ -370,7 +371,7 @@ def test_a_job_that_slows_down_at_its_end_is_too_slow_by_more_than_its_last_step
     series_s = (*[4.556] * 29, 4.556 * 1.5)
     assert by_last_step(series_s[-1], 4.556, timing=timing_of(series_s, "mean[35:44]")).outcome is Outcome.REGRESSED
     jobs = (4.556 * 1.5, 4.556 * 1.5, 4.556 * 1.5)
-    assert by_last_step(4.556 * 1.5, 4.556, jobs_s=jobs).outcome is Outcome.REGRESSED
+    assert by_last_step(4.556 * 1.5, 4.556, jobs=jobs).outcome is Outcome.REGRESSED
 
 
 # -- a statistic is not a run ----------------------------------------------------------------------
@@ -406,9 +407,9 @@ AS_FAST_AS_ITS_STEPS = {
 
 def of_steps(statistic: str, seconds: list[float], *, slower: float = 1.0, **changes: object) -> Verdict:
     """A run of these steps, of a row whose document has what the run's statistic says."""
-    judged_s = apply(parse_statistic(statistic), [TimedStep(number, one) for number, one in enumerate(seconds)])
-    row = replace(LLAMA2_FP8_X128, documented=Figures(step_time_s=judged_s / slower), statistic=statistic)
-    found = replace(measured(judged_s), timing=timing_of(seconds, statistic))
+    judged = apply(parse_statistic(statistic), [TimedStep(number, one) for number, one in enumerate(seconds)])
+    row = replace(LLAMA2_FP8_X128, documented=Figures(step_time_s=judged / slower), statistic=statistic)
+    found = replace(measured(judged), timing=timing_of(seconds, statistic))
     return judge(row, replace(found, **changes), 0.05)  # type: ignore[arg-type]
 
 
@@ -442,12 +443,12 @@ def test_of_several_jobs_their_medians_are_compared() -> None:
     """A job that is unlike its steps is outvoted by two that are not, as a slow one is."""
 
     def of_jobs(*steadies_s: float) -> Reason:
-        return of_steps("last", [1.0] * 20, jobs_s=(1.0, 1.0, 1.0), steadies_s=steadies_s).reason
+        return of_steps("last", [1.0] * 20, jobs=(1.0, 1.0, 1.0), steadies_s=steadies_s).reason
 
     assert of_jobs(1.5, 1.0, 1.5) is Reason.STEPS_SLOWER
     assert of_jobs(1.5, 1.0, 1.0) is Reason.WITHIN_TOLERANCE
     # It does not outvote a slow one together with a third.
-    jobs = {"jobs_s": (1.0, 1.3, 1.0), "steadies_s": (1.5, 1.3, 1.0)}
+    jobs = {"jobs": (1.0, 1.3, 1.0), "steadies_s": (1.5, 1.3, 1.0)}
     assert of_steps("last", [1.0] * 20, **jobs).reason is Reason.STEPS_SLOWER  # type: ignore[arg-type]
 
 
@@ -519,7 +520,7 @@ def test_a_row_is_the_worst_of_all(own_s: float, memory: float, output: float, r
     assert verdict.outcome is row
     assert verdict.own is own.outcome
     assert verdict.reason is own.reason
-    assert verdict.allowed_time_change == own.allowed_time_change
+    assert verdict.metric.direction.change_by(verdict.allowed_gain) == own.metric.direction.change_by(own.allowed_gain)
 
 
 def test_without_metrics_a_verdict_is_its_own() -> None:

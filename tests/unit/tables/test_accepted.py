@@ -32,7 +32,7 @@ def test_a_row_has_what_its_clusters_have_accepted(load: Load, beside: Callable[
     assert one.accepted["selene"].image is None
     assert set(one.accepted) == {"eos", "selene"}
     assert two.accepted == {}
-    assert one.judged_s == 1.5  # the documented figure stays
+    assert one.judged == 1.5  # the documented figure stays
     assert one.location.path == Path("t.yaml")
 
 
@@ -43,7 +43,7 @@ def test_a_table_has_no_accepted_figures_itself(message: Message) -> None:
 def test_a_row_that_is_judged_by_its_checkpoints(load: Load, beside: Callable[[str], object]) -> None:
     beside(OWN.replace("    step_time_s: 1.612", "    checkpoint_save_time_s: 18.5"))
     (one, _) = load(TINY.replace("step_time_s: 1.5", "metric: checkpoint_save_time, checkpoint_save_time_s: 17.9"))
-    assert one.accepted["eos"].judged_s == 18.5
+    assert one.accepted["eos"].judged == 18.5
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_figures_copied_from_the_gpt2_document(
 def test_rows_that_are_judged_by_no_step_time() -> None:
     # The times of saving a checkpoint.
     rows = [row for row in ROWS if row.metric == "checkpoint_save_time"]
-    assert [(row.size, row.gpus, row.judged_s, row.source.line) for row in rows] == [
+    assert [(row.size, row.gpus, row.judged, row.source.line) for row in rows] == [
         ("25b", 32, 17.96068, 287),
         ("52b", 64, 19.29814, 289),
         ("52b", 128, 19.22838, 290),
@@ -103,7 +103,7 @@ def test_rows_that_are_judged_by_no_step_time() -> None:
         GPT2("52b", "V100-32GBx64-hf-zero2-offload"): 487,
     }
     # Every other row has the figure that it is judged by.
-    assert [row.id for row in ROWS if row.judged_s is None] == [row.id for row in ROWS if row.expected_failure]
+    assert [row.id for row in ROWS if row.judged is None] == [row.id for row in ROWS if row.expected_failure]
 
 
 def test_tolerances_are_the_documents() -> None:
@@ -187,7 +187,7 @@ def test_the_figures_of_smoke_gpt() -> None:
     for row in rows:
         assert row.documented.mfu is not None
         assert row.calibration_flops is not None
-        stated = f"| `{row.id}` | 7 | {row.judged_s:.3f} | {row.documented.mfu:.2%} | {row.calibration_flops / 1e9:g} |"
+        stated = f"| `{row.id}` | 7 | {row.judged:.3f} | {row.documented.mfu:.2%} | {row.calibration_flops / 1e9:g} |"
         assert lines[row.source.line - 1].replace(" %", "%").startswith(stated)
     # The figures of smoke_gpt follow from each other.
     for row in (row for row in ALL_ROWS if row.source.document == OWN):

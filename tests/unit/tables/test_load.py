@@ -30,7 +30,7 @@ def test_a_row_has_what_its_file_and_table_say(load: Load) -> None:
     text = change("step_time_s: 1.5", "step_time_s: 1.5, metric: calibrated_step_time, calibration_flops: 9.5e+10")
     row = load(text)[0]
     assert row.documented == Figures(step_time_s=1.5, calibrated_step_time_s=1.5)
-    assert (row.judged_s, row.calibration_flops) == (1.5, 9.5e10)
+    assert (row.judged, row.calibration_flops) == (1.5, 9.5e10)
     # The nearest level wins.
     rows = load(
         TINY.replace("size: 1b", "size: 1b\ntolerance: 1%")
@@ -122,7 +122,7 @@ def test_every_key_of_a_table(load: Load) -> None:
 def test_properties_of_a_row(load: Load) -> None:
     (row,) = load(FULL)
     assert (row.workload, row.name, row.parameters_in_billions) == ("tiny_7.5b", "tiny_7.5b_fp16", "7.5")
-    assert (row.nodes, row.judged_s, str(row.location)) == (8, 9.0, "t.yaml:22")
+    assert (row.nodes, row.judged, str(row.location)) == (8, 9.0, "t.yaml:22")
     (row, _) = load(change("size: 1b", "size: large"))
     assert row.parameters_in_billions is None
 
@@ -150,7 +150,7 @@ def test_a_table_without_line_steps_and_length(load: Load, log_format: str, min_
     row, other = load(
         text.replace("sequence_length: 1024\n", "").replace("step_time_s: 1.5, line: 10", "step_time_s: 1.5")
     )
-    assert (row.min_steps, row.sequence_length, row.judged_s) == (min_steps, None, 1.5)
+    assert (row.min_steps, row.sequence_length, row.judged) == (min_steps, None, 1.5)
     assert (row.source, other.source) == (Source("site.md", None), Source("site.md", 11))
 
 
@@ -220,7 +220,7 @@ def test_a_row_of_other_figures(load: Load) -> None:
     # A row that runs out of memory needs no figure.
     (row, _) = load(change("gpus: 8, step_time_s: 1.5", "gpus: 8, expected_failure: out_of_memory"))
     assert row.expected_failure == "out_of_memory"
-    assert row.judged_s is None
+    assert row.judged is None
     # A row documents further metrics.
     stated = "metrics: {peak_memory_gib: {value: 61.2, tolerance: 5 %}, output_tokens_per_s: {value: 1840}}"
     (row, other) = load(change("gpus: 8, step_time_s: 1.5", f"gpus: 8, step_time_s: 1.5, {stated}"))

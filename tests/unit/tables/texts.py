@@ -27,7 +27,7 @@ tables:
 #: What a cluster has accepted for the first row of it, and as it stands in a table.
 EOS = Accepted(
     cluster="eos",
-    judged_s=1.612,
+    judged=1.612,
     jobs=7,
     spread=0.0083,
     job_ids="481220, 481221",

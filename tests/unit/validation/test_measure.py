@@ -40,7 +40,7 @@ from tests.unit.validation.ended import (
 def test_a_good_run_is_measured(log: Path) -> None:
     check_job(run(log))
     result = measured(log)
-    assert (result.steps, result.judged_s) == (50, 4.56)
+    assert (result.steps, result.judged) == (50, 4.56)
     assert {result.timing.first_s, result.timing.last_s, result.steady_s} == {4.56}
     assert result.figures.tokens_per_s == pytest.approx(4096 * 256 / 4.56)
     assert result.figures.mfu == pytest.approx(256 * 1.82e15 / 4.56 / 128 / 1979e12)
@@ -76,7 +76,7 @@ def test_of_several_jobs_each_has_its_steady_steps(log: Path) -> None:
         log.write_text(IDENTITY + step_lines(range(49), usual) + step_lines([49], "4.560"))
         jobs.append(measured(log))
     result = of_all_jobs(LLAMA2_FP8_X128, jobs, None)
-    assert (result.jobs_s, result.steadies_s) == ((4.56, 4.56, 4.56), (4.56, 6.84, 4.6))
+    assert (result.jobs, result.steadies_s) == ((4.56, 4.56, 4.56), (4.56, 6.84, 4.6))
 
 
 def test_rates_become_seconds_by_the_rows_batch() -> None:
@@ -103,7 +103,7 @@ def test_rates_alone_need_what_makes_seconds_of_them(log: Path) -> None:
         "the log states rates and no step times, and the row has no batch or length that makes seconds of them"
     )
     assert error.advice == f"write sequence_length and global_batch_size into the table: {row.location}"
-    assert measured(log, replace(row, sequence_length=4096)).judged_s == 256 * 4096 / 128 / 4096
+    assert measured(log, replace(row, sequence_length=4096)).judged == 256 * 4096 / 128 / 4096
 
 
 def test_a_checkpoint_row_is_judged_on_its_saves(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_checkpoint_row_is_judged_on_its_saves(tmp_path: Path) -> None:
     saves = "time (ms) | save-checkpoint: 18000.00\n" + "time (ms) | save-checkpoint: 17000.00\n"
     log.write_text(megatron(range(1, 4), total=3) + saves)
     result = measured(log, row)
-    assert (result.judged_s, result.steps) == (17.5, 2)
+    assert (result.judged, result.steps) == (17.5, 2)
     assert result.figures == Figures(checkpoint_save_time_s=17.5)
     log.write_text(megatron(range(1, 4), total=3))
     assert refused(log, row) == "the log holds 0 checkpoint saves, 1 needed"
@@ -150,7 +150,7 @@ def calibrated(log: Path, flops: str) -> None:
 def test_a_calibrated_row_is_judged_by_the_time_on_a_machine_like_the_documented_one(log: Path) -> None:
     calibrated(log, "0.5e+15")
     result = measured(log, CORES, peak_flops=None)
-    assert (result.judged_s, result.calibration_flops) == (2.28, 0.5e15)
+    assert (result.judged, result.calibration_flops) == (2.28, 0.5e15)
     assert result.figures.step_time_s == 4.56
     assert result.figures.calibrated_step_time_s == 2.28
     # All of the series is of that machine, so that what is said of it fits the figure.
@@ -178,7 +178,7 @@ def test_a_known_peak_is_what_the_mfu_of_other_rows_is_of_whatever_the_log_says(
 def test_where_nobody_knows_the_peak_the_mfu_is_of_the_calibration(log: Path) -> None:
     calibrated(log, "2e+15")
     result = measured(log, peak_flops=None)
-    assert (result.judged_s, result.calibration_flops) == (4.56, 2e15)
+    assert (result.judged, result.calibration_flops) == (4.56, 2e15)
     assert result.figures.mfu == pytest.approx(256 * 1.82e15 / 4.56 / 128 / 2e15)
 
 
@@ -190,7 +190,7 @@ def test_several_jobs_of_a_calibrated_row(log: Path) -> None:
         calibrated(log, flops)
         jobs.append(measured(log, CORES, peak_flops=None))
     result = of_all_jobs(CORES, jobs, None)
-    assert (result.judged_s, result.jobs_s) == (2.28, (2.28, 4.56, 1.14))
+    assert (result.judged, result.jobs) == (2.28, (2.28, 4.56, 1.14))
     # As it would be at the speed of the last job.
     assert (result.figures.calibrated_step_time_s, result.figures.step_time_s) == (2.28, 9.12)
 
@@ -211,7 +211,7 @@ def test_a_calibrated_row_whose_log_is_cut_is_told_in_steps(log: Path) -> None:
 def test_a_calibration_costs_a_row_that_is_judged_by_its_step_time_no_more_than_the_mfu(log: Path) -> None:
     calibrated(log, "1e+12")
     result = measured(log, peak_flops=None)
-    assert (result.judged_s, result.figures.mfu, result.calibration_flops) == (4.56, None, None)
+    assert (result.judged, result.figures.mfu, result.calibration_flops) == (4.56, None, None)
 
 
 # ---- An MFU above one: whose fault it is ---------------------------------------------------------
@@ -254,7 +254,7 @@ def test_a_table_whose_tflops_are_beyond_its_peak() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flops", "judged_s", "kind", "fact"),
+    ("flops", "judged", "kind", "fact"),
     [
         (1.82e15, 0.029, LogError, "MFU 6342.5 % is impossible: no hardware takes 0.029 s for a step"),
         (2.17e16, 4.6, TableError, "the table contradicts itself: MFU 481.3 % is impossible, and its own 4.556 s*"),
@@ -266,10 +266,10 @@ def test_a_table_whose_tflops_are_beyond_its_peak() -> None:
         ),
     ],
 )
-def test_whose_fault_a_measured_mfu_is(flops: float, judged_s: float, kind: type, fact: str) -> None:
+def test_whose_fault_a_measured_mfu_is(flops: float, judged: float, kind: type, fact: str) -> None:
     row = replace(ROW, model_flops_per_sample=flops)
-    mfu = 256 * flops / judged_s / 128 / PEAK
-    error = impossible_measurement(row, mfu, judged_s, PEAK, LOG)
+    mfu = 256 * flops / judged / 128 / PEAK
+    error = impossible_measurement(row, mfu, judged, PEAK, LOG)
     assert type(error) is kind
     assert error.fact == fact or (fact.endswith("*") and error.fact.startswith(fact[:-1]))
 

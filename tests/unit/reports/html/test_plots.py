@@ -58,8 +58,8 @@ def series(statistic: str, first_index: int, count: int = 50) -> Record:
     """A record of a log whose steps all differ, and begin with a number."""
     series_s = tuple(4.5 + number / 1000 for number in range(count))
     steps = [TimedStep(first_index + place, seconds) for place, seconds in enumerate(series_s)]
-    judged_s = apply(parse_statistic(statistic), steps)
-    return varied(SLOW, statistic=statistic, series_s=series_s, measured={"step_time_s": judged_s})
+    judged = apply(parse_statistic(statistic), steps)
+    return varied(SLOW, statistic=statistic, series_s=series_s, measured={"step_time_s": judged})
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ def test_a_window_that_is_not_known_is_not_marked() -> None:
 
 def test_of_several_jobs_the_series_is_the_last_ones() -> None:
     assert SLOW.jobs.last is not None
-    judged = replace(SLOW.jobs.last, judged_s=5.0)
-    several = varied(SLOW, repeats=(replace(judged, judged_s=7.0),), job=judged, measured={"step_time_s": 6.0})
+    judged = replace(SLOW.jobs.last, judged=5.0)
+    several = varied(SLOW, repeats=(replace(judged, judged=7.0),), job=judged, measured={"step_time_s": 6.0})
     assert window_of(several) == (4, 4)
     assert window_of(varied(several, job=SLOW.jobs.last)) is None
 

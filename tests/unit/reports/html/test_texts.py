@@ -25,6 +25,7 @@ from pytest_gsw.reports.run_report import ReportedRow, Since
 from pytest_gsw.results import suggested_commands
 from pytest_gsw.results.record import Record
 from pytest_gsw.stats.verdict import Reason
+from pytest_gsw.tables.metrics import STEP_TIME, Figure
 from tests.unit.history.runs import FIRST_S
 from tests.unit.reports.ci.nights import run_of
 from tests.unit.reports.records_of_runs import BROKEN, FAST, PASSED, RUN_ID, SLOW, report_of, row
@@ -64,7 +65,7 @@ def test_since_when() -> None:
     current_run = Since(FIRST_S, 1)
     assert since_text(current_run) == "the first known run"
     assert since_text(replace(current_run, runs=3)) == f"{minute(FIRST_S)} or before, 3 runs"
-    good = {"good_run_id": "r", "good_time_s": FIRST_S - 86400, "good_s": 4.5561}
+    good = {"good_run_id": "r", "good_time_s": FIRST_S - 86400, "good": Figure(STEP_TIME, 4.5561)}
     assert since_text(replace(current_run, **good), 4.5) == (
         f"this run; before that throughput \N{MINUS SIGN}1.2\N{NO-BREAK SPACE}% at {minute(FIRST_S - 86400)}"
     )
@@ -73,7 +74,7 @@ def test_since_when() -> None:
         f"{minute(FIRST_S)}, 3 runs; before that throughput +1.0\N{NO-BREAK SPACE}% at {minute(FIRST_S - 86400)}"
     )
     assert (
-        since_text(replace(several, good_s=None))
+        since_text(replace(several, good=None))
         == f"{minute(FIRST_S)}, 3 runs; before that measured at {minute(FIRST_S - 86400)}"
     )
     changed = replace(several, changes={"nccl": ("2.21.5", "2.23.4")})

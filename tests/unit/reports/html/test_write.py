@@ -324,7 +324,7 @@ def row_names(*records: Record) -> list[str]:
     return list(page_names(record.row.node_id for record in records).values())
 
 
-SLOW_OTHER = row("llama2_70b_bf16[H100x256]", judged_s=5.2, outcome="regressed")
+SLOW_OTHER = row("llama2_70b_bf16[H100x256]", judged=5.2, outcome="regressed")
 
 
 def run_after_run(directory: Path, numbers: Iterable[int]) -> Path:
@@ -387,7 +387,7 @@ def test_kept_pages_lead_nowhere_that_a_clean_workspace_lacks(tmp_path: Path) ->
         (({}, {"outcome": "regressed"}), {}, True),
         (({"outcome": "regressed"}, {}), {}, False),
         (({},), {"outcome": "regressed"}, True),
-        (({},), {"outcome": "improved", "judged_s": 4.0}, True),
+        (({},), {"outcome": "improved", "judged": 4.0}, True),
         (({},), {"attempts": (attempt("7", "node failure", "n1"),)}, True),
     ],
     ids=["new", "passed", "fixed", "fixed before", "regressed", "improved", "repeated"],
