@@ -112,10 +112,11 @@ def _names(rows: Sequence[str]) -> str:
 
 
 def _line(row: RowRatio) -> Sequence[str]:
-    interval = " to ".join(map(percent, row.shown_interval))
+    limits = sorted(row.after.metric.change_by(limit - 1) for limit in (row.low, row.high))
+    interval, shown = " to ".join(map(percent, limits)), percent(row.after.change(row.before.value))
     noise = noise_cell(row.noise)
     change = "" if row.change == "same" else row.change
-    return row.row, row.before.text, row.after.text, percent(row.shown_change), interval, noise, change
+    return row.row, row.before.text, row.after.text, shown, interval, noise, change
 
 
 def _sum(compared: Comparison) -> str:

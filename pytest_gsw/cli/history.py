@@ -214,13 +214,8 @@ def _change_facts(change: EnvironmentChange) -> dict[str, Any]:
 
 def _point_facts(point: Point) -> dict[str, Any]:
     facts = {**vars(point), "time": _moment(point.time_s)}
-    unsaid = {
-        "definition",
-        "added_s",
-        "jobs",
-        "metric",
-        *(name for name in ("metrics", "variables") if not getattr(point, name)),
-    }
+    empty = {name for name in ("metrics", "variables") if not getattr(point, name)}
+    unsaid = {"definition", "added_s", "jobs", "metric", "cost", *empty}
     return {name: value for name, value in facts.items() if name not in unsaid}
 
 
@@ -332,17 +327,10 @@ class _Trend(NamedTuple):
     #: Medians of the first runs that count and of the newest; ``None`` if there are too few runs.
     first: Figure | None = None
     newest: Figure | None = None
+    #: The gain of speed between them, and the change that is shown.
+    gain: float = 0.0
+    change: float | None = None
     found: Drifting | None = None
-
-    @property
-    def gain(self) -> float:
-        """Newest over first speed, less one; 0 if there are too few runs."""
-        return 0.0 if self.first is None or self.newest is None else self.newest.speed(self.first.value) - 1
-
-    @property
-    def change(self) -> float | None:
-        """The change of the newest runs against the first as screens show it."""
-        return None if self.first is None or self.newest is None else self.newest.change(self.first.value)
 
     @property
     def of_cluster(self) -> ClusterDrifting | None:
@@ -368,7 +356,8 @@ def _trend_of(key: SeriesKey, past: RowHistory) -> _Trend:
         return _Trend(key, past)
     medians = (statistics.median(reference(figures)), statistics.median(figures[-NEWEST:]))
     first, newest = (Figure(past.counted[-1].metric, median) for median in medians)
-    return _Trend(key, past, first, newest, past.drifting)
+    gain, change = newest.speed(first.value) - 1, newest.change(first.value)
+    return _Trend(key, past, first, newest, gain, change, past.drifting)
 
 
 def _drift_text(trends: Sequence[_Trend], everything: bool) -> str:

@@ -270,17 +270,6 @@ class RowRatio:
     sd: float = 0.0
 
     @property
-    def shown_change(self) -> float:
-        """The change of the second run against the first as screens show it."""
-        return self.after.change(self.before.value)
-
-    @property
-    def shown_interval(self) -> tuple[float, float]:
-        """The interval of that change, the lower limit first."""
-        changes = [self.after.metric.change_by(limit - 1) for limit in (self.low, self.high)]
-        return min(changes), max(changes)
-
-    @property
     def change(self) -> str:
         """``slower``, ``faster``, or ``same`` if noise alone may make the difference."""
         if self.high < 1:

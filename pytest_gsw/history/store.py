@@ -189,8 +189,7 @@ def plain(*texts: str) -> tuple[str, ...]:
 
 def _metric_values(record: Record) -> tuple[str, ...]:
     """The database values of a record's metric: the row's ``metric``, its unit and its better direction."""
-    label = record.judged_metric
-    return plain(record.row.metric, label.unit, label.direction.value.partition(" ")[0])
+    return plain(record.row.metric, record.judged_metric.unit, record.judged_metric.better)
 
 
 def _series_ids(database: Database, keys: Mapping[SeriesKey, Record]) -> Mapping[SeriesKey, int]:

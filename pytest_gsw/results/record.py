@@ -509,23 +509,17 @@ def _of_first_schema(content: Mapping[str, Any]) -> dict[str, Any]:
     is_higher = isinstance(label, dict) and label.get("direction") == _HIGHER.value
     direction = _HIGHER if is_higher else metrics.Direction.LOWER_IS_BETTER
 
-    def renamed(facts: Any) -> Any:
-        if isinstance(facts, list):
-            return [renamed(one) for one in facts]
-        if not isinstance(facts, dict):
-            return facts
-        figures = {
-            _FIRST_NAMES[key]: figure_of_cost(facts[key], direction) for key in _FIRST_NAMES.keys() & facts.keys()
-        }
-        return {**{key: value for key, value in facts.items() if key not in _FIRST_NAMES}, **figures}
+    def renamed(value: Any) -> Any:
+        if isinstance(value, list):
+            return [renamed(one) for one in value]
+        if not isinstance(value, dict):
+            return value
+        pairs = ((key, one if key == "metrics" else renamed(one)) for key, one in value.items())
+        known = ((key, _FIRST_NAMES.get(key), one) for key, one in pairs if key != "steady_s" or not label)
+        return {new or key: figure_of_cost(one, direction) if new else one for key, new, one in known}
 
-    found = {**content, **{name: renamed(content.get(name)) for name in ("job", "verdict")}}
-    found |= {name: renamed(content[name]) for name in ("attempts", "repeats") if name in content}
-    if isinstance(found["verdict"], dict):
-        found["verdict"]["cluster_effect"] = renamed(found["verdict"].get("cluster_effect"))
-        if label:  # a figure has no steps
-            found["verdict"]["steady_s"] = None
-    return found
+    parts = ("job", "attempts", "repeats", "verdict")
+    return {**content, **{name: renamed(content[name]) for name in parts if name in content}}
 
 
 #: The keys that a record has.

@@ -115,12 +115,12 @@ class Metric(MetricLabel):
     #: The name of its change in JSON and JUnit.
     change_key: ClassVar[str] = "change"
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The value of a row's ``metric`` that is judged by it: ``step_time``, ``busbw_gbs``."""
         return self.key
 
-    @property
+    @cached_property
     def field(self) -> str:
         """Its name among the :class:`~pytest_gsw.tables.model.Figures` of a row, and in tables."""
         return VALUE
@@ -168,7 +168,7 @@ class Metric(MetricLabel):
         """The same by a gain of speed, or a loss below zero: that of the figure itself."""
         return self.direction.change_by(gain)
 
-    @property
+    @cached_property
     def change_label(self) -> str:
         """The name of the change of a row that is judged by it."""
         return self.label
@@ -188,7 +188,12 @@ class Metric(MetricLabel):
         """The part of it that a record keeps."""
         return MetricLabel(self.key, self.unit, self.direction, self.label)
 
-    @property
+    @cached_property
+    def better(self) -> str:
+        """The better direction in a word: ``lower``, ``higher``."""
+        return self.direction.value.partition(" ")[0]
+
+    @cached_property
     def row_label(self) -> MetricLabel | None:
         """The same for the row that is judged by it; ``None`` if every release knows the metric by its name."""
         return self.as_label
@@ -208,7 +213,7 @@ class TrainingMetric(Metric):
         """Its key without the unit: ``step_time``."""
         return self.key.removesuffix(f"_{self.unit}")
 
-    @property
+    @cached_property
     def field(self) -> str:
         """Its key."""
         return self.key
@@ -230,16 +235,20 @@ class TrainingMetric(Metric):
         """Its unit says what it is, unless it needs more than a log's times."""
         return f"{f'{self.label} ' if self.needs else ''}{self.text(value)}{of_jobs}"
 
+    def change(self, value: float, reference: float) -> float:
+        """The change of throughput."""
+        return reference / value - 1
+
     def change_by(self, gain: float) -> float:
         """The gain itself: that of throughput."""
         return gain
 
-    @property
+    @cached_property
     def change_label(self) -> str:
         """Throughput."""
         return TOKENS_PER_S.label
 
-    @property
+    @cached_property
     def row_label(self) -> None:
         """None."""
 
@@ -255,11 +264,6 @@ class Figure:
     def text(self) -> str:
         """In short, with its unit: ``355.1 GB/s``."""
         return self.metric.text(self.value)
-
-    @property
-    def cost(self) -> float:
-        """On the scale of statistics over several rows, see :meth:`Direction.cost`."""
-        return self.metric.direction.cost(self.value)
 
     def speed(self, reference: float) -> float:
         """Its ratio to a reference, above 1 if it is better, see :meth:`Direction.speed`."""
