@@ -249,6 +249,7 @@ PRINTED: Mapping[str, tuple[ConfigPattern, ...]] = MappingProxyType(
     {
         "megatron": (_MEGATRON, _PRIMUS, _YAML, _OPTIMIZER, _DATASET, _DEEPSPEED),
         "nemo": (_DLL, _MLLOG, _YAML, _OPTIMIZER, _DATASET),
+        "mllog": (_MLLOG,),
         "maxtext": (_MAXTEXT,),
         "paxml": (_FIDDLE,),
         "torchtitan": (_TITAN_TRAINER, _TITAN_MESH, _TITAN_MODEL, _TITAN_FLOAT8),
@@ -560,7 +561,8 @@ def with_identity(log: StepLog, records: Iterable[Record], lines: RecipeLines | 
             places.pop(name, None)
     total = _first(numbers, _TOTAL_STEPS)
     total_steps = log.total_steps if log.total_steps is not None or total is None else total[0]
-    identity = Identity(**known, requested=requested, places={**places, **log.identity.places})
+    places |= log.identity.places
+    identity = replace(log.identity, **known, requested=requested, places=places)
     return replace(log, identity=identity, total_steps=total_steps, **facts)
 
 

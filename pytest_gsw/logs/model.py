@@ -40,6 +40,13 @@ class Identity:
     release: str | None = None
     #: The container image, as the recipe names it.
     image: str | None = None
+    #: As its driver names it: ``NVIDIA H100 80GB HBM3``; several of one run are separated by commas.
+    accelerator: str | None = None
+    #: Settings of a benchmark, by the names of :mod:`pytest_gsw.validation.agreement`, and the point if they are of
+    #: one, as in :attr:`StepLog.figures`: ``prompts at concurrency 64``.
+    settings: Mapping[str, str] = field(default_factory=dict, compare=False)
+    #: Unusual settings, and what such a log states as a rule, and this one does not, in a few words each.
+    remarks: tuple[str, ...] = field(default=(), compare=False)
     #: Values of the recipe's own line, by the names above, that differ from what the framework prints.
     requested: Mapping[str, str | int] = field(default_factory=dict, compare=False)
     #: Byte offset of the line that states a value, by the names above, if known.
@@ -198,6 +205,8 @@ class StepLog:
     benchmark_at: tuple[int, int | None] = (0, None)
     #: Why steps and figures are not to be trusted: the run is invalid, or a format returned impossible steps.
     fault: str | None = None
+    #: Why the figures decide nothing, although the run has no fault.
+    doubt: str | None = None
 
 
 @dataclass(frozen=True)

@@ -209,7 +209,9 @@ _SAMPLE_EVERY = 16
 #: A search by one byte is many times as fast as by a word, unless the byte is more frequent than one in this number.
 _OFTEN_EVERY_BYTES = 1 << 8
 _LABEL = re.compile(rb" {0,8}\d{1,7}: ")
-#: The shell's own trace (``set -x``): it shows commands that search for steps, not steps.
+#: The shell's own trace (``set -x``): it shows commands that search for steps, not steps. A group of a dialect that
+#: holds its mark wants it nevertheless.
+_TRACE_MARK = b"+ "
 _TRACE = re.compile(rb"(?: {0,8}\d{1,7}: )?\+{1,9} ")
 
 
@@ -321,9 +323,17 @@ def _records(offset: int, line: bytes, wanted: Groups) -> list[Record]:
     found: list[Record] = []
     for part in line.split(b"\r"):
         cleaned = without_escapes(part).split(b"\r") if b"\x1b" in part or b"\0" in part else (part,)
-        found += [(offset, record) for record in cleaned if is_wanted(record, wanted) and not _TRACE.match(record)]
+        found += [
+            (offset, record)
+            for record in cleaned
+            if is_wanted(record, wanted) and (not _TRACE.match(record) or _is_wanted_trace(record, wanted))
+        ]
         offset += len(part) + 1
     return found
+
+
+def _is_wanted_trace(record: bytes, wanted: Groups) -> bool:
+    return is_wanted(record, [words for words in wanted if _TRACE_MARK in words])
 
 
 def _blocks(file: LogFile, start: int, stop: int | None) -> Iterator[tuple[int, bytearray, int]]:

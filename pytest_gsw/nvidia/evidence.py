@@ -21,7 +21,7 @@ from pytest_gsw.errors import LogError
 from pytest_gsw.logs.identity import NUMBERS, number_of
 from pytest_gsw.logs.model import Identity
 from pytest_gsw.tables.model import Baseline
-from pytest_gsw.validation.agreement import Compared, Evidence
+from pytest_gsw.validation.agreement import Compared, Evidence, is_same_model, letters
 
 #: The file has a page of lines ``  key: value`` below the names of its sections.
 _MOST_BYTES = 256 << 10
@@ -126,17 +126,15 @@ class Task(Evidence):
             row: The row.
             quantization: The format of reduced precision, by the configuration next to the log or by the log itself.
         """
-        facts = self.facts
+        facts, model = self.facts, self.facts.get("model_name", "")
         gpu, own_gpu = letters(facts.get("gpu_type", "")), letters(row.accelerator)
-        model, own = letters(facts.get("model_name", "")), (letters(row.model), letters(row.workload))
+        is_own_gpu = own_gpu.startswith(gpu) or gpu.startswith(own_gpu)
         proxy = facts.get("proxy") == "true" and not row.proxy
         compared = (
             # A workload may be called by more than its model: llama3.1_mlperf, nemotron4-15b.
-            Compared("model", model, row.model, "model", agrees=any(model in one or one in model for one in own)),
-            Compared(
-                "accelerator", gpu, row.accelerator, "", agrees=own_gpu.startswith(gpu) or gpu.startswith(own_gpu)
-            ),
-            Compared("proxy", "true", "false", "", agrees=not proxy),
+            Compared("model", model, row.model, "model", agrees=is_same_model(model, row)),
+            Compared("accelerator", gpu, row.accelerator, "accelerator", agrees=is_own_gpu),
+            Compared("proxy", "true", "false", "proxy", agrees=not proxy),
             self._dtype(row, quantization),
         )
         return tuple(one for one in compared if not one.agrees)
@@ -220,11 +218,6 @@ def has_dtype(case: Case, row: Baseline, is_mx: bool | None = None) -> bool:
 
 def _is_mx(case: Case) -> bool:
     return (case.workload in _MX and case.accelerator != "h100") or (case.workload, case.accelerator) in _MX_TOO
-
-
-def letters(name: str) -> str:
-    """A name in a form common to all spellings, such as ``llama3.1`` and ``Llama-3.1``."""
-    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def configuration_of_log(log: Path) -> Evidence | None:

@@ -85,6 +85,8 @@ class ResultText:
     accepted_note: str | None = None
     #: The drift of the newest runs, of which none has failed.
     drift: str | None = None
+    #: Unusual settings of the run that the row does not state, and what its log leaves open.
+    remarks: str | None = None
     #: The role of slow nodes in the outcome: one explains it, or later jobs avoided it.
     slow_nodes: str | None = None
     #: The newer jobs that a replay passed over, each with the reason, and the age of the judged one.

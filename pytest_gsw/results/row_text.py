@@ -21,8 +21,8 @@ from pytest_gsw.stats.decision import WORST_FIRST
 from pytest_gsw.stats.noise import Noise, jobs_to_resolve, median_interval
 from pytest_gsw.stats.verdict import REASONS, MetricVerdict, Outcome, RankSpread, Reason, Verdict, is_longer_than_job
 from pytest_gsw.tables import metrics
-from pytest_gsw.tables.metrics import Metric, short
-from pytest_gsw.tables.model import TOLERANCE, Accepted, Baseline
+from pytest_gsw.tables.metrics import Metric, MetricLabel, short
+from pytest_gsw.tables.model import Accepted, Baseline
 
 #: The form of further figures in tables.
 _TABLE = "{:,.4g}"
@@ -247,6 +247,8 @@ def inconclusive_text(record: Record, verdict: Verdict, canaries: Sequence[str] 
         case Reason.STEPS_SLOWER:
             took = f"{record.timing.statistic} {verdict.measured:.4g} s, steady steps {verdict.steady_s:.4g} s"
             return f"{fact}; a statistic is not a run ({took}): look at its steps and nodes, and run it again"
+        case Reason.NOT_KNOWN:
+            return f"{fact}: let the recipe print the arguments of its benchmark, or the bar"
         case Reason.THIRD_SLOWER:
             return f"{fact}; a statistic is not a run: look at its steps and nodes, and run it again"
         case Reason.LAST_STEP:
@@ -370,6 +372,8 @@ def run_facts(record: Record) -> list[tuple[str, str]]:
         facts.append(("job", f"{job.launcher} {job.id} {job.state}{code}{took}{where}"))
     if record.facts is not None:
         facts += why_lines(record.facts)
+    if record.remarks:
+        facts.append(("remarks", record.remarks))
     if record.passed_over:
         facts.append(("newer jobs", record.passed_over))
     if record.timing.steps:
@@ -590,6 +594,7 @@ def figures(record: Record) -> tuple[str, ...]:
         *map(_further_text, record.metrics),
         _reason(record),
         "accepted figure not used" if record.accepted_note and not record.figures.accepted else "",
+        record.remarks or "",
         "newer jobs passed over" if record.passed_over else "",
         "" if measured is None else f"{metric.number(measured)} {metric.per_unit}",
         "" if mfu is None else f"MFU {share(mfu)}{of_peak(record)}",
@@ -609,7 +614,7 @@ def _further_text(found: MetricVerdict) -> str:
     limit = _limit_name(found)
     change = f"{limit} {short(found.documented)}" if limit else percent(found.change)
     unit = f" {found.metric.unit}" if found.metric.unit else ""
-    tolerance = "" if limit else _tolerance_text(found.tolerance, found.tolerance)
+    tolerance = "" if limit else _tolerance_text(found.tolerance, found.tolerance, found.metric)
     return f"{found.metric.label} {short(found.measured)}{unit} ({change}){tolerance}"
 
 
@@ -619,16 +624,17 @@ def change_text(record: Record) -> str:
         return ""
     metric, tolerance = record.judged_metric, record.row.tolerance
     change, by_document = percent(verdict.change), percent(verdict.documented_change)
-    label, allowed = metric.change_label, _tolerance_text(tolerance, shown_limit(tolerance, metric))
+    label, allowed = metric.change_label, _tolerance_text(tolerance, shown_limit(tolerance, metric), metric)
     if verdict.accepted is None:
         return f"{label} {change}{allowed}"
     # Both, always: a slow cluster with an accepted figure must not look like a fast one.
     return f"{label} {change} vs accepted, {by_document} vs document{allowed}"
 
 
-def _tolerance_text(tolerance: float, change: float) -> str:
-    """The change that a row, or a metric, is allowed, in parentheses; empty for the usual tolerance."""
-    return "" if tolerance == TOLERANCE else f" (allowed {change * 100:g} %)"
+def _tolerance_text(tolerance: float, change: float, metric: MetricLabel) -> str:
+    """The change that a row, or a metric, is allowed, in parentheses; empty for the metric's usual tolerance."""
+    usual = metrics.FURTHER.get(metric.key, metrics.STEP_TIME).tolerance
+    return "" if tolerance == usual else f" (allowed {change * 100:g} %)"
 
 
 def informative_line(lines: Iterable[str]) -> str:

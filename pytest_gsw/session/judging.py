@@ -100,7 +100,7 @@ class Judge:
     def verdict(
         self,
         measurement: Measurement,
-        tolerance: float,
+        tolerance: float | None,
         accepted: Accepted | None,
         noise: Noise | None,
         repeats: Repeats,
@@ -108,6 +108,8 @@ class Judge:
         cluster_effect: ClusterEffect | None,
     ) -> Verdict:
         """The verdict of the hook's rule, and of the further metrics that the row documents.
+
+        The tolerance is the cluster's or the command line's; ``None`` for that of the row and of each metric.
 
         Raises:
             HookError: The rule returned an invalid verdict.
@@ -117,7 +119,7 @@ class Judge:
             config=self.config,
             baseline=self.baseline,
             measurement=measurement,
-            tolerance=tolerance,
+            tolerance=tolerance or self.baseline.tolerance,
             accepted=accepted,
             noise=noise,
             repeats=repeats,
@@ -135,15 +137,15 @@ class Judge:
         return with_metrics(verdict, self._by_metrics(measurement, tolerance, repeats, max_gain))
 
     def _by_metrics(
-        self, measurement: Measurement, tolerance: float, repeats: Repeats, max_gain: float
+        self, measurement: Measurement, tolerance: float | None, repeats: Repeats, max_gain: float
     ) -> list[MetricVerdict]:
-        known = {**FURTHER, **self.metrics}
+        known, common = {**FURTHER, **self.metrics}, tolerance or self.baseline.stated_tolerance
         return [
             judge_metric(
                 replace(known[key], direction=stated.direction or known[key].direction),
                 measurement.metrics[key],
                 stated.value,
-                tolerance if stated.tolerance is None else stated.tolerance,
+                common or known[key].tolerance if stated.tolerance is None else stated.tolerance,
                 repeats,
                 max_gain,
             )
@@ -233,8 +235,7 @@ def judge_log(
         why = not_comparable(run)
         log, measurement, *_ = judge.read(run, traced=in_traced_results(path))
         assert measurement is not None  # a row that should fail is not judged here
-        tolerance, max_gain = tolerance or row.tolerance, max_gain or row.max_gain
-        verdict = judge.verdict(measurement, tolerance, accepted, None, Repeats(), max_gain, None)
+        verdict = judge.verdict(measurement, tolerance, accepted, None, Repeats(), max_gain or row.max_gain, None)
     except (GswError, OverflowError):
         raise
     except pytest.UsageError as error:

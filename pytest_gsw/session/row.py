@@ -807,7 +807,7 @@ class SessionRow:
         documented = dict(vars(baseline.documented))
         own = row_text.verdict_fact(documented, verdict, tokens_per_s, source.cluster or "")
         slow_nodes = self._slow_nodes(run, verdict)
-        fact = "; ".join(filter(None, (row_text.row_fact(own, verdict), slow_nodes)))
+        fact = "; ".join(filter(None, (row_text.row_fact(own, verdict), measurement.doubt, slow_nodes)))
         is_usual = not_comparable is None and verdict.reason.value not in UNUSUAL
         first, adjustment = run.jobs[0], self._peers.adjustment_for(verdict.cluster_effect)
         return RowResult(
@@ -816,7 +816,8 @@ class SessionRow:
             not_comparable,
             self._accepted_note(accepted, unused, verdict, run),
             source.drift(run, self._figure_of(first), accepted, adjustment) if is_usual and not baseline.tile else None,
-            redact(slow_nodes, os.environ),
+            slow_nodes=redact(slow_nodes, os.environ),
+            remarks=redact(", ".join(measurement.remarks) or None, os.environ),
             measurement=measurement,
             verdict=replace(verdict, given_reason=verdict.reason),
         )
@@ -918,7 +919,7 @@ class SessionRow:
         """The verdict of the session's rule, and of the site's metrics that the row documents."""
         return self._judge_hooks.verdict(
             measurement,
-            self.tolerance,
+            self._settings.tolerance,
             accepted,
             self.source.noise(run, accepted, self.tolerance),
             self.source.repeats,

@@ -154,6 +154,10 @@ class Measurement:
     metrics: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     #: The loss of the (last) job's last step that prints one; ``None`` if none does.
     loss: float | None = None
+    #: Why the number decides nothing, although the run has no fault; of the first job that has a reason.
+    doubt: str | None = None
+    #: Unusual settings of the (last) run, and what its log leaves open, in a few words each.
+    remarks: tuple[str, ...] = ()
 
     @property
     def steps(self) -> int:

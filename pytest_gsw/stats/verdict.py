@@ -115,6 +115,8 @@ class Reason(enum.Enum):
     STEPS_SLOWER = "steady steps slower"
     #: Inconclusive: a third of the measured steps are slower than the steady ones by more than the tolerance.
     THIRD_SLOWER = "third of steps slower"
+    #: Inconclusive: the log leaves open what was measured.
+    NOT_KNOWN = "not known"
     #: Of a point of the history alone: its job ran on a tile, so that it shows the nodes and not the row.
     TILE = "tile"
 
@@ -157,6 +159,7 @@ REASONS: Mapping[Reason, ReasonKind] = {
     Reason.THIRD_SLOWER: ReasonKind(
         Outcome.INCONCLUSIVE, "is of a job of which a third of the steps are slower than the steady ones", is_doubt=True
     ),
+    Reason.NOT_KNOWN: ReasonKind(Outcome.INCONCLUSIVE, "is of a log that leaves open what was measured", is_doubt=True),
     Reason.TILE: ReasonKind(None, "is of a tile, and shows its nodes"),
 }
 #: By the word in records, what a reason forbids.
@@ -411,7 +414,9 @@ def judge(
     if outcome is Outcome.REGRESSED and is_last_step_alone(baseline, measurement, reference, tolerance):
         outcome, reason = Outcome.INCONCLUSIVE, Reason.LAST_STEP
     if outcome is not Outcome.REGRESSED:  # which is the worse news
-        if ranks is not None:
+        if measurement.doubt is not None:
+            outcome, reason = Outcome.INCONCLUSIVE, Reason.NOT_KNOWN
+        elif ranks is not None:
             outcome, reason = Outcome.INCONCLUSIVE, Reason.RANKS_DIFFER
         elif usual_s and is_below(measurement.judged / usual_s, tolerance):  # a statistic is not a run
             outcome, reason, steady_s = Outcome.INCONCLUSIVE, Reason.STEPS_SLOWER, usual_s

@@ -450,7 +450,10 @@ def _baseline(
 ) -> Baseline:
     log_format = row.get("log_format", row["framework"])
     arguments: dict[str, Any] = {"attributes": _EMPTY, "metrics": _EMPTY}
+    if (metric := metrics.JUDGED.get(row.get("metric", ""))) is not None:
+        arguments["tolerance"] = metric.tolerance
     arguments |= {key: row[key] for key in _UNCHANGED_KEYS if key in row}
+    arguments["stated_tolerance"] = row.get("tolerance")
     arguments["log_format"] = "pattern" if "read" in row else LOG_FORMATS.get(log_format, log_format)
     if "metrics" in row:
         arguments["metrics"] = {key: _documented(key, _merge(stated)) for key, stated in row["metrics"].items()}

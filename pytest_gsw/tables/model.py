@@ -14,15 +14,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal, NamedTuple, cast
 
 from pytest_gsw.common.redact import masked_text
+from pytest_gsw.tables.metrics import TOLERANCE as TOLERANCE
 from pytest_gsw.tables.metrics import Direction, Metric, metric_of
 from pytest_gsw.tables.releases import format_releases
 
 #: Prefix of a recipe directory next to its table.
 _NEXT_TO_TABLE = "./"
 
-#: Accepted loss of throughput unless document or site have another. The recipes' acceptance criterion is "above 95 % of
-#: the baseline".
-TOLERANCE = 0.05
 #: Largest plausible gain of throughput unless a row's table has another, as a fraction: a new driver or framework
 #: release makes training faster by some percent, and not by a quarter.
 MAX_GAIN = 0.25
@@ -227,8 +225,9 @@ class Baseline:
     statistic: str = "last"
     #: Fewest steps that must be read from the log.
     min_steps: int
-    #: Accepted loss (and gain) of throughput as a fraction.
+    #: Accepted loss (and gain) of throughput as a fraction; and the table's own, if it states one.
     tolerance: float = TOLERANCE
+    stated_tolerance: float | None = None
     #: Model floating-point operations for one sample, pinned as the document states or implies them.
     model_flops_per_sample: float | None = None
     #: The document's TFLOP/s count the forward pass twice (activation recomputation): 4/3 of the model's.
@@ -696,6 +695,18 @@ def is_same(one: str, other: str) -> bool:
     """True if two names are of one accelerator: a name without its memory covers all sizes."""
     one, other = one.lower(), other.lower()
     return one == other or _MEMORY.sub("", one) == other or one == _MEMORY.sub("", other)
+
+
+#: A GPU's model and its memory in the name that its driver has for it: ``NVIDIA A100-SXM4-80GB``.
+_DEVICE = re.compile(r"(?<![A-Za-z0-9])([A-Z]{1,3}[0-9]{1,4}[A-Z]{0,2})(?![A-Za-z0-9])(?:.*?(?<![0-9])([0-9]{2,3}GB))?")
+
+
+def accelerator_of(device: str) -> str | None:
+    """The accelerator of a device's name, as :func:`is_same` takes it: ``A100-80GB``; ``None`` for other names."""
+    found = _DEVICE.search(device)
+    # A slice of a GPU is another one.
+    parts = () if found is None else (found[1], "MIG" if "MIG" in device else "", found[2])
+    return "-".join(filter(None, parts)) or None
 
 
 def gpus_per_node(name: str) -> int | None:

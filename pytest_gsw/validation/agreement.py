@@ -14,17 +14,39 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_gsw.demo import FIRST_LINE
-from pytest_gsw.logs.identity import RECIPE_MARKER
+from pytest_gsw.logs.identity import RECIPE_MARKER, precision_of
 from pytest_gsw.logs.model import Identity
-from pytest_gsw.logs.scan import LogFile, matching_records, opened, safe_text
+from pytest_gsw.logs.scan import LogFile, matching_records, number, opened, safe_text
 from pytest_gsw.tables.load import holds_for
-from pytest_gsw.tables.model import Baseline, Parallelism, image_name
+from pytest_gsw.tables.model import Baseline, Parallelism, accelerator_of, image_name, is_same
 from pytest_gsw.tables.releases import container_of, is_container
 
 _PLAIN = frozenset({"bf16", "fp16", "fp32", "tf32"})
 #: Quantizations, as parts of the names of their variants: ``mxfp8``, ``nvfp4``.
 _QUANTIZED = ("fp8", "fp4", "int8", "int4")
-_NAMES = frozenset({"model", "size", "framework", "dtype", "gpus", "global_batch_size", "job_id"})
+_NAMES = {"model", "size", "framework", "dtype", "accelerator", "proxy", "gpus", "global_batch_size", "job_id"}
+#: Further names of datatypes.
+_DTYPES = {"double": "fp64", "float64": "fp64", "fp8_e4m3": "f8e4m3", "fp8_e5m2": "f8e5m2"}
+#: Settings of benchmarks, with the names that a row's attributes and its recipe's environment may have for them, as
+#: :func:`letters`.
+_SETTINGS = {
+    "input length": ("inputlength", "inputlen", "inputtokens", "randominputlen", "isl", "input"),
+    "output length": ("outputlength", "outputlen", "outputtokens", "randomoutputlen", "osl", "output"),
+    "prompts": ("numprompts", "prompts", "numrequests", "requests"),
+    "concurrency": ("maxconcurrency", "concurrency"),
+    "request rate": ("requestrate",),
+    "reduction": ("reduction", "redop"),
+    "validation": ("validation",),
+}
+#: Other words for the values of a switch.
+_SWITCHES = {"on": "1", "true": "1", "yes": "1", "off": "0", "false": "0", "no": "0"}
+#: The mean of a run may be so many times more or less than a length: that is drawn from a range, an answer may end
+#: earlier, and a chat's template adds tokens.
+_MEAN, _MEAN_RATIO = "mean ", 4.0
+#: A number, with its unit or without.
+_AMOUNT = re.compile(r"([0-9][0-9,.]{0,20}|inf)(?: ?[a-z/]{1,20})?", re.IGNORECASE)
+#: The size in a model's name: ``70b``, ``8x7b``.
+_SIZE = re.compile(r"(?<![a-z0-9.])\d{1,9}(?:\.\d{1,9})?(?:x\d{1,9})?[bmt](?![a-z0-9])")
 #: Name of the comparison, and field of an identity, for the recipe's release.
 RELEASE = "release"
 #: The same for the NeMo container.
@@ -113,15 +135,79 @@ def _compare(baseline: Baseline, identity: Identity, job_id: str | None, image: 
         # The actual value first; if it is the row's, also the one that the recipe requested.
         for found in (getattr(identity, field), identity.requested.get(field)):
             if found is not None and wanted is not None:
-                agrees = str(found).lower() == str(wanted).lower()
+                # Rows without a name may show one of several collectives.
+                agrees = _spelling(wanted, field) in {_spelling(one, field) for one in str(found).split(" or ")}
                 yield Compared(name, str(found), str(wanted), field, agrees=agrees)
                 if not agrees:
                     break
+    yield from _accelerator(baseline, identity)
+    yield from _settings(baseline, identity)
     yield from _gpus_of_degrees(baseline, identity)
     yield from _precision(baseline, identity)
     yield from _release(baseline, identity)
     yield from _container(baseline, identity)
     yield from _image(identity, image)
+
+
+def _spelling(value: object, field: str) -> str:
+    """A value in a form common to all spellings: a datatype as frameworks, nccl-tests and tables name it."""
+    text = str(value).lower()
+    return (precision_of(text.encode()) or _DTYPES.get(text, text)) if field == "dtype" else text
+
+
+def letters(name: str) -> str:
+    """A name in a form common to all spellings, such as ``llama3.1`` and ``Llama-3.1``."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def is_same_model(name: str, row: Baseline) -> bool:
+    """True if a name may be that of a row's model: it is a part of that, or that of it."""
+    model = letters(name.rpartition("/")[2])
+    return letters(row.model) in letters(name) or model in letters(row.model) or model in letters(row.workload)
+
+
+def _served_model(baseline: Baseline, name: str) -> Iterator[Compared]:
+    """The model that a server was asked for, by its name on a hub, or a path, which may name none."""
+    name = name.partition("/snapshots/")[0].rstrip("/")
+    is_same, sizes = is_same_model(name, baseline), _SIZE.findall(name.rpartition("/")[2].lower())
+    if is_same or sizes or not name.startswith(("/", ".", "~")):
+        yield Compared("model", name, baseline.workload, "model", agrees=is_same)
+    if sizes and _SIZE.fullmatch(size := (baseline.size or "").lower()):
+        yield Compared("model size", sizes[0], size, "size", agrees=size in sizes)
+
+
+def _accelerator(baseline: Baseline, identity: Identity) -> Iterator[Compared]:
+    """The accelerator, if both names are those of GPUs."""
+    wanted, name = accelerator_of(baseline.accelerator.upper()), identity.accelerator or ""
+    found = [one for one in map(accelerator_of, name.split(",")) if one is not None]
+    if wanted is not None and found:
+        agrees = all(is_same(one, wanted) for one in found)
+        yield Compared("accelerator", name, baseline.accelerator, "accelerator", agrees=agrees)
+
+
+def _settings(baseline: Baseline, identity: Identity) -> Iterator[Compared]:
+    """The settings of a benchmark at the row's point that the row states, or gives to its recipe."""
+    stated = {letters(name): text for name, text in {**baseline.recipe.environment, **baseline.attributes}.items()}
+    row = {ours: stated[name] for ours, names in _SETTINGS.items() for name in names if name in stated}
+    row["nodes"] = str(baseline.nodes)
+    for key, found in identity.settings.items():
+        name, _, point = key.partition(" at ")
+        if point not in {"", baseline.at}:
+            continue
+        if name == "model":
+            yield from _served_model(baseline, found)
+        wanted = row.get(name.removeprefix(_MEAN), "")
+        (ours, is_number), (theirs, is_wanted) = _amount(found), _amount(wanted)
+        if wanted and is_number == is_wanted:
+            ratio = _MEAN_RATIO if name.startswith(_MEAN) else 1.0
+            agrees = theirs <= ours * ratio <= theirs * ratio**2 if is_number else found.lower() == wanted.lower()
+            yield Compared(name, found, wanted, key, agrees=agrees)
+
+
+def _amount(text: str) -> tuple[float, bool]:
+    """A setting's number, with a unit behind it or none, or that of a switch; and whether it is one."""
+    found = _AMOUNT.fullmatch(_SWITCHES.get(text.lower(), text.strip()))
+    return (number(found[1].encode()) or 0.0, True) if found is not None else (0.0, False)
 
 
 def stated_parallelism(baseline: Baseline) -> Parallelism:

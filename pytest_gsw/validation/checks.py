@@ -293,8 +293,16 @@ def is_own(job: Job, log: Path) -> bool:
     return any(earliest_s <= start_s <= latest_s for start_s in (calendar.timegm(parsed), time.mktime(parsed)))
 
 
-def check_identity(baseline: Baseline, run: Run, identity: Identity) -> tuple[Compared, ...]:
+def check_identity(
+    baseline: Baseline, run: Run, identity: Identity, others: Sequence[Compared] = ()
+) -> tuple[Compared, ...]:
     """Check that a log belongs to this row and job, and that its settings are the row's, if it states them.
+
+    Args:
+        baseline: The row.
+        run: The ended job.
+        identity: The identity of the log, or of another file.
+        others: Further differences.
 
     Returns:
         The values compared.
@@ -303,7 +311,7 @@ def check_identity(baseline: Baseline, run: Run, identity: Identity) -> tuple[Co
         LogError: A value differs.
     """
     image = None if run.image_was_chosen else baseline.recipe.image
-    compared = compare(baseline, identity, job_id=_own_job_id(run), image=image)
+    compared = (*compare(baseline, identity, job_id=_own_job_id(run), image=image), *others)
     differing = [one for one in compared if not one.agrees]
     if not differing:
         return compared
@@ -317,7 +325,7 @@ def check_identity(baseline: Baseline, run: Run, identity: Identity) -> tuple[Co
         release_evidence = (("release", f"GSW_VERSION={release.found} in the log"), other.table)
         differing.remove(release)
     elif names:
-        fact = _another_run([one.name for one in names])
+        fact = f"the log belongs to another run, by its {' and '.join(one.name for one in names)}"
         advice = _ANOTHER_RUN
     else:
         fact = f"the run was not the row's: {'; '.join(f'{one.name} {one.text}' for one in differing)}"
@@ -349,27 +357,10 @@ def _check_evidence(baseline: Baseline, run: Run, identity: Identity) -> Sequenc
     compared = []
     for one in run.evidence:
         try:
-            compared.append(check_identity(baseline, run, one.identity))
+            compared.append(check_identity(baseline, run, one.identity, one.differing(baseline, quantization)))
         except LogError as error:
             raise LogError(error.fact, (*error.evidence, ("said in", str(one.path))), advice=error.advice) from None
-    for one in run.evidence:
-        others = one.differing(baseline, quantization)
-        if others:
-            raise LogError(
-                _another_run([other.name for other in others]),
-                evidence=(
-                    *((other.name, other.text) for other in others),
-                    ("said in", str(one.path)),
-                    ("baseline", str(baseline.location)),
-                    *job_evidence(run),
-                ),
-                advice=_ANOTHER_RUN,
-            )
     return compared
-
-
-def _another_run(names: Sequence[str]) -> str:
-    return f"the log belongs to another run, by its {' and '.join(names)}"
 
 
 _ANOTHER_RUN = (

@@ -135,7 +135,8 @@ def _measure_figure(
             f"the log holds {plural(len(values), 'number')} of {metric.label}, too few for {baseline.statistic}",
             evidence=log_evidence(run, log),
         ) from error
-    return Measurement(value, Figures(value=value), Timing(baseline.statistic), jobs=(value,))
+    found = Measurement(value, Figures(value=value), Timing(baseline.statistic), jobs=(value,))
+    return replace(found, doubt=log.doubt, remarks=log.identity.remarks)
 
 
 def _key_at(metric: Metric, baseline: Baseline) -> str:
@@ -189,7 +190,8 @@ def of_all_jobs(baseline: Baseline, jobs: Sequence[Measurement], peak_flops: flo
     steadies_s = tuple(one.steady_s for one in jobs if one.steady_s is not None)
     third_s = statistics.median([max(one.judged, one.third_s or 0.0) for one in jobs]) if steadies_s else None
     last = replace(jobs[-1], steadies_s=steadies_s, third_s=third_s, metrics=metrics)
-    return replace(last, judged=judged, figures=all_figures, jobs=values, ranks_s=ranks)
+    doubt = next((one.doubt for one in jobs if one.doubt), None)
+    return replace(last, judged=judged, figures=all_figures, jobs=values, ranks_s=ranks, doubt=doubt)
 
 
 def timed_steps(baseline: Baseline, log: StepLog) -> tuple[TimedStep, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -92,8 +93,18 @@ READS = "".join(f"step {n} rate={rate}\n" for n, rate in enumerate((99, 101, 250
         (BUSBW, nccl(355.1), "REGRESSED", "bus bandwidth -24.4 %  355.1 GB/s at 16 GiB"),
         (BUSBW, nccl(520), "IMPROVED", "bus bandwidth +10.6 %  520 GB/s at 16 GiB"),
         (TTFT, serving(), "PASSED", "median time to first token +0.0 %  33.5 ms at concurrency 256"),
-        (TTFT, serving(ttft=40), "REGRESSED", "median time to first token +19.4 %  40 ms at concurrency 256"),
-        (TTFT, serving(ttft=30), "IMPROVED", "median time to first token -10.4 %  30 ms at concurrency 256"),
+        (
+            TTFT,
+            serving(ttft=40),
+            "REGRESSED",
+            "median time to first token +19.4 %  40 ms at concurrency 256",
+        ),
+        (
+            TTFT,
+            serving(ttft=30),
+            "IMPROVED",
+            "median time to first token -10.4 %  30 ms at concurrency 256",
+        ),
         (
             table("metric: output_tokens_per_s, at: concurrency 256", 21000, "qwen3", "serving"),
             serving(18400.25),
@@ -144,7 +155,7 @@ def test_the_report_of_a_lost_bandwidth(pytester: pytest.Pytester) -> None:
 
 
 def test_a_latency_may_rise_by_what_the_tolerance_makes_of_it(pytester: pytest.Pytester) -> None:
-    write(pytester, TTFT, serving(ttft=40))
+    write(pytester, TTFT.replace("value:", "tolerance: 5%, value:"), serving(ttft=40))
     result = pytester.runpytest("--gsw-replay=own.log", "own.yaml")
     result.stdout.fnmatch_lines(
         [
@@ -159,6 +170,69 @@ def test_the_line_of_a_latency_has_the_rise_that_is_allowed(pytester: pytest.Pyt
     result = pytester.runpytest("--gsw-replay=own.log", "own.yaml")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["* PASSED  *+19.4 % (allowed 25 %) *"])
+
+
+@pytest.mark.parametrize(
+    ("stated", "options", "own", "further"),
+    [
+        ("", (), "passed", "passed"),  # 7.5 % of 10 %
+        ("tolerance: 5%, ", (), "regressed", "regressed"),
+        ("", ("--gsw-tolerance=5%",), "regressed", "regressed"),
+        ("tolerance: 5%, ", ("--gsw-tolerance=10%",), "passed", "passed"),
+    ],
+)
+def test_a_latency_has_a_tolerance_of_its_own_unless_one_is_stated(
+    pytester: pytest.Pytester, stated: str, options: tuple[str, ...], own: str, further: str
+) -> None:
+    metrics = "metric: ttft_ms_median, at: concurrency 256, metrics: {ttft_ms_median: {value: 33.5}}"
+    text = table(metrics, 33.5, "qwen3", "serving").replace("value: 33.5}]", f"{stated}value: 33.5}}]")
+    write(pytester, text, serving(ttft=36.0))
+    pytester.runpytest("--gsw-replay=own.log", *options, "own.yaml")
+    (record,) = records(pytester.path)
+    assert ((record["verdict"]["own_outcome"] or record["outcome"]), record["verdict"]["metrics"][0]["outcome"]) == (
+        own,
+        further,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "log", "fact"),
+    [
+        (BUSBW, nccl(471).replace("validation: 1", "validation: 0"), "validation was off"),
+        (BUSBW, nccl(471).replace(" sum ", " max "), "reduction max"),
+        (BUSBW, nccl(471).replace("#  Rank", "#  rank"), "number of ranks not known"),
+        (BUSBW, re.sub("# Coll.*\n", "", nccl(471)), "collective not known"),
+    ],
+)
+def test_what_is_unusual_or_not_known_is_on_the_line_of_a_row(
+    pytester: pytest.Pytester, text: str, log: str, fact: str
+) -> None:
+    write(pytester, text, log)
+    result = pytester.runpytest("--gsw-replay=own.log", "own.yaml")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([f"*PASSED     bus bandwidth +0.2 %  {fact}*"])
+    assert records(pytester.path)[0]["remarks"] == fact
+
+
+def test_survivors_of_an_unknown_number_of_requests_decide_nothing(pytester: pytest.Pytester) -> None:
+    log = re.sub("Namespace.*\n|Failed.*\n", "", serving(done=40))
+    write(pytester, TTFT, log)
+    result = pytester.runpytest("--gsw-replay=own.log", "own.yaml")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["*INCONCLUSIVE *not known*"])
+    (record,) = records(pytester.path)
+    assert "40 requests succeeded, and how many requests were sent is not known" in record["fact"]
+    assert (record["outcome"], record["verdict"]["given_reason"]) == ("inconclusive", "not known")
+
+
+def test_a_run_of_more_nodes_than_the_row_has(pytester: pytest.Pytester) -> None:
+    nodes = ':::MLLOG {"time_ms": 1, "key": "submission_num_nodes", "value": 16, "metadata": {}}\n'
+    write(pytester, table("metric: time_to_train_min", 90, "llama2", "mllog"), nodes + mllog(90))
+    result = pytester.runpytest("--gsw-replay=own.log", "own.yaml")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["the run was not the row's: nodes 16 in the log, 1 in the row", "said at    *own.log:1"]
+    )
 
 
 @pytest.mark.parametrize(

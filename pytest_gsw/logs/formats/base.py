@@ -91,6 +91,8 @@ class FigureParser:
         #: Byte offsets at which the last run began, and at which its program reported its end, if it prints that.
         self.began_at = 0
         self.ended_at: int | None = None
+        #: Why the figures decide nothing, although the run has no fault.
+        self.doubt: str | None = None
 
     def feed(self, offset: int, record: bytes) -> None:
         """Read the next record. Override this."""
@@ -103,8 +105,8 @@ class FigureParser:
     def log(self) -> StepLog:
         """The contents of all records fed so far."""
         figures, fault = self.result()
-        ends = (self.began_at, self.ended_at)
-        return StepLog(self._name, (), self.attempts, self.identity, figures=figures, fault=fault, benchmark_at=ends)
+        ends, known = (self.began_at, self.ended_at), (self._name, (), self.attempts, self.identity)
+        return StepLog(*known, figures=figures, fault=fault, doubt=self.doubt, benchmark_at=ends)
 
     def tail(self, count: int) -> Tail:
         """The number of runs: figures come at their end."""

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from pytest_gsw.logs.formats.base import BuiltIn, FigureParser
-from pytest_gsw.logs.model import Identity
 from pytest_gsw.logs.scan import rank_of, safe_text
 
 _PREFIX = b":::MLLOG "
@@ -25,6 +25,7 @@ _MS_PER_MINUTE = 60_000
 #: Ranks begin a run within this time of each other.
 _RANKS_MS = 60_000
 _SUCCESS = "success"
+_NODES = ("submission_num_nodes", "number_of_nodes")
 #: Far later than any run: 33658.
 _LATEST_MS = 10**15
 
@@ -53,7 +54,9 @@ class _Parser(FigureParser):
                 self._stops.append((0, "unreadable"))
             return
         if key == "submission_benchmark":
-            self.identity = Identity(model=safe_text(str(value)[:80].encode("utf-8", "replace")))
+            self.identity = replace(self.identity, model=safe_text(str(value)[:80].encode("utf-8", "replace")))
+        elif key in _NODES:
+            self.identity = replace(self.identity, settings={"nodes": str(value)[:20]}, places={"nodes": offset})
         elif key == "run_start" and is_time:
             begun_ms = time_ms if self._start_ms is None else self._start_ms
             is_further_rank = not self._stops or (rank is not None and rank not in self._ranks)
@@ -81,7 +84,7 @@ class _Parser(FigureParser):
 
 MLLOG = BuiltIn(
     "mllog",
-    (tuple((_PREFIX, f'"{key}"'.encode()) for key in ("run_start", "run_stop", "submission_benchmark")),),
+    (tuple((_PREFIX, f'"{key}"'.encode()) for key in ("run_start", "run_stop", "submission_benchmark", *_NODES)),),
     _Parser,
     shows_progress=False,
     # A line states its file and other metadata.

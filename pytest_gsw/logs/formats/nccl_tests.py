@@ -15,6 +15,8 @@ their names: ``redop`` and ``root`` are missing in old versions, and ``#wrong`` 
 that the summary judges. Microseconds, and 1e9 bytes per second. A size that is no multiple of what the ranks need is
 rounded down; figures are named by the size that was asked for. In place, some collectives are not verified: ``N/A``.
 
+Old versions do not name the collective: then the command does, if the recipe prints it, or else what the rows show.
+
 A run is valid if every size has its row, none has a wrong value, the summary agrees, and the mean of the rows is the
 average that it states: a row that another process has overwritten may still look like one.
 """
@@ -27,20 +29,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_gsw.logs.formats.base import BuiltIn, FigureParser
-from pytest_gsw.logs.model import Identity
+from pytest_gsw.logs.model import Identity, StepLog
 from pytest_gsw.logs.scan import NUMBER, number, rank_of, safe_text
 
 _TYPES = (
     *("float", "half", "bfloat16", "double", "int8", "uint8", "int32", "uint32", "int64", "uint64"),
     *("fp8_e4m3", "fp8_e5m2", "f8e4m3", "f8e5m2"),
 )
-_COLLECTIVE = re.compile(rb"\bCollective test starting: ([a-z_]{1,40})_perf\b")
+#: Collectives by what their rows show: if they have an operation, and a root; and bus over algorithm bandwidth of n
+#: ranks, in shares of (n - 1) / n, 0 for 1 (``doc/PERFORMANCE.md``).
+_COLLECTIVES = (
+    *(("all_reduce", True, False, 2), ("reduce_scatter", True, False, 1), ("sendrecv", True, False, 0)),
+    *(("all_gather", False, False, 1), ("alltoall", False, False, 1), ("reduce", True, True, 0)),
+    *(("broadcast", False, True, 0), ("gather", False, True, 1), ("scatter", False, True, 1)),
+)
+_NAMES = "|".join(name for name, *_ in _COLLECTIVES).encode()
+_COLLECTIVE = re.compile(
+    rb"\bCollective test starting: ([a-z0-9_]{1,40})_perf\b|\b(%b)_perf\b.{0,80}? -[befg] {0,2}\d" % _NAMES
+)
 _START = re.compile(
     rb"\bnThread \d{1,6} nGpus \d{1,6} minBytes (\d{1,18}) maxBytes (\d{1,18}) step: (\d{1,18})\((factor|bytes)\)"
     rb".{0,200}?\bvalidation: (\d)"
 )
 _REDUCED = re.compile(rb"\bReducing maxBytes to (\d{1,18}) due to memory limitation")
-_RANK = re.compile(rb"# {1,4}Rank {1,8}(\d{1,7}) .{0,40}\bPid ")
+_RANK = re.compile(
+    rb"# {1,4}Rank {1,8}(\d{1,7}) .{0,40}\bPid (?:.{1,300}?\bdevice {1,4}\d{1,4} \[[^\]]{1,24}\] {1,4}([^#]{1,80}))?"
+)
 _HEADING = re.compile(rb"\bsize {1,40}count {1,40}type (?: {0,40}[#\w]{1,20}){4,30}")
 _ROW = re.compile(rb"(?:^|[\s:>])(\d{1,18} {1,20}\d{1,18} {1,20}(?:%s) .{1,400})" % "|".join(_TYPES).encode())
 _WRONG = re.compile(rb"Out of bounds values {1,8}: (?:(0 OK)\b|.{1,40})")
@@ -73,11 +87,15 @@ class _Test:
     is_checked: bool = True
     #: The launcher's label of the process that prints.
     label: int | None = None
-    ranks: set[int] = field(default_factory=set)
+    #: The collective by name, and the devices of the ranks.
+    collective: str | None = None
+    ranks: dict[int, str] = field(default_factory=dict)
     columns: list[str] = field(default_factory=list)
     #: Type, operation and root of the rows, and the size that comes next.
     kind: tuple[str | None, ...] = ()
     due: int = 0
+    #: Offsets of the first lines that state fields of the identity.
+    places: dict[str, int] = field(default_factory=dict)
     figures: dict[str, list[float]] = field(default_factory=dict)
     busbw: list[float] = field(default_factory=list)
     is_right: bool = False
@@ -123,6 +141,35 @@ class _Test:
         """Record a fault; the first one counts."""
         self.fault = self.fault or safe_text(text.encode())
 
+    def _shown(self) -> list[str]:
+        """The collectives whose rows look like these."""
+        look = (self.kind[1] not in {None, "none"}, self.kind[2] not in {None, "-1"})
+        rates = [values[-1] for key, values in self.figures.items() if key.startswith(("algbw_gbs ", "busbw_gbs "))]
+        algbw, busbw = (0.0, 0.0, *rates)[-2:]  # of the largest size
+        share = 1 - 1 / max(len(self.ranks), 1)
+        factor = min((2 * share, share, 1.0), key=lambda one: abs(busbw - algbw * one))
+        return [name for name, *of, shares in _COLLECTIVES if (*of,) == look and factor in {shares * share or 1.0, 0.0}]
+
+    def identity(self) -> Identity:
+        """The run as its lines state it, or else as its rows show it."""
+        dtype, operation, _ = self.kind or (None, None, None)
+        names = [self.collective] if self.collective else self._shown() if self.kind else []
+        remarks = (
+            "" if self.is_checked else "validation was off",
+            "" if operation in {None, "none", "sum"} else f"reduction {operation}",
+            "" if len(names) == 1 else "collective not known",
+            "" if self.ranks else "number of ranks not known",
+        )
+        return Identity(
+            model=" or ".join(names) or None,
+            dtype=dtype,
+            accelerator=", ".join(dict.fromkeys(filter(None, self.ranks.values()))) or None,
+            gpus=len(self.ranks) or None,
+            settings={"validation": str(int(self.is_checked)), "reduction": operation or "none"},
+            remarks=tuple(filter(None, remarks)),
+            places=self.places,
+        )
+
     def final_fault(self) -> str | None:
         """Why the test is invalid, or not complete."""
         if self.fault is not None:
@@ -146,30 +193,32 @@ class _Parser(FigureParser):
     def feed(self, offset: int, record: bytes) -> None:
         test = self._test
         if (found := _COLLECTIVE.search(record)) is not None:
-            self._collective = found[1].decode()
+            self._collective = (found[1] or found[2]).decode()
         elif (found := _START.search(record)) is not None:
             first, last, step = (int(text) for text in found.groups()[:3])
             is_factor, is_checked = found[4] == b"factor", found[5] != b"0"
-            self._test = _Test(first, last, step, is_factor, is_checked, rank_of(record), due=first)
-            self.identity, self._collective = Identity(model=self._collective), None
+            self._test = _Test(first, last, step, is_factor, is_checked, rank_of(record), self._collective, due=first)
+            self._test.places |= dict.fromkeys(("model", "validation"), offset)
+            self._collective = None
             self.attempts += 1
             if step <= is_factor or first <= 0:
                 self._test.fail(f"sizes from {first} to {last} by {step}")
         elif (found := _REDUCED.search(record)) is not None:
             test.last = int(found[1])
         elif (found := _RANK.search(record)) is not None:
-            test.ranks.add(int(found[1]))
-            self.identity = replace(self.identity, gpus=len(test.ranks))
+            test.ranks[int(found[1])] = safe_text(found[2] or b"")
+            test.places |= dict.fromkeys(("gpus", "accelerator"), offset)
         elif (found := _HEADING.search(record)) is not None:
             names = found[0].decode().split()
             test.columns = [name + _IN_PLACE if name in names[:at] else name for at, name in enumerate(names)]
         else:
-            self._feed_result(test, record)
+            self._feed_result(test, offset, record)
 
-    def _feed_result(self, test: _Test, record: bytes) -> None:
+    def _feed_result(self, test: _Test, offset: int, record: bytes) -> None:
         row, wrong, average = _ROW.search(record), _WRONG.search(record), _AVERAGE.search(record)
         if row is not None:
             self.attempts = max(self.attempts, 1)  # a log whose beginning is missing
+            test.places |= dict.fromkeys(("dtype", "reduction"), offset)
             test.add_row(record, row[1].decode("ascii", "replace").split())
         if wrong is not None and wrong[1] is None:
             test.fail(wrong[0].decode("ascii", "replace"))
@@ -183,12 +232,17 @@ class _Parser(FigureParser):
         average = {"busbw_avg_gbs": [self._test.average]} if self._test.average else {}
         return {**self._test.figures, **average}, self._test.final_fault()
 
+    def log(self) -> StepLog:
+        """The contents of all records fed so far."""
+        return replace(super().log(), identity=self._test.identity())
+
 
 NCCL_TESTS = BuiltIn(
     "nccl-tests",
     (
         (
-            *(b"Collective test starting: ", b" minBytes ", b"Reducing maxBytes", (b" Rank ", b" device ")),
+            *(b"Collective test starting: ", (b"_perf ", b" -"), (b"+ ", b"_perf ", b" -")),
+            *(b" minBytes ", b"Reducing maxBytes", (b" Rank ", b" device ")),
             *((b" count ", b" busbw "), b"Out of bounds values", b"Avg bus bandwidth"),
             *(f" {name} ".encode() for name in _TYPES),
         ),

@@ -140,6 +140,15 @@ def test_rare_bytes_change_no_result(markers: list[bytes], pieces: list[bytes], 
             assert scan.Scanner(groups).records(block, len(block), 0) == wanted
 
 
+def test_a_trace_that_is_wanted(write_log: WriteLog) -> None:
+    log = write_log(b"+ serve --num-prompts 8\n0: ++ grep --num-prompts 9 x\n+ serve\n--num-prompts 7\n")
+    plain, traced = (b"--num-prompts",), (b"+ ", b"--num-prompts")
+    assert [record for _, record in matching_records(log, (plain,))] == [b"--num-prompts 7"]
+    assert [record for _, record in matching_records(log, (plain, traced))] == [
+        *(b"+ serve --num-prompts 8", b"0: ++ grep --num-prompts 9 x", b"--num-prompts 7")
+    ]
+
+
 def test_escapes_nul_and_the_shells_trace(write_log: WriteLog) -> None:
     # Escapes and NUL are taken out.
     path = write_log(b"\x1b[34mmark: \x1b[38;2;1;2;3m6\x1b[0m\0\0\x1b[K\n\0\0\0mark 7\x1b[Amark 8\n")

@@ -79,6 +79,7 @@ NOT_DEFINING = {
     "documented": Figures(step_time_s=1.0, mfu=0.5),
     "min_steps": 3,
     "tolerance": 0.5,
+    "stated_tolerance": 0.5,
     "max_gain": 0.5,
     "proxy": True,
     "canary": True,

@@ -100,6 +100,7 @@ def test_every_key_of_a_table(load: Load) -> None:
             statistic="median[-10:]",
             min_steps=12,
             tolerance=0.025,
+            stated_tolerance=0.025,
             model_flops_per_sample=4.6e13,
             activation_recomputation=True,
             proxy=True,

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.tables.model import Kind, Statistic, image_name, image_of, parse_statistic, row_matches
+from pytest_gsw.tables.model import (
+    Kind,
+    Statistic,
+    accelerator_of,
+    image_name,
+    image_of,
+    is_same,
+    parse_statistic,
+    row_matches,
+)
 
 ROW = "tiny_1b_bf16[H100x8]"
 
@@ -134,3 +143,24 @@ def test_a_name_says_neither_who_nor_where(image: str, name: str) -> None:
 @pytest.mark.parametrize("letters", ["a/b@c", "~x", "/..", ".", " / / x", "@", "u@r/i", "s://u@r@i?x"])
 def test_a_name_stays_what_it_is(letters: str) -> None:
     assert image_name(image_name(letters)) == image_name(letters)
+
+
+@pytest.mark.parametrize(
+    ("device", "same", "others"),
+    [
+        ("NVIDIA H100 80GB HBM3", ("H100", "H100-80GB"), ("H200", "A100", "GH200", "H100-94GB", "H100-MIG")),
+        ("NVIDIA A100-SXM4-40GB", ("A100", "A100-40GB"), ("A100-80GB",)),
+        ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", ("H100-MIG",), ("H100",)),
+        ("Tesla V100-SXM2-32GB", ("V100", "V100-32GB"), ("V100-16GB",)),
+        ("NVIDIA GB200", ("GB200",), ("B200", "GB300")),
+        ("AMD Instinct MI300X OAM", ("MI300X",), ("MI250X",)),
+    ],
+)
+def test_the_accelerator_of_a_device(device: str, same: tuple[str, ...], others: tuple[str, ...]) -> None:
+    name = accelerator_of(device) or ""
+    assert [one for one in (*same, *others) if is_same(name, accelerator_of(one) or "")] == [*same]
+
+
+@pytest.mark.parametrize("device", ["", "Graphics Device", "gfx942", "CPU", "TPU-v5p", "NVIDIA GeForce RTX 3090"])
+def test_a_device_without_a_model_is_no_accelerator(device: str) -> None:
+    assert accelerator_of(device) is None
