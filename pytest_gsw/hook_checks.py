@@ -177,7 +177,9 @@ def _is_mark(value: Any) -> bool:
 def _is_dialect(value: Any) -> bool:
     if not isinstance(value, tuple) or not value:
         return False
-    return all(_is_mark(one) or (isinstance(one, tuple) and bool(one) and all(map(_is_mark, one))) for one in value)
+    return value == (b"",) or all(
+        _is_mark(one) or (isinstance(one, tuple) and bool(one) and all(map(_is_mark, one))) for one in value
+    )
 
 
 def _is_tuple_of(kind: type) -> Callable[[Any], bool]:

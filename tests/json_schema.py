@@ -64,7 +64,9 @@ def _schema(field: Field | Nested | Sequence_) -> dict[str, Any]:
             each = field.each
             under = _SCALAR if each is None else _schema(each) if isinstance(each, Sequence_) else _object(each)
             return {"type": "object", "patternProperties": {f"^{field.names}$": under}, "additionalProperties": False}
-        return _object(field.fields)
+        return (
+            _object(field.fields) if field.short is None else {"anyOf": [_schema(field.short), _object(field.fields)]}
+        )
     if isinstance(field.item, (Field, Nested)):
         items = _schema(field.item)
     else:

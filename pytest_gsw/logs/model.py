@@ -272,7 +272,7 @@ class LogFormat(Protocol):
 
         Every line that a parser wants holds at least one string of the set. The sets are tried in order, and the first
         one under which the file holds steps counts: steps that two engines print are counted once, and the usual
-        dialect costs one search of the file.
+        dialect costs one search of the file. ``(b"",)`` is every line.
         """
 
     @property

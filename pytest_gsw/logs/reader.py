@@ -13,10 +13,11 @@ from copy import copy, deepcopy
 from dataclasses import replace
 from pathlib import Path
 
+from pytest_gsw.common.blocks import PROGRAMS
 from pytest_gsw.common.text import plural, shortened
 from pytest_gsw.errors import IncompleteLogError, LogError
 from pytest_gsw.logs.formats.base import BuiltIn
-from pytest_gsw.logs.formats.registry import FORMATS, REFUSED
+from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.identity import RECIPE_MARKER, RecipeLines, identity_markers, recipe_line, with_identity
 from pytest_gsw.logs.model import Dialect, Diverged, EndMarkers, LogFormat, Step, StepLog, Tail
 from pytest_gsw.logs.scan import (
@@ -375,7 +376,9 @@ def reading(path: Path) -> Iterator[None]:
 
 def _no_steps_error(path: Path, size: int, log_format: LogFormat, log: StepLog) -> LogError:
     words = [word for dialect in log_format.dialects for word in dialect]
-    searched = ", ".join(repr((word if isinstance(word, bytes) else word[0]).decode()) for word in words)
+    searched = getattr(log_format, "searched", "") or ", ".join(
+        repr((word if isinstance(word, bytes) else word[0]).decode()) for word in words
+    )
     content = getattr(log_format, "content", "step time")
     if log.not_finite is not None:
         fact = f"no step time in the {log_format.name} log is finite: {log.not_finite[1]}: {path.name}"
@@ -389,7 +392,7 @@ def _no_steps_error(path: Path, size: int, log_format: LogFormat, log: StepLog) 
         with reading(path):
             other = _find_format(path, size)
         advice = (
-            "the last lines may show why training did not get to its first logged step"
+            _program_advice(path, log_format.name)
             if other is None or other.name == log_format.name
             else f"the log holds {other.name} steps: read it as {other.name}"
         )
@@ -403,21 +406,22 @@ def _no_steps_error(path: Path, size: int, log_format: LogFormat, log: StepLog) 
 
 def _unknown_format_error(path: Path, size: int) -> LogError:
     known = ", ".join(sorted(FORMATS))
-    for name, marker in REFUSED.items():
-        with reading(path):
-            is_refused = any(matching_records(path, (marker,)))
-        if is_refused:
-            return LogError(
-                f"{name} logs are not supported: {path.name}",
-                evidence=(("log", f"{path}, {size:,} bytes"), ("known", known)),
-                advice=f"a plugin can read them: see the hook for log formats, and name it {name}",
-            )
     return LogError(
         f"no step times of a known format in the log: {path.name}",
         evidence=(("log", f"{path}, {size:,} bytes"), ("known", known)),
         tail=tail_lines(path),
-        advice="the last lines may show why training did not get to its first logged step",
+        advice=_program_advice(path),
     )
+
+
+def _program_advice(path: Path, read_as: str = "") -> str:
+    """What to do about a log without steps: read it as the output of a benchmark, or look at its end."""
+    with reading(path):
+        line = next(matching_records(path, tuple(PROGRAMS.values())), (0, b""))[1]
+    name = next((name for name, sign in PROGRAMS.items() if is_wanted(line, (sign,))), read_as)
+    if name == read_as:
+        return "the last lines may show why training did not get to its first logged step"
+    return f"this is the output of {name}: write 'read: {name}' into the table"
 
 
 # -- Start and end of the steps, and signs that the log was cut after them ---------------------------

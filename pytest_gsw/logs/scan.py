@@ -94,6 +94,12 @@ def rank_of(line: bytes) -> int | None:
     return None if label is None else int(label[label.lastindex or 0])
 
 
+def label_of(line: bytes) -> tuple[int | None, bytes]:
+    """The rank that a launcher wrote before the line, and the line without that label."""
+    label = _RANK.match(line)
+    return (None, line) if label is None else (rank_of(line), line[label.end() :])
+
+
 def safe_text(raw: bytes) -> str:
     """Bytes of a log as one line of text without escape sequences and control characters.
 
@@ -289,7 +295,7 @@ class Scanner:
     """Finds the records with a marker in successive blocks of one file.
 
     Args:
-        markers: The byte strings; of those in a tuple a record holds all.
+        markers: The byte strings; of those in a tuple a record holds all. With an empty one, all records are found.
         wraps: True to undo the line breaks of ``srun --label``, also between blocks.
     """
 
@@ -306,8 +312,9 @@ class Scanner:
             end: Byte offset in the block at which they end.
             offset: Byte offset of the block in the file.
         """
-        if self._joiner is not None and self._joiner.is_needed(block, end):
-            lines = self._joiner.lines(bytes(memoryview(block)[:end]), offset)
+        joiner = self._joiner
+        if joiner is not None and (self._wanted == ((b"",),) or joiner.is_needed(block, end)):
+            lines = joiner.lines(bytes(memoryview(block)[:end]), offset)
         else:
             lines = _lines_at(block, end, offset, self._finder.places(block, end))
         return [record for at, line in lines for record in _records(at, line, self._wanted)]

@@ -14,6 +14,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pytest_gsw.common.blocks import PROGRAMS, Block, BlockError, text_block
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.text import command, enumerated
 from pytest_gsw.errors import ConfigurationError, Fault, FileError, RunError
@@ -46,7 +47,7 @@ from pytest_gsw.tables.model import (
     row_id,
 )
 from pytest_gsw.tables.releases import NO_FIGURES_SINCE, format_releases, is_container, releases_of
-from pytest_gsw.tables.schema import FILE_FIELDS, RECIPE_FIELDS, ROW_FIELDS, with_accepted
+from pytest_gsw.tables.schema import FILE_FIELDS, PROGRAM_FIELDS, RECIPE_FIELDS, ROW_FIELDS, with_accepted
 from pytest_gsw.tables.value_types import Field, nearest
 from pytest_gsw.tables.yaml_values import (
     NOWHERE,
@@ -57,6 +58,7 @@ from pytest_gsw.tables.yaml_values import (
     Values,
     mapping_with_faults,
     mark_at,
+    read_free_mapping,
     read_mapping,
     read_spelling,
     read_text,
@@ -178,6 +180,9 @@ _VERDICT_KEYS = frozenset(
 #: Metrics of rows that train, and the keys of a figure, which these have not.
 _OF_TRAINING = frozenset(name for name, metric in metrics.JUDGED.items() if metric.series is not Series.FIGURES)
 _OF_FIGURE = frozenset({metrics.VALUE, "at", "read", "unit", "better"})
+#: Names of figures that no table may give another meaning, and the beginning of pytest-gsw's names in JUnit.
+_RESERVED = frozenset({*metrics.BY_KEY, *metrics.DOCUMENTED, *metrics.FURTHER})
+_OWN_NAMES = "gsw_"
 
 
 class _BlankEntry(NamedTuple):
@@ -229,10 +234,11 @@ def read_table(path: Path) -> Table:
             if None in stated.values():
                 unknown |= {key for key, value in stated.items() if value is None}
                 facts = {key: value for key, value in stated.items() if value is not None}
+            facts, problems = _with_block(facts)
             judged = facts.get("metric", metrics.STEP_TIME.name)
             metric = metrics.metric_of(judged, facts.get("unit"), facts.get("better"))
             documented = _document_figures(facts, metric)
-            problems = _row_problems(facts, metric, documented, recipe, unknown)
+            problems = problems or _row_problems(facts, metric, documented, recipe, unknown)
             if not problems:
                 location = Location(path, row.line, row.column)
                 name = row_id(stated) if is_right and not unknown else blank_id(stated)
@@ -363,12 +369,12 @@ def _row_problems(
 def _figure_problems(row: Mapping[str, Any], metric: Metric, unknown: AbstractSet[str]) -> list[str]:
     """Faults in the keys of a figure, or in a row of training that has some."""
     own = [key for key in ("unit", "better") if key in row]
-    if "read" in row and "at" in row:
-        return ["has 'at' and 'read', but a pattern finds no points"]
     if metric.name not in metrics.JUDGED:
         if "read" not in {*row, *unknown}:
             near = nearest(metric.key, metrics.JUDGED)
-            return [f"has the unknown metric '{metric.key}'{near or '; one of your own has its pattern in read'}"]
+            return [f"has the unknown metric '{metric.key}'{near or '; one of your own has its block in read'}"]
+        if metric.key in _RESERVED or metric.key.startswith(_OWN_NAMES):
+            return [f"has the metric '{metric.key}', a name that pytest-gsw has itself; give the figure another"]
         return [
             f"missing '{key}' of the metric {metric.key}" for key in ("unit", "better") if key not in {*row, *unknown}
         ]
@@ -377,6 +383,54 @@ def _figure_problems(row: Mapping[str, Any], metric: Metric, unknown: AbstractSe
         return [f"has '{key}', but {metric.key} is in {metric.unit}, and {is_better} is better" for key in own]
     keys = [key for key in (metrics.VALUE, "at", "read", *own) if key in row]
     return [f"has '{key}', which belongs to a figure, and its metric is {metric.name}" for key in keys]
+
+
+@cache
+def _programs() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+    """The figures of each program with blocks of its own, by metric."""
+    programs = read_free_mapping(Path(__file__).with_name("programs.yaml"), "programs", PROGRAM_FIELDS)
+    return {
+        name: {figure.value["metric"].value: _merge(figure.value) for figure in program.value["figures"].value}
+        for name, program in programs.items()
+    }
+
+
+def _with_block(row: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """A row with the block of its figure, and with the unit and direction of a program's; and its faults."""
+    is_program = row.get("framework") in PROGRAMS and "log_format" not in row
+    stated: Any = row.get("read", row["framework"] if is_program else None)
+    if stated is None:
+        return row, []
+    problems = [
+        f"has '{key}', and 'read' has 'each' and 'statistic' for several figures"
+        for key in ("statistic", "min_steps")
+        if key in row
+    ]
+    own: dict[str, Any] = {}
+    if isinstance(stated, str) and stated in PROGRAMS:
+        own["program"], figures = stated, _programs()[stated]
+        key = row.get("metric", next(iter(figures)))
+        if key not in figures:
+            return row, [f"has the metric '{key}', and {stated} has {enumerated([*figures])}"]
+        stated = {**figures[key]}
+        own |= {name: stated.pop(name) for name in ("metric", "unit", "better") if name in stated}
+        problems += [
+            f"has '{name}: {row[name]}', and {key} is {own[name]}"
+            for name in own.keys() & row.keys() & {"unit", "better"}
+            if row[name] != own[name]
+        ]
+    elif not isinstance(stated, str):
+        stated = _merge(stated)
+    try:
+        block = text_block(stated) if isinstance(stated, str) else Block(**stated)
+        if block.has_point != ("at" in row):
+            lacks = "missing 'at', the point of the benchmark that is judged"
+            problems.append(lacks if block.has_point else "has 'at' and 'read', and a block finds no points")
+        elif block.has_point:
+            block = block.at(row["at"])
+    except BlockError as error:
+        return row, [f"'read' {error}"]
+    return {**row, **own, "read": block}, problems
 
 
 def _most_logged_steps(row: Mapping[str, Any]) -> int | None:
@@ -454,7 +508,7 @@ def _baseline(
         arguments["tolerance"] = metric.tolerance
     arguments |= {key: row[key] for key in _UNCHANGED_KEYS if key in row}
     arguments["stated_tolerance"] = row.get("tolerance")
-    arguments["log_format"] = "pattern" if "read" in row else LOG_FORMATS.get(log_format, log_format)
+    arguments["log_format"] = row.get("program", "read") if "read" in row else LOG_FORMATS.get(log_format, log_format)
     if "metrics" in row:
         arguments["metrics"] = {key: _documented(key, _merge(stated)) for key, stated in row["metrics"].items()}
     architecture = _merge(row.get("architecture", {}))

@@ -289,7 +289,7 @@ def metric_of(name: str, unit: str | None = None, better: str | None = None, at:
 
 
 def own_metric(key: str, unit: str | None, better: str | None) -> Metric:
-    """A metric of a table's own, which a pattern reads."""
+    """A metric of a table's own, which a block reads."""
     direction = Direction.HIGHER_IS_BETTER if better == "higher" else Direction.LOWER_IS_BETTER
     return Metric(key, unit or "", direction, key.replace("_", " "), series=Series.FIGURES)
 

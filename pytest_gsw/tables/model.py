@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, NamedTuple, cast
 
+from pytest_gsw.common.blocks import Block
 from pytest_gsw.common.redact import masked_text
 from pytest_gsw.tables.metrics import TOLERANCE as TOLERANCE
 from pytest_gsw.tables.metrics import Direction, Metric, metric_of
@@ -217,8 +218,8 @@ class Baseline:
     metric: str = "step_time"
     #: The judged point of a benchmark; ``None`` for the only one.
     at: str | None = None
-    #: The pattern that finds the judged figure in the log, and for a metric of the table's own its unit and direction.
-    read: str | None = None
+    #: The block that finds the judged figure in the log, and for a metric of the table's own its unit and direction.
+    read: Block | None = None
     unit: str | None = None
     better: Literal["higher", "lower"] | None = None
     #: Statistic over the log's steps, see :mod:`pytest_gsw.tables.model`.
@@ -316,6 +317,11 @@ class Baseline:
         """The documented figure that the verdict rests on, in the metric's unit."""
         figure: float | None = getattr(self.documented, self.judged_by.field)
         return figure
+
+    @property
+    def figure_key(self) -> str:
+        """The key of the judged figure in a log: ``busbw_gbs at 16 GiB``."""
+        return self.metric if self.at is None else f"{self.metric} at {self.at}"
 
 
 class Blank(NamedTuple):
@@ -519,7 +525,6 @@ _MEASUREMENT = (
     "activation_recomputation",
     "metric",
     "at",
-    "read",
     "unit",
     "better",
     "calibration_flops",
@@ -540,6 +545,7 @@ def definition_facts(baseline: Baseline, image: str | None = None) -> dict[str, 
         **vars(baseline.parallelism),
         "model_flops": baseline.model_flops_per_sample,
         **{name: getattr(baseline, name) for name in _MEASUREMENT},
+        "read": None if baseline.read is None else baseline.read.stated(),
         "recipe.directory": recipe.directory,
         "recipe.script": recipe.script,
         "recipe.steps": recipe.steps,

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_gsw.common.patterns import LONGEST_PATTERN, number_pattern
+from pytest_gsw.common.blocks import BLOCK_STATISTICS, LONGEST_PATTERN, PROGRAMS, Pattern, text_block
 from pytest_gsw.errors import Fault, FileError
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables import value_types as f
@@ -172,10 +172,59 @@ def _read_metric(raw: str) -> str:
     return raw
 
 
-def _read_pattern(raw: str) -> str:
-    number_pattern(raw)
+def _read_text(raw: str) -> str:
+    if raw not in PROGRAMS:
+        text_block(raw)
     return raw
 
+
+def _pattern(help_: str) -> f.Field:
+    """A shell pattern, or a text that may be one."""
+
+    def read(raw: str) -> str:
+        Pattern(raw)
+        return raw
+
+    return f.Field(read, "a shell pattern such as 'WR*'", help_, {"type": "string", "maxLength": LONGEST_PATTERN})
+
+
+#: The keys of :class:`~pytest_gsw.common.blocks.Block`.
+_BLOCK: f.Fields = {
+    "line": _pattern("Shell pattern of the figure's line, or of its row in a table; {} is the number."),
+    "after": _pattern("Text of a table's heading; the rows below it are read."),
+    "column": f.Field(
+        lambda raw: int(raw) if raw.isdecimal() else raw,
+        "a column, as its number or its word in the heading",
+        "Column of the figure: its number, from 1, or its word in the heading.",
+        {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string"}]},
+    ),
+    "json": f.text("Path of the figure in a JSON document, in place of line and column: jobs[0].read.iops."),
+    "unit_in": f.text("Unit that has to be in the line or the heading."),
+    "times": f.number("Factor on the number of the log."),
+    "each": f.whole("Number of such figures in the log, from so many ranks; 1 by default."),
+    "statistic": f.choice(BLOCK_STATISTICS, "How these become one figure."),
+    "require": f.Sequence_(_pattern("A text."), "Texts that have to be in the log; alone, they are the figure 1."),
+    "refuse": f.Sequence_(_pattern("A text."), "Texts that must not be in the log."),
+}
+
+
+#: A figure by which a row is judged, or that of a program.
+_METRIC: f.Fields = {
+    "metric": f.Field(
+        _read_metric,
+        _A_METRIC,
+        "Metric on which the verdict rests; step_time by default.",
+        {"type": "string", "pattern": f"^{METRIC_KEY}$"},
+    ),
+    "unit": f.pattern(
+        r"[A-Za-z0-9%][A-Za-z0-9%/._-]{0,19}", "a unit such as GB/s", "Unit of a metric of the table's own."
+    ),
+    "better": f.choice(("higher", "lower"), "Better direction of a metric of the table's own."),
+}
+#: The programs with blocks of their own.
+PROGRAM_FIELDS: f.Fields = {
+    "figures": f.Sequence_({**_METRIC, **_BLOCK}, "Figures, the usual one first.", required=True)
+}
 
 #: Keys of a row, its table, or the file; the nearest wins.
 ROW_FIELDS: f.Fields = f.may_be_blank(
@@ -218,24 +267,19 @@ ROW_FIELDS: f.Fields = f.may_be_blank(
         "calibration_flops": f.number(
             "FLOP/s that a matrix product reached, for each GPU, when the figures were measured.", largest=1e30
         ),
-        "metric": f.Field(
-            _read_metric,
-            _A_METRIC,
-            "Metric on which the verdict rests; step_time by default.",
-            {"type": "string", "pattern": f"^{METRIC_KEY}$"},
-        ),
+        **_METRIC,
         metrics.VALUE: f.number("Documented figure, in the unit of its metric, if that is no time of a step or save."),
         "at": f.text("Point of the benchmark that is judged, as its log states it: 16 GiB, concurrency 256."),
-        "read": f.Field(
-            _read_pattern,
-            r"a pattern such as 'tokens/s: (\S+)'",
-            "Pattern that finds the judged figure in the log, with one group around the number.",
-            {"type": "string", "maxLength": LONGEST_PATTERN},
+        "read": f.Nested(
+            _BLOCK,
+            "Place of the judged figure in the log: a text around {}, a program such as hpl, or a block.",
+            short=f.Field(
+                _read_text,
+                "a text such as 'tokens/s: {}', a program such as hpl, or a block",
+                "",
+                {"type": "string", "maxLength": LONGEST_PATTERN},
+            ),
         ),
-        "unit": f.pattern(
-            r"[A-Za-z0-9%][A-Za-z0-9%/._-]{0,19}", "a unit such as GB/s", "Unit of a metric of the table's own."
-        ),
-        "better": f.choice(("higher", "lower"), "Better direction of a metric of the table's own."),
         "metrics": f.Nested(
             None,
             "Further figures that the row is judged by, by name: those of benchmarks, final_loss, and those of "

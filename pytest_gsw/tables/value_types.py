@@ -57,6 +57,8 @@ class Nested:
     read: Callable[[str], str] = str
     #: The keys of the mapping under each free name, or the list there, if it is no text.
     each: Mapping[str, Field | Nested | Sequence_] | Nested | Sequence_ | None = None
+    #: The text that may be in place of the mapping.
+    short: Field | None = None
 
 
 @dataclass(frozen=True)

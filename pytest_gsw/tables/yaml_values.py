@@ -293,6 +293,8 @@ def _mapping(
         if key is None:
             continue
         field = fields.get(key)
+        if isinstance(field, Nested) and field.short is not None and isinstance(value_node, yaml.ScalarNode):
+            field = field.short
         if key in seen:
             faults.append(fault_at(key_node, _below(path, key), "is there twice"))
         elif field is None:

@@ -82,7 +82,8 @@ def rl(*rates: float) -> str:
 
 BUSBW = table("metric: busbw_gbs, at: 16 GiB")
 TTFT = table("metric: ttft_ms_median, at: concurrency 256", 33.5, "qwen3", "serving")
-PATTERN = table(r"metric: rate, unit: img/s, better: higher, statistic: median, read: 'rate=(\S+)'", 100, "net", "own")
+STEPS = "{line: 'step * rate={}', each: 3, statistic: median}"
+PATTERN = table(f"metric: rate, unit: img/s, better: higher, read: {STEPS}", 100, "net", "own")
 READS = "".join(f"step {n} rate={rate}\n" for n, rate in enumerate((99, 101, 250)))
 
 
@@ -249,7 +250,7 @@ def test_a_run_of_more_nodes_than_the_row_has(pytester: pytest.Pytester) -> None
         (TTFT, serving() + serving(), "the log holds 2 runs, and the figure of a row is that of one"),
         (TTFT, serving()[:-60], "*"),
         (table("metric: time_to_train_min", 90, "llama2", "mllog"), mllog(80, "aborted"), "*aborted*"),
-        (PATTERN, "step 0 rate=nan\n", "*no single positive number: nan"),
+        (PATTERN, "step 0 rate=nan\n", "*no single positive number at its place: step 0 rate=nan"),
         (PATTERN, "nothing\n", "*"),
     ],
 )

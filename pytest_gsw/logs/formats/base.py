@@ -126,6 +126,8 @@ class BuiltIn:
     last_words: EndMarkers | None = None
     #: One of what it reads, as messages name it.
     content: str = "step time"
+    #: What it looks for, as messages state it; empty for the strings of its dialects.
+    searched: str = ""
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pytest_gsw.common.blocks import Block
     from pytest_gsw.logs.model import LogFormat
 
 #: In the order of precedence if a log fits several: a framework before the engine that it runs on. Megatron's lines
@@ -45,14 +45,10 @@ class _Formats(Mapping[str, "LogFormat"]):
 FORMATS: Mapping[str, LogFormat] = _Formats()
 
 
-def format_of(name: str, read: str | None, key: str) -> LogFormat | None:
-    """The log format of a row: by its name, or by the pattern that its table has for the figure ``key``."""
+def format_of(name: str, read: Block | None, key: str) -> LogFormat | None:
+    """The log format of a row: by its name, or by the block that its table has for the figure ``key``."""
     if read is None:
         return FORMATS.get(name)
-    from pytest_gsw.logs.formats.patterns import pattern_format
+    from pytest_gsw.logs.formats.blocks import block_format
 
-    return pattern_format(read, key)
-
-
-#: Unsupported formats that resemble a known one, with a marker of their logs.
-REFUSED: Mapping[str, bytes] = MappingProxyType({"nanotron": b"elapsed_time_per_iteration_ms: "})
+    return block_format(read, key, name)

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.common.patterns import PatternError
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.formats.nccl_tests import size_text
-from pytest_gsw.logs.formats.patterns import pattern_format
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.reader import detect_format, read_log
-from tests.endless import it_ends
 from tests.unit.logs.conftest import Read, WriteLog
 from tests.unit.logs.lines import NOISE
 
@@ -479,92 +476,3 @@ def test_whatever_the_lines_a_figure_is_a_finite_number(
             continue
         assert log.attempts >= 1
         assert all(0 < value < 1e300 for values in log.figures.values() for value in values)
-
-
-# -- A table's own pattern -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("pattern", "line", "figure"),
-    [
-        (r"tokens/s: (\S+)", "tokens/s: 18,400.5", 18400.5),
-        (r"(\S+) output tokens/s", "Throughput: 4.25 requests/s, 1.84e4 output tokens/s", 18400),
-        (r"tps: +(\d+\.\d+)", "step 7 | tps:   912.25 | loss 2", 912.25),
-        (r"loaded in ([\d.]+) ?s", "checkpoint loaded in 41.5s", 41.5),
-        (r"step \d{1,6} .* tps=(\S+)", "step 7 of 9, all fine, tps=88;", 88),
-        (r"rate \[GB/s\] *= *([0-9.]+)", "rate [GB/s] = 12.5", 12.5),
-    ],
-)
-def test_a_pattern_finds_its_number(write_log: WriteLog, pattern: str, line: str, figure: float) -> None:
-    log = read_log(write_log(NOISE + f"{line}\nother\n{line}\n".encode()), pattern_format(pattern, "own_rate"))
-    assert (log.figures, log.attempts) == ({"own_rate": [figure, figure]}, 1)
-
-
-@pytest.mark.parametrize(
-    ("pattern", "why"),
-    [
-        (r"tokens/s: (\d+)+", "no part"),  # repetition of a group
-        (r"tokens/s: ((?:\d+\s?)*)x", "no part"),
-        (r"tokens/s: (a|ab)", "no part"),
-        (r"(\d+) tokens/s \1", "no part"),
-        (r"(?<=tokens/s: )(\d+)", "no part"),
-        (r"(?i)tokens/s: (\d+)", "no part"),
-        (r"^tokens/s: (\d+)$", "no part"),
-        (r"tokens/s: (\d++)", "no part"),
-        (r"tokens/s: (\d+\d+)", "compete"),
-        (r"tokens/s.* .*: (\S)", "compete"),
-        (r"tokens/s.*[:.]\S+ (\d)", "compete"),
-        (r"tokens/s: \d+.(\d+)", "compete"),
-        (r"tokens/s: a?a?a?aaa(\d)", "compete"),
-        (r"tokens/s: \d+,?(\d+)", "compete"),
-        (r"tokens/s: (?:\d+)", "no part"),
-        (r"tokens/s: (\d+)?", "no part"),
-        (r"tokens/s: \d+", "one group"),
-        (r"(\S+) tokens/s: (\d)", "one group"),
-        (r"tokens/s: (\d+", "one group"),
-        (r"tokens/s: \d+)(", "one group"),
-        (r"(\S+) s", "3 plain characters"),
-        (r"tokens/s: ([z-a])", "bad character range"),
-        (r"tokens/s: (a{3,1})", "min repeat"),
-        ("tokens/µs: (.)", "ASCII"),
-        ("x" * 198 + "(.)", "200"),
-    ],
-)  # fmt: skip
-def test_a_pattern_that_may_be_slow_or_finds_no_number_is_refused(pattern: str, why: str) -> None:
-    with pytest.raises(PatternError, match=re.escape(why)):
-        pattern_format(pattern, "own_rate")
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "tokens/s: 5 tokens/s: 6", "tokens/s: nan", "tokens/s: inf", "tokens/s: 0", "tokens/s: -5", "tokens/s: 1,5",
-        "tokens/s: 1.234,5", "tokens/s: 5ms", "tokens/s: 1e999", "tokens/s: 5" + " " * 9000,
-    ],
-)  # fmt: skip
-def test_a_line_without_exactly_one_number_is_an_error(write_log: WriteLog, line: str) -> None:
-    path = write_log(f"tokens/s: 5\n{line}\ntokens/s: 5\n".encode())
-    with pytest.raises(LogError, match="no single positive number"):
-        read_log(path, pattern_format(r"tokens/s: (\S+)", "own_rate"))
-
-
-def test_a_pattern_that_matches_nothing_is_an_error(write_log: WriteLog) -> None:
-    with pytest.raises(LogError, match="no pattern figures in the log"):
-        read_log(write_log(b"tokens/s:5\n"), pattern_format(r"tokens/s: (\S+)", "own_rate"))
-
-
-ATOMS = st.sampled_from(["a", "b", "abc", " ", ":", r"\d", r"\S", r"\w", ".", "[ab]", "[^a]", r"\.", ")", "("])
-REPEATS = st.sampled_from(["", "", "", "+", "*", "?", "{1,3}", "*?", "{2}"])
-
-
-@given(
-    st.lists(st.tuples(ATOMS, REPEATS), min_size=1, max_size=12), st.sampled_from(["a", "ab", "abc ", "a1:", "abc: 1"])
-)
-def test_no_pattern_that_is_accepted_is_slow(parts: Sequence[tuple[str, str]], filling: str) -> None:
-    pattern = "abc" + "".join(atom if "(" in atom or ")" in atom else atom + repeat for atom, repeat in parts)
-    try:
-        parser = pattern_format(pattern, "own_rate").reader()
-    except PatternError:
-        return
-    with it_ends(20):
-        parser.feed(0, (filling * 8192)[:8192].encode())

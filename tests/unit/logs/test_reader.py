@@ -101,8 +101,6 @@ class TestRefused:
         known = ", ".join(sorted(FORMATS))
         assert ("known", known) in error.evidence
         assert error.tail == ("step_i: 100, training loss: 6.35",)
-        line = b"iteration: 51 / 120 | elapsed_time_per_iteration_ms: 13.8K | tokens_per_sec: 30.3K | lm_loss: 13.9\n"
-        assert refused(detect_format, write_log(line)).fact == "nanotron logs are not supported: run.log"
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
     def test_no_permission(self, write_log: WriteLog) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_gsw.common.blocks import text_block
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
 from pytest_gsw.tables.load import load_tables, read_tables
 from pytest_gsw.tables.model import (
@@ -60,7 +61,7 @@ DEFINING = {
     "activation_recomputation": True,
     "metric": "checkpoint_save_time",
     "at": "16 GiB",
-    "read": "tokens/s: (.+)",
+    "read": text_block("tokens/s: {}"),
     "unit": "tokens/s",
     "better": "higher",
     "statistic": "median",

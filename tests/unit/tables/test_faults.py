@@ -63,6 +63,7 @@ def test_every_fault_of_a_file_is_told_at_once(message: Message) -> None:
 WHOLE = "wanted a whole number above 0, such as 64"
 NUMBER = "wanted a number above 0, such as 4.324"
 PERCENTAGE = "wanted a percentage such as 5%"
+PLACE = "write '{}' for the number: 'images/sec: {}', or a block with line and column"
 CASE = "wanted a short name of a-z, 0-9, '.' and '-', at most 60 characters"
 
 
@@ -91,7 +92,7 @@ CASE = "wanted a short name of a-z, 0-9, '.' and '-', at most 60 characters"
         ("proxy", "yes", "got 'yes', wanted true or false"),
         ("proxy", "True", "got 'True', wanted true or false"),
         ("metric", "Speed", "got 'Speed', wanted a metric such as step_time or busbw_gbs"),
-        ("read", "'(a+)+b: '", "'+' is no part of a pattern that is read here"),
+        ("read", "'(a+)+b: '", f"'(a+)+b: ' is no plain text around one number: {PLACE}"),
         ("statistic", '"mean[9:3]"', "got 'mean[9:3]', whose window ends before it starts"),
         ("statistic", "[9]", "wanted a statistic such as last, mean[35:44] or median[-10:]"),
         ("case", "Big_Batch", f"got 'Big_Batch', {CASE}"),
@@ -392,20 +393,20 @@ tables:
     [
         ("metric: busbw_gbs", "missing 'value', on which the verdict rests"),
         ("metric: busbw_gb, value: 1", "has the unknown metric 'busbw_gb'; did you mean 'busbw_gbs'?"),
-        ("metric: speed, value: 1", "has the unknown metric 'speed'; one of your own has its pattern in read"),
+        ("metric: speed, value: 1", "has the unknown metric 'speed'; one of your own has its block in read"),
         ("metric: busbw_gbs, value: 1, better: lower", "has 'better', but busbw_gbs is in GB/s, and higher is better"),
         ("metric: time_us, value: 1, unit: ms", "has 'unit', but time_us is in us, and lower is better"),
         ("metric: rate, value: 1, unit: x, read: 'rate=(.+)'", "missing 'better' of the metric rate"),
         ("metric: rate, value: 1, better: lower, read: 'rate=(.+)'", "missing 'unit' of the metric rate"),
         (
             "metric: busbw_gbs, value: 1, at: 1 GiB, read: 'bandwidth (.+)'",
-            "has 'at' and 'read', but a pattern finds no points",
+            "has 'at' and 'read', and a block finds no points",
         ),
         ("step_time_s: 1, value: 2", "has 'value', which belongs to a figure, and its metric is step_time"),
         ("step_time_s: 1, at: 16 GiB", "has 'at', which belongs to a figure, and its metric is step_time"),
         (
             "metric: successful_requests, value: 2",
-            "has the unknown metric 'successful_requests'; one of your own has its pattern in read",
+            "has the unknown metric 'successful_requests'; one of your own has its block in read",
         ),
         ("step_time_s: 1, metrics: {a: {tolerance: 5%}}", "'metrics.a' has to have 'value', 'most' or 'least'"),
         ("step_time_s: 1, metrics: {a: {most: 1, least: 1}}", "'metrics.a' has to have 'value', 'most' or 'least'"),
@@ -422,3 +423,31 @@ tables:
 def test_a_figure_that_cannot_be_judged(message: Message, keys: str, problem: str) -> None:
     text = NCCL.replace("KEYS", keys)
     assert message(text) == f"t.yaml: 1 problem\n  t.yaml:8:12    tables[0].rows[0]: {problem}"
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ("metric: rate, value: 1, read: 'rate=x'", "'read' 'rate=x' is no plain text around one number"),
+        ("metric: rate, value: 1, read: {line: 'rate *'}", "'read' has to have either '{}' in 'line', for the number"),
+        ("metric: rate, value: 1, read: {line: 'rate {}', each: 2}", "'read' has to have both 'each' and 'statistic'"),
+        *(
+            (f"metric: {name}, value: 1, unit: x, better: lower, read: 'rate={{}}'", f"has the metric '{name}', a name")
+            for name in ("tokens_per_s", "mfu", "step_time_s", "successful_requests", "final_loss", "gsw_outcome")
+        ),
+        ("metric: rate, value: 1, read: 'rate={}', statistic: median", "has 'statistic', and 'read' has 'each'"),
+        ("metric: rate, value: 1, read: 'rate={}', min_steps: 5", "has 'min_steps', and 'read' has 'each'"),
+        ("metric: output_tokens_per_s, value: 1, read: 'a {}', better: lower", "has 'better', but output_tokens_per_s"),
+        ("read: hpl, value: 1, unit: s", "has 'unit: s', and hpl_gflops is Gflop/s"),
+        ("read: hpl, value: 1, better: lower", "has 'better: lower', and hpl_gflops is higher"),
+        ("read: hpl, value: 1, metric: rate", "has the metric 'rate', and hpl has hpl_gflops"),
+        ("read: hpl, value: 1, at: 5", "has 'at' and 'read', and a block finds no points"),
+        ("read: osu, value: 1", "missing 'at', the point of the benchmark that is judged"),
+        (
+            "read: aiperf, value: 1, better: lower",
+            "has 'better', but output_tokens_per_s is in tokens/s, and higher is better",
+        ),
+    ],
+)
+def test_a_read_that_finds_no_figure_or_means_another(message: Message, keys: str, problem: str) -> None:
+    assert problem in message(NCCL.replace("KEYS", keys))

@@ -1,0 +1,219 @@
+"""Blocks: how a table declares the place of a figure in a log, and what makes the log valid.
+
+A block holds shell patterns, in which ``*`` is any text, ``?`` one character, and ``{}`` the number. Runs of blanks and
+of characters that draw boxes count as one blank, in patterns and in logs. A pattern is matched from left to right,
+without going back: the time is proportional to the length of the line, however hostile that is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import islice
+from typing import Any, Literal, get_args
+
+BlockStatistic = Literal["min", "max", "median", "mean", "last"]
+BLOCK_STATISTICS: tuple[str, ...] = get_args(BlockStatistic)
+
+LONGEST_PATTERN = 200
+#: A text with a "?" is compared at each place of a line.
+_LONGEST_WITH_ANY = 32
+#: Longest number with its unit, and the most places of one line at which it is looked for.
+_LONGEST_NUMBER, _MOST_PLACES = 64, 16
+#: Characters between the cells of a table; U+2500 to U+257F are box drawings.
+BOX = re.compile(r"[|\u2500-\u257f]")
+_TO_BLANKS = {ord("|"): " ", **dict.fromkeys(range(0x2500, 0x2580), " ")}
+
+NUMBER_PLACE = "{}"
+#: The point of a benchmark, in a program's blocks.
+POINT_PLACE = "{at}"
+#: Programs with blocks of their own, in ``tables/programs.yaml``: the texts of a line by which a log is recognized.
+PROGRAMS: Mapping[str, tuple[bytes, ...]] = {
+    "hpl": (b"T/V ", b" Gflops"),
+    "hpcg": (b"HPCG-Benchmark",),
+    "stream": (b"Function ", b"Best Rate MB/s"),
+    "osu": (b"# OSU ",),
+    "ior": (b"MPI Coordinated Test of Parallel I/O",),
+    "mdtest": (b"mdtest-", b" was launched with "),
+    "fio": (b'"fio version"',),
+    "nvbandwidth": (b"nvbandwidth Version",),
+    "dcgm": (b"ran diagnostic for group",),
+    "aiperf": (b"Perf | LLM Metrics",),
+    "trtllm-bench": (b"= PERFORMANCE OVERVIEW",),
+    "ib_write_bw": (b"#bytes ", b" BW average["),
+}
+#: The group of a regular expression, which has been the place of the number, and what else such an expression may be.
+_GROUP = re.compile(r"\((?:\\[Sd]\+|\.\+|\[[\w.,\\+-]{1,20}\]\+)\)")
+_SPECIAL = re.compile(r"[][\\(){}*+?|^$]")
+_PATH = re.compile(r"[^][.]+(?:\.[^][.]+|\[(?:\*|[^][]+)\])*")
+
+
+class BlockError(ValueError):
+    """A block that finds no number, or cannot be read; its text says why."""
+
+
+def normalized(text: str) -> str:
+    """A line or a pattern with single blanks, and without boxes."""
+    return " ".join(text.translate(_TO_BLANKS).split())
+
+
+class _Piece:
+    """A text without ``*``: compiled, it is found in linear time."""
+
+    def __init__(self, text: str) -> None:
+        if "?" in text and len(text) > _LONGEST_WITH_ANY:
+            raise BlockError(f"a text with '?' has at most {_LONGEST_WITH_ANY} characters between two '*'")
+        self.width = len(text)
+        pattern = re.compile(re.escape(text).replace(r"\?", "."), re.DOTALL)
+        self.match, self.search, self.places = pattern.match, pattern.search, pattern.finditer
+
+
+class Pattern:
+    """A shell pattern of a whole line; a BlockError if it is none."""
+
+    def __init__(self, text: str) -> None:
+        self.text = normalized(text)
+        head, place, tail = self.text.partition(NUMBER_PLACE)
+        if len(text) > LONGEST_PATTERN or not self.text.isprintable() or not self.text.strip("*{}? "):
+            raise BlockError(f"a pattern has plain text, and at most {LONGEST_PATTERN} characters: {text!r}")
+        if NUMBER_PLACE in tail or (place and head.endswith("*") and (tail or "*").startswith("*")):
+            raise BlockError(f"a pattern has one {NUMBER_PLACE}, next to plain text: {text!r}")
+        self.has_number = bool(place)
+        self._head, self._tail = ([*map(_Piece, part.split("*"))] for part in (head, tail))
+
+    def matches(self, line: str) -> bool:
+        """True if it is the pattern of a normalized line."""
+        return bool(self.numbers(line)) if self.has_number else _is_rest(self._head, line, 0)
+
+    def numbers(self, line: str) -> list[str]:
+        """The texts in place of the number, each without blanks; empty if a normalized line has another pattern."""
+        places = [*islice(self._places(line), _MOST_PLACES + 1)]
+        found = [
+            text
+            for start, end in places
+            if (text := line[start:end].strip()) and " " not in text and _is_rest(self._tail, line, end)
+        ]
+        return found if len(places) <= _MOST_PLACES else [*found, "too many places"]
+
+    def _places(self, line: str) -> Iterator[tuple[int, int]]:
+        """Where the number may begin and end: next to the plain text before it, else next to that behind it."""
+        first, *others = self._head
+        begin, at_start, behind = first.match(line), not others, self._tail[0]
+        for piece in others[:-1]:
+            begin = begin and piece.search(line, begin.end())
+        if begin is None:
+            return
+        if others and not others[-1].width:
+            for found in behind.places(line, begin.end()):
+                yield line.rfind(" ", begin.end(), max(found.start() - 1, 0)) + 1 or begin.end(), found.start()
+            return
+        for found in [begin] if at_start else others[-1].places(line, begin.end()):
+            start = found.end() + line.startswith(" ", found.end())
+            stop = start + _LONGEST_NUMBER
+            if behind.width:
+                end = behind.search(line, start, stop + behind.width)
+                if end is not None:
+                    yield start, end.start()
+            else:
+                end_of_word = line.find(" ", start, stop)
+                yield start, min(stop, len(line)) if end_of_word < 0 else end_of_word
+
+
+def anywhere(text: str) -> Pattern:
+    """The pattern of lines that hold a text; a BlockError if it is none."""
+    return Pattern(f"*{normalized(text)}*")
+
+
+def _is_rest(pieces: Sequence[_Piece], line: str, at: int) -> bool:
+    """True if the pieces, with any text between two of them, are the rest of a line."""
+    first, *others = pieces
+    found = first.match(line, at)
+    for piece in others[:-1]:
+        found = found and piece.search(line, found.end())
+    if found is None or not others:
+        return found is not None and found.end() == len(line)
+    start = len(line) - others[-1].width
+    return start >= found.end() and others[-1].match(line, start) is not None
+
+
+@dataclass(frozen=True)
+class Block:
+    """The place of a figure in a log, and the texts that make the log valid or invalid.
+
+    Raises:
+        BlockError: It finds no number, or cannot be read.
+    """
+
+    #: Shell pattern of the figure's line; with ``after``, of its row.
+    line: str | None = None
+    #: Text of a table's heading. The rows below it are read, up to a blank line or a rule.
+    after: str | None = None
+    #: Number of the figure's column, from 1, or its word in the heading.
+    column: int | str | None = None
+    #: Path of the figure in a JSON document: ``jobs[0].read.iops``; ``[*]`` is each entry.
+    json: str | None = None
+    #: Unit that is in the line or in the heading.
+    unit_in: str | None = None
+    #: Factor on the number of the log.
+    times: float = 1.0
+    #: The number of such figures in a log, and the statistic that makes one of them.
+    each: int = 1
+    statistic: BlockStatistic | None = None
+    #: Shell patterns of texts in the log, and of texts that it must not hold.
+    require: tuple[str, ...] = ()
+    refuse: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        patterns = [anywhere(text) for text in (self.after, *self.require, *self.refuse) if text is not None]
+        line = None if self.line is None else Pattern(self.line)
+        has_place = line is not None and line.has_number
+        if any(pattern.has_number for pattern in patterns):
+            raise BlockError(f"'{NUMBER_PLACE}' stands in 'line' alone")
+        if self.json is not None and (line or self.after or self.column or self.unit_in):
+            raise BlockError("has 'json', which takes the place of line, after, column and unit_in")
+        if self.json is not None and _PATH.fullmatch(self.json) is None:
+            raise BlockError(f"got '{self.json}', wanted a path such as jobs[0].read.iops")
+        if not (line or self.after or self.json or self.require):
+            raise BlockError("has no 'line', 'after', 'json' or 'require'")
+        if (line or self.after) and has_place == (self.column is not None):
+            raise BlockError(f"has to have either '{NUMBER_PLACE}' in 'line', for the number, or 'column'")
+        if not (line or self.after) and (self.column or self.unit_in):
+            raise BlockError("has 'column' or 'unit_in', and no 'line' or 'after' that they belong to")
+        if isinstance(self.column, str) and self.after is None:
+            raise BlockError("has a word of a heading as its 'column', and no 'after'")
+        if (self.each > 1) != (self.statistic is not None):
+            raise BlockError("has to have both 'each' and 'statistic', or neither: each: 8, statistic: min")
+
+    @property
+    def has_point(self) -> bool:
+        """True if it reads a figure at one of several points."""
+        return POINT_PLACE in f"{self.line}{self.after}{self.require}"
+
+    def at(self, point: str) -> Block:
+        """The block at a point."""
+        line, after = (None if text is None else text.replace(POINT_PLACE, point) for text in (self.line, self.after))
+        return replace(self, line=line, after=after, require=tuple(t.replace(POINT_PLACE, point) for t in self.require))
+
+    def stated(self) -> dict[str, Any]:
+        """The keys that differ from their defaults."""
+        values = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
+        return {name: value for name, (value, default) in values.items() if value != default}
+
+
+def text_block(text: str) -> Block:
+    r"""The block of a text around ``{}``, or around the group of a former pattern, such as ``(\S+)``.
+
+    Raises:
+        BlockError: It has neither.
+    """
+    wanted = f"write '{NUMBER_PLACE}' for the number: 'images/sec: {NUMBER_PLACE}', or a block with line and column"
+    if NUMBER_PLACE not in text:
+        before, *behind = _GROUP.split(text)
+        parts = [re.sub(r"\\(\W)|\[(\W)\]", lambda found: found[1] or found[2], part) for part in (before, *behind)]
+        if len(behind) != 1 or _SPECIAL.search(re.sub(r"\\\W|\[\W\]", "", before + behind[0])):
+            raise BlockError(f"{text!r} is no plain text around one number: {wanted}")
+        text = NUMBER_PLACE.join(parts)
+    if "*" in text or "?" in text:
+        raise BlockError(f"{text!r} has '*' or '?', which belong into a block: read: {{line: …}}")
+    return Block(line=anywhere(text).text)

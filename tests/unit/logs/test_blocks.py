@@ -1,0 +1,457 @@
+"""Blocks: figures of programs, read to the digit, or the log is refused; a damaged one never passes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_gsw.common.blocks import PROGRAMS, Block, BlockError, Pattern, normalized, text_block
+from pytest_gsw.errors import LogError
+from pytest_gsw.logs.formats.blocks import block_format
+from pytest_gsw.logs.formats.registry import FORMATS, format_of
+from pytest_gsw.logs.reader import detect_format, read_log
+from pytest_gsw.tables.load import load_table
+from pytest_gsw.tables.model import Baseline
+from tests import programs
+from tests.endless import it_ends
+from tests.unit.logs.conftest import WriteLog
+from tests.unit.logs.lines import NOISE
+
+LOAD = "{line: '[rank*] checkpoint loaded in {} s', each: 8, statistic: max}"
+TABLE = """\
+model: net
+framework: own
+dtype: any
+accelerator: H100
+gpus_per_node: 8
+recipe: {{directory: x}}
+tables:
+  - {{title: t, {keys}, rows: [{{gpus: 8, value: 1}}]}}
+"""
+
+
+def row_of(directory: Path, keys: str) -> Baseline:
+    path = directory / "own.yaml"
+    path.write_text(TABLE.format(keys=keys))
+    return load_table(path)[0]
+
+
+def figure(row: Baseline, path: Path) -> float:
+    log_format = format_of(row.log_format, row.read, row.figure_key)
+    assert log_format is not None
+    log = read_log(path, log_format)
+    if log.attempts > 1:
+        raise LogError("two runs")
+    assert [*log.figures] == [row.figure_key]
+    return log.figures[row.figure_key][0]
+
+
+def labelled(text: str, label: str = "0: ") -> str:
+    return "".join(f"{label}{line}\n" for line in text.splitlines())
+
+
+#: Name, keys of the table, log, and the figure in it.
+GOOD: tuple[tuple[str, str, float], ...] = (
+    ("read: hpl", programs.hpl(), 482.21),
+    ("read: hpl", labelled(programs.hpl("1.860e+05", 264192, "66.09", " ( 2.325e+04)")), 186000),
+    ("read: hpl", programs.hpl("8.5251e+00").replace("WR11C2R4", "WC0     "), 8.5251),
+    ("read: hpcg", programs.hpcg(), 231.417),
+    ("read: hpcg", labelled(programs.hpcg("18.9342"), "[1,0]<stdout>:"), 18.9342),
+    ("read: hpcg", programs.hpcg("1.2e+03"), 1200),
+    ("read: stream, at: Triad", programs.stream(), 203451.7),
+    ("read: stream, at: Copy", programs.stream(), 188340.2),
+    ("read: stream, at: Triad", labelled(programs.stream("91.5")), 91.5),
+    ("read: osu, at: 4194304", programs.osu(), 24512.37),
+    ("read: osu, at: 1", programs.osu(), 3.17),
+    ("read: osu, metric: osu_latency_us, at: 8", programs.osu("1.62", "Latency (us)", 8), 1.62),
+    ("read: osu, metric: osu_avg_latency_us, at: 8", programs.osu("24.05", "Avg Latency(us)", 8), 24.05),
+    ("read: ior, at: write", programs.ior(), 18432.61),
+    ("read: ior, at: read", programs.ior(), 20117.44),
+    ("read: ior, at: write", labelled(programs.ior("912.00")), 912),
+    ("read: mdtest, at: File creation", programs.mdtest(), 31877.406),
+    ("read: mdtest, at: File stat", programs.mdtest(colon=""), 144902.117),
+    ("read: mdtest, at: File read", labelled(programs.mdtest()), 98110.552),
+    ("read: fio", programs.fio(), 7113.48224),
+    ("read: fio, metric: fio_read_iops", programs.fio(), 1736.690123),
+    ("read: fio", labelled(programs.fio(2_000_000_000)), 2000),
+    ("read: nvbandwidth, at: host_to_device_memcpy_ce", programs.nvbandwidth(), 442.87),
+    (
+        "read: nvbandwidth, at: device_to_host_memcpy_sm",
+        programs.nvbandwidth().replace(
+            "SUM", "SUM other 3\nRunning device_to_host_memcpy_sm.\nSUM device_to_host_memcpy_sm 55.6\nSUM"
+        ),
+        55.6,
+    ),
+    ("read: nvbandwidth, at: all", programs.nvbandwidth("1,442.87", "all"), 1442.87),
+    ("read: dcgm", programs.dcgm(), 1),
+    ("read: dcgm", programs.dcgm("Pass"), 1),
+    ("read: aiperf", programs.aiperf(), 10944.03),
+    ("read: aiperf", programs.aiperf("91.19", "NVIDIA GenAI-Perf | LLM Metrics"), 91.19),
+    ("read: aiperf, metric: ttft_ms_mean", programs.aiperf(), 151.23),
+    ("read: trtllm-bench", programs.trtllm(), 5530.7382),
+    ("read: trtllm-bench, metric: total_tokens_per_s", programs.trtllm(), 94022.5497),
+    ("read: trtllm-bench, metric: requests_per_s", programs.trtllm(user=""), 43.2089),
+    ("read: ib_write_bw, at: 65536", programs.ib_write_bw(), 390.87),
+    (
+        "read: ib_write_bw, at: 8388608",
+        programs.ib_write_bw(
+            "98.02", 8388608, "Conflicting CPU frequency values detected: 1500.000000 != 3300.016000.\n"
+        ),
+        98.02,
+    ),
+    ("read: ib_write_bw, at: 65536", labelled(programs.ib_write_bw("18.58")), 18.58),
+    (f"metric: load_s, unit: s, better: lower, read: {LOAD}", programs.checkpoint(), 41.52),
+)
+
+
+@pytest.mark.parametrize(("keys", "text", "wanted"), GOOD)
+def test_figures_of_programs_are_read_to_the_digit(
+    write_log: WriteLog, tmp_path: Path, keys: str, text: str, wanted: float
+) -> None:
+    row = row_of(tmp_path, keys)
+    assert figure(row, write_log(NOISE + text.encode() + NOISE)) == pytest.approx(wanted, rel=1e-12)
+
+
+def test_every_program_has_a_good_output() -> None:
+    assert {keys.split(",")[0].removeprefix("read: ") for keys, _, _ in GOOD[:-1]} == {*PROGRAMS}
+
+
+# -- Damaged outputs -------------------------------------------------------------------------------
+
+
+OTHER_UNITS = {
+    "Gflops": "Mflops",
+    "(MiB)": "(MB)",
+    "MB/s": "GB/s",
+    "(GB/s)": "(MB/s)",
+    "(MB/s)": "(GB/s)",
+    " s\n": " ms\n",
+}
+
+
+class Output:
+    """A good output, with the text of its figure, and what its program prints."""
+
+    def __init__(
+        self, keys: str, write: Callable[[str], str], good: str, slow: str, failed: tuple[str, str], unit: str
+    ):
+        self.keys, self.write, self.good, self.slow, self.failed, self.unit = keys, write, good, slow, failed, unit
+
+    def damaged(self) -> Mapping[str, str]:
+        good, text, slow = self.good, self.write(self.good), self.write(self.slow)
+        at = text.rindex(good)
+        line = text[text.rindex("\n", 0, at) + 1 : text.index("\n", at) + 1]
+        before, _, behind = line.partition(good)
+        other = "UCX WARN  12 of 482 retries, 480.2 GB/s so far "
+        return {
+            "cut before the figure": text[: text.index(line)],
+            "cut in the number": text[: at + len(good) - 2],
+            "cut in the line": text[: at + len(good)],
+            "slow, then good": slow + text,
+            "good, then slow": text + slow,
+            "two good runs": text + text,
+            "good, then a run that was cut before its figure": text + text[: text.index(line)],
+            "failed": text.replace(*self.failed),
+            "nan": text.replace(good, "nan"),
+            "-nan": text.replace(good, "-nan"),
+            "inf": text.replace(good, "inf"),
+            "zero": text.replace(good, "0.00"),
+            "negative": text.replace(good, f"-{good}"),
+            "a number of another column": text.replace(line, f"{before.rstrip()} 7 {good}{behind}"),
+            "a decimal comma": text.replace(good, "1,5"),
+            "no figure": text.replace(good, "N/A"),
+            "stars": text.replace(good, "*" * len(good)),
+            "another unit": text.replace(self.unit, OTHER_UNITS.get(self.unit, "x")),
+            "no row": text.replace(line, ""),
+            "the row twice": text.replace(line, line + line),
+            "a warning in the row, before the figure": text.replace(line, f"{before}{other}{good}{behind}"),
+            "a warning in place of the row": text.replace(line, f"{other}\n"),
+            "the row torn in two": text.replace(line, f"{before}{other}\n{good}{behind}"),
+            "the end of the row lost": text.replace(line, f"{before.rstrip()}\n"),
+        }
+
+
+OUTPUTS = {
+    "hpl": Output("read: hpl", programs.hpl, "4.8221e+02", "1.1000e+02", ("PASSED", "FAILED"), "Gflops"),
+    "ior": Output(
+        *("read: ior, at: write", programs.ior, "18432.61", "3211.09"),
+        *(("Finished  ", "WARNING: Incorrect data on read (3 errors found).\nFinished"), "(MiB)"),
+    ),
+    "stream": Output(
+        *("read: stream, at: Triad", programs.stream, "203451.7", "31022.9"),
+        *(("Solution Validates: avg", "Failed Validation on array a[], AvgRelAbsErr > epsilon, avg"), "MB/s"),
+    ),
+    "nvbandwidth": Output(
+        *("read: nvbandwidth, at: host_to_device_memcpy_ce", programs.nvbandwidth, "442.87", "91.02"),
+        *(("Running", "Invalid value when checking the pattern at 0x7f\nRunning"), "(GB/s)"),
+    ),
+    "osu": Output(
+        *("read: osu, at: 4194304", programs.osu, "24512.37", "6120.88"),
+        *(("24512.37\n", "24512.37             Fail\n"), "(MB/s)"),
+    ),
+    "checkpoint": Output(
+        *(f"metric: load_s, unit: s, better: lower, read: {LOAD}", programs.checkpoint, "41.52", "97.31"),
+        *(("[rank 3] checkpoint loaded in 41.52 s", "[rank 3] checkpoint failed after 41.52 s"), " s\n"),
+    ),
+    "ib_write_bw": Output(
+        *("read: ib_write_bw, at: 65536", programs.ib_write_bw, "390.87", "97.10"),
+        *((" 65536 ", " Couldn't post send\n 6553 "), "Gb/sec"),
+    ),
+    "aiperf": Output(
+        *("read: aiperf", programs.aiperf, "10,944.03", "2,911.40"),
+        *(("Request Count", "NVIDIA AIPerf | Error Summary\nRequest Count"), "tokens/sec)"),
+    ),
+    "trtllm-bench": Output(
+        *("read: trtllm-bench", programs.trtllm, "5530.7382", "1200.1000"),
+        *(("= PERFORMANCE OVERVIEW", "no overview"), "(tokens/sec)"),
+    ),
+    "hpcg": Output("read: hpcg", programs.hpcg, "231.417", "90.112", ("VALID", "INVALID"), "GFLOP"),
+}  # fmt: skip
+#: Damages that a program's output has besides.
+FURTHER = {
+    ("hpl", "one of two tests failed"): programs.hpl().replace(
+        "  0 tests completed and failed", "  1 tests completed and FAILED"
+    ),
+    ("hpl", "other columns"): programs.hpl().replace("Time                 Gflops", "Gflops                 Time"),
+    ("checkpoint", "a rank twice, another one missing"): programs.checkpoint().replace("[rank 5]", "[rank 4]"),
+    ("checkpoint", "a rank missing"): programs.checkpoint(ranks=7),
+    ("checkpoint", "ranks of two runs"): programs.checkpoint(ranks=5) + programs.checkpoint(ranks=3),
+    ("osu", "a heading twice"): programs.osu().replace("# Size", "# Size      Bandwidth (MB/s)\n# Size"),
+    ("stream", "a heading twice"): programs.stream().replace("Copy:", "Function    Best Rate MB/s\nCopy:"),
+    ("stream", "other columns"): programs.stream().replace("Best Rate MB/s  Avg time", "Avg time  Best Rate MB/s"),
+}
+DAMAGED = [
+    pytest.param(name, text, id=f"{name}-{damage}")
+    for name, output in OUTPUTS.items()
+    for damage, text in [*output.damaged().items(), *((d, text) for (of, d), text in FURTHER.items() if of == name)]
+]
+
+
+@pytest.mark.parametrize(("name", "text"), DAMAGED)
+def test_no_damaged_output_passes(write_log: WriteLog, tmp_path: Path, name: str, text: str) -> None:
+    output = OUTPUTS[name]
+    row = row_of(tmp_path, output.keys)
+    assert text != output.write(output.good)
+    try:
+        read = figure(row, write_log(text.encode()))
+    except LogError:
+        return
+    # A number of another column, where the place of the figure is by number.
+    assert name not in {"hpl", "ior"}
+    assert row.judged_by.cost(read) > 2 * row.judged_by.cost(float(output.good.replace(",", "")))
+
+
+def test_there_are_eleven_damages_of_each_program() -> None:
+    assert all(len({*output.damaged().values()}) >= 11 for output in OUTPUTS.values())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        programs.dcgm("Fail - GPU: 3"), programs.dcgm("Warn - GPU: 3"), programs.dcgm("Not Run"),
+        programs.dcgm().replace("Pass", "Skip"), programs.dcgm().replace("Successfully ran", "Unable to complete"),
+        programs.dcgm() + programs.dcgm("Fail"), "Error: Diagnostic could not be run\n",
+    ],
+)  # fmt: skip
+def test_a_diagnosis_that_is_not_all_good_is_an_error(write_log: WriteLog, tmp_path: Path, text: str) -> None:
+    with pytest.raises(LogError):
+        figure(row_of(tmp_path, "read: dcgm"), write_log(text.encode()))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        programs.fio(error=5), programs.fio(jobs=2), programs.fio(read=0), programs.fio() + programs.fio(),
+        programs.fio()[:-40] + "\n", programs.fio(1e9) + programs.fio()[:200] + "\n", programs.fio().replace('"jobs"', '"job"'),
+        programs.fio().replace("7113482240", "NaN"), programs.fio().replace("7113482240", "true"),
+        programs.fio().replace('"timestamp"', 'fio: io_u error\n"timestamp"'), '{\n"a": ' + "[" * 100_000 + "\n",
+        "no document\n",
+    ],
+)  # fmt: skip
+def test_a_document_that_is_not_whole_and_alone_is_an_error(write_log: WriteLog, tmp_path: Path, text: str) -> None:
+    with pytest.raises(LogError):
+        figure(row_of(tmp_path, "read: fio"), write_log(text.encode()))
+
+
+# -- Blocks of a table's own ------------------------------------------------------------------------
+
+
+def read_block(write_log: WriteLog, text: str, **keys: Any) -> float:
+    log = read_log(write_log(text.encode()), block_format(Block(**keys), "own", "read"))
+    return log.figures["own"][0]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "wanted"),
+    [
+        ("tokens/s: {}", "tokens/s: 18,400.5", 18400.5),
+        ("tokens/s: {}", "tokens/s:    1.84e4,", 18400),
+        ("{} output tokens/s", "Throughput: 4.25 requests/s, 1.84e4 output tokens/s", 18400),
+        ("IOPS={}", "read: IOPS=125k, BW=488MiB/s (512MB/s)", 125_000),
+        ("({}MB/s)", "read: IOPS=125k, BW=488MiB/s (512MB/s)", 512),
+        ("BW={}MiB/s", "read: IOPS=125k, BW=488MiB/s", 488),
+        ("rate: {}", "rate: 1.25K", 1250),
+        ("rate: {}", "rate: 3M", 3e6),
+        ("latency: {} µs", "latency: 4.5 µs", 4.5),
+        ("│ Throughput │ {}", "│ Throughput  │  10,944.03 │ N/A │", 10944.03),
+        ("rate (GB/s) = {}", "rate  (GB/s)   = 12.5", 12.5),
+        (r"total images/sec: (\S+)", "total images/sec: 91.25", 91.25),
+        (r"\] Dispatch bandwidth: (\S+) GB/s", "[rank 3] Dispatch bandwidth: 5.90 GB/s, avg", 5.9),
+        (r"loaded in ([\d.]+) s", "checkpoint loaded in 41.5 s", 41.5),
+        (r"rate [(]GB/s[)]: (\d+)", "rate (GB/s): 12", 12),
+    ],
+)
+def test_a_text_around_the_number(write_log: WriteLog, text: str, line: str, wanted: float) -> None:
+    assert read_block(write_log, f"other\n{line}\nother\n", **text_block(text).stated()) == wanted
+
+
+@pytest.mark.parametrize(
+    ("keys", "text", "wanted"),
+    [
+        ({"line": "WR*", "column": 3}, "WR1 2 30.5 4\nXR1 2 9 4\n", 30.5),
+        ({"line": "step *", "column": 4, "each": 3, "statistic": "median"}, "step 1 x 9\nstep 2 x 4\nstep 3 x 5\n", 5),
+        ({"line": "a {}", "each": 2, "statistic": "last"}, "a 1\na 2\n", 2),
+        ({"line": "a {}", "each": 2, "statistic": "mean"}, "a 1\na 2\n", 1.5),
+        ({"line": "a {}", "each": 2, "statistic": "min"}, "a 1\na 2\n", 1),
+        ({"line": "a {}", "each": 2, "statistic": "max"}, "0: a 1\n1: a 2\n", 2),
+        ({"line": "a {}", "times": 0.001}, "a 1500\n", 1.5),
+        ({"line": "* rate {} *", "unit_in": "GB/s"}, "the rate 7 GB/s\n", 7),
+        ({"after": "name rate", "column": "rate"}, "name rate\n---- ----\nx 7\n\ny 9\n", 7),
+        ({"after": "name", "column": "rate", "unit_in": "GB/s"}, "name rate GB/s\nx 7\n---\ny 9\n", 7),
+        ({"after": "name", "line": "y *", "column": 2}, "y 1\nname rate\nx 7\ny 9\n\ny 3\n", 9),
+        ({"after": "name", "column": "rate", "each": 2, "statistic": "min"}, "│ name │ rate │\n│ x y │ 7 │\n│ z │ 9 │\n", 7),
+        ({"json": "a[1].b"}, 'text\n{"a": [{"b": 1}, {"b": 2.5}]}\n', 2.5),
+        ({"json": "a.b[p 99.0]"}, '{\n"a": {"b": {"p 99.0": "7"}}\n}\n', 0),
+        ({"json": "[0].b"}, '{"a": 1}\n', 0),
+        ({"json": "a[*]", "each": 2, "statistic": "max"}, '{"a": [3, 4]}\n', 4),
+        ({"require": ("all good",)}, "all good\n", 1),
+    ],
+)  # fmt: skip
+def test_blocks(write_log: WriteLog, keys: Mapping[str, Any], text: str, wanted: float) -> None:
+    if wanted:
+        assert read_block(write_log, text, **keys) == wanted
+    else:
+        with pytest.raises((LogError, BlockError)):
+            read_block(write_log, text, **keys)
+
+
+@pytest.mark.parametrize(
+    ("keys", "text", "why"),
+    [
+        ({"line": "a {}"}, "a 1\na 2\n", "2 figures, and the table's 'each' is 1: 1, 2"),
+        ({"line": "*a {}*"}, "a 1 a 2\n", "2 figures"),
+        ({"line": "*a {}*"}, "a 1 " * 20 + "\n", "no single positive number"),
+        ({"line": "a {}", "each": 2, "statistic": "min"}, "a 1\na 2\na 3\n", "3 figures"),
+        ({"line": "a {}", "each": 3, "statistic": "min"}, "0: a 1\n0: a 2\n1: a 3\n", "some ranks print 1 figures"),
+        ({"line": "rank * {}", "each": 3, "statistic": "min"}, "rank 1 a 1\nrank 1 a 2\nrank 2 a 3\n", "some ranks"),
+        ({"line": "a {}"}, "a x\n", "no single positive number at its place: a x"),
+        ({"line": "a *", "column": 3}, "a 1\n", "no single positive number"),
+        ({"line": "a {}", "unit_in": "GB/s"}, "a 1\n", "no 'GB/s' in the line or its heading"),
+        ({"line": "a {}", "require": ("fine",)}, "a 1\n", "'fine' is not in it"),
+        ({"line": "a {}", "refuse": ("b*d",)}, "a 1\nb c d\n", "'b*d' is in it"),
+        ({"after": "name rate", "column": "rate"}, "name rate rate\nx 7 8\n", "no single positive number"),
+        ({"after": "name", "column": 2}, "name rate\nx 7\nname rate\n", "2 runs, or headings, of 1 figures"),
+        ({"json": "a"}, '{"a": 1}\n{"a": 2}\n', "2 figures"),
+        ({"json": "a"}, '{"a": 1\n', "not whole"),
+        ({"json": "a"}, '{"a": -1}\n', "no positive number at a: '-1'"),
+    ],
+)  # fmt: skip
+def test_a_log_that_is_not_what_the_block_says_is_an_error(
+    write_log: WriteLog, keys: Mapping[str, Any], text: str, why: str
+) -> None:
+    with pytest.raises(LogError, match=re.escape(why)):
+        read_block(write_log, text, **keys)
+
+
+def test_a_log_without_the_figure_names_what_was_searched(write_log: WriteLog) -> None:
+    with pytest.raises(LogError, match="no read figures in the log") as caught:
+        read_block(write_log, "b 1\n", line="a {}")
+    assert ("searched", "a {}") in caught.value.evidence
+
+
+@pytest.mark.parametrize(
+    ("keys", "why"),
+    [
+        ({}, "has no 'line', 'after', 'json' or 'require'"),
+        ({"line": "a *"}, "'{}' in 'line', for the number, or 'column'"),
+        ({"line": "a {}", "column": 2}, "'{}' in 'line', for the number, or 'column'"),
+        ({"line": "a {} {}"}, "one {}"),
+        ({"line": "a*{}"}, "next to plain text"),
+        ({"line": "{}"}, "plain text"),
+        ({"line": "x" * 201}, "at most 200"),
+        ({"line": "a\x07 {}"}, "plain text"),
+        ({"line": f"{'a?' * 17} {{}}"}, "at most 32"),
+        ({"after": "a {}", "column": 1}, "'{}' stands in 'line' alone"),
+        ({"line": "a *", "column": "rate"}, "no 'after'"),
+        ({"line": "a {}", "each": 2}, "both 'each' and 'statistic'"),
+        ({"line": "a {}", "statistic": "min"}, "both 'each' and 'statistic'"),
+        ({"json": "a", "line": "a {}"}, "has 'json'"),
+        ({"json": "a..b"}, "wanted a path"),
+        ({"require": ("a",), "column": 1}, "no 'line' or 'after'"),
+    ],
+)
+def test_a_block_that_finds_no_number_is_refused(keys: Mapping[str, Any], why: str) -> None:
+    with pytest.raises(BlockError, match=re.escape(why)):
+        Block(**keys)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"tokens/s: (\d+)+", r"tokens/s: ((?:\d+\s?)*)x", r"tokens/s: (a|ab)", r"(\d+) tokens/s \1",
+        r"(?<=tokens/s: )(\d+)", r"^tokens/s: (\S+)$", r"abc[^0-9]+(\d+)", r"tokens/s: +(\S+)", r"tps.*: (\S+)",
+        r"(\S+) tokens/s: (\d+)", "tokens/s", r"(\S+)", "*: {}", "tokens/s? {}",
+    ],
+)  # fmt: skip
+def test_a_regular_expression_is_refused(text: str) -> None:
+    with pytest.raises(BlockError):
+        text_block(text)
+
+
+# -- A log that no row claims -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("keys", "text"), [(keys, text) for keys, text, _ in GOOD[:-1]])
+def test_an_output_is_recognized(write_log: WriteLog, keys: str, text: str) -> None:
+    name = keys.split(",")[0].removeprefix("read: ")
+    path = write_log(text.encode())
+    with pytest.raises(LogError) as caught:
+        detect_format(path)
+    assert caught.value.advice == f"this is the output of {name}: write 'read: {name}' into the table"
+    with pytest.raises(LogError) as caught:
+        read_log(path, FORMATS["megatron"])
+    assert caught.value.advice == f"this is the output of {name}: write 'read: {name}' into the table"
+
+
+# -- Time -------------------------------------------------------------------------------------------
+
+ATOMS = st.sampled_from(["a", "b", "ab", " ", "*", "?", "{}", ".", "aaaaaaaa", "1", "| "])
+FILLINGS = st.sampled_from(["a", "ab", "a ", "a1 ", "1 ", "b a", "| ", "{", "aaaaaaab", "\u00b5"])
+
+
+@given(st.lists(ATOMS, min_size=1, max_size=20), FILLINGS)
+def test_no_pattern_that_is_accepted_is_slow(atoms: list[str], filling: str) -> None:
+    try:
+        pattern = Pattern("".join(atoms))
+    except BlockError:
+        return
+    line = normalized((filling * 8192)[:8192])
+    with it_ends(20):
+        assert (pattern.numbers(line) if pattern.has_number else pattern.matches(line)) is not None
+
+
+@given(st.lists(st.sampled_from(["a", "b", " ", "*", "?"]), max_size=8), st.text("ab ", max_size=12))
+def test_a_pattern_without_a_number_is_that_of_a_shell(atoms: list[str], text: str) -> None:
+    try:
+        pattern = Pattern("".join(["*a", *atoms]))
+    except BlockError:
+        return
+    line = normalized(text)
+    expression = "".join({"*": ".*", "?": "."}.get(one, re.escape(one)) for one in pattern.text)
+    assert pattern.matches(line) == (re.fullmatch(expression, line) is not None)
