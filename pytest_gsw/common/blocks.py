@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Any, Literal, get_args
 
@@ -26,8 +26,6 @@ BOX = re.compile(r"[|\u2500-\u257f]")
 _TO_BLANKS = {ord("|"): " ", **dict.fromkeys(range(0x2500, 0x2580), " ")}
 
 NUMBER_PLACE = "{}"
-#: The point of a benchmark, in a program's blocks.
-POINT_PLACE = "{at}"
 #: Programs with blocks of their own, in ``tables/programs.yaml``: the texts of a line by which a log is recognized.
 PROGRAMS: Mapping[str, tuple[bytes, ...]] = {
     "hpl": (b"T/V ", b" Gflops"),
@@ -150,7 +148,7 @@ class Block:
     #: Text of a table's heading. The rows below it are read, up to a blank line or a rule.
     after: str | None = None
     #: Number of the figure's column, from 1, or its word in the heading.
-    column: int | str | None = None
+    column: str | None = None
     #: Path of the figure in a JSON document: ``jobs[0].read.iops``; ``[*]`` is each entry.
     json: str | None = None
     #: Unit that is in the line or in the heading.
@@ -165,35 +163,29 @@ class Block:
     refuse: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        patterns = [anywhere(text) for text in (self.after, *self.require, *self.refuse) if text is not None]
-        line = None if self.line is None else Pattern(self.line)
-        has_place = line is not None and line.has_number
-        if any(pattern.has_number for pattern in patterns):
-            raise BlockError(f"'{NUMBER_PLACE}' stands in 'line' alone")
-        if self.json is not None and (line or self.after or self.column or self.unit_in):
-            raise BlockError("has 'json', which takes the place of line, after, column and unit_in")
-        if self.json is not None and _PATH.fullmatch(self.json) is None:
-            raise BlockError(f"got '{self.json}', wanted a path such as jobs[0].read.iops")
-        if not (line or self.after or self.json or self.require):
-            raise BlockError("has no 'line', 'after', 'json' or 'require'")
-        if (line or self.after) and has_place == (self.column is not None):
-            raise BlockError(f"has to have either '{NUMBER_PLACE}' in 'line', for the number, or 'column'")
-        if not (line or self.after) and (self.column or self.unit_in):
-            raise BlockError("has 'column' or 'unit_in', and no 'line' or 'after' that they belong to")
-        if isinstance(self.column, str) and self.after is None:
-            raise BlockError("has a word of a heading as its 'column', and no 'after'")
-        if (self.each > 1) != (self.statistic is not None):
-            raise BlockError("has to have both 'each' and 'statistic', or neither: each: 8, statistic: min")
-
-    @property
-    def has_point(self) -> bool:
-        """True if it reads a figure at one of several points."""
-        return POINT_PLACE in f"{self.line}{self.after}{self.require}"
-
-    def at(self, point: str) -> Block:
-        """The block at a point."""
-        line, after = (None if text is None else text.replace(POINT_PLACE, point) for text in (self.line, self.after))
-        return replace(self, line=line, after=after, require=tuple(t.replace(POINT_PLACE, point) for t in self.require))
+        texts = [anywhere(text) for text in (self.after, *self.require, *self.refuse) if text is not None]
+        has_row, has_column = bool(self.line or self.after), self.column is not None
+        has_place = self.line is not None and Pattern(self.line).has_number
+        problems = {
+            f"has '{NUMBER_PLACE}' elsewhere than in 'line'": any(text.has_number for text in texts),
+            "has no 'line', 'after', 'json' or 'require'": not (has_row or self.json or self.require),
+            "has 'json' and a line, or 'column' or 'unit_in' without one": (
+                bool(self.json) if has_row else has_column or self.unit_in is not None
+            ),
+            f"has to have either '{NUMBER_PLACE}' in 'line', for the number, or 'column'": (
+                has_row and has_place == has_column
+            ),
+            "has a word of a heading as its 'column', and no 'after'": (
+                has_column and not str(self.column).isdecimal() and self.after is None
+            ),
+            "has to have both 'each' and 'statistic', or neither": (self.each > 1) != (self.statistic is not None),
+            f"has '{self.json}', wanted a path such as jobs[0].read.iops": (
+                self.json is not None and _PATH.fullmatch(self.json) is None
+            ),
+        }
+        for problem, is_there in problems.items():
+            if is_there:
+                raise BlockError(problem)
 
     def stated(self) -> dict[str, Any]:
         """The keys that differ from their defaults."""

@@ -183,6 +183,8 @@ _OF_FIGURE = frozenset({metrics.VALUE, "at", "read", "unit", "better"})
 #: Names of figures that no table may give another meaning, and the beginning of pytest-gsw's names in JUnit.
 _RESERVED = frozenset({*metrics.BY_KEY, *metrics.DOCUMENTED, *metrics.FURTHER})
 _OWN_NAMES = "gsw_"
+#: The row's ``at``, in a program's block.
+_POINT = "{at}"
 
 
 class _BlankEntry(NamedTuple):
@@ -401,11 +403,6 @@ def _with_block(row: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     stated: Any = row.get("read", row["framework"] if is_program else None)
     if stated is None:
         return row, []
-    problems = [
-        f"has '{key}', and 'read' has 'each' and 'statistic' for several figures"
-        for key in ("statistic", "min_steps")
-        if key in row
-    ]
     own: dict[str, Any] = {}
     if isinstance(stated, str) and stated in PROGRAMS:
         own["program"], figures = stated, _programs()[stated]
@@ -414,23 +411,31 @@ def _with_block(row: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
             return row, [f"has the metric '{key}', and {stated} has {enumerated([*figures])}"]
         stated = {**figures[key]}
         own |= {name: stated.pop(name) for name in ("metric", "unit", "better") if name in stated}
-        problems += [
-            f"has '{name}: {row[name]}', and {key} is {own[name]}"
-            for name in own.keys() & row.keys() & {"unit", "better"}
-            if row[name] != own[name]
-        ]
     elif not isinstance(stated, str):
         stated = _merge(stated)
+    has_point = own and _POINT in str(stated)
+    problems = [
+        *(f"has '{key}', and 'read' has 'each' and 'statistic'" for key in ("statistic", "min_steps") if key in row),
+        *(f"has '{key}: {row[key]}', and it is {own[key]}" for key in own if row.get(key, own[key]) != own[key]),
+        *(["missing 'at', the point of the benchmark that is judged"] if has_point and "at" not in row else []),
+        *(["has 'at' and 'read', and a block finds no points"] if "at" in row and not has_point else []),
+    ]
+    if problems:
+        return row, problems
     try:
-        block = text_block(stated) if isinstance(stated, str) else Block(**stated)
-        if block.has_point != ("at" in row):
-            lacks = "missing 'at', the point of the benchmark that is judged"
-            problems.append(lacks if block.has_point else "has 'at' and 'read', and a block finds no points")
-        elif block.has_point:
-            block = block.at(row["at"])
+        block = text_block(stated) if isinstance(stated, str) else Block(**_at(stated, row.get("at", _POINT)))
     except BlockError as error:
         return row, [f"'read' {error}"]
-    return {**row, **own, "read": block}, problems
+    return {**row, **own, "read": block}, []
+
+
+def _at(value: Any, point: str) -> Any:
+    """The values of a block at a point of the benchmark."""
+    if isinstance(value, dict):
+        return {key: _at(one, point) for key, one in value.items()}
+    if isinstance(value, tuple):
+        return tuple(_at(one, point) for one in value)
+    return value.replace(_POINT, point) if isinstance(value, str) else value
 
 
 def _most_logged_steps(row: Mapping[str, Any]) -> int | None:

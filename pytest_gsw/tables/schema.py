@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_gsw.common.blocks import BLOCK_STATISTICS, LONGEST_PATTERN, PROGRAMS, Pattern, text_block
+from pytest_gsw.common.blocks import BLOCK_STATISTICS
 from pytest_gsw.errors import Fault, FileError
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables import value_types as f
@@ -172,39 +172,18 @@ def _read_metric(raw: str) -> str:
     return raw
 
 
-def _read_text(raw: str) -> str:
-    if raw not in PROGRAMS:
-        text_block(raw)
-    return raw
-
-
-def _pattern(help_: str) -> f.Field:
-    """A shell pattern, or a text that may be one."""
-
-    def read(raw: str) -> str:
-        Pattern(raw)
-        return raw
-
-    return f.Field(read, "a shell pattern such as 'WR*'", help_, {"type": "string", "maxLength": LONGEST_PATTERN})
-
-
-#: The keys of :class:`~pytest_gsw.common.blocks.Block`.
+#: The keys of :class:`~pytest_gsw.common.blocks.Block`, which checks them.
 _BLOCK: f.Fields = {
-    "line": _pattern("Shell pattern of the figure's line, or of its row in a table; {} is the number."),
-    "after": _pattern("Text of a table's heading; the rows below it are read."),
-    "column": f.Field(
-        lambda raw: int(raw) if raw.isdecimal() else raw,
-        "a column, as its number or its word in the heading",
-        "Column of the figure: its number, from 1, or its word in the heading.",
-        {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string"}]},
-    ),
+    "line": f.text("Shell pattern of the figure's line, or of its row in a table; {} is the number."),
+    "after": f.text("Text of a table's heading; the rows below it are read."),
+    "column": f.text("Column of the figure: its number, from 1, or its word in the heading."),
     "json": f.text("Path of the figure in a JSON document, in place of line and column: jobs[0].read.iops."),
     "unit_in": f.text("Unit that has to be in the line or the heading."),
     "times": f.number("Factor on the number of the log."),
     "each": f.whole("Number of such figures in the log, from so many ranks; 1 by default."),
     "statistic": f.choice(BLOCK_STATISTICS, "How these become one figure."),
-    "require": f.Sequence_(_pattern("A text."), "Texts that have to be in the log; alone, they are the figure 1."),
-    "refuse": f.Sequence_(_pattern("A text."), "Texts that must not be in the log."),
+    "require": f.Sequence_(f.text("A text."), "Texts that have to be in the log; alone, they are the figure 1."),
+    "refuse": f.Sequence_(f.text("A text."), "Texts that must not be in the log."),
 }
 
 
@@ -273,12 +252,7 @@ ROW_FIELDS: f.Fields = f.may_be_blank(
         "read": f.Nested(
             _BLOCK,
             "Place of the judged figure in the log: a text around {}, a program such as hpl, or a block.",
-            short=f.Field(
-                _read_text,
-                "a text such as 'tokens/s: {}', a program such as hpl, or a block",
-                "",
-                {"type": "string", "maxLength": LONGEST_PATTERN},
-            ),
+            short=f.text(""),
         ),
         "metrics": f.Nested(
             None,

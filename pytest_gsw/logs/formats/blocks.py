@@ -14,6 +14,7 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 from pytest_gsw.common.blocks import BOX, PROGRAMS, Block, Pattern, anywhere, normalized
@@ -26,19 +27,18 @@ _NUMBER = re.compile(
 )
 _FACTORS = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 #: Cells that hold no number.
-_EMPTY_CELLS = frozenset({"N/A", "NA", "-", ""})
+_EMPTY_CELLS = frozenset({"N/A", "NA", "-"})
 _WORD = re.compile(r"[^\W_]")
 _RANK = re.compile(r"\b[Rr](?:ank|ANK)[ =:#]{0,2}(\d{1,7})\b")
-_STATISTICS: Mapping[str | None, Callable[[Sequence[float]], float]] = {
-    None: lambda values: values[0],
-    "last": lambda values: values[-1],
+_STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "last": itemgetter(-1),
     "min": min,
     "max": max,
     "median": statistics.median,
     "mean": statistics.fmean,
 }
 #: A document begins with a line of a brace alone, or of one before a name.
-_DOCUMENT = re.compile(r'[ \t]*\{[ \t]*(?:"|$)', re.MULTILINE)
+_DOCUMENT = re.compile(r'^[ \t]*(\{)[ \t]*(?:"|$)', re.MULTILINE)
 _LONGEST_DOCUMENT = 8 << 20
 _KEYS = re.compile(r"[^][.]+")
 
@@ -66,15 +66,8 @@ def _cells(line: str) -> list[str]:
 def _value(text: str) -> float | None:
     """The positive number in a text, alone."""
     found = _NUMBER.fullmatch(text)
-    value = None if found is None else number(found[1].encode())
-    return None if found is None or not value or math.isinf(value) else value * _FACTORS[found[2]]
-
-
-class _Table:
-    """The rows below a heading."""
-
-    def __init__(self, heading: str, cells: Sequence[str]) -> None:
-        self.heading, self.cells, self.has_rows = heading, cells, False
+    value = 0.0 if found is None else (number(found[1].encode()) or 0.0) * _FACTORS[found[2]]
+    return value if 0 < value < math.inf else None
 
 
 class _Parser(FigureParser):
@@ -82,155 +75,132 @@ class _Parser(FigureParser):
         super().__init__(name)
         self._block, self._key = block, key
         self._line = None if block.line is None else Pattern(block.line)
-        #: The texts before the numbers of a row.
-        self._names = len((block.line or "").partition("*")[0].split())
+        #: The number of words before the numbers of a table's row, if they are known.
+        self._words = len((block.line or "").partition("*")[0].split())
         self._after = None if block.after is None else anywhere(block.after)
+        #: A program's own lines, each of which begins a run, as the heading of a table does.
         self._sign = PROGRAMS.get(name) if block.after is None else None
         self._missing = {text: anywhere(text) for text in block.require}
         self._refused = {text: anywhere(text) for text in block.refuse}
         self._is_text = block.line is block.after is block.json is None
         self._values: list[float] = []
         self._by_rank: Counter[int | None] = Counter()
-        #: The open tables by the launcher's label, and the number of headings, of tables or of a program.
-        self._tables: dict[int | None, _Table] = {}
-        self._headings = 0
+        #: By the launcher's label: an open table's heading, and its first row.
+        self._tables: dict[int | None, list[str]] = {}
+        self._begun = 0
+        #: The lines from the first JSON document on, and the characters that it may still have.
         self._document: list[str] = []
-        self._document_size = 0
+        self._left = _LONGEST_DOCUMENT
         self._fault: str | None = None
 
     def feed(self, offset: int, record: bytes) -> None:
-        label, record = label_of(record)
-        raw = record.decode("utf-8", "replace")
+        label, unlabelled = label_of(record)
+        raw = unlabelled.decode("utf-8", "replace")
         line = normalized(raw)
-        for text in [text for text, pattern in self._missing.items() if pattern.matches(line)]:
+        found = [text for text, pattern in self._missing.items() if pattern.matches(line)]
+        for text in found:
             del self._missing[text]
-            self.attempts = max(self.attempts, self._is_text)
-        for text, pattern in self._refused.items():
-            if pattern.matches(line):
-                self._fail(f"{text!r} is in it", line)
-                self.attempts = max(self.attempts, self._is_text)
-        self._headings += self._sign is not None and is_wanted(record, (self._sign,))
-        if self._block.json is not None:
-            self._feed_document(raw)
-        elif self._after is not None and self._after.matches(line):
-            self._headings += 1
-            self._tables[label] = _Table(line, _cells(raw))
-        elif self._after is not None:
-            self._feed_row(label, raw, line)
-        elif self._line is not None and self._line.matches(line):
-            self._add(label, raw, line, None)
-
-    def _feed_row(self, label: int | None, raw: str, line: str) -> None:
-        table = self._tables.get(label)
-        if table is not None and not _WORD.search(line):  # a blank line, or a rule
-            if table.has_rows:
-                del self._tables[label]
-        elif table is not None:
-            table.has_rows = True
-            if self._line is None or self._line.matches(line):
-                self._add(label, raw, line, table)
-
-    def _add(self, label: int | None, raw: str, line: str, table: _Table | None) -> None:
-        """Add the figures of a line, or of a row of a table."""
-        unit = self._block.unit_in
-        if unit is not None and unit not in f"{'' if table is None else table.heading} {line}":
-            self._fail(f"no {unit!r} in the line or its heading", line)
-        named = _RANK.search(line) if label is None else None
-        rank = label if named is None else int(named[1])
-        if self._block.column is None:
-            assert self._line is not None  # a block has one of the two
-            texts = self._line.numbers(line)
-        else:
-            texts = [self._cell(raw, table) or ""]
-        for text in texts:
+        refused = next((text for text, pattern in self._refused.items() if pattern.matches(line)), None)
+        if refused is not None:
+            self._fail(f"{refused!r} is in it", line)
+        if self._is_text and (found or refused):
             self.attempts = 1
-            self._by_rank[rank] += 1
+        self._begun += self._sign is not None and is_wanted(record, (self._sign,))
+        if self._block.json is not None:
+            if self._document or _DOCUMENT.match(raw):
+                self.attempts = 1
+                self._left -= len(raw)
+                self._document += [raw] if self._left > 0 else []
+        elif self._after is not None:
+            self._feed_table(label, raw, line)
+        elif self._line is not None and self._line.matches(line):
+            self._add(label, raw, line)
+
+    def _feed_table(self, label: int | None, raw: str, line: str) -> None:
+        assert self._after is not None
+        table = self._tables.get(label)
+        if self._after.matches(line):
+            self._begun += 1
+            self._tables[label] = [raw]
+        elif table is not None and _WORD.search(line):
+            table[1:] = [raw]
+            if self._line is None or self._line.matches(line):
+                self._add(label, raw, line, table[0])
+        elif table is not None and len(table) > 1:  # a blank line or a rule behind rows
+            del self._tables[label]
+
+    def _add(self, label: int | None, raw: str, line: str, heading: str = "") -> None:
+        """Add the figures of a line, or of a row of a table."""
+        if self._block.unit_in is not None and self._block.unit_in not in f"{heading} {line}":
+            self._fail(f"no {self._block.unit_in!r} in the line or its heading", line)
+        rank = _RANK.search(line) if label is None else None
+        by_place = self._line is not None and self._line.has_number
+        for text in self._line.numbers(line) if self._line and by_place else [self._cell(raw, heading)]:
+            self.attempts = 1
+            self._by_rank[label if rank is None else int(rank[1])] += 1
             value = _value(text)
             if value is None:
                 self._fail("no single positive number at its place", line)
             self._values.append((value or 0.0) * self._block.times)
 
-    def _cell(self, raw: str, table: _Table | None) -> str | None:
-        """The cell of the column; ``None`` if a row has none, or another process has written into it."""
-        cells, column = _cells(raw), self._block.column
-        if isinstance(column, str):
-            assert table is not None  # a word of its heading
-            places = [at for at, name in enumerate(table.cells, 1) if name == column]
-            column = places[0] if len(places) == 1 and len(cells) <= len(table.cells) else None
-        if column is None or column > len(cells):
-            return None
-        between = cells[self._names : column] if table is not None and self._names and not BOX.search(raw) else ()
-        is_row = all(cell in _EMPTY_CELLS or number(cell.encode()) is not None for cell in between)
-        return cells[column - 1] if is_row else None
-
-    def _feed_document(self, raw: str) -> None:
-        if self._document or _DOCUMENT.match(raw):
-            self.attempts = 1
-            self._document_size += len(raw)
-            if self._document_size > _LONGEST_DOCUMENT:
-                self._fail(f"a JSON document of more than {_LONGEST_DOCUMENT >> 20} MiB", "")
-            else:
-                self._document.append(raw)
+    def _cell(self, raw: str, heading: str) -> str:
+        """The cell of the column; empty if a row has none, or another process has written into it."""
+        cells, names, column = _cells(raw), _cells(heading), self._block.column or ""
+        place = int(column) if column.isdecimal() else names.index(column) + 1 if names.count(column) == 1 else 0
+        is_longer = not column.isdecimal() and len(cells) > len(names)
+        between = cells[self._words : place] if heading and self._words and not BOX.search(raw) else ()
+        is_torn = any(cell not in _EMPTY_CELLS and number(cell.encode()) is None for cell in between)
+        return cells[place - 1] if 0 < place <= len(cells) and not is_longer and not is_torn else ""
 
     def _fail(self, why: str, line: str) -> None:
         """Record a fault; the first one counts."""
-        self._fault = self._fault or f"{why}{': ' if line else ''}{quoted_text(line.encode())[:200]}"
+        self._fault = self._fault or f"{why}: {quoted_text(line.encode())[:200]}"
 
     def result(self) -> tuple[Mapping[str, Sequence[float]], str | None]:
         values, block, fault = self._values, self._block, self._fault
-        if block.json is not None and fault is None:
-            values, fault = self._read_documents(block.json)
-        if self._is_text:
+        if block.json is not None:
+            found = _in_documents("\n".join(self._document), _KEYS.findall(block.json)) if self._left > 0 else None
+            values = [value * block.times for value in found or ()]
+            fault = fault or (None if found is not None else f"no whole JSON document, or no number at {block.json}")
+        elif self._is_text:
             values = [1.0]
-        times = set(self._by_rank.values())
+        counts = set(self._by_rank.values())
         if fault is None and self._missing:
             fault = f"{next(iter(self._missing))!r} is not in it"
         elif fault is None and len(values) != block.each:
-            fault = f"{len(values)} figures, and the table's 'each' is {block.each}: {self._shown(values)}"
-        elif fault is None and len(times) > 1:
-            fault = f"some ranks print {min(times)} figures, others {max(times)}"
-        elif fault is None and self._headings not in {0, 1, block.each}:
-            fault = f"{self._headings} runs, or headings, of {block.each} figures"
-        if fault is not None or not values:
-            return {}, fault
-        return {self._key: [_STATISTICS[block.statistic](values)]}, None
-
-    @staticmethod
-    def _shown(values: Sequence[float]) -> str:
-        return ", ".join(f"{value:g}" for value in values[:8]) or "none"
-
-    def _read_documents(self, path: str) -> tuple[list[float], str | None]:
-        """The numbers at a path in all documents of the log, and why one is not read."""
-        values = list[float]()
-        try:
-            for document in _documents("\n".join(self._document)):
-                for found in _at(document, _KEYS.findall(path)):
-                    value = None if isinstance(found, bool) else _value(str(found))
-                    if value is None:
-                        return [], f"no positive number at {path}: {str(found)[:80]!r}"
-                    values.append(value * self._block.times)
-        except (ValueError, RecursionError):
-            return [], "a JSON document that is not whole"
-        return values, None
+            shown = ", ".join(f"{value:g}" for value in values[:8])
+            fault = f"{len(values)} figures, and the table's 'each' is {block.each}: {shown}"
+        elif fault is None and len(counts) > 1:
+            fault = f"some ranks print {min(counts)} figures, others {max(counts)}"
+        elif fault is None and self._begun not in {0, 1, block.each}:
+            fault = f"{self._begun} runs, or headings, of {block.each} figures"
+        figures = {} if fault else {self._key: [_STATISTICS[block.statistic or "last"](values)]}
+        return figures, fault
 
 
-def _documents(text: str) -> Iterator[Any]:
-    """The JSON documents in a text; a ValueError if one is broken."""
-    decoder, at = json.JSONDecoder(), 0
-    while at < len(text):
-        if _DOCUMENT.match(text, at) and (at == 0 or text[at - 1] == "\n"):
-            document, at = decoder.raw_decode(text, text.index("{", at))
-            yield document
-        at = text.find("\n", at) + 1 or len(text)
+def _in_documents(text: str, keys: Sequence[str]) -> list[float] | None:
+    """The numbers at a path in all JSON documents of a text; ``None`` if one is broken, or is no number."""
+    found, begin = list[Any](), _DOCUMENT.search(text)
+    try:
+        while begin is not None:
+            document, end = json.JSONDecoder().raw_decode(text, begin.start(1))
+            found += _at(document, keys)
+            begin = _DOCUMENT.search(text, end)
+    except (ValueError, RecursionError):
+        return None
+    values = [None if isinstance(value, bool) else _value(str(value)) for value in found]
+    return None if None in values else [value for value in values if value is not None]
 
 
 def _at(value: Any, keys: Sequence[str]) -> Iterator[Any]:
     """The values at a path: names of an object, places of a list, or ``*`` for each."""
     if not keys:
         yield value
-    elif isinstance(value, list):
-        places = range(len(value)) if keys[0] == "*" else [int(keys[0])] if keys[0].isdigit() else []
-        for place in places:
-            yield from _at(value[place], keys[1:]) if place < len(value) else ()
+        return
+    inner: list[Any] = []
+    if isinstance(value, list):
+        inner = value if keys[0] == "*" else value[int(keys[0]) :][:1] if keys[0].isdecimal() else []
     elif isinstance(value, dict) and keys[0] in value:
-        yield from _at(value[keys[0]], keys[1:])
+        inner = [value[keys[0]]]
+    for one in inner:
+        yield from _at(one, keys[1:])
