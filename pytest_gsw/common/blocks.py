@@ -17,13 +17,13 @@ BlockStatistic = Literal["min", "max", "median", "mean", "last"]
 BLOCK_STATISTICS: tuple[str, ...] = get_args(BlockStatistic)
 
 LONGEST_PATTERN = 200
-#: A text with a "?" is compared at each place of a line.
-_LONGEST_WITH_ANY = 32
+#: A text with a "?" behind a "*" is compared at each place of a line; and most texts of a block.
+_LONGEST_WITH_ANY, _MOST_TEXTS = 8, 12
 #: Longest number with its unit, and the most places of one line at which it is looked for.
-_LONGEST_NUMBER, _MOST_PLACES = 64, 16
+_LONGEST_NUMBER, _MOST_PLACES = 64, 6
 #: Characters between the cells of a table; U+2500 to U+257F are box drawings.
 BOX = re.compile(r"[|\u2500-\u257f]")
-_TO_BLANKS = {ord("|"): " ", **dict.fromkeys(range(0x2500, 0x2580), " ")}
+_LINES = re.compile(r"[\u2500-\u257f]+")
 
 NUMBER_PLACE = "{}"
 #: Programs with blocks of their own, in ``tables/programs.yaml``: the texts of a line by which a log is recognized.
@@ -53,15 +53,13 @@ class BlockError(ValueError):
 
 def normalized(text: str) -> str:
     """A line or a pattern with single blanks, and without boxes."""
-    return " ".join(text.translate(_TO_BLANKS).split())
+    return " ".join(_LINES.sub(" ", text.replace("|", " ")).split())
 
 
 class _Piece:
     """A text without ``*``: compiled, it is found in linear time."""
 
     def __init__(self, text: str) -> None:
-        if "?" in text and len(text) > _LONGEST_WITH_ANY:
-            raise BlockError(f"a text with '?' has at most {_LONGEST_WITH_ANY} characters between two '*'")
         self.width = len(text)
         pattern = re.compile(re.escape(text).replace(r"\?", "."), re.DOTALL)
         self.match, self.search, self.places = pattern.match, pattern.search, pattern.finditer
@@ -77,6 +75,8 @@ class Pattern:
             raise BlockError(f"a pattern has plain text, and at most {LONGEST_PATTERN} characters: {text!r}")
         if NUMBER_PLACE in tail or (place and head.endswith("*") and (tail or "*").startswith("*")):
             raise BlockError(f"a pattern has one {NUMBER_PLACE}, next to plain text: {text!r}")
+        if any("?" in part and len(part) > _LONGEST_WITH_ANY for part in self.text.split("*")[1:-1]):
+            raise BlockError(f"has '?' in a text of more than {_LONGEST_WITH_ANY} characters between two '*': {text!r}")
         self.has_number = bool(place)
         self._head, self._tail = ([*map(_Piece, part.split("*"))] for part in (head, tail))
 
@@ -85,19 +85,22 @@ class Pattern:
         return bool(self.numbers(line)) if self.has_number else _is_rest(self._head, line, 0)
 
     def numbers(self, line: str) -> list[str]:
-        """The texts in place of the number, each without blanks; empty if a normalized line has another pattern."""
+        """The texts in place of the number, each without blanks; empty if a normalized line has another pattern.
+
+        The last one is no number in a line with more places than are looked at.
+        """
         places = [*islice(self._places(line), _MOST_PLACES + 1)]
         found = [
             text
             for start, end in places
             if (text := line[start:end].strip()) and " " not in text and _is_rest(self._tail, line, end)
         ]
-        return found if len(places) <= _MOST_PLACES else [*found, "too many places"]
+        return found if len(places) <= _MOST_PLACES else [*found, "…"]
 
     def _places(self, line: str) -> Iterator[tuple[int, int]]:
         """Where the number may begin and end: next to the plain text before it, else next to that behind it."""
         first, *others = self._head
-        begin, at_start, behind = first.match(line), not others, self._tail[0]
+        begin, behind = first.match(line), self._tail[0]
         for piece in others[:-1]:
             begin = begin and piece.search(line, begin.end())
         if begin is None:
@@ -106,16 +109,12 @@ class Pattern:
             for found in behind.places(line, begin.end()):
                 yield line.rfind(" ", begin.end(), max(found.start() - 1, 0)) + 1 or begin.end(), found.start()
             return
-        for found in [begin] if at_start else others[-1].places(line, begin.end()):
+        for found in others[-1].places(line, begin.end()) if others else [begin]:
             start = found.end() + line.startswith(" ", found.end())
-            stop = start + _LONGEST_NUMBER
-            if behind.width:
-                end = behind.search(line, start, stop + behind.width)
-                if end is not None:
-                    yield start, end.start()
-            else:
-                end_of_word = line.find(" ", start, stop)
-                yield start, min(stop, len(line)) if end_of_word < 0 else end_of_word
+            stop = min(start + _LONGEST_NUMBER, len(line))
+            end = behind.search(line, start, stop + behind.width) if behind.width else None
+            end_of_word = line.find(" ", start, stop)
+            yield start, end.start() if end else start if behind.width else stop if end_of_word < 0 else end_of_word
 
 
 def anywhere(text: str) -> Pattern:
@@ -167,6 +166,7 @@ class Block:
         has_row, has_column = bool(self.line or self.after), self.column is not None
         has_place = self.line is not None and Pattern(self.line).has_number
         problems = {
+            f"has more than {_MOST_TEXTS} texts in 'require' and 'refuse'": len(texts) > _MOST_TEXTS,
             f"has '{NUMBER_PLACE}' elsewhere than in 'line'": any(text.has_number for text in texts),
             "has no 'line', 'after', 'json' or 'require'": not (has_row or self.json or self.require),
             "has 'json' and a line, or 'column' or 'unit_in' without one": (

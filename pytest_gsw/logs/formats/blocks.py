@@ -113,29 +113,30 @@ class _Parser(FigureParser):
                 self._document += [raw] if self._left > 0 else []
         elif self._after is not None:
             self._feed_table(label, raw, line)
-        elif self._line is not None and self._line.matches(line):
+        elif self._line is not None:
             self._add(label, raw, line)
 
     def _feed_table(self, label: int | None, raw: str, line: str) -> None:
-        assert self._after is not None
         table = self._tables.get(label)
-        if self._after.matches(line):
+        if self._after is not None and self._after.matches(line):
             self._begun += 1
             self._tables[label] = [raw]
         elif table is not None and _WORD.search(line):
             table[1:] = [raw]
-            if self._line is None or self._line.matches(line):
-                self._add(label, raw, line, table[0])
+            self._add(label, raw, line, table[0])
         elif table is not None and len(table) > 1:  # a blank line or a rule behind rows
             del self._tables[label]
 
     def _add(self, label: int | None, raw: str, line: str, heading: str = "") -> None:
-        """Add the figures of a line, or of a row of a table."""
-        if self._block.unit_in is not None and self._block.unit_in not in f"{heading} {line}":
-            self._fail(f"no {self._block.unit_in!r} in the line or its heading", line)
-        rank = _RANK.search(line) if label is None else None
-        by_place = self._line is not None and self._line.has_number
-        for text in self._line.numbers(line) if self._line and by_place else [self._cell(raw, heading)]:
+        """Add the figures of a line, or of a row of a table, if it is one of the block's."""
+        if self._line is not None and self._line.has_number:
+            texts = self._line.numbers(line)
+        else:
+            texts = [self._cell(raw, heading)] if self._line is None or self._line.matches(line) else []
+        rank = _RANK.search(line) if texts and label is None else None
+        for text in texts:
+            if self._block.unit_in is not None and self._block.unit_in not in f"{heading} {line}":
+                self._fail(f"no {self._block.unit_in!r} in the line or its heading", line)
             self.attempts = 1
             self._by_rank[label if rank is None else int(rank[1])] += 1
             value = _value(text)

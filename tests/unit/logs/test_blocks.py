@@ -386,7 +386,7 @@ def test_a_log_without_the_figure_names_what_was_searched(write_log: WriteLog) -
         ({"line": "{}"}, "plain text"),
         ({"line": "x" * 201}, "at most 200"),
         ({"line": "a\x07 {}"}, "plain text"),
-        ({"line": f"{'a?' * 17} {{}}"}, "at most 32"),
+        ({"line": f"*{'a?' * 5}* {{}}"}, "between two '*'"),
         ({"after": "a {}", "column": "1"}, "has '{}' elsewhere than in 'line'"),
         ({"line": "a *", "column": "rate"}, "no 'after'"),
         ({"line": "a {}", "each": 2}, "both 'each' and 'statistic'"),

@@ -3,13 +3,14 @@
     python3 in_turn.py BASE NEW PAIRS
 
 The speed of a machine varies more than the two commands differ, but little between two runs that follow each other. So
-both run in turn, base and new, new and base, and each pair gives a ratio. Measured are the processor time of a command
+both run in turn, base and new, new and base, and each pair gives a ratio, of which the median counts. Measured are the processor time of a command
 with all its processes, and the memory of the largest of them. A command that fails ends the measurement.
 """
 
 from __future__ import annotations
 
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -32,8 +33,8 @@ def cost(command: str) -> tuple[float, float]:
 
 
 def main(base: str, new: str, pairs: str) -> None:
-    """Print the cost of each run, and the ratios of each pair."""
-    commands = {"base": base, "new": new}
+    """Print the cost of each run, the ratios of each pair, and the median of those of the time."""
+    commands, time_ratios = {"base": base, "new": new}, []
     for pair in range(int(pairs)):
         costs = {}
         for name in ("base", "new") if pair % 2 == 0 else ("new", "base"):
@@ -42,6 +43,8 @@ def main(base: str, new: str, pairs: str) -> None:
         time_ratio, memory_ratio = (new / base for base, new in zip(costs["base"], costs["new"], strict=True))
         print(f"processor time: {time_ratio:.4f} of base", flush=True)
         print(f"peak memory: {memory_ratio:.4f} of base", flush=True)
+        time_ratios.append(time_ratio)
+    print(f"median of processor time: {statistics.median(time_ratios):.4f} of base")
 
 
 if __name__ == "__main__":
