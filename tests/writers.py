@@ -23,7 +23,7 @@ from pytest_gsw.demo.writers import (
 
 #: First steps without a time in the log, by its format: DeepSpeed's throughput timer leaves out two (``start_step`` in
 #: deepspeed/utils/timer.py), Composer's speed monitor fills its window first, which here holds one batch.
-UNLOGGED_STEPS = {"deepspeed": 2, "composer": 1}
+UNLOGGED_STEPS = {"deepspeed": 2, "composer": 1, "olmo-core": 1}
 
 
 # -- DeepSpeed: `timer.py` --
@@ -148,10 +148,55 @@ def composer(run: SimulatedRun) -> Iterator[Event]:
         yield from lines(at_s, f"\t Train time/train: {(at_s - STARTUP_S) / 3600:.4f}")
 
 
+# -- Nanotron: `trainer.py`, `logging/base.py` --
+
+
+def _human(value: float) -> str:
+    """Three digits, and a letter for thousands."""
+    value = float(f"{value:.3g}")
+    for letter in ("", "K", "M", "G"):  # noqa: B007 - it is used behind the loop
+        if abs(value) < 1000:
+            break
+        value /= 1000
+    return f"{value:f}".rstrip("0").rstrip(".") + letter
+
+
+def nanotron(run: SimulatedRun) -> Iterator[Event]:
+    """A line for each iteration, from the last pipeline stage's first process."""
+    count, tokens = len(run.steps_s), run.global_batch_size * run.sequence_length
+    for index, at_s in enumerate(step_ends_s(run.steps_s, STARTUP_S)):
+        seconds, now = run.steps_s[index], clock(run, at_s)
+        head = f"{now:%m/%d/%Y %H:%M:%S} [INFO|DP=0|PP=0|TP=0]: iteration: {index + 1} / {count} | consumed_tokens: "
+        before = f"{head}{_human(tokens * (index + 1))} | elapsed_time_per_iteration_ms: "
+        rates = f"tokens_per_sec: {_human(tokens / seconds)} | global_batch_size: {_human(run.global_batch_size)}"
+        after = f" | {rates} | lm_loss: {run.losses[index]:.3g} | lr: 0.0003 | grad_norm: 1.25\n"
+        yield step_line(at_s, index + 1, before, _human(seconds * 1000), after)
+
+
+# -- OLMo-core: `console_logger.py`, `speed_monitor.py` --
+
+
+def olmo_core(run: SimulatedRun) -> Iterator[Event]:
+    """A block for each step; the first one has no rate."""
+    count, tokens = len(run.steps_s), run.global_batch_size * run.sequence_length / run.job.gpus
+    for index, at_s in enumerate(step_ends_s(run.steps_s, STARTUP_S)):
+        now = f"{clock(run, at_s):%Y-%m-%d %H:%M:%S}.000\tn001:0\tolmo_core.train:89\tINFO"
+        head = f"{now}\t[step={index + 1}/{count},epoch=1,eta=0:10:00]\n    train/CE loss={run.losses[index]:.4g}\n"
+        before = f"{head}    optim/total grad norm=1.2504\n    throughput/device/TPS="
+        if index:
+            rate = tokens / run.steps_s[index]
+            yield step_line(
+                at_s, index + 1, before, f"{rate:,.4f}", f"\n    throughput/device/TPS (actual avg)={rate:,.0f}\n"
+            )
+        else:
+            yield Event(at_s, head.encode())
+
+
 #: The writers of all formats of trainings, by the format's name.
 TRAININGS: Mapping[str, Writer] = {
     **WRITERS,
-    **{one.__name__: with_identity(one) for one in (torchtitan, automodel, composer, deepspeed)},
+    **{one.__name__: with_identity(one) for one in (torchtitan, automodel, composer, deepspeed, nanotron)},
+    "olmo-core": with_identity(olmo_core),
 }
 #: The writer of every registered format.
 ALL_WRITERS: Mapping[str, Writer] = {**TRAININGS, **BENCHMARKS}

@@ -18,7 +18,7 @@ _STATED_STEPS = (20, 30, 50)
 #: Formats of which no bundled table has a row, but a site's may, by the framework whose rows serve for them.
 _OF_SITES = {
     "deepspeed": ("deepspeed",),
-    **dict.fromkeys(("maxtext", "nemo"), ("torchtitan", "automodel", "composer")),
+    **dict.fromkeys(("maxtext", "nemo"), ("torchtitan", "automodel", "composer", "nanotron", "olmo-core")),
 }
 
 

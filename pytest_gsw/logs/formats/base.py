@@ -149,6 +149,8 @@ class StepLine:
     skipped: int = 0
     #: Another sign that the run diverged, such as ``grad norm nan``.
     problem: str | None = None
+    #: The number of the run's last step, if the line states it.
+    total: int | None = None
 
 
 class LineFormat:
@@ -206,6 +208,7 @@ class _Parser(SeriesParser):
         self._unnumbered = UnnumberedSteps(unit)
         super().__init__(log_format.name, self._numbered, self._unnumbered)
         self._prints_losses = log_format.always_has_loss
+        self._total: int | None = None
         #: The first figure that is not finite in a line without a step.
         self._lost_figure: str | None = None
 
@@ -225,7 +228,7 @@ class _Parser(SeriesParser):
     def _add(self, offset: int, record: bytes, one: StepLine, value: float) -> None:
         loss, needs_loss = _number(one.loss), self._format.always_has_loss
         self._prints_losses = self._prints_losses or loss is not None
-        problem = one.problem or not_finite_text(record)
+        problem, self._total = one.problem or not_finite_text(record), one.total or self._total
         trained: Any = {"needs_loss": needs_loss, "skipped": one.skipped, "zero_norm": has_zero_norm(record)}
         if one.index is None:
             self._unnumbered.add(value, offset, problem, loss=loss, **trained)
@@ -239,7 +242,7 @@ class _Parser(SeriesParser):
         return series.not_finite or lost_figure
 
     def log(self) -> StepLog:
-        log = super().log()
+        log = replace(super().log(), total_steps=self._total)
         return log if self._prints_losses else replace(log, losses=None)
 
 

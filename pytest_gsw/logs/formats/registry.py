@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 #: DeepSpeed's rates; steps before figures, since a job may test NCCL before it trains. Each has a module of its name.
 _NAMES = (
     *("maxtext", "paxml", "nemo", "megatron", "torchtitan", "automodel", "composer", "huggingface", "deepspeed"),
-    *("nemo-rl", "nccl-tests", "serving", "mllog"),
+    *("nanotron", "olmo-core", "nemo-rl", "nccl-tests", "serving", "mllog"),
 )
 
 

@@ -98,6 +98,23 @@ def automodel(step: int, seconds: str, head: str = "", loss: str = "7.5000") -> 
     return "".join(f"{head}{line}\n" for line in block).encode()
 
 
+def nanotron(step: int, elapsed: str, loss: str = "7.5", total: int = 20) -> bytes:
+    head = f"02/03/2031 04:05:06 [INFO|DP=0|PP=0|TP=0]: iteration: {step} / {total} | consumed_tokens: {step}M"
+    rates = "tokens_per_sec: 30.4K | global_batch_size: 4"
+    return f"{head} | elapsed_time_per_iteration_ms: {elapsed} | {rates} | lm_loss: {loss} | lr: 1e-07 | grad_norm: 6.5\n".encode()
+
+
+def olmo_core(step: int, rate: str, loss: str = "7.500", total: int = 20) -> bytes:
+    block = (
+        "train/CE loss=" + loss,
+        "optim/total grad norm=1.250",
+        f"throughput/device/TPS={rate}",
+        "throughput/device/MFU=41.2",
+    )
+    head = f"2031-02-03 04:05:06.789\tn001:0\tolmo_core.train:89\tINFO\t[step={step}/{total},epoch=1,eta=0:10:00]\n"
+    return (head + "".join(f"    {line}\n" for line in block)).encode()
+
+
 def pipe(step: int, seconds: str, loss: str = "9.1250") -> bytes:
     return f"steps: {step} loss: {loss} iter time (s): {seconds} samples/sec: 27.500\n".encode()
 
@@ -156,6 +173,8 @@ FORMS: dict[str, tuple[str, str, Callable[[int, str], bytes]]] = {
     "torchtitan": ("torchtitan", "6,785", lambda step, figure: titan(step + 1, figure)),
     "automodel": ("automodel", "4.567891", automodel),
     "composer": ("composer", "6785.1234", lambda step, figure: composer(step + 1, figure)),
+    "nanotron": ("nanotron", "4.56", lambda step, figure: nanotron(step + 1, f"{figure}K")),
+    "olmo-core": ("olmo-core", "6,785", lambda step, figure: olmo_core(step + 1, figure)),
     "deepspeed pipe": ("deepspeed", "4.567", lambda step, figure: pipe(step + 1, figure)),
     "deepspeed timer": ("deepspeed", "12.345", lambda step, figure: throughput(step + 1, figure)),
     "deepspeed 2020": ("deepspeed", "12.345", lambda step, figure: f"0/{step}, SamplesPerSec={figure}\n".encode()),
@@ -174,6 +193,8 @@ EXAMPLES = {
     "automodel": automodel(0, "9.125000") + automodel(1, "4.250000"),
     "composer": composer(1, "410.0000") + composer(2, "6785.0000"),
     "huggingface": summary("95.339"),
+    "nanotron": nanotron(1, "9.12K") + nanotron(2, "4.25K"),
+    "olmo-core": olmo_core(1, "410") + olmo_core(2, "6,785"),
     "deepspeed": pipe(1, "9.125") + pipe(2, "4.250"),
 }
 

@@ -3,8 +3,9 @@
     python3 in_turn.py BASE NEW PAIRS
 
 The speed of a machine varies more than the two commands differ, but little between two runs that follow each other. So
-both run in turn, base and new, new and base, and each pair gives a ratio, of which the median counts. Measured are the processor time of a command
-with all its processes, and the memory of the largest of them. A command that fails ends the measurement.
+both run in turn, base and new, new and base, and each pair gives a ratio; their median counts. Measured are the
+processor time of a command with all its processes, and the memory of the largest of them. A command that fails ends the
+measurement.
 """
 
 from __future__ import annotations

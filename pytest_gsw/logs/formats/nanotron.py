@@ -1,0 +1,40 @@
+"""Nanotron: a line for each iteration, with numbers of three digits and a letter for thousands.
+
+::
+
+    … [INFO|DP=0|PP=0|TP=0]: iteration: 7 / 500 | … | elapsed_time_per_iteration_ms: 1.25K | … | lm_loss: 8.31 | …
+
+Source: huggingface/nanotron, ``src/nanotron/trainer.py`` (``train_step_logs``) and ``src/nanotron/logging``
+(``human_format``). One process prints; iterations count from 1.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pytest_gsw.logs.formats.base import LineFormat, StepLine
+from pytest_gsw.logs.scan import NUMBER, number
+
+_LINE = re.compile(
+    rb"\biteration: (\d{1,12}) / (\d{1,12}) \|.{1,200}?\belapsed_time_per_iteration_ms: ([-+]?%b)([KM]?) \|"
+    rb"(?:.{1,400}?\blm_loss: ([-+]?%b)[KMGT]? \|)?" % (NUMBER, NUMBER)
+)
+_SCALES = {b"": 1.0, b"K": 1e3, b"M": 1e6}
+
+
+class _Nanotron(LineFormat):
+    name = "nanotron"
+    dialects = ((b"elapsed_time_per_iteration_ms: ",),)
+    first_index = 1
+    unit = "milliseconds"
+    always_has_loss = True
+
+    def step(self, line: bytes) -> StepLine | None:
+        found = _LINE.search(line)
+        value = None if found is None else number(found[3])
+        if found is None or value is None:
+            return None
+        return StepLine(int(found[1]), value * _SCALES[found[4]], found[5], total=int(found[2]))
+
+
+NANOTRON = _Nanotron()
