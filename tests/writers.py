@@ -164,13 +164,19 @@ def _human(value: float) -> str:
 def nanotron(run: SimulatedRun) -> Iterator[Event]:
     """A line for each iteration, from the last pipeline stage's first process."""
     count, tokens = len(run.steps_s), run.global_batch_size * run.sequence_length
+    start = (
+        f"mbs: {run.micro_batch_size} | grad_accum: 1 | global_batch_size: {run.global_batch_size} | sequence_length: "
+    )
+    head = "[INFO|DP=0|PP=0|TP=0]: [Start training] datetime: 2031-02-03 | "
+    yield from lines(20.0, f"{head}{start}{run.sequence_length} | train_steps: {count} | start_iteration_step: 0")
     for index, at_s in enumerate(step_ends_s(run.steps_s, STARTUP_S)):
         seconds, now = run.steps_s[index], clock(run, at_s)
         head = f"{now:%m/%d/%Y %H:%M:%S} [INFO|DP=0|PP=0|TP=0]: iteration: {index + 1} / {count} | consumed_tokens: "
         before = f"{head}{_human(tokens * (index + 1))} | elapsed_time_per_iteration_ms: "
         rates = f"tokens_per_sec: {_human(tokens / seconds)} | global_batch_size: {_human(run.global_batch_size)}"
         after = f" | {rates} | lm_loss: {run.losses[index]:.3g} | lr: 0.0003 | grad_norm: 1.25\n"
-        yield step_line(at_s, index + 1, before, _human(seconds * 1000), after)
+        figure = _human(seconds * 1000)
+        yield step_line(at_s, index + 1, before, figure.rstrip("KMG"), figure.lstrip("0123456789.") + after)
 
 
 # -- OLMo-core: `console_logger.py`, `speed_monitor.py` --
@@ -186,7 +192,7 @@ def olmo_core(run: SimulatedRun) -> Iterator[Event]:
         if index:
             rate = tokens / run.steps_s[index]
             yield step_line(
-                at_s, index + 1, before, f"{rate:,.4f}", f"\n    throughput/device/TPS (actual avg)={rate:,.0f}\n"
+                at_s, index + 1, before, f"{round(rate):,}", f"\n    throughput/device/TPS (actual avg)={rate:,.0f}\n"
             )
         else:
             yield Event(at_s, head.encode())

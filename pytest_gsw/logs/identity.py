@@ -244,6 +244,13 @@ _FIDDLE = _pattern(
 #: NeMo AutoModel's benchmark, once before its loop.
 _AUTOMODEL = _pattern(b"GA steps: ", rb"\bNAME: VALUE(?= {0,8}$)", {"Global batch size": "global_batch_size"})
 
+#: Nanotron, once before its loop.
+_NANOTRON = _pattern(
+    b"[Start training] ",
+    rb"\bNAME: VALUE \|",
+    {"global_batch_size": "global_batch_size", "sequence_length": "sequence_length", "mbs": "micro_batch_size"},
+)
+
 #: The patterns of the programs that write the logs of a format, the most certain first.
 PRINTED: Mapping[str, tuple[ConfigPattern, ...]] = MappingProxyType(
     {
@@ -255,6 +262,7 @@ PRINTED: Mapping[str, tuple[ConfigPattern, ...]] = MappingProxyType(
         "torchtitan": (_TITAN_TRAINER, _TITAN_MESH, _TITAN_MODEL, _TITAN_FLOAT8),
         "automodel": (_AUTOMODEL,),
         "composer": (_FOUNDRY, _FOUNDRY_PRECISION),
+        "nanotron": (_NANOTRON,),
         "huggingface": (_TRAINER, _TRAINING_ARGUMENTS, _DEEPSPEED),
         "deepspeed": (_MEGATRON, _DEEPSPEED),
     }
@@ -445,7 +453,8 @@ _GLOBAL_BATCH = (
     _fact("global_batch_size", r"(?<![\w-])global_batch_size \.{1,80} (\d{1,12})\b"),  # Megatron's arguments
     # NeMo's and MaxText's configuration, DLLogger, MLPerf.
     _fact(
-        "global_batch_size", r"(?<![\w-])global_batch_size(?:_to_train_on)?[\"']?(?:, \"value\")? ?: {0,4}(\d{1,12})\b"
+        "global_batch_size",
+        r"(?<![\w-])global_batch_size(?:_to_train_on)?[\"']?(?:, \"value\")? ?: {0,4}(\d{1,12})\b(?!\.)",
     ),
     _fact("train_batch_size", r"\bconfig\.py:\d{1,5}:print\] {1,8}train_batch_size \.{1,40} (\d{1,12})\b"),  # DeepSpeed
 )

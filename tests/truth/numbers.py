@@ -36,7 +36,7 @@ def not_finite(trial: Trial) -> Iterator[Case]:
 def impossible_times(trial: Trial) -> Iterator[Case]:
     """Times of zero, or without end, and times that no hardware can have."""
     events = trial.events(trial.run)
-    rates = trial.baseline.log_format in {"deepspeed", "huggingface", "torchtitan", "composer"}
+    rates = trial.baseline.log_format in {"deepspeed", "huggingface", "torchtitan", "composer", "olmo-core"}
     what = "rate" if rates else "time"
     fact = f"{'inf' if rates else '0'} s is no time of a step"
     yield trial.broken("zero", f"every {what} is zero", with_all_figures(events, "0.0"), fact)

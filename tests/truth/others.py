@@ -27,7 +27,7 @@ def of_others(trial: Trial) -> Iterator[Case]:
         "job": replace(job, id=str(int(job.id) - 1)),
     }
     rows = {"model": replace(row, model="another"), "framework": replace(row, framework="another")}
-    if row.log_format != "paxml" and row.global_batch_size is not None:  # whose logs do not say it
+    if row.log_format not in {"paxml", "olmo-core"} and row.global_batch_size is not None:  # whose logs do not say it
         rows["global batch size"] = replace(row, global_batch_size=row.global_batch_size * 2)
     runs = {name: replace(trial.run, job=other) for name, other in jobs.items()}
     runs |= {name: replace(trial.run, baseline=other) for name, other in rows.items()}

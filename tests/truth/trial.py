@@ -23,6 +23,7 @@ from tests.writers import TRAININGS
 #: How far a right measurement may be from the simulated time, as a fraction: half of the last digit that the
 #: framework prints. NeMo's bar has three digits; of two Hugging Face nodes the slower one counts.
 _ACCURACY = 0.0005
+_ACCURACY_OF_THREE_DIGITS = 0.0055
 _ACCURACY_OF_NEMO = 0.005
 _HUGGINGFACE_DIGIT_PER_S = 0.0005
 _HUGGINGFACE_NODES = 0.0004
@@ -109,9 +110,11 @@ class Trial:
         """How exactly the log can tell a time."""
         if self.baseline.log_format == "nemo":
             return _ACCURACY_OF_NEMO
-        if self.baseline.log_format == "torchtitan":
+        if self.baseline.log_format in {"torchtitan", "olmo-core"}:
             rate = self.run.sequence_length * self.run.global_batch_size / self.job.gpus / seconds
             return _ACCURACY + _TORCHTITAN_DIGIT_PER_S / rate
+        if self.baseline.log_format == "nanotron":
+            return _ACCURACY_OF_THREE_DIGITS
         if self.one_number:
             return _HUGGINGFACE_DIGIT_PER_S * seconds / self.run.global_batch_size + _HUGGINGFACE_NODES
         return _ACCURACY

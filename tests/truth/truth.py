@@ -25,7 +25,7 @@ def logged_steps(run: SimulatedRun) -> Sequence[tuple[int | None, float]]:
             every = run.log_interval
             ends = range(every, len(steps_s) + 1, every)
             return [(end, statistics.fmean(steps_s[end - every : end])) for end in ends]
-        case "torchtitan" | "composer" | "deepspeed":
+        case "torchtitan" | "composer" | "deepspeed" | "nanotron" | "olmo-core":
             return list(enumerate(steps_s, start=1))[UNLOGGED_STEPS.get(row.log_format, 0) :]
         case "huggingface":
             return [(None, statistics.fmean(steps_s))]

@@ -19,13 +19,11 @@ from dataclasses import replace
 
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.model import StepLog
-from pytest_gsw.logs.scan import NUMBER, number, rank_of, safe_text
+from pytest_gsw.logs.scan import number, rank_of, safe_text
 from pytest_gsw.logs.steps import SingleRankSteps, StepRecord, Unit
 
 _STEP = re.compile(rb"\[step=(\d{1,12})/(\d{1,12}|\?\?\?),epoch=\d{1,9}[,\]]")
-_METRIC = re.compile(
-    rb"\s(train/CE loss|optim/total grad norm|throughput/device/TPS)=([-+]?%b)\s{0,8}$" % NUMBER, re.MULTILINE
-)
+_METRIC = re.compile(rb"\s(train/CE loss|optim/total grad norm|throughput/device/TPS)=(\S{1,60})\s{0,8}$")
 
 
 class _Parser(SeriesParser):
@@ -45,21 +43,18 @@ class _Parser(SeriesParser):
             self._loss, self._problem, self._is_zero = None, None, False
         elif metric is not None and self._step:
             value = number(metric[2])
-            if value is None or not math.isfinite(value):
+            value = math.nan if value is None else value
+            if metric[1] == b"throughput/device/TPS":
+                of_step = self._problem, self._loss
+                step_record = StepRecord(offset, self._step, value, rank_of(record), *of_step, needs_loss=True)
+                self._series.add(step_record._replace(zero_norm=self._is_zero))
+            elif not math.isfinite(value):
                 self._problem = self._problem or safe_text(metric[0])
                 self._series.lose(self._step, self._problem)
             elif metric[1] == b"train/CE loss":
                 self._loss = value
-            elif metric[1] == b"optim/total grad norm":
-                self._is_zero = value == 0
             else:
-                self._series.add(
-                    StepRecord(
-                        *(offset, self._step, value, rank_of(record), self._problem, self._loss),
-                        needs_loss=True,
-                        zero_norm=self._is_zero,
-                    )
-                )
+                self._is_zero = value == 0
 
     def log(self) -> StepLog:
         return replace(super().log(), total_steps=self._total or None)
