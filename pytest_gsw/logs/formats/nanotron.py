@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 
-from pytest_gsw.logs.formats.base import LineFormat, StepLine
+from pytest_gsw.logs.formats.base import BuiltIn, LineFormat, StepLine
 from pytest_gsw.logs.scan import NUMBER, number
 
 _LINE = re.compile(
@@ -24,8 +24,6 @@ _SCALES = {b"": 1.0, b"K": 1e3, b"M": 1e6}
 
 class _Nanotron(LineFormat):
     name = "nanotron"
-    dialects = ((b"elapsed_time_per_iteration_ms: ",),)
-    first_index = 1
     unit = "milliseconds"
     always_has_loss = True
 
@@ -37,4 +35,4 @@ class _Nanotron(LineFormat):
         return StepLine(int(found[1]), value * _SCALES[found[4]], found[5], total=int(found[2]))
 
 
-NANOTRON = _Nanotron()
+NANOTRON = BuiltIn("nanotron", ((b"elapsed_time_per_iteration_ms: ",),), _Nanotron().reader, first_index=1)

@@ -61,5 +61,8 @@ class _Parser(SeriesParser):
 
 
 OLMO_CORE = BuiltIn(
-    "olmo-core", ((b"[step=", b"train/CE loss=", b"optim/total grad norm=", b"throughput/device/TPS="),), _Parser
+    "olmo-core",
+    ((b"[step=", b"train/CE loss=", b"optim/total grad norm=", b"throughput/device/TPS="),),
+    _Parser,
+    first_index=1,
 )

@@ -297,6 +297,12 @@ STILL: Mapping[str, Callable[[int, str, str], str]] = {
         + ("" if n < 20 else lines.summary("60.0").decode())
     ),
     "deepspeed": lambda n, loss, norm: lines.pipe(n, "4.250", loss).decode().replace("iter", f"grad_norm: {norm} iter"),
+    "nanotron": lambda n, loss, norm: (
+        lines.nanotron(n, "4.25K", loss).decode().replace("grad_norm: 6.5", f"grad_norm: {norm}")
+    ),
+    "olmo-core": lambda n, loss, norm: (
+        lines.olmo_core(n, "2,048", loss).decode().replace("grad norm=1.250", f"grad norm={norm}")
+    ),
     "nemo-rl": lambda n, loss, norm: (
         f"{'=' * 25} Step {n}/20 {'=' * 25}\n  • Loss: {loss}\n  • Grad Norm: {norm}\n  • Total step time: 4.25s\n"
     ),
