@@ -125,7 +125,7 @@ def _measure_figure(
         )
     check_steps(baseline, run, log, timed_steps(baseline, log), steps, first_index)
     check_whole(baseline, run, log)
-    values = log.figures.get(_key_at(metric, baseline), ())
+    values = log.figures.get(baseline.figure_key, ())
     if not values:
         raise _missing_figure(metric, baseline, log, log_evidence(run, log))
     try:
