@@ -7,12 +7,11 @@ that is missing.
 
 from __future__ import annotations
 
-import posixpath
 import re
 import statistics
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
@@ -66,7 +65,6 @@ from pytest_gsw.reports.elements import (
     job_text,
     kind_cell,
     limit_text,
-    markup,
     minute,
     nodes_fact,
     page,
@@ -130,8 +128,7 @@ def run_page(
     report: RunReport,
     others: Sequence[tuple[RunReport, str]],
     links: Sequence[tuple[str, str]],
-    address_of: Callable[[str], str | None] = lambda _: None,
-    places: Mapping[str, str] | None = None,
+    kept: str = "",
     root: str = "",
 ) -> ET.Element:
     """The first page of a run.
@@ -140,12 +137,9 @@ def run_page(
         report: The run.
         others: Other runs of the same report.
         links: Names of the run's pages, each with its address.
-        address_of: The address of a run's kept page; ``None`` if it has none.
-        places: By run, the addresses of kept pages, the run's own among them, the oldest first.
+        kept: The address of the run's kept page; empty if it has none.
         root: The path to the report's directory.
     """
-    pages = list((places or {}).values())
-    kept = (places or {}).get(report.run_id, "")
     title = f"{report_text(report)} on {', '.join(report.clusters) or 'no cluster'}, {minute(report.begin_s)}"
     title += f", replay of {report.replay_of}" if report.replay_of else ""
     main = [
@@ -153,10 +147,8 @@ def run_page(
         _counts(report),
         element("p", *_run_facts(report, kept), class_="run"),
         fact_list(_summary_facts(report)),
-        beside(INDEX, pages, pages.index(kept) if kept else 0),
         simulated_note(report.records),
         changes_section(report),
-        _strip(report, address_of),
         section("cluster", "The cluster", _incident(report), *_drift_cards(report), *_nodes(report)),
         _attention(report),
         *(_sweep_section(number, one, report) for number, one in enumerate(report.sweeps, 1)),
@@ -169,16 +161,6 @@ def run_page(
         section("runs", "Other runs", _other_runs(others)),
     ]
     return page(title, main, links, here="" if root else INDEX, root=root)
-
-
-def _strip(report: RunReport, address_of: Callable[[str], str | None]) -> ET.Element | None:
-    """The runs before and this one; nothing if none before is known. A replayed run is in its own column."""
-    current_run = report.list_entry
-    before = [one for one in report.history_runs if one.run_id != report.run_id and one.time_s <= current_run.time_s]
-    if not before:
-        return None
-    shown = before if report.replay_of else [*before, current_run]
-    return history_strip(shown, address_of, report.replay_of or report.run_id)
 
 
 def _counts(report: RunReport) -> ET.Element:
@@ -1255,10 +1237,6 @@ RUN_INDEX, FOLDER = "runs.html", "runs"
 #: The number of runs whose first pages are kept, and the number that are listed.
 KEPT, _LISTED = 30, 200
 
-#: The element with links to the runs before and after, in pages that were written before the run after.
-_RUN_LINKS = "beside"
-_RUN_LINKS_TEXT = re.compile(rf'<p class="run" id="{_RUN_LINKS}">.*?</p>', re.DOTALL)
-
 
 def folder_of(run_id: str) -> str:
     """A run's name in addresses."""
@@ -1289,30 +1267,6 @@ def pages_there(directory: Path, runs: Iterable[RunListEntry], written: Mapping[
         if address is not None:
             found[run.run_id] = address
     return found
-
-
-def beside(address: str, pages: Sequence[str], here: int) -> ET.Element:
-    """The links from a page at an address to the runs before and after its own, of which the places are given."""
-
-    def link(place: int, text: str) -> Content:
-        target = pages[place] if 0 <= place < len(pages) else None
-        return target and element("a", text, href=posixpath.relpath(target, posixpath.dirname(address) or "."))
-
-    links = [one for one in (link(here - 1, "the run before"), link(here + 1, "the run after")) if one is not None]
-    parts: list[Content] = [links[0], ", ", links[1]] if len(links) == 2 else list(links)
-    return element("p", *parts, class_="run", id=_RUN_LINKS)
-
-
-def link_beside(directory: Path, pages: Mapping[str, str]) -> None:
-    """Update the links from each run's page to the runs before and after it."""
-    places = list(pages.values())
-    for number, address in enumerate(places):
-        path = directory / address
-        text = path.read_text(encoding="utf-8")
-        new = markup(beside(address, places, number))
-        linked = _RUN_LINKS_TEXT.sub(lambda _, new=new: new, text, count=1)  # type: ignore[misc]
-        if linked != text:
-            write_whole(path, linked)
 
 
 def kept_text(root: ET.Element, report: RunReport) -> str:
@@ -1348,7 +1302,6 @@ def run_index_page(
     caption = f"{plural(len(shown), 'run')}, the newest first; pytest-gsw report RUN writes the pages of one"
     main = [
         element("h1", title),
-        section("strip", "By verdict", history_strip(runs, pages.get)),
         section("runs", "All runs", table("runs", caption, heads, lines)),
     ]
     return page(title, main, links, here=RUN_INDEX)
@@ -1365,9 +1318,8 @@ def _count_cell(needs: Attention, count: int) -> ET.Element:
     return element("td", f"{needs.sign} {count}", class_=needs.kind) if count else element("td")
 
 
-#: The number of runs that are shown; the height and the least of a bar, in pixels.
-SHOWN = 30
-_HIGH, _LEAST = 60, 3
+#: The number of runs in the curve of a row.
+_SHOWN = 30
 
 #: The size and margin of a row's curve, in its own units, and its least span, a fraction of throughput.
 _CURVE_WIDE, _CURVE_HIGH, _ROOM = 160, 36, 4
@@ -1382,90 +1334,6 @@ def by_kind(words: Mapping[str, int]) -> dict[str, int]:
     return {kind: counts[kind] for kind in KINDS if counts[kind]}
 
 
-def counts_of(words: Mapping[str, int]) -> str:
-    """``3 regressed, 2 errors, 98 passed``."""
-    return ", ".join(
-        outcomes.ERROR.of_rows(count) if kind == attention.ERROR.kind else f"{count} {attention.BY_KIND[kind].word}"
-        for kind, count in by_kind(words).items()
-    )
-
-
-def history_strip(runs: Iterable[RunListEntry], address_of: Callable[[str], str | None], here: str = "") -> ET.Element:
-    """A column for each of the newest runs, the newest at the right; each with its counts, and a link to its page."""
-    shown = list(runs)[-SHOWN:]
-    most = max((sum(_not_passed(run).values()) for run in shown), default=1) or 1
-    labels = _labels([run.time_s for run in shown])
-    columns = [
-        _column(
-            run,
-            most,
-            None if run.run_id == here else address_of(run.run_id),
-            label,
-            is_here=run.run_id == here,
-        )
-        for run, label in zip(shown, labels, strict=True)
-    ]
-    kinds = {kind for run in shown for kind in _not_passed(run)}
-    legend = [_swatch(kind) for kind in KINDS if kind in kinds]
-    strip = element("ol", *columns, class_="strip", aria_label="Runs by verdict, the newest last")
-    caption = f"Rows that did not pass in the newest runs, until {minute(shown[-1].time_s)}" if shown else None
-    return element("div", element("p", caption, class_="run"), strip, element("p", *legend, class_="legend"))
-
-
-def _labels(times_s: Sequence[float]) -> list[str]:
-    """The first part of each run's time that differs from the run before: ``23`` (day), ``16h``, ``:04``.
-
-    The first run has its day, or its hour if all are of one day.
-    """
-    told = [(f"{at:%d}", f"{at:%H}h", f":{at:%M}") if at else ("", "", "") for at in map(calendar, times_s)]
-    days = {day for day, _, _ in told}
-    before = [(day if len(days) == 1 else "", "", "") for day, _, _ in told[:1]]
-    return [
-        next((part for part, known in zip(one, last, strict=True) if part != known), "")
-        for one, last in zip(told, [*before, *told], strict=False)
-    ]
-
-
-def _not_passed(run: RunListEntry) -> dict[str, int]:
-    """The number of rows of each kind that needs attention, the worst first."""
-    return {kind: count for kind, count in by_kind(run.outcomes).items() if attention.BY_KIND[kind].is_urgent}
-
-
-def _column(run: RunListEntry, most: int, address: str | None, label: str, *, is_here: bool) -> ET.Element:
-    counts = _not_passed(run)
-    told = f"{minute(run.time_s)}: {'1 incident, ' if run.had_incident else ''}{counts_of(run.outcomes)}"
-    signs = [attention.REGRESSED.sign] if run.had_incident else []
-    signs += [f"{attention.BY_KIND[kind].sign}{count}" for kind, count in counts.items()]
-    parts = [
-        _bars(counts, most),
-        element("span", label, aria_hidden="true"),
-        element("span", "\n".join(signs) or attention.PASSED.sign, aria_hidden="true"),
-        element("span", told, class_="vh"),
-    ]
-    if address is None:
-        return element("li", element("span", *parts, title=told, class_="here" if is_here else None))
-    return element("li", element("a", *parts, title=told, href=address))
-
-
-def _bars(counts: Mapping[str, int], most: int) -> ET.Element:
-    """The counts of one run, the worst on top."""
-    bars = []
-    bottom = float(_HIGH)
-    for kind in reversed(list(counts)):
-        height = max(_LEAST, counts[kind] / most * (_HIGH - _LEAST * len(counts)))
-        bottom -= height
-        bars.append(element("rect", y=round(bottom, 1), width="100%", height=round(height, 1), class_=kind))
-    return element("svg", *bars, height=_HIGH, class_="column", aria_hidden="true")
-
-
-def _swatch(kind: str) -> ET.Element:
-    known = attention.BY_KIND[kind]
-    box = element("svg", element("rect", x=1, y=1, width=8, height=8, class_=kind), viewBox="0 0 10 10")
-    box.set("class", "swatch")
-    box.set("aria-hidden", "true")
-    return element("span", box, f" {known.sign} {known.word}")
-
-
 # -- the curve of a row ----------------------------------------------------------------------------
 
 
@@ -1475,7 +1343,7 @@ def row_curve(row: ReportedRow) -> ET.Element | None:
     Unusual runs are squares apart from the line.
     """
     verdict = row.record.judged
-    runs = row.past.measured[-SHOWN:]
+    runs = row.past.measured[-_SHOWN:]
     if verdict is None or len(runs) < 2:
         return None
     metric = row.record.judged_metric
@@ -1559,20 +1427,18 @@ def write_report(reports: Sequence[RunReport], directory: Path, history: History
     siblings = [(report, written[report.run_id]) for report in others]
     links = _write_run(newest, directory, siblings, pages, then, has_index=bool(runs_known))
     # A replay is not listed among the runs.
-    kept = {newest.run_id: kept_page(newest.run_id)} if runs_known and not newest.replay_of else {}
-    for address in kept.values():
-        own = run_page(newest, (), [("Newest run", INDEX), ("Runs", RUN_INDEX)], lambda _: None, root="../")
+    kept = kept_page(newest.run_id) if runs_known and not newest.replay_of else ""
+    if kept:
+        own = run_page(newest, (), [("Newest run", INDEX), ("Runs", RUN_INDEX)], root="../")
         make_directory(directory / FOLDER)
-        write_whole(directory / address, kept_text(own, newest))
+        write_whole(directory / kept, kept_text(own, newest))
         for path in sorted((directory / FOLDER).glob("*.html"))[:-KEPT]:  # names of runs begin with their time
             path.unlink()
-    there = pages_there(directory, runs_known, written)
     if runs_known:
-        link_beside(directory, {**there, **kept})
+        there = pages_there(directory, runs_known, written)
         clusters = sorted({cluster for report in reports for cluster in report.clusters})
         _write_page(directory / RUN_INDEX, run_index_page(runs_known, there, enumerated(clusters), links))
-    first = run_page(newest, siblings, links, there.get, places={**there, **kept} if kept else None)
-    _write_page(directory / INDEX, first)
+    _write_page(directory / INDEX, run_page(newest, siblings, links, kept))
     return directory / INDEX
 
 

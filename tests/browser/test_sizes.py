@@ -95,7 +95,3 @@ def test_on_paper_nothing_is_cut_by_the_end_of_a_sheet(chromium: Chromium, many:
             tab.goto(path)
             assert outside(tab) == [], path
             assert higher_than(tab, SHEET["height"]) == [], path
-            columns = (
-                "() => [...document.querySelectorAll('.strip li')].map(one => one.getBoundingClientRect().width > 0)"
-            )
-            assert all(tab.ask(columns)), path

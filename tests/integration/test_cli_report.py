@@ -112,17 +112,13 @@ def replayed(pytester: pytest.Pytester, what: str) -> Path:
     return replay
 
 
-def columns(index: Path) -> int:
-    """How many runs the strip of a page has."""
-    return len(re.findall("<li", index.read_text().partition('class="strip"')[2].partition("</ol>")[0]))
-
-
-def test_the_report_of_a_replay_names_its_run_and_draws_it_once(run: Path, pytester: pytest.Pytester, gsw: Gsw) -> None:
+def test_the_report_of_a_replay_names_its_run_and_is_not_listed_as_another(
+    run: Path, pytester: pytest.Pytester, gsw: Gsw
+) -> None:
     replay = replayed(pytester, run.name)
     gsw("report", replay, "-o", "out")
     index = page(Path("out/index.html"))
     assert re.search(rf"1 regressed of 1 row on demo, \S+ \S+, replay of {run.name}\s", index)
-    assert columns(Path("out/index.html")) == 1
     assert "**regressed**" in gsw("report", "--format=markdown", replay).out
     assert "1 run, the newest first" in page(Path("out/runs.html"))
     assert not list(Path("out/runs").glob("*.html"))
@@ -137,7 +133,6 @@ def test_a_replay_that_is_added_to_the_history_is_left_out(pytester: pytest.Pyte
     assert told.err == f"pytest-gsw history: left out: {replay} is a replay of {run.name}\n"
     session(pytester, table)
     gsw("report", "last", "-o", "out")
-    assert columns(Path("out/index.html")) == 2
     assert ", 2 runs" in page(Path("out/index.html"))
     assert "2 runs, the newest first" in page(Path("out/runs.html"))
     assert "2 runs; the documented figure is" in page(Path("out/rows/tiny_1b_bf16_H100x16.html"))

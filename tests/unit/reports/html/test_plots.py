@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -23,14 +22,13 @@ from pytest_gsw.reports.charts import (
     ticks,
     window_of,
 )
-from pytest_gsw.reports.pages import history_strip, row_curve
-from pytest_gsw.reports.run_report import ReportedRow, RunListEntry
+from pytest_gsw.reports.pages import row_curve
+from pytest_gsw.reports.run_report import ReportedRow
 from pytest_gsw.results import attention
 from pytest_gsw.results.record import Record
 from pytest_gsw.stats.measurement import TimedStep, apply
 from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.model import parse_statistic
-from tests.unit.history.runs import FIRST_S
 from tests.unit.reports.records_of_runs import (
     BROKEN,
     CURRENT_RUN,
@@ -251,7 +249,7 @@ def test_a_picture_with_links_is_no_image() -> None:
     assert figure(None) is None
 
 
-# -- strip -----------------------------------------------------------------------------------------
+# -- curve -----------------------------------------------------------------------------------------
 
 TOO_GOOD = varied(
     SLOW, measured={"step_time_s": 3.6}, series_s=(3.6,) * 5, outcome="inconclusive", reason=Reason.TOO_GOOD.value
@@ -308,34 +306,6 @@ def test_a_run_that_was_not_believed_stays_a_square(tmp_path: Path) -> None:
         ("rect", "inconclusive"),
         ("circle", "regressed"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("times", "labels"),
-    [
-        (["22 12:00", "23 12:00", "23 13:00", "23 13:04", "24 13:04"], ["22", "23", "13h", ":04", "24"]),
-        (["23 16:04", "23 16:11", "23 17:11"], ["16h", ":11", "17h"]),
-        (["23 16:04", "23 16:04"], ["16h", ""]),
-    ],
-    ids=["days", "one-day", "one-minute"],
-)
-def test_a_run_is_labelled_by_what_tells_it_from_the_one_before(times: list[str], labels: list[str]) -> None:
-    begun = [datetime.strptime(f"2026-11-{one}", "%Y-%m-%d %H:%M").astimezone().timestamp() for one in times]
-    strip = history_strip([RunListEntry(f"{time_s}", time_s, {"passed": 6}) for time_s in begun], lambda _: None)
-    assert [column[0][1].text or "" for column in strip.iter("li")] == labels
-
-
-def test_a_column_has_the_rows_that_did_not_pass() -> None:
-    counts: list[dict[str, int]] = [{"passed": 60}, {"passed": 56, "regressed": 3, "error": 1}, {"passed": 60}]
-    counts[0] = {"passed": 58, "inconclusive": 2}
-    strip = history_strip([RunListEntry(f"{n}", FIRST_S + n, one) for n, one in enumerate(counts)], lambda _: None)
-    columns = list(strip.iter("li"))
-    assert [column[0][2].text for column in columns] == ["?2", "▼3\n✖1", "✔"]
-    heights = [{bar.get("class"): float(bar.get("height") or 0) for bar in column.iter("rect")} for column in columns]
-    assert [sorted(one) for one in heights[:2]] == [["inconclusive"], ["error", "regressed"]]
-    assert heights[2] == {}
-    assert sum(heights[1].values()) > 50  # the most of all runs takes the whole height
-    assert strip.iter("li").__next__()[0].get("title", "").endswith(": 2 inconclusive, 58 passed")
 
 
 def test_each_sign_of_an_outcome_is_its_own_in_pictures_and_texts() -> None:
