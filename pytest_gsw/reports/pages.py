@@ -126,7 +126,6 @@ _CAUSES, _MISSING = 40, 200
 
 def run_page(
     report: RunReport,
-    others: Sequence[tuple[RunReport, str]],
     links: Sequence[tuple[str, str]],
     kept: str = "",
     root: str = "",
@@ -135,7 +134,6 @@ def run_page(
 
     Args:
         report: The run.
-        others: Other runs of the same report.
         links: Names of the run's pages, each with its address.
         kept: The address of the run's kept page; empty if it has none.
         root: The path to the report's directory.
@@ -158,7 +156,6 @@ def run_page(
         section("verdicts", "Verdicts", *verdict_tables(_without_tiles([*report.worst_first, *report.unrecorded]))),
         section("scaling", "Scaling", *_scaling(report)),
         section("rows", "All rows", _all_rows(report)),
-        section("runs", "Other runs", _other_runs(others)),
     ]
     return page(title, main, links, here="" if root else INDEX, root=root)
 
@@ -552,18 +549,6 @@ def _list_line(row: ReportedRow, report: RunReport, with_unit: bool) -> list[Con
         several(", ".join(job.id for job in jobs)),
         duration(sum(runs_s)) if runs_s else "",
     ]
-
-
-def _other_runs(others: Sequence[tuple[RunReport, str]]) -> ET.Element | None:
-    if not others:
-        return None
-    entries = [
-        element(
-            "li", element("a", f"{minute(report.begin_s)} {report.run_id}", href=address), f": {report_text(report)}"
-        )
-        for report, address in others
-    ]
-    return element("ul", *entries, class_="rows")
 
 
 #: The most entries of one list; the table of alarms has all.
@@ -1249,11 +1234,10 @@ def kept_page(run_id: str) -> str:
 
 
 def listed_runs(reports: Iterable[RunReport]) -> tuple[RunListEntry, ...]:
-    """The runs of the history and of a report, the oldest first; nothing without a history."""
+    """The runs of the history and of a report, the oldest first."""
     known = {one.run_id: one for report in reports for one in report.history_runs}
-    if known:
-        current_run = (report.list_entry for report in reports if not report.replay_of)
-        known |= {one.run_id: replace(one, time_s=known.get(one.run_id, one).time_s) for one in current_run}
+    current_runs = (report.list_entry for report in reports)
+    known |= {one.run_id: replace(one, time_s=known.get(one.run_id, one).time_s) for one in current_runs}
     return tuple(sorted(known.values(), key=lambda one: (one.time_s, one.run_id)))
 
 
@@ -1418,27 +1402,23 @@ def write_report(reports: Sequence[RunReport], directory: Path, history: History
         newest.run_id: INDEX,
         **{report.run_id: f"{FOLDER}/{folder_of(report.run_id)}/{INDEX}" for report in others},
     }
-    runs_known = listed_runs(reports)
     pages = _pages_of_rows(reports, written)
     for report in others:
-        siblings = [(other, f"../../{written[other.run_id]}") for other in reports if other is not report]
         home = directory / FOLDER / folder_of(report.run_id)
-        _write_run(report, home, siblings, pages, then, root="../../", has_index=bool(runs_known))
-    siblings = [(report, written[report.run_id]) for report in others]
-    links = _write_run(newest, directory, siblings, pages, then, has_index=bool(runs_known))
-    # A replay is not listed among the runs.
-    kept = kept_page(newest.run_id) if runs_known and not newest.replay_of else ""
+        _write_run(report, home, pages, then, root="../../")
+    links = _write_run(newest, directory, pages, then)
+    kept = kept_page(newest.run_id) if newest.history_runs and not newest.replay_of else ""
     if kept:
-        own = run_page(newest, (), [("Newest run", INDEX), ("Runs", RUN_INDEX)], root="../")
+        own = run_page(newest, [("Newest run", INDEX), ("Runs", RUN_INDEX)], root="../")
         make_directory(directory / FOLDER)
         write_whole(directory / kept, kept_text(own, newest))
         for path in sorted((directory / FOLDER).glob("*.html"))[:-KEPT]:  # names of runs begin with their time
             path.unlink()
-    if runs_known:
-        there = pages_there(directory, runs_known, written)
-        clusters = sorted({cluster for report in reports for cluster in report.clusters})
-        _write_page(directory / RUN_INDEX, run_index_page(runs_known, there, enumerated(clusters), links))
-    _write_page(directory / INDEX, run_page(newest, siblings, links, kept))
+    runs = listed_runs(reports)
+    there = pages_there(directory, runs, written)
+    clusters = ", ".join(sorted({cluster for report in reports for cluster in report.clusters}))
+    _write_page(directory / RUN_INDEX, run_index_page(runs, there, clusters or "no cluster", links))
+    _write_page(directory / INDEX, run_page(newest, links, kept))
     return directory / INDEX
 
 
@@ -1463,12 +1443,9 @@ def _shared_pages(report: RunReport) -> Mapping[str, Collection[ReportedRow]]:
 def _write_run(
     report: RunReport,
     directory: Path,
-    others: Sequence[tuple[RunReport, str]],
     pages: Mapping[str, Mapping[str, str]],
     then: Mapping[tuple[str, str], Mapping[str, float]],
     root: str = "",
-    *,
-    has_index: bool,
 ) -> list[tuple[str, str]]:
     """Write the pages of a run, and return their names with their addresses.
 
@@ -1478,8 +1455,7 @@ def _write_run(
     make_directory(directory / _WORKLOADS)
     style = resources.files(__package__ or "").joinpath("report.css").read_text(encoding="utf-8")
     write_whole(directory / "report.css", style)
-    links = [("This run", INDEX), ("Jobs", JOBS)]
-    links += [("Runs", f"{root}{RUN_INDEX}")] if has_index else []
+    links = [("This run", INDEX), ("Jobs", JOBS), ("Runs", f"{root}{RUN_INDEX}")]
 
     def in_runs(row: ReportedRow) -> Mapping[str, str]:
         of_runs = pages[row.record.row.node_id].items()
@@ -1494,7 +1470,7 @@ def _write_run(
         _write_page(directory / address, workload_page([(row, in_runs(row)) for row in rows], report, links))
     _write_page(directory / JOBS, jobs_page(report, links))
     if root:
-        _write_page(directory / INDEX, run_page(report, others, links))
+        _write_page(directory / INDEX, run_page(report, links))
     return links
 
 

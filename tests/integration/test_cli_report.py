@@ -69,6 +69,9 @@ def test_several_runs(run: Path, pytester: pytest.Pytester, table: Path, gsw: Gs
     assert gsw("report", first, second, "-o", "out").out == "out/index.html: 2 runs\n"
     assert "1 active alarm, no row needs attention: 2 rows" in page(Path("out/index.html"))
     assert "1 regressed of 2 rows" in page(Path("out/runs") / first.name / "index.html")
+    listed = Path("out/runs.html").read_text()
+    assert f'<a href="runs/{first.name}/index.html">{first.name}</a>' in listed
+    assert f'<a href="index.html">{second.name}</a>' in listed
 
 
 def test_a_row_whose_record_cannot_be_read_is_one_error_and_was_judged(run: Path, gsw: Gsw) -> None:
@@ -112,15 +115,15 @@ def replayed(pytester: pytest.Pytester, what: str) -> Path:
     return replay
 
 
-def test_the_report_of_a_replay_names_its_run_and_is_not_listed_as_another(
-    run: Path, pytester: pytest.Pytester, gsw: Gsw
-) -> None:
+def test_the_report_of_a_replay_names_its_run(run: Path, pytester: pytest.Pytester, gsw: Gsw) -> None:
     replay = replayed(pytester, run.name)
     gsw("report", replay, "-o", "out")
     index = page(Path("out/index.html"))
     assert re.search(rf"1 regressed of 1 row on demo, \S+ \S+, replay of {run.name}\s", index)
     assert "**regressed**" in gsw("report", "--format=markdown", replay).out
-    assert "1 run, the newest first" in page(Path("out/runs.html"))
+    listed = page(Path("out/runs.html"))
+    assert "2 runs, the newest first" in listed
+    assert listed.index(replay.name) < listed.index(run.name)
     assert not list(Path("out/runs").glob("*.html"))
 
 

@@ -52,6 +52,5 @@ def test_rows_that_a_killed_session_never_judged_are_errors_in_all_reports(gsw: 
     pytester.runpytest(*ROWS, "--gsw-report=report").assert_outcomes(passed=3, deselected=138)
     runs = re.sub(r"\s+", " ", text_of(Path("report/runs.html")))
     assert re.search(rf"{killed.name} ✖ 2 ✔ 1 3 ", runs), runs
-    assert "2 errors, 1 passed" in text_of(Path("report/index.html"))
 
     pytester.runpytest(f"--gsw-resume={killed.name}").assert_outcomes(passed=3, deselected=138)
