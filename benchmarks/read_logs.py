@@ -7,7 +7,6 @@ among NCCL's noise, among lines that all hold commas, and among sentences), and 
 each the least processor time of five with a warm cache:
 
 - the full series (``read_log``) with ``grep -F`` for the step lines,
-- the last step (``last_step``) with ``tail -c 1M``,
 - the search for signs of failure (``find_fatal``) with the same ``grep -F``,
 - a whole verdict with it: the process ``pytest-gsw metrics --row`` from its start to its end, and its peak memory.
 
@@ -31,7 +30,7 @@ from follow_logs import maxtext, megatron
 
 from pytest_gsw.logs.failure_scan import find_fatal
 from pytest_gsw.logs.formats.registry import FORMATS
-from pytest_gsw.logs.reader import last_step, read_log
+from pytest_gsw.logs.reader import read_log
 
 STEPS = 50
 
@@ -77,7 +76,6 @@ LOGS: dict[str, tuple[str, str, Callable[[int], str], Callable[[int], bytes]]] =
 #: How often the time of ``grep`` each may take.
 SERIES_TO_REACH = {"maxtext": 0.5, "megatron": 0.8, "maxtext, commas": 0.5, "maxtext, sentences": 1.3}
 FAILURES_TO_REACH, VERDICT_TO_REACH = 2.0, 3.0
-LAST_STEP_S = 0.005
 VERDICT_MIB = 60
 #: The row that a log is judged by.
 TABLE = """\
@@ -167,9 +165,6 @@ def measure(directory: Path, size_bytes: int) -> Iterator[Measured]:
         def grep(marker: str = marker, path: Path = path) -> None:
             subprocess.run(["grep", "-aF", marker, str(path)], env=environ, check=True, stdout=subprocess.PIPE)
 
-        def tail(path: Path = path) -> None:
-            subprocess.run(["tail", "-c", "1M", str(path)], env=environ, check=True, stdout=subprocess.PIPE)
-
         for what, to_reach, ours in (
             ("full series", SERIES_TO_REACH[name], lambda: read_log(path, log_format)),  # noqa: B023
             ("signs of failure", FAILURES_TO_REACH, lambda: find_fatal(path, log, log_format)),  # noqa: B023
@@ -180,9 +175,6 @@ def measure(directory: Path, size_bytes: int) -> Iterator[Measured]:
             reached = ours_s <= to_reach * theirs_s and (peak_mib or 0) <= VERDICT_MIB
             target = f"≤ {to_reach:.2f}{'' if peak_mib is None else f', ≤ {VERDICT_MIB} MiB'}"
             yield Measured(f"{name}: {what}", "grep -F", ours_s, theirs_s, target, reached, peak_mib)
-        ours_s, theirs_s = pairs(lambda: last_step(path, log_format), tail)  # noqa: B023
-        reached = ours_s <= LAST_STEP_S
-        yield Measured(f"{name}: last step", "tail -c 1M", ours_s, theirs_s, f"≤ {LAST_STEP_S * 1000:g} ms", reached)
         path.unlink()
 
 

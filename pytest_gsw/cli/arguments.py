@@ -72,7 +72,6 @@ def _metrics(parser: argparse.ArgumentParser) -> None:
     _add_clusters(parser)
     _add_baselines(parser, "tables that hold the row")
     parser.add_argument("--statistic", metavar="S", help="such as last, mean[35:44], median[-10:]")
-    parser.add_argument("--last", action="store_true", help="read only the last step, from the end of the log")
     parser.add_argument("--json", action="store_true", help="print JSON: one object")
     _add_plugins(parser)
 

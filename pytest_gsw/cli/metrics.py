@@ -17,7 +17,7 @@ from pytest_gsw.common.text import percent
 from pytest_gsw.errors import ConfigurationError, LogError
 from pytest_gsw.jobs.spec import job_image, make_job_spec
 from pytest_gsw.logs.model import LogFormat, Step, StepLog
-from pytest_gsw.logs.reader import detect_format, last_step, read_log
+from pytest_gsw.logs.reader import detect_format, read_log
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.row_text import change_first, unused_text
 from pytest_gsw.stats.measurement import TimedStep, apply, timing_of
@@ -34,8 +34,6 @@ def run(args: argparse.Namespace) -> Answer:
         raise ConfigurationError("--cluster judges a row; add --row=ID")
     if args.clusters is not None and args.cluster is None:
         raise ConfigurationError("--clusters is where --cluster is looked up; add --cluster=NAME")
-    if args.last and (args.row is not None or args.statistic is not None):
-        raise ConfigurationError("--last reads one step only; leave out --row and --statistic")
     row = None
     if args.row is not None:
         args.ini.fill(args, "cluster", "clusters")
@@ -46,7 +44,8 @@ def run(args: argparse.Namespace) -> Answer:
         if row is not None:
             facts, status = _row_metrics(args, log_format, row)
         else:
-            facts = _facts(args, log_format or detect_format(args.log))
+            log = read_log(args.log, log_format or detect_format(args.log))
+            facts = _log_metrics(log, "last" if args.statistic is None else args.statistic)
     except OverflowError:
         raise LogError(f"the numbers in {args.log} are too large to be measured") from None
     for name, value in facts.items():
@@ -56,12 +55,6 @@ def run(args: argparse.Namespace) -> Answer:
         return json_answer(facts, status)
     lines = (f"{name:<24} {_format_value(name, value)}" for name, value in facts.items() if value is not None)
     return Answer("\n".join(lines), status)
-
-
-def _facts(args: argparse.Namespace, log_format: LogFormat) -> dict[str, Any]:
-    if args.last:
-        return _last_facts(args.log, log_format)
-    return _log_metrics(read_log(args.log, log_format), "last" if args.statistic is None else args.statistic)
 
 
 def find_row(given: str, tables: Sequence[Path] | None) -> Baseline:
@@ -89,20 +82,6 @@ def _image(log: Path, row: Baseline, cluster: Cluster | None) -> str | None:
         named = job_image(os.environ, make_job_spec(row, cluster, run_id="metrics"))
     named = named or row.recipe.image
     return None if named is None else image_name(named)
-
-
-def _last_facts(path: Path, log_format: LogFormat) -> dict[str, Any]:
-    step = last_step(path, log_format)
-    if step is None:
-        raise LogError(f"no step of the format {log_format.name} in {path}")
-    return {
-        "format": log_format.name,
-        "statistic": "last",
-        "step": step.index,
-        metrics.STEP_TIME.key: step.seconds,
-        metrics.SAMPLES_PER_S.key: step.samples_per_s,
-        metrics.TOKENS_PER_S_PER_GPU: step.tokens_per_s_per_gpu,
-    }
 
 
 def _log_metrics(log: StepLog, statistic: str) -> dict[str, Any]:

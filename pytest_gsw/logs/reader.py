@@ -1,11 +1,10 @@
-"""Reader of training logs: all steps, the last step, the format, the last lines.
+"""Reader of training logs: all steps, the format, the last lines.
 
 No log is held in memory, and every fault of one is a :class:`~pytest_gsw.errors.LogError`.
 """
 
 from __future__ import annotations
 
-import re
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from pytest_gsw.errors import IncompleteLogError, LogError
 from pytest_gsw.logs.formats.base import BuiltIn
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.identity import RECIPE_MARKER, RecipeLines, identity_markers, recipe_line, with_identity
-from pytest_gsw.logs.model import Dialect, Diverged, EndMarkers, LogFormat, Step, StepLog, Tail
+from pytest_gsw.logs.model import Dialect, Diverged, EndMarkers, LogFormat, StepLog, Tail
 from pytest_gsw.logs.scan import (
     BLOCK_BYTES,
     LogFile,
@@ -106,8 +105,6 @@ class Runs:
 
 #: Bytes at each end of a log that are searched for facts stated once: identity, batch size, the format.
 _END_BYTES = 4 << 20
-#: Bytes of one step back through a log: the first piece mostly holds the last step.
-_BACK_BYTES = 1 << 18
 _TAIL_BYTES = 1 << 16
 _SHOWN_LINES = 5
 _SHOWN_CHARACTERS = 240
@@ -206,43 +203,11 @@ def _identity_records(file: LogFile, log: StepLog, begin: int) -> Iterator[tuple
             done = stop
 
 
-def last_step(path: Path, log_format: LogFormat) -> Step | None:
-    """The last step in a log so far; ``None`` if there is none; reads from the end.
-
-    If every rank prints, it is the last step of those in the same quarter of a megabyte.
-
-    Raises:
-        LogError: The log is missing or no file.
-    """
-    size = _size(path, empty=True)
-    with reading(path):
-        for markers in log_format.dialects:
-            stop = size
-            while stop > 0:
-                start = max(0, stop - _BACK_BYTES)
-                records = matching_records(path, markers, start=start, stop=stop, wraps=log_format.wraps)
-                steps = _tail_of(log_format, records).recent
-                if steps:
-                    return steps[-1]
-                # A line across the border belongs to the earlier part of the log, which is read next.
-                stop = 0 if start == 0 else _line_end(path, start, stop)
-    return None
-
-
 def _tail_of(log_format: LogFormat, records: Iterable[tuple[int, bytes]]) -> Tail:
     parser = parser_of(log_format)
     for offset, record in records:
         parser.feed(offset, record)
     return parser.tail(1)
-
-
-def _line_end(path: Path, start: int, stop: int) -> int:
-    """The end of the line that goes on at ``start``; ``start`` itself if it goes on until ``stop``."""
-    with path.open("rb") as file:
-        file.seek(start)
-        found = re.search(rb"[\r\n]", file.read(stop - start))
-    end = start if found is None else start + found.end()
-    return end if end < stop else start
 
 
 def detect_format(path: Path) -> LogFormat:
@@ -318,11 +283,11 @@ def line_number(path: Path, offset: int) -> int:
     return lines
 
 
-def _size(path: Path, *, empty: bool = False) -> int:
+def _size(path: Path) -> int:
     """A log's size in bytes.
 
     Raises:
-        LogError: The file is missing, no regular file, or empty unless ``empty`` is true.
+        LogError: The file is missing, no regular file, or empty.
     """
     status = None
     with reading(path):
@@ -345,7 +310,7 @@ def _size(path: Path, *, empty: bool = False) -> int:
             evidence=(("log", str(path)),),
             advice="name the log file itself",
         )
-    if status.st_size == 0 and not empty:
+    if status.st_size == 0:
         raise IncompleteLogError(
             f"the log is empty: {path.name}",
             evidence=(("log", f"{path}, 0 bytes"),),

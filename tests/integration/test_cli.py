@@ -78,8 +78,6 @@ def test_metrics_of_a_log(gsw: Gsw, tmp_path: Path) -> None:
     assert found["first_step_time_s"] == 9.0
     assert found["median_step_time_s"] == 2.45
     assert found["global_batch_size"] == 256
-    found = metrics(gsw, log, "--last")
-    assert (found["step"], found["step_time_s"]) == (5, 2.41)
     assert metrics(gsw, log, "--statistic=mean[2:3]")["step_time_s"] == 2.45
     said = "pytest-gsw metrics: --statistic: got 'average', wanted last, mean or median"
     assert gsw("metrics", log, "--statistic=average", status=2).err.startswith(said)

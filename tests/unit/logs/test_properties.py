@@ -15,7 +15,7 @@ from pytest_gsw.errors import LogError
 from pytest_gsw.logs import scan
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import StepLog
-from pytest_gsw.logs.reader import detect_format, last_step, read_log, tail_lines
+from pytest_gsw.logs.reader import detect_format, read_log, tail_lines
 from pytest_gsw.logs.signatures import find_cause
 from tests.endless import it_ends
 from tests.unit.logs import lines
@@ -61,10 +61,9 @@ def check(content: bytes, block_bytes: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run.log"
         path.write_bytes(content)
-        for name, log_format in FORMATS.items():
+        for name in FORMATS:
             log = outcome(path, name, 1 << 20)
             assert outcome(path, name, block_bytes) == log
-            last_step(path, log_format)
             if isinstance(log, StepLog):
                 values = [
                     value

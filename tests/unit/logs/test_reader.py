@@ -12,7 +12,7 @@ import pytest
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import Identity, Step
-from pytest_gsw.logs.reader import detect_format, last_step, line_number, read_log, safe_text, tail_lines
+from pytest_gsw.logs.reader import detect_format, line_number, read_log, safe_text, tail_lines
 from pytest_gsw.logs.signatures import find_cause
 from pytest_gsw.logs.steps import CALIBRATION_EXAMPLE, calibration_flops, with_skipped
 from tests.endless import it_ends
@@ -129,36 +129,6 @@ class TestDetectFormat:
     def test_steps_in_the_middle_of_a_large_log(self, write_log: WriteLog) -> None:
         noise = NOISE * (5_000_000 // len(NOISE))
         assert detect_format(write_log(noise + EXAMPLES["maxtext"] + noise)).name == "maxtext"
-
-
-class TestLastStep:
-    @pytest.mark.parametrize("name", sorted(EXAMPLES))
-    def test_is_the_last_of_all(self, write_log: WriteLog, name: str) -> None:
-        path = write_log(EXAMPLES[name])
-        assert last_step(path, FORMATS[name]) == read_log(path, FORMATS[name]).steps[-1]
-
-    def test_far_from_the_end(self, write_log: WriteLog) -> None:
-        path = write_log(maxtext(0, "9.0") + maxtext(1, "4.25") + NOISE * (3_000_000 // len(NOISE)))
-        step = last_step(path, MAXTEXT)
-        assert step is not None
-        assert (step.index, step.seconds) == (1, 4.25)
-
-    @pytest.mark.parametrize("shift", range(-150, 150, 7))
-    def test_a_line_across_the_border_of_two_pieces(self, write_log: WriteLog, shift: int) -> None:
-        line = megatron(2, "4250.0")
-        after = b"x" * 63 + b"\n"
-        padding = after * ((1 << 18) // 64 - 4) + b"y" * (255 + shift) + b"\n"
-        step = last_step(write_log(megatron(1, "9.0") + line + padding), FORMATS["megatron"])
-        assert step is not None
-        assert (step.index, step.seconds) == (2, 4.25)
-
-    def test_none_yet(self, write_log: WriteLog) -> None:
-        assert last_step(write_log(NOISE), MAXTEXT) is None
-        assert last_step(write_log(b""), MAXTEXT) is None
-
-    def test_missing(self, tmp_path: Path) -> None:
-        with pytest.raises(LogError, match=r"\Athe log does not exist: run\.log\n"):
-            last_step(tmp_path / "run.log", MAXTEXT)
 
 
 class TestIdentity:
