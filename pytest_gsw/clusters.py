@@ -54,6 +54,23 @@ def _number(help_: str) -> f.Field:
     return f.pattern(r"[0-9]{1,6}([.][0-9]{1,6})?", "a number such as 30", help_)
 
 
+#: The keys of a cluster that are settings of its sessions, by the names of the ini file's options without ``gsw_``.
+SETTINGS: f.Fields = {
+    "tolerance": f.tolerance("Accepted loss of throughput on this cluster."),
+    "max_gain": f.gain("Largest plausible gain of throughput on this cluster: a run beyond it is inconclusive."),
+    "strict": f.flag("Rows faster than the tolerance allows fail as well."),
+    "max_jobs": f.whole("Submit no more than this many jobs at once."),
+    "max_gpus": f.whole("Take no more than this many GPUs at once."),
+    "timeout": _number("Limit on each job's run time, minutes."),
+    "max_pending": f.whole("Leave no more than this many jobs pending at once."),
+    "max_queue": _number(
+        "Hours that a job waits in the queue while none of the session runs, 24 by default; 0: no limit."
+    ),
+    "stall": _number("End a job that shows no new step for this long, minutes; 0: never."),
+    "slow_start": _number("End a job whose first steps take this multiple of the documented time; 0: never."),
+    "poll_interval": _number("Seconds between two questions to the scheduler, 0.5 to 300."),
+}
+
 #: Every key of one cluster.
 CLUSTER_FIELDS: f.Fields = {
     "scheduler": f.pattern(
@@ -91,19 +108,7 @@ CLUSTER_FIELDS: f.Fields = {
     ),
     "smoke_limit": _number("Limit on the smoke test's run time, seconds; 30 by default."),
     "smoke_ends_job": f.flag("A node below its peers in the smoke test ends the job."),
-    "tolerance": f.tolerance("Accepted loss of throughput on this cluster."),
-    "max_gain": f.gain("Largest plausible gain of throughput on this cluster: a run beyond it is inconclusive."),
-    "strict": f.flag("Rows faster than the tolerance allows fail as well."),
-    "max_jobs": f.whole("Submit no more than this many jobs at once."),
-    "max_gpus": f.whole("Take no more than this many GPUs at once."),
-    "timeout": _number("Limit on each job's run time, minutes."),
-    "max_pending": f.whole("Leave no more than this many jobs pending at once."),
-    "max_queue": _number(
-        "Hours that a job waits in the queue while none of the session runs, 24 by default; 0: no limit."
-    ),
-    "stall": _number("End a job that shows no new step for this long, minutes; 0: never."),
-    "slow_start": _number("End a job whose first steps take this multiple of the documented time; 0: never."),
-    "poll_interval": _number("Seconds between two questions to the scheduler, 0.5 to 300."),
+    **SETTINGS,
 }
 
 
@@ -150,19 +155,8 @@ class Cluster:
     smoke: str | None = None
     smoke_limit: str | None = None
     smoke_ends_job: bool = False
-    tolerance: float | None = None
-    #: Largest plausible gain of throughput, as a fraction; ``None`` for each table's own.
-    max_gain: float | None = None
-    #: As the options of the ini file of these names; ``None`` for the ini file's value, or the default.
-    strict: bool | None = None
-    max_jobs: int | None = None
-    max_gpus: int | None = None
-    timeout: str | None = None
-    max_pending: int | None = None
-    max_queue: str | None = None
-    stall: str | None = None
-    slow_start: str | None = None
-    poll_interval: str | None = None
+    #: Its :data:`SETTINGS` that its file has; the ini file overrides them.
+    settings: Mapping[str, Any] = field(default_factory=dict)
     #: The file that defines it; ``None`` for the built-in ones.
     path: Path | None = None
     #: The keys in the file, with their lines and columns.
@@ -289,7 +283,8 @@ def _cluster(name: str, value: Value, path: Path, environ: Mapping[str, str]) ->
         raise FileError(path, tuple(faults))
     keys |= {key: str(path.parent.absolute() / keys[key]) for key in keys.keys() & _PATHS}
     places = {key: (entry.line, entry.column) for key, entry in value.value.items()}
-    return Cluster(name=name, path=path, given=places, **{**_from_environment(environ), **keys})
+    settings = {key: keys.pop(key) for key in SETTINGS if key in keys}
+    return Cluster(name=name, path=path, given=places, settings=settings, **{**_from_environment(environ), **keys})
 
 
 def why_it_does_not_fit(accelerator: str | None, gpus: int | None, cluster: Cluster) -> str:

@@ -215,14 +215,9 @@ def plain(text: str) -> str:
 
 def html_text(root: ET.Element) -> str:
     """The text of a page."""
-    return f"<!DOCTYPE html>\n{markup(root)}\n"
-
-
-def markup(root: ET.Element) -> str:
-    """The markup of an element."""
-    parts: list[str] = []
+    parts = ["<!DOCTYPE html>\n"]
     _write(root, parts.append)
-    return "".join(parts)
+    return "".join([*parts, "\n"])
 
 
 def _write(one: ET.Element, write: Callable[[str], object]) -> None:

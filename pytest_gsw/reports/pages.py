@@ -1233,6 +1233,11 @@ def kept_page(run_id: str) -> str:
     return f"{FOLDER}/{folder_of(run_id)}.html"
 
 
+def whole_page(run_id: str) -> str:
+    """The address of the first page of a run whose pages are all in a folder of its own."""
+    return f"{FOLDER}/{folder_of(run_id)}/{INDEX}"
+
+
 def listed_runs(reports: Iterable[RunReport]) -> tuple[RunListEntry, ...]:
     """The runs of the history and of a report, the oldest first."""
     known = {one.run_id: one for report in reports for one in report.history_runs}
@@ -1241,16 +1246,10 @@ def listed_runs(reports: Iterable[RunReport]) -> tuple[RunListEntry, ...]:
     return tuple(sorted(known.values(), key=lambda one: (one.time_s, one.run_id)))
 
 
-def pages_there(directory: Path, runs: Iterable[RunListEntry], written: Mapping[str, str]) -> dict[str, str]:
-    """The addresses of the runs' pages that exist, relative to the report's directory, in the order of the runs."""
-    found = {}
-    for run in runs:
-        whole = f"{FOLDER}/{folder_of(run.run_id)}/index.html"
-        places = (written.get(run.run_id, whole), kept_page(run.run_id))
-        address = next((one for one in places if one in written.values() or (directory / one).is_file()), None)
-        if address is not None:
-            found[run.run_id] = address
-    return found
+def pages_there(directory: Path, runs: Iterable[RunListEntry], written: Mapping[str, str]) -> Mapping[str, str]:
+    """The addresses of the runs' pages, relative to the report's directory: those that exist, or are being written."""
+    places = [(run.run_id, address_of(run.run_id)) for run in runs for address_of in (kept_page, whole_page)]
+    return {**{run_id: place for run_id, place in places if (directory / place).is_file()}, **written}
 
 
 def kept_text(root: ET.Element, report: RunReport) -> str:
@@ -1284,11 +1283,8 @@ def run_index_page(
             line.insert(1, _count_cell(attention.REGRESSED, int(one.had_incident)))
     title = f"Runs on {cluster}"
     caption = f"{plural(len(shown), 'run')}, the newest first; pytest-gsw report RUN writes the pages of one"
-    main = [
-        element("h1", title),
-        section("runs", "All runs", table("runs", caption, heads, lines)),
-    ]
-    return page(title, main, links, here=RUN_INDEX)
+    runs_table = section("runs", "All runs", table("runs", caption, heads, lines))
+    return page(title, [element("h1", title), runs_table], links, here=RUN_INDEX)
 
 
 def _line(run: RunListEntry, kinds: Iterable[str], address: str | None) -> list[Content]:
@@ -1398,14 +1394,10 @@ def write_report(reports: Sequence[RunReport], directory: Path, history: History
     """
     then = {} if history is None else past_references((row for report in reports for row in report.rows), history)
     newest, *others = reports
-    written = {
-        newest.run_id: INDEX,
-        **{report.run_id: f"{FOLDER}/{folder_of(report.run_id)}/{INDEX}" for report in others},
-    }
+    written = {newest.run_id: INDEX, **{report.run_id: whole_page(report.run_id) for report in others}}
     pages = _pages_of_rows(reports, written)
     for report in others:
-        home = directory / FOLDER / folder_of(report.run_id)
-        _write_run(report, home, pages, then, root="../../")
+        _write_run(report, (directory / written[report.run_id]).parent, pages, then, root="../../")
     links = _write_run(newest, directory, pages, then)
     kept = kept_page(newest.run_id) if newest.history_runs and not newest.replay_of else ""
     if kept:

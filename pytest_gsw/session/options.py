@@ -47,6 +47,10 @@ class Option:
         return self.ini if self.of_site else self.flag
 
 
+def _of_site(name: str, help_: str, default: str, kind: Literal["text", "flag"] = "text") -> Option:
+    return Option(name, help_, default, kind, of_site=True)
+
+
 #: Every option, by the headings of ``--help`` and in its order.
 GROUPS = {
     "gsw: which rows run, and where": (
@@ -99,12 +103,10 @@ GROUPS = {
             "the cluster's, else the row's own",
             metavar="PERCENT",
         ),
-        Option(
+        _of_site(
             "max-gain",
             "largest plausible gain of throughput: a row that gains more is inconclusive",
             "the cluster's, else the row's own, else 25%%",
-            metavar="PERCENT",
-            of_site=True,
         ),
         Option(
             "confirm",
@@ -114,52 +116,26 @@ GROUPS = {
             metavar="N",
         ),
         Option("repeat", "run every row N times, and judge it by the median of its jobs", "1", metavar="N"),
-        Option("strict", "rows faster than the tolerance allows fail as well", "off", "flag", of_site=True),
+        _of_site("strict", "rows faster than the tolerance allows fail as well", "off", "flag"),
     ),
     "gsw: how jobs run": (
-        Option(
-            "timeout",
-            "limit on each job's run time, minutes",
-            "three times the documented duration, at least 30",
-            metavar="MINUTES",
-            of_site=True,
+        _of_site(
+            "timeout", "limit on each job's run time, minutes", "three times the documented duration, at least 30"
         ),
-        Option("max-jobs", "submit no more than this many jobs at once", "no limit", metavar="N", of_site=True),
-        Option("max-gpus", "take no more than this many GPUs at once", "no limit", metavar="N", of_site=True),
-        Option(
-            "max-pending", "leave no more than this many jobs pending at once", "no limit", metavar="N", of_site=True
-        ),
-        Option(
-            "max-queue",
-            "hours that a job waits in the queue while none of the session runs; 0: no limit",
-            "24",
-            metavar="HOURS",
-            of_site=True,
-        ),
+        _of_site("max-jobs", "submit no more than this many jobs at once", "no limit"),
+        _of_site("max-gpus", "take no more than this many GPUs at once", "no limit"),
+        _of_site("max-pending", "leave no more than this many jobs pending at once", "no limit"),
+        _of_site("max-queue", "hours that a job waits in the queue while none of the session runs; 0: no limit", "24"),
         Option(
             "retries", "run a row up to N times more if the infrastructure failed it, on other nodes", "0", metavar="N"
         ),
-        Option(
+        _of_site(
             "stall",
             "end a job that shows no new step for this long, minutes; 0: never",
             "20 documented steps, at least 10; three times as long before the first step",
-            metavar="MINUTES",
-            of_site=True,
         ),
-        Option(
-            "slow-start",
-            "end a job whose first steps take this multiple of the documented time; 0: never",
-            "3",
-            metavar="FACTOR",
-            of_site=True,
-        ),
-        Option(
-            "poll-interval",
-            "seconds between two questions to the scheduler, 0.5 to 300",
-            "15",
-            metavar="SECONDS",
-            of_site=True,
-        ),
+        _of_site("slow-start", "end a job whose first steps take this multiple of the documented time; 0: never", "3"),
+        _of_site("poll-interval", "seconds between two questions to the scheduler, 0.5 to 300", "15"),
     ),
     "gsw: what is written": (
         Option("results", "directory for the records of runs", ".gsw", "path", "DIR"),

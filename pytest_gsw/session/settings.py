@@ -234,9 +234,9 @@ def is_typed(config: pytest.Config, name: str) -> bool:
 
 def of_cluster(config: pytest.Config, values: Mapping[str, Any], cluster: Cluster | None) -> dict[str, Any]:
     """A cluster's values by option, if neither command line nor ini file sets them."""
-    site = {} if cluster is None else {name: getattr(cluster, name.replace("-", "_")) for name in _OF_CLUSTER}
-    open_ = {name for name in site if not values[name] and config.getini(f"gsw_{name.replace('-', '_')}") is not False}
-    of_both = {name: site[name] for name in open_ if site[name] is not None}
+    site = {} if cluster is None else {key.replace("_", "-"): value for key, value in cluster.settings.items()}
+    is_off = {name for name in site if config.getini(f"gsw_{name.replace('-', '_')}") is False}
+    of_both = {name: value for name, value in site.items() if not values[name] and name not in is_off}
     shares = {name: f"{100 * of_both[name]:.12g}%" for name in ("tolerance", "max-gain") if name in of_both}
     return {name: value if isinstance(value, bool) else str(value) for name, value in of_both.items()} | shares
 

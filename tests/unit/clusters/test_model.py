@@ -61,7 +61,7 @@ def test_a_cluster_with_every_key(find: Find) -> None:
         recipes="/lustre/recipes",
         sbatch=("--qos=high", "--reservation=a b"),
         environment={"NCCL_DEBUG": "WARN", "CACHE": "/home/ann/cache:/home/ann/more", "RETRIES": "3"},
-        tolerance=0.03,
+        settings={"tolerance": 0.03},
         path=Path("1.yaml"),
     )
 

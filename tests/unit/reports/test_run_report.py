@@ -16,7 +16,7 @@ from pytest_gsw.history.comparison import line_of
 from pytest_gsw.history.row_history import ClusterSeries, RowHistory
 from pytest_gsw.history.store import EXCLUDE, Event
 from pytest_gsw.jobs.journal import COPY, Journal
-from pytest_gsw.reports.elements import markup
+from pytest_gsw.reports.elements import html_text
 from pytest_gsw.reports.pages import listed_runs, row_page
 from pytest_gsw.reports.run_report import (
     ReportedRow,
@@ -413,7 +413,7 @@ def test_a_run_its_rows_and_alarms_begin_with_it_and_points_keep_the_time_of_the
     assert since_line(found.since) == f"{minute_when_began(CURRENT_RUN - 2)}, 3 runs"
     assert found.since is not None
     assert found.since.good_time_s == begin_s(CURRENT_RUN - 3)
-    text = markup(row_page(found, run, [], [], {}, {}))
+    text = html_text(row_page(found, run, [], [], {}, {}))
     for number in NUMBERS[1:]:
         assert f">{minute_when_began(number)}</time>" in text
     assert f"{minute_of(CURRENT_RUN - 1)}</title>" in text
