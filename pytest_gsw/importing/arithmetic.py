@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -30,11 +30,24 @@ from pytest_gsw.tables.metrics import (
 
 #: Differences below this decide no verdict: a twentieth of the usual tolerance.
 _SMALL = Fraction(25, 10_000)
-_TRILLION = 10**12
-#: Forward, backward and a second forward pass, over forward and backward.
-_RECOMPUTED = Fraction(4, 3)
 _NUMBER = re.compile(r"([0-9]{1,40}(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,3})?) ?%?")
-_DERIVED = (*THROUGHPUTS, MFU.key, TFLOPS_PER_GPU.key, DAYS_TO_TRAIN.key)
+#: Each figure, by the quantities that are multiplied and those that divide the product; the first that are known count.
+_EQUATIONS: Sequence[tuple[str, Sequence[str], Sequence[str]]] = (
+    (SAMPLES_PER_S.key, ("global_batch_size",), (STEP_TIME.key,)),
+    (TOKENS_PER_S.key, ("sequence_length", "global_batch_size"), (STEP_TIME.key,)),
+    (TOKENS_PER_S_PER_GPU, ("sequence_length", "global_batch_size"), (STEP_TIME.key, "gpus")),
+    (MFU.key, ("percent", "global_batch_size", "model_flops"), (STEP_TIME.key, "gpus", "peak")),
+    (MFU.key, ("percent", "trillion", TFLOPS_PER_GPU.key), ("peak",)),
+    (TFLOPS_PER_GPU.key, ("global_batch_size", "model_flops", "recomputed"), (STEP_TIME.key, "gpus", "trillion")),
+    (DAYS_TO_TRAIN.key, ("trillion", STEP_TIME.key), ("sequence_length", "global_batch_size", "day")),
+    (DAYS_TO_TRAIN.key, ("trillion",), ("day", TOKENS_PER_S.key)),
+)
+#: Figures have been rounded or cut, other numbers are exact.
+_FIGURES = frozenset({STEP_TIME.key, *(figure for figure, _, _ in _EQUATIONS)})
+#: Degrees of parallelism whose product is all GPUs.
+_DEGREES = ("tp", "pp", "cp", "dp")
+#: Units behind numbers in equations.
+_UNITS = {STEP_TIME.key: " s", "gpus": " GPUs", "model_flops": " FLOPs", "peak": " FLOP/s"}
 
 
 @dataclass(frozen=True)
@@ -70,56 +83,22 @@ class Finding:
         return f'acknowledged: {{{self.key}: "WHY IT STAYS"}}'
 
 
-class _Span(NamedTuple):
-    low: Fraction
-    high: Fraction
-
-    def overlap(self, other: _Span) -> _Span | None:
-        low, high = max(self.low, other.low), min(self.high, other.high)
-        return _Span(low, high) if low <= high else None
-
-
 class _Number(NamedTuple):
-    """A number as written, and the value of a one in its last digit."""
+    """A number, and all values that its digits may have been."""
 
     text: str
     value: Fraction
-    unit: Fraction
+    low: Fraction
+    high: Fraction
+    #: The value of a one in its last digit.
+    unit: Fraction = Fraction(0)
 
-    @property
-    def span(self) -> _Span:
-        """The values with these digits, rounded or cut; a time is never zero."""
-        return _Span(max(self.value - self.unit / 2, self.value / 1000), self.value + self.unit)
-
-
-class _Law(NamedTuple):
-    """The dependence of a figure on the step time: a coefficient over seconds, or times seconds."""
-
-    coefficient: Fraction
-    text: str
-    behind: str = ""
-    grows: bool = False
-
-    def at(self, value: Fraction) -> Fraction:
-        return self.coefficient * value if self.grows else self.coefficient / value
-
-    def seconds(self, value: Fraction) -> Fraction:
-        return value / self.coefficient if self.grows else self.coefficient / value
-
-    def span(self, seconds: _Span) -> _Span:
-        return _Span(*sorted(map(self.at, seconds)))
-
-    def seconds_span(self, figures: _Span) -> _Span:
-        return _Span(*sorted(map(self.seconds, figures)))
+    def overlaps(self, other: _Number) -> bool:
+        return self.low <= other.high and other.low <= self.high
 
 
-class _Step(NamedTuple):
-    """The step time behind a row's figures: stated, or derived from a throughput."""
-
-    key: str
-    text: str
-    seconds: Fraction
-    span: _Span
+def _exact(value: Fraction, text: str) -> _Number:
+    return _Number(text, value, value, value)
 
 
 def findings(rows: Iterable[StatedRow]) -> Iterator[Finding]:
@@ -136,180 +115,130 @@ class _Row:
 
     @cached_property
     def numbers(self) -> Mapping[str, _Number]:
-        """Numbers above zero, by key; MFU in percent."""
-        found = {}
-        for key, stated in self.stated.values.items():
-            match = _NUMBER.fullmatch(stated.text)
-            if match is None or not float(match[1]) or math.isinf(float(match[1])):
+        """Numbers above zero, by key, MFU in percent; and the constants of equations."""
+        texts = {key: stated.text for key, stated in self.stated.values.items()}
+        again = texts.get("activation_recomputation") == "true"
+        peak = peak_flops(texts.get("accelerator", ""), texts.get("dtype", ""))
+        found = {
+            "percent": _exact(Fraction(100), ""),
+            "trillion": _exact(Fraction(10**12), "1e12"),
+            "day": _exact(Fraction(SECONDS_PER_DAY), str(SECONDS_PER_DAY)),
+            # Forward, backward and a second forward pass, over forward and backward.
+            "recomputed": _exact(Fraction(4, 3), "4 / 3") if again else _exact(Fraction(1), ""),
+            **({"peak": _exact(Fraction(peak), _short(Fraction(peak)))} if peak else {}),
+        }
+        for key, text in texts.items():
+            match = _NUMBER.fullmatch(text)
+            if match is None or not 0 < float(match[1]) < math.inf:
                 continue
-            number = Decimal(match[1])
-            exponent = number.as_tuple().exponent
-            assert isinstance(exponent, int)  # the pattern has neither NaN nor infinity
-            scale = 100 if key == MFU.key and not stated.text.endswith("%") else 1
-            found[key] = _Number(stated.text, Fraction(number) * scale, Fraction(10) ** exponent * scale)
+            number, scale = Decimal(match[1]), 100 if key == MFU.key and not text.endswith("%") else 1
+            value, unit = Fraction(number) * scale, Fraction(10) ** int(number.as_tuple().exponent) * scale
+            found[key] = _exact(value, text)
+            if key in _FIGURES:  # a time is never zero
+                found[key] = _Number(text, value, max(value - unit / 2, value / 1000), value + unit, unit)
         return found
 
-    def value(self, key: str) -> Fraction | None:
-        """A number; ``None`` if the row states none."""
-        number = self.numbers.get(key)
-        return None if number is None else number.value
-
-    def text(self, key: str) -> str:
-        """A text; empty if the row states none."""
-        return self.stated.values[key].text if key in self.stated.values else ""
-
-    @cached_property
-    def peak(self) -> Fraction | None:
-        """Peak FLOP/s of one GPU at the row's dtype."""
-        flops = peak_flops(self.text("accelerator"), self.text("dtype"))
-        return None if flops is None else Fraction(flops)
-
-    @cached_property
-    def laws(self) -> Mapping[str, _Law]:
-        """Dependence on the step time, by figure."""
-        batch, length, gpus = (self.value(key) for key in ("global_batch_size", "sequence_length", "gpus"))
-        flops, peak, found = self.value("model_flops"), self.peak, {}
-        if batch is None:
-            return {}
-        found[SAMPLES_PER_S.key] = _Law(batch, _short(batch))
-        if length is not None:
-            tokens = f"{_short(length)} * {_short(batch)}"
-            found[TOKENS_PER_S.key] = _Law(length * batch, tokens)
-            days = Fraction(_TRILLION) / (length * batch) / SECONDS_PER_DAY
-            found[DAYS_TO_TRAIN.key] = _Law(days, f"1e12 / ({tokens}) / {SECONDS_PER_DAY}", grows=True)
-            if gpus is not None:
-                found[TOKENS_PER_S_PER_GPU] = _Law(length * batch / gpus, tokens, f" / {_short(gpus)} GPUs")
-        if flops is not None and gpus is not None:
-            work, each = f"{_short(batch)} * {_short(flops)} FLOPs", f" / {_short(gpus)} GPUs"
-            again = _RECOMPUTED if self.text("activation_recomputation") == "true" else Fraction(1)
-            more = " * 4 / 3" if again != 1 else ""
-            found[TFLOPS_PER_GPU.key] = _Law(
-                batch * flops / gpus / _TRILLION * again, f"{work}{more}", f"{each} / 1e12"
+    def _compute(self, over: Iterable[str], under: Iterable[str], step: _Number | None = None) -> Iterator[_Number]:
+        """The product of some quantities over that of others, if all are known."""
+        known = {**self.numbers, STEP_TIME.key: step} if step is not None else self.numbers
+        if known.keys() >= {*over, *under}:
+            above, below = ([known[key] for key in keys] for keys in (over, under))
+            texts = [[f"{known[key].text}{_UNITS.get(key, '')}" for key in keys] for keys in (over, under)]
+            yield _Number(
+                " / ".join([" * ".join(filter(None, texts[0])), *texts[1]]),
+                _multiply(one.value for one in above) / _multiply(one.value for one in below),
+                _multiply(one.low for one in above) / _multiply(one.high for one in below),
+                _multiply(one.high for one in above) / _multiply(one.low for one in below),
             )
-            if peak is not None:
-                share = f"{each} / {_short(peak)} FLOP/s"
-                found[MFU.key] = _Law(100 * batch * flops / gpus / peak, work, share)
-        return found
 
     @cached_property
-    def step(self) -> _Step | None:
-        """The step time; ``None`` if the row states nothing that gives one."""
-        for key in (STEP_TIME.key, *THROUGHPUTS):
-            number, law = self.numbers.get(key), self.laws.get(key)
-            if number is not None and key == STEP_TIME.key:
-                return _Step(key, number.text, number.value, number.span)
-            if number is not None and law is not None:
-                seconds = law.seconds(number.value)
-                return _Step(key, _short(seconds), seconds, law.seconds_span(number.span))
-        return None
+    def steps(self) -> Mapping[str, _Number]:
+        """The step time by each figure that gives one, the stated one first."""
+        stated = {STEP_TIME.key: self.numbers[STEP_TIME.key]} if STEP_TIME.key in self.numbers else {}
+        derived = {
+            key: step._replace(text=_short(step.value))
+            for key, over, under in _EQUATIONS
+            if key in THROUGHPUTS
+            for step in self._compute(over, [key if one == STEP_TIME.key else one for one in under])
+        }
+        return {**stated, **derived}
 
     def findings(self) -> Iterator[Finding]:
-        for key in _DERIVED:
-            number, law = self.numbers.get(key), self.laws.get(key)
-            if number is None or (self.step is not None and self.step.key == key):
+        judged_by = next(iter(self.steps), "")
+        for key in dict.fromkeys(figure for figure, _, _ in _EQUATIONS):
+            number = self.numbers.get(key)
+            if number is None or key == judged_by:
                 continue
-            if self.step is not None and law is not None:
-                yield from self._by_step_time(key, number, law, self.step)
-            elif key == DAYS_TO_TRAIN.key and (tokens := self.numbers.get(TOKENS_PER_S.key)) is not None:
-                days = Fraction(_TRILLION) / SECONDS_PER_DAY
-                law = _Law(days, f"1e12 / {SECONDS_PER_DAY}")
-                yield from self._compare(key, number, law, tokens.value, tokens.span, f"{law.text} / {tokens.text}")
-            elif key == MFU.key and (rate := self.numbers.get(TFLOPS_PER_GPU.key)) is not None and self.peak:
-                law = _Law(Fraction(100 * _TRILLION) / self.peak, "", grows=True)
-                formula = f"{rate.text} TFLOP/s / {_short(self.peak)} FLOP/s"
-                yield from self._compare(key, number, law, rate.value, rate.span, formula)
-        rate = self.numbers.get(TFLOPS_PER_GPU.key)
-        if rate is not None and self.peak and rate.value * _TRILLION > self.peak * Fraction(101, 100):
-            most = _short(self.peak / _TRILLION)
-            yield self._finding(rate, TFLOPS_PER_GPU.key, f"the peak of a {self.text('accelerator')}", most)
+            step = self.steps.get(judged_by)
+            for other, narrower in self.steps.items():
+                if step is not None and other != key and narrower.overlaps(step):
+                    step = step._replace(low=max(step.low, narrower.low), high=min(step.high, narrower.high))
+            of_figure = [equation for equation in _EQUATIONS if equation[0] == key]
+            computed = [one for _, over, under in of_figure for one in self._compute(over, under, step)]
+            # Days may be computed from the documented throughput.
+            equal = computed if key == DAYS_TO_TRAIN.key else computed[:1]
+            if any(abs(one.value - number.value) < number.unit for one in equal):
+                continue
+            for one in computed[:1]:
+                if not one.overlaps(number):
+                    text = f"{_short(one.value)}{'%' if key == MFU.key else ''}"
+                    small = abs(one.value - number.value) < _SMALL * number.value
+                    yield self._finding(key, one.text, text, is_contradiction=not small)
+        peak, rate = self.numbers.get("peak"), self.numbers.get(TFLOPS_PER_GPU.key)
+        if peak is not None and rate is not None and rate.value * 10**12 > peak.value * Fraction(101, 100):
+            of = f"the peak of a {self.stated.values['accelerator'].text}"
+            yield self._finding(TFLOPS_PER_GPU.key, of, _short(peak.value / 10**12))
         yield from self._check_batch()
         yield from self._check_gpus()
 
-    def _by_step_time(self, key: str, number: _Number, law: _Law, step: _Step) -> Iterator[Finding]:
-        seconds = step.span
-        for other in THROUGHPUTS:
-            if other != key and other in self.numbers and other in self.laws:
-                seconds = self.laws[other].seconds_span(self.numbers[other].span).overlap(seconds) or seconds
-        tokens = self.numbers.get(TOKENS_PER_S.key)
-        if key == DAYS_TO_TRAIN.key and tokens is not None:
-            # They may be computed from the documented throughput.
-            days = Fraction(_TRILLION) / SECONDS_PER_DAY / tokens.value
-            if abs(days - number.value) < number.unit:
-                return
-        formula = f"{law.text} {'*' if law.grows else '/'} {step.text} s{law.behind}"
-        yield from self._compare(key, number, law, step.seconds, seconds, formula)
-
-    def _compare(
-        self, key: str, number: _Number, law: _Law, value: Fraction, span: _Span, formula: str
-    ) -> Iterator[Finding]:
-        computed = law.at(value)
-        if abs(computed - number.value) >= number.unit and law.span(span).overlap(number.span) is None:
-            small = abs(computed - number.value) < _SMALL * number.value
-            percent = "%" if key == MFU.key else ""
-            yield self._finding(number, key, formula, f"{_short(computed)}{percent}", is_contradiction=not small)
-
     def _check_batch(self) -> Iterator[Finding]:
         """Global batch size = micro batch size * accumulation steps * ranks, for any way to count ranks."""
-        number, micro = self.numbers.get("global_batch_size"), self.value("micro_batch_size")
-        ranks = self._ranks()
-        if number is None or micro is None or not ranks:
-            return
-        steps = self.value("gradient_accumulation_steps")
-        ratios = [number.value / (micro * (steps or 1) * count) for count, _ in ranks]
-        # Unstated steps may be any whole number.
-        if not any(ratio == 1 if steps else ratio.denominator == 1 for ratio in ratios):
-            count, words = ranks[0]
-            of_steps = f" * gradient_accumulation_steps {steps}" if steps else ""
-            formula = f"micro_batch_size {micro}{of_steps} * {words}"
-            yield self._finding(number, "global_batch_size", formula, str(micro * (steps or 1) * count))
-
-    def _ranks(self) -> list[tuple[Fraction, str]]:
-        """Replicas that share a batch, by each way to count them, with words for each."""
-        dp, ep, gpus = self.value("dp"), self.value("ep"), self.value("gpus")
-        degrees = self._degrees("tp", "pp", "cp")
-        found = [] if dp is None else [(dp, f"dp {dp}")]
-        if dp is not None and ep is not None:
-            # A factor of its own (Grok 1), or inside of DP (Megatron).
-            is_factor = gpus == math.prod(self._degrees("tp", "pp", "cp", "ep", "dp").values())
-            found.insert(0 if is_factor else 1, (dp * ep, f"ep {ep} * dp {dp}"))
-        if gpus is not None and ({"tp", "pp"} <= degrees.keys() or self.value("fsdp") is not None):
-            count = gpus / math.prod(degrees.values(), start=Fraction(1))
-            words = f"{gpus} GPUs / ({_product(degrees)})" if degrees else f"{gpus} GPUs"
-            found += [(count, words)] if count.denominator == 1 else []
-        return found
+        known, of_rank, degrees = self.numbers.keys(), ("micro_batch_size", "gradient_accumulation_steps"), _DEGREES[:3]
+        ways = []
+        if "dp" in known:
+            # EP is inside of DP (Megatron), or a factor of its own (Grok 1).
+            ways = [self._product(*of_rank, "dp"), self._product(*of_rank, "ep", "dp")]
+            is_factor = self._product("gpus")[0] == self._product(*_DEGREES, "ep")[0]
+            ways = ways[::-1] if is_factor else ways
+        if "gpus" in known and (known >= {"tp", "pp"} or "fsdp" in known):
+            (total, text), (each, words) = self._product(*of_rank, "gpus"), self._product(*degrees)
+            if (self.numbers["gpus"].value / each).denominator == 1:
+                ways.append((total / each, f"{text} / ({words})" if words else text))
+        if of_rank[0] in known:  # unstated steps may be any whole number
+            yield from self._check_product("global_batch_size", ways, is_complete=of_rank[1] in known)
 
     def _check_gpus(self) -> Iterator[Finding]:
         """GPUs = TP * PP * CP * DP, with expert parallelism inside of DP or as a factor of its own."""
-        number, fsdp = self.numbers.get("gpus"), self.value("fsdp")
-        degrees = self._degrees("tp", "pp", "cp", "dp")
-        if number is None:
-            return
-        if fsdp is not None and (number.value / fsdp).denominator != 1:
-            yield self._finding(number, "gpus", "a multiple of fsdp", str(fsdp))
-        if not degrees:
-            return
-        total, ep = math.prod(degrees.values(), start=Fraction(1)), self.value("ep") or Fraction(1)
-        # A degree that a document omits may be any; the others must fit into the GPUs all the same.
-        whole = {"tp", "pp", "dp"} <= degrees.keys()
-        ratios = [number.value / count for count in (total, total * ep)]
-        if not any(ratio == 1 if whole else ratio.denominator == 1 for ratio in ratios):
-            yield self._finding(number, "gpus", _product(degrees), str(total))
+        known = self.numbers.keys()
+        if "fsdp" in known:
+            sharded = (self.numbers["fsdp"].value, "a multiple of fsdp")
+            yield from self._check_product("gpus", [sharded], is_complete=False)
+        if known & {*_DEGREES}:
+            # A degree that a document omits may be any; the others must fit into the GPUs all the same.
+            ways = [self._product(*_DEGREES), self._product(*_DEGREES, "ep")]
+            yield from self._check_product("gpus", ways, is_complete=known >= {"tp", "pp", "dp"})
 
-    def _degrees(self, *keys: str) -> dict[str, Fraction]:
-        return {key: degree for key in keys if (degree := self.value(key)) is not None}
+    def _product(self, *keys: str) -> tuple[Fraction, str]:
+        """The product of those numbers that the row states, and its text."""
+        known = {key: self.numbers[key].value for key in keys if key in self.numbers}
+        return _multiply(known.values()), " * ".join(f"{key} {one}" for key, one in known.items())
 
-    def _finding(
-        self, number: _Number, key: str, formula: str, computed: str, *, is_contradiction: bool = True
-    ) -> Finding:
-        row = self.stated
-        place = row.values.get("line") or row.values[key]
-        line = row.values[key].line if row.values[key].line > 0 else place.line
+    def _check_product(self, key: str, ways: Sequence[tuple[Fraction, str]], *, is_complete: bool) -> Iterator[Finding]:
+        """A finding if a number is none of some products, or if these are incomplete, a multiple of none."""
+        ratios = [self.numbers[key].value / value for value, _ in ways if key in self.numbers]
+        if ratios and not any(ratio == 1 if is_complete else ratio.denominator == 1 for ratio in ratios):
+            value, text = ways[0]
+            yield self._finding(key, text, str(value))
+
+    def _finding(self, key: str, formula: str, computed: str, *, is_contradiction: bool = True) -> Finding:
+        row, stated = self.stated, self.stated.values[key]
+        line = stated.line if stated.line > 0 else row.values.get("line", stated).line
         why = row.acknowledged.get(key, "")
-        return Finding(row.id, row.file, line, key, number.text, formula, computed, is_contradiction, why)
+        return Finding(row.id, row.file, line, key, stated.text, formula, computed, is_contradiction, why)
 
 
-def _product(degrees: Mapping[str, Fraction]) -> str:
-    return " * ".join(f"{key} {degree}" for key, degree in degrees.items())
+def _multiply(values: Iterable[Fraction]) -> Fraction:
+    return math.prod(values, start=Fraction(1))
 
 
 def _short(value: Fraction) -> str:

@@ -57,7 +57,7 @@ def test_a_finding_says_both_figures_and_the_equation() -> None:
         (
             {"days_to_train_1t_tokens": "12.9"},
             "days_to_train_1t_tokens",
-            "1e12 / (8192 * 2048) / 86400 * 17.10 s",
+            "1e12 * 17.10 s / 8192 / 2048 / 86400",
             "11.7968",
         ),
         ({"micro_batch_size": "1", "gradient_accumulation_steps": "64", "dp": "2"}, "global_batch_size", None, "128"),
