@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from html.parser import HTMLParser
+from itertools import count, islice
 
 from pytest_gsw.common.redact import UNSAFE
 from pytest_gsw.tables import metrics
@@ -70,7 +71,6 @@ _MARKS = {
 #: The end of a table.
 _TABLE_END = re.compile(r"</table\s*>", re.IGNORECASE)
 _HIDDEN = re.compile(r"display\s*:\s*none", re.IGNORECASE)
-_HAS_DIGIT = re.compile(r"[0-9]")
 
 
 @dataclass
@@ -79,14 +79,8 @@ class _Cell:
     column: int
     columns: int
     rows: int
-    text: str = ""
-
-
-@dataclass
-class _Row:
     is_head: bool
-    is_hidden: bool
-    cells: list[_Cell] = field(default_factory=list)
+    text: str = ""
 
 
 def _html_table(lines: Sequence[str], first: int, headings: tuple[Cell, ...]) -> tuple[int, DocumentTable | Remark]:
@@ -99,7 +93,7 @@ def _html_table(lines: Sequence[str], first: int, headings: tuple[Cell, ...]) ->
     parser = _Parser(first + 1)
     parser.feed(" " * column + "\n".join(lines[first : last + 1])[column:])
     parser.close()
-    rows = [row for row in parser.rows if row.cells and not row.is_hidden]
+    rows = [row for row in parser.rows if row]
     grid = _grid(rows)
     if parser.tables != 1:
         reason = "an HTML table with another one in it, or in its line"
@@ -108,10 +102,14 @@ def _html_table(lines: Sequence[str], first: int, headings: tuple[Cell, ...]) ->
     elif not grid:
         reason = "an HTML table without cells"
     else:
-        names = next((number for number, row in enumerate(rows) if not row.is_head), len(rows)) or 1
-        header = tuple(map(_join_names, zip(*grid[:names], strict=False)))
-        captions = (Cell(plain(parser.caption), first + 1, 1),) if parser.caption else ()
-        return last + 1, DocumentTable(header, tuple(grid[names:]), (*headings, *captions))
+        names = next((at for at, row in enumerate(rows) if not all(cell.is_head for cell in row)), len(rows)) or 1
+        # The name of one column: the names from several head rows, each once.
+        header = (
+            replace(cells[-1], text=" ".join(dict.fromkeys(cell.text for cell in cells)))
+            for cells in zip(*grid[:names], strict=False)
+        )
+        captions = [Cell(plain(parser.caption.text), first + 1, 1)] if parser.caption.text else []
+        return last + 1, DocumentTable(tuple(header), tuple(grid[names:]), (*headings, *captions))
     return last + 1, Remark(first + 1, reason)
 
 
@@ -120,11 +118,13 @@ class _Parser(HTMLParser):
 
     def __init__(self, first_line: int) -> None:
         super().__init__(convert_charrefs=True)
-        self.rows: list[_Row] = []
+        self.rows: list[list[_Cell]] = [[]]
         self.tables = 0
-        self.caption = ""
+        self.caption = _Cell(first_line, 1, 1, 1, is_head=True)
         self._first_line = first_line
-        self._in_head = self._in_caption = False
+        self._in_head = False
+        #: The last row, which is none of the rows if it is hidden; the open cell or caption.
+        self._row = self.rows[0]
         self._cell: _Cell | None = None
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -135,38 +135,31 @@ class _Parser(HTMLParser):
         elif tag in {"thead", "tbody", "tfoot"}:
             self._in_head = tag == "thead"
         elif tag == "caption":
-            self._in_caption = True
+            self._cell = self.caption
         elif tag == "tr":
-            self._cell = None
-            is_hidden = "hidden" in attributes or _HIDDEN.search(attributes.get("style") or "") is not None
-            self.rows.append(_Row(is_head=True, is_hidden=is_hidden))
+            self._cell, self._row = None, []
+            if "hidden" not in attributes and _HIDDEN.search(attributes.get("style") or "") is None:
+                self.rows.append(self._row)
         elif tag in {"td", "th"}:
             line, column = self.getpos()
-            if not self.rows:
-                self.rows.append(_Row(is_head=True, is_hidden=False))
             columns, rows = (_span(attributes.get(name)) for name in ("colspan", "rowspan"))
-            self._cell = _Cell(self._first_line + line - 1, column + 1, columns, rows)
-            row = self.rows[-1]
-            row.is_head = row.is_head and (tag == "th" or self._in_head)
-            row.cells.append(self._cell)
+            is_head = tag == "th" or self._in_head
+            self._cell = _Cell(self._first_line + line - 1, column + 1, columns, rows, is_head)
+            self._row.append(self._cell)
         else:
             self.handle_data(_MARKS.get(tag, " "))
 
     def handle_endtag(self, tag: str) -> None:
         """Close a cell or a part of the table."""
-        if tag in {"td", "th", "tr", "table"}:
+        if tag in {"td", "th", "tr", "table"} or (tag == "caption" and self._cell is self.caption):
             self._cell = None
         elif tag == "thead":
             self._in_head = False
-        elif tag == "caption":
-            self._in_caption = False
 
     def handle_data(self, data: str) -> None:
         """Add the text of a cell."""
         if self._cell is not None:
             self._cell.text += data
-        elif self._in_caption:
-            self.caption += data
 
 
 def _span(text: str | None) -> int:
@@ -176,37 +169,29 @@ def _span(text: str | None) -> int:
     return min(int(text) or _MAX_COLUMNS, _MAX_COLUMNS)
 
 
-def _join_names(cells: Sequence[Cell]) -> Cell:
-    """The name of one column: the names from several head rows, each once."""
-    return replace(cells[-1], text=" ".join(dict.fromkeys(cell.text for cell in cells)))
-
-
-def _grid(rows: Sequence[_Row]) -> list[tuple[Cell, ...]] | None:
+def _grid(rows: Sequence[Sequence[_Cell]]) -> list[tuple[Cell, ...]] | None:
     """Rows with each cell in all places that it covers; ``None`` if these are too many."""
     grid: list[tuple[Cell, ...]] = []
     left: dict[int, tuple[Cell, int]] = {}
-    count = 0
+    places = 0
     for row in rows:
         placed = {column: spot for column, (spot, _) in left.items()}
         left = {column: (spot, more - 1) for column, (spot, more) in left.items() if more > 1}
-        column = 0
-        for cell in row.cells:
-            text = cell.text
-            if cell.columns > 1 and not row.is_head and _HAS_DIGIT.search(text):
-                text += f" (over {cell.columns} columns)"  # its column is ambiguous
-            placing = Cell(plain(text), cell.line, cell.column)
-            for _ in range(cell.columns):
-                while column in placed:
-                    column += 1
-                placed[column] = placing
+        is_head = all(cell.is_head for cell in row)
+        free = (column for column in count() if column not in placed)
+        for cell in row:
+            is_ambiguous = cell.columns > 1 and not is_head and re.search("[0-9]", cell.text)
+            text = f"{cell.text} (over {cell.columns} columns)" if is_ambiguous else cell.text
+            spot = Cell(plain(text), cell.line, cell.column)
+            for column in islice(free, cell.columns):
+                placed[column] = spot
                 if cell.rows > 1:
-                    left[column] = (placing, cell.rows - 1)
-                count += 1
-                if count + len(left) > MAX_PLACES:
-                    return None
-        count += len(placed) - sum(cell.columns for cell in row.cells)
+                    left[column] = (spot, cell.rows - 1)
+            if places + len(placed) > MAX_PLACES:
+                return None
+        places += len(placed)
         # A row that leaves a gap before a cell from above has lost a cell: it ends there, and counts as short.
-        whole = next(number for number in range(len(placed) + 1) if number not in placed)
+        whole = next(column for column in count() if column not in placed)
         grid.append(tuple(placed[column] for column in range(whole)))
     return grid
 
@@ -226,40 +211,39 @@ _EMPHASIS = re.compile(r"(\*{1,3}|`)(?=\S)([^*`]*[^*`\s])\1")
 _NOTE = re.compile(r"\[\^[^\[\]]*\]")
 _MARKUP = re.compile(r"[\\\[<*`&]")
 _QUOTE = re.compile(r"^(?:\s{0,3}>)+ ?")
+_COMMENT = re.compile(r"<!(?=--).*?-->", re.DOTALL)
 
 
 def parse_document(text: str) -> Document:
     """The tables of a document's text, except for those in blocks of code and in comments."""
-    kept = [("" if is_code else line) for line, is_code in _mark_code(re.split("\r\n?|\n", text))]
-    visible = [_QUOTE.sub(lambda quote: " " * len(quote[0]), line, count=1) for line in _without_comments(kept)]
-    tables: list[DocumentTable] = []
-    left_out: list[Remark] = []
+    kept = _without_comments("\n".join(_without_code(re.split("\r\n?|\n", text)))).split("\n")
+    visible = [_QUOTE.sub(lambda quote: " " * len(quote[0]), line, count=1) for line in kept]
+    parts: list[DocumentTable | Remark] = []
     headings: list[tuple[int, Cell]] = []
     number = 0
     # End of the last table: a table that begins after it does not end.
     last_end = max((at for at, line in enumerate(visible, 1) if _TABLE_END.search(line)), default=0)
     while number < len(visible):
-        line = visible[number]
+        line, end = visible[number], number + 1
         heading = _heading(visible, number)
         if heading is not None:
             depth, title = heading
             headings = [(level, one) for level, one in headings if level < depth]
-            headings.append((depth, Cell(plain(title), number + 1, 1)))
-        found: DocumentTable | Remark | None = None
+            headings.append((depth, Cell(plain(title), end, 1)))
         above = tuple(one for _, one in headings)
-        end = number + 1
         if "<" in line and _TABLE_LINE.match(line):
-            found = Remark(end, "an HTML table that does not end")
+            part: DocumentTable | Remark = Remark(end, "an HTML table that does not end")
             if number < last_end:
-                end, found = _html_table(visible, number, above)
+                end, part = _html_table(visible, number, above)
+            parts.append(part)
         elif "|" in line and end < len(visible) and _is_delimiter(visible[end]):
-            end, found = _pipe_table(visible, number, above)
-        if isinstance(found, DocumentTable):
-            tables.append(found)
-        elif found is not None:
-            left_out.append(found)
+            end, part = _pipe_table(visible, number, above)
+            parts.append(part)
         number = end
-    return Document(tuple(tables), tuple(left_out))
+    return Document(
+        tuple(part for part in parts if isinstance(part, DocumentTable)),
+        tuple(part for part in parts if isinstance(part, Remark)),
+    )
 
 
 def plain(text: str) -> str:
@@ -276,27 +260,22 @@ def _mark(tag: re.Match[str]) -> str:
     return "" if tag["end"] else _MARKS.get(tag["name"].lower(), " ")
 
 
-def _mark_code(lines: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """Each line, and true if it is code between fences."""
+def _without_code(lines: Iterable[str]) -> Iterator[str]:
+    """The lines, of which those of code between fences are empty."""
     fence = ""
     for line in lines:
         match = _FENCE.fullmatch(line)
-        if fence:
-            yield line, True
-            if match is not None and match[1].startswith(fence) and not match[2].strip():
-                fence = ""
-        else:
-            fence = match[1] if match is not None else ""
-            yield line, match is not None
+        yield "" if fence or match is not None else line
+        if match is not None and not fence:
+            fence = match[1]
+        elif match is not None and match[1].startswith(fence) and not match[2].strip():
+            fence = ""
 
 
-def _without_comments(lines: Sequence[str]) -> list[str]:
-    """The lines without the text between ``<!--`` and ``-->``; an unclosed one is no comment."""
-    text, kept, position = "\n".join(lines), [], 0
-    while (begin := text.find("<!--", position)) >= 0 and (end := text.find("-->", begin)) >= 0:
-        kept += [text[position:begin], "\n" * text.count("\n", begin, end)]
-        position = end + 3
-    return "".join([*kept, text[position:]]).split("\n")
+def _without_comments(text: str) -> str:
+    """The text without what is between ``<!--`` and ``-->``; an unclosed one is no comment."""
+    end = text.rfind("-->") + 3  # each comment that begins before has an end: the cost is linear
+    return _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text[:end]) + text[end:]
 
 
 def _heading(lines: Sequence[str], number: int) -> tuple[int, str] | None:
