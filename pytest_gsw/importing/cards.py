@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 from pytest_gsw.errors import ConfigurationError
@@ -29,12 +30,7 @@ _FIGURES = {
 _PRECISIONS = {"bf16": "bf16", "fp16": "fp16", "fp8_mx": "mxfp8", "nvfp4": "nvfp4"}
 _ACCELERATOR = re.compile(r"(?:GB|B|H|A)\d{3}")
 _NUMBER = re.compile(r"\d{1,12}(?:\.\d{1,9})?")
-_OPTIONS = {
-    "nodes": re.compile(r"--nodes[ =](\d{1,6})(?!\S)"),
-    "gpus_per_node": re.compile(r"--gpus-per-node[ =](\d{1,3})(?!\S)"),
-    "steps": re.compile(r"--max_steps[ =](\d{1,7})(?!\S)"),
-    "sequence_length": re.compile(r"--seq_length[ =](\d{1,8})(?!\S)"),
-}
+_COUNT = re.compile(r"\d{1,8}")
 _SCRIPT = "train.sh"
 #: Options of the script with a value for Slurm.
 _SLURM_OPTIONS = frozenset(
@@ -79,14 +75,13 @@ def import_card(path: Path) -> Imported:
 def _rejection(accelerator: str, entry: Mapping[str, Spelt], step: Stated) -> str:
     """The reason why an entry is no row; empty if it is one."""
     status, precision = _text(entry, "status"), _text(entry, "precision")
-    command = _text(entry, "command")
     if status != "verified":
         return f"is {status or 'of no status'}, not verified"
     if _ACCELERATOR.fullmatch(accelerator) is None:
         return "is of no accelerator that has a name"
     if precision not in _PRECISIONS:
         return f"has the precision '{precision}', for which no dtype is known"
-    if any(_OPTIONS[name].search(command) is None for name in ("nodes", "gpus_per_node", "steps")):
+    if not _counts(_words(entry)).keys() >= {"--nodes", "--gpus-per-node", "--max_steps"}:
         return "has a command that lacks nodes, GPUs of a node or steps"
     if _NUMBER.fullmatch(step.text) is None or not Decimal(step.text):
         return f"has a step time of '{step.text}', which is no number above 0"
@@ -95,75 +90,78 @@ def _rejection(accelerator: str, entry: Mapping[str, Spelt], step: Stated) -> st
 
 def _row(card: Mapping[str, Spelt], accelerator: str, entry: Mapping[str, Spelt], step: Stated) -> DocumentRow:
     model, size = _model_and_size(_text(card, "title"))
-    command = _text(entry, "command")
-    options = {name: found[1] for name, pattern in _OPTIONS.items() if (found := pattern.search(command)) is not None}
-    gpus = int(options["nodes"]) * int(options["gpus_per_node"])
-    seconds = f"{Decimal(step.text) / 1000:f}"
+    words, metrics = _words(entry), _mapping(entry, "metrics")
+    counts = _counts(words)
     texts = {
         "model": model,
         "size": size,
         "framework": "megatron-bridge",
         "dtype": _PRECISIONS[_text(entry, "precision")],
         "accelerator": accelerator,
-        "gpus": str(gpus),
-        "gpus_per_node": options["gpus_per_node"],
+        "gpus": str(int(counts["--nodes"]) * int(counts["--gpus-per-node"])),
+        "gpus_per_node": counts["--gpus-per-node"],
         "case": _TUNED.replace("_", "-"),
-        STEP_TIME.key: seconds,
+        STEP_TIME.key: f"{Decimal(step.text) / 1000:f}",
         "statistic": "mean[-10:]",
         "line": str(step.line),
+        **{key: text for key, name in _FIGURES.items() if _NUMBER.fullmatch(text := _text(metrics, name))},
     }
-    metrics = _mapping(entry, "metrics")
-    texts |= {key: text for key, name in _FIGURES.items() if _NUMBER.fullmatch(text := _text(metrics, name))}
-    first_loss, final_loss = _text(metrics, "initial_loss"), _text(metrics, "final_loss")
+    losses = [_text(metrics, name) for name in ("initial_loss", "final_loss")]
     # A card does not state by how much a job's last loss may differ from its own.
-    if _NUMBER.fullmatch(first_loss) and _NUMBER.fullmatch(final_loss) and Decimal(final_loss) < Decimal(first_loss):
+    if all(map(_NUMBER.fullmatch, losses)) and Decimal(losses[1]) < Decimal(losses[0]):
         texts["loss"] = "falls"
-    length, batch = _samples(options, texts, _text(entry, "expected_result"))
+    length, batch = _samples(counts.get("--seq_length", ""), texts, _text(entry, "expected_result"))
     texts |= {"sequence_length": length, "global_batch_size": batch}
     environment = _mapping(card, "verification_environment")
     # A run's image is made from the container, and its name depends on the site: it is no "image" to compare.
     keys = {"container": "base_container", "commit": "bridge_commit"}
     attributes = {name: _text(entry, key) or _text(environment, key) for name, key in keys.items()}
-    attributes["final_loss"] = final_loss
+    attributes["final_loss"] = losses[1]
     recipe: dict[str, RecipeKey] = {
         "directory": Stated("scripts/training", CONVENTION, 1),
-        "steps": Stated(options["steps"], FACT, 1),
+        "steps": Stated(counts["--max_steps"], FACT, 1),
     }
-    arguments = _arguments(command)
-    if arguments:
-        recipe |= {"script": Stated(_SCRIPT, FACT, 1), "launcher": Stated("nemo-run", FACT, 1), "arguments": arguments}
+    if PurePosixPath(words[0]).name == _SCRIPT:
+        launcher = {"script": Stated(_SCRIPT, FACT, 1), "launcher": Stated("nemo-run", FACT, 1)}
+        recipe |= {**launcher, "arguments": tuple(_arguments(words[1:]))}
     proof = f"sequence_length: the throughput is of {length} tokens and the expected batch of {batch}"
     return DocumentRow(
         {key: Stated(text, step.line, 1) for key, text in texts.items() if text or key == "sequence_length"},
         attributes={name: text for name, text in attributes.items() if text},
         recipe=recipe,
-        comments=(*([proof] if batch else []), f"command: {' '.join(command.split())}"),
+        comments=(*([proof] if batch else []), f"command: {' '.join(_text(entry, 'command').split())}"),
         blanks={} if length else {"sequence_length": UNSAID},
         table_line=step.line,
     )
 
 
-def _arguments(command: str) -> tuple[str, ...]:
-    """The recipe's arguments of a command, without those for Slurm, which each cluster has itself."""
+def _words(entry: Mapping[str, Spelt]) -> list[str]:
+    """The words of an entry's command; none if its quotes do not end."""
     try:
-        words = iter(shlex.split(command))
+        return shlex.split(_text(entry, "command"))
     except ValueError:
-        return ()
-    if PurePosixPath(next(words, "")).name != _SCRIPT:
-        return ()
-    kept: list[str] = []
+        return []
+
+
+def _counts(words: Sequence[str]) -> Mapping[str, str]:
+    """The whole numbers of a command, by their options: ``--nodes 2`` or ``--nodes=2``."""
+    pairs = [word.split("=", 1) for word in words if "=" in word] + [list(pair) for pair in pairwise(words)]
+    return {name: value for name, value in reversed(pairs) if _COUNT.fullmatch(value)}
+
+
+def _arguments(words: Iterable[str]) -> Iterator[str]:
+    """The recipe's arguments of a command, without those for Slurm, which each cluster has itself."""
+    words = iter(words)
     for word in words:
         name, has_value, _ = word.partition("=")
         if name in _SLURM_OPTIONS and not has_value:
             next(words, None)
         elif name not in {*_SLURM_OPTIONS, *_LOCAL_OPTIONS}:
-            kept.append(word)
-    return tuple(kept)
+            yield word
 
 
-def _samples(options: Mapping[str, str], texts: Mapping[str, str], expected: str) -> tuple[str, str]:
+def _samples(length: str, texts: Mapping[str, str], expected: str) -> tuple[str, str]:
     """Sequence length and batch; values missing in the command are added if the throughput proves them."""
-    length = options.get("sequence_length", "")
     found = _GLOBAL_BATCH.search(expected)
     if found is None or not int(found[1]) or TOKENS_PER_S_PER_GPU not in texts:
         return length, ""
