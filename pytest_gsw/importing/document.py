@@ -34,6 +34,7 @@ from pytest_gsw.stats.figures import FORMULAS, gpt2
 from pytest_gsw.tables.load import StatedRow
 from pytest_gsw.tables.metrics import DOCUMENTED, FURTHER, SAVE_TIME, STEP_TIME, THROUGHPUTS, VALUE
 from pytest_gsw.tables.model import gpus_per_node
+from pytest_gsw.tables.releases import NEMO
 from pytest_gsw.tables.yaml_values import Stated, read_text
 
 _DIRECTORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
@@ -286,7 +287,7 @@ def _files(rows: Sequence[DocumentRow], facts: DocumentFacts) -> tuple[RowFile, 
     """
     groups: dict[tuple[str, str, str, str], list[DocumentRow]] = {}
     for row in rows:
-        release = row.text("release") if facts.by_release is not None else ""
+        release = row.text("release") if "by_release" in facts.whole.given else ""
         names = (row.text("framework") or "unknown", row.text("model") or "unknown", row.text("log_format"))
         groups.setdefault((release, *names), []).append(row)
     often = Counter(group[:3] for group in groups)
@@ -298,7 +299,8 @@ def _files(rows: Sequence[DocumentRow], facts: DocumentFacts) -> tuple[RowFile, 
         name += f"-{log_format}" if log_format and often[release, framework, model] > 1 else ""
         file = _file(f"{framework}/{name}.yaml", members, facts)
         if release:
-            file = replace(file, path=f"{release}/{file.path}", releases=(f"{facts.by_release}{release}",))
+            prefix = NEMO if facts.whole.given["by_release"] == "nemo" else ""
+            file = replace(file, path=f"{release}/{file.path}", releases=(f"{prefix}{release}",))
         files.append(file)
     for path in facts.files:
         if path not in {file.path for file in files}:

@@ -13,7 +13,6 @@ from pytest_gsw.importing.labels import LABELS, USUAL, Family, as_written, bundl
 from pytest_gsw.importing.tables import FIGURES, is_key
 from pytest_gsw.tables import value_types as f
 from pytest_gsw.tables.metrics import VALUE
-from pytest_gsw.tables.releases import NEMO
 from pytest_gsw.tables.schema import FILE_FIELDS, RECIPE_FIELDS, RELEASES, ROW_FIELDS
 from pytest_gsw.tables.yaml_values import Value, read_mapping
 
@@ -63,9 +62,6 @@ _DOCUMENT: f.Fields = {
 #: Every key of ``facts.yaml``.
 FACTS_FIELDS: f.Fields = {"labels": LABELS, "documents": f.Sequence_(_DOCUMENT, "Facts of each document.")}
 
-#: Prefixes of release names, by the document's kind of releases.
-_PREFIXES = {"recipes": "", "nemo": NEMO}
-
 
 @dataclass(frozen=True)
 class Facts:
@@ -104,9 +100,6 @@ class DocumentFacts:
     #: Its name in the rows' source: its file's, or with more of its path if facts have more of it.
     name: str
     family: Family
-    skip: tuple[str, ...] = ()
-    #: Prefix of a release's name, if the tables of each release in a heading go to a directory of their own.
-    by_release: str | None = None
     whole: Facts = field(default_factory=Facts)
     #: By the YAML file's path.
     files: Mapping[str, Facts] = field(default_factory=dict)
@@ -158,20 +151,18 @@ def read_facts(path: Path | None) -> AllFacts:
         name = level["document"].value
         if name in found:
             raise ConfigurationError(f"{path}:{entry.line}: the facts of {name} are there already")
-        files, tables = list(_below(level, "files")), list(_below(level, "tables"))
-        rows = [row for table in tables for row in _below(table, "rows")]
+        tables: dict[int, Facts] = {}
+        for table in _below(level, "tables"):
+            line = table["line"].value
+            tables[line] = tables.get(line, Facts()).over(_facts(table))
+        rows = (row for table in _below(level, "tables") for row in _below(table, "rows"))
         family = level["labels"].value if "labels" in level else USUAL
         found[name] = DocumentFacts(
             name=name,
             family=_find_family(families, family, f"{path}:{entry.line}"),
-            skip=level["skip"].value if "skip" in level else (),
-            by_release=_PREFIXES[level["by_release"].value] if "by_release" in level else None,
             whole=_facts(level),
-            files={file["path"].value: _facts(file) for file in files},
-            tables={
-                line: reduce(Facts.over, (_facts(table) for table in tables if table["line"].value == line))
-                for line in {table["line"].value for table in tables}
-            },
+            files={file["path"].value: _facts(file) for file in _below(level, "files")},
+            tables=tables,
             rows=[(row["line"].value, _facts(row)) for row in rows],
         )
     return AllFacts(families, found)

@@ -27,8 +27,6 @@ _PLACE = re.compile(r"\{([^{}]*)\}")
 #: ``TP=8`` of a title, and the brackets around such.
 _SETTING = re.compile(r"(?<![A-Za-z0-9_])([A-Za-z][A-Za-z0-9_-]{0,30})[ ]?=[ ]?([A-Za-z0-9/]{1,12})(?![A-Za-z0-9.])")
 _BRACKETS = re.compile(r"\([^()]*\)")
-#: The forms of labels before they were one table.
-_FORMER = ("names", "runs", "titles", "headings", "cells")
 
 
 class Key(NamedTuple):

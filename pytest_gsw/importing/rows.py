@@ -191,7 +191,7 @@ def read_rows(document: Document, facts: DocumentFacts) -> Read:
     """The rows of a document's tables, with the settings of those that fit them."""
     found = Read(facts, left_out=list(document.left_out))
     for table in document.tables:
-        skipped = next((one.text for one in table.headings if one.text in facts.skip), None)
+        skipped = next((one.text for one in table.headings if one.text in facts.whole.given.get("skip", ())), None)
         if skipped is None:
             _read_table(table, found)
         else:

@@ -260,7 +260,7 @@ def test_figures_that_contradict_each_other_are_refused_with_both(read: Read) ->
 def test_an_mfu_that_is_refuted_goes_alone(read: Read) -> None:
     found = read(COLUMNS, DECLARED + "    model_flops: 1e15\n")
     assert said(found) == [
-        "9: llama3_70b_bf16[H100x8]: refused: mfu is 54.1%, and 64 * 1e+15 FLOPs / 8.75 s / 8 GPUs / 9.89e+14 FLOP/s = 92.4455%"
+        "9: llama3_70b_bf16[H100x8]: refused: mfu is 54.1%, and 64 * 1e15 FLOPs / 8.75 s / 8 GPUs / 9.89e+14 FLOP/s = 92.4455%"
     ]
     assert ("mfu" in values(found), values(found)["step_time_s"], list(found.blanks)) == (False, "8.75", [])
 
