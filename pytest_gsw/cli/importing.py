@@ -137,19 +137,19 @@ def _texts(imported: Sequence[Imported], directory: Path, schema: Path) -> dict[
                 name = next(name for name in names if name not in found)
             there = os.path.relpath(schema, (directory / name).parent)
             text = yaml_text[file.path].replace(f"$schema=../{SCHEMA_FILE}", f"$schema={there}", 1)
-            found[name] = (text, [row.id for table in file.tables for row in table.rows])
+            found[name] = (text, [row.id for row in file.rows])
     return found
 
 
 def _is_named(file: RowFile) -> bool:
     """True if its rows have a model and a framework, the names of a table and its directory."""
-    first = file.tables[0].rows[0]
+    first = file.rows[0]
     return bool(first.text("model") and first.text("framework"))
 
 
 def _missing_names(one: Imported) -> Iterator[str]:
     """Lines on the facts that rows of a document need for a table."""
-    rows = [row for file in one.files if not _is_named(file) for table in file.tables for row in table.rows]
+    rows = [row for file in one.files if not _is_named(file) for row in file.rows]
     missing = [key for key in ("model", "framework") if any(not row.text(key) for row in rows)]
     if missing:
         names = enumerated(missing)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.importing.document import Imported
-from pytest_gsw.importing.rows import CONVENTION, FACT, UNSAID, DocumentRow, RecipeKey, RowFile, TableOfRows
+from pytest_gsw.importing.rows import CONVENTION, FACT, UNSAID, DocumentRow, RecipeKey, RowFile
 from pytest_gsw.importing.tables import Remark
 from pytest_gsw.tables.metrics import STEP_TIME, TFLOPS_PER_GPU, TOKENS_PER_S_PER_GPU
 from pytest_gsw.tables.yaml_values import Spelt, Stated, read_spelling
@@ -68,8 +69,13 @@ def import_card(path: Path) -> Imported:
         if reason:
             left_out.append(Remark(step.line, f"{_TUNED}.{accelerator} {reason}"))
         else:
-            rows.append(_row(card, accelerator, entry, step))
-    return Imported(name, (_file(name, rows),) if rows else (), tuple(left_out))
+            # Each has a command of its own, and therefore a table of its own.
+            row = _row(card, accelerator, entry, step)
+            rows.append(replace(row, title=f"{name}: {row.text('case')} on {accelerator}"))
+    if not rows:
+        return Imported(name, (), tuple(left_out))
+    workload = "_".join(filter(None, (rows[0].text("model"), rows[0].text("size"))))
+    return Imported(name, (RowFile(f"megatron-bridge/{workload}.yaml", tuple(rows)),), tuple(left_out))
 
 
 def _rejection(accelerator: str, entry: Mapping[str, Spelt], step: Stated) -> str:
@@ -177,17 +183,6 @@ def _model_and_size(title: str) -> tuple[str, str]:
     name = re.sub(r"[^a-z0-9._-]", "-", title.lower()).strip("-._")
     size = re.search(r"_([0-9]+b)(?:_|$)", name)
     return re.sub(r"_([0-9]+)(?=_|$)", r"\1", name[: size.start()] if size else name), size[1] if size else ""
-
-
-def _file(name: str, rows: list[DocumentRow]) -> RowFile:
-    first = rows[0].values
-    workload = "_".join(first[key].text for key in ("model", "size") if key in first)
-    # Each has a command of its own, and therefore a table of its own.
-    tables = tuple(
-        TableOfRows(f"{name}: {row.values['case'].text} on {row.values['accelerator'].text}", row.table_line, (row,))
-        for row in rows
-    )
-    return RowFile(f"megatron-bridge/{workload}.yaml", tables)
 
 
 def _mapping(values: Mapping[str, Spelt], key: str) -> Mapping[str, Spelt]:

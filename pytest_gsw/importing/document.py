@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from inspect import signature
-from itertools import chain
 from pathlib import Path, PurePosixPath
 
 from pytest_gsw.errors import ConfigurationError
@@ -24,7 +23,6 @@ from pytest_gsw.importing.rows import (
     Draft,
     RecipeKey,
     RowFile,
-    TableOfRows,
     read_rows,
     with_cases,
 )
@@ -57,14 +55,13 @@ class Imported:
     @property
     def rows(self) -> tuple[StatedRow, ...]:
         """The rows with their places in the document."""
-        rows = (row for file in self.files for table in file.tables for row in table.rows)
-        return tuple(row.to_stated(self.name, row.known) for row in rows)
+        return tuple(row.to_stated(self.name) for file in self.files for row in file.rows)
 
     @property
     def blanks(self) -> Iterator[tuple[str, str, str, str]]:
         """Missing values with reasons: by YAML file, row id and key."""
         for file in self.files:
-            for row in chain.from_iterable(table.rows for table in file.tables):
+            for row in file.rows:
                 yield from ((file.path, row.id, key, reason) for key, reason in row.blanks.items())
 
     @property
@@ -87,8 +84,7 @@ def import_document(path: Path, facts: DocumentFacts, *, checked: bool = True) -
         _count_gpus(draft, facts)
     _check_facts(facts, drafts, {one.table.line for one in read.settings})
     completed = [_complete(draft, facts, path) for draft in drafts]
-    stated = [row.to_stated("", row.known) for row in completed]
-    found = [[one for one in findings([row]) if checked and one.must_be_settled] for row in stated]
+    found = [[one for one in findings([row.to_stated("")]) if checked and one.must_be_settled] for row in completed]
     rows = [_without_refuted(row, wrong) if wrong else row for row, wrong in zip(completed, found, strict=True)]
     named_rows = []
     for draft, whole, wrong, (row, note) in zip(drafts, completed, found, with_cases(rows), strict=True):
@@ -161,7 +157,7 @@ def _complete(draft: Draft, facts: DocumentFacts, path: Path) -> DocumentRow:
         comments=tuple(of_row.text("comment").splitlines()),
         blanks=blanks,
         table_line=draft.table.line,
-        title=draft.title,
+        title=of_table.text("title") or draft.title or facts.name,
         section=" / ".join(one.text for one in draft.table.headings),
     )
 
@@ -297,38 +293,19 @@ def _files(rows: Sequence[DocumentRow], facts: DocumentFacts) -> tuple[RowFile, 
         name = f"{model}_{sizes.pop()}" if len(sizes) == 1 and "" not in sizes else model
         # A file has one log format.
         name += f"-{log_format}" if log_format and often[release, framework, model] > 1 else ""
-        file = _file(f"{framework}/{name}.yaml", members, facts)
+        path = f"{framework}/{name}.yaml"
+        of_file = facts.files.get(path, Facts())
+        comments = filter(None, (facts.whole.text("comment"), of_file.text("comment")))
+        merged = Facts({"comment": "\n\n".join(comments)}).over(of_file).over(facts.whole)
         if release:
             prefix = NEMO if facts.whole.given["by_release"] == "nemo" else ""
-            file = replace(file, path=f"{release}/{file.path}", releases=(f"{prefix}{release}",))
-        files.append(file)
+            path, merged = f"{release}/{path}", Facts({"releases": (f"{prefix}{release}",)}).over(merged)
+        files.append(RowFile(path, tuple(members), merged, facts.tables))
     for path in facts.files:
         if path not in {file.path for file in files}:
             there = ", ".join(sorted(file.path for file in files)) or "none"
             raise ConfigurationError(f"facts of a file {path}, which {facts.name} does not give; it gives: {there}")
     return tuple(sorted(files, key=lambda file: file.path))
-
-
-def _file(path: str, members: Sequence[DocumentRow], facts: DocumentFacts) -> RowFile:
-    tables: dict[int, list[DocumentRow]] = {}
-    for row in members:
-        tables.setdefault(row.table_line, []).append(row)
-    of_file, built = facts.files.get(path, Facts()), []
-    for line, rows in tables.items():
-        of_table, first = facts.tables.get(line, Facts()), rows[0]
-        title, known = of_table.text("title") or first.title or facts.name, of_table.mapping("acknowledged")
-        built.append(TableOfRows(title, line, tuple(rows), of_table.text("comment"), known, first.section))
-    merged = of_file.over(facts.whole)
-    return RowFile(
-        path=path,
-        tables=tuple(built),
-        architecture=merged.mapping("architecture"),
-        comment="\n\n".join(filter(None, (facts.whole.text("comment"), of_file.text("comment")))),
-        release=facts.whole.text("release"),
-        releases=facts.whole.given.get("releases", ()),
-        acknowledged=merged.mapping("acknowledged"),
-        activation_recomputation=any(row.text("activation_recomputation") == "true" for row in members),
-    )
 
 
 def _check_facts(facts: DocumentFacts, drafts: Sequence[Draft], settings: set[int]) -> None:

@@ -361,10 +361,10 @@ class DocumentRow:
         """True if it has a value of a key or of a metric."""
         return bool(self.text(VALUE if self.text("metric") == key else key)) or key in self.metrics
 
-    def to_stated(self, document: str, acknowledged: Mapping[str, str]) -> StatedRow:
+    def to_stated(self, document: str) -> StatedRow:
         """The row in the form for arithmetic; places count in the document."""
         values = {key: stated for key, stated in self.values.items() if stated.text}
-        return StatedRow(self.id, document, {**values, "document": Stated(document, 1, 1)}, acknowledged)
+        return StatedRow(self.id, document, {**values, "document": Stated(document, 1, 1)}, self.known)
 
     def with_value(self, key: str, text: str, line: int = FACT) -> DocumentRow:
         """The row with another value; an empty text removes it."""
@@ -373,33 +373,16 @@ class DocumentRow:
 
 
 @dataclass(frozen=True)
-class TableOfRows:
-    """The rows of one table that go to one file."""
-
-    title: str
-    #: Line of the header in the document.
-    line: int
-    rows: tuple[DocumentRow, ...]
-    comment: str = ""
-    acknowledged: Mapping[str, str] = field(default_factory=dict)
-    #: The headings above it, the outermost first; empty if there are none.
-    section: str = ""
-
-
-@dataclass(frozen=True)
 class RowFile:
     """One YAML file to write."""
 
     #: Relative, such as ``maxtext/llama2_70b.yaml``.
     path: str
-    tables: tuple[TableOfRows, ...]
-    architecture: Mapping[str, str] = field(default_factory=dict)
-    comment: str = ""
-    release: str = ""
-    #: Releases of the recipes for which its figures hold.
-    releases: tuple[str, ...] = ()
-    acknowledged: Mapping[str, str] = field(default_factory=dict)
-    activation_recomputation: bool = False
+    #: Those of a table in succession.
+    rows: tuple[DocumentRow, ...]
+    #: Facts of the file, and of its tables by the lines of their headers.
+    facts: Facts = field(default_factory=Facts)
+    tables: Mapping[int, Facts] = field(default_factory=dict)
 
 
 def with_cases(rows: Sequence[DocumentRow]) -> Iterator[tuple[DocumentRow, str]]:

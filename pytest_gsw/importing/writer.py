@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 
-from pytest_gsw.importing.rows import CONVENTION, FACT, UNSAID, DocumentRow, RecipeKey, RowFile, TableOfRows
+from pytest_gsw.importing.facts import Facts
+from pytest_gsw.importing.rows import CONVENTION, FACT, UNSAID, DocumentRow, RecipeKey, RowFile
 from pytest_gsw.tables.bundled import SCHEMA_FILE
 from pytest_gsw.tables.load import BLANK_ABOVE, BLANK_BEHIND, TABLE_AT_LINE
 from pytest_gsw.tables.metrics import DOCUMENTED as FIGURES
@@ -41,38 +43,39 @@ SCHEMA_LINE = f"# yaml-language-server: $schema=../{SCHEMA_FILE}"
 
 def yaml_text(file: RowFile, document: str) -> str:
     """The YAML of one file."""
-    rows = [row for table in file.tables for row in table.rows]
+    rows, facts = file.rows, file.facts
+    tables = [list(table) for _, table in groupby(rows, key=lambda row: row.table_line)]
     shared = _common_values(rows, (*_HEAD, *_ORDER, "release"))
     recipe = _common_recipe(rows)
-    lines = [SCHEMA_LINE, *_head_comment(file, document, rows), ""]
+    lines = [SCHEMA_LINE, *_head_comment(document, tables, facts.text("comment")), ""]
     lines += [_line(key, shared[key], rows) for key in _HEAD if key in shared]
     lines.append(f"document: {_scalar(document)}")
     if "release" in shared:
         lines.append(_line("release", shared["release"], rows))
-    elif file.release:
-        lines.append(f"release: {_scalar(file.release)}")
-    if file.releases:
-        lines.append(f"releases: [{', '.join(map(_quote, file.releases))}]")
+    elif facts.text("release"):
+        lines.append(f"release: {_scalar(facts.text('release'))}")
+    if "releases" in facts.given:
+        lines.append(f"releases: [{', '.join(map(_quote, facts.given['releases']))}]")
     lines += _recipe(recipe, "")
-    lines += _acknowledgements(file.acknowledged, "")
+    lines += _acknowledgements(facts.mapping("acknowledged"), "")
     of_file = [key for key in _ORDER if key in shared and key not in {*_HEAD, "model_flops"}]
-    if file.architecture:
-        lines += ["", "architecture:", *(f"  {key}: {text}" for key, text in file.architecture.items())]
+    if "architecture" in facts.given:
+        lines += ["", "architecture:", *(f"  {key}: {text}" for key, text in facts.given["architecture"].items())]
     if "model_flops" in shared:
         lines.append(_line("model_flops", shared["model_flops"], rows))
-    if file.activation_recomputation:
+    if any(row.text("activation_recomputation") == "true" for row in rows):
         lines.append("activation_recomputation: true")
     if of_file:
         lines += ["", *(_line(key, shared[key], rows) for key in of_file)]
     lines += ["", "tables:"]
-    for number, table in enumerate(file.tables):
+    for number, table in enumerate(tables):
         lines += [""] if number else []
-        lines += _table(table, set(shared), recipe)
+        lines += _table(table, file.tables.get(table[0].table_line, Facts()), set(shared), recipe)
     return "\n".join(lines) + "\n"
 
 
-def _head_comment(file: RowFile, document: str, rows: Sequence[DocumentRow]) -> Iterator[str]:
-    places = [str(table.line) for table in file.tables]
+def _head_comment(document: str, tables: Sequence[Sequence[DocumentRow]], comment: str) -> Iterator[str]:
+    places = [str(table[0].table_line) for table in tables]
     where = f"{', '.join(places[:-1])} and {places[-1]}" if len(places) > 1 else places[0]
     noun = "tables at lines" if len(places) > 1 else "table at line"
     text = (
@@ -80,12 +83,12 @@ def _head_comment(file: RowFile, document: str, rows: Sequence[DocumentRow]) -> 
         "that of the judged figure. Behind a key from elsewhere is its line; what has none is declared."
     )
     yield from (f"# {line}" for line in textwrap.wrap(text, 118, break_long_words=False))
-    if any(row.blanks for row in rows):
+    if any(row.blanks for table in tables for row in table):
         yield "#"
         yield "# BLANK marks what the document does not say: until it is filled in, the row is an error."
-    if file.comment:
+    if comment:
         yield "#"
-        yield from _comment(file.comment, "")
+        yield from _comment(comment, "")
 
 
 def _comment(text: str, indent: str) -> Iterator[str]:
@@ -174,18 +177,19 @@ def _acknowledgements(acknowledged: Mapping[str, str], indent: str) -> Iterator[
         yield from (f"{indent}  {name}: {_quote(reason)}" for name, reason in acknowledged.items())
 
 
-def _table(table: TableOfRows, of_file: set[str], recipe: Mapping[str, RecipeKey]) -> Iterator[str]:
-    shared = {key: stated for key, stated in _common_values(table.rows, _TABLE_KEYS).items() if key not in of_file}
-    own_recipe = {key: value for key, value in _common_recipe(table.rows).items() if key not in recipe}
-    yield from _comment(table.comment, "  ")
-    yield f"  - title: {_quote(table.title)}{TABLE_AT_LINE}{table.line}"
-    if table.section:
-        yield f"    section: {_quote(table.section)}"
-    yield from (f"    {_line(key, stated, table.rows)}" for key, stated in shared.items())
-    yield from _recipe(own_recipe, "    ")
-    yield from _acknowledgements(table.acknowledged, "    ")
+def _table(
+    rows: Sequence[DocumentRow], facts: Facts, of_file: set[str], recipe: Mapping[str, RecipeKey]
+) -> Iterator[str]:
+    shared = {key: stated for key, stated in _common_values(rows, _TABLE_KEYS).items() if key not in of_file}
+    first = rows[0]
+    yield from _comment(facts.text("comment"), "  ")
+    yield f"  - title: {_quote(first.title)}{TABLE_AT_LINE}{first.table_line}"
+    yield from [f"    section: {_quote(first.section)}"] if first.section else []
+    yield from (f"    {_line(key, stated, rows)}" for key, stated in shared.items())
+    yield from _recipe({key: value for key, value in _common_recipe(rows).items() if key not in recipe}, "    ")
+    yield from _acknowledgements(facts.mapping("acknowledged"), "    ")
     yield "    rows:"
-    yield from _rows(table.rows, of_file | shared.keys())
+    yield from _rows(rows, of_file | shared.keys())
 
 
 def _rows(rows: Sequence[DocumentRow], outside: set[str]) -> Iterator[str]:
@@ -194,7 +198,14 @@ def _rows(rows: Sequence[DocumentRow], outside: set[str]) -> Iterator[str]:
     figures = {*FIGURES, VALUE, "expected_failure", "notes", "line"}
     first = _columns(rows, [key for key in keys if key not in figures])
     second = _columns(rows, [key for key in keys if key in figures])
-    extra = [", ".join(filter(None, (_metrics(row.metrics), _inline("attributes", row.attributes)))) for row in rows]
+    extra = [
+        ", ".join(
+            filter(
+                None, (_inline("metrics", row.metrics, "{{value: {}}}".format), _inline("attributes", row.attributes))
+            )
+        )
+        for row in rows
+    ]
     longest = max(len(a) + len(b) + len(c) for a, b, c in zip(first, second, extra, strict=True))
     previous: tuple[str, ...] = ()
     for row, left, right, more in zip(rows, first, second, extra, strict=True):
@@ -237,14 +248,10 @@ def _pair(row: DocumentRow, key: str) -> str | None:
     return flow_text(stated.text) if "[" in stated.text else _value(key, stated.text)
 
 
-def _inline(key: str, texts: Mapping[str, str]) -> str:
-    """A mapping of texts on one line; empty for an empty one."""
-    return f"{key}: {{{', '.join(f'{name}: {_quote(text)}' for name, text in texts.items())}}}" if texts else ""
-
-
-def _metrics(texts: Mapping[str, str]) -> str:
-    """Further figures on one line; empty for none."""
-    return f"metrics: {{{', '.join(f'{key}: {{value: {text}}}' for key, text in texts.items())}}}" if texts else ""
+def _inline(key: str, texts: Mapping[str, str], form: Callable[[str], str] | None = None) -> str:
+    """A mapping on one line, by default of texts; empty for an empty one."""
+    pairs = (f"{name}: {(form or _quote)(text)}" for name, text in texts.items())
+    return f"{key}: {{{', '.join(pairs)}}}" if texts else ""
 
 
 def _value(key: str, text: str) -> str:

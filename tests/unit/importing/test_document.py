@@ -94,7 +94,7 @@ def test_rows_are_runs(read: Read) -> None:
     assert [first.get(key) for key in keys] == ["7447", "2072", None, None, "4"]
     assert (second["fsdp"], second["tp"], second["gpus_per_node"]) == ("8", "2", "8")
     (file,) = found.files
-    assert (file.path, file.releases) == ("26.06/megatron-bridge/llama3_70b.yaml", ("nemo:26.06",))
+    assert (file.path, file.facts.given["releases"]) == ("26.06/megatron-bridge/llama3_70b.yaml", ("nemo:26.06",))
     assert said(found) == []
 
 
