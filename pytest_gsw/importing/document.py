@@ -194,9 +194,8 @@ def _replaced_cells(draft: Draft, of_row: Facts, name: str) -> set[str]:
     differing = {
         k: s for k, s in stated.items() if of_row.values.get(k, s.text) != s.text and k not in {"gpus", "case"}
     }
-    if not differing:
-        return set()
-    wrong = {one.key for one in findings([StatedRow("", name, stated)]) if one.is_contradiction}
+    row = StatedRow("", name, stated)
+    wrong = {one.key for one in findings([row]) if one.is_contradiction} if differing else set()
     wrong |= {STEP_TIME.key} if wrong & {*THROUGHPUTS} else set()
     for key, cell in differing.items():
         if key not in wrong:
@@ -209,51 +208,43 @@ def _replaced_cells(draft: Draft, of_row: Facts, name: str) -> set[str]:
 
 def _flops(values: Mapping[str, Stated], architecture: Mapping[str, str], of_row: Facts) -> dict[str, Stated]:
     """Model FLOPs of a sample by the declared formula, if none are declared, or only those of another depth."""
-    texts, architecture = _texts(values), {key: str(value) for key, value in architecture.items()}
-    depth, full = texts.get("layers", ""), architecture.get("layers", "")
-    found: dict[str, Stated] = {}
+    texts, numbers = _texts(values), {key: str(value) for key, value in architecture.items()}
+    depth, full = texts.get("layers", ""), numbers.get("layers", "")
     is_smaller = bool(depth and full) and int(depth) < int(full)
-    if is_smaller:
-        found["proxy"] = Stated("true", FACT, 1)
-    if "model_flops" in of_row.values or ("model_flops" in texts and not is_smaller):
+    found = {"proxy": Stated("true", FACT, 1)} if is_smaller else {}
+    name, size = numbers.get("formula", ""), re.fullmatch(r"([0-9.]+)b", texts.get("size", ""))
+    is_known = "model_flops" in of_row.values or ("model_flops" in texts and not is_smaller)
+    if is_known or not name or SAVE_TIME.key in texts:
         return found
-    length, formula = texts.get("sequence_length", ""), architecture.get("formula", "")
-    if not length or not formula or SAVE_TIME.key in texts:
-        return found
-    if formula == "gpt2":
-        size = re.fullmatch(r"([0-9.]+)b", texts.get("size", ""))
-        flops: float = gpt2(sequence_length=int(length), parameters=float(size[1]) * 1e9) if size else 0
-    else:
-        numbers = {**architecture, "layers": depth or full, "sequence_length": length}
-        inputs = {key: int(numbers[key]) for key in signature(FORMULAS[formula]).parameters if numbers.get(key)}
-        flops = FORMULAS[formula](**inputs) if inputs.keys() == signature(FORMULAS[formula]).parameters.keys() else 0
-    if flops:
-        whole = f"{Decimal(flops).normalize():e}" if formula == "gpt2" else str(int(flops))
-        found["model_flops"] = Stated(whole, FACT, 1)
+    numbers |= {"layers": depth or full, "sequence_length": texts.get("sequence_length", "")}
+    numbers |= {"parameters": f"{Decimal(size[1]) * 10**9:.0f}"} if size else {}
+    formula = {**FORMULAS, "gpt2": gpt2}[name]
+    inputs = {key: int(numbers[key]) for key in signature(formula).parameters if numbers.get(key)}
+    if inputs.keys() == signature(formula).parameters.keys():
+        flops = formula(**inputs)
+        text = f"{Decimal(flops).normalize():e}" if name == "gpt2" else str(int(flops))
+        found["model_flops"] = Stated(text, FACT, 1)
     return found
 
 
 def _blanks(values: Mapping[str, Stated], draft: Draft) -> dict[str, str]:
     """The missing keys that the row needs to run, with reasons."""
-    refused = {key: refusal.text for key, refusal in draft.refused.items()}
+    refused = {key: refusal.text for key, refusal in draft.refused.items() if key not in values}
     unneeded = {"sequence_length"} if VALUE in values else set()
     blanks = {key: refused.get(key, UNSAID) for key in NEEDED if key not in {*values, *unneeded}}
-    # Not each model has a size in its name; an unreadable one is a fault.
-    blanks |= {"size": refused["size"]} if "size" in refused and "size" not in values else {}
     gpus, per_node = (int(values[key].text) if key in values else 0 for key in ("gpus", "gpus_per_node"))
     if per_node and gpus > per_node and gpus % per_node:
         blanks["gpus_per_node"] = f"{gpus} GPUs do not fill whole nodes of {per_node}"
-    throughputs = [key for key in THROUGHPUTS if key in values]
-    is_judged = {STEP_TIME.key, SAVE_TIME.key, VALUE, "expected_failure"} & values.keys()
-    for key in (STEP_TIME.key, SAVE_TIME.key):
-        if key in refused and key not in values:
-            blanks[key] = refused[key]
-            is_judged = is_judged | {key}
-    if not is_judged and not throughputs:
+    # Not each model has a size in its name; an unreadable one is a fault.
+    blanks |= {key: refused[key] for key in ("size", STEP_TIME.key, SAVE_TIME.key) if key in refused}
+    if {STEP_TIME.key, SAVE_TIME.key, VALUE, "expected_failure"} & {*values, *blanks}:
+        return blanks
+    stated = next((key for key in THROUGHPUTS if key in values), None)
+    if stated is None:
         unread = next((key for key in THROUGHPUTS if key in refused), STEP_TIME.key)
         blanks[unread] = refused.get(unread, UNSAID)
-    elif not is_judged and "global_batch_size" not in values:
-        blanks["global_batch_size"] = f"{UNSAID}, and the step time follows from it and {throughputs[0]}"
+    elif "global_batch_size" not in values:
+        blanks["global_batch_size"] = f"{UNSAID}, and the step time follows from it and {stated}"
     return blanks
 
 

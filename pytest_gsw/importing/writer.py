@@ -199,11 +199,7 @@ def _rows(rows: Sequence[DocumentRow], outside: set[str]) -> Iterator[str]:
     first = _columns(rows, [key for key in keys if key not in figures])
     second = _columns(rows, [key for key in keys if key in figures])
     extra = [
-        ", ".join(
-            filter(
-                None, (_inline("metrics", row.metrics, "{{value: {}}}".format), _inline("attributes", row.attributes))
-            )
-        )
+        _join(_inline("metrics", row.metrics, "{{value: {}}}".format), _inline("attributes", row.attributes, _quote))
         for row in rows
     ]
     longest = max(len(a) + len(b) + len(c) for a, b, c in zip(first, second, extra, strict=True))
@@ -213,15 +209,14 @@ def _rows(rows: Sequence[DocumentRow], outside: set[str]) -> Iterator[str]:
         for comment in (*row.comments, *(blank if blank != previous else ())):
             yield from _comment(_printable(comment), "      ")
         previous = blank
-        right = ", ".join(part for part in (right, more) if part)
-        reasons = _inline("acknowledged", row.acknowledged)
-        parts = (
-            [f"{left}, {right}" if left and right else left or right]
-            if longest <= _WIDTH
-            else [*filter(None, (left, right))]
-        )
-        parts += [reasons] if reasons else []
+        right = _join(right, more)
+        lines = [_join(left, right)] if longest <= _WIDTH else [left, right]
+        parts = filter(None, (*lines, _inline("acknowledged", row.acknowledged, _quote)))
         yield "      - {" + ",\n         ".join(part.rstrip() for part in parts) + "}"
+
+
+def _join(*parts: str) -> str:
+    return ", ".join(filter(None, parts))
 
 
 def _columns(rows: Sequence[DocumentRow], keys: Sequence[str]) -> list[str]:
@@ -248,10 +243,9 @@ def _pair(row: DocumentRow, key: str) -> str | None:
     return flow_text(stated.text) if "[" in stated.text else _value(key, stated.text)
 
 
-def _inline(key: str, texts: Mapping[str, str], form: Callable[[str], str] | None = None) -> str:
-    """A mapping on one line, by default of texts; empty for an empty one."""
-    pairs = (f"{name}: {(form or _quote)(text)}" for name, text in texts.items())
-    return f"{key}: {{{', '.join(pairs)}}}" if texts else ""
+def _inline(key: str, texts: Mapping[str, str], form: Callable[[str], str]) -> str:
+    """A mapping on one line; empty for an empty one."""
+    return f"{key}: {{{', '.join(f'{name}: {form(text)}' for name, text in texts.items())}}}" if texts else ""
 
 
 def _value(key: str, text: str) -> str:
