@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import count, zip_longest
 from typing import TypeAlias
 
 from pytest_gsw.importing.facts import DocumentFacts, Facts
@@ -392,18 +392,21 @@ def with_cases(rows: Sequence[DocumentRow]) -> Iterator[tuple[DocumentRow, str]]
     get further words: settings first, then columns without a key.
     """
     drafts = [row.with_value("case", _case_begin(row), row.values.get("case", row.values["line"]).line) for row in rows]
-    groups: dict[str, list[DocumentRow]] = {}
+    attributes: dict[str, dict[str, None]] = {}
     for row in drafts:
-        groups.setdefault(row.id, []).append(row)
-    words = {
-        id(row): words_of_group
-        for group in groups.values()
-        for row, words_of_group in zip(group, _distinguishing_words(group), strict=True)
-    }
+        attributes.setdefault(row.id, {}).update(dict.fromkeys(row.attributes))
+    # A row's id, and the words that distinguish it from others of that id.
+    names: list[tuple[str, ...]] = [(row.id,) for row in drafts]
+    for words in zip_longest(*(_words(row, attributes[row.id]) for row in drafts), fillvalue=""):
+        named_words = list(zip(names, words, strict=True))
+        kinds: dict[tuple[str, ...], set[str]] = {}
+        for name, word in named_words:
+            kinds.setdefault(name, set()).add(word)
+        names = [(*name, word) if word and len(kinds[name]) > 1 else name for name, word in named_words]
     lines: dict[str, list[str]] = {}
     used_ids: set[str] = set()
-    for row in drafts:
-        case = "-".join(filter(None, (row.text("case"), *words[id(row)])))[:LONGEST_NAME].strip("-.")
+    for row, (_, *chosen) in zip(drafts, names, strict=True):
+        case = "-".join(filter(None, (row.text("case"), *chosen)))[:LONGEST_NAME].strip("-.")
         named = row.with_value("case", case, row.values["line"].line)
         alike = lines.setdefault(named.id, [])
         alike.append(row.text("line"))
@@ -425,21 +428,6 @@ def _case_begin(row: DocumentRow) -> str:
         return case.text
     of_heading = release.text.lower() if release is not None and release.line > 0 else ""
     return "-".join(filter(None, (of_heading, row.text("case"))))
-
-
-def _distinguishing_words(group: Sequence[DocumentRow]) -> list[list[str]]:
-    """The words that distinguish each row of a group from the others, added one by one until no two are equal."""
-    chosen: list[list[str]] = [[] for _ in group]
-    attributes = list(dict.fromkeys(name for row in group for name in row.attributes))
-    for words in zip(*(_words(row, attributes) for row in group), strict=True) if len(group) > 1 else ():
-        kinds: dict[tuple[str, ...], set[str]] = {}
-        for before, word in zip(chosen, words, strict=True):
-            kinds.setdefault(tuple(before), set()).add(word)
-        chosen = [
-            [*before, word] if word and len(kinds[tuple(before)]) > 1 else before
-            for before, word in zip(chosen, words, strict=True)
-        ]
-    return chosen
 
 
 def _words(row: DocumentRow, attributes: Iterable[str]) -> Iterator[str]:
