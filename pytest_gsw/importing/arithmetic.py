@@ -17,37 +17,28 @@ from typing import NamedTuple
 
 from pytest_gsw.stats.figures import SECONDS_PER_DAY, peak_flops
 from pytest_gsw.tables.load import StatedRow
-from pytest_gsw.tables.metrics import (
-    DAYS_TO_TRAIN,
-    MFU,
-    SAMPLES_PER_S,
-    STEP_TIME,
-    TFLOPS_PER_GPU,
-    THROUGHPUTS,
-    TOKENS_PER_S,
-    TOKENS_PER_S_PER_GPU,
-)
+from pytest_gsw.tables.metrics import THROUGHPUTS
 
 #: Differences below this decide no verdict: a twentieth of the usual tolerance.
 _SMALL = Fraction(25, 10_000)
 _NUMBER = re.compile(r"([0-9]{1,40}(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,3})?) ?%?")
 #: Each figure, by the quantities that are multiplied and those that divide the product; the first that are known count.
 _EQUATIONS: Sequence[tuple[str, Sequence[str], Sequence[str]]] = (
-    (SAMPLES_PER_S.key, ("global_batch_size",), (STEP_TIME.key,)),
-    (TOKENS_PER_S.key, ("sequence_length", "global_batch_size"), (STEP_TIME.key,)),
-    (TOKENS_PER_S_PER_GPU, ("sequence_length", "global_batch_size"), (STEP_TIME.key, "gpus")),
-    (MFU.key, ("percent", "global_batch_size", "model_flops"), (STEP_TIME.key, "gpus", "peak")),
-    (MFU.key, ("percent", "trillion", TFLOPS_PER_GPU.key), ("peak",)),
-    (TFLOPS_PER_GPU.key, ("global_batch_size", "model_flops", "recomputed"), (STEP_TIME.key, "gpus", "trillion")),
-    (DAYS_TO_TRAIN.key, ("trillion", STEP_TIME.key), ("sequence_length", "global_batch_size", "day")),
-    (DAYS_TO_TRAIN.key, ("trillion",), ("day", TOKENS_PER_S.key)),
+    ("samples_per_s", ("global_batch_size",), ("step_time_s",)),
+    ("tokens_per_s", ("sequence_length", "global_batch_size"), ("step_time_s",)),
+    ("tokens_per_s_per_gpu", ("sequence_length", "global_batch_size"), ("step_time_s", "gpus")),
+    ("mfu", ("percent", "global_batch_size", "model_flops"), ("step_time_s", "gpus", "peak")),
+    ("mfu", ("percent", "trillion", "tflops_per_gpu"), ("peak",)),
+    ("tflops_per_gpu", ("global_batch_size", "model_flops", "recomputed"), ("step_time_s", "gpus", "trillion")),
+    ("days_to_train_1t_tokens", ("trillion", "step_time_s"), ("sequence_length", "global_batch_size", "day")),
+    ("days_to_train_1t_tokens", ("trillion",), ("day", "tokens_per_s")),
 )
 #: Figures have been rounded or cut, other numbers are exact.
-_FIGURES = frozenset({STEP_TIME.key, *(figure for figure, _, _ in _EQUATIONS)})
+_FIGURES = frozenset({"step_time_s", *(figure for figure, _, _ in _EQUATIONS)})
 #: Degrees of parallelism whose product is all GPUs.
 _DEGREES = ("tp", "pp", "cp", "dp")
 #: Units behind numbers in equations.
-_UNITS = {STEP_TIME.key: " s", "gpus": " GPUs", "model_flops": " FLOPs", "peak": " FLOP/s"}
+_UNITS = {"step_time_s": " s", "gpus": " GPUs", "model_flops": " FLOPs", "peak": " FLOP/s"}
 
 
 @dataclass(frozen=True)
@@ -131,7 +122,7 @@ class _Row:
             match = _NUMBER.fullmatch(text)
             if match is None or not 0 < float(match[1]) < math.inf:
                 continue
-            number, scale = Decimal(match[1]), 100 if key == MFU.key and not text.endswith("%") else 1
+            number, scale = Decimal(match[1]), 100 if key == "mfu" and not text.endswith("%") else 1
             value, unit = Fraction(number) * scale, Fraction(10) ** int(number.as_tuple().exponent) * scale
             found[key] = _exact(value, text)
             if key in _FIGURES:  # a time is never zero
@@ -140,7 +131,7 @@ class _Row:
 
     def _compute(self, over: Iterable[str], under: Iterable[str], step: _Number | None = None) -> Iterator[_Number]:
         """The product of some quantities over that of others, if all are known."""
-        known = {**self.numbers, STEP_TIME.key: step} if step is not None else self.numbers
+        known = {**self.numbers, "step_time_s": step} if step is not None else self.numbers
         if known.keys() >= {*over, *under}:
             above, below = ([known[key] for key in keys] for keys in (over, under))
             texts = [[f"{known[key].text}{_UNITS.get(key, '')}" for key in keys] for keys in (over, under)]
@@ -154,12 +145,12 @@ class _Row:
     @cached_property
     def steps(self) -> Mapping[str, _Number]:
         """The step time by each figure that gives one, the stated one first."""
-        stated = {STEP_TIME.key: self.numbers[STEP_TIME.key]} if STEP_TIME.key in self.numbers else {}
+        stated = {"step_time_s": self.numbers["step_time_s"]} if "step_time_s" in self.numbers else {}
         derived = {
             key: step._replace(text=_short(step.value))
             for key, over, under in _EQUATIONS
             if key in THROUGHPUTS
-            for step in self._compute(over, [key if one == STEP_TIME.key else one for one in under])
+            for step in self._compute(over, [key if one == "step_time_s" else one for one in under])
         }
         return {**stated, **derived}
 
@@ -176,18 +167,18 @@ class _Row:
             of_figure = [equation for equation in _EQUATIONS if equation[0] == key]
             computed = [one for _, over, under in of_figure for one in self._compute(over, under, step)]
             # Days may be computed from the documented throughput.
-            equal = computed if key == DAYS_TO_TRAIN.key else computed[:1]
+            equal = computed if key == "days_to_train_1t_tokens" else computed[:1]
             if any(abs(one.value - number.value) < number.unit for one in equal):
                 continue
             for one in computed[:1]:
                 if not one.overlaps(number):
-                    text = f"{_short(one.value)}{'%' if key == MFU.key else ''}"
+                    text = f"{_short(one.value)}{'%' if key == 'mfu' else ''}"
                     small = abs(one.value - number.value) < _SMALL * number.value
                     yield self._finding(key, one.text, text, is_contradiction=not small)
-        peak, rate = self.numbers.get("peak"), self.numbers.get(TFLOPS_PER_GPU.key)
+        peak, rate = self.numbers.get("peak"), self.numbers.get("tflops_per_gpu")
         if peak is not None and rate is not None and rate.value * 10**12 > peak.value * Fraction(101, 100):
             of = f"the peak of a {self.stated.values['accelerator'].text}"
-            yield self._finding(TFLOPS_PER_GPU.key, of, _short(peak.value / 10**12))
+            yield self._finding("tflops_per_gpu", of, _short(peak.value / 10**12))
         yield from self._check_batch()
         yield from self._check_gpus()
 

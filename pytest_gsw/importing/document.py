@@ -14,18 +14,7 @@ from pathlib import Path, PurePosixPath
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.importing.arithmetic import Finding, findings
 from pytest_gsw.importing.facts import DocumentFacts, Facts
-from pytest_gsw.importing.rows import (
-    CONVENTION,
-    FACT,
-    NEEDED,
-    UNSAID,
-    DocumentRow,
-    Draft,
-    RecipeKey,
-    RowFile,
-    read_rows,
-    with_cases,
-)
+from pytest_gsw.importing.rows import CONVENTION, FACT, UNSAID, DocumentRow, Draft, RowFile, read_rows, with_cases
 from pytest_gsw.importing.tables import FIGURES, Remark, parse_document
 from pytest_gsw.importing.writer import flow_text, yaml_text
 from pytest_gsw.stats.figures import FORMULAS, gpt2
@@ -35,6 +24,8 @@ from pytest_gsw.tables.model import gpus_per_node
 from pytest_gsw.tables.releases import NEMO
 from pytest_gsw.tables.yaml_values import Stated, read_text
 
+#: Keys without which a row cannot run; if neither document nor facts have one, the YAML has a blank.
+_NEEDED = ("model", "framework", "dtype", "accelerator", "gpus", "gpus_per_node", "sequence_length")
 _DIRECTORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
 
 
@@ -143,7 +134,7 @@ def _complete(draft: Draft, facts: DocumentFacts, path: Path) -> DocumentRow:
     values["line"] = Stated(str(draft.line), draft.line, 1)
     blanks = _blanks(values, draft)
     written = merged.mapping("recipe").items()
-    recipe: dict[str, RecipeKey] = {k: Stated(v, FACT, 1) if isinstance(v, str) else v for k, v in written}
+    recipe = {k: Stated(v, FACT, 1) if isinstance(v, str) else v for k, v in written}
     recipe.setdefault("directory", Stated(_directory(facts.name, path), CONVENTION, 1))
     names = [key for key in values if key.startswith("attributes.")]
     attributes = {key.partition(".")[2]: values.pop(key).text for key in names}
@@ -231,7 +222,7 @@ def _blanks(values: Mapping[str, Stated], draft: Draft) -> dict[str, str]:
     """The missing keys that the row needs to run, with reasons."""
     refused = {key: refusal.text for key, refusal in draft.refused.items() if key not in values}
     unneeded = {"sequence_length"} if VALUE in values else set()
-    blanks = {key: refused.get(key, UNSAID) for key in NEEDED if key not in {*values, *unneeded}}
+    blanks = {key: refused.get(key, UNSAID) for key in _NEEDED if key not in {*values, *unneeded}}
     gpus, per_node = (int(values[key].text) if key in values else 0 for key in ("gpus", "gpus_per_node"))
     if per_node and gpus > per_node and gpus % per_node:
         blanks["gpus_per_node"] = f"{gpus} GPUs do not fill whole nodes of {per_node}"

@@ -101,9 +101,9 @@ class Family:
 
         ``# TEXT`` is a heading, ``COLUMN | TEXT`` a cell, any other text a name or a title.
         """
-        equal, kind = self.labels.get(text.lower()), _kind(text)
+        kind, given = _kind(text), text.lower()
         text = (text if kind else without_settings(text))[:LONGEST_CELL]
-        equal = equal or self.labels.get(text.lower())
+        equal = self.labels.get(given) or self.labels.get(text.lower())
         for label in self._with_places.get(kind, ()) if equal is None else (equal,):
             words = [] if label is equal else label.words(text)
             if words is not None:

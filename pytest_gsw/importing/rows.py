@@ -307,8 +307,6 @@ def _join(draft: Draft, found: Read) -> Iterator[Draft]:
 #: The keys of a recipe; ``environment`` is a mapping of its own, ``arguments`` a list.
 RecipeKey: TypeAlias = "Stated | Mapping[str, str] | tuple[str, ...]"
 
-#: Keys without which a row cannot run; if neither document nor facts have one, the YAML has a blank.
-NEEDED = ("model", "framework", "dtype", "accelerator", "gpus", "gpus_per_node", "sequence_length")
 UNSAID = "the document does not say"
 #: Line of a value that neither facts nor the document have.
 CONVENTION = 0
@@ -404,20 +402,19 @@ def with_cases(rows: Sequence[DocumentRow]) -> Iterator[tuple[DocumentRow, str]]
             kinds.setdefault(name, set()).add(word)
         names = [(*name, word) if word and len(kinds[name]) > 1 else name for name, word in named_words]
     lines: dict[str, list[str]] = {}
-    used_ids: set[str] = set()
     for row, (_, *chosen) in zip(drafts, names, strict=True):
         case = "-".join(filter(None, (row.text("case"), *chosen)))[:LONGEST_NAME].strip("-.")
         named = row.with_value("case", case, row.values["line"].line)
         alike = lines.setdefault(named.id, [])
         alike.append(row.text("line"))
         note = ""
-        if named.id in used_ids:
+        if len(alike) > 1:
             note = f"nothing distinguishes it from the row of line {alike[0]}: it is run {len(alike)} of these"
             runs = (
                 named.with_value("case", f"{case[: LONGEST_NAME - 8]}-run{run}".strip("-")) for run in count(len(alike))
             )
-            named = next(one for one in runs if one.id not in used_ids)
-        used_ids.add(named.id)
+            named = next(one for one in runs if one.id not in lines)
+            lines[named.id] = [row.text("line")]
         yield named, note
 
 

@@ -337,8 +337,6 @@ COUNTS = frozenset(
         *("gradient_accumulation_steps", "layers", "tp", "pp", "cp", "ep", "dp", "vp", "fsdp", "min_steps"),
     }
 )
-#: Keys whose cells are names.
-NAMES = frozenset({"model", "size", "framework", "log_format", "dtype", "accelerator", "case", "release"})
 #: Values of a row or a file that a label may imply.
 SETTINGS = frozenset(
     key
@@ -401,11 +399,9 @@ def read_cell(key: str, text: str, factor: str = "") -> str:
         text = _number(key, text, factor)
     elif key in {"model", "case"}:
         text = re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("-.")
-    elif key in NAMES - {"accelerator"}:
+    elif key in {"size", "framework", "log_format", "dtype", "release"}:
         text = text.lower()
-    field = ROW_FIELDS.get(
-        metrics.VALUE if key in metrics.FURTHER and key not in ROW_FIELDS else key
-    ) or FILE_FIELDS.get(key)
+    field = ROW_FIELDS.get(key) or FILE_FIELDS.get(key) or ROW_FIELDS[metrics.VALUE]
     if isinstance(field, Field):
         field.read(text)
     return text
