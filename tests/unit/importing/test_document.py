@@ -209,6 +209,18 @@ def test_rows_are_told_apart_by_their_settings(read: Read) -> None:
     ]
 
 
+def test_a_row_with_the_name_of_a_numbered_one_is_told_which_that_is(read: Read) -> None:
+    row = "| DGX-H100 | 8 | MXFP8 | 32 | 8 | 2 | 2643 | 735 |\n"
+    facts = "    tables: [{line: 7, rows: [{line: 13, case: 26.06-lora-run2}]}]\n"
+    found = read(RUNS + row * 2, OF_BRIDGE + facts)
+    ids = [row.id.partition("26.06-lora")[2] for row in found.rows]
+    assert ids == ["]", "]", "-run2]", "-run2-run2]"]
+    assert [text.partition("row of ")[2] for text in said(found)] == [
+        "line 11: it is run 2 of these",
+        "line 12: it is run 2 of these",
+    ]
+
+
 def test_model_flops_of_a_smaller_model_follow_from_the_formula(read: Read) -> None:
     architecture = "    architecture: {formula: gpt3, layers: 80, hidden_size: 1024, vocabulary_size: 2048}\n"
     found = read(COLUMNS, f"{DECLARED}{architecture}    model_flops: 1e15\n")
