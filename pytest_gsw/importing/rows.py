@@ -48,7 +48,7 @@ class _Name:
         return not self.key.name and bool(_COUNTS & self.values.keys())
 
     @property
-    def is_figure(self) -> bool:
+    def states_figure(self) -> bool:
         """True if it is the name of a figure."""
         return self.key.name in FIGURES
 
@@ -260,13 +260,13 @@ def _read_table(table: DocumentTable, found: Read) -> None:
 
 def _drafts(run: Draft, names: Sequence[_Name], cells: Sequence[Cell], found: Read) -> Iterator[Draft]:
     """The rows of one run: one for each set of values that names of figures imply."""
-    groups = {tuple(sorted(name.apart.items())): name for name in names if name.is_figure}
+    groups = {tuple(sorted(name.apart.items())): name for name in names if name.states_figure}
     every = {key: "" for name in groups.values() for key in name.apart}
     for group in groups.values() or [_Name(names[0].cell, None, {})]:
         apart = group.apart
         draft = replace(run, apart={**every, **apart}, values={}, refused={})
         for name, cell in zip(names, cells, strict=True):
-            if name.apart == apart if name.is_figure else name.apart.items() <= apart.items():
+            if name.apart == apart if name.states_figure else name.apart.items() <= apart.items():
                 draft.read(name, cell, found)
         if len(groups) > 1:
             draft.own_figures = FIGURES & {name.key.name for name in names if name.apart == apart}
