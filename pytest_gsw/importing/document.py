@@ -127,8 +127,10 @@ def _complete(draft: Draft, facts: DocumentFacts, path: Path) -> DocumentRow:
         values["gpus_per_node"] = Stated(str(usual), CONVENTION, 1)
     if SAVE_TIME.key in values and "metric" not in values:
         values["metric"] = Stated(SAVE_TIME.name, CONVENTION, 1)
-    metrics = {key: values.pop(key) for key in FURTHER if key in values and key not in DOCUMENTED}
-    judged = values["metric"].text if "metric" in values else next(iter(metrics), "")
+    named = values["metric"].text if "metric" in values else ""
+    # A rate for each GPU is one of training unless the metric names it.
+    metrics = {key: values.pop(key) for key in FURTHER if key in values and (key == named or key not in DOCUMENTED)}
+    judged = named or next(iter(metrics), "")
     if judged in metrics and not values.keys() & {*DOCUMENTED}:
         values |= {"metric": replace(metrics[judged], text=judged), VALUE: metrics.pop(judged)}
     values["line"] = Stated(str(draft.line), draft.line, 1)
