@@ -61,7 +61,7 @@ class _Parser(SeriesParser):
             self._next, self._loss, self._norm = self._next + 1, None, b""
         elif rate is not None and rate[1] in _KEYS and self._series.attempts:
             value, step_number = number(rate[2]), self._next - 1
-            if value is None or not 0 < value < math.inf:
+            if value is None or not 0 <= value < math.inf:
                 self._series.lose(step_number, safe_text(rate[0]))
             else:
                 self._rates.setdefault(_KEYS[rate[1]], {})[step_number] = value
@@ -72,7 +72,8 @@ class _Parser(SeriesParser):
 
     def log(self) -> StepLog:
         log = super().log()
-        figures = {key: [*by_step.values()] for key, by_step in self._rates.items()}
+        # A rate that two digits round to 0.00 in any step is none.
+        figures = {key: [*by_step.values()] for key, by_step in self._rates.items() if all(by_step.values())}
         lacking = next((key for key, values in figures.items() if len(values) != len(log.steps)), None)
         # A rate that is not finite is lacking, too, and stated as such.
         fault = (

@@ -414,6 +414,14 @@ def test_a_rate_that_is_not_finite_is_one_of_the_step(read: Read) -> None:
     assert read("nemo-rl", (rl(1) + rl(2, loss="nan")).encode()).not_finite == (2, "loss nan")
 
 
+def test_a_rate_that_is_printed_as_none_is_not_read(read: Read) -> None:
+    """Two digits are too few for 512 samples in five minutes on 512 GPUs; the other rates of the run count."""
+    step = rl(1) + "    - E2E (Samples/sec/gpu): 0.00\n" + rl(2) + "    - E2E (Samples/sec/gpu): 0.01\n"
+    log = read("nemo-rl", step.encode())
+    assert (log.figures, log.not_finite) == ({"tokens_per_s_per_gpu": [1073.59, 1073.59]}, None)
+    assert read("nemo-rl", rl(1, rate="-0.5").encode()).not_finite == (1, "- E2E (Tokens/sec/gpu): -0.5")
+
+
 def test_a_requeued_run_does_not_lend_its_figures(read: Read) -> None:
     begin = "GSW: MODEL=all_reduce JOB_ID=4711\n"
     whole = read("nccl-tests", (begin + nccl(ROWS[:1], "") + begin + nccl()).encode())
