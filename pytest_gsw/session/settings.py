@@ -27,7 +27,7 @@ from pytest_gsw.results.runs_directory import LAST, RECORDS, RESULTS, RUNS, new_
 from pytest_gsw.session.options import OPTIONS, SHOWN, UNLIMITED, Option, ini_value
 from pytest_gsw.stats.repeats import Repeats
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
-from pytest_gsw.tables.load import benchmarks_for, releases_for, states_none
+from pytest_gsw.tables.load import benchmarks_for, directories_for, releases_for, states_none
 from pytest_gsw.tables.model import BY_NAME, is_same
 from pytest_gsw.tables.releases import NEMO, NO_FIGURES_SINCE, is_container
 from pytest_gsw.tables.value_types import nearest, read_gain, read_tolerance
@@ -106,6 +106,10 @@ def bundled_rows(cluster: Cluster, release: str | None) -> tuple[str, str]:
             f"{name}: only benchmarks of networks have rows for it: {', '.join(networks)}",
             f"{session} -k {networks[0]}",
         )
+    directories = [] if found else [str(relative_path(path)) for path in directories_for(name)]
+    if directories:
+        fact = f"{name}: only tables of no release have rows for it: {', '.join(directories)}"
+        return fact, f"{session} {command(f'--gsw-baselines={directories[0]}')}"
     if not found:
         named = max((one for one in BY_NAME if one.lower() in name.lower()), key=len, default=name)
         near = "" if any(is_same(one, name) for one in BY_NAME) else nearest(named, BY_NAME)

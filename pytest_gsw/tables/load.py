@@ -21,6 +21,7 @@ from pytest_gsw.errors import ConfigurationError, Fault, FileError, RunError
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.bundled import (
     FACTS_FILE,
+    RELEASES_DIRECTORY,
     benchmarks,
     bundled_baselines,
     bundled_releases,
@@ -784,14 +785,21 @@ def holds_for(source: Source, version: str, among: Sequence[str] | None = None) 
 @cache
 def releases_for(accelerator: str) -> tuple[str, ...]:
     """The releases with rows for an accelerator that can run, the newest last; "" behind them: the documents' own."""
-    named = accelerator.partition("-")[0].lower()
-
-    def has(path: Path) -> bool:  # a table that does not name it need not be parsed
-        is_named = named in path.read_text(encoding="utf-8").lower()
-        return is_named and any(is_same(row.accelerator, accelerator) for row in _rows(path))
-
     tables = {**bundled_releases(), "": table_files(bundled_baselines())}
-    return tuple(release for release, paths in tables.items() if any(map(has, paths)))
+    return tuple(release for release, paths in tables.items() if any(_has(accelerator, path) for path in paths))
+
+
+def directories_for(accelerator: str) -> tuple[Path, ...]:
+    """The directories of bundled tables of no release with rows for an accelerator: a path selects them."""
+    released = {path for paths in bundled_releases().values() for path in paths}
+    tables = (path for path in table_files(bundled_baselines() / RELEASES_DIRECTORY) if path not in released)
+    return tuple(sorted({path.parent.parent for path in tables if _has(accelerator, path)}))
+
+
+def _has(accelerator: str, path: Path) -> bool:
+    """True if a table has rows for an accelerator; one that does not name it need not be parsed."""
+    is_named = accelerator.partition("-")[0].lower() in path.read_text(encoding="utf-8").lower()
+    return is_named and any(is_same(row.accelerator, accelerator) for row in _rows(path))
 
 
 def benchmarks_for(accelerator: str) -> tuple[str, ...]:

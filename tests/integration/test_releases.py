@@ -1,6 +1,7 @@
 """The bundled tables of the recipes' releases; with a checkout of the recipes, how they are made.
 
-``GSW_RECIPES`` is a clone of NVIDIA/dgxc-benchmarking that has its tags, ``GSW_MEGATRON_BRIDGE`` one of Megatron-Bridge.
+``GSW_RECIPES`` is a clone of NVIDIA/dgxc-benchmarking that has its tags, ``GSW_MEGATRON_BRIDGE`` one of Megatron-Bridge,
+``GSW_NEMO_RL`` of NVIDIA-NeMo/RL, and ``GSW_TPU_RECIPES`` of AI-Hypercomputer/tpu-recipes.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections import Counter
@@ -21,13 +23,14 @@ from pytest_gsw.importing.facts import read_facts
 from pytest_gsw.stats.figures import documented_peak_flops, mfu_note
 from pytest_gsw.stats.figures import figures as performance_figures
 from pytest_gsw.tables.bundled import RELEASES_DIRECTORY, bundled_baselines, bundled_releases, is_table
-from pytest_gsw.tables.load import StatedRow, load_table, read_tables, stated_rows
+from pytest_gsw.tables.load import StatedRow, load_table, read_tables, stated_rows, table_files
+from pytest_gsw.tables.model import Baseline
 from tests.integration.conftest import Gsw
 
 ROOT = Path(__file__).resolve().parents[2]
 RELEASES = bundled_releases()
 #: One for each release with which figures have changed.
-DIRECTORIES = sorted(path.parent for path in (bundled_baselines() / RELEASES_DIRECTORY).glob("*/facts.yaml"))
+DIRECTORIES = sorted(path.parent for path in (bundled_baselines() / RELEASES_DIRECTORY).glob("2*/facts.yaml"))
 #: By release of the NeMo container, of Megatron-Bridge's summaries.
 BRIDGE = sorted((bundled_baselines() / RELEASES_DIRECTORY).glob("2*/megatron-bridge"))
 TABLES = sorted(path for directory in DIRECTORIES for path in directory.glob("*/*.yaml"))
@@ -35,6 +38,11 @@ BRIDGE_TABLES = sorted(path for directory in BRIDGE for path in directory.glob("
 OF_RECIPES = {name: paths for name, paths in RELEASES.items() if not {*paths} & {*BRIDGE_TABLES}}
 #: Of NVIDIA-NeMo/Megatron-Bridge, whose summaries are bundled.
 COMMIT = "067f987df03b8355b03192d88d70f1709fedf51a"
+#: The directories of no release but the cards: the variable that names a checkout of the documents, and their commit.
+BY_PATH = {
+    "nemo-rl": ("GSW_NEMO_RL", "7ea279abfbeb698b092856d0dab61e7cf39bc909"),
+    "ironwood": ("GSW_TPU_RECIPES", "c8cfe2f689081d36701a101cd73a70965d80926b"),
+}
 
 
 #: What a README states of a row.
@@ -77,6 +85,14 @@ def test_the_tables_of_the_page_are_those_of_the_data() -> None:
         chips = sorted({row.accelerator for row in read_tables(RELEASES[release]).rows})
         bridge.append((release, *counts(release), ", ".join(chips)))
     assert page_table(["container", "tables", "rows", "accelerators"], bridge) in page
+    by_path = []
+    for name in ("cards", *BY_PATH):
+        found = read_tables([bundled_baselines() / RELEASES_DIRECTORY / name])
+        rows = len(found.rows) + len(found.blanks)
+        chips = sorted({row.accelerator for row in found.rows})
+        tables = len({row.location.path for row in (*found.rows, *found.blanks)})
+        by_path.append((f"`{name}`", tables, rows, ", ".join(chips)))
+    assert page_table(["directory", "tables", "rows", "accelerators"], by_path) in page
 
 
 @pytest.mark.parametrize("release", OF_RECIPES)
@@ -100,7 +116,7 @@ def test_recipes_that_submit_by_themselves_are_launched_so() -> None:
 
 def test_every_row_has_an_mfu_or_says_why_not() -> None:
     tables = [path for path in (bundled_baselines() / RELEASES_DIRECTORY).rglob("*.yaml") if is_table(path)]
-    rows = [row for path in tables for row in load_table(path)]
+    rows = [row for path in tables for row in load_table(path) if row.documented.value is None]
     without: Counter[tuple[str, str, str]] = Counter()
     for row in rows:
         peak_flops = documented_peak_flops(row)
@@ -109,7 +125,7 @@ def test_every_row_has_an_mfu_or_says_why_not() -> None:
         assert mfu is not None or not (stated and peak_flops), row.id
         if mfu is None:
             without[row.framework, row.workload, mfu_note(row)] += 1
-    assert len(rows) == 673
+    assert len(rows) == 673 + 22
     # Their READMEs state samples/s alone.
     why = "no FLOPs: neither formula nor document gives them"
     assert without == {("hf", "llama2_70b", why): 14, ("hf", "mistral_7b", why): 12}
@@ -183,6 +199,117 @@ def test_import_makes_the_tables_of_verification_cards_again_byte_for_byte(gsw: 
     shutil.copy(ROOT / "baselines" / "baseline.schema.json", tmp_path / "baselines")
     gsw("import", "--cards", str(tmp_path / "examples"), "-o", made)
     bundled = bundled_baselines() / RELEASES_DIRECTORY / "cards"
+    assert texts_below(made) == texts_below(bundled)
+
+
+# ---- Tables of no release, which are selected by their path ----------------------------------------
+
+
+def by_path(name: str) -> tuple[Baseline, ...]:
+    return read_tables([bundled_baselines() / RELEASES_DIRECTORY / name]).rows
+
+
+@pytest.mark.parametrize(("name", "rows"), [("nemo-rl", 19), ("ironwood", 22)])
+def test_every_row_of_no_release_can_run_and_no_session_has_it_unasked(name: str, rows: int) -> None:
+    found = read_tables([bundled_baselines() / RELEASES_DIRECTORY / name])
+    assert not found.blanks
+    assert len({row.id for row in found.rows}) == len(found.rows) == rows
+    there = {row.location.path for row in found.rows}
+    assert not there & {path for paths in (*RELEASES.values(), table_files(bundled_baselines())) for path in paths}
+
+
+@pytest.mark.parametrize("name", BY_PATH)
+def test_rows_of_no_release_run_on_the_demo(pytester: pytest.Pytester, name: str) -> None:
+    place = bundled_baselines() / RELEASES_DIRECTORY / name
+    result = pytester.runpytest("--gsw-cluster=demo", f"--gsw-baselines={place}")
+    result.assert_outcomes(passed=len(by_path(name)))
+
+
+def test_a_cluster_of_gpus_never_has_the_rows_of_tpus(pytester: pytest.Pytester) -> None:
+    place = bundled_baselines() / RELEASES_DIRECTORY / "ironwood"
+    (pytester.path / "clusters.yaml").write_text(
+        "clusters:\n  gpus: {scheduler: local, accelerator: H100, gpus_per_node: 8, stage: stage}\n"
+        "  tpus: {scheduler: local, accelerator: TPU7x, gpus_per_node: 4, stage: stage}\n"
+    )
+    asked = pytester.runpytest("--gsw-cluster=gpus", f"--gsw-baselines={place}", "--collect-only", "-q")
+    asked.assert_outcomes(deselected=22)
+    unasked = pytester.runpytest("--gsw-cluster=tpus", "--collect-only", "-q")
+    assert unasked.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    (advice,) = [line for line in unasked.outlines if line.startswith("next: ")]
+    again = pytester.runpytest(*shlex.split(advice.partition(": pytest ")[2]), "--collect-only", "-q")
+    assert len([line for line in again.outlines if "[TPU7xx" in line]) == 22
+
+
+def test_rates_of_reinforcement_learning_follow_from_the_step_time() -> None:
+    """The document's equation, with the average length, which has answers alone; the rates count prompts, too."""
+    directory = bundled_baselines() / RELEASES_DIRECTORY / "nemo-rl"
+    settled = {row.id for path in table_files(directory) for row in stated_rows(path) if row.acknowledged}
+    assert settled == {"nemotron3_nano_30b_bf16[H100x128-0.6-1-step-off]"}
+    for row in by_path("nemo-rl"):
+        names = ("generation_batch_size", "average_length", "step_time_s")
+        samples, length, seconds = (float(row.attributes[name].replace(",", "")) for name in names)
+        assert row.documented.value is not None
+        times = row.documented.value / (samples * length / seconds / row.gpus)
+        assert (1 < times < 1.25) != (row.id in settled), row.id
+
+
+def test_every_table_says_which_version_of_its_document_it_is_of() -> None:
+    """Tables are newer or older than the package: each has its document, and its release or commit."""
+    for path in (bundled_baselines() / RELEASES_DIRECTORY).rglob("*.yaml"):
+        if is_table(path):
+            for row in read_tables([path]).rows:
+                assert row.source.document != path.name
+                assert row.source.release or row.attributes.get("commit"), row.id
+    commits = dict.fromkeys(BRIDGE, COMMIT)
+    commits |= {bundled_baselines() / RELEASES_DIRECTORY / name: commit for name, (_, commit) in BY_PATH.items()}
+    for directory, commit in commits.items():
+        for path in filter(is_table, directory.rglob("*.yaml")):
+            comment, _, _ = path.read_text().partition("\nmodel: ")
+            assert f"at {commit[:8]}" in " ".join(comment.split()), path
+
+
+def test_a_site_takes_newer_tables_than_its_packages(gsw: Gsw, pytester: pytest.Pytester, tmp_path: Path) -> None:
+    """As the page of releases has it: the package's facts, a newer document, and the site's own directory."""
+    document, site = tmp_path / "docs" / "about" / "performance-summary.md", tmp_path / "site"
+    document.parent.mkdir(parents=True)
+    site.mkdir()
+    text = (bundled_baselines() / RELEASES_DIRECTORY / "nemo-rl" / "facts.yaml").read_text()
+    (site / "facts.yaml").write_text(text[: text.index("    tables:\n")])  # its lines are the older document's
+    head = (
+        "Algorithm|Model|On/Off policy|T-Max Sequence Length|G-Average Seq len|#-GPUs|G-GBS|T-GBS|Generation [TP,PP]|"
+        "Training [TP,CP,EP,PP,VPP]|Tokens / sec / GPU|Total Step time(s)"
+    )
+    cells = "GRPO|DeepSeek V3|On policy|1,536|700|256|512|512|[32,1]|[1,1,16,16,n/a]|14.0|120"
+    rows = "\n".join(f"| {' | '.join(line.split('|'))} |" for line in (head, "|".join(["---"] * 12), cells))
+    document.write_text(f"# Performance\n\n## NeMo RL v0.9\n\n### H100 BF16 Benchmarks\n\n{rows}\n")
+    gsw("import", "--strict", tmp_path, "-o", site)
+    (row,) = read_tables([site]).rows
+    assert (row.id, row.source.release, row.documented.value) == (
+        "deepseek_v3_bf16[H100x256-0.9-on-policy]",
+        "0.9",
+        14.0,
+    )
+    result = pytester.runpytest("--gsw-cluster=demo", f"--gsw-baselines={site}")
+    result.assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("name", BY_PATH)
+def test_import_makes_tables_of_no_release_again_byte_for_byte(gsw: Gsw, tmp_path: Path, name: str) -> None:
+    variable, commit = BY_PATH[name]
+    if variable not in os.environ:
+        pytest.skip(f"{variable} names no checkout of its documents")
+    bundled = bundled_baselines() / RELEASES_DIRECTORY / name
+    for document in read_facts(bundled / "facts.yaml").documents:
+        shown = subprocess.run(
+            ["git", "-C", os.environ[variable], "show", f"{commit}:{document}"], capture_output=True, check=True
+        )
+        (tmp_path / document).parent.mkdir(parents=True)
+        (tmp_path / document).write_bytes(shown.stdout)
+    made = tmp_path / "baselines" / "releases" / name
+    made.mkdir(parents=True)
+    shutil.copy(ROOT / "baselines" / "baseline.schema.json", tmp_path / "baselines")
+    shutil.copy(bundled / "facts.yaml", made)
+    gsw("import", "--strict", tmp_path, "-o", made)
     assert texts_below(made) == texts_below(bundled)
 
 

@@ -29,6 +29,7 @@ SITE = Cluster("site", "slurm", accelerator="H100")
             "A100: only benchmarks of networks have rows for it: all_reduce",
             "pytest --gsw-cluster=site -k all_reduce",
         ),
+        ("TPU7x", None, "TPU7x: only tables of no release have rows for it: ", "=site --gsw-baselines="),
         ("H200", None, "H200: no bundled table has rows for it", "make a table of a document, pytest-gsw import "),
         ("H10O", None, "H10O: no bundled table has rows for it; did you mean 'H100'?", "make a table "),
         (
