@@ -418,3 +418,28 @@ def test_whatever_a_cell_holds_the_table_can_be_read_and_no_figure_is_made_up(tm
             stated = row.values[key]
             line = text.splitlines()[stated.line - 1]
             assert stated.text.replace(".", "").rstrip("0") in line.replace(",", "").replace(".", ""), (stated, line)
+
+
+# ---- A rate for each GPU is of training, or the judged figure ---------------------------------------
+
+RATES = """\
+| GPUs | GBS | Tokens/s/GPU |
+|---|---|---|
+| 8 | 512 | {} |
+"""
+OF_RL = DECLARED + "    dtype: bf16\n    accelerator: H100\n"
+
+
+def test_the_fact_metric_makes_a_rate_for_each_gpu_the_judged_figure(read: Read) -> None:
+    found = values(read(RATES.format("1,102"), OF_RL))
+    assert (found["tokens_per_s_per_gpu"], "value" in found, "metric" in found) == ("1102", False, False)
+    judged = OF_RL + "    metric: tokens_per_s_per_gpu\n"
+    found = values(read(RATES.format("1,102"), judged))
+    assert (found["value"], found["metric"]) == ("1102", "tokens_per_s_per_gpu")
+    assert "tokens_per_s_per_gpu" not in found
+    # An unreadable one is a blank, and its remedy is the figure.
+    unread = read(RATES.format("~1,102"), judged)
+    assert [blank[2] for blank in unread.blanks] == ["tokens_per_s_per_gpu"]
+    (remark,) = unread.remarks
+    mended = read(RATES.format("~1,102"), f"{judged}    {remark.add.replace('VALUE', '1102')}\n")
+    assert (values(mended)["value"], [*mended.blanks], mended.remarks) == ("1102", [], ())
