@@ -710,9 +710,9 @@ _DEVICE = re.compile(r"(?<![A-Za-z0-9])([A-Z]{1,3}[0-9]{1,4}[A-Z]{0,2})(?![A-Za-
 def accelerator_of(device: str) -> str | None:
     """The accelerator of a device's name, as :func:`is_same` takes it: ``A100-80GB``; ``None`` for other names."""
     found = _DEVICE.search(device)
-    # A slice of a GPU is another one.
-    parts = () if found is None else (found[1], "MIG" if "MIG" in device else "", found[2])
-    return "-".join(filter(None, parts)) or None
+    # A slice of a GPU is another one. The memory in the name of a GH200 is its CPU's.
+    parts = found and (found[1], "MIG" if "MIG" in device else "", "" if found[1].startswith("GH") else found[2])
+    return "-".join(filter(None, parts or ())) or None
 
 
 def gpus_per_node(name: str) -> int | None:

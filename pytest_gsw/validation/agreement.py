@@ -43,8 +43,8 @@ _SWITCHES = {"on": "1", "true": "1", "yes": "1", "off": "0", "false": "0", "no":
 #: The mean of a run may be so many times more or less than a length: that is drawn from a range, an answer may end
 #: earlier, and a chat's template adds tokens.
 _MEAN, _MEAN_RATIO = "mean ", 4.0
-#: A number, with its unit or without.
-_AMOUNT = re.compile(r"([0-9][0-9,.]{0,20}|inf)(?: ?[a-z/]{1,20})?", re.IGNORECASE)
+#: A number, with its unit or without; a list of numbers is none.
+_AMOUNT = re.compile(r"(?i)(\d{1,3}(?:,\d{3}){1,5}|\d{1,18}(?:\.\d{1,9})?|inf)(?: ?[a-z/]{1,20})?", re.ASCII)
 #: The size in a model's name: ``70b``, ``8x7b``.
 _SIZE = re.compile(r"(?<![a-z0-9.])\d{1,9}(?:\.\d{1,9})?(?:x\d{1,9})?[bmt](?![a-z0-9])")
 #: Name of the comparison, and field of an identity, for the recipe's release.
@@ -150,8 +150,10 @@ def _compare(baseline: Baseline, identity: Identity, job_id: str | None, image: 
 
 
 def _spelling(value: object, field: str) -> str:
-    """A value in a form common to all spellings: a datatype as frameworks, nccl-tests and tables name it."""
+    """A value in a form common to all spellings: a datatype or a collective as programs and tables name it."""
     text = str(value).lower()
+    if field == "model":
+        return letters(text)
     return (precision_of(text.encode()) or _DTYPES.get(text, text)) if field == "dtype" else text
 
 
@@ -161,15 +163,18 @@ def letters(name: str) -> str:
 
 
 def is_same_model(name: str, row: Baseline) -> bool:
-    """True if a name may be that of a row's model: it is a part of that, or that of it."""
-    model = letters(name.rpartition("/")[2])
-    return letters(row.model) in letters(name) or model in letters(row.model) or model in letters(row.workload)
+    """True if a name may be that of a row's model: one is a part of the other. ``Llama-3.1`` is no ``llama3``."""
+    model, own = letters(name.rpartition("/")[2]), "[^a-z0-9]*".join(letters(row.model))
+    is_in = re.search(rf"{own}(?!\.\d)", name.lower()) is not None
+    return is_in or model in letters(row.model) or model in letters(row.workload)
 
 
 def _served_model(baseline: Baseline, name: str) -> Iterator[Compared]:
     """The model that a server was asked for, by its name on a hub, or a path, which may name none."""
     name = name.partition("/snapshots/")[0].rstrip("/")
-    is_same, sizes = is_same_model(name, baseline), _SIZE.findall(name.rpartition("/")[2].lower())
+    # The last part of a path that has the model or a size; below it may be the format of the weights.
+    parts = [part for part in name.split("/") if letters(baseline.model) in letters(part) or _SIZE.search(part.lower())]
+    is_same, sizes = is_same_model(name, baseline), _SIZE.findall(parts[-1].lower()) if parts else []
     if is_same or sizes or not name.startswith(("/", ".", "~")):
         yield Compared("model", name, baseline.workload, "model", agrees=is_same)
     if sizes and _SIZE.fullmatch(size := (baseline.size or "").lower()):
@@ -179,9 +184,10 @@ def _served_model(baseline: Baseline, name: str) -> Iterator[Compared]:
 def _accelerator(baseline: Baseline, identity: Identity) -> Iterator[Compared]:
     """The accelerator, if both names are those of GPUs."""
     wanted, name = accelerator_of(baseline.accelerator.upper()), identity.accelerator or ""
-    found = [one for one in map(accelerator_of, name.split(",")) if one is not None]
-    if wanted is not None and found:
-        agrees = all(is_same(one, wanted) for one in found)
+    # A driver may have one name for two models: MI250X/MI250.
+    devices = [list(filter(None, map(accelerator_of, device.split("/")))) for device in name.split(",")]
+    if wanted is not None and any(devices):
+        agrees = all(any(is_same(one, wanted) for one in names) for names in devices if names)
         yield Compared("accelerator", name, baseline.accelerator, "accelerator", agrees=agrees)
 
 

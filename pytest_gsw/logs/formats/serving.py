@@ -124,7 +124,7 @@ class _Parser(FigureParser):
 
     def _read_arguments(self, offset: int, text: bytes) -> None:
         for name, value in _ARGUMENT.findall(text[:_MOST_ARGUMENTS_BYTES]):
-            if value != b"None":
+            if value != b"None" and b"$" not in value:  # what a shell has not expanded states nothing
                 self._arguments[name.decode().replace("-", "_")] = safe_text(value)
         self._stated_at = offset
 

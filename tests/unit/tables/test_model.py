@@ -153,6 +153,7 @@ def test_a_name_stays_what_it_is(letters: str) -> None:
         ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", ("H100-MIG",), ("H100",)),
         ("Tesla V100-SXM2-32GB", ("V100", "V100-32GB"), ("V100-16GB",)),
         ("NVIDIA GB200", ("GB200",), ("B200", "GB300")),
+        ("NVIDIA GH200 120GB", ("GH200", "GH200-96GB"), ("H100", "GB200")),
         ("AMD Instinct MI300X OAM", ("MI300X",), ("MI250X",)),
     ],
 )

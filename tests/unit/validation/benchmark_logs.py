@@ -118,6 +118,19 @@ GOOD_NCCL = {
     "V100": (Nccl(device="Tesla V100-SXM2-32GB"), nccl_table(accelerator="V100-32GB")),
     "MI300X": (Nccl(device="AMD Instinct MI300X OAM"), nccl_table(accelerator="MI300X")),
     "GH200": (Nccl(device="NVIDIA GH200 120GB"), nccl_table(accelerator="GH200")),
+    "GH200 with its own memory, not that of its CPU": (
+        Nccl(device="NVIDIA GH200 120GB"),
+        nccl_table(accelerator="GH200-96GB"),
+    ),
+    **{
+        f"{wanted} by a name of two": (Nccl(device="AMD Instinct MI250X/MI250"), nccl_table(accelerator=wanted))
+        for wanted in ("MI250X", "MI250")
+    },
+    **{
+        f"{written} for {name}": (Nccl(name, is_new=is_new), nccl_table(written))
+        for name, written in (("all_reduce", "all-reduce"), ("all_gather", "allgather"), ("alltoall", "all_to_all"))
+        for is_new in (True, False)
+    },
     "a device without a name": (Nccl(device="Graphics Device"), nccl_table()),
     "another accelerator that tables lack": (Nccl(device="NVIDIA H800"), nccl_table(accelerator="H800")),
     "not validated": (Nccl(checked=0), nccl_table()),
@@ -137,6 +150,7 @@ OTHER_NCCL = {
             ("NVIDIA A100-SXM4-40GB", "A100-80GB"),
             ("AMD Instinct MI250X", "MI300X"),
             ("NVIDIA H800", "H100"),
+            ("AMD Instinct MI250X/MI250", "MI300X"),
             ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "H100"),
         )
     },
@@ -293,6 +307,16 @@ GOOD_SERVING = {
     "active parameters": (Serving("Qwen/Qwen3-235B-A22B"), serving_table("qwen3", "235b")),
     "a path": (Serving("/scratch/models/Meta-Llama-3.1-70B"), serving_table()),
     "a path that names no model": (Serving("/weights"), serving_table()),
+    "a path that names its model first": (Serving("/lustre/2t/Llama-3.1-70B/hf"), serving_table()),
+    "a path of model and size": (Serving("/models/llama3.1/70b/hf"), serving_table()),
+    "a command that a shell has not expanded": (
+        Serving("${MODEL}", shows=("command",)),
+        serving_table(),
+    ),
+    "a list of points for its recipe": (
+        Serving(),
+        serving_table(more="").replace("./serving", './serving, environment: {CONCURRENCY: "16,32,64"}'),
+    ),
     "a snapshot": (
         Serving("/hub/models--meta-llama--Llama-3.1-70B-Instruct/snapshots/0e9e39f249a16976918f6564b8830bc894c8947b"),
         serving_table(),
@@ -318,6 +342,8 @@ OTHER_SERVING = {
             "another model": Serving("Qwen/Qwen2.5-70B"),
             "an older model": Serving("meta-llama/Llama-2-70b-chat-hf"),
             "another model's path": Serving("/scratch/models/opt-125m"),
+            "another model in a path": Serving("/scratch/Qwen2.5-72B/hf"),
+            "8B for 70b in a path": Serving("/scratch/Llama-3.1-8B-Instruct/hf"),
             "10 tokens of output for 1,000": Serving(output_length=10),
             "1,024 tokens of input for 128": Serving(input_length=1024),
             "10 requests for 3,000": Serving(prompts=10),
@@ -331,6 +357,7 @@ OTHER_SERVING = {
         Serving("meta-llama/Llama-3.1-8B-Instruct"),
         serving_table("llama-3.1-70b-instruct", ""),
     ),
+    "a newer model": (Serving(), serving_table("llama3", more="")),
     "against what its recipe is given": (
         Serving(output_length=10),
         serving_table(more="").replace("./serving", './serving, environment: {OUTPUT_LEN: "1000"}'),
