@@ -43,7 +43,7 @@ from pytest_gsw.stats.drift import NEWEST
 from pytest_gsw.stats.noise import PRIOR, REFERENCE_JOBS, Noise, reference
 from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.load import accepted_figures, load_tables
-from pytest_gsw.tables.metrics import Figure
+from pytest_gsw.tables.metrics import Figure, common_change_label
 from pytest_gsw.tables.model import Baseline, row_matches
 from pytest_gsw.tables.value_types import nearest
 
@@ -361,8 +361,9 @@ def _trend_of(key: SeriesKey, past: RowHistory) -> _Trend:
 
 
 def _drift_text(trends: Sequence[_Trend], everything: bool) -> str:
-    columns = ("row", "cluster", ">runs", ">first", ">newest", ">throughput", "since", "what changed then")
     shown = [one for one in trends if everything or one.found]
+    change = common_change_label(one.past.points[-1].metric for one in shown) or "change"
+    columns = ("row", "cluster", ">runs", ">first", ">newest", f">{change}", "since", "what changed then")
     lines = [plain_table(map(_trend_line, shown), *columns, style="simple")] if shown else []
     drifts = sum(one.found is not None for one in trends)
     measured = [one for one in trends if one.past.counted]

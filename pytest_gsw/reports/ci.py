@@ -24,7 +24,7 @@ from pytest_gsw.results.suggested_commands import history_command, next_command
 from pytest_gsw.results.summary import OF_CLUSTER, ClusterResult, counts_line
 from pytest_gsw.results.sweep import sweep_facts
 from pytest_gsw.stats.verdict import Reason
-from pytest_gsw.tables.metrics import METRICS, TOKENS_PER_S, VALUE
+from pytest_gsw.tables.metrics import METRICS, TOKENS_PER_S, VALUE, common_change_label
 from pytest_gsw.tables.model import tile_of, without_tile
 
 # -- The findings of a run: all that needs attention, the worst first ------------------------------
@@ -195,8 +195,6 @@ _LONGEST_NODES = 80
 _NAMED = 8
 _FINDINGS = 20
 
-_HEADERS = ("row", "what", "throughput", "allowed", "nodes", "since", "next")
-
 
 def markdown(report: RunReport, limit_bytes: int = LIMIT_BYTES) -> str:
     """A summary of a run; lines without room are counted."""
@@ -262,7 +260,9 @@ def _attention_text(found: Sequence[Finding], slow_nodes: int, odd_losses: int) 
 
 def _findings_table(found: Sequence[Finding], room_bytes: int) -> list[str]:
     """The findings, a line each, as far as there is room."""
-    return _fit_table(_heading(_HEADERS, "llrrlll"), map(_finding_line, found), len(found), room_bytes, "finding")
+    judged = (finding.record.judged_metric for finding in found if finding.record is not None)
+    heads = ("row", "what", common_change_label(judged) or "change", "allowed", "nodes", "since", "next")
+    return _fit_table(_heading(heads, "llrrlll"), map(_finding_line, found), len(found), room_bytes, "finding")
 
 
 def _alarms_table(alarms: Sequence[Alarm], room_bytes: int) -> list[str]:

@@ -633,8 +633,7 @@ def change_text(record: Record) -> str:
 
 def _tolerance_text(tolerance: float, change: float, metric: MetricLabel) -> str:
     """The change that a row, or a metric, is allowed, in parentheses; empty for the metric's usual tolerance."""
-    usual = metrics.FURTHER.get(metric.key, metrics.STEP_TIME).tolerance
-    return "" if tolerance == usual else f" (allowed {change * 100:g} %)"
+    return "" if tolerance == metrics.usual_tolerance(metric) else f" (allowed {change * 100:g} %)"
 
 
 def informative_line(lines: Iterable[str]) -> str:

@@ -21,6 +21,7 @@ from pytest_gsw.results.row_text import hides_loss, without_middle
 from pytest_gsw.stats.black_holes import BlackHole, black_holes
 from pytest_gsw.stats.cluster_effect import FEWEST_ROWS
 from pytest_gsw.stats.verdict import Outcome, Reason, compare
+from pytest_gsw.tables.metrics import MetricLabel, usual_tolerance
 from pytest_gsw.tables.model import TILE, TOLERANCE, without_tile
 from pytest_gsw.validation.retryable import node_use
 
@@ -69,10 +70,12 @@ def _is_beyond_usual(record: Record) -> bool:
     verdict = record.judged if record.outcome == outcomes.PASSED.word else None
     if verdict is None:
         return False
-    found = [compare(verdict.measured, verdict.reference, TOLERANCE, verdict.metric.direction)]
-    stated = (one for one in verdict.metrics if one.tolerance > TOLERANCE)
-    found += [compare(one.measured, one.documented, TOLERANCE, one.metric.direction) for one in stated]
-    return Outcome.REGRESSED in found
+    found: list[tuple[float, float, MetricLabel]] = [(verdict.measured, verdict.reference, verdict.metric)]
+    stated = (one for one in verdict.metrics if one.tolerance > usual_tolerance(one.metric))
+    found += [(one.measured, one.documented, one.metric) for one in stated]
+    return Outcome.REGRESSED in [
+        compare(measured, reference, usual_tolerance(metric), metric.direction) for measured, reference, metric in found
+    ]
 
 
 def error_lines(records: Iterable[Record], missing: Mapping[str, str] | None = None, *, fewest: int = 1) -> list[str]:

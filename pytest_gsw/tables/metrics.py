@@ -300,6 +300,11 @@ def common_change_label(judged: Iterable[Metric]) -> str:
     return labels.pop() if len(labels) == 1 else ""
 
 
+def usual_tolerance(metric: MetricLabel) -> float:
+    """The tolerance of a metric unless a row states another, by what a record keeps of it."""
+    return FURTHER.get(metric.key, STEP_TIME).tolerance
+
+
 _LOWER, _HIGHER = Direction.LOWER_IS_BETTER, Direction.HIGHER_IS_BETTER
 
 STEP_TIME = TrainingMetric(

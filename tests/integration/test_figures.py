@@ -487,6 +487,8 @@ def test_old_logs_of_a_figure_show_its_drift(pytester: pytest.Pytester, gsw: Gsw
     assert "471 GB/s" in told
     assert "457 GB/s" in told
     assert "-3.0 %" in told
+    assert "bus bandwidth" in told.splitlines()[0]
+    assert "throughput" not in told
     (series,) = json.loads(gsw("history", "--history=h.db", "--json", "--last=100").out)
     assert series["noise"]["jobs"] >= 30
     assert 0 < series["noise"]["sigma"] < 0.01

@@ -51,7 +51,7 @@ def recorded(**keys: Any) -> Record:
 
 
 def _verdict(record: Record, outcome: str, told: dict[str, Any]) -> Verdict | None:
-    judged = record.judged_metric.key
+    judged = record.judged_metric.field
     measured_s, documented = record.figures.measured.get(judged), record.figures.documented.get(judged)
     if not measured_s or not documented:
         return None

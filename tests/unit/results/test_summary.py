@@ -77,6 +77,16 @@ def test_rows_that_passed_by_a_wide_tolerance_are_counted_apart() -> None:
     )
 
 
+def test_a_latency_that_its_usual_tolerance_allows_is_not_counted_apart() -> None:
+    def latency(measured: float, tolerance: float) -> Record:
+        label = {"key": "ttft_ms_median", "unit": "ms", "direction": "lower is better", "label": "time to first token"}
+        figures = {"documented": {"value": 33.5}, "measured": {"value": measured}, "accepted": {}}
+        return varied(row("passed", 8), metric="ttft_ms_median", label=label, tolerance=tolerance, **figures)
+
+    assert summary.counts_line([latency(36.0, 0.1), row("passed", 16)]) == "2 passed"
+    assert summary.counts_line([latency(38.0, 0.2), row("passed", 16)]) == "2 passed, 1 of them beyond 5 %"
+
+
 def failed(job_id: str, nodes: str, why: str = "NCCL time-out") -> Record:
     fact = f"job {job_id} failed with exit code 1: {why}"
     return varied(row("error", int(job_id), None), fact=fact, job=replace(JOB, id=job_id, nodes=nodes))

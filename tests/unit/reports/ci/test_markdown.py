@@ -120,6 +120,22 @@ def test_the_whole_summary() -> None:
     )
 
 
+def test_changes_of_several_figures_are_not_all_of_throughput() -> None:
+    label = {
+        "key": "ttft_ms_median",
+        "unit": "ms",
+        "direction": "lower is better",
+        "label": "median time to first token",
+    }
+    figures = {"documented": {"value": 33.5}, "measured": {"value": 60.5}}
+    latency = varied(REGRESSED, row="a", node_id="t::a", metric="ttft_ms_median", label=label, **figures)
+    assert "| row | what | median time to first token | allowed |" in markdown(run_of([latency]))
+    text = markdown(run_of([latency, REGRESSED]))
+    assert "| row | what | change | allowed |" in text
+    assert "| +80.6 % | +5.3 % |" in text
+    assert "| -10.8 % | -5.0 % |" in text
+
+
 def test_columns_are_of_cpus_where_no_row_of_so_many_has_a_gpu() -> None:
     rows = [("t::1", 1, "CPU"), ("t::2", 2, "CPU"), ("t::3", 2, "H100")]
     records = [varied(PASSED, row=name, node_id=name, gpus=gpus, accelerator=kind) for name, gpus, kind in rows]
