@@ -44,9 +44,11 @@ def stream(triad: str = "203451.7") -> str:
     )
 
 
-def osu(figure: str = "24512.37", kind: str = "Bandwidth (MB/s)", size: int = 4194304) -> str:
+def osu(
+    figure: str = "24512.37", kind: str = "Bandwidth (MB/s)", size: int = 4194304, test: str = "MPI Bandwidth"
+) -> str:
     return (
-        f"\n# OSU MPI {kind.partition(' (')[0]} Test v7.4\n# Datatype: MPI_CHAR.\n# Size      {kind}\n"
+        f"\n# OSU {test} Test v7.4\n# Datatype: MPI_CHAR.\n# Size      {kind}\n"
         f"1                       3.17\n4096                 6410.66\n{size}             {figure}\n"
     )
 
@@ -120,15 +122,19 @@ def dcgm(memory: str = "Pass - All", version: str = "4.2.3") -> str:
     )
 
 
-def aiperf(rate: str = "10,944.03", title: str = "NVIDIA AIPerf | LLM Metrics") -> str:
+def aiperf(rate: str = "10,944.03", title: str = "NVIDIA AIPerf | LLM Metrics", wrapped: bool = False) -> str:
     def row(*cells: str, line: str = "│") -> str:
         return f"{line}{line.join(f' {cell:>38s} ' for cell in cells)}{line}\n"
+
+    def figure(name: str, unit: str, *cells: str) -> str:
+        return f"{row(name, *cells)}{row(unit, '', '')}" if wrapped else row(f"{name} {unit}", *cells)
 
     return (
         f"                     {title}\n┏{'━' * 40}┳{'━' * 40}┳{'━' * 40}┓\n{row('Metric', 'avg', 'p99', line='┃')}"
         f"┡{'━' * 40}╇{'━' * 40}╇{'━' * 40}┩\n{row('Time to First Token (ms)', '151.23', '715.53')}"
-        f"{row('Output Token Throughput Per User (tokens/sec/user)', '88.71', '97.40')}"
-        f"{row('Output Token Throughput (tokens/sec)', rate, 'N/A')}{row('Request Count (requests)', '640.00', 'N/A')}"
+        f"{figure('Output Token Throughput Per User', '(tokens/sec/user)', '88.71', '97.40')}"
+        f"{figure('Output Token Throughput', '(tokens/sec)', rate, 'N/A')}"
+        f"{figure('Request Throughput', '(requests/sec)', '255.54', 'N/A')}{row('Request Count (requests)', '640.00', 'N/A')}"
         f"└{'─' * 40}┴{'─' * 40}┴{'─' * 40}┘\n"
     )
 
@@ -142,9 +148,9 @@ def trtllm(rate: str = "5530.7382", user: str = "Per User Output Throughput (tok
     )
 
 
-def ib_write_bw(average: str = "390.87", size: int = 65536, warning: str = "") -> str:
+def ib_write_bw(average: str = "390.87", size: int = 65536, warning: str = "", test: str = "RDMA_Write BW") -> str:
     return (
-        f"{RULE}\n                    RDMA_Write BW Test\n Dual-port       : OFF\t\tDevice         : mlx5_0\n{RULE}\n"
+        f"{RULE}\n                    {test} Test\n Dual-port       : OFF\t\tDevice         : mlx5_0\n{RULE}\n"
         f" #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n{warning}"
         f" {size}      5000             391.02             {average}               0.745524\n{RULE}\n"
     )

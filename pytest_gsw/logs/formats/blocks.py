@@ -17,7 +17,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Any
 
-from pytest_gsw.common.blocks import BOX, PROGRAMS, Block, Pattern, anywhere, normalized
+from pytest_gsw.common.blocks import BOX, LONGEST_PATTERN, PROGRAMS, Block, Pattern, anywhere, normalized
 from pytest_gsw.logs.formats.base import BuiltIn, FigureParser
 from pytest_gsw.logs.scan import is_wanted, label_of, number, quoted_text
 
@@ -56,11 +56,15 @@ def block_format(block: Block, key: str, name: str) -> BuiltIn:
     return BuiltIn(name, ((b"",),), parser, shows_progress=False, wraps=True, content="figure", searched=searched)
 
 
+def _boxed(line: str) -> list[str]:
+    """The cells of a row between the lines of a box."""
+    first, *cells = [cell.strip() for cell in BOX.split(line.strip())]
+    return [] if first or not cells or cells[-1] else cells[:-1]
+
+
 def _cells(line: str) -> list[str]:
     """The cells of a row: between the lines of a box, else between blanks."""
-    if BOX.search(line):
-        return [cell.strip() for cell in BOX.split(line.strip())[1:-1]]
-    return [word for word in line.split() if word not in {":", "="}]
+    return _boxed(line) or [word for word in normalized(line).split() if word not in {":", "="}]
 
 
 def _value(text: str) -> float | None:
@@ -88,14 +92,35 @@ class _Parser(FigureParser):
         #: By the launcher's label: an open table's heading, and its first row.
         self._tables: dict[int | None, list[str]] = {}
         self._begun = 0
+        #: A row of a box, with its label: lines with a text in the first cell alone continue that cell.
+        self._held: tuple[int | None, list[str]] | None = None
         #: The lines from the first JSON document on, and the characters that it may still have.
         self._document: list[str] = []
         self._left = _LONGEST_DOCUMENT
         self._fault: str | None = None
 
     def feed(self, offset: int, record: bytes) -> None:
+        self._begun += self._sign is not None and is_wanted(record, (self._sign,))
         label, unlabelled = label_of(record)
         raw = unlabelled.decode("utf-8", "replace")
+        row, held = _boxed(raw), self._held
+        if held is not None and row[1:] and not any(row[1:]) and held[0] == label and len(held[1][0]) < LONGEST_PATTERN:
+            held[1][0] += f" {row[0]}"
+            return
+        self._read_held()
+        if any(row[1:]):
+            self._held = (label, row)
+        else:
+            self._read(label, raw)
+
+    def _read_held(self) -> None:
+        """Read the last row of a box, to which no further line belongs."""
+        if self._held is not None:
+            label, row = self._held
+            self._held = None
+            self._read(label, f"|{'|'.join(row)}|")
+
+    def _read(self, label: int | None, raw: str) -> None:
         line = normalized(raw)
         found = [text for text, pattern in self._missing.items() if pattern.matches(line)]
         for text in found:
@@ -105,7 +130,6 @@ class _Parser(FigureParser):
             self._fail(f"{refused!r} is in it", line)
         if self._is_text and (found or refused):
             self.attempts = 1
-        self._begun += self._sign is not None and is_wanted(record, (self._sign,))
         if self._block.json is not None:
             if self._document or _DOCUMENT.match(raw):
                 self.attempts = 1
@@ -158,6 +182,8 @@ class _Parser(FigureParser):
         self._fault = self._fault or f"{why}: {quoted_text(line.encode())[:200]}"
 
     def result(self) -> tuple[Mapping[str, Sequence[float]], str | None]:
+        is_open = self._held is not None and self._name in PROGRAMS
+        self._read_held()
         values, block, fault = self._values, self._block, self._fault
         if block.json is not None:
             found = _in_documents("\n".join(self._document), _KEYS.findall(block.json)) if self._left > 0 else None
@@ -168,6 +194,8 @@ class _Parser(FigureParser):
         counts = set(self._by_rank.values())
         if fault is None and self._missing:
             fault = f"{next(iter(self._missing))!r} is not in it"
+        elif fault is None and is_open:
+            fault = "its last table has no end"
         elif fault is None and len(values) != block.each:
             shown = ", ".join(f"{value:g}" for value in values[:8])
             fault = f"{len(values)} figures, and the table's 'each' is {block.each}: {shown}"

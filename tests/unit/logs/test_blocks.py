@@ -64,11 +64,14 @@ GOOD: tuple[tuple[str, str, float], ...] = (
     ("read: hpcg", programs.hpcg(), 231.417),
     ("read: hpcg", labelled(programs.hpcg("18.9342"), "[1,0]<stdout>:"), 18.9342),
     ("read: hpcg", programs.hpcg("1.2e+03"), 1200),
+    ("read: hpcg", programs.hpcg().replace("rating of=", "rating of: "), 231.417),
     ("read: stream, at: Triad", programs.stream(), 203451.7),
     ("read: stream, at: Copy", programs.stream(), 188340.2),
+    ("read: stream, at: Triad", programs.stream().replace("Best Rate MB/s", "  Rate (MB/s) "), 203451.7),
     ("read: stream, at: Triad", labelled(programs.stream("91.5")), 91.5),
     ("read: osu, at: 4194304", programs.osu(), 24512.37),
     ("read: osu, at: 1", programs.osu(), 3.17),
+    ("read: osu, metric: osu_bibw_mbs, at: 4194304", programs.osu(test="MPI Bi-Directional Bandwidth"), 24512.37),
     ("read: osu, metric: osu_latency_us, at: 8", programs.osu("1.62", "Latency (us)", 8), 1.62),
     ("read: osu, metric: osu_avg_latency_us, at: 8", programs.osu("24.05", "Avg Latency(us)", 8), 24.05),
     ("read: ior, at: write", programs.ior(), 18432.61),
@@ -93,6 +96,9 @@ GOOD: tuple[tuple[str, str, float], ...] = (
     ("read: dcgm", programs.dcgm("Pass"), 1),
     ("read: aiperf", programs.aiperf(), 10944.03),
     ("read: aiperf", programs.aiperf("91.19", "NVIDIA GenAI-Perf | LLM Metrics"), 91.19),
+    ("read: aiperf", programs.aiperf(wrapped=True), 10944.03),
+    ("read: aiperf, metric: requests_per_s", programs.aiperf(wrapped=True), 255.54),
+    ("read: aiperf", labelled(programs.aiperf("8.13", wrapped=True)), 8.13),
     ("read: aiperf, metric: ttft_ms_mean", programs.aiperf(), 151.23),
     ("read: trtllm-bench", programs.trtllm(), 5530.7382),
     ("read: trtllm-bench, metric: total_tokens_per_s", programs.trtllm(), 94022.5497),
@@ -222,8 +228,18 @@ FURTHER = {
     ("checkpoint", "a rank twice, another one missing"): programs.checkpoint().replace("[rank 5]", "[rank 4]"),
     ("checkpoint", "a rank missing"): programs.checkpoint(ranks=7),
     ("checkpoint", "ranks of two runs"): programs.checkpoint(ranks=5) + programs.checkpoint(ranks=3),
+    ("hpl", "one of two rows"): programs.hpl().replace("1 tests", "2 tests"),
+    ("osu", "both directions"): programs.osu(test="MPI Bi-Directional Bandwidth"),
+    ("ib_write_bw", "both directions"): programs.ib_write_bw(test="RDMA_Write Bidirectional BW"),
+    ("ib_write_bw", "another operation"): programs.ib_write_bw(test="RDMA_Read BW"),
     ("osu", "a heading twice"): programs.osu().replace("# Size", "# Size      Bandwidth (MB/s)\n# Size"),
-    ("stream", "a heading twice"): programs.stream().replace("Copy:", "Function    Best Rate MB/s\nCopy:"),
+    ("aiperf", "a wrapped row of another figure"): programs.aiperf(wrapped=True).replace(
+        " (tokens/sec) ", "(tokens/min) "
+    ),
+    ("aiperf", "a table that was cut"): programs.aiperf().partition("└")[0],
+    ("stream", "a heading twice"): programs.stream().replace(
+        "Copy:", "Function    Best Rate MB/s  Avg time     Min time     Max time\nCopy:"
+    ),
     ("stream", "other columns"): programs.stream().replace("Best Rate MB/s  Avg time", "Avg time  Best Rate MB/s"),
 }
 DAMAGED = [
@@ -256,7 +272,7 @@ def test_there_are_eleven_damages_of_each_program() -> None:
     [
         programs.dcgm("Fail - GPU: 3"), programs.dcgm("Warn - GPU: 3"), programs.dcgm("Not Run"),
         programs.dcgm().replace("Pass", "Skip"), programs.dcgm().replace("Successfully ran", "Unable to complete"),
-        programs.dcgm() + programs.dcgm("Fail"), "Error: Diagnostic could not be run\n",
+        programs.dcgm() + programs.dcgm("Fail"), programs.dcgm().partition("+-----  Hardware")[0], "Error: Diagnostic could not be run\n",
     ],
 )  # fmt: skip
 def test_a_diagnosis_that_is_not_all_good_is_an_error(write_log: WriteLog, tmp_path: Path, text: str) -> None:
