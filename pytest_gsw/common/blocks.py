@@ -30,7 +30,7 @@ NUMBER_PLACE = "{}"
 PROGRAMS: Mapping[str, tuple[bytes, ...]] = {
     "hpl": (b"T/V ", b" Gflops"),
     "hpcg": (b"HPCG-Benchmark",),
-    "stream": (b"Function ", b"Best Rate MB/s"),
+    "stream": (b"Function ", b" Rate ", b"MB/s"),
     "osu": (b"# OSU ",),
     "ior": (b"MPI Coordinated Test of Parallel I/O",),
     "mdtest": (b"mdtest-", b" was launched with "),
