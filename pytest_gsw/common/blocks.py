@@ -17,8 +17,8 @@ BlockStatistic = Literal["min", "max", "median", "mean", "last"]
 BLOCK_STATISTICS: tuple[str, ...] = get_args(BlockStatistic)
 
 LONGEST_PATTERN = 200
-#: A text with a "?" behind a "*" is compared at each place of a line; and most texts of a block.
-_LONGEST_WITH_ANY, _MOST_TEXTS = 8, 12
+#: The most texts of a block, each of which is looked for in each line.
+_MOST_TEXTS = 8
 #: Longest number with its unit, and the most places of one line at which it is looked for.
 _LONGEST_NUMBER, _MOST_PLACES = 64, 6
 #: Characters between the cells of a table; U+2500 to U+257F are box drawings.
@@ -69,14 +69,14 @@ class Pattern:
     """A shell pattern of a whole line; a BlockError if it is none."""
 
     def __init__(self, text: str) -> None:
-        self.text = normalized(text)
+        self.text = re.sub(r"\*+", "*", normalized(text))
         head, place, tail = self.text.partition(NUMBER_PLACE)
         if len(text) > LONGEST_PATTERN or not self.text.isprintable() or not self.text.strip("*{}? "):
             raise BlockError(f"a pattern has plain text, and at most {LONGEST_PATTERN} characters: {text!r}")
         if NUMBER_PLACE in tail or (place and head.endswith("*") and (tail or "*").startswith("*")):
             raise BlockError(f"a pattern has one {NUMBER_PLACE}, next to plain text: {text!r}")
-        if any("?" in part and len(part) > _LONGEST_WITH_ANY for part in self.text.split("*")[1:-1]):
-            raise BlockError(f"has '?' in a text of more than {_LONGEST_WITH_ANY} characters between two '*': {text!r}")
+        if any("?" in part for part in self.text.split("*")[1:-1]):
+            raise BlockError(f"has '?' between two '*': {text!r}")
         self.has_number = bool(place)
         self._head, self._tail = ([*map(_Piece, part.split("*"))] for part in (head, tail))
 

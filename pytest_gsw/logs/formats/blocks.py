@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_gsw.common.blocks import BOX, LONGEST_PATTERN, PROGRAMS, Block, Pattern, anywhere, normalized
 from pytest_gsw.logs.formats.base import BuiltIn, FigureParser
@@ -26,10 +26,12 @@ _NUMBER = re.compile(
     r"(\+?(?:\d{1,3}(?:,\d{3}){1,6}|\d{1,20})(?:\.\d{0,25})?(?:[eE][-+]?\d{1,3})?)([kKMGT]?)[,;]?", re.ASCII
 )
 _FACTORS = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+#: A row of more cells is none of a box; and the most figures in a message.
+_MOST_CELLS, _MOST_SHOWN = 64, 8
 #: Cells that hold no number.
 _EMPTY_CELLS = frozenset({"N/A", "NA", "-"})
 _WORD = re.compile(r"[^\W_]")
-_RANK = re.compile(r"\b[Rr](?:ank|ANK)[ =:#]{0,2}(\d{1,7})\b")
+_RANK = re.compile(r"[Rr](?<!\w[Rr])(?:ank|ANK)[ =:#]{0,2}(\d{1,7})\b")
 _STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
     "last": itemgetter(-1),
     "min": min,
@@ -58,13 +60,14 @@ def block_format(block: Block, key: str, name: str) -> BuiltIn:
 
 def _boxed(line: str) -> list[str]:
     """The cells of a row between the lines of a box."""
-    first, *cells = [cell.strip() for cell in BOX.split(line.strip())]
-    return [] if first or not cells or cells[-1] else cells[:-1]
+    stripped = line.strip()
+    cells = [cell.strip() for cell in BOX.split(stripped, _MOST_CELLS)] if BOX.match(stripped) else [""]
+    return [] if cells[-1] else cells[1:-1]
 
 
-def _cells(line: str) -> list[str]:
+def _cells(raw: str, line: str) -> list[str]:
     """The cells of a row: between the lines of a box, else between blanks."""
-    return _boxed(line) or [word for word in normalized(line).split() if word not in {":", "="}]
+    return _boxed(raw) or [word for word in line.split() if word not in {":", "="}]
 
 
 def _value(text: str) -> float | None:
@@ -72,6 +75,17 @@ def _value(text: str) -> float | None:
     found = _NUMBER.fullmatch(text)
     value = 0.0 if found is None else (number(found[1].encode()) or 0.0) * _FACTORS[found[2]]
     return value if 0 < value < math.inf else None
+
+
+class _Table(NamedTuple):
+    """An open table: what its heading says, and whether it has rows."""
+
+    #: The place of the column, from 1; 0 if the heading does not have it once.
+    place: int
+    #: The most cells of a row, if the column is a word of the heading.
+    width: float
+    has_unit: bool
+    has_rows: bool = False
 
 
 class _Parser(FigureParser):
@@ -87,11 +101,13 @@ class _Parser(FigureParser):
         self._missing = {text: anywhere(text) for text in block.require}
         self._refused = {text: anywhere(text) for text in block.refuse}
         self._is_text = block.line is block.after is block.json is None
+        unit = "" if block.unit_in is None else re.escape(block.unit_in)
+        self._unit = re.compile(rf"(?:(?<![^\W\d_])(?<!/)|(?=\W)){unit}(?:(?![\w/])|(?<=\W))")
         self._values: list[float] = []
         self._by_rank: Counter[int | None] = Counter()
-        #: By the launcher's label: an open table's heading, and its first row.
-        self._tables: dict[int | None, list[str]] = {}
-        self._begun = 0
+        #: The open tables by the launcher's label.
+        self._tables: dict[int | None, _Table] = {}
+        self._begun = self._count = 0
         #: A row of a box, with its label: lines with a text in the first cell alone continue that cell.
         self._held: tuple[int | None, list[str]] | None = None
         #: The lines from the first JSON document on, and the characters that it may still have.
@@ -144,38 +160,48 @@ class _Parser(FigureParser):
         table = self._tables.get(label)
         if self._after is not None and self._after.matches(line):
             self._begun += 1
-            self._tables[label] = [raw]
+            self._tables[label] = self._table(raw, line)
         elif table is not None and _WORD.search(line):
-            table[1:] = [raw]
-            self._add(label, raw, line, table[0])
-        elif table is not None and len(table) > 1:  # a blank line or a rule behind rows
+            self._tables[label] = table._replace(has_rows=True)
+            self._add(label, raw, line, table)
+        elif table is not None and table.has_rows:  # a blank line or a rule behind rows
             del self._tables[label]
 
-    def _add(self, label: int | None, raw: str, line: str, heading: str = "") -> None:
+    def _table(self, raw: str, line: str) -> _Table:
+        names, column, has_unit = _cells(raw, line), self._block.column or "", self._has_unit(line)
+        if column.isdecimal():
+            return _Table(int(column), math.inf, has_unit)
+        return _Table(names.index(column) + 1 if names.count(column) == 1 else 0, len(names), has_unit)
+
+    def _has_unit(self, line: str) -> bool:
+        return self._block.unit_in is None or self._unit.search(line) is not None
+
+    def _add(self, label: int | None, raw: str, line: str, table: _Table | None = None) -> None:
         """Add the figures of a line, or of a row of a table, if it is one of the block's."""
         if self._line is not None and self._line.has_number:
             texts = self._line.numbers(line)
         else:
-            texts = [self._cell(raw, heading)] if self._line is None or self._line.matches(line) else []
+            texts = [self._cell(raw, line, table)] if self._line is None or self._line.matches(line) else []
         rank = _RANK.search(line) if texts and label is None else None
         for text in texts:
-            if self._block.unit_in is not None and self._block.unit_in not in f"{heading} {line}":
+            if not (table is not None and table.has_unit) and not self._has_unit(line):
                 self._fail(f"no {self._block.unit_in!r} in the line or its heading", line)
             self.attempts = 1
             self._by_rank[label if rank is None else int(rank[1])] += 1
             value = _value(text)
             if value is None:
                 self._fail("no single positive number at its place", line)
-            self._values.append((value or 0.0) * self._block.times)
+            self._count += 1
+            if self._count <= self._block.each + _MOST_SHOWN:
+                self._values.append((value or 0.0) * self._block.times)
 
-    def _cell(self, raw: str, heading: str) -> str:
+    def _cell(self, raw: str, line: str, table: _Table | None) -> str:
         """The cell of the column; empty if a row has none, or another process has written into it."""
-        cells, names, column = _cells(raw), _cells(heading), self._block.column or ""
-        place = int(column) if column.isdecimal() else names.index(column) + 1 if names.count(column) == 1 else 0
-        is_longer = not column.isdecimal() and len(cells) > len(names)
-        between = cells[self._words : place] if heading and self._words and not BOX.search(raw) else ()
+        cells = _cells(raw, line)
+        place, width = (int(self._block.column or 0), math.inf) if table is None else table[:2]
+        between = cells[self._words : place] if table is not None and self._words and not BOX.search(raw) else ()
         is_torn = any(cell not in _EMPTY_CELLS and number(cell.encode()) is None for cell in between)
-        return cells[place - 1] if 0 < place <= len(cells) and not is_longer and not is_torn else ""
+        return cells[place - 1] if 0 < place <= len(cells) <= width and not is_torn else ""
 
     def _fail(self, why: str, line: str) -> None:
         """Record a fault; the first one counts."""
@@ -188,17 +214,18 @@ class _Parser(FigureParser):
         if block.json is not None:
             found = _in_documents("\n".join(self._document), _KEYS.findall(block.json)) if self._left > 0 else None
             values = [value * block.times for value in found or ()]
+            self._count = len(values)
             fault = fault or (None if found is not None else f"no whole JSON document, or no number at {block.json}")
         elif self._is_text:
-            values = [1.0]
+            values, self._count = [1.0], 1
         counts = set(self._by_rank.values())
         if fault is None and self._missing:
             fault = f"{next(iter(self._missing))!r} is not in it"
         elif fault is None and is_open:
             fault = "its last table has no end"
-        elif fault is None and len(values) != block.each:
-            shown = ", ".join(f"{value:g}" for value in values[:8])
-            fault = f"{len(values)} figures, and the table's 'each' is {block.each}: {shown}"
+        elif fault is None and self._count != block.each:
+            shown = ", ".join(f"{value:g}" for value in values[:_MOST_SHOWN])
+            fault = f"{self._count} figures, and the table's 'each' is {block.each}: {shown}"
         elif fault is None and len(counts) > 1:
             fault = f"some ranks print {min(counts)} figures, others {max(counts)}"
         elif fault is None and self._begun not in {0, 1, block.each}:
@@ -209,16 +236,24 @@ class _Parser(FigureParser):
 
 def _in_documents(text: str, keys: Sequence[str]) -> list[float] | None:
     """The numbers at a path in all JSON documents of a text; ``None`` if one is broken, or is no number."""
-    found, begin = list[Any](), _DOCUMENT.search(text)
+    found, begin, decoder = list[Any](), _DOCUMENT.search(text), json.JSONDecoder(object_pairs_hook=_unique)
     try:
         while begin is not None:
-            document, end = json.JSONDecoder().raw_decode(text, begin.start(1))
+            document, end = decoder.raw_decode(text, begin.start(1))
             found += _at(document, keys)
             begin = _DOCUMENT.search(text, end)
     except (ValueError, RecursionError):
         return None
     values = [None if isinstance(value, bool) else _value(str(value)) for value in found]
     return None if None in values else [value for value in values if value is not None]
+
+
+def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, in which a name that is there twice has no value."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        found |= {name: None for name, count in Counter(name for name, _ in pairs).items() if count > 1}
+    return found
 
 
 def _at(value: Any, keys: Sequence[str]) -> Iterator[Any]:
