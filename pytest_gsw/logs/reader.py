@@ -380,7 +380,7 @@ def _unknown_format_error(path: Path, size: int) -> LogError:
 
 
 def _program_advice(path: Path, read_as: str = "") -> str:
-    """What to do about a log without steps: read it as the output of a benchmark, or look at its end."""
+    """Advice for a log without steps: read it as the output of a benchmark, or look at its end."""
     with reading(path):
         line = next(matching_records(path, tuple(PROGRAMS.values())), (0, b""))[1]
     name = next((name for name, sign in PROGRAMS.items() if is_wanted(line, (sign,))), read_as)

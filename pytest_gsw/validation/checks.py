@@ -634,7 +634,7 @@ _LOADS = (b"oaded checkpoint", b"oading checkpoint", b"oading the checkpoint", b
 
 
 def _resumed_advice(run: Run, log: StepLog, first_index: int | None, each_line: int) -> str:
-    """What to do about a run that lacks its first steps, because it loaded a checkpoint; empty if it did not."""
+    """Advice for a run that lacks its first steps, because it loaded a checkpoint; empty if it did not."""
     first = log.steps[0] if log.steps else None
     if run.log is None or first is None or first.index is None or first_index is None:
         return ""
