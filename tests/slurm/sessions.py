@@ -216,7 +216,7 @@ done <"{directory}/slow"
 {
     echo "GSW: MODEL=tiny FRAMEWORK=maxtext MODEL_SIZE=$MODEL_SIZE JOB_NUM_NODES=$SLURM_JOB_NUM_NODES GPUS_PER_NODE=8" \
         "DTYPE=$DTYPE JOB_ID=$SLURM_JOB_ID"
-    awk -v step_s="${documented_s[$gpus]}" -v own="$own" -v shared="$shared" -v sigma="{sigma}" \
+    awk -v step_s="${documented[$gpus]}" -v own="$own" -v shared="$shared" -v sigma="{sigma}" \
         -v u="$((16#${hash:0:8}))" -v v="$((16#${hash:8:8}))" 'BEGIN {
             count = split(own, factors, " ")
             for (i = 1; i <= count; i++) if (factors[i] > slowest) slowest = factors[i] + 0
