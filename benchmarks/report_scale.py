@@ -53,20 +53,20 @@ def record(number: int, runs: int, row: int, noise: random.Random) -> Record:
     workload, dtype = f"model{row // 40 % 25:02}_70b", DTYPES[row // 10 % 4]
     gpus, case = GPUS[row % 10], f"_case{row // 1000}" if row >= 1000 else ""
     name = f"{workload}_{dtype}{case}[H100x{gpus}]"
-    documented = 2.0 + row // 10 % 4 / 2 + row % 10 / 50
+    documented_s = 2.0 + row // 10 % 4 / 2 + row % 10 / 50
     sigma = 0.07 if row % 97 == 0 else 0.015
     slow = 1.15 if row % 53 == 7 and number >= runs - 1 - 4 * (row % 2) else 1.0
     slow *= 0.85 if row % 89 == 3 and number == runs - 1 else 1.0
     slow *= 1 + 0.01 * max(0, number - runs + 35) / 7 if row % 71 == 11 else 1.0
-    judged = documented * slow * (1 + noise.gauss(0, sigma))
+    judged_s = documented_s * slow * (1 + noise.gauss(0, sigma))
     error = ERRORS[row % 4] if row % 61 == 13 and number >= runs - 1 - row % 3 else ""
-    outcome = _outcome(judged / documented, sigma, error)
+    outcome = _outcome(judged_s / documented_s, sigma, error)
     end_s = LAST_S - (runs - 1 - number) * DAY_S + 12 * row
     job_id = f"{number * 10_000 + row}"
-    series_s = tuple(round(judged * (1 + abs(noise.gauss(0, 0.01))), 3) for _ in range(STEPS - 1))
+    series_s = tuple(round(judged_s * (1 + abs(noise.gauss(0, 0.01))), 3) for _ in range(STEPS - 1))
     tokens = 8192 * gpus**0.95
-    tokens_per_s, documented = tokens / judged, tokens / documented
-    loss = (1 - documented / judged) * 100
+    tokens_per_s, documented = tokens / judged_s, tokens / documented_s
+    loss = (1 - documented_s / judged_s) * 100
     compared = f"{abs(loss):.1f} % {'below' if loss > 0 else 'above'} the documented {documented:,.0f} (allowed 5 %)"
     return recorded(
         run_id=run_id(number, runs),
@@ -85,19 +85,19 @@ def record(number: int, runs: int, row: int, noise: random.Random) -> Record:
         dtype=dtype,
         accelerator="H100",
         gpus=gpus,
-        documented={"step_time_s": documented, "tokens_per_s": documented, "mfu": 0.4},
-        implied={"step_time_s": documented, "tokens_per_s": documented, "mfu": 0.4},
+        documented={"step_time_s": documented_s, "tokens_per_s": documented, "mfu": 0.4},
+        implied={"step_time_s": documented_s, "tokens_per_s": documented, "mfu": 0.4},
         measured={}
         if error
-        else {"step_time_s": judged, "tokens_per_s": tokens_per_s, "mfu": 0.4 * documented / judged},
+        else {"step_time_s": judged_s, "tokens_per_s": tokens_per_s, "mfu": 0.4 * documented_s / judged_s},
         statistic="last",
         steps=STEPS,
-        first_s=round(judged * 9, 3),
-        last_s=judged,
-        median_s=judged,
-        p90_s=judged * 1.01,
+        first_s=round(judged_s * 9, 3),
+        last_s=judged_s,
+        median_s=judged_s,
+        p90_s=judged_s * 1.01,
         warm_up_steps=1,
-        series_s=(round(judged * 9, 3), *series_s[:-1], judged),
+        series_s=(round(judged_s * 9, 3), *series_s[:-1], judged_s),
         job=JobFacts(
             JobState("NODE_FAIL" if "NODE_FAIL" in error else "FAILED" if "exit code" in error else "COMPLETED"),
             id=job_id,
