@@ -3,8 +3,8 @@
     python benchmarks/read_logs.py [--size-mb 1024] [--json]
 
 Writes logs of MaxText and Megatron of the given size to a temporary directory (few step lines
-among NCCL's noise, among lines that all hold commas, and among sentences), and compares in pairs,
-each the least processor time of five with a warm cache:
+among NCCL's noise, also with words of failures that are none, among lines that all hold commas, and
+among sentences), and compares in pairs, each the least processor time of five with a warm cache:
 
 - the full series (``read_log``) with ``grep -F`` for the step lines,
 - the search for signs of failure (``find_fatal``) with the same ``grep -F``,
@@ -48,6 +48,12 @@ def noise(count: int) -> bytes:
     )
 
 
+def harmless(count: int) -> bytes:
+    """Lines as NCCL prints them; one in a thousand holds a word of a failure that is none."""
+    told = b"node0000: GPU health: 0 uncorrectable errors\n"
+    return b"".join(told + noise(1_000) for _ in range(count // 1_000))
+
+
 def commas(count: int) -> bytes:
     """Lines as NCCL prints them, with five commas in each."""
     return _joined(
@@ -70,11 +76,18 @@ def sentences(count: int) -> bytes:
 LOGS: dict[str, tuple[str, str, Callable[[int], str], Callable[[int], bytes]]] = {
     "maxtext": ("maxtext", "completed step: ", maxtext, noise),
     "megatron": ("megatron", "elapsed time per iteration", megatron, noise),
+    "megatron, harmless": ("megatron", "elapsed time per iteration", megatron, harmless),
     "maxtext, commas": ("maxtext", "completed step: ", maxtext, commas),
     "maxtext, sentences": ("maxtext", "completed step: ", maxtext, sentences),
 }
 #: How often the time of ``grep`` each may take.
-SERIES_TO_REACH = {"maxtext": 0.5, "megatron": 0.8, "maxtext, commas": 0.5, "maxtext, sentences": 1.3}
+SERIES_TO_REACH = {
+    "maxtext": 0.5,
+    "megatron": 0.8,
+    "megatron, harmless": 0.8,
+    "maxtext, commas": 0.5,
+    "maxtext, sentences": 1.3,
+}
 FAILURES_TO_REACH, VERDICT_TO_REACH = 2.0, 3.0
 VERDICT_MIB = 60
 #: The row that a log is judged by.

@@ -137,8 +137,8 @@ class LogFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._entered = 0
-        #: By dialects that were looked for while all of the log was read: offset of the last record, -1 without one.
-        self.noted: dict[Dialect, int] = {}
+        #: By dialects that were looked for while the log was read: the records, and where those not noted begin.
+        self.noted: dict[Dialect, tuple[list[Record], int]] = {}
         check_regular(os.stat(path), path)  # noqa: PTH116 - Path costs more than the look
         self._file: io.FileIO | io.BytesIO = path.open("rb", buffering=0)
         try:
@@ -201,6 +201,9 @@ BLOCK_BYTES = 1 << 20
 LONGEST_LINE_BYTES = 1 << 20
 #: A carriage return ends a record only if no line end is near: labels are at line starts.
 _NEAR_BYTES = 1 << 16
+#: As many bytes of noted records are kept, and as many for each record.
+_MOST_NOTED_BYTES = 1 << 20
+_NOTED_BYTES = 1 << 7
 #: ``SLURM_IO_MAX_MSG_LEN`` of Slurm's slurmstepd/io.c: ``srun --label`` breaks longer messages.
 _SRUN_MESSAGE_BYTES = 1024
 #: In smaller blocks one pattern finds many words fastest; in larger ones, the bytes that are rare in the log.
@@ -240,8 +243,8 @@ def matching_records(
         start: Byte offset of the start; a line that begins before it is left out.
         stop: Byte offset of the end, by default the file's; a line that ends after it is left out.
         wraps: True to undo the line breaks of ``srun --label``, which takes a look at every line.
-        noting: Dialects that the log will be searched for later, without wraps. It is read whole now; it notes the last
-            record of each, and no search begins behind that.
+        noting: Dialects that the log, which is read whole now, will be searched for later, without wraps. It notes
+            their records, up to a bound of memory, and a later search begins behind those.
 
     Raises:
         OSError: The file cannot be read.
@@ -250,14 +253,41 @@ def matching_records(
         with LogFile(log) as file:
             yield from matching_records(file, markers, start=start, stop=stop, wraps=wraps)
         return
-    if not wraps and log.noted.get(markers, start) < start:
-        return
-    scanner, others = Scanner(markers, wraps=wraps), {dialect: Scanner(dialect) for dialect in noting}
-    noted = dict.fromkeys(others, -1)
+    if not wraps and markers in log.noted:
+        noted, known = log.noted[markers]
+        behind = log.size if stop is None else _last_end(log, stop)
+        yield from [record for record in noted if start <= record[0] < behind]
+        start = max(start, known)
+    scanner, others = Scanner(markers, wraps=wraps), [_Noting(one) for one in noting if one not in log.noted]
     for offset, block, end in _blocks(log, start, stop):
-        noted |= {one: found[-1][0] for one, other in others.items() if (found := other.records(block, end, offset))}
+        for other in others:
+            other.note(log, block, end, offset)
         yield from scanner.records(block, end, offset)
-    log.noted |= noted
+
+
+class _Noting:
+    """Notes the records of one dialect, up to a bound of memory."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._scanner = Scanner(dialect)
+        self._records: list[Record] = []
+        self._left_bytes = _MOST_NOTED_BYTES
+
+    def note(self, log: LogFile, block: bytearray, end: int, offset: int) -> None:
+        """Note the records of the next block, for which the arguments are those of :meth:`Scanner.records`."""
+        if self._left_bytes > 0:
+            found = self._scanner.records(block, end, offset)
+            self._records += found
+            self._left_bytes -= sum(_NOTED_BYTES + len(record) for _, record in found)
+            log.noted[self._dialect] = self._records, offset + end
+
+
+def _last_end(log: LogFile, stop: int) -> int:
+    """The place of the last line end before ``stop``, no further away than a record is long."""
+    start = max(0, stop - LONGEST_LINE_BYTES - 1)
+    tail = log.read(start, stop - start)
+    return start + max(tail.rfind(b"\n"), tail.rfind(b"\r"))
 
 
 @lru_cache(maxsize=64)

@@ -23,7 +23,7 @@ from tests.unit.logs.lines import (
 )
 
 #: Figures that end their line: what is left of one that the launcher ended with a line feed looks whole.
-ENDS_ITS_LINE = {"nemo 2", "nemo delta", "deepspeed 2020", "huggingface block"}
+ENDS_ITS_LINE = {"nemo 2", "nemo delta", "deepspeed 2020", "huggingface block", "olmo-core"}
 
 
 def values(log: StepLog) -> set[float]:
