@@ -69,7 +69,7 @@ def run(
     (directory / "clusters.yaml").write_text(clusters)
     (directory / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
     usual = ["--gsw-cluster=cores", "-k", "smoke_gpt and CPUx2", "-ogsw_poll_interval=1", "--junitxml=junit.xml"]
-    ended = session(directory, cluster.environ | {"COLUMNS": "200"}, *usual, *options, timeout_s=300)
+    ended = session(directory, cluster.environ | {"COLUMNS": "200"}, *usual, *options, timeout_s=900)
     return Ended(directory, ended.stdout + ended.stderr, ended.returncode)
 
 
