@@ -49,9 +49,9 @@ def noise(count: int) -> bytes:
 
 
 def harmless(count: int) -> bytes:
-    """Lines as NCCL prints them; one in a thousand holds a word of a failure that is none."""
+    """Lines as NCCL prints them; one in ten thousand holds a word of a failure that is none."""
     told = b"node0000: GPU health: 0 uncorrectable errors\n"
-    return b"".join(told + noise(1_000) for _ in range(count // 1_000))
+    return b"".join(told + noise(10_000) for _ in range(count // 10_000))
 
 
 def commas(count: int) -> bytes:

@@ -423,7 +423,8 @@ def _lines_at(block: bytearray, end: int, offset: int, places: list[int]) -> lis
     for place in places:
         if place < done:
             continue
-        begin = max(done, block.rfind(b"\n", done, place) + 1, block.rfind(b"\r", done, place) + 1)
+        begin = max(done, block.rfind(b"\n", done, place) + 1)
+        begin = max(begin, block.rfind(b"\r", begin, place) + 1)
         finish = block.find(b"\n", place, end)
         finish = end if finish < 0 else finish
         carriage_return = block.find(b"\r", place, finish)
