@@ -68,7 +68,8 @@ def import_document(path: Path, facts: DocumentFacts, *, checked: bool = True) -
         ConfigurationError: It cannot be read; or there are facts of a missing table, row or file; or facts contradict a
             cell.
     """
-    document = parse_document(read_text(path))
+    code = {line: table.given["code"] for line, table in facts.tables.items() if "code" in table.given}
+    document = parse_document(read_text(path), code)
     read = read_rows(document, facts)
     drafts = read.drafts
     for draft in drafts:
@@ -254,9 +255,14 @@ def _directory(name: str, path: Path) -> str:
 
 def _path_of(texts: Mapping[str, str], facts: DocumentFacts) -> str:
     """The YAML file of a row if all rows of its framework and model have its size, or facts name that file."""
-    stem = f"{texts.get('framework') or 'unknown'}/{texts.get('model') or 'unknown'}"
-    sized = f"{stem}_{texts.get('size', '')}.yaml"
-    return sized if sized in facts.files else f"{stem}.yaml"
+    framework, model = (texts.get(key) or "unknown" for key in ("framework", "model"))
+    sized = _path(framework, f"{model}_{texts.get('size', '')}", facts)
+    return sized if sized in facts.files else _path(framework, model, facts)
+
+
+def _path(framework: str, name: str, facts: DocumentFacts) -> str:
+    form = facts.whole.text("path") or "{framework}/{model}.yaml"
+    return form.replace("{framework}", framework).replace("{model}", name)
 
 
 def _files(rows: Sequence[DocumentRow], facts: DocumentFacts) -> tuple[RowFile, ...]:
@@ -277,7 +283,7 @@ def _files(rows: Sequence[DocumentRow], facts: DocumentFacts) -> tuple[RowFile, 
         name = f"{model}_{sizes.pop()}" if len(sizes) == 1 and "" not in sizes else model
         # A file has one log format.
         name += f"-{log_format}" if log_format and often[release, framework, model] > 1 else ""
-        path = f"{framework}/{name}.yaml"
+        path = _path(framework, name, facts)
         of_file = facts.files.get(path, Facts())
         comments = filter(None, (facts.whole.text("comment"), of_file.text("comment")))
         merged = Facts({"comment": "\n\n".join(comments)}).over(of_file).over(facts.whole)

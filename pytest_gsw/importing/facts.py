@@ -16,9 +16,8 @@ from pytest_gsw.tables.metrics import VALUE
 from pytest_gsw.tables.schema import FILE_FIELDS, RECIPE_FIELDS, RELEASES, ROW_FIELDS
 from pytest_gsw.tables.yaml_values import Value, read_mapping
 
-_NAMES: f.Fields = {key: as_written(FILE_FIELDS[key]) for key in ("model", "framework", "log_format")}
 _SHARED: f.Fields = {
-    **_NAMES,
+    **{key: as_written(FILE_FIELDS[key]) for key in ("model", "framework", "log_format")},
     **{key: as_written(known) for key, known in ROW_FIELDS.items() if key not in {*FIGURES, VALUE, "metrics", "line"}},
     "recipe": f.Nested(
         {key: as_written(known) for key, known in RECIPE_FIELDS.items() if key not in {"arguments", "may_fail"}},
@@ -30,12 +29,12 @@ _ROW: f.Fields = {
     **_SHARED,
     **{key: as_written(ROW_FIELDS.get(key, ROW_FIELDS[VALUE])) for key in FIGURES},
     "line": f.whole("Line of the row's figure in the document.", required=True),
-    "gpus": as_written(f.whole("GPUs of the row, where columns are rows and the line is that of all of them.")),
 }
 _TABLE: f.Fields = {
     **_SHARED,
     "line": f.whole("Line of the table's header in the document.", required=True),
     "title": f.text("The table's title in the YAML."),
+    "code": f.Sequence_(f.whole("A line."), "Lines of the table's rows, if it is in a block of code."),
     "rows": f.Sequence_(_ROW, "Facts of single rows."),
 }
 _FILE_FACTS: f.Fields = {
@@ -55,6 +54,11 @@ _DOCUMENT: f.Fields = {
         ("recipes", "nemo"),
         "The document has sections of several releases, of the recipes or of the NeMo container: the tables of each "
         "go to a directory of its own.",
+    ),
+    "path": f.pattern(
+        r"(?:[\w{}-][\w{}.-]*/)*[\w{}-][\w{}.-]*\.yaml",
+        "a path such as {model}_site.yaml",
+        "Path of the document's YAML files; {framework}/{model}.yaml by default.",
     ),
     "files": f.Sequence_(_FILE, "Facts of all rows that go to one YAML file."),
     "tables": f.Sequence_(_TABLE, "Facts of single tables."),
@@ -156,6 +160,7 @@ def read_facts(path: Path | None) -> AllFacts:
             line = table["line"].value
             tables[line] = tables.get(line, Facts()).over(_facts(table))
         rows = (row for table in _below(level, "tables") for row in _below(table, "rows"))
+        of_code = ((line, Facts()) for table in tables.values() for line in table.given.get("code", ()))
         family = level["labels"].value if "labels" in level else USUAL
         found[name] = DocumentFacts(
             name=name,
@@ -163,7 +168,7 @@ def read_facts(path: Path | None) -> AllFacts:
             whole=_facts(level),
             files={file["path"].value: _facts(file) for file in _below(level, "files")},
             tables=tables,
-            rows=[(row["line"].value, _facts(row)) for row in rows],
+            rows=[*of_code, *((row["line"].value, _facts(row)) for row in rows)],
         )
     return AllFacts(families, found)
 

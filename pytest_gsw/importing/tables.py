@@ -10,6 +10,7 @@ from decimal import Decimal
 from html.parser import HTMLParser
 from itertools import count, islice
 
+from pytest_gsw.common.blocks import BOX
 from pytest_gsw.common.redact import UNSAFE
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.model import ACCELERATORS
@@ -203,8 +204,7 @@ LONGEST_CELL = 300
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})([^`]*)$")
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)")
 _UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*")
-_DELIMITER = re.compile(r":?-+:?")
-_OF_DELIMITERS = frozenset("|-: \t")
+_DELIMITERS = re.compile(r"\|?(?:[ \t]*:?-+:?[ \t]*\|)*(?:[ \t]*:?-+:?)?")
 _TAG = re.compile(r"<(?P<end>/?)(?P<name>[A-Za-z][A-Za-z0-9]{0,20})(?:[\s/][^<>]{0,200})?>")
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
 _EMPHASIS = re.compile(r"(\*{1,3}|`)(?=\S)([^*`]*[^*`\s])\1")
@@ -212,11 +212,21 @@ _NOTE = re.compile(r"\[\^[^\[\]]*\]")
 _MARKUP = re.compile(r"[\\\[<*`&]")
 _QUOTE = re.compile(r"^(?:\s{0,3}>)+ ?")
 _COMMENT = re.compile(r"<!(?=--).*?-->", re.DOTALL)
+_FRONT_MATTER = re.compile(r"\A---\n(?:.+\n)+?---$", re.MULTILINE)
+#: What is before the cells of a line of code: a rank, and the sign of a comment. A number with its unit is one cell.
+_BEFORE_CODE = re.compile(r"\s*(?:[0-9]{1,7}:\s+)?(?:#\s)?")
+_CODE_CELL = re.compile(rf"[0-9][0-9.,]{{0,30}} [A-Za-z/%]{{1,16}}(?!\S)|\S{{1,{LONGEST_CELL}}}")
 
 
-def parse_document(text: str) -> Document:
-    """The tables of a document's text, except for those in blocks of code and in comments."""
-    kept = _without_comments("\n".join(_without_code(re.split("\r\n?|\n", text)))).split("\n")
+def parse_document(text: str, code: Mapping[int, Sequence[int]] | None = None) -> Document:
+    """The tables of a document's text, except for those in comments and in blocks of code.
+
+    Args:
+        text: The document.
+        code: The tables of blocks of code that are read: the lines of their rows, by the line of the header.
+    """
+    lines, of_code = re.split("\r\n?|\n", text), code or {}
+    kept = _without_comments("\n".join(_without_code(lines))).split("\n")
     visible = [_QUOTE.sub(lambda quote: " " * len(quote[0]), line, count=1) for line in kept]
     parts: list[DocumentTable | Remark] = []
     headings: list[tuple[int, Cell]] = []
@@ -231,7 +241,10 @@ def parse_document(text: str) -> Document:
             headings = [(level, one) for level, one in headings if level < depth]
             headings.append((depth, Cell(plain(title), end, 1)))
         above = tuple(one for _, one in headings)
-        if "<" in line and _TABLE_LINE.match(line):
+        if end in of_code:
+            cells = [_code_cells(lines[at - 1], at) for at in (end, *of_code[end]) if at <= len(lines)]
+            parts += [DocumentTable(cells[0], tuple(cells[1:]), above)] if cells[0] else []
+        elif "<" in line and _TABLE_LINE.match(line):
             part: DocumentTable | Remark = Remark(end, "an HTML table that does not end")
             if number < last_end:
                 end, part = _html_table(visible, number, above)
@@ -273,9 +286,14 @@ def _without_code(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _without_comments(text: str) -> str:
-    """The text without what is between ``<!--`` and ``-->``; an unclosed one is no comment."""
+    """The text without YAML before it, and what is between ``<!--`` and ``-->``; an unclosed one is no comment."""
+    text = _FRONT_MATTER.sub(_line_ends, text)
     end = text.rfind("-->") + 3  # each comment that begins before has an end: the cost is linear
-    return _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text[:end]) + text[end:]
+    return _COMMENT.sub(_line_ends, text[:end]) + text[end:]
+
+
+def _line_ends(hidden: re.Match[str]) -> str:
+    return "\n" * hidden[0].count("\n")
 
 
 def _heading(lines: Sequence[str], number: int) -> tuple[int, str] | None:
@@ -303,9 +321,14 @@ def _cells(line: str, number: int) -> tuple[Cell, ...]:
     return tuple(cells[first:last])
 
 
+def _code_cells(line: str, number: int) -> tuple[Cell, ...]:
+    """The cells of a line of code, which counts from 1."""
+    spaced = _BEFORE_CODE.sub(lambda before: " " * len(before[0]), BOX.sub(" ", line), count=1)
+    return tuple(Cell(plain(cell[0]), number, cell.start() + 1) for cell in _CODE_CELL.finditer(spaced))
+
+
 def _is_delimiter(line: str) -> bool:
-    is_like = "-" in line and "|" in line and not set(line) - _OF_DELIMITERS
-    return is_like and all(_DELIMITER.fullmatch(cell.text) for cell in _cells(line, 0))
+    return "|" in line and "-" in line and _DELIMITERS.fullmatch(line.strip()) is not None
 
 
 def _pipe_table(lines: Sequence[str], number: int, headings: tuple[Cell, ...]) -> tuple[int, DocumentTable | Remark]:

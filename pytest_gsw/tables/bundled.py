@@ -60,7 +60,7 @@ def is_of_release(path: Path, root: Path) -> bool:
 
 def benchmarks() -> tuple[Path, ...]:
     """The bundled tables of benchmarks, which are collected if an argument or a word of ``-k`` names them."""
-    return tuple(sorted((bundled_baselines() / BENCHMARKS_DIRECTORY).glob("*.yaml")))
+    return tuple(sorted(filter(is_table, (bundled_baselines() / BENCHMARKS_DIRECTORY).glob("*.yaml"))))
 
 
 @cache

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from pytest_gsw.jobs.layout import JOB_ID, log_glob
-from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables.bundled import SCHEMA_FILE, bundled_baselines
+from tests.integration.conftest import Gsw
 
 LAUNCH = bundled_baselines() / "nccl" / "nccl" / "launch.sh"
 REDUCE = ("--gsw-cluster=demo", "-k", "all_reduce and H100x16")
@@ -103,3 +106,15 @@ def test_the_recipe_runs_one_task_for_each_gpu(tmp_path: Path, environment: dict
     )
     bad = subprocess.run(["bash", LAUNCH], env=base | environment | {"STATUS": "3"}, check=False)
     assert bad.returncode == 3
+
+
+@pytest.mark.skipif("GSW_NCCL" not in os.environ, reason="GSW_NCCL names no directory with checkouts of the documents")
+def test_import_makes_the_tables_again_byte_for_byte(gsw: Gsw, tmp_path: Path) -> None:
+    made = tmp_path / "baselines" / "nccl"
+    made.mkdir(parents=True)
+    bundled = bundled_baselines() / "nccl"
+    shutil.copy(bundled_baselines() / SCHEMA_FILE, tmp_path / "baselines")
+    shutil.copy(bundled / "facts.yaml", made)
+    gsw("import", "--strict", os.environ["GSW_NCCL"], "-o", made)
+    texts = ({path.name: path.read_text() for path in below.glob("*.yaml")} for below in (made, bundled))
+    assert next(texts) == next(texts)

@@ -71,6 +71,8 @@ def test_a_fact_that_contradicts_a_cell_is_refused(read: Read) -> None:
             "    tables: [{line: 3, rows: [{line: 5, gpus: 32}]}]\n",
             "facts of a row of 32 GPUs at line 5 of doc.md, where",
         ),
+        ("    tables: [{line: 8, code: [9]}]\n", "facts of a table at line 8 of doc.md, where there is none"),
+        ("    tables: [{line: 3, code: [99]}]\n", "facts of a table at line 3 of doc.md, where there is none"),
         ("    files: [{path: nemo/x.yaml}]\n", "facts of a file nemo/x.yaml, which doc.md does not give; it gives: "),
     ],
 )
@@ -87,6 +89,7 @@ def test_facts_of_what_the_document_does_not_have(read: Read, facts: str, messag
         ("documents: [{document: a, tables: [{line: 1, mfu: 5%}]}]", "unknown key"),
         ("documents: [{document: a, tables: [{line: 1, rows: [{line: 1, mfu: 5}]}]}]", "got '5', wanted a percentage"),
         ("documents: [{document: a, dtype: fp 8}]", "got 'fp 8', wanted a name such as fp8"),
+        ("documents: [{document: a, path: ../a.yaml}]", "got '../a.yaml', wanted a path such as"),
         ("documents: [{line: 1}]", "missing 'document'"),
     ],
 )
@@ -106,3 +109,34 @@ def test_a_document_twice_and_labels_of_no_family(tmp_path: Path) -> None:
     path.write_text("documents: [{document: a, labels: recipe}]\n")
     with pytest.raises(ConfigurationError, match=r"there are no labels of 'recipe'; did you mean 'recipes'\?"):
         read_facts(path)
+
+
+CODE = """\
+## H100
+```
+# size  busbw
+1024  2.50 GB/s
+2048  2.75
+4096
+```
+"""
+OF_CODE = (
+    "    model: all_reduce\n    framework: nccl-tests\n    dtype: float\n    gpus: 8\n"
+    "    path: site/{framework}-{model}.yaml\n    recipe: {directory: nccl, steps: 1}\n"
+    "    files: [{path: site/nccl-tests-all_reduce.yaml, tolerance: 3%}]\n"
+)
+LABELS = '  recipes: {"size": {}, "busbw": {key: busbw_gbs}, "# {accelerator}": {}}\n'
+
+
+@pytest.mark.parametrize(("lines", "figures"), [("4, 5", ["2.50", "2.75"]), ("5", ["2.75"])])
+def test_lines_of_code_are_rows_if_facts_name_them(read: Read, lines: str, figures: list[str]) -> None:
+    found = read(CODE, f"{OF_CODE}    tables: [{{line: 3, code: [{lines}]}}]\n", LABELS)
+    assert [row.values["value"].text for row in found.rows] == figures
+    assert {values(found, number)["tolerance"] for number in range(len(figures))} == {"3%"}
+    assert list(found.yaml_text) == ["site/nccl-tests-all_reduce.yaml"]
+
+
+def test_code_that_is_no_row_is_refused_and_other_code_is_not_read(read: Read) -> None:
+    with pytest.raises(ConfigurationError, match=r"facts of a row at line 6 of doc\.md, where there is none"):
+        read(CODE, f"{OF_CODE}    tables: [{{line: 3, code: [5, 6]}}]\n", LABELS)
+    assert read(CODE, OF_CODE.partition("    files")[0], LABELS).rows == ()

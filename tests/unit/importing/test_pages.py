@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.importing.document import Imported
+from pytest_gsw.importing.document import Imported, import_document
+from pytest_gsw.importing.facts import read_facts
 from pytest_gsw.importing.tables import FIGURES
-from pytest_gsw.tables.bundled import benchmarks
-from pytest_gsw.tables.load import load_table, stated_rows
+from pytest_gsw.tables.bundled import benchmarks, bundled_baselines
+from pytest_gsw.tables.load import StatedRow, load_table, stated_rows
 from tests.unit.importing.conftest import Read, said, values
 
 OF_MODEL = (
@@ -154,40 +155,56 @@ def test_a_fact_of_a_figure_goes_to_the_row_of_its_column(read: Read) -> None:
 # ---- Benchmarks ------------------------------------------------------------------------------------
 
 
-def texts_of(table: Path) -> list[dict[str, str]]:
-    """All values of a table's rows as they are written."""
-    rows = [{key: stated.text for key, stated in row.values.items()} for row in stated_rows(table)]
-    for row in rows:
-        del row["document"]
-        row.pop("release", None)  # of the document
-    return sorted(rows, key=lambda row: int(row["line"]))
+def texts(row: StatedRow) -> dict[str, str]:
+    """All values of a row as they are written."""
+    return {key: stated.text for key, stated in row.values.items()}
 
 
-@pytest.mark.parametrize("table", benchmarks(), ids=lambda path: path.stem)
-def test_a_page_of_bandwidths_gives_the_bundled_rows(read: Read, tmp_path: Path, table: Path) -> None:
-    """Each bundled bandwidth, digit for digit, in a table at the line of the bundled row's document."""
-    bundled = texts_of(table)
-    names = sorted({key for row in bundled for key in row if key.startswith("attributes.")})
-    keys = ["case", "accelerator", "gpus", "gpus_per_node", "value", *names]
-    page = [""] * max(int(row["line"]) for row in bundled)
-    for row in bundled:
-        line = int(row["line"])
-        cells = " | ".join(row.get(key, "") for key in keys)
-        page[line - 3 : line] = [f"| {' | '.join(keys)} |", "|---" * len(keys) + "|", f"| {cells} |"]
-    points = ", ".join(f"{{line: {int(row['line']) - 2}, at: {row['at']}}}" for row in bundled)
-    collective = bundled[0]["model"]
-    facts = (
-        f"    model: {collective}\n    framework: nccl-tests\n    dtype: float\n    tables: [{points}]\n"
-        f"    recipe: {{directory: ./nccl, environment: {{NCCL_TESTS_COLLECTIVE: {collective}}}}}\n"
-    )
-    ours = labels(
-        *("case: {key: case}", "accelerator: {key: accelerator}", "gpus_per_node: {key: gpus_per_node}"),
-        *("value: {key: busbw_gbs}", *(f"{name}: {{key: {name}}}" for name in names)),
-    )
-    found = read("\n".join(page) + "\n", facts, ours)
+def by_line(row: dict[str, str]) -> int:
+    return int(row["line"])
+
+
+OF_BANDWIDTHS = read_facts(bundled_baselines() / "nccl" / "facts.yaml").documents
+SIZES = {"128 MiB": 1 << 27, "2 GiB": 1 << 31, "8 GiB": 1 << 33, "16 GiB": 1 << 34}
+
+
+def boxed(row: dict[str, str]) -> tuple[str, str]:
+    """Header and row of a report in a box."""
+    cells = f"16 GB      {row['attributes.algbw']} GB/s  {row['value']} GB/s  65"
+    return f"│    {'Size       AlgBW        BusBW        Samples':58}  │", f"│    {cells:58}  │"
+
+
+def printed(row: dict[str, str]) -> tuple[str, str]:
+    """The same of an output of nccl-tests, with the rank that it is of."""
+    size, algbw = SIZES[row["at"]], row["attributes.algbw"]
+    head = "0: #  size  count  type  redop  root  time  algbw  busbw #wrong  time  algbw  busbw #wrong"
+    return head, f"0: {size:>12}  {size // 4:>12}  float  sum  -1  51.5  {algbw}  {row['value']}  0  52  1.0  2.00  0"
+
+
+@pytest.mark.parametrize("name", OF_BANDWIDTHS)
+def test_a_page_of_bandwidths_in_code_gives_the_bundled_rows(tmp_path: Path, name: str) -> None:
+    """Each bundled bandwidth, digit for digit, by the bundled facts, in a block of code at the lines that they name."""
+    facts = OF_BANDWIDTHS[name]
+    bundled = [texts(row) for table in benchmarks() for row in stated_rows(table)]
+    rows = {int(row["line"]): row for row in bundled if row["document"] == name}
+    tables = {line: rows[table.given["code"][0]] for line, table in facts.tables.items()}
+    page = [""] * (max(facts.tables) + 60)
+    for line, row in tables.items():
+        is_boxed = name.startswith("cluster-readiness-engine")
+        header, cells = boxed(row) if is_boxed else printed(row)
+        heading = f"## {row['attributes.platform']} {row['accelerator']}" if is_boxed else "## Runs"
+        page[line - 3 : line] = [heading, "```", header]
+        page[by_line(row) - 1 : by_line(row) + 1] = [cells, "```"]
+    document = tmp_path / "doc.md"
+    document.write_text("\n".join(page))
+    found = import_document(document, facts)
     assert (said(found), list(found.blanks)) == ([], [])
-    ((_, text),) = found.yaml_text.items()
-    made = tmp_path / "made.yaml"
-    made.write_text(text)
-    assert texts_of(made) == bundled
-    assert [row.recipe for row in load_table(made)] == [row.recipe for row in load_table(table)]
+    made = [tmp_path / path for path in found.yaml_text]
+    for path, text in zip(made, found.yaml_text.values(), strict=True):
+        path.write_text(text)
+    assert {path.name for path in made} <= {path.name for path in benchmarks()}
+    again = [texts(row) for path in made for row in stated_rows(path)]
+    assert sorted(again, key=by_line) == sorted(rows.values(), key=by_line)
+    for path in made:
+        (same,) = (table for table in benchmarks() if table.name == path.name)
+        assert [row.recipe for row in load_table(path)] == [row.recipe for row in load_table(same)]

@@ -76,6 +76,30 @@ def test_no_tables(text: str) -> None:
     assert texts(parse_document(text)) == []
 
 
+@pytest.mark.parametrize(
+    ("code", "header", "row"),
+    [
+        ("Size  BW   Samples\n16 GB 260.2 GB/s 65\n", ["Size", "BW", "Samples"], ["16 GB", "260.2 GB/s", "65"]),
+        ("│ Size │ BW │\n│ 8 │ 2.50 │\n", ["Size", "BW"], ["8", "2.50"]),
+        ("0: #  size  busbw #wrong\n0:  1024  20 0\n", ["size", "busbw", "#wrong"], ["1024", "20", "0"]),
+        ("size|root\n8|-1\n", ["size", "root"], ["8", "-1"]),
+    ],
+)
+def test_a_table_in_code_is_read_if_it_is_named(code: str, header: list[str], row: list[str]) -> None:
+    text = f"# Runs\n```\n{code}9 9 9\n```\n{TABLE}"
+    (table, other) = parse_document(text, {3: [4]}).tables
+    assert texts(Document((table,), ())) == [[header, row]]
+    assert (table.line, table.rows[0][0].line, [one.text for one in table.headings]) == (3, 4, ["Runs"])
+    assert texts(Document((other,), ())) == texts(parse_document(text)) == [ROWS]
+
+
+def test_yaml_before_a_document_has_no_headings() -> None:
+    (table,) = parse_document(f"---\ntitle: a\n# note\n---\n\n{TABLE}").tables
+    assert (table.headings, table.line) == ((), 6)
+    (table,) = parse_document(f"---\n\n# One\n\n---\n\n{TABLE}").tables  # lines are drawn
+    assert [one.text for one in table.headings] == ["One"]
+
+
 def test_headings() -> None:
     text = f"Title\n=====\n\n## One ##\n\n### Deep\n\n{TABLE}\nTwo\n---\n\n{TABLE}\n# **Three**\n{TABLE}"
     headings = [[(one.text, one.line) for one in table.headings] for table in parse_document(text).tables]
