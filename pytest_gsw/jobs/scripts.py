@@ -191,31 +191,20 @@ OPTIONS = "the options of sbatch"
 #: The variables with the job's Slurm cluster, in the order in which sbatch reads them.
 CLUSTER_VARIABLES = ("SBATCH_CLUSTERS", "SLURM_CLUSTERS")
 
-#: Options by which a job does not start as soon as there is room.
-_WAITS = frozenset({"hold", "begin"})
 #: Any line that is neither blank nor a comment.
 _COMMAND = re.compile(r"\s*[^\s#]")
 _HETEROGENEOUS = frozenset({"hetjob", "packjob"})
 
 
 def check_one_job(spec: JobSpec) -> None:
-    """Raise a RefusedError if the launch script, or an option, makes several jobs of one submission."""
-    place, words = next(_job_multipliers(spec), (None, ""))
-    if place is not None:
-        raise RefusedError(
-            f"{words} makes several jobs of one row",
-            (("said at", place),),
-            advice="take it out: each row is one job, which the session watches and judges",
-        )
-
-
-def _job_multipliers(spec: JobSpec) -> Iterator[tuple[str, str]]:
-    """Options that make several jobs of a submission, each with its place."""
-    for words in _arrays(spec.options):
-        yield OPTIONS, words
-    for number, line in directives_of(spec.script):
-        several = [*(word for word in line[:1] if word in _HETEROGENEOUS), *_arrays(line)]
-        yield from ((f"{spec.script}:{number}", f"#SBATCH {words}") for words in several)
+    """Raise a RefusedError for a heterogeneous job: only the first of its jobs has the row's name, and is polled."""
+    for number, words in directives_of(spec.script):
+        if not _HETEROGENEOUS.isdisjoint(words[:1]):
+            raise RefusedError(
+                f"#SBATCH {words[0]} makes several jobs of one row",
+                (("said at", f"{spec.script}:{number}"),),
+                advice="take it out: each row is one job, which the session watches and judges",
+            )
 
 
 def cluster_of(spec: JobSpec) -> str:
@@ -272,11 +261,6 @@ def _words(text: str) -> tuple[str, ...]:
         return tuple(text.split())
 
 
-def _arrays(words: tuple[str, ...]) -> list[str]:
-    """Options that make an array, as written."""
-    return [option.written for option in options_in(words) if option.name == "array"]
-
-
 # -- Variables that a recipe's scripts read, and those that a row fixes -----------------------------
 #
 # This works for every release: scripts read an optional variable by ``${TP:-8}`` and the like in all of them. A row's
@@ -309,8 +293,6 @@ _CHOICES = frozenset(_CHOSEN.split())
 _OF_SITE = ("SLURM_", "SBATCH_", "SRUN_", "HF_", "LLMB_", "GSW_", "ENABLE_", "RUN_CONF_PROFILE_", IMAGE_VARIABLE)
 #: Would move the log to a directory that is not searched.
 _MISLEADS = "RUN_CONF_RESULT_DIR"
-#: Variables that turn NCCL tracing on: in recipes up to NeMo 1, and in those of NeMo 2.
-_TRACING = ("ENABLE_NCCL_TRACE", "ENABLE_NCCLTRACE")
 #: Slurm's name of SRUN_OUTPUT before 23.02.
 STDOUT_BEFORE_23_02 = "SLURM_STDOUTMODE"
 #: The recipes' variables for output files of srun, the older name of each, and the suffix of the file.
@@ -369,8 +351,6 @@ class Scripts:
 
     #: The variables that they read from their environment.
     taken: frozenset[str] = frozenset()
-    #: True if one of them reads a variable that turns NCCL tracing on, or was not found.
-    trace: bool = True
     #: The release that the launch script fixes, part of its results' path; empty if none.
     version: str = ""
     #: The variables of a row that they read without a recognizable default.
@@ -389,9 +369,8 @@ def _scripts(found: tuple[str | None, ...]) -> Scripts:
     with_default = frozenset(name for text in texts for name in _TAKEN.findall(text))
     plain = frozenset(_used_first(texts)) - with_default
     taken = with_default | plain
-    traces = None in found or any(name in text for text in texts for name in _TRACING)
     demanded = frozenset(name for text in texts for name in _DEMANDED.findall(text)) & _ROW.keys()
-    return Scripts(taken, traces, versions.pop() if len(versions) == 1 else "", demanded | plain)
+    return Scripts(taken, versions.pop() if len(versions) == 1 else "", demanded | plain)
 
 
 def _used_first(texts: Iterable[str]) -> Iterator[str]:
@@ -445,16 +424,6 @@ def _reads(name: str, text: str) -> bool:
     return used.search(text, 0, next((one.end() for one in own), len(text))) is not None
 
 
-def check_traces(scripts: Scripts, launch_script: Path) -> None:
-    """Raise a RefusedError if a recipe cannot trace NCCL although it should."""
-    if not scripts.trace:
-        raise RefusedError(
-            f"{launch_script.parent.name} of this release cannot trace NCCL",
-            (("script", str(launch_script)), ("wanted", " or ".join(_TRACING))),
-            advice="leave --gsw-profile=nccl-trace out, or take a release of the recipe that traces",
-        )
-
-
 def fixed_by(baseline: Baseline) -> dict[str, str | None]:
     """The recipes' variables that a row fixes, with its values; ``None`` if the row leaves one to the recipe."""
     facts = {**vars(baseline.parallelism), "steps": baseline.recipe.steps, "gpu_type": baseline.accelerator.lower()}
@@ -495,7 +464,7 @@ def _output_variables(scripts: Scripts, log_path: str) -> dict[str, str]:
 
 
 def differences(baseline: Baseline, spec: JobSpec, environ: Mapping[str, str]) -> Iterator[str]:
-    """Warnings of variables by which a row's job may differ from the row, and of options by which it waits.
+    """Warnings of variables by which a row's job may differ from the row.
 
     Args:
         baseline: The row.
@@ -510,11 +479,6 @@ def differences(baseline: Baseline, spec: JobSpec, environ: Mapping[str, str]) -
     for name in exported_to(spec, environ, scripts):
         taken = f"{name} is exported here, and {_script_name(spec)} takes it"
         yield f"{taken}: the run may be another than the documented one"
-    own = ((f"{_script_name(spec)}:{number}", words) for number, words in directives_of(spec.script))
-    for place, words in ((OPTIONS, spec.options), *own):
-        yield from [
-            f"{one.written} in {place} keeps the job waiting" for one in options_in(words) if one.name in _WAITS
-        ]
 
 
 def exported_to(spec: JobSpec, environ: Mapping[str, str], scripts: Scripts) -> list[str]:

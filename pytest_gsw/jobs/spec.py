@@ -19,7 +19,7 @@ from pytest_gsw.common.text import hours_text, one_line, rounded
 from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs.layout import log_glob, slurm_name
 from pytest_gsw.jobs.model import VIRTUAL_ENVIRONMENTS, JobSpec
-from pytest_gsw.jobs.scripts import check_traces, own_variables, requested_time_s, scripts_of, value_of
+from pytest_gsw.jobs.scripts import own_variables, requested_time_s, scripts_of, value_of
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import IMAGE_VARIABLE, Accepted, Baseline, Recipe, accepted_to_expect, image_of
 from pytest_gsw.tables.schema import PLACEHOLDERS
@@ -156,7 +156,7 @@ def make_job_spec(
     glob = log_glob(baseline.framework, baseline.model, baseline.size, baseline.dtype, baseline.gpus)
     environment = _environment(baseline, cluster, stage, profile)
     script = launch_script(cluster, baseline, directory)
-    own = _own_variables(baseline, cluster, script, f"{stage}/{glob}", profile)
+    own = _own_variables(baseline, cluster, script, f"{stage}/{glob}")
     # The recipes fix one job name and run "singleton" on it: one row at a time for each
     # user. A name of its own lets rows run side by side. If two jobs of one row must
     # not, the row's name without the session's id prevents that.
@@ -234,17 +234,12 @@ def _environment(baseline: Baseline, cluster: Cluster, stage: Path, profile: Pro
     }
 
 
-def _own_variables(
-    baseline: Baseline, cluster: Cluster, launch_script: Path, log_path: str, profile: Profile | None
-) -> dict[str, str | None]:
+def _own_variables(baseline: Baseline, cluster: Cluster, launch_script: Path, log_path: str) -> dict[str, str | None]:
     """The recipe's own variables that the row fixes, as far as its scripts read them; ``None`` unsets one."""
     no_size: dict[str, str | None] = {} if baseline.size is not None else {"MODEL_SIZE": None}
     if cluster.simulated or cluster.scheduler == "replay":
         return no_size  # no recipe runs
-    scripts = scripts_of(launch_script)
-    if profile is not None and profile.kind == "nccl-trace":
-        check_traces(scripts, launch_script)
-    return {**no_size, **own_variables(baseline, scripts, log_path)}
+    return {**no_size, **own_variables(baseline, scripts_of(launch_script), log_path)}
 
 
 def _configured_variables(baseline: Baseline, cluster: Cluster, nodes: int) -> dict[str, str]:

@@ -569,18 +569,18 @@ def test_the_wall_clock_jumps_backwards(
     assert re.fullmatch(r"no log of job \d+", found["tiny_1b_bf16[B200x8]"][1])
 
 
-def test_a_job_array_in_the_launch_script(
+def test_a_heterogeneous_job_in_the_launch_script(
     pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is refused before sbatch is called, which would refuse it in other words."""
+    """It is refused before sbatch is called, which would take it."""
     monkeypatch.setenv("PATH", str(pytester.path))
     put_on_path(pytester.path / "bin", monkeypatch, sbatch="exit 1")
     script = a_cluster_here(pytester, "slurm\n    account: none\n    partition: none")
-    script.write_text(script.read_text().replace("#SBATCH --exclusive", "#SBATCH --array=1-2"))
+    script.write_text(script.read_text().replace("#SBATCH --exclusive", "#SBATCH hetjob"))
     result = pytester.runpytest("--gsw-cluster=here", "--gsw-baselines=site", "--junitxml=junit.xml", "-k", "H100")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    array = ("error", "#SBATCH --array=1-2 makes several jobs of one row")
-    assert verdicts(pytester.path) == {"tiny_1b_bf16[H100x8]": array, "tiny_1b_bf16[H100x16]": array}
+    several = ("error", "#SBATCH hetjob makes several jobs of one row")
+    assert verdicts(pytester.path) == {"tiny_1b_bf16[H100x8]": several, "tiny_1b_bf16[H100x16]": several}
 
 
 def test_an_older_log_of_a_job_id_that_is_given_out_again(

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from pytest_gsw.clusters import DEMO, Cluster
-from pytest_gsw.errors import RefusedError
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.scripts import (
     Option,
@@ -173,7 +172,7 @@ def spec(stage: Path, row: Baseline = ROW, profile: Profile | None = None, **cha
 def test_what_scripts_take(stage: Path) -> None:
     found = scripts_of(stage / "launch.sh")
     of_launch = {"DTYPE", "RUN_CONF_RESULT_DIR", "SRUN_OUTPUT", "SRUN_ERROR"}
-    assert found == Scripts(frozenset(of_launch | {"GSW_VERSION", "MAX_STEPS", "TP", "GBS", "VP"}), False, "25.01")
+    assert found == Scripts(frozenset(of_launch | {"GSW_VERSION", "MAX_STEPS", "TP", "GBS", "VP"}), "25.01")
     (stage / "configure.sh").unlink()
     (stage / "cfg").mkdir()
     (stage / "cfg/configure.sh").write_text("source launch.sh; source gone.sh; echo ${TP:-1}")
@@ -183,7 +182,7 @@ def test_what_scripts_take(stage: Path) -> None:
 @pytest.mark.parametrize("text", ["", "export GSW_VERSION=$1\n", "GSW_VERSION=1\nGSW_VERSION=2\n", "\x00$HOME"])
 def test_scripts_that_say_nothing(stage: Path, text: str) -> None:
     (stage / "launch.sh").write_text(text)
-    assert scripts_of(stage / "launch.sh") == Scripts(trace=False)
+    assert scripts_of(stage / "launch.sh") == Scripts()
     assert scripts_of(stage / "gone.sh") == Scripts()
     assert scripts_of(stage) == Scripts()
 
@@ -334,30 +333,6 @@ def test_what_srun_prints_goes_to_the_log_with_slurm_before_23_02_too(stage: Pat
 def test_where_no_recipe_runs_no_script_is_read(stage: Path) -> None:
     assert "TP" not in spec(stage, scheduler="replay").environment
     assert "TP" not in make_job_spec(ROW, replace(DEMO, stage=str(stage), recipes=str(stage)), run_id="r1").environment
-
-
-def test_a_recipe_that_cannot_trace(stage: Path) -> None:
-    profile = Profile("nccl-trace")
-    with pytest.raises(RefusedError) as refused:
-        spec(stage, profile=profile)
-    assert str(refused.value) == (
-        "own of this release cannot trace NCCL\n"
-        "\n"
-        f"script     {stage}/launch.sh\n"
-        "wanted     ENABLE_NCCL_TRACE or ENABLE_NCCLTRACE\n"
-        "next       leave --gsw-profile=nccl-trace out, or take a release of the recipe that traces"
-    )
-    (stage / "launch.sh").write_text(f'{LAUNCH}[ "$ENABLE_NCCL_TRACE" = true ] && export NCCL_DEBUG=INFO\n')
-    assert spec(stage, profile=profile).environment["ENABLE_NCCL_TRACE"] == "true"
-    # What is not found may know how.
-    (stage / "launch.sh").write_text(f"source ../common/utils.sh\n{LAUNCH}")
-    assert spec(stage, profile=profile)
-    (stage.parent / "common").mkdir()
-    (stage.parent / "common/utils.sh").write_text("\n")
-    with pytest.raises(RefusedError):
-        spec(stage, profile=profile)
-    (stage / "launch.sh").unlink()
-    assert spec(stage, profile=profile)
 
 
 @pytest.mark.parametrize(
