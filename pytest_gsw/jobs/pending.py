@@ -56,7 +56,11 @@ REASONS: tuple[PendingReason, ...] = (
     ),
     # More than is allowed or there.
     _limit("BadConstraints", "sinfo -N -o '%N %c %m %G %f'; ask for what nodes have"),
-    _limit("Partition(?:NodeLimit|TimeLimit|Config)|MaxMemPerLimit", "scontrol show partition; ask for less"),
+    _limit(
+        "PartitionTimeLimit",
+        "scontrol show partition has the longest time; timeout: MINUTES at the cluster asks for less",
+    ),
+    _limit("Partition(?:NodeLimit|Config)|MaxMemPerLimit", "scontrol show partition; ask for less"),
     _limit(
         r"(?:QOS|Assoc)Max\w{1,30}Per(?:Job|Node)(?:Limit)?|QOSMin\w{1,30}",
         "sacctmgr show qos; sacctmgr show assoc user=$USER; ask for less, or name another account or --qos",

@@ -230,11 +230,6 @@ def directives_of(script: Path) -> tuple[tuple[int, tuple[str, ...]], ...]:
     return _parse_directives(script_text(script) or "")
 
 
-def directive_words(script: Path) -> tuple[str, ...]:
-    """The words of all ``#SBATCH`` lines of a script."""
-    return tuple([word for _, words in directives_of(script) for word in words])
-
-
 @lru_cache(maxsize=64)
 def _parse_directives(text: str) -> tuple[tuple[int, tuple[str, ...]], ...]:
     """The same for a script's text, cached: many rows have one script."""
@@ -249,7 +244,8 @@ def _parse_directives(text: str) -> tuple[tuple[int, tuple[str, ...]], ...]:
 
 def requested_time_s(script: Path) -> float | None:
     """The time limit that a launch script requests, in seconds; ``None`` if it requests none, or no limit."""
-    limit = value_of(directive_words(script), "time")
+    words = tuple([word for _, line in directives_of(script) for word in line])
+    limit = value_of(words, "time")
     limit_s = None if limit is None else seconds_of(limit)
     return None if limit_s == math.inf else limit_s
 

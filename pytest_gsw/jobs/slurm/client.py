@@ -111,22 +111,12 @@ def scontrol_show_command(what: str, cluster: str = "") -> tuple[str, ...]:
     return ("scontrol", *_cluster_option(cluster), "-a", "-o", "show", what)
 
 
-def scontrol_config_command(cluster: str = "") -> tuple[str, ...]:
-    """Query slurmctld for its configuration."""
-    return ("scontrol", *_cluster_option(cluster), "show", "config")
-
-
 def sinfo_command(cluster: str = "") -> tuple[str, ...]:
     """Query slurmctld for all nodes, one a line for each of their partitions, hidden ones included.
 
     ``-a`` and ``-p`` exclude each other.
     """
     return ("sinfo", *_cluster_option(cluster), "-a", "-N", "-h", "-o", _SINFO_FORMAT)
-
-
-def sacctmgr_qos_command() -> tuple[str, ...]:
-    """Query accounting for the flags of each QOS."""
-    return ("sacctmgr", "-n", "-P", "show", "qos", "format=name,flags%500")
 
 
 def scancel_command(ids: Sequence[str], cluster: str = "") -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Jobs on a Slurm cluster: submission, polling, cancellation and preflight checks.
+"""Jobs on a Slurm cluster: submission, polling and cancellation.
 
 Slurm's commands, and the parsers of their output, are in :mod:`~pytest_gsw.jobs.slurm.client`. This module combines
 their answers into the status of a job, interprets the errors of ``sbatch``, and looks for jobs whose submission got no
@@ -18,7 +18,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from pytest_gsw.clusters import LAUNCHER_KEYS
 from pytest_gsw.common.files import make_directory
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.redact import masked_text, printable
-from pytest_gsw.common.text import duration, moment, plural, shortened
+from pytest_gsw.common.text import moment, shortened
 from pytest_gsw.errors import (
     JobError,
     LogError,
@@ -43,6 +43,7 @@ from pytest_gsw.jobs.model import (
     NEVER_STARTS,
     NODE_LOST,
     NOT_LAUNCHED,
+    VIRTUAL_ENVIRONMENTS,
     ExperimentInfo,
     FailedJob,
     FoundJob,
@@ -56,18 +57,13 @@ from pytest_gsw.jobs.model import (
 from pytest_gsw.jobs.pending import OF_ONE, reason_of
 from pytest_gsw.jobs.run_lock import PATIENCE_S, SubmissionLock
 from pytest_gsw.jobs.scripts import (
-    CLUSTER_VARIABLES,
     STDOUT_BEFORE_23_02,
     check_one_job,
     cluster_of,
-    directive_words,
-    seconds_of,
-    value_of,
 )
 from pytest_gsw.jobs.slurm import client
 from pytest_gsw.jobs.slurm.client import Answer, Ask, Client, Output, why
 from pytest_gsw.jobs.spec import job_environment, masked_command, session_environment
-from pytest_gsw.tables.value_types import nearest
 
 # -- The status of jobs, from the answers of three commands -----------------------------------------
 #
@@ -646,209 +642,30 @@ def _is_counted(state: JobState, follower: JobState | None) -> bool:
     return follower is JobState.COMPLETED and state is not follower if state.ended else follower.ended
 
 
-# -- Partitions in the answer of ``scontrol``, and jobs that would wait in one for ever -------------
-#
-# Slurm accepts such jobs.
+# -- The check before any submission ----------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Partition:
-    """Resources and limits of one partition; infinity if unlimited or unknown."""
-
-    name: str
-    is_default: bool
-    nodes: float
-    gpus: float
-    least_nodes: float
-    most_nodes: float
-    longest_s: float
-
-
-@dataclass(frozen=True)
-class Request:
-    """The resources that a job requests by its options, the environment, or the launch script."""
-
-    #: Alternatives; empty for the cluster's default partition.
-    partitions: tuple[str, ...]
-    #: True if the job requests GPUs by name; else the nodes alone determine them.
-    asks_for_gpus: bool
-    #: The limit of jobs without one of their own; ``None`` for the partition's.
-    time_s: float | None
-    #: True if the job accepts a shorter time (``--time-min``).
-    is_flexible: bool
-
-
-@dataclass(frozen=True)
-class Excess:
-    """A request that exceeds its partition."""
-
-    fact: str
-    advice: str
-    #: True if a QOS may still allow it.
-    by_limit: bool = False
-
-
-def parse_partitions(text: str) -> dict[str, Partition]:
-    """The partitions in the output of ``scontrol -o show partition``, one a line, by their names."""
-    found: dict[str, Partition] = {}
-    for line in text.split("\n"):
-        facts = _pairs(line.split())
-        name = facts.get("PartitionName")
-        if name:
-            found[name] = Partition(
-                name,
-                is_default=facts.get("Default") == "YES",
-                nodes=_number(facts.get("TotalNodes")) or math.inf,
-                gpus=_number(_pairs(facts.get("TRES", "").split(",")).get("gres/gpu")),
-                least_nodes=_number(facts.get("MinNodes", "0")),
-                most_nodes=_number(facts.get("MaxNodes")),
-                longest_s=seconds_of(facts.get("MaxTime", "")) or math.inf,
-            )
+def missing_programs(specs: Sequence[JobSpec], environ: Mapping[str, str]) -> dict[str, SubmissionError]:
+    """The errors of jobs whose program is not there, by row; a recipe's virtual environment may contain it."""
+    found: dict[str, SubmissionError] = {}
+    known: dict[tuple[object, ...], SubmissionError | None] = {}
+    for spec in specs:
+        key = spec.launch.name, *map(spec.environment.get, ("PATH", *VIRTUAL_ENVIRONMENTS))
+        if key not in known:
+            path = job_environment(environ, spec).get("PATH", os.defpath)
+            known[key] = _missing_program(spec.launch.program, path)
+        if (error := known[key]) is not None:
+            found[spec.row_id] = error
     return found
 
 
-#: Variables of the environment that a request depends on.
-VARIABLES = ("SBATCH_PARTITION", "SBATCH_TIMELIMIT", "SBATCH_GRES", "SBATCH_GPUS_PER_NODE")
-
-
-def request_of(spec: JobSpec, environ: Mapping[str, str]) -> Request:
-    """The request of a job. Options override the environment, which overrides the launch script."""
-    script = directive_words(spec.script)
-
-    def value(name: str, variable: str) -> str:
-        variable_value = spec.environment.get(variable, environ.get(variable, ""))
-        return value_of(spec.options, name) or variable_value or value_of(script, name) or ""
-
-    partitions = value("partition", "SBATCH_PARTITION")
-    gpus = "gpu" in value("gres", "SBATCH_GRES") or value("gpus-per-node", "SBATCH_GPUS_PER_NODE") != ""
-    time_s = seconds_of(value("time", "SBATCH_TIMELIMIT"))
-    is_flexible = value_of((*spec.options, *script), "time-min") is not None
-    return Request(tuple(filter(None, partitions.split(","))), gpus, time_s, is_flexible)
-
-
-def excess_of(spec: JobSpec, request: Request, partitions: Mapping[str, Partition]) -> Excess | None:
-    """The reason why a job waits for ever in each of its partitions, for the first one; ``None`` if one accepts it."""
-    names = request.partitions or [one.name for one in partitions.values() if one.is_default]
-    excesses = [_excess_in(name, spec, request, partitions) for name in names]
-    return excesses[0] if excesses and all(excesses) else None
-
-
-def _excess_in(name: str, spec: JobSpec, request: Request, partitions: Mapping[str, Partition]) -> Excess | None:
-    there = partitions.get(name)
-    if there is None:
-        return Excess(
-            f"there is no partition {name}{nearest(name, partitions)}",
-            "set `partition` in the cluster file; sinfo -a -s lists them",
-        )
-    nodes, advice = plural(spec.nodes, "node"), "run it in a partition that is large enough, or leave the row out"
-    if spec.nodes > there.nodes:
-        return Excess(f"the row needs {nodes}, and the partition {name} has {there.nodes:g}", advice)
-    if request.asks_for_gpus and spec.gpus > there.gpus:
-        return Excess(f"the row needs {spec.gpus} GPUs, and the partition {name} has {there.gpus:g}", advice)
-    if spec.nodes > there.most_nodes:
-        fact = f"the row needs {nodes}, and the partition {name} allows no more than {there.most_nodes:g}"
-        return Excess(fact, advice, by_limit=True)
-    if spec.nodes < there.least_nodes:
-        fact = f"the row needs {nodes}, and the partition {name} takes jobs of {there.least_nodes:g} or more"
-        return Excess(fact, "name another partition in the cluster file", by_limit=True)
-    time_s = spec.time_limit_s or request.time_s
-    if time_s is not None and time_s > there.longest_s and not request.is_flexible:
-        return Excess(
-            f"the job asks for {duration(time_s)}, and the partition {name} allows {duration(there.longest_s)}",
-            f"timeout: {there.longest_s / 60:.0f} at the cluster asks for no more; or name another partition there",
-            by_limit=True,
-        )
-    return None
-
-
-def _pairs(words: Iterable[str]) -> dict[str, str]:
-    return dict(word.split("=", 1) for word in words if "=" in word)
-
-
-def _number(text: str | None) -> float:
-    """A whole number; infinity for any other word, such as UNLIMITED."""
-    return int(text) if text is not None and re.fullmatch(r"[0-9]{1,9}", text) else math.inf
-
-
-# -- Checks of Slurm before any submission, with one query for all jobs -----------------------------
-#
-# Only certain problems count: there is none if Slurm does not answer, or if a plugin may change the requests.
-
-
-#: Variables of a job's own environment that its submission depends on.
-_VARIABLES = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", *CLUSTER_VARIABLES, *VARIABLES)
-#: Plugins that may change a job's request, in ``scontrol show config``; the harmless ones change no partition or limit.
-_PLUGINS = re.compile(r"^(?:JobSubmitPlugins|CliFilterPlugins)\s*=\s*(.+?)\s*$", re.MULTILINE)
-_HARMLESS_PLUGINS = frozenset({"(null)", "logging", "none", "require_timelimit", "throttle"})
-#: A QOS with one of these flags lets jobs exceed their partition's limits; the QOS of a job is unknown here.
-_OVER_LIMITS = re.compile(r"Partition(?:Max|Min)Nodes|PartitionTimeLimit")
-
-
-def unready(specs: Sequence[JobSpec], ask: Ask, environ: Mapping[str, str]) -> dict[str, SubmissionError]:
-    """The errors of jobs that would not run, by row: ``sbatch`` is missing, or the partition is too small."""
-    found: dict[str, SubmissionError] = {}
-    some: list[_SpecGroup] = []
-    for alike in _group_specs(specs):
-        first = alike[0]
-        # The recipe's virtual environment may contain the program.
-        path = job_environment(environ, first).get("PATH", os.defpath)
-        command = first.launch.program
-        if shutil.which(command, path=path) is None:
-            found |= {spec.row_id: _missing_program(command, path) for spec in alike}
-        else:
-            some.append((request_of(first, environ), alike))
-    return found | _partition_errors(some, ask, cluster_of(specs[0])) if some else found
-
-
-#: A request, and the jobs with that request, which differ in sizes and limits only.
-_SpecGroup = tuple[Request, Sequence[JobSpec]]
-
-
-def _group_specs(specs: Sequence[JobSpec]) -> list[list[JobSpec]]:
-    """Jobs grouped by all that determines their request: one look at a script serves many rows."""
-    groups: dict[tuple[object, ...], list[JobSpec]] = {}
-    for spec in specs:
-        values = tuple([spec.environment.get(name) for name in _VARIABLES])
-        groups.setdefault((spec.options, spec.script, spec.launch.name, values), []).append(spec)
-    return list(groups.values())
-
-
-def _missing_program(command: str, path: str) -> SubmissionError:
+def _missing_program(program: str, path: str) -> SubmissionError | None:
+    if shutil.which(program, path=path) is not None:
+        return None
     advice = "run pytest on a login node of the cluster, where Slurm's commands are; or: module load slurm"
-    if command != "sbatch":
-        advice = f"name the virtual environment that has {command}: VIRTUAL_ENV in `environment` of the cluster"
-    return SubmissionError(f"{command} is not on the PATH", (("PATH", path),), advice=advice)
-
-
-def _partition_errors(some: Sequence[_SpecGroup], ask: Ask, cluster: str) -> dict[str, SubmissionError]:
-    command = client.scontrol_show_command("partition", cluster)
-    answer = ask(command)
-    partitions = parse_partitions(answer.stdout) if answer.returncode == 0 else {}
-    if not partitions:
-        return {}
-    excesses = {spec.row_id: excess_of(spec, request, partitions) for request, alike in some for spec in alike}
-    sure = _filter_certain([excess for excess in excesses.values() if excess is not None], ask, cluster)
-    return {
-        row_id: SubmissionError(excess.fact, (("asked", " ".join(command)),), advice=excess.advice)
-        for row_id, excess in excesses.items()
-        if excess in sure
-    }
-
-
-def _filter_certain(excesses: Sequence[Excess], ask: Ask, cluster: str) -> list[Excess]:
-    """The excesses that neither a site's plugin nor a QOS may lift; Slurm is queried only if there are any."""
-    if not excesses:
-        return []
-    answer = ask(client.scontrol_config_command(cluster))
-    plugins = {name.strip() for names in _PLUGINS.findall(answer.stdout) for name in names.split(",")}
-    if answer.returncode or not plugins or plugins - _HARMLESS_PLUGINS:
-        return []
-    if any(excess.by_limit for excess in excesses):
-        answer = ask(client.sacctmgr_qos_command())
-        has_none = "not running a supported accounting_storage plugin" in answer.stderr
-        if not has_none and (answer.returncode or _OVER_LIMITS.search(answer.stdout)):
-            return [excess for excess in excesses if not excess.by_limit]
-    return list(excesses)
+    if program != "sbatch":
+        advice = f"name the virtual environment that has {program}: VIRTUAL_ENV in `environment` of the cluster"
+    return SubmissionError(f"{program} is not on the PATH", (("PATH", path),), advice=advice)
 
 
 def _usual_output(job: Job) -> Path:
@@ -1029,12 +846,12 @@ class SlurmLauncher:
         return self._jobs_since(specs, since_s)
 
     def unready(self, specs: Sequence[JobSpec]) -> dict[str, SubmissionError]:
-        """The certain errors of jobs that would not run, by row, before anything is submitted."""
-        path = self._client.environ.get("PATH")
-        if path is not None and shutil.which("sbatch", path=path) is None:
-            error = SubmissionError("sbatch is not on the PATH", (("PATH", path),), advice=_NO_SLURM)
-            return {spec.row_id: error for spec in specs}
-        return unready(specs, self._client.ask, self._client.environ)
+        """The errors of jobs whose submission cannot begin, by row: a program is missing."""
+        environ = self._client.environ
+        error = _missing_program("sbatch", environ.get("PATH", os.defpath))
+        return (
+            missing_programs(specs, environ) if error is None else dict.fromkeys([one.row_id for one in specs], error)
+        )
 
     def poll(self, jobs: Sequence[Job]) -> Polled:
         """The status of each job by its row's id; UNKNOWN if no command returned it. Never raises."""
