@@ -8,13 +8,10 @@ outlives :meth:`LocalLauncher.close`.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import re
 import signal
-import stat
 import subprocess
-import tempfile
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -27,71 +24,13 @@ from pytest_gsw.jobs import layout
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
 from pytest_gsw.jobs.spec import job_environment, session_environment
 
-# -- Ids of local jobs, from a counter in a directory of the user's own -----------------------------
-#
-# A staging area may be writable for other users, who could replace the counter by a link.
 
+def next_job_id(last: str) -> str:
+    """A number that no local job has had, in any session: the time in microseconds, but more than the session's last.
 
-_COUNTER = "local-job-id"
-#: Timeout of the lock; assigning an id takes microseconds.
-_PATIENCE_S = 60.0
-#: Errors of a file server without locks.
-_NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
-
-
-def next_job_id(environ: Mapping[str, str]) -> str:
-    """A number that no local job of the user has had, in any session.
-
-    It is at least the time in milliseconds: a lost counter does not assign the ids of old logs again, and two users
-    who share a staging area get different ones. The session's environment determines the user's directories.
-
-    Raises:
-        OSError: The counter cannot be read or written.
+    Logs of several sessions and users may be in one staging area.
     """
-    own = _own_directory(environ)
-    try:
-        if own is not None:
-            return _count(own / _COUNTER)
-    except OSError as error:
-        if error.errno not in _NO_LOCKS:
-            raise
-    # There is no home, or its file server has no locks: all sessions of the user on this machine use this counter.
-    directory = Path(tempfile.gettempdir()) / f"pytest-gsw-{os.geteuid()}"
-    make_directory(directory, private=True)
-    found = directory.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
-        raise PermissionError(None, "it is no directory that only you can write to", str(directory))
-    return _count(directory / _COUNTER)
-
-
-def _count(path: Path) -> str:
-    from filelock import FileLock, Timeout  # only sessions with local jobs need it
-
-    lock = path.with_name(f"{_COUNTER}.lock")
-    try:
-        with FileLock(lock, timeout=_PATIENCE_S), os.fdopen(open_own(path, os.O_RDWR), "r+b") as file:
-            text = file.read(64).strip()
-            last = int(text) if text.isdigit() else 0
-            job_id = str(max(last + 1, int(time.time() * 1000)))
-            file.seek(0)
-            file.write(job_id.encode())
-            file.truncate()
-            return job_id
-    except Timeout:
-        raise OSError(None, "another process holds the lock", str(lock)) from None
-
-
-def _own_directory(environ: Mapping[str, str]) -> Path | None:
-    """The user's directory for the state of programs; ``None`` if there is none."""
-    state, home = environ.get("XDG_STATE_HOME", ""), environ.get("HOME", "")
-    place = Path(*((state,) if state.startswith("/") else (home, ".local", "state")), "pytest-gsw")
-    if not place.is_absolute():
-        return None
-    try:
-        make_directory(place, private=True)
-    except OSError:
-        return None  # the home of a service's user often does not exist
-    return place if os.access(place, os.W_OK | os.X_OK) else None
+    return str(max(int(last) + 1, time.time_ns() // 1000))
 
 
 # -- One job as a process of this machine, from the queue to its end --------------------------------
@@ -331,16 +270,14 @@ class LocalLauncher:
             )
         directory = self._work_directory or spec.directory
         try:
-            job_id = next_job_id(self._environ)
             make_directory(spec.stage)
             make_directory(directory)
         except OSError as error:
             raise SubmissionError(
                 f"{spec.row_id} cannot be started: {error.strerror}: {error.filename}",
-                advice="the staging area (`stage:`), the recipe and ~/.local/state must be yours to write to",
+                advice="the staging area (`stage:`) and the recipe must be yours to write to",
             ) from error
-        # All its times are relative to this one, which a wait for the id must not make too early.
-        job = Job(job_id, spec, time.time())
+        job = Job(next_job_id(next(reversed(self._runs), "0")), spec, time.time())
         output, mark = directory / f"slurm-{job.id}.out", f"{self._session}-{job.id}"
         self._runs[job.id] = LocalRun(job, output, mark, self._kill_grace_s)
         self._advance()

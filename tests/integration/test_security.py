@@ -380,20 +380,6 @@ def test_who_may_read_and_write_what_a_session_makes(pytester: pytest.Pytester, 
     ]
 
 
-def test_a_link_in_the_place_of_the_counter_of_local_jobs(pytester: pytest.Pytester, recipes: Path) -> None:
-    (pytester.path / "stage").mkdir()
-    victim = pytester.path / "victim"
-    victim.write_text("precious")
-    (pytester.path / "stage" / ".gsw-local-job-id").symlink_to(victim)
-    pytester.makefile(
-        ".yaml", clusters="clusters: {here: {scheduler: local, gpus: 64, stage: stage, recipes: recipes}}"
-    )
-    result = pytester.runpytest("--gsw-cluster=here", "-k", ROW)
-    result.assert_outcomes(passed=1, deselected=140)
-    assert victim.read_text() == "precious"
-    assert {path.name for path in (pytester.path / "stage").iterdir()} == {".gsw-local-job-id", "results"}
-
-
 def test_a_job_whose_log_is_a_link_out(pytester: pytest.Pytester, cluster: Run) -> None:
     log = f"{pytester.path}/stage/results/x/bf16/1b/8/log-maxtext_tiny_1b_8_$SLURM_JOB_ID.out"
     result = cluster(
