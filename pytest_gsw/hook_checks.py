@@ -207,6 +207,10 @@ _LAUNCHER: Mapping[str, _Check] = {
     "poll_interval_s": _SECONDS,
     "parallel_submissions": _WHOLE_ABOVE_0,
     "jobs_outlive_session": _FLAG,
+    "cluster_keys": (
+        f"some of {', '.join(sorted(LAUNCHER_KEYS))}",
+        lambda keys: isinstance(keys, Collection) and not isinstance(keys, str) and LAUNCHER_KEYS.issuperset(keys),
+    ),
 }
 #: The arguments of a launcher's methods.
 _LAUNCHER_METHODS: Mapping[str, tuple[str, ...]] = {
@@ -214,8 +218,6 @@ _LAUNCHER_METHODS: Mapping[str, tuple[str, ...]] = {
     for name, method in vars(Launcher).items()
     if inspect.isfunction(method) and not name.startswith("_")
 }
-#: Optional methods of a launcher.
-_LAUNCHER_OPTIONS: Mapping[str, tuple[str, ...]] = {"named": ("specs", "since_s")}
 _FORMAT: Mapping[str, _Check] = {
     "name": _NAME,
     "dialects": (
@@ -307,12 +309,7 @@ def is_own(value: object) -> bool:
 
 def launcher_problems(launcher: object) -> list[str]:
     """Problems of an object as a launcher, a line each."""
-    options = {name: arguments for name, arguments in _LAUNCHER_OPTIONS.items() if hasattr(launcher, name)}
-    found = [*_wrong(launcher, _LAUNCHER), *_wrong_methods(launcher, {**_LAUNCHER_METHODS, **options})]
-    keys: object = getattr(launcher, "cluster_keys", ())
-    if isinstance(keys, str) or not isinstance(keys, Collection) or not LAUNCHER_KEYS.issuperset(keys):
-        found.append(f"cluster_keys: got {_short(keys)}, wanted some of {', '.join(sorted(LAUNCHER_KEYS))}")
-    return found
+    return [*_wrong(launcher, _LAUNCHER), *_wrong_methods(launcher, _LAUNCHER_METHODS)]
 
 
 def format_problems(log_format: object) -> list[str]:

@@ -11,7 +11,6 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from concurrent.futures import wait as wait_for
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -261,7 +260,7 @@ class Submitter:
             unanswered = self.patience.window // 2 if self._rows.waiting else 0
             awaited.append(futures[max(0, len(futures) - unanswered - 1)])
         if awaited:
-            wait_for(awaited, timeout=min(timeout_s, _ANSWERS_WAIT_S), return_when=FIRST_COMPLETED)
+            wait(awaited, timeout=min(timeout_s, _ANSWERS_WAIT_S), return_when=FIRST_COMPLETED)
         return bool(awaited or self._rows.submitting)
 
     def collect(self, wait: bool = False) -> None:
@@ -699,7 +698,7 @@ class Executor:
         self._submitting = Submitter(self._rows, launcher, self._notes, clock)
         self._cancelling: Future[None] | None = None
         #: True if a thread polls while the session submits and judges; else the session polls.
-        self._polls_in_background: bool = getattr(launcher, "polls_in_a_thread", False)
+        self._polls_in_background = launcher.polls_in_a_thread
         self._polled: list[Active] = []
         #: The answer of the poll in the thread; ``None`` if none is under way.
         self._answer: Future[tuple[Mapping[str, JobStatus], Count]] | None = None
@@ -878,8 +877,7 @@ class Executor:
         """
         self.check_owner()
         self.interrupted = True
-        if (patience := getattr(self._launcher, "patience", None)) is not None:
-            patience.ends = True
+        self._launcher.end_waits()
         rows = self._rows
         self._submitting.collect(wait=True)
         self._poll_once_more()
@@ -1220,8 +1218,8 @@ class Executor:
     def _poll(self, jobs: list[Job]) -> tuple[Mapping[str, JobStatus], Count]:
         # A row is finished only after its jobs are counted, by the poll's own answer if that lists all of them.
         specs, answers = self._rows.to_count(), self._launcher.poll(jobs)
-        if (named := getattr(answers, "named", None)) is not None:
-            return answers, by_row(specs, named(specs))
+        if (named := self._launcher.named_in_poll(specs)) is not None:
+            return answers, by_row(specs, named)
         return answers, self._rows.count(any(status.state.ended for status in answers.values()))
 
     def _finish_poll(self, answer: Callable[[], tuple[Mapping[str, JobStatus], Count]]) -> None:

@@ -398,12 +398,12 @@ class RowTable:
 
         A launcher that cannot list by name returns nothing.
         """
-        named, claimed, specs = getattr(self._launcher, "named", None), len(self.claims.jobs), self.to_count()
-        if named is None or not specs or (claimed == self._counted and not has_reason):
+        claimed, specs = len(self.claims.jobs), self.to_count()
+        if not specs or (claimed == self._counted and not has_reason):
             return {}
         self._counted = claimed
         try:
-            return by_row(specs, named(specs, self._since_s))
+            return by_row(specs, self._launcher.named(specs, self._since_s) or ())
         except RunError as error:
             self._counted = -1  # the next call counts again
             return error

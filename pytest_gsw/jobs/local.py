@@ -21,7 +21,7 @@ from pathlib import Path
 from pytest_gsw.common.files import make_directory, open_own
 from pytest_gsw.errors import JobError, SubmissionError
 from pytest_gsw.jobs import layout
-from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
+from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
 from pytest_gsw.jobs.spec import job_environment, session_environment
 
 
@@ -208,7 +208,7 @@ def _is_out_of_memory(output: Path) -> bool:
     return False
 
 
-class LocalLauncher:
+class LocalLauncher(Launcher):
     """Runs launch scripts on this machine.
 
     Args:
@@ -223,8 +223,6 @@ class LocalLauncher:
     name = "local"
     log_wait_s = 2.0
     poll_interval_s = 0.1
-    parallel_submissions = 1
-    jobs_outlive_session = False
     find_log = staticmethod(layout.log_of)
 
     def __init__(

@@ -7,10 +7,11 @@ import math
 import os
 import re
 import signal
-from collections.abc import Collection, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from pytest_gsw.common.text import plural
 from pytest_gsw.errors import LogError, SubmissionError
@@ -503,36 +504,38 @@ class FoundJob:
     status: JobStatus
 
 
-class Launcher(Protocol):
-    """The way jobs start on one cluster. One object serves a whole session."""
+class Launcher(ABC):
+    """The way jobs start on one cluster. One object serves a whole session; a site's launcher is a subclass."""
+
+    #: ``slurm``, ``local``, ``replay``, or a plugin's own word.
+    name: str
+    #: Seconds that a finished job's log may take to appear on a shared file system.
+    log_wait_s: float = 30.0
+    #: Seconds between two polls of all jobs, long enough not to burden the scheduler.
+    poll_interval_s: float = 15.0
+    #: Number of threads that may call :meth:`submit` at once; 1 if it must be the session's own.
+    parallel_submissions: int = 1
+    #: True if a later session can poll the jobs of an earlier one.
+    jobs_outlive_session: bool = False
+    #: True if :meth:`poll` may be called while other methods are; a site's own launcher is never called so.
+    polls_in_a_thread: bool = False
+    #: The keys account, partition, gres, constraint, launcher, sbatch and arguments of ``clusters.yaml`` that it uses.
+    cluster_keys: Collection[str] = ()
 
     @property
-    def name(self) -> str:
-        """``slurm``, ``local``, ``replay``, or a plugin's own word."""
-
-    # A launcher may have a ``version`` as well, the scheduler's, for the record's environment; and ``cluster_keys``,
-    # which of the keys account, partition, gres, constraint and sbatch of clusters.yaml it uses: none without. One that
-    # has ``named(specs, since_s)`` answers with all jobs of these rows as :class:`FoundJob`, by which a run is resumed
-    # and its jobs are counted: one that is no row's is ended. What :meth:`poll` returns may have a ``named(specs)``,
-    # too, which answers the same by what the poll has read.
-    # The ``patience`` of Slurm's launcher ends the wait for a silent scheduler once the session is to end.
-    # Where ``polls_in_a_thread`` is set, :meth:`poll` is called while other methods are; a site's launcher never is.
-
-    @property
-    def log_wait_s(self) -> float:
-        """Seconds that a finished job's log may take to appear on a shared file system."""
-
-    @property
-    def poll_interval_s(self) -> float:
-        """Seconds between two polls of all jobs, long enough not to burden the scheduler."""
-
-    @property
-    def parallel_submissions(self) -> int:
-        """Number of threads that may call :meth:`submit` at once; 1 if it must be the session's own."""
+    def version(self) -> str:
+        """The scheduler's version, for records; empty if unknown."""
+        return ""
 
     def command(self, spec: JobSpec) -> tuple[str, ...]:
         """The exact command that :meth:`submit` runs, for ``--gsw-plan``."""
+        return ()
 
+    def unready(self, specs: Sequence[JobSpec]) -> dict[str, SubmissionError]:
+        """The errors of jobs that certainly cannot be submitted, by row."""
+        return {}
+
+    @abstractmethod
     def submit(self, spec: JobSpec) -> Job:
         """Start one job.
 
@@ -541,10 +544,6 @@ class Launcher(Protocol):
             SubmissionError: The scheduler refused it.
             LogError: A log is replayed, and there is none, or more than one.
         """
-
-    @property
-    def jobs_outlive_session(self) -> bool:
-        """True if a later session can poll the jobs of an earlier one."""
 
     def find(self, spec: JobSpec, since_s: float) -> Job | None:
         """The job that was submitted for this spec at or after a time (seconds since the epoch), by its name.
@@ -556,7 +555,19 @@ class Launcher(Protocol):
         Raises:
             SchedulerUnreachableError: The scheduler does not answer.
         """
+        return None
 
+    def named(self, specs: Sequence[JobSpec], since_s: float) -> Sequence[FoundJob] | None:
+        """All jobs of these rows since then, by their names; ``None`` if the scheduler cannot list them.
+
+        By these a run is resumed, and its jobs are counted: one that is no row's is ended.
+
+        Raises:
+            SchedulerUnreachableError: The scheduler does not answer.
+        """
+        return None
+
+    @abstractmethod
     def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
         """The status of each job by its row's id (``job.spec.row_id``), with one query for all of them.
 
@@ -567,6 +578,11 @@ class Launcher(Protocol):
         because a scheduler is out of reach.
         """
 
+    def named_in_poll(self, specs: Sequence[JobSpec]) -> Sequence[FoundJob] | None:
+        """The same as :meth:`named` by what the last poll has read; ``None`` if that does not show all jobs."""
+        return None
+
+    @abstractmethod
     def cancel(self, jobs: Sequence[Job]) -> None:
         """End all these jobs with one request; those that have ended already are no error.
 
@@ -574,6 +590,7 @@ class Launcher(Protocol):
             JobError: The request failed and jobs may go on; the advice is how to end them by hand.
         """
 
+    @abstractmethod
     def find_log(self, job: Job) -> Path:
         """The one log that belongs to this job.
 
@@ -583,8 +600,15 @@ class Launcher(Protocol):
 
     def batch_output(self, job: Job) -> Path | None:
         """The batch shell's own output, which has failures before training; ``None`` if there is none."""
+        return None
 
-    def close(self) -> None:
+    def report_by(self, write: Callable[[str], None]) -> None:  # noqa: B027 - most need not
+        """Write a line by this function if the scheduler does not answer for long."""
+
+    def end_waits(self) -> None:  # noqa: B027
+        """Wait no longer for a scheduler that does not answer: the session is to end."""
+
+    def close(self) -> None:  # noqa: B027
         """Release resources and end processes; a scheduler's jobs that still run are left alone."""
 
 

@@ -16,7 +16,7 @@ from pytest_gsw.common.text import command, moment, named, plural
 from pytest_gsw.errors import JobError, LogError
 from pytest_gsw.jobs import layout
 from pytest_gsw.jobs.layout import FoundLog
-from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
+from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
 
 #: Suffix of a replayed path: choose the newest completed one of several jobs of a row.
 LAST = "@last"
@@ -38,7 +38,7 @@ class RecordedRun:
     status: JobStatus
 
 
-class ReplayLauncher:
+class ReplayLauncher(Launcher):
     """Finds logs instead of running jobs.
 
     The source is one log, a staging area, its ``results`` directory, or one version's directory in it. With
@@ -54,8 +54,6 @@ class ReplayLauncher:
     name = "replay"
     log_wait_s = 0.0
     poll_interval_s = 0.0
-    parallel_submissions = 1
-    jobs_outlive_session = False
 
     def __init__(
         self,
@@ -70,10 +68,6 @@ class ReplayLauncher:
         #: The rows by the log they use: one run belongs to one row.
         self._rows_of: dict[str, list[str]] = {}
 
-    def command(self, spec: JobSpec) -> tuple[str, ...]:
-        """An empty command."""
-        return ()
-
     def submit(self, spec: JobSpec) -> Job:
         """Find the row's log; raise a LogError if there is none, or if several jobs ran the row."""
         run = self._find(spec)
@@ -82,10 +76,6 @@ class ReplayLauncher:
             self._check_shared(run.log)
         self._runs[spec.row_id] = run
         return Job(run.job_id, spec, submitted_s=0.0)  # not submitted: the log may be of any age
-
-    def find(self, spec: JobSpec, since_s: float) -> Job | None:
-        """``None``: no job outlives its session."""
-        return None
 
     def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
         """The recorded status, else REPLAYED: in any case the job has ended."""
@@ -107,13 +97,6 @@ class ReplayLauncher:
                 advice="run the row again, or give the log's new place: --gsw-replay=PATH/TO/LOG",
             )
         return log
-
-    def batch_output(self, job: Job) -> Path | None:
-        """``None``: only the log of a replayed run is judged."""
-        return None
-
-    def close(self) -> None:
-        """Do nothing: there is nothing to release."""
 
     def match(self, specs: Sequence[JobSpec]) -> tuple[frozenset[str], list[Path]]:
         """The rows that have a log in the source, by the logs' names and places, and logs that match no row.

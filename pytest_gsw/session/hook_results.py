@@ -55,7 +55,7 @@ def ask_for_launcher(config: pytest.Config, settings: Settings) -> Launcher | No
     launcher: Launcher | None = _call_hook(config, "pytest_gsw_make_launcher", launcher_problems, "launcher", given)
     if launcher is not None and settings.cluster is not None:
         try:
-            check_keys(settings.cluster, launcher.name, getattr(launcher, "cluster_keys", ()))
+            check_keys(settings.cluster, launcher.name, launcher.cluster_keys)
         except ConfigurationError as error:
             raise pytest.UsageError(redact(str(error), os.environ)) from None
     return launcher

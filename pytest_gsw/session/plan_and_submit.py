@@ -253,9 +253,8 @@ def _variables(planned: Sequence[Planned], here: Here) -> Findings:
 
 
 def _submissions(planned: Sequence[Planned], here: Here) -> Findings:
-    """The launcher's own checks, if it has any."""
-    ask: Callable[[Sequence[JobSpec]], Findings] | None = getattr(here.launcher, "unready", None)
-    return ask([one.spec for one in planned]) if ask is not None and planned else {}
+    """The launcher's own checks."""
+    return here.launcher.unready([one.spec for one in planned])
 
 
 def _recipes(planned: Sequence[Planned], here: Here) -> Findings:
@@ -517,7 +516,7 @@ def _node_probes(
         return None
     from pytest_gsw.session.node_probes import NodeProbes  # few sessions probe
 
-    probes = config.stash[NODE_PROBES] = NodeProbes(cluster, environ, getattr(launcher, "version", ""))
+    probes = config.stash[NODE_PROBES] = NodeProbes(cluster, environ, launcher.version)
     config.add_cleanup(probes.close)
     return probes.look
 
@@ -606,8 +605,7 @@ def make_launcher(
         name = settings.cluster.scheduler
         problem = f"no launcher is installed for '{name}'{nearest(name, ['slurm', 'local'])}; known: slurm, local"
         raise pytest.UsageError(str(keys_error(settings.cluster, ["scheduler"], problem)))
-    if (patience := getattr(launcher, "patience", None)) is not None:
-        patience.report = lambda line: write(config, line)
+    launcher.report_by(lambda line: write(config, line))
     return launcher
 
 

@@ -306,12 +306,10 @@ class _ResumePlan:
         Raises:
             pytest.UsageError: The journal is damaged, and the scheduler does not answer.
         """
-        named = getattr(self._launcher, "named", None)
         unique = [spec for spec in specs if spec.unique_name]
-        if named is None or not unique:
-            return
         try:
-            self._named = by_row(unique, named(unique, self._since_s))
+            named = self._launcher.named(unique, self._since_s) if unique else None
+            self._named = None if named is None else by_row(unique, named)
         except SchedulerUnreachableError as error:
             self._away = True
             self._refuse_damage(error)

@@ -276,7 +276,7 @@ class LiveRow:
             found["vboost"] = BOOST_NOT_SET
         elif started is not None and job_variable(self._environ, started, "ENABLE_VBOOST").lower() == "true":
             found["vboost"] = "true"
-        version = getattr(self._launcher, "version", "")
+        version = self._launcher.version
         return {**found, self.launcher: version} if version else found
 
     def _image_at_start(self, submitted: Submission | None) -> tuple[str | None, str]:

@@ -43,6 +43,7 @@ from pytest_gsw import (
     JobError,
     JobState,
     JobStatus,
+    Launcher,
     RefusedError,
     SchedulerUnreachableError,
     SubmissionError,
@@ -71,10 +72,9 @@ GONE = ("inactive", "unknown job")
 ANSWER_S = 60.0
 
 
-class FluxLauncher:
+class FluxLauncher(Launcher):
     name = "flux"
     log_wait_s = 60.0
-    poll_interval_s = 15.0
     parallel_submissions = 4
     jobs_outlive_session = True
     cluster_keys = frozenset({"account", "partition"})

@@ -19,7 +19,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 from pytest_gsw.clusters import LAUNCHER_KEYS
@@ -53,6 +53,7 @@ from pytest_gsw.jobs.model import (
     JobStatus,
     JobStep,
     Launch,
+    Launcher,
 )
 from pytest_gsw.jobs.pending import OF_ONE, reason_of
 from pytest_gsw.jobs.run_lock import PATIENCE_S, SubmissionLock
@@ -674,14 +675,6 @@ def _usual_output(job: Job) -> Path:
     return Path(chosen.replace("%j", job.id))
 
 
-class Polled(dict[str, JobStatus]):
-    """The status of each polled job by its row."""
-
-    #: Returns the jobs of given specs' rows by the same answer of squeue, as :meth:`SlurmLauncher.named` does; ``None``
-    #: if it has not all jobs of the user.
-    named: Callable[[Sequence[JobSpec]], tuple[FoundJob, ...]] | None = None
-
-
 _NO_SLURM = "is this a login node of the cluster, with Slurm's commands on the PATH?"
 
 
@@ -691,7 +684,7 @@ _NODES_WAITED_FOR = re.compile("ReqNodeNotAvail|Nodes[ _]required")
 _NODE_ENDS = frozenset({JobState.NODE_FAIL, JobState.BOOT_FAIL})
 
 
-class SlurmLauncher:
+class SlurmLauncher(Launcher):
     """Submits, polls and cancels jobs with Slurm's own commands.
 
     Args:
@@ -705,11 +698,8 @@ class SlurmLauncher:
     name = "slurm"
     #: The keys of ``clusters.yaml`` that determine the call of sbatch.
     cluster_keys = LAUNCHER_KEYS
-    log_wait_s = 30.0
     #: Time in which a job appears in squeue or in accounting after a submission whose answer was lost.
     lost_wait_s = 60.0
-    #: One query for all jobs makes 240 queries an hour, however many jobs there are.
-    poll_interval_s = 15.0
     #: sbatch mostly waits for the controller; more at once would only increase its load.
     parallel_submissions = 8
     #: Polls take seconds on a busy controller; submissions and judging continue meanwhile.
@@ -853,10 +843,9 @@ class SlurmLauncher:
             missing_programs(specs, environ) if error is None else dict.fromkeys([one.row_id for one in specs], error)
         )
 
-    def poll(self, jobs: Sequence[Job]) -> Polled:
+    def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
         """The status of each job by its row's id; UNKNOWN if no command returned it. Never raises."""
-        statuses = Polled(self._poller.poll(jobs))
-        statuses.named = None if self._poller.listed is None else partial(self._counted, self._poller.listed)
+        statuses = self._poller.poll(jobs)
         for job in (job for job in jobs if statuses[job.spec.row_id].reason == NEVER_STARTS):
             if (first := self._failed_prerequisite(job)) is not None:
                 status, reason = statuses[job.spec.row_id], f"{first.why}: look at {first.log}"
@@ -871,6 +860,10 @@ class SlurmLauncher:
                 if why:
                     statuses[row_id] = replace(statuses[row_id], reason=f"{begin}: {why}")
         return statuses
+
+    def named_in_poll(self, specs: Sequence[JobSpec]) -> tuple[FoundJob, ...] | None:
+        """The jobs of these rows by the last answer of squeue; ``None`` if it has not all jobs of the user."""
+        return None if self._poller.listed is None else self._counted(self._poller.listed, specs)
 
     def _places_in_doubt(self, jobs: Sequence[Job], statuses: dict[str, JobStatus]) -> dict[str, tuple[str, str]]:
         """The nodes, by row, of jobs that wait for their tile, were not launched, or ended without a step of theirs.
@@ -956,6 +949,14 @@ class SlurmLauncher:
                 log = min(directory.glob(f"*_{one.id}*.out"), default=directory)  # log-… comes before sbatch_…
                 return FailedJob(one.id, its.state, its.exit_code, its.signal, str(log))
         return None
+
+    def report_by(self, write: Callable[[str], None]) -> None:
+        """Write a line by this function once Slurm is silent."""
+        self.patience.report = write
+
+    def end_waits(self) -> None:
+        """Wait no longer for a silent Slurm."""
+        self.patience.ends = True
 
     def close(self) -> None:
         """Release the lock. Jobs that still run are not touched."""

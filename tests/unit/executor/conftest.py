@@ -12,7 +12,7 @@ import pytest
 
 from pytest_gsw.errors import JobError, LogError, RefusedError, RunError, SchedulerUnreachableError, SubmissionError
 from pytest_gsw.executor.executor import Executor
-from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus
+from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Launcher
 from pytest_gsw.validation.run import Run
 
 POLL_S = 15.0
@@ -48,7 +48,7 @@ class Clock:
 
 
 @dataclass
-class FakeLauncher:
+class FakeLauncher(Launcher):
     """A launcher that answers from a script: for each row its statuses, the last of them for ever."""
 
     clock: Clock

@@ -141,7 +141,11 @@ def test_a_scheduler_that_hangs_keeps_no_session_from_ending(
     launcher: Hanging, executor: Executor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = []
-    monkeypatch.setattr(executor_module, "wait", lambda _, timeout: waits.append(timeout))
+
+    def wait(_: object, timeout: float, return_when: object = None) -> None:
+        waits.extend([] if return_when else [timeout])  # with it, for submissions
+
+    monkeypatch.setattr(executor_module, "wait", wait)
     executor.submit({"a": spec("a")})
     go_on_until_asked(executor, launcher)
     executor.interrupt(detach=True)

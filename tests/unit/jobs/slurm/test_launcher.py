@@ -450,10 +450,10 @@ def test_all_jobs_of_a_runs_rows_are_two_questions(say: Say) -> None:
 
 def test_jobs_are_polled_and_counted_by_one_list_of_the_users(say: Say) -> None:
     commands = say(squeue=said(queued(7) + queued(8, "FAILED", "again2.gsw-a") + queued(9, "PENDING", "other")))
-    polled = SlurmLauncher({}).poll([Job("7", UNIQUE, 1000.0)])
+    launcher = SlurmLauncher({})
+    polled = launcher.poll([Job("7", UNIQUE, 1000.0)])
     assert {row: status.state for row, status in polled.items()} == {"row": JobState.RUNNING}
-    assert polled.named is not None
-    assert [(job.id, job.name) for job in polled.named([UNIQUE])] == [
+    assert [(job.id, job.name) for job in launcher.named_in_poll([UNIQUE]) or ()] == [
         ("7", "gsw-a"),
         ("8", "again2.gsw-a"),
         ("9", "other"),
@@ -469,17 +469,18 @@ def test_a_job_that_the_list_does_not_show_alone_is_asked_about_by_its_id(say: S
     polled = launcher.poll([Job("7", UNIQUE, 1000.0)])
     assert (polled["row"].state, polled["row"].siblings) == (JobState.RUNNING, ("10",))
     assert [command[-2:] for command in commands[1:]] == [("-j", "7")]
+    found = launcher.named_in_poll([UNIQUE])
     if queued(7) not in listed:
-        assert polled.named is None, "another job of the row may have been purged, too: accounting has it"
+        assert found is None, "another job of the row may have been purged, too: accounting has it"
         return
-    assert polled.named is not None
-    assert "".join(queued(int(job.id), job.status.state.value, job.name) for job in polled.named([UNIQUE])) == listed
+    assert "".join(queued(int(job.id), job.status.state.value, job.name) for job in found or ()) == listed
 
 
 def test_jobs_are_asked_about_by_id_if_they_cannot_be_listed(say: Say) -> None:
     commands = say(squeue=lambda command: DOWN if "--me" in command else said(queued(7)), sacct=NOTHING)
-    polled = SlurmLauncher({}).poll([Job("7", UNIQUE, 1000.0)])
-    assert (polled["row"].state, polled.named) == (JobState.RUNNING, None)
+    launcher = SlurmLauncher({})
+    polled = launcher.poll([Job("7", UNIQUE, 1000.0)])
+    assert (polled["row"].state, launcher.named_in_poll([UNIQUE])) == (JobState.RUNNING, None)
     commands = say(squeue=Output(124, "", "squeue gave no answer", timed_out=True), sacct=NOTHING)
     assert SlurmLauncher({}).poll([Job("7", UNIQUE, 1000.0)])["row"].state is JobState.UNKNOWN
     assert names(commands) == ["squeue", "sacct"], "it would hang again"
@@ -487,9 +488,12 @@ def test_jobs_are_asked_about_by_id_if_they_cannot_be_listed(say: Say) -> None:
 
 def test_a_poll_that_lists_no_jobs_counts_none(say: Say) -> None:
     say(squeue=DOWN, sacct=NOTHING)
-    assert SlurmLauncher({}).poll([Job("7", UNIQUE, 1000.0)]).named is None
+    launcher = SlurmLauncher({})
+    launcher.poll([Job("7", UNIQUE, 1000.0)])
+    assert launcher.named_in_poll([UNIQUE]) is None
     commands = say(squeue=said(queued(1)))
-    assert SlurmLauncher({}).poll([JOB]).named is None, "its name may be that of others"
+    launcher.poll([JOB])
+    assert launcher.named_in_poll([UNIQUE]) is None, "its name may be that of others"
     assert "--me" not in commands[0]
 
 
