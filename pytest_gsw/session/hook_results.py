@@ -52,12 +52,12 @@ def ask_for_launcher(config: pytest.Config, settings: Settings) -> Launcher | No
         pytest.UsageError: The hook raised, or its result is no launcher.
     """
     given = {"cluster": settings.cluster, "run_directory": settings.run_directory}
-    launcher: Launcher | None = _call_hook(config, "pytest_gsw_make_launcher", launcher_problems, "launcher", given)
-    if launcher is not None and settings.cluster is not None:
-        try:
+    try:
+        launcher: Launcher | None = _call_hook(config, "pytest_gsw_make_launcher", launcher_problems, "launcher", given)
+        if launcher is not None and settings.cluster is not None:
             check_keys(settings.cluster, launcher.name, launcher.cluster_keys)
-        except ConfigurationError as error:
-            raise pytest.UsageError(redact(str(error), os.environ)) from None
+    except ConfigurationError as error:
+        raise pytest.UsageError(redact(str(error), os.environ)) from None
     return launcher
 
 
@@ -65,8 +65,7 @@ def ask_for_suite(config: pytest.Config, path: Path, cluster: Cluster | None, ba
     """The rows of a suite, by its hook.
 
     Raises:
-        ConfigurationError: The suite is invalid, or no plugin can read it.
-        pytest.UsageError: The hook raised, or its result is no suite.
+        ConfigurationError: The suite is invalid, no plugin can read it, or the hook raised or returned no suite.
     """
     given = {"suite": path, "cluster": cluster, "baselines": baselines}
     suite: SuiteRows | None = _call_hook(config, "pytest_gsw_suite_rows", suite_problems, "suite", given)
@@ -78,16 +77,21 @@ def ask_for_suite(config: pytest.Config, path: Path, cluster: Cluster | None, ba
 def _call_hook(
     config: pytest.Config, name: str, problems_of: Callable[[object], list[str]], kind: str, given: Mapping[str, Any]
 ) -> Any:
+    """The result of a hook, checked if it is a site's own.
+
+    Raises:
+        ConfigurationError: The hook raised, or its result has problems.
+    """
     hook = getattr(config.hook, name)
     try:
         found = hook(config=config, **given)
         problems = [] if found is None or is_own(found) else problems_of(found)
     except GswError:
         raise
-    except Exception as error:
-        raise _usage(hook_error(error, config.pluginmanager.list_name_plugin())) from None
+    except RAISED as error:
+        raise _configuration_error(hook_error(error, config.pluginmanager.list_name_plugin())) from None
     if problems:
-        raise _usage(wrong_answer(hook, not_that(found, kind, problems)))
+        raise _configuration_error(wrong_answer(hook, not_that(found, kind, problems)))
     return found
 
 
@@ -230,14 +234,9 @@ def log_format(row: Baseline, config: pytest.Config) -> LogFormat | None:
     Raises:
         ConfigurationError: A plugin fails, or returns no log format.
     """
-    hook = config.hook.pytest_gsw_log_format
-    try:
-        found: LogFormat | None = hook(config=config, baseline=row)
-    except RAISED as error:
-        raise _configuration_error(hook_error(error, config.pluginmanager.list_name_plugin())) from None
-    problems = [] if found is None else format_problems(found)
-    if problems:
-        raise _configuration_error(wrong_answer(hook, not_that(found, "log format", problems)))
+    found: LogFormat | None = _call_hook(
+        config, "pytest_gsw_log_format", format_problems, "log format", {"baseline": row}
+    )
     return found
 
 
@@ -260,14 +259,10 @@ def replayed_spec(config: pytest.Config, row: Baseline) -> JobSpec:
         RunError: The row cannot be launched.
         ConfigurationError: A plugin fails, or returns no job spec.
     """
-    hook = config.hook.pytest_gsw_make_job_spec
-    try:
-        spec = hook(config=config, baseline=row, cluster=Cluster("replay", "replay"))
-    except RunError:
-        raise
-    except RAISED as error:
-        raise _configuration_error(hook_error(error, config.pluginmanager.list_name_plugin())) from None
+    given = {"baseline": row, "cluster": Cluster("replay", "replay")}
+    spec = _call_hook(config, "pytest_gsw_make_job_spec", lambda _: [], "job spec", given)
     if not isinstance(spec, JobSpec):
+        hook = config.hook.pytest_gsw_make_job_spec
         raise _configuration_error(wrong_answer(hook, f"{type(spec).__name__}, wanted a JobSpec"))
     return spec
 

@@ -220,12 +220,17 @@ def _show_whole_ids(reporter: pytest.TerminalReporter) -> None:
             vars(report)["_id"] = replace(vars(report)["_id"], names=(row,), params=None)
 
 
-def _write_lines(reporter: pytest.TerminalReporter, section: str, lines: tuple[str, ...]) -> None:
+def _write_lines(reporter: pytest.TerminalReporter, section: str, lines: list[str] | tuple[str, ...]) -> None:
     """Write a section; none if there is no line."""
     if lines:
         reporter.section(section)
     for line in lines:
         reporter.write_line(line)
+
+
+def _wrapped_lines(reporter: pytest.TerminalReporter, lines: Iterable[str]) -> list[str]:
+    """These lines, wrapped to the width of the terminal."""
+    return [part for line in lines for part in wrapped(line, line_width(reporter))]
 
 
 def wrapped(line: str, width: int = WIDEST) -> list[str]:
@@ -262,25 +267,25 @@ def _write_slow_nodes(reporter: pytest.TerminalReporter, config: pytest.Config) 
     _write_lines(reporter, "nodes that fail jobs", tuple(redact(line, os.environ) for line in lines))
     if not session_history.known_slow:
         return
-    reporter.section("slow nodes")
     ids = config.stash[ALARMS].of_nodes() if ALARMS in config.stash else {}
-    for one in session_history.known_slow:
-        alarm = f", alarm {ids[one.name]}" if one.name in ids else ""
-        reporter.write_line(redact(f"{slow_since_text(one)}{alarm}", os.environ))
-    if session_history.sound is not None:
-        reporter.write_line(f"others: {sound_text(session_history.sound)}.")
-    reporter.write_line("next: the jobs that show it: pytest-gsw nodes")
+    slow = [
+        f"{slow_since_text(one)}{f', alarm {ids[one.name]}' if one.name in ids else ''}"
+        for one in session_history.known_slow
+    ]
+    sound = [] if session_history.sound is None else [f"others: {sound_text(session_history.sound)}."]
+    step = "next: the jobs that show it: pytest-gsw nodes"
+    _write_lines(reporter, "slow nodes", [*redact(slow, os.environ), *sound, step])
 
 
 def _write_cost(reporter: pytest.TerminalReporter, tally: OutcomeCounts, settings: Settings, cluster: Cluster) -> None:
     """Write the rows that ran again, and the session's GPU-hours."""
     records = tally.reported.values()
-    if any(record.jobs.attempts for record in records):
-        reporter.section("rows that ran again")
-    for record in records:
-        if record.jobs.attempts:
-            texts = "; ".join(f"job {attempt_text(attempt)}" for attempt in record.jobs.attempts)
-            reporter.write_line(f"{record.row.id}  {texts}")
+    again = [
+        f"{record.row.id}  {'; '.join(f'job {attempt_text(attempt)}' for attempt in record.jobs.attempts)}"
+        for record in records
+        if record.jobs.attempts
+    ]
+    _write_lines(reporter, "rows that ran again", again)
     stopped = [hours for record in records if (hours := record.jobs.saved_gpu_hours) is not None]
     if settings.replay is None and (stopped or not cluster.simulated):
         used = sum(map(used_gpu_hours, records))
@@ -310,14 +315,13 @@ def _write_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None
     reference = "document" if all(one.reference == "documented" for one in records) else "reference"
     what = common_change_label(record.judged_metric for record in records) or "changes"
     reporter.section(f"{what} of {plural(len(records) + len(missing), 'row')}{where} vs {reference}")
-    width = line_width(reporter)
-    table = run_table(records, width)
+    table = run_table(records, line_width(reporter))
     # pytest's own summary has a line for each row that failed.
     causes = summary.error_lines(records, missing, fewest=2)
     incident = summary.incident_of(records)
-    for line in (*table, "", summary.counts_line(records, len(missing), incident), *causes):
-        for part in wrapped(line, width):
-            reporter.write_line(part)
+    counts = summary.counts_line(records, len(missing), incident)
+    for line in _wrapped_lines(reporter, (*table, "", counts, *causes)):
+        reporter.write_line(line)
     _write_crowd(reporter, settings.cluster, records)
     failed_last = config.pluginmanager.has_plugin("lfplugin")
     commands = next_commands(records, relative_path(settings.run_directory), incident, failed_last=failed_last)
@@ -336,12 +340,9 @@ def _write_sweep(reporter: pytest.TerminalReporter, config: pytest.Config) -> No
     where = "" if settings.cluster is None else f" on {settings.cluster.name}"
     for one in sweep.rows:
         tiles = [record for record in records if record.row.tile and record.row.row_id == one.row]
-        lines = sweep_lines(sweep, one, tiles, settings.run_id)
-        if lines:
-            reporter.section(f"{plural(len(tiles), 'tile')} of {one.row}{where}")
-        for line in lines:
-            for part in wrapped(redact(line, os.environ), line_width(reporter)):
-                reporter.write_line(part)
+        lines = redact(sweep_lines(sweep, one, tiles, settings.run_id), os.environ)
+        section = f"{plural(len(tiles), 'tile')} of {one.row}{where}"
+        _write_lines(reporter, section, _wrapped_lines(reporter, lines))
 
 
 def _write_crowd(reporter: pytest.TerminalReporter, cluster: Cluster | None, records: Sequence[Record]) -> None:
@@ -360,6 +361,5 @@ def _write_crowd(reporter: pytest.TerminalReporter, cluster: Cluster | None, rec
     if cluster.scheduler == "slurm":
         keys = f'"gres: gpu:{cluster.gpus_per_node}" or "sbatch: [--exclusive]"'
         lines.append(f"next: give each job its nodes alone: {keys} for {cluster.name} in clusters.yaml")
-    for line in lines:
-        for part in wrapped(line, line_width(reporter)):
-            reporter.write_line(part)
+    for line in _wrapped_lines(reporter, lines):
+        reporter.write_line(line)
