@@ -19,11 +19,11 @@ from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs.layout import fixed_part
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.scripts import OPTIONS, cluster_of, named_clusters, script_text, unread, versions_in
-from pytest_gsw.jobs.spec import job_environment, launch_script, recipe_directory, stage_of
+from pytest_gsw.jobs.spec import job_environment, recipe_directory, stage_of
 from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.load import holds_for, other_release, rows_of
 from pytest_gsw.tables.model import Baseline
-from pytest_gsw.tables.releases import format_releases, releases_of
+from pytest_gsw.tables.releases import releases_of
 from pytest_gsw.tables.yaml_values import read_text
 
 # -- Files of the recipe and the staging area; each error has the file and line of the key that led there
@@ -489,31 +489,3 @@ def release_problem(row: Baseline, staged: Staged, cluster: Cluster) -> Submissi
         evidence=(("release", f"{relative_path(staged.path)}:{staged.line}  {staged.text}"), other.table),
         advice=other.advice,
     )
-
-
-def staging_summary(rows: Iterable[Baseline], cluster: Cluster) -> Iterator[str]:
-    """Numbers of rows of another release than their staged recipes, one line for each release."""
-    scripts = (
-        (row, launch_script(cluster, row, recipe_directory(cluster, row, stage_of(cluster, row)))) for row in rows
-    )
-    others: dict[tuple[Sequence[str], Sequence[str]], list[str]] = {}
-    for row, staged in of_other_releases(scripts):
-        pair = row.source.releases or (str(row.source.release),), staged.releases
-        others.setdefault(pair, []).append(row.id)
-    for (releases, there), row_ids in others.items():
-        are, its = ("is", "its recipe is") if len(row_ids) == 1 else ("are", "their recipes are")
-        yield (
-            f"{plural(len(row_ids), 'row')} {are} of {format_releases(releases)}, and {its} staged as of "
-            f"{format_releases(there, 'or')}: not submitted{_release_advice(row_ids, there)}"
-        )
-
-
-def _release_advice(row_ids: Sequence[str], there: Sequence[str]) -> str:
-    """The option that runs rows by the figures of the staged release, and how many of them it has."""
-    if _may_differ(there):
-        return ""
-    known = [releases for row_id in row_ids if (releases := [*rows_of(row_id, there)])]
-    if not known:
-        return f"; no bundled table has {'it' if len(row_ids) == 1 else 'them'} for {format_releases(there, 'or')}"
-    has = "it" if len(row_ids) == 1 else f"{len(known)} of them"
-    return f"; --gsw-release={known[0][0]} has {has}"

@@ -165,11 +165,7 @@ def _rows_text(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     assert settings.cluster is not None  # else nothing is judged
     if settings.cluster.simulated:
         return [f"gsw: {count}, simulated on this machine{more}"]
-    from pytest_gsw.jobs.preflight import staging_summary
-
-    lines = [f"gsw: {line}" for line in staging_summary((item.baseline for item in rows), settings.cluster)]
-    lines += tiles_text(config, [item.baseline for item in rows])
-    return [*lines, f"gsw: {count}, {cost}{more}"]
+    return [*tiles_text(config, [item.baseline for item in rows]), f"gsw: {count}, {cost}{more}"]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

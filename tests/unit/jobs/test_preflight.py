@@ -25,7 +25,6 @@ from pytest_gsw.jobs.preflight import (
     release_problem,
     stage_problem,
     staged_release,
-    staging_summary,
 )
 from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.load import load_table, load_tables
@@ -553,18 +552,6 @@ def test_a_recipe_of_another_release_than_the_documents_tag(tmp_path: Path) -> N
     assert problem.startswith("the staged recipe is of release 25.04, and the row's figures are of v25.02\n")
 
 
-def test_what_is_told_of_a_stage(tmp_path: Path) -> None:
-    for recipe in ("grok1", "llama3.1", "maxtext"):
-        staged(tmp_path, "export GSW_VERSION=25.02\n", recipe)
-    cluster = Cluster("eos", "slurm", stage=f"{tmp_path}/{{recipe}}")
-    (line,) = staging_summary(ROWS.values(), cluster)
-    assert line == (
-        "24 rows are of 24.11.1, 25.01 and 25.01.1, and their recipes are staged as of 25.02 to 25.03: not submitted; "
-        "--gsw-release=25.02 has 12 of them"
-    )
-    assert list(staging_summary([GROK], cluster)) == []
-
-
 #: As recipes of v25.05.01 to v25.05.03 have it, and the first heading of each one's CHANGELOG.
 CONSTANT = "export GSW_VERSION=25.05.01\n"
 HEADING = "# Changes\n\n## [v{release}] - 2025-07-22\n### Changed\n\n## [v25.05.01] - 2025-06-18\n"
@@ -585,9 +572,6 @@ def test_the_changelog_says_which_of_several_releases_is_staged(tmp_path: Path, 
     for other in ("25.05.01", "25.05.02", "25.05.03"):
         said = problems(script, row_of(other))
         assert bool(said) == (release not in row_of(other).source.releases)
-    cluster = Cluster("eos", "slurm", stage=f"{tmp_path}/{{recipe}}")
-    (line,) = staging_summary([GROK], cluster)
-    assert line.endswith(f"staged as of {release}: not submitted; no bundled table has it for {release}")
 
 
 def test_a_release_that_the_changelog_says_is_told_with_its_figures(tmp_path: Path) -> None:
@@ -626,11 +610,6 @@ next       stage a checkout of one release, whose CHANGELOG names it"""
     assert problems(script, row_of(release, "grok1_314b_bf16[GB200x256]")) == []
     own = replace(row, location=replace(row.location, path=tmp_path / "own.yaml"))
     assert problems(script, own) == []
-    # No release of several that differ is proposed.
-    cluster = Cluster("eos", "slurm", stage=f"{tmp_path}/{{recipe}}")
-    other = replace(row, source=replace(row.source, releases=("24.11.1",)))
-    (line,) = staging_summary([other], cluster)
-    assert line == "1 row is of 24.11.1, and its recipe is staged as of 25.05.01, 25.05.02 or 25.05.03: not submitted"
 
 
 @pytest.mark.parametrize(
