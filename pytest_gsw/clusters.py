@@ -219,7 +219,8 @@ def find_cluster(
             return _cluster(name, clusters[name], path, environ)
     if name in _BUILT_IN:
         return _BUILT_IN[name]
-    names = sorted({*known_clusters(files), *others})
+    defined = (name for _, clusters in _read_files(files) for name in clusters)
+    names = sorted({*_BUILT_IN, *defined, *others})
     looked_in = "\n".join(f"  {path}{'' if path.is_file() else ' (not there)'}" for path in files)
     raise ConfigurationError(
         f"no cluster '{name}'{f.nearest(name, names)}\n"
@@ -227,11 +228,6 @@ def find_cluster(
         f"looked in:\n{looked_in}\n"
         f"next: define '{name}' in one of these files, or give another with {option}=FILE"
     )
-
-
-def known_clusters(files: Sequence[Path]) -> tuple[str, ...]:
-    """The names of all clusters, built-in ones and those of these files; a FileError if a file is wrong."""
-    return tuple(sorted({*_BUILT_IN, *(name for _, clusters in _read_files(files) for name in clusters)}))
 
 
 def _read_files(files: Sequence[Path]) -> Iterator[tuple[Path, Mapping[str, Value]]]:

@@ -14,6 +14,8 @@ from pathlib import Path, PurePosixPath
 from types import FrameType
 from typing import Any, TypeAlias
 
+import pluggy
+
 from pytest_gsw.clusters import LAUNCHER_KEYS
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.text import shortened
@@ -33,7 +35,7 @@ _PREFIX = "pytest_gsw_"
 _HOOKS_ADVICE = "correct it there; docs/hooks.md lists the arguments and results of each hook"
 
 
-def hook_error(error: BaseException, plugins: Iterable[tuple[str, object]]) -> HookError:
+def hook_error(error: BaseException, manager: pluggy.PluginManager) -> HookError:
     """An error for an exception in a site's own code, with its plugin, its place, and the traceback's last line."""
     message = last_line(error)
     frames = list(traceback.walk_tb(error.__traceback__))
@@ -42,7 +44,7 @@ def hook_error(error: BaseException, plugins: Iterable[tuple[str, object]]) -> H
         evidence = (("at", _place(*frames[-1])),) if frames else ()
         return HookError(f"pytest-gsw itself raised {message}", evidence, advice="report it with this text")
     entry = frames[first][0]
-    plugin = _plugin_of(entry, plugins)
+    plugin = _plugin_of(entry, manager.list_name_plugin())
     own = [(frame, line) for frame, line in frames[first:] if _is_same_site(frame, entry)]
     return HookError(
         f"{_function_name(entry)} of {plugin} raised {message}",

@@ -471,13 +471,10 @@ def of_other_releases(rows: Iterable[tuple[Baseline, Path]]) -> Iterator[tuple[B
             yield row, found
 
 
-def _may_differ(releases: Sequence[str]) -> bool:
-    return len(releases) > 1 and len({bundled_releases().get(release) for release in releases}) > 1
-
-
 def _may_be_other(row: Baseline, releases: Sequence[str]) -> bool:
     """True if a bundled row has other figures in one of the releases that may be staged."""
-    rows = rows_of(row.id, releases).values() if _may_differ(releases) else ()
+    is_open = len(releases) > 1 and len({bundled_releases().get(release) for release in releases}) > 1
+    rows = rows_of(row.id, releases).values() if is_open else ()
     return row.location in {one.location for one in rows} and len({one.judged for one in rows}) > 1
 
 

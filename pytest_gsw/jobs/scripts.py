@@ -472,8 +472,9 @@ def differences(baseline: Baseline, spec: JobSpec, environ: Mapping[str, str]) -
         given = spec.environment.get(name) if name in scripts.taken else None
         if given and value is not None and given != value:
             yield f"{name}={given} is set for the job, and the row has {value}"
+    script = f"{spec.script.parent.name}/{spec.script.name}"
     for name in exported_to(spec, environ, scripts):
-        taken = f"{name} is exported here, and {_script_name(spec)} takes it"
+        taken = f"{name} is exported here, and {script} takes it"
         yield f"{taken}: the run may be another than the documented one"
 
 
@@ -488,10 +489,6 @@ def exported_to(spec: JobSpec, environ: Mapping[str, str], scripts: Scripts) -> 
         and environ[name]
         and not (environ[name].startswith("/") or name.startswith(_OF_SITE) or is_secret(name))
     ]
-
-
-def _script_name(spec: JobSpec) -> str:
-    return f"{spec.script.parent.name}/{spec.script.name}"
 
 
 def _texts(launch_script: Path) -> Iterator[str | None]:

@@ -89,7 +89,7 @@ def _call_hook(
     except GswError:
         raise
     except RAISED as error:
-        raise _configuration_error(hook_error(error, config.pluginmanager.list_name_plugin())) from None
+        raise _configuration_error(hook_error(error, config.pluginmanager)) from None
     if problems:
         raise _configuration_error(wrong_answer(hook, not_that(found, kind, problems)))
     return found
@@ -156,7 +156,7 @@ def _read_metrics(config: pytest.Config) -> dict[str, Metric]:
     try:
         answers = hook(config=config)
     except Exception as error:
-        raise _usage(hook_error(error, config.pluginmanager.list_name_plugin())) from None
+        raise _usage(hook_error(error, config.pluginmanager)) from None
     found: dict[str, Metric] = {}
     for answer in answers:  # pluggy omits None
         if isinstance(answer, str | bytes | Metric) or not hasattr(answer, "__iter__"):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_gsw.clusters import Cluster
-from pytest_gsw.errors import ConfigurationError, GswError, HookError, LogError, NotJudgedError, RunError
+from pytest_gsw.errors import ConfigurationError, GswError, LogError, NotJudgedError, RunError
 from pytest_gsw.hook_checks import hook_error, wrong_answer
 from pytest_gsw.jobs.layout import error_files_of, in_traced_results
 from pytest_gsw.jobs.model import JobState, JobStatus
@@ -45,10 +45,6 @@ class Judge:
     #: The site's metrics, by key.
     metrics: Mapping[str, Metric]
 
-    def hook_error(self, error: BaseException) -> HookError:
-        """The error for an exception in a site's own code."""
-        return hook_error(error, self.config.pluginmanager.list_name_plugin())
-
     def evidence_of(self, run: Run) -> tuple[Evidence, ...]:
         """The evidence of all plugins in files next to a job's log.
 
@@ -65,7 +61,7 @@ class Judge:
         except RunError:
             raise
         except Exception as error:
-            raise self.hook_error(error) from None
+            raise hook_error(error, self.config.pluginmanager) from None
         wrong = [type(one).__name__ for one in found if not isinstance(one, Evidence)]
         if wrong:
             raise wrong_answer(hook, f"{wrong[0]}, wanted Evidence")
@@ -92,7 +88,7 @@ class Judge:
         except RunError:
             raise
         except Exception as error:  # in a site's own metric
-            raise self.hook_error(error) from None
+            raise hook_error(error, self.config.pluginmanager) from None
         loss = log.losses[-1] if log.losses else None
         measurement = replace(found, metrics={key: (value,) for key, value in metrics.items()}, loss=loss)
         return log, measurement, agreed, provenance
@@ -241,7 +237,7 @@ def judge_log(
     except pytest.UsageError as error:
         raise ConfigurationError(str(error)) from None
     except hook_results.RAISED as error:
-        raise hook_error(error, config.pluginmanager.list_name_plugin()) from None
+        raise hook_error(error, config.pluginmanager) from None
     if row.canary and verdict.outcome is Outcome.REGRESSED:
         verdict = excused(verdict)
     outcome = outcomes.of(verdict.outcome.value)

@@ -621,7 +621,7 @@ def _observer(config: pytest.Config, rows: Mapping[str, SessionRow]) -> StateObs
         try:
             config.hook.pytest_gsw_job_state_changed(config=config, baseline=row.baseline, job_id=job_id, status=status)
         except Exception as error:  # an error of this row alone: the other rows' jobs still need the session
-            row.hook_failure = row.hook_failure or hook_error(error, config.pluginmanager.list_name_plugin())
+            row.hook_failure = row.hook_failure or hook_error(error, config.pluginmanager)
 
     return observe
 
@@ -649,7 +649,7 @@ def _make_plan(config: pytest.Config, row: Baseline, node_id: str, settings: Set
     except RunError as error:
         return RowPlan(row, node_id, error)
     except Exception as error:
-        return RowPlan(row, node_id, hook_error(error, config.pluginmanager.list_name_plugin()))
+        return RowPlan(row, node_id, hook_error(error, config.pluginmanager))
     hook_results.check_answers(config, row, spec, log_format)
     assert isinstance(spec, JobSpec)  # it was checked
     refused = (

@@ -522,7 +522,7 @@ class SessionRow:
         except RunError as error:
             fail(self._error_text(error, run))
         except Exception as error:
-            fail(self._error_text(self._hook_error(error), run))
+            fail(self._error_text(hook_error(error, self._config.pluginmanager), run))
 
     def measured(self, run: Run) -> float:
         """The figure of an ended job, which is not judged.
@@ -537,7 +537,7 @@ class SessionRow:
         except RunError:
             raise
         except Exception as error:  # in a site's own format
-            raise self._hook_error(error) from None
+            raise hook_error(error, self._config.pluginmanager) from None
         if measurement is None or self.source.not_comparable(run) is not None:
             raise JobError(f"job {run.job_id} is no measure: it should fail, or was profiled")
         return measurement.judged
@@ -592,9 +592,6 @@ class SessionRow:
         row = reported_status(record, facts, strict=strict, verdict=found.verdict, canaries=self._canaries)
         return row.outcome.pytest, row.text
 
-    def _hook_error(self, error: Exception) -> HookError:
-        return hook_error(error, self._config.pluginmanager.list_name_plugin())
-
     # -- its measurements: each log is read once ----------------------------------------------
 
     def check(self, run: Run) -> RunError | None:
@@ -612,7 +609,7 @@ class SessionRow:
         except RunError as error:
             return error
         except Exception as error:  # in a site's own format
-            return self._hook_error(error)
+            return hook_error(error, self._config.pluginmanager)
         return None
 
     def _incompleteness(self, run: Run) -> IncompleteLogError | None:
@@ -756,7 +753,7 @@ class SessionRow:
         try:
             config.hook.pytest_gsw_run_recorded(config=config, record=record)
         except Exception as error:
-            failure = self.source.shown(self._hook_error(error))
+            failure = self.source.shown(hook_error(error, self._config.pluginmanager))
             record = replace(record, outcome=outcomes.ERROR.word, fact=failure.fact)
             written = write_record(directory, record)
         if self._settings.replay is None:  # a replayed run is in the history already

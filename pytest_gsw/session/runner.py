@@ -77,7 +77,7 @@ def _why_not_judged(item: BaselineItem, call: pytest.CallInfo[None], report: pyt
     if call.excinfo is None:
         return _replaced_hook_error("pytest_runtest_setup") if report.when == "call" else None
     raised = call.excinfo.value
-    error = hook_error(raised, item.config.pluginmanager.list_name_plugin())
+    error = hook_error(raised, item.config.pluginmanager)
     if isinstance(raised, pytest.skip.Exception):
         return HookError(
             f"skipped after its job was submitted: {raised}",
