@@ -459,8 +459,8 @@ def _release_at(text: str, found: Sequence[re.Match[str]], path: Path) -> Staged
     return Staged(first[1], path, text.count("\n", 0, first.start()) + 1, first[0].strip())
 
 
-def of_other_releases(rows: Iterable[tuple[Baseline, Path]]) -> Iterator[tuple[Baseline, Staged]]:
-    """The rows whose launch script is, or may be, of another release than their figures, each with the evidence."""
+def release_problems(rows: Iterable[tuple[Baseline, Path]], cluster: Cluster) -> Iterator[tuple[str, SubmissionError]]:
+    """The errors of rows whose recipe is, or may be, staged in another release, by row: their figures do not apply."""
     staged = cache(staged_release)
     for row, script in rows:
         says_release = row.source.releases or row.source.release is not None
@@ -468,7 +468,9 @@ def of_other_releases(rows: Iterable[tuple[Baseline, Path]]) -> Iterator[tuple[B
         if found is not None and (
             holds_for(row.source, found.version, found.releases) is False or _may_be_other(row, found.releases)
         ):
-            yield row, found
+            other = other_release(row, found.releases, "the staged recipe", *cluster.options)
+            place = "release", f"{relative_path(found.path)}:{found.line}  {found.text}"
+            yield row.id, SubmissionError(other.fact, (place, other.table), advice=other.advice)
 
 
 def _may_be_other(row: Baseline, releases: Sequence[str]) -> bool:
@@ -476,13 +478,3 @@ def _may_be_other(row: Baseline, releases: Sequence[str]) -> bool:
     is_open = len(releases) > 1 and len({bundled_releases().get(release) for release in releases}) > 1
     rows = rows_of(row.id, releases).values() if is_open else ()
     return row.location in {one.location for one in rows} and len({one.judged for one in rows}) > 1
-
-
-def release_problem(row: Baseline, staged: Staged, cluster: Cluster) -> SubmissionError:
-    """The error of a row whose recipe is staged in another release: its figures do not apply."""
-    other = other_release(row, staged.releases, "the staged recipe", *cluster.options)
-    return SubmissionError(
-        other.fact,
-        evidence=(("release", f"{relative_path(staged.path)}:{staged.line}  {staged.text}"), other.table),
-        advice=other.advice,
-    )

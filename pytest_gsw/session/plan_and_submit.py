@@ -32,9 +32,8 @@ from pytest_gsw.jobs.preflight import (
     cluster_problem,
     demands_of,
     environment_problem,
-    of_other_releases,
     recipe_problem,
-    release_problem,
+    release_problems,
     stage_problem,
     variables_problem,
 )
@@ -188,22 +187,16 @@ def other_clusters(specs: Sequence[JobSpec], settings: Settings) -> dict[str, Ru
 
 def without_repetition(found: Mapping[str, SubmissionError]) -> dict[str, RunError]:
     """The findings by row: the first of several rows with the same finding has its details, the others refer to it."""
-    first: dict[str, str] = {}
-    shares: dict[str, int] = {}
+    alike: dict[str, list[str]] = {}
     for row_id, finding in found.items():
-        text = str(finding)
-        first.setdefault(text, row_id)
-        shares[text] = shares.get(text, 0) + 1
+        alike.setdefault(str(finding), []).append(row_id)
     shortened: dict[str, RunError] = {}
-    for row_id, finding in found.items():
-        text = str(finding)
-        if first[text] != row_id:
-            shortened[row_id] = type(finding)(finding.fact, advice=f"{AS_OF}{first[text]}")
-            continue
-        more = shares[text] - 1
-        also = (("rows", f"{row_id} and {plural(more, 'more row')}"),) if more else ()
-        shortened[row_id] = type(finding)(finding.fact, (*finding.evidence, *also), finding.tail, finding.advice)
-    return shortened
+    for first, *others in alike.values():
+        finding = found[first]
+        also = (("rows", f"{first} and {plural(len(others), 'more row')}"),) if others else ()
+        shortened[first] = type(finding)(finding.fact, (*finding.evidence, *also), finding.tail, finding.advice)
+        shortened |= {row_id: type(finding)(finding.fact, advice=f"{AS_OF}{first}") for row_id in others}
+    return {row_id: shortened[row_id] for row_id in found}
 
 
 def _recipe_key(one: Planned) -> tuple[object, ...]:
@@ -215,7 +208,7 @@ def _recipe_key(one: Planned) -> tuple[object, ...]:
 def _releases(planned: Sequence[Planned], here: Here) -> Findings:
     """Recipes of another release than the row's figures, which do not apply to their logs."""
     scripts = ((one.baseline, one.spec.script_path) for one in planned)
-    return {row.id: release_problem(row, staged, here.cluster) for row, staged in of_other_releases(scripts)}
+    return dict(release_problems(scripts, here.cluster))
 
 
 def _launchers(planned: Sequence[Planned], _here: Here) -> Findings:

@@ -20,9 +20,8 @@ from pytest_gsw.jobs.preflight import (
     cluster_problem,
     demands_in,
     demands_of,
-    of_other_releases,
     recipe_problem,
-    release_problem,
+    release_problems,
     stage_problem,
     staged_release,
 )
@@ -525,7 +524,7 @@ def test_no_script_says_nothing(tmp_path: Path) -> None:
 
 def problems(script: Path, row: Baseline = GROK) -> list[str]:
     eos = Cluster("eos", "slurm")
-    return [str(release_problem(row, staged, eos)) for row, staged in of_other_releases([(row, script)])]
+    return [str(error) for _, error in release_problems([(row, script)], eos)]
 
 
 def test_a_recipe_of_another_release_cannot_be_judged_by_the_row(tmp_path: Path) -> None:
