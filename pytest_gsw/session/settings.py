@@ -715,7 +715,7 @@ def _tile(given: str | None) -> tuple[str, str] | None:
 
 
 def _find_gpu_hours(given: str | None) -> float | None:
-    if given is None or given in {UNLIMITED, ""}:  # the latter in journals of earlier sessions
+    if given is None or given == UNLIMITED:
         return None if given is None else 0.0
     hours = positive(given)
     if hours is None:
