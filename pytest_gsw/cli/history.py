@@ -88,11 +88,7 @@ def run(args: argparse.Namespace) -> Answer:
 # -- the list of rows ----------------------------------------------------------------------------
 
 
-def _table(
-    points: Mapping[SeriesKey, Sequence[Point]],
-    noises: Mapping[SeriesKey, Noise],
-    hidden: int,
-) -> str:
+def _table(points: Mapping[SeriesKey, Sequence[Point]], noises: Mapping[SeriesKey, Noise], hidden: int) -> str:
     several = len({(key.row, key.cluster) for key in points}) < len(points)
     table = [_line(key, of_row, noises[key], several) for key, of_row in points.items()]
     columns = ["row", "cluster", *(["definition"] if several else []), ">jobs", ">median", ">noise", "newest"]
@@ -129,15 +125,7 @@ def _run_table(history: History, key: SeriesKey, past: RowHistory, last: int) ->
             note = cause_of(record) if record.outcome == ERROR.word else changes.get(run_id, "")
             when = minute(begin_of(run_id, time_s))
             lines.append((when, run_id, took, change, outcome, shortened(record.nodes, _NODES), one_line(note)))
-    columns = (
-        "began",
-        "run",
-        f">{metric.label}",
-        ">vs document",
-        "outcome",
-        "nodes",
-        "changed, or error",
-    )
+    columns = ("began", "run", f">{metric.label}", ">vs document", "outcome", "nodes", "changed, or error")
     return f"\n{key.row} on {key.cluster}, the newest run first\n{plain_table(lines, *columns, style='simple')}"
 
 

@@ -397,48 +397,55 @@ _TABLES = (
 )
 
 
-_REFILL = "next: name another one, and fill it with pytest-gsw history --add .gsw/runs/*"
+_REFILL = "name another one, and fill it with pytest-gsw history --add .gsw/runs/*"
 
 
 def make_schema(database: Database) -> None:
     """Create the schema in an empty database, or convert that of the first release.
 
     Raises:
-        HistoryUnusableError: It has another version.
+        HistoryUnusableError: It has another version, or that of the first release and cannot be converted.
         HistoryError: It cannot be read or changed.
     """
     if _has_schema(database):
         return  # the usual case, without a lock
-    with database.transaction(write=True):
-        database.wait_for_schema()
-        if _has_schema(database):
-            return  # another session was faster
-        if database.has_table("gsw_schema"):
-            _convert_first_schema(database)
-            return
-        for sql in _TABLES:
-            database.execute(sql.format(key=database.key_sql, bytes=database.bytes_sql))
-        database.execute("INSERT INTO gsw_schema (version) VALUES (?)", (VERSION,))
+    try:
+        with database.transaction(write=True):
+            database.wait_for_schema()
+            if _has_schema(database):
+                return  # another session was faster
+            if database.has_table("gsw_schema"):
+                _convert_first_schema(database)
+                return
+            for sql in _TABLES:
+                database.execute(sql.format(key=database.key_sql, bytes=database.bytes_sql))
+            database.execute("INSERT INTO gsw_schema (version) VALUES (?)", (VERSION,))
+    except HistoryError as error:
+        if not database.has_table("gsw_schema"):
+            raise
+        raise HistoryUnusableError(
+            f"the history {database.shown} is of version 1, and cannot be converted: {error}\n"
+            f"next: let this user write it, or {_REFILL}"
+        ) from None
 
 
 def _convert_first_schema(database: Database) -> None:
     """Give series their metrics, and points figures in their units, in a transaction of the caller's.
 
     Raises:
-        HistoryUnusableError: The record that has the metric of a series cannot be read.
+        HistoryError: It cannot be changed, or the record that has the metric of a series cannot be read.
     """
     database.execute("ALTER TABLE gsw_point RENAME COLUMN judged_s TO judged")
     for name, usual in (("metric", STEP_TIME.name), ("unit", STEP_TIME.unit), ("better", "lower")):
         database.execute(f"ALTER TABLE gsw_series ADD COLUMN {name} TEXT NOT NULL DEFAULT '{usual}'")
-    newest = "SELECT series_id, MAX(record_id) AS record_id FROM gsw_point GROUP BY series_id"
-    bodies = f"SELECT p.series_id, b.body FROM gsw_body b JOIN ({newest}) p ON p.record_id = b.record_id"  # noqa: S608
-    for series_id, body in database.execute(bodies):
+    # Not by points: a series may have none yet.
+    newest = "SELECT definition, MAX(id) AS id FROM gsw_record JOIN gsw_body ON record_id = id GROUP BY definition"
+    bodies = f"({newest}) r ON r.definition = s.definition JOIN gsw_body b ON b.record_id = r.id"
+    for series_id, body in database.execute(f"SELECT s.id, b.body FROM gsw_series s JOIN {bodies}"):  # noqa: S608
         try:
             record = decode(body)
         except ValueError as error:
-            raise HistoryUnusableError(
-                f"the history {database.shown} is of version 1, and a record in it cannot be read: {error}\n{_REFILL}"
-            ) from None
+            raise HistoryError(f"a record in it cannot be read: {error}") from None
         values, direction = (*_metric_values(record), series_id), record.judged_metric.direction
         database.execute("UPDATE gsw_series SET metric = ?, unit = ?, better = ? WHERE id = ?", values)
         if direction is Direction.HIGHER_IS_BETTER:
@@ -459,7 +466,7 @@ def _has_schema(database: Database) -> bool:
     if found != [VERSION]:
         of = f"is of version {found[0]}" if len(found) == 1 else "has no readable schema version"
         raise HistoryUnusableError(
-            f"the history {database.shown} {of}, and this pytest-gsw reads version {VERSION}\n{_REFILL}"
+            f"the history {database.shown} {of}, and this pytest-gsw reads version {VERSION}\nnext: {_REFILL}"
         )
     return True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
 import pytest
 
@@ -34,3 +35,9 @@ def mortal(server: PostgresqlServer) -> Iterator[PostgresqlServer]:
 def place(server: PostgresqlServer) -> str:
     """The URL of an empty database."""
     return server.make_database(f"t{uuid.uuid4().hex}")
+
+
+@pytest.fixture
+def read_only(server: PostgresqlServer, place: str) -> AbstractContextManager[None]:
+    """A time in which the test's database cannot be written."""
+    return server.read_only(place)

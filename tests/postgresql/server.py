@@ -20,7 +20,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -81,6 +81,17 @@ class PostgresqlServer:
         with psycopg.connect(self.url_of("postgres"), autocommit=True) as connection:
             connection.execute(f'CREATE DATABASE "{name}"')
         return self.url_of(name)
+
+    @contextlib.contextmanager
+    def read_only(self, url: str) -> Iterator[None]:
+        """Let a database take no changes."""
+        import psycopg
+
+        with psycopg.connect(self.url_of("postgres"), autocommit=True) as connection:
+            name = psycopg.conninfo.conninfo_to_dict(url)["dbname"]
+            connection.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
+            yield
+            connection.execute(f'ALTER DATABASE "{name}" RESET default_transaction_read_only')
 
     def start(self) -> None:
         """Start the server, and wait until it answers."""

@@ -10,6 +10,7 @@ import os
 import random
 import sqlite3
 import zlib
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from multiprocessing.pool import Pool
 from multiprocessing.synchronize import Barrier
@@ -24,7 +25,7 @@ from pytest_gsw.history.model import IMPORTED, ExperimentKey, SeriesKey
 from pytest_gsw.history.spool import Spool
 from pytest_gsw.history.store import Event, History, read_events
 from pytest_gsw.jobs.model import JobState
-from pytest_gsw.results.record import Record
+from pytest_gsw.results.record import Record, of_content
 from pytest_gsw.tables.metrics import JUDGED, STEP_TIME
 from tests.unit.first_release import BANDWIDTH, STEPS
 from tests.unit.history.runs import DAY_S, FIRST_S, KEY, job, points_of, run_record, stored_points
@@ -500,7 +501,7 @@ def plant_first_release(database: Database, *records: dict[str, Any]) -> None:
             database.execute("INSERT INTO gsw_body (record_id, body) VALUES (?, ?)", (number, body))
             sql = "INSERT INTO gsw_series (row_id, cluster, definition, experiment) VALUES (?, ?, ?, ?)"
             database.execute(sql, (*of_row, record["experiment"]))
-            for job in (*record.get("repeats", ()), record["job"]):
+            for job in (*record.get("repeats", ()), record["job"]) if "job" in record else ():
                 facts = (f"{job['id']}@{job['end_s']!r}", record["run_id"], job["id"], job["end_s"], job["judged_s"])
                 database.execute(
                     "INSERT INTO gsw_point (record_id, series_id, job, run_id, job_id, time_s, judged_s, outcome,"
@@ -542,6 +543,32 @@ class SchemaBehaviour:
             history.add([run_record(1)])
         with open_history(place) as history:  # once
             assert [one.judged for one in stored_points(history, history.series()[0])] == [77.9, 79.02, 78.64]
+
+    def test_rows_of_the_first_release_that_were_never_measured_keep_their_metric(self, place: str) -> None:
+        error = {name: one for name, one in BANDWIDTH.items() if name not in {"job", "repeats", "measured"}}
+        first = {**error, "outcome": "error", "verdict": None, "run_id": "20261119-220411-a1b2c3"}
+        with open_history(place) as history:
+            plant_first_release(database_of(history), first)
+        with open_history(place) as history:
+            history.add([of_content(BANDWIDTH)])
+            (key,) = history.series()
+            assert [one.judged for one in stored_points(history, key)] == [77.9, 79.02, 78.64]
+            assert {one.metric for one in stored_points(history, key)} == {JUDGED["busbw_gbs"]}
+
+    def test_a_database_of_the_first_release_that_cannot_be_written_says_what_to_do(
+        self, place: str, read_only: AbstractContextManager[None]
+    ) -> None:
+        with open_history(place) as history:
+            plant_first_release(database_of(history), BANDWIDTH)
+        with read_only, open_history(place) as history:
+            for request in (history.runs, lambda: history.add([of_content(BANDWIDTH)])):
+                with pytest.raises(HistoryUnusableError) as caught:
+                    request()
+                fact, step = str(caught.value).splitlines()
+                assert fact.startswith(f"the history {history.shown} is of version 1, and cannot be converted")
+                assert step.startswith("next: let this user write it, or name another one")
+        with open_history(place) as history:
+            assert history.runs() == {BANDWIDTH["run_id"]: BANDWIDTH["cluster"]}
 
     def test_a_database_of_the_first_release_whose_records_cannot_be_read_is_left_alone(self, place: str) -> None:
         with open_history(place) as history:

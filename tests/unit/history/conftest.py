@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,3 +27,20 @@ def _power_that_never_fails() -> Iterator[None]:
 def place(tmp_path: Path) -> str:
     """The path of a history that is not there yet."""
     return str(tmp_path / "results" / "history.sqlite")
+
+
+@pytest.fixture
+def read_only() -> AbstractContextManager[None]:
+    """A time in which no file of SQLite can be written."""
+    connect = sqlite3.connect
+
+    def read(path: Path, **named: Any) -> sqlite3.Connection:
+        return connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, **named)
+
+    @contextmanager
+    def patched() -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sqlite3, "connect", read)
+            yield
+
+    return patched()
