@@ -215,7 +215,7 @@ def _path(*parts: str) -> Path:
 
 def _environment(baseline: Baseline, cluster: Cluster, stage: Path, profile: Profile | None) -> dict[str, str]:
     nodes = nodes_for(baseline, cluster)
-    given = _configured_variables(baseline, cluster, nodes)
+    given = configured_variables(baseline, cluster.environment, nodes)
     return {
         **({} if "LLMB_INSTALL" in given else {"STAGE_PATH": str(stage)}),
         "DTYPE": baseline.dtype,
@@ -242,12 +242,12 @@ def _own_variables(baseline: Baseline, cluster: Cluster, launch_script: Path, lo
     return {**no_size, **own_variables(baseline, scripts_of(launch_script), log_path)}
 
 
-def _configured_variables(baseline: Baseline, cluster: Cluster, nodes: int) -> dict[str, str]:
-    """The variables that the cluster and the table set; the table's take precedence, being closer to the row.
+def configured_variables(baseline: Baseline, site: Mapping[str, str], nodes: int) -> dict[str, str]:
+    """The variables that the site and the table set; the table's take precedence, being closer to the row.
 
     A variable whose placeholders the document does not give is left to the script.
     """
-    own, site = baseline.recipe.environment, cluster.environment
+    own = baseline.recipe.environment
     if not own.keys().isdisjoint(VIRTUAL_ENVIRONMENTS):
         site = {name: text for name, text in site.items() if name not in VIRTUAL_ENVIRONMENTS}
     if not any("{" in text for texts in (site, own) for text in texts.values()):

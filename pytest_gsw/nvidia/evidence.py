@@ -20,8 +20,9 @@ from pytest_gsw.common.files import read_bounded
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.identity import NUMBERS, number_of
 from pytest_gsw.logs.model import Identity
+from pytest_gsw.tables.benchmark_settings import letters
 from pytest_gsw.tables.model import Baseline
-from pytest_gsw.validation.agreement import Compared, Evidence, is_same_model, letters
+from pytest_gsw.validation.agreement import Compared, Evidence, is_same_model
 
 #: The file has a page of lines ``  key: value`` below the names of its sections.
 _MOST_BYTES = 256 << 10

@@ -84,12 +84,7 @@ class NodeProbes:
             if slot == "first" or (sample is not None and sample.finished and "last" not in known.probes):
                 window_s = max(0.0, time.time() - (status.start_s or time.time()))
                 command = probe_command(
-                    job.id,
-                    len(known.nodes),
-                    self._kind,
-                    cluster_of(job.spec),
-                    window_s=window_s,
-                    version=self._version,
+                    job.id, len(known.nodes), self._kind, cluster_of(job.spec), window_s=window_s, version=self._version
                 )
                 self._start(known, slot, command)
         self._advance()

@@ -382,8 +382,14 @@ def _figure_problems(row: Mapping[str, Any], metric: Metric, unknown: AbstractSe
             f"missing '{key}' of the metric {metric.key}" for key in ("unit", "better") if key not in {*row, *unknown}
         ]
     if metric.series is Series.FIGURES:
+        # Imported late: tables of training have no such settings.
+        from pytest_gsw.tables.benchmark_settings import setting_problems
+
         is_better = "higher" if metric.direction is Direction.HIGHER_IS_BETTER else "lower"
-        return [f"has '{key}', but {metric.key} is in {metric.unit}, and {is_better} is better" for key in own]
+        return [
+            *(f"has '{key}', but {metric.key} is in {metric.unit}, and {is_better} is better" for key in own),
+            *setting_problems(row.get("log_format") or row.get("framework", ""), row.get("attributes") or {}),
+        ]
     keys = [key for key in (metrics.VALUE, "at", "read", *own) if key in row]
     return [f"has '{key}', which belongs to a figure, and its metric is {metric.name}" for key in keys]
 

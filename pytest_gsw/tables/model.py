@@ -693,29 +693,38 @@ ACCELERATORS: tuple[Accelerator, ...] = (
 )
 
 BY_NAME: Mapping[str, Accelerator] = {one.name: one for one in ACCELERATORS}
-#: The size of memory behind a name, as in ``A100-80GB``.
-_MEMORY = re.compile(r"-\d+GB$", re.IGNORECASE)
+#: Behind a name the form of the board and the size of memory, as in ``A100-SXM4-80GB``.
+_DETAILS = re.compile(r"(?:[- ]?(sxm|pcie|nvl)\d?|[- ](\d+gb))(?![a-z0-9])", re.IGNORECASE)
 
 
 def is_same(one: str, other: str) -> bool:
-    """True if two names are of one accelerator: a name without its memory covers all sizes."""
-    one, other = one.lower(), other.lower()
-    return one == other or _MEMORY.sub("", one) == other or one == _MEMORY.sub("", other)
+    """True if two names are of one accelerator: a name without its form or its memory covers all of them."""
+    (name, *details), (other_name, *others) = _name_and_details(one.lower()), _name_and_details(other.lower())
+    return name == other_name and all(not a or not b or a == b for a, b in zip(details, others, strict=False))
 
 
-#: A GPU's model and its memory in the name that its driver has for it: ``NVIDIA A100-SXM4-80GB``.
-_DEVICE = re.compile(r"(?<![A-Za-z0-9])([A-Z]{1,3}[0-9]{1,4}[A-Z]{0,2})(?![A-Za-z0-9])(?:.*?(?<![0-9])([0-9]{2,3}GB))?")
+@lru_cache(256)
+def _name_and_details(name: str) -> tuple[str, ...]:
+    """A name without its details, and if there are some, its form and its memory, one of which may be empty."""
+    return (_DETAILS.sub("", name), *map("".join, zip(*_DETAILS.findall(name), strict=True)))
+
+
+#: A GPU's model and its details in the name that its driver has for it: ``NVIDIA A100-SXM4-80GB``.
+_DEVICE = re.compile(r"(?<![A-Za-z0-9])([A-Z]{1,3}[0-9]{1,4}[A-Z]{0,2}?)(?=SXM|PCI|NVL|[^A-Za-z0-9]|$)(.*)")
 
 
 def accelerator_of(device: str) -> str | None:
-    """The accelerator of a device's name, as :func:`is_same` takes it: ``A100-80GB``; ``None`` for other names."""
-    found = _DEVICE.search(device)
+    """The accelerator of a device's name, as :func:`is_same` takes it: ``A100-SXM-80GB``; ``None`` for other names."""
+    # The memory in H100 80GB HBM3 is that of an SXM board.
+    if (found := _DEVICE.search(device.replace("HBM3", "SXM"))) is None:
+        return None
+    name, rest = found.groups()
     # A slice of a GPU is another one. The memory in the name of a GH200 is its CPU's.
-    parts = found and (found[1], "MIG" if "MIG" in device else "", "" if found[1].startswith("GH") else found[2])
-    return "-".join(filter(None, parts or ())) or None
+    details = [] if name.startswith("GH") else [form or memory for form, memory in _DETAILS.findall(rest)]
+    return "-".join((name, *(["MIG"] if "MIG" in rest else []), *details))
 
 
 def gpus_per_node(name: str) -> int | None:
     """GPUs of one node by an accelerator, such as ``A100`` or ``H100-80GB``; ``None`` if that varies."""
-    known = BY_NAME.get(name) or BY_NAME.get(name.rpartition("-")[0])
+    known = BY_NAME.get(name) or BY_NAME.get(_DETAILS.sub("", name))
     return None if known is None else known.gpus_per_node

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_gsw.demo import FIRST_LINE
+from pytest_gsw.jobs.spec import configured_variables
 from pytest_gsw.logs.identity import RECIPE_MARKER, precision_of
 from pytest_gsw.logs.model import Identity
-from pytest_gsw.logs.scan import LogFile, matching_records, number, opened, safe_text
+from pytest_gsw.logs.scan import LogFile, matching_records, opened, safe_text
+from pytest_gsw.tables.benchmark_settings import amounts, letters, stated_settings
 from pytest_gsw.tables.load import holds_for
 from pytest_gsw.tables.model import Baseline, Parallelism, accelerator_of, image_name, is_same
 from pytest_gsw.tables.releases import container_of, is_container
@@ -27,26 +29,11 @@ _QUANTIZED = ("fp8", "fp4", "int8", "int4")
 _NAMES = {"model", "size", "framework", "dtype", "accelerator", "proxy", "gpus", "global_batch_size", "job_id"}
 #: Further names of datatypes.
 _DTYPES = {"double": "fp64", "float64": "fp64", "fp8_e4m3": "f8e4m3", "fp8_e5m2": "f8e5m2"}
-#: Settings of benchmarks, with the names that a row's attributes and its recipe's environment may have for them, as
-#: :func:`letters`.
-_SETTINGS = {
-    "input length": ("inputlength", "inputlen", "inputtokens", "randominputlen", "isl", "input"),
-    "output length": ("outputlength", "outputlen", "outputtokens", "randomoutputlen", "osl", "output"),
-    "prompts": ("numprompts", "prompts", "numrequests", "requests"),
-    "concurrency": ("maxconcurrency", "concurrency"),
-    "request rate": ("requestrate",),
-    "reduction": ("reduction", "redop"),
-    "validation": ("validation",),
-}
-#: Other words for the values of a switch.
-_SWITCHES = {"on": "1", "true": "1", "yes": "1", "off": "0", "false": "0", "no": "0"}
 #: The mean of a run may be so many times more or less than a length: that is drawn from a range, an answer may end
 #: earlier, and a chat's template adds tokens.
 _MEAN, _MEAN_RATIO = "mean ", 4.0
-#: A number, with its unit or without; a list of numbers is none.
-_AMOUNT = re.compile(r"(?i)(\d{1,3}(?:,\d{3}){1,5}|\d{1,18}(?:\.\d{1,9})?|inf)(?: ?[a-z/]{1,20})?", re.ASCII)
-#: The size in a model's name: ``70b``, ``8x7b``.
-_SIZE = re.compile(r"(?<![a-z0-9.])\d{1,9}(?:\.\d{1,9})?(?:x\d{1,9})?[bmt](?![a-z0-9])")
+#: A part of the size in a model's name: ``70b``, ``8x7b``; ``17b`` and ``16e``, of parameters and experts.
+_SIZE = re.compile(r"(?<![a-z0-9.])\d{1,9}(?:\.\d{1,9})?(?:x\d{1,9})?[bmte](?![a-z0-9])")
 #: Name of the comparison, and field of an identity, for the recipe's release.
 RELEASE = "release"
 #: The same for the NeMo container.
@@ -62,7 +49,8 @@ class Compared:
     wanted: str
     #: The field of :class:`~pytest_gsw.logs.model.Identity`, by which the line is found.
     field: str
-    agrees: bool = True
+    #: ``None`` if that is not known.
+    agrees: bool | None = True
 
     @property
     def is_name(self) -> bool:
@@ -157,11 +145,6 @@ def _spelling(value: object, field: str) -> str:
     return (precision_of(text.encode()) or _DTYPES.get(text, text)) if field == "dtype" else text
 
 
-def letters(name: str) -> str:
-    """A name in a form common to all spellings, such as ``llama3.1`` and ``Llama-3.1``."""
-    return re.sub(r"[^a-z0-9]", "", name.lower())
-
-
 def is_same_model(name: str, row: Baseline) -> bool:
     """True if a name may be that of a row's model: one is a part of the other. ``Llama-3.1`` is no ``llama3``."""
     model, own = letters(name.rpartition("/")[2]), "[^a-z0-9]*".join(letters(row.model))
@@ -170,15 +153,28 @@ def is_same_model(name: str, row: Baseline) -> bool:
 
 
 def _served_model(baseline: Baseline, name: str) -> Iterator[Compared]:
-    """The model that a server was asked for, by its name on a hub, or a path, which may name none."""
+    """The model that a server was asked for, by its name on a hub, a name of the site's own, or a path.
+
+    An own name that is not like the row's leaves the model open, and so does a path with a size; another path is none.
+    """
     name = name.partition("/snapshots/")[0].rstrip("/")
     # The last part of a path that has the model or a size; below it may be the format of the weights.
-    parts = [part for part in name.split("/") if letters(baseline.model) in letters(part) or _SIZE.search(part.lower())]
-    is_same, sizes = is_same_model(name, baseline), _SIZE.findall(parts[-1].lower()) if parts else []
-    if is_same or sizes or not name.startswith(("/", ".", "~")):
-        yield Compared("model", name, baseline.workload, "model", agrees=is_same)
-    if sizes and _SIZE.fullmatch(size := (baseline.size or "").lower()):
-        yield Compared("model size", sizes[0], size, "size", agrees=size in sizes)
+    parts = [part for part in name.split("/") if letters(baseline.model) in letters(part) or _sizes(part)]
+    is_own, is_path = is_same_model(name, baseline), name.startswith(("/", ".", "~"))
+    sizes, wanted = _sizes(parts[-1]) if parts else set(), _sizes(baseline.size or "")
+    if is_own or sizes or not is_path:
+        is_on_hub = "/" in name and not is_path
+        yield Compared("model", name, baseline.workload, "model", agrees=is_own or (False if is_on_hub else None))
+    if sizes and wanted:
+        # 109b may be all parameters of 17B-16E.
+        has_experts, is_wanted = (not set("xe").isdisjoint("".join(parts)) for parts in (sizes, wanted))
+        agrees = wanted <= sizes or (None if has_experts != is_wanted else False)
+        yield Compared("model size", "-".join(sorted(sizes)), str(baseline.size), "size", agrees=agrees)
+
+
+def _sizes(name: str) -> set[str]:
+    """The parts of a size in a name."""
+    return set(_SIZE.findall(name.lower().replace("_", "-")))
 
 
 def _accelerator(baseline: Baseline, identity: Identity) -> Iterator[Compared]:
@@ -193,27 +189,22 @@ def _accelerator(baseline: Baseline, identity: Identity) -> Iterator[Compared]:
 
 def _settings(baseline: Baseline, identity: Identity) -> Iterator[Compared]:
     """The settings of a benchmark at the row's point that the row states, or gives to its recipe."""
-    stated = {letters(name): text for name, text in {**baseline.recipe.environment, **baseline.attributes}.items()}
-    row = {ours: stated[name] for ours, names in _SETTINGS.items() for name in names if name in stated}
-    row["nodes"] = str(baseline.nodes)
+    if not identity.settings:
+        return
+    given = configured_variables(baseline, {}, baseline.nodes)
+    row = stated_settings(baseline.log_format, {**given, **baseline.attributes}) | {"nodes": str(baseline.nodes)}
     for key, found in identity.settings.items():
         name, _, point = key.partition(" at ")
         if point not in {"", baseline.at}:
             continue
-        if name == "model":
-            yield from _served_model(baseline, found)
         wanted = row.get(name.removeprefix(_MEAN), "")
-        (ours, is_number), (theirs, is_wanted) = _amount(found), _amount(wanted)
-        if wanted and is_number == is_wanted:
-            ratio = _MEAN_RATIO if name.startswith(_MEAN) else 1.0
-            agrees = theirs <= ours * ratio <= theirs * ratio**2 if is_number else found.lower() == wanted.lower()
-            yield Compared(name, found, wanted, key, agrees=agrees)
-
-
-def _amount(text: str) -> tuple[float, bool]:
-    """A setting's number, with a unit behind it or none, or that of a switch; and whether it is one."""
-    found = _AMOUNT.fullmatch(_SWITCHES.get(text.lower(), text.strip()))
-    return (number(found[1].encode()) or 0.0, True) if found is not None else (0.0, False)
+        if name == "model" and not wanted:
+            yield from _served_model(baseline, found)
+        ratio = _MEAN_RATIO if name.startswith(_MEAN) else 1.0
+        ours, theirs = amounts(found), amounts(wanted)
+        if wanted and bool(ours) == bool(theirs):
+            agrees = any(one <= other * ratio <= one * ratio**2 for one in theirs for other in ours)
+            yield Compared(name, found, wanted, key, agrees=agrees or found.lower() == wanted.lower())
 
 
 def stated_parallelism(baseline: Baseline) -> Parallelism:

@@ -185,6 +185,8 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> tuple[Ste
             evidence=log_evidence(run, log),
             advice="remove the checkpoint, or do not resume from it, and run it again",
         )
+    if unknown := [f"{one.name} ({one.text}) is not known to be the same" for one in compared if one.agrees is None]:
+        log = replace(log, doubt=log.doubt or "; ".join(unknown))
     agreed_values = agreed(compared)
     for of_file in map(agreed, of_files) if baseline.source.releases else ():
         agreed_values |= {
@@ -312,7 +314,7 @@ def check_identity(
     """
     image = None if run.image_was_chosen else baseline.recipe.image
     compared = (*compare(baseline, identity, job_id=_own_job_id(run), image=image), *others)
-    differing = [one for one in compared if not one.agrees]
+    differing = [one for one in compared if one.agrees is False]
     if not differing:
         return compared
     names = [one for one in differing if one.is_name]
@@ -374,7 +376,7 @@ def _differing_lines(run: Run, identity: Identity, compared: Sequence[Compared])
     if run.log is None:
         return ()
     offsets = sorted(
-        {identity.places[one.field] for one in compared if not one.agrees and one.field in identity.places}
+        {identity.places[one.field] for one in compared if one.agrees is False and one.field in identity.places}
     )
     lines = ", ".join(str(line_number(run.log, offset)) for offset in offsets)
     return (("said at", f"{run.log}:{lines}"),) if lines else ()

@@ -131,6 +131,18 @@ GOOD_NCCL = {
         for name, written in (("all_reduce", "all-reduce"), ("all_gather", "allgather"), ("alltoall", "all_to_all"))
         for is_new in (True, False)
     },
+    **{
+        f"{device} for {wanted}": (Nccl(device=device), nccl_table(accelerator=wanted))
+        for device, wanted in (
+            ("NVIDIA H100 PCIe", "H100"),
+            ("NVIDIA H100 PCIe", "H100-PCIe"),
+            ("NVIDIA H100 80GB HBM3", "H100-SXM"),
+            ("NVIDIA H100 80GB HBM3", "H100SXM5"),
+            ("NVIDIA A100 80GB PCIe", "A100-PCIe-80GB"),
+            ("NVIDIA A100-SXM4-80GB", "A100-SXM"),
+        )
+    },
+    "validated, as stated by the option's name": (Nccl(), nccl_table(more="attributes: {check: 'true'}\n")),
     "a device without a name": (Nccl(device="Graphics Device"), nccl_table()),
     "another accelerator that tables lack": (Nccl(device="NVIDIA H800"), nccl_table(accelerator="H800")),
     "not validated": (Nccl(checked=0), nccl_table()),
@@ -152,6 +164,12 @@ OTHER_NCCL = {
             ("NVIDIA H800", "H100"),
             ("AMD Instinct MI250X/MI250", "MI300X"),
             ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "H100"),
+            ("NVIDIA H100 PCIe", "H100-SXM"),
+            ("NVIDIA H100 PCIe", "H100SXM"),
+            ("NVIDIA H100 NVL", "H100-PCIe"),
+            ("NVIDIA H100 80GB HBM3", "H100-PCIe"),
+            ("NVIDIA A100-SXM4-80GB", "A100-PCIe"),
+            ("Tesla V100-PCIE-32GB", "V100-SXM2-32GB"),
         )
     },
     **{f"{one} for {two}, named": (Nccl(one), nccl_table(two)) for one in COLLECTIVES for two in COLLECTIVES if one != two},
@@ -168,6 +186,7 @@ OTHER_NCCL = {
     "8 ranks for 16": (Nccl(ranks=8), nccl_table()),
     "32 ranks for 16": (Nccl(ranks=32), nccl_table()),
     "not validated, against the row": (Nccl(checked=0), nccl_table(more="attributes: {validation: 'on'}\n")),
+    "another operation, by the option's name": (Nccl(operation="prod"), nccl_table(more="attributes: {op: sum}\n")),
     "another reduction, against the row": (Nccl(operation="prod"), nccl_table(more="attributes: {redop: sum}\n")),
     "two kinds of devices": (
         Nccl(last_device="NVIDIA A100-SXM4-80GB"),
@@ -321,6 +340,24 @@ GOOD_SERVING = {
         Serving("/hub/models--meta-llama--Llama-3.1-70B-Instruct/snapshots/0e9e39f249a16976918f6564b8830bc894c8947b"),
         serving_table(),
     ),
+    **{
+        f"{length} tokens for {written}": (
+            Serving(input_length=length),
+            serving_table(more=f"attributes: {{input_length: {written}}}\n"),
+        )
+        for length, written in ((1024, "1k"), (1000, "1k"), (8192, "8K"), (8000, "8 K tokens"), (1024, "'1,024'"))
+    },
+    "thousands of requests": (Serving(), serving_table(more="attributes: {num_prompts: 3k}\n")),
+    "parameters and experts": (
+        Serving("meta-llama/Llama-4-Scout-17B-16E-Instruct"),
+        serving_table("llama4", "17b-16e", more=""),
+    ),
+    "parameters of some experts": (
+        Serving("meta-llama/Llama-4-Scout-17B-16E-Instruct"),
+        serving_table("llama4", "17b", more=""),
+    ),
+    "a name of its own, as stated": (Serving("prod"), serving_table(more="attributes: {served_model_name: prod}\n")),
+    "a path, as stated": (Serving("/ours/70b"), serving_table(more="attributes: {served_model: /ours/70b}\n")),
     "another data set": (Serving(dataset="sharegpt", output_length=210), serving_table(more="")),
     "names of its program": (
         Serving(),
@@ -332,6 +369,12 @@ GOOD_SERVING = {
     ),
 }  # fmt: skip
 
+#: Names of which it is open if they are the row's model, by the table.
+OPEN_MODELS = {
+    **dict.fromkeys(("prod", "llama-70b", "Qwen2.5-70B", "/models/ours-70b"), serving_table()),
+    "meta-llama/Llama-4-Scout-17B-16E-Instruct": serving_table("llama4", "109b", more=""),
+    "mistralai/Mixtral-8x7B-v0.1": serving_table("mixtral", "47b", more=""),
+}
 _SIGNS = {"arguments": ("arguments", "bar"), "the command": ("command",)}
 OTHER_SERVING = {
     **{
@@ -350,6 +393,27 @@ OTHER_SERVING = {
             "a rate for none": Serving(rate="4.0"),
         }.items()
     },
+    **{
+        f"{length} tokens for {written}": (
+            Serving(input_length=length),
+            serving_table(more=f"attributes: {{input_length: {written}}}\n"),
+        )
+        for length, written in ((128, "1k"), (1, "1k"), (1000, "1024"))
+    },
+    "128 experts for 16": (
+        Serving("meta-llama/Llama-4-Maverick-17B-128E-Instruct"),
+        serving_table("llama4", "17b-16e", more=""),
+    ),
+    "another name than the stated one": (
+        Serving("test"),
+        serving_table(more="attributes: {served_model_name: prod}\n"),
+    ),
+    "against what a placeholder of its recipe is": (
+        Serving(output_length=10),
+        serving_table(more="sequence_length: 1000\n").replace(
+            "./serving", './serving, environment: {OUTPUT_LEN: "{sequence_length}"}'
+        ),
+    ),
     "10 tokens of output for 1,000, by the block": (replace(_BLOCK_ALONE, output_length=10), serving_table()),
     "4,096 tokens of input for 128, by the block": (replace(_BLOCK_ALONE, input_length=4096), serving_table()),
     "10 requests for 3,000, by the block": (replace(_BLOCK_ALONE, prompts=10), serving_table()),
