@@ -1,11 +1,51 @@
-"""Outputs of benchmarks, written by hand in the forms of the programs, around one figure."""
+"""Outputs of benchmarks, written by hand in the forms of the programs, around one figure; and tables that read it."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+from pytest_gsw.errors import LogError
+from pytest_gsw.logs.formats.registry import format_of
+from pytest_gsw.logs.reader import read_log
+from pytest_gsw.tables.load import load_table
+from pytest_gsw.tables.model import Baseline
+
+_TABLE = """\
+model: net
+framework: {framework}
+dtype: any
+accelerator: H100
+gpus_per_node: 8
+recipe: {{directory: x}}
+tables:
+  - {{title: t, {keys}, rows: [{{gpus: 8, value: {value}}}]}}
+"""
 RULE = "-" * 80
 THICK = "=" * 80
+
+
+def table(keys: str, value: float = 1, framework: str = "own") -> str:
+    """A table of one row."""
+    return _TABLE.format(keys=keys, value=value, framework=framework)
+
+
+def row_of(directory: Path, keys: str) -> Baseline:
+    """The row of a table."""
+    path = directory / "own.yaml"
+    path.write_text(table(keys))
+    return load_table(path)[0]
+
+
+def figure(row: Baseline, path: Path) -> float:
+    """The figure of a row in a log; a LogError if it has none."""
+    log_format = format_of(row.log_format, row.read, row.figure_key)
+    assert log_format is not None
+    log = read_log(path, log_format)
+    if log.attempts > 1:
+        raise LogError("two runs")
+    assert [*log.figures] == [row.figure_key]
+    return log.figures[row.figure_key][0]
 
 
 def hpl(gflops: str = "4.8221e+02", size: int = 29184, time: str = "34.37", behind: str = "") -> str:

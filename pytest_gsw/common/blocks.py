@@ -26,11 +26,12 @@ BOX = re.compile(r"[|\u2500-\u257f]")
 _LINES = re.compile(r"[\u2500-\u257f]+")
 
 NUMBER_PLACE = "{}"
-#: Programs with blocks of their own, in ``tables/programs.yaml``: the texts of a line by which a log is recognized.
+#: Programs with blocks of their own, in ``tables/programs.yaml``: the texts of their first line. A log is recognized by
+#: it, and each one begins a run.
 PROGRAMS: Mapping[str, tuple[bytes, ...]] = {
-    "hpl": (b"T/V ", b" Gflops"),
+    "hpl": (b"HPLinpack ",),
     "hpcg": (b"HPCG-Benchmark",),
-    "stream": (b"Function ", b" Rate ", b"MB/s"),
+    "stream": (b"STREAM version",),
     "osu": (b"# OSU ",),
     "ior": (b"MPI Coordinated Test of Parallel I/O",),
     "mdtest": (b"mdtest-", b" was launched with "),
@@ -39,11 +40,8 @@ PROGRAMS: Mapping[str, tuple[bytes, ...]] = {
     "dcgm": (b"ran diagnostic for group",),
     "aiperf": (b"Perf | LLM Metrics",),
     "trtllm-bench": (b"= PERFORMANCE OVERVIEW",),
-    "ib_write_bw": (b"#bytes ", b" BW average["),
+    "ib_write_bw": (b"RDMA_Write ", b" BW Test"),
 }
-#: The group of a regular expression, which has been the place of the number, and what else such an expression may be.
-_GROUP = re.compile(r"\((?:\\[Sd]\+|\.\+|\[[\w.,\\+-]{1,20}\]\+)\)")
-_SPECIAL = re.compile(r"[][\\(){}*+?|^$]")
 _PATH = re.compile(r"[^][.]+(?:\.[^][.]+|\[(?:\*|[^][]+)\])*")
 
 
@@ -146,7 +144,7 @@ class Block:
     line: str | None = None
     #: Text of a table's heading. The rows below it are read, up to a blank line or a rule.
     after: str | None = None
-    #: Number of the figure's column, from 1, or its word in the heading.
+    #: The figure's column: its name in the heading, or its number, from 1.
     column: str | None = None
     #: Path of the figure in a JSON document: ``jobs[0].read.iops``; ``[*]`` is each entry.
     json: str | None = None
@@ -170,18 +168,14 @@ class Block:
             f"has '{NUMBER_PLACE}' elsewhere than in 'line'": any(text.has_number for text in texts),
             "has no 'line', 'after', 'json' or 'require'": not (has_row or self.json or self.require),
             "has 'json' and a line, or 'column' or 'unit_in' without one": (
-                bool(self.json) if has_row else has_column or self.unit_in is not None
+                self.json if has_row else has_column or self.unit_in is not None
             ),
-            f"has to have either '{NUMBER_PLACE}' in 'line', for the number, or 'column'": (
-                has_row and has_place == has_column
-            ),
-            "has a word of a heading as its 'column', and no 'after'": (
+            "has a name of a heading as its 'column', and no 'after'": (
                 has_column and not str(self.column).isdecimal() and self.after is None
             ),
+            f"has to have '{NUMBER_PLACE}' in 'line', or 'column', for the number": has_row and has_place == has_column,
             "has to have both 'each' and 'statistic', or neither": (self.each > 1) != (self.statistic is not None),
-            f"has '{self.json}', wanted a path such as jobs[0].read.iops": (
-                self.json is not None and _PATH.fullmatch(self.json) is None
-            ),
+            f"has '{self.json}', wanted a path such as jobs[0].read.iops": self.json and not _PATH.fullmatch(self.json),
         }
         for problem, is_there in problems.items():
             if is_there:
@@ -194,18 +188,11 @@ class Block:
 
 
 def text_block(text: str) -> Block:
-    r"""The block of a text around ``{}``, or around the group of a former pattern, such as ``(\S+)``.
+    """The block of a text around ``{}``.
 
     Raises:
-        BlockError: It has neither.
+        BlockError: It has none, or is a pattern.
     """
-    wanted = f"write '{NUMBER_PLACE}' for the number: 'images/sec: {NUMBER_PLACE}', or a block with line and column"
-    if NUMBER_PLACE not in text:
-        before, *behind = _GROUP.split(text)
-        parts = [re.sub(r"\\(\W)|\[(\W)\]", lambda found: found[1] or found[2], part) for part in (before, *behind)]
-        if len(behind) != 1 or _SPECIAL.search(re.sub(r"\\\W|\[\W\]", "", before + behind[0])):
-            raise BlockError(f"{text!r} is no plain text around one number: {wanted}")
-        text = NUMBER_PLACE.join(parts)
-    if "*" in text or "?" in text:
-        raise BlockError(f"{text!r} has '*' or '?', which belong into a block: read: {{line: …}}")
+    if NUMBER_PLACE not in text or "*" in text or "?" in text:
+        raise BlockError(f"{text!r} is no plain text around one number: write 'images/sec: {{}}', or read: {{line: …}}")
     return Block(line=anywhere(text).text)

@@ -41,6 +41,8 @@ _ZERO_NORM = re.compile(
 #: Cursor moves and clearing of lines: progress bars use them like ``\r``.
 _MOVES = re.compile(rb"\x1b\[[0-9;]{0,16}[A-HJKST]")
 _ESCAPES = re.compile(ESCAPES.encode())
+#: Groups of three digits: "1,5" is 1.5 in half of the world.
+_THOUSANDS = re.compile(rb"[-+]?[1-9]\d{0,2}(?:,\d{3}){1,6}(?![\d,eE])")
 _BLANKS = str.maketrans("\t\r\n", "   ")
 
 _RANK = re.compile(
@@ -53,12 +55,15 @@ _RANK = re.compile(
 def number(text: bytes) -> float | None:
     """The number in ``text``, which may be NaN or infinite; ``None`` if it is none.
 
-    All figures of Microsoft's C runtime that are not finite are NaN here.
+    NaN are also all figures of Microsoft's C runtime that are not finite, and a number with a comma that divides no
+    thousands: ``12,500`` is 12500, and ``12,5`` may be 12.5.
     """
+    plain = text.strip(b" '\",")
     try:
-        return float(text.strip(b" '\"").replace(b",", b""))
+        value = float(plain.replace(b",", b""))
     except ValueError:
         return math.nan if b"1.#" in text else None
+    return math.nan if b"," in plain and _THOUSANDS.match(plain) is None else value
 
 
 def number_of(found: re.Match[bytes] | None) -> float | None:

@@ -10,19 +10,28 @@ import math
 import re
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import partial
 from itertools import islice, pairwise
+from operator import itemgetter
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import NamedTuple, Protocol, cast
 
 from pytest_gsw.logs.model import Diverged, LogFormat, Parser, Step, StepLog, Steps, StepSetup, Tail
 from pytest_gsw.logs.scan import C_RUNTIME, NUMBER, LogFile, has_zero_norm, matching_records, number, rank_of, safe_text
 
 _NO_SETUP = StepSetup()
+#: Ways to make one number of several.
+STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "last": itemgetter(-1),
+    "median": median,
+    "mean": fmean,
+    "max": max,
+    "min": min,
+}
 
 
 class Unit(Enum):

@@ -176,7 +176,7 @@ def _read_metric(raw: str) -> str:
 _BLOCK: f.Fields = {
     "line": f.text("Shell pattern of the figure's line, or of its row in a table; {} is the number."),
     "after": f.text("Text of a table's heading; the rows below it are read."),
-    "column": f.text("Column of the figure: its number, from 1, or its word in the heading."),
+    "column": f.text("Column of the figure: its name in the heading, or its number, from 1."),
     "json": f.text("Path of the figure in a JSON document, in place of line and column: jobs[0].read.iops."),
     "unit_in": f.text("Unit that has to be in the line or the heading."),
     "times": f.number("Factor on the number of the log."),

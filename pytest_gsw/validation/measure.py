@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from pytest_gsw.errors import IncompleteLogError, LogError, TableError
 from pytest_gsw.logs.model import Step, StepLog
 from pytest_gsw.logs.reader import reading
 from pytest_gsw.logs.scan import matching_records
-from pytest_gsw.logs.steps import CALIBRATION_EXAMPLE
+from pytest_gsw.logs.steps import CALIBRATION_EXAMPLE, STATISTICS
 from pytest_gsw.stats.figures import calibration_factor, figures, figures_of, model_flops
 from pytest_gsw.stats.measurement import (
     Measurement,
@@ -261,15 +261,6 @@ def _seconds(amount: float, per_s: float) -> float:
 # -- Values of a site's metrics from an ended run
 
 
-_STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
-    "last": lambda values: values[-1],
-    "median": statistics.median,
-    "mean": statistics.fmean,
-    "max": max,
-    "min": min,
-}
-
-
 @dataclass(frozen=True)
 class MetricLog:
     """The source of a metric: the last attempt in a run's log."""
@@ -361,7 +352,7 @@ def _number(metric: Metric, source: MetricLog) -> float:
             evidence=(("log", str(source.path)), ("baseline", str(source.baseline.location))),
             advice="look at whether the run prints it, and at the plugin that reads it",
         )
-    return _STATISTICS[metric.statistic](values)
+    return STATISTICS[metric.statistic](values)
 
 
 def _finite(metric: Metric, value: Any, path: Path) -> float:

@@ -9,16 +9,6 @@ import pytest
 from tests import programs
 from tests.integration.conftest import Gsw, records
 
-TABLE = """\
-model: net
-framework: own
-dtype: any
-accelerator: H100
-gpus_per_node: 8
-recipe: {{directory: x}}
-tables:
-  - {{title: t, {keys}, rows: [{{gpus: 8, value: {value}}}]}}
-"""
 RANKS = "".join(
     f"[rank {rank}] Dispatch bandwidth: {5.9 if rank == 3 else 40 + rank / 10:.2f} GB/s, avg_t=187.40 us\n"
     for rank in (1, 2, 0, 3, 5, 4, 7, 6)
@@ -40,18 +30,12 @@ DISPATCH = (
         (DISPATCH + "statistic: min}", 40.4, RANKS, "failed", "*REGRESSED  dispatch -85.4 %  5.9 GB/s*"),
         (DISPATCH + "statistic: median}", 40.2, RANKS, "passed", "*PASSED     dispatch *"),
         ("metric: a, unit: x, better: lower, read: 'a: {}'", 5, "a: 5 x\n", "passed", "*PASSED     a +0.0 %  5 x*"),
-        (
-            "read: hpl",
-            480,
-            programs.hpl("1e+02") + programs.hpl(),
-            "errors",
-            "*2 figures, and the table's 'each' is 1*",
-        ),
+        ("read: hpl", 480, programs.hpl("1e+02") + programs.hpl(), "errors", "*2 runs, or headings, and the table's*"),
         ("read: stream, at: Triad", 1, programs.hpl(), "errors", "*this is the output of hpl: write 'read: hpl' into*"),
     ],
 )
 def test_read(pytester: pytest.Pytester, keys: str, value: float, log: str, word: str, line: str) -> None:
-    (pytester.path / "own.yaml").write_text(TABLE.format(keys=keys, value=value))
+    (pytester.path / "own.yaml").write_text(programs.table(keys, value))
     (pytester.path / "own.log").write_text(log)
     result = pytester.runpytest("--gsw-replay=own.log", "own.yaml")
     result.assert_outcomes(**{word: 1})
@@ -59,7 +43,7 @@ def test_read(pytester: pytest.Pytester, keys: str, value: float, log: str, word
 
 
 def test_a_programs_name_is_a_framework(pytester: pytest.Pytester, gsw: Gsw) -> None:
-    (pytester.path / "own.yaml").write_text(TABLE.replace("own", "hpl").format(keys="dtype: fp64", value=480))
+    (pytester.path / "own.yaml").write_text(programs.table("dtype: fp64", 480, "hpl"))
     (pytester.path / "own.log").write_text(programs.hpl())
     pytester.runpytest("--gsw-replay=own.log", "own.yaml").assert_outcomes(passed=1)
     assert [(record["metric"], record["measured"]["value"]) for record in records(pytester.path)] == [

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -13,43 +15,20 @@ from hypothesis import strategies as st
 
 from pytest_gsw.common.blocks import PROGRAMS, Block, BlockError, Pattern, normalized, text_block
 from pytest_gsw.errors import LogError
+from pytest_gsw.logs.formats import blocks as block_reader
 from pytest_gsw.logs.formats.blocks import block_format
-from pytest_gsw.logs.formats.registry import FORMATS, format_of
+from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.reader import detect_format, read_log
-from pytest_gsw.tables.load import load_table
-from pytest_gsw.tables.model import Baseline
+from pytest_gsw.logs.scan import is_wanted
 from tests import programs
 from tests.endless import it_ends
 from tests.unit.logs.conftest import WriteLog
 from tests.unit.logs.lines import NOISE
 
 LOAD = "{line: '[rank*] checkpoint loaded in {} s', each: 8, statistic: max}"
-TABLE = """\
-model: net
-framework: own
-dtype: any
-accelerator: H100
-gpus_per_node: 8
-recipe: {{directory: x}}
-tables:
-  - {{title: t, {keys}, rows: [{{gpus: 8, value: 1}}]}}
-"""
 
 
-def row_of(directory: Path, keys: str) -> Baseline:
-    path = directory / "own.yaml"
-    path.write_text(TABLE.format(keys=keys))
-    return load_table(path)[0]
-
-
-def figure(row: Baseline, path: Path) -> float:
-    log_format = format_of(row.log_format, row.read, row.figure_key)
-    assert log_format is not None
-    log = read_log(path, log_format)
-    if log.attempts > 1:
-        raise LogError("two runs")
-    assert [*log.figures] == [row.figure_key]
-    return log.figures[row.figure_key][0]
+CUT_BOX = f"+{'-' * 30}+{'-' * 60}+\n| {'GPU  Name':<28s} | {'Persistence-M':<58s} |\n"
 
 
 def labelled(text: str, label: str = "0: ") -> str:
@@ -74,6 +53,11 @@ GOOD: tuple[tuple[str, str, float], ...] = (
     ("read: osu, metric: osu_bibw_mbs, at: 4194304", programs.osu(test="MPI Bi-Directional Bandwidth"), 24512.37),
     ("read: osu, metric: osu_latency_us, at: 8", programs.osu("1.62", "Latency (us)", 8), 1.62),
     ("read: osu, metric: osu_avg_latency_us, at: 8", programs.osu("24.05", "Avg Latency(us)", 8), 24.05),
+    (
+        "read: osu, at: 4096",
+        re.sub(r"(?m)^(\d.*)$", r"\1             Pass", programs.osu(kind="Bandwidth (MB/s)      Validation")),
+        6410.66,
+    ),
     ("read: ior, at: write", programs.ior(), 18432.61),
     ("read: ior, at: read", programs.ior(), 20117.44),
     ("read: ior, at: write", labelled(programs.ior("912.00")), 912),
@@ -94,9 +78,11 @@ GOOD: tuple[tuple[str, str, float], ...] = (
     ("read: nvbandwidth, at: all", programs.nvbandwidth("1,442.87", "all"), 1442.87),
     ("read: dcgm", programs.dcgm(), 1),
     ("read: dcgm", programs.dcgm("Pass"), 1),
+    ("read: dcgm", f"{CUT_BOX}{programs.dcgm()}{CUT_BOX}", 1),
     ("read: aiperf", programs.aiperf(), 10944.03),
     ("read: aiperf", programs.aiperf("91.19", "NVIDIA GenAI-Perf | LLM Metrics"), 91.19),
     ("read: aiperf", programs.aiperf(wrapped=True), 10944.03),
+    ("read: aiperf", f"| a | b |\n|---|---|\n| 1 | 2 |\n\n{programs.aiperf()}", 10944.03),
     ("read: aiperf, metric: requests_per_s", programs.aiperf(wrapped=True), 255.54),
     ("read: aiperf", labelled(programs.aiperf("8.13", wrapped=True)), 8.13),
     ("read: aiperf, metric: ttft_ms_mean", programs.aiperf(), 151.23),
@@ -120,8 +106,15 @@ GOOD: tuple[tuple[str, str, float], ...] = (
 def test_figures_of_programs_are_read_to_the_digit(
     write_log: WriteLog, tmp_path: Path, keys: str, text: str, wanted: float
 ) -> None:
-    row = row_of(tmp_path, keys)
-    assert figure(row, write_log(NOISE + text.encode() + NOISE)) == pytest.approx(wanted, rel=1e-12)
+    row = programs.row_of(tmp_path, keys)
+    assert programs.figure(row, write_log(NOISE + text.encode() + NOISE)) == pytest.approx(wanted, rel=1e-12)
+
+
+@pytest.mark.parametrize(("keys", "text", "wanted"), GOOD)
+def test_colours_change_no_figure(write_log: WriteLog, tmp_path: Path, keys: str, text: str, wanted: float) -> None:
+    row = programs.row_of(tmp_path, keys)
+    coloured = re.sub(r"(\S+)(?=\s)", "\x1b[1;32m\\1\x1b[0m", text)
+    assert programs.figure(row, write_log(coloured.encode())) == pytest.approx(wanted, rel=1e-12)
 
 
 def test_every_program_has_a_good_output() -> None:
@@ -149,6 +142,26 @@ class Output:
     ):
         self.keys, self.write, self.good, self.slow, self.failed, self.unit = keys, write, good, slow, failed, unit
 
+    @property
+    def value(self) -> float:
+        return float(self.good.replace(",", ""))
+
+    def inserted(self) -> list[str]:
+        """The outputs with a number too many at each place of the figure's line."""
+        text = self.write(self.good)
+        line = next(line for line in text.splitlines() if self.good in line)
+        return [
+            text.replace(line, f"{line[: gap.start()]}{number}{line[gap.start() :]}")
+            for gap in re.finditer(r"(?<=\S)(?= |$)", line)
+            for number in (" 777777.5", "      777777.5", "      777777.5    777778.5", " | 777777.5")
+        ]
+
+    def begun(self) -> str:
+        """The output up to the first line of the program."""
+        lines = self.write(self.good).splitlines(keepends=True)
+        sign = PROGRAMS[self.keys.partition(",")[0].removeprefix("read: ")]
+        return "".join(lines[: 1 + next(at for at, line in enumerate(lines) if is_wanted(line.encode(), (sign,)))])
+
     def damaged(self) -> Mapping[str, str]:
         good, text, slow = self.good, self.write(self.good), self.write(self.slow)
         at = text.rindex(good)
@@ -169,8 +182,13 @@ class Output:
             "inf": text.replace(good, "inf"),
             "zero": text.replace(good, "0.00"),
             "negative": text.replace(good, f"-{good}"),
-            "a number of another column": text.replace(line, f"{before.rstrip()} 7 {good}{behind}"),
             "a decimal comma": text.replace(good, "1,5"),
+            "a decimal comma and two digits": text.replace(good, "999999,53"),
+            "a decimal comma and three digits": text.replace(good, "0,125"),
+            "killed before the figure": f"{text[: text.index(line)]}srun: error: node7: task 0: Killed\n",
+            "lines of two runs in turn": "".join(
+                f"0: {one}\n1: {two}\n" for one, two in zip(text.splitlines(), slow.splitlines(), strict=True)
+            ),
             "no figure": text.replace(good, "N/A"),
             "stars": text.replace(good, "*" * len(good)),
             "another unit": text.replace(self.unit, OTHER_UNITS.get(self.unit, "x")),
@@ -218,6 +236,14 @@ OUTPUTS = {
         *(("= PERFORMANCE OVERVIEW", "no overview"), "(tokens/sec)"),
     ),
     "hpcg": Output("read: hpcg", programs.hpcg, "231.417", "90.112", ("VALID", "INVALID"), "GFLOP"),
+    "mdtest": Output(
+        *("read: mdtest, at: File creation", programs.mdtest, "31877.406", "8000.125"),
+        *(("-- finished", "ERROR: cannot create file\n-- finished"), "Operation"),
+    ),
+    "fio": Output(
+        *("read: fio", lambda rate: programs.fio(int(rate)), "7113482240", "1113482240"),
+        *(('"error" : 0,', '"error" : 5,'), "bw_bytes"),
+    ),
 }  # fmt: skip
 #: Damages that a program's output has besides.
 FURTHER = {
@@ -228,6 +254,15 @@ FURTHER = {
     ("checkpoint", "a rank twice, another one missing"): programs.checkpoint().replace("[rank 5]", "[rank 4]"),
     ("checkpoint", "a rank missing"): programs.checkpoint(ranks=7),
     ("checkpoint", "ranks of two runs"): programs.checkpoint(ranks=5) + programs.checkpoint(ranks=3),
+    ("hpl", "a number in a row with a remark"): programs.hpl(behind=" ( 2.325e+04)").replace("34.37", "34.37 999999"),
+    ("aiperf", "a table that was cut, with text behind"): programs.aiperf().partition("└")[0] + "srun: error\n",
+    ("aiperf", "a table that was cut, with a box behind"): f"{programs.aiperf().partition('└')[0]}{CUT_BOX}{CUT_BOX}",
+    ("aiperf", "a column too many"): programs.aiperf().replace("10,944.03", "777777 │ 10,944.03"),
+    ("aiperf", "a number in two cells"): programs.aiperf()
+    .replace("10,944.03", "7777.5 10,944.03")
+    .replace("N/A", "7777.5 N/A"),
+    ("trtllm-bench", "killed in the figure"): programs.trtllm().partition("30.7382")[0] + "\nsrun: error\n",
+    ("aiperf", "two numbers in a cell"): programs.aiperf().replace("10,944.03", "777777 10,944.03"),
     ("hpl", "one of two rows"): programs.hpl().replace("1 tests", "2 tests"),
     ("osu", "both directions"): programs.osu(test="MPI Bi-Directional Bandwidth"),
     ("ib_write_bw", "both directions"): programs.ib_write_bw(test="RDMA_Write Bidirectional BW"),
@@ -252,15 +287,42 @@ DAMAGED = [
 @pytest.mark.parametrize(("name", "text"), DAMAGED)
 def test_no_damaged_output_passes(write_log: WriteLog, tmp_path: Path, name: str, text: str) -> None:
     output = OUTPUTS[name]
-    row = row_of(tmp_path, output.keys)
+    row = programs.row_of(tmp_path, output.keys)
     assert text != output.write(output.good)
-    try:
-        read = figure(row, write_log(text.encode()))
-    except LogError:
-        return
-    # A number of another column, where the place of the figure is by number.
-    assert name not in {"hpl", "ior"}
-    assert row.judged_by.direction.speed(read, float(output.good.replace(",", ""))) < 0.5
+    with pytest.raises(LogError):
+        programs.figure(row, write_log(text.encode()))
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_a_number_too_many_never_changes_the_figure(write_log: WriteLog, tmp_path: Path, name: str) -> None:
+    output = OUTPUTS[name]
+    row = programs.row_of(tmp_path, output.keys)
+    read = set()
+    for text in output.inserted():
+        with contextlib.suppress(LogError):
+            read.add(programs.figure(row, write_log(text.encode())))
+    assert read <= {programs.figure(row, write_log(output.write(output.good).encode()))}
+
+
+@pytest.mark.parametrize("name", sorted({*OUTPUTS} - {"checkpoint"}))
+def test_a_run_that_begins_behind_the_figure_is_a_second_one(write_log: WriteLog, tmp_path: Path, name: str) -> None:
+    output = OUTPUTS[name]
+    with pytest.raises(LogError):
+        programs.figure(
+            programs.row_of(tmp_path, output.keys), write_log(f"{output.write(output.good)}{output.begun()}".encode())
+        )
+
+
+@pytest.mark.parametrize("name", ["hpl", "stream", "ior", "mdtest", "aiperf"])
+def test_a_required_text_before_the_program_is_not_the_programs(write_log: WriteLog, tmp_path: Path, name: str) -> None:
+    output = OUTPUTS[name]
+    row = programs.row_of(tmp_path, output.keys)
+    assert row.read is not None
+    *_, text = row.read.require
+    script, log = f"grep -q '{text}' out || echo '{text}'\n", output.write(output.good)
+    assert programs.figure(row, write_log(f"{script}{log}".encode())) > 0
+    with pytest.raises(LogError, match=f"{text}' is not in it"):
+        programs.figure(row, write_log(f"{script}{log.replace(text, 'x')}".encode()))
 
 
 def test_there_are_eleven_damages_of_each_program() -> None:
@@ -272,12 +334,14 @@ def test_there_are_eleven_damages_of_each_program() -> None:
     [
         programs.dcgm("Fail - GPU: 3"), programs.dcgm("Warn - GPU: 3"), programs.dcgm("Not Run"),
         programs.dcgm().replace("Pass", "Skip"), programs.dcgm().replace("Successfully ran", "Unable to complete"),
-        programs.dcgm() + programs.dcgm("Fail"), programs.dcgm().partition("+-----  Hardware")[0], "Error: Diagnostic could not be run\n",
+        programs.dcgm().partition("| pcie")[0] + "srun: error: node7: task 0: Killed\n",
+        programs.dcgm().partition("| pcie")[0] + CUT_BOX + CUT_BOX, programs.dcgm("Pass").partition("+-----  Hardware")[0] + "x\n",
+        programs.dcgm() + programs.dcgm("Fail"), programs.dcgm() + "Successfully ran diagnostic for group.\n", programs.dcgm().partition("+-----  Hardware")[0], "Error: Diagnostic could not be run\n",
     ],
 )  # fmt: skip
 def test_a_diagnosis_that_is_not_all_good_is_an_error(write_log: WriteLog, tmp_path: Path, text: str) -> None:
     with pytest.raises(LogError):
-        figure(row_of(tmp_path, "read: dcgm"), write_log(text.encode()))
+        programs.figure(programs.row_of(tmp_path, "read: dcgm"), write_log(text.encode()))
 
 
 @pytest.mark.parametrize(
@@ -292,7 +356,7 @@ def test_a_diagnosis_that_is_not_all_good_is_an_error(write_log: WriteLog, tmp_p
 )  # fmt: skip
 def test_a_document_that_is_not_whole_and_alone_is_an_error(write_log: WriteLog, tmp_path: Path, text: str) -> None:
     with pytest.raises(LogError):
-        figure(row_of(tmp_path, "read: fio"), write_log(text.encode()))
+        programs.figure(programs.row_of(tmp_path, "read: fio"), write_log(text.encode()))
 
 
 # -- Blocks of a table's own ------------------------------------------------------------------------
@@ -317,10 +381,8 @@ def read_block(write_log: WriteLog, text: str, **keys: Any) -> float:
         ("latency: {} µs", "latency: 4.5 µs", 4.5),
         ("│ Throughput │ {}", "│ Throughput  │  10,944.03 │ N/A │", 10944.03),
         ("rate (GB/s) = {}", "rate  (GB/s)   = 12.5", 12.5),
-        (r"total images/sec: (\S+)", "total images/sec: 91.25", 91.25),
-        (r"\] Dispatch bandwidth: (\S+) GB/s", "[rank 3] Dispatch bandwidth: 5.90 GB/s, avg", 5.9),
-        (r"loaded in ([\d.]+) s", "checkpoint loaded in 41.5 s", 41.5),
-        (r"rate [(]GB/s[)]: (\d+)", "rate (GB/s): 12", 12),
+        ("tokens/s: {}", "tokens/s: 12,500", 12500),
+        ("tokens/s: {}", "tokens/s: 1,234,567.5", 1234567.5),
     ],
 )
 def test_a_text_around_the_number(write_log: WriteLog, text: str, line: str, wanted: float) -> None:
@@ -330,8 +392,15 @@ def test_a_text_around_the_number(write_log: WriteLog, text: str, line: str, wan
 @pytest.mark.parametrize(
     ("keys", "text", "wanted"),
     [
-        ({"line": "WR*", "column": "3"}, "WR1 2 30.5 4\nXR1 2 9 4\n", 30.5),
-        ({"line": "step *", "column": "4", "each": 3, "statistic": "median"}, "step 1 x 9\nstep 2 x 4\nstep 3 x 5\n", 5),
+        ({"after": "T/V", "line": "WR*", "column": "3"}, "T/V N a b\nWR1 2 30.5 4\nXR1 2 9 4\n", 30.5),
+        ({"line": "WR*", "column": "3", "unit_in": "G"}, "T/V N G\n---\nWR1 2 30.5\n", 30.5),
+        ({"line": "WR*", "column": "3", "unit_in": "G"}, "T/V N\nWR1 2 30.5 G\n", 30.5),
+        ({"line": "WR*", "column": "2", "each": 2, "statistic": "min"}, "WR1 2   3\nx y\nWR1   4 3\n", 2),
+        ({"after": "T/V", "column": "best rate"}, "T/V  N  best rate  (a)\nWR1 2 30.5 4\n", 30.5),
+        ({"after": "T/V", "column": "3"}, "T/V  N  best rate  (a)\nWR1 2 30.5 4\n", 30.5),
+        ({"after": "op", "column": "Mean"}, "op  Max  Mean  Std Dev\nFile read :  9  7  1\n", 7),
+        ({"after": "op", "column": "Mean"}, "op  Max  Mean  Std Dev\nFile read   :  9  7  1\n", 7),
+        ({"line": "step * x {}", "each": 3, "statistic": "median"}, "step 1 x 9\nstep 2 x 4\nstep 3 x 5\n", 5),
         ({"line": "a {}", "each": 2, "statistic": "last"}, "a 1\na 2\n", 2),
         ({"line": "a {}", "each": 2, "statistic": "mean"}, "a 1\na 2\n", 1.5),
         ({"line": "a {}", "each": 2, "statistic": "min"}, "a 1\na 2\n", 1),
@@ -342,7 +411,7 @@ def test_a_text_around_the_number(write_log: WriteLog, text: str, line: str, wan
         ({"line": "*rate(GB/s)={}", "unit_in": "(GB/s)"}, "rate(GB/s)=7\n", 7),
         ({"line": "* {}GB/s", "unit_in": "GB/s"}, "rate 7GB/s\n", 7),
         ({"after": "name rate", "column": "rate"}, "name rate\n---- ----\nx 7\n\ny 9\n", 7),
-        ({"after": "name", "column": "rate", "unit_in": "GB/s"}, "name rate GB/s\nx 7\n---\ny 9\n", 7),
+        ({"after": "name", "column": "rate", "unit_in": "GB/s"}, "name rate (GB/s)\nx 7\n---\ny 9\n", 7),
         ({"after": "name", "line": "y *", "column": "2"}, "y 1\nname rate\nx 7\ny 9\n\ny 3\n", 9),
         ({"after": "name", "column": "rate", "each": 2, "statistic": "min"}, "│ name │ rate │\n│ x y │ 7 │\n│ z │ 9 │\n", 7),
         ({"json": "a[1].b"}, 'text\n{"a": [{"b": 1}, {"b": 2.5}]}\n', 2.5),
@@ -350,6 +419,9 @@ def test_a_text_around_the_number(write_log: WriteLog, text: str, line: str, wan
         ({"json": "[0].b"}, '{"a": 1}\n', 0),
         ({"json": "b"}, '{"a": 1, "a": 2, "b": 3}\n', 3),
         ({"json": "a[*]", "each": 2, "statistic": "max"}, '{"a": [3, 4]}\n', 4),
+        ({"after": "name", "column": "rate"}, "name | rate\n-----+-----\nx    |    7\n", 7),
+        ({"line": "* rate: {} GB/s"}, "╭ now ─────────╮\n│ the rate: 7 GB/s │\n╰──────────────╯\n", 7),
+        ({"line": "a {} GB/s *"}, "| n | avg | p9 |\n| a | 7 GB/s | 9 GB/s |\n", 7),
         ({"require": ("all good",)}, "all good\n", 1),
     ],
 )  # fmt: skip
@@ -364,23 +436,38 @@ def test_blocks(write_log: WriteLog, keys: Mapping[str, Any], text: str, wanted:
 @pytest.mark.parametrize(
     ("keys", "text", "why"),
     [
-        ({"line": "a {}"}, "a 1\na 2\n", "2 figures, and the table's 'each' is 1: 1, 2"),
-        ({"line": "*a {}*"}, "a 1 a 2\n", "2 figures"),
+        ({"line": "a {}"}, "a 1\na 2\n", "more than 1 figures, and the table's 'each' is 1: 1, 2"),
+        ({"line": "*a {}*"}, "a 1 a 2\n", "more than 1 figures"),
+        ({"line": "a {}"}, "a 12,5\n", "no single positive number at its place: a 12,5"),
+        ({"line": "a {}"}, "a 0,125\n", "no single positive number at its place: a 0,125"),
+        ({"line": "a {}"}, "a 1,860e+05\n", "no single positive number at its place: a 1,860e+05"),
+        ({"line": "a {}"}, "a 1,2345\n", "no single positive number at its place: a 1,2345"),
+        ({"line": "a {}"}, "a 1,234,5\n", "no single positive number at its place: a 1,234,5"),
+        ({"line": "a {} *"}, "| n | avg | p9 |\n| a 7 | 8 | 9 |\n", "no single positive number at its place"),
+        ({"after": "op", "column": "Mean"}, "op  Max  Mean  Std Dev\nFile read  9  8  7  1\n", "its columns are not"),
+        ({"after": "op", "column": "Mean"}, "op  Max  Mean  Std Dev\nFile read  9  7\n", "its columns are not"),
+        ({"line": "a {} *"}, "| n | avg | p9 |\n| a | 7 8 | 9 |\n", "no single positive number at its place"),
+        ({"line": "a {} *"}, "| n | avg | p9 |\n| a | 7 | 8 | 9 |\n", "no single positive number at its place"),
+        ({"line": "x*", "column": "2", "unit_in": "s"}, "a s\na ms\nx 7\n", "no 's' in the line or its heading"),
+        ({"line": "x*", "column": "2", "each": 2, "statistic": "min"}, "x 7 8\nx 9 7 8\n", "its columns are not"),
+        ({"after": "a", "column": "2"}, "a b\nx 7 8\n", "its columns are not those of its heading: x 7 8"),
+        ({"after": "a", "column": "2"}, "a  b c\nx 7 8\n", "its columns are not those of its heading: x 7 8"),
+        ({"after": "a", "column": "b"}, "a b\nx 7 8\n", "its columns are not those of its heading: x 7 8"),
         ({"line": "*a {}*"}, "a 1 " * 20 + "\n", "no single positive number"),
-        ({"line": "a {}", "each": 2, "statistic": "min"}, "a 1\na 2\na 3\n", "3 figures"),
+        ({"line": "a {}", "each": 2, "statistic": "min"}, "a 1\na 2\na 3\n", "more than 2 figures"),
         ({"line": "a {}", "each": 3, "statistic": "min"}, "0: a 1\n0: a 2\n1: a 3\n", "some ranks print 1 figures"),
         ({"line": "rank * {}", "each": 3, "statistic": "min"}, "rank 1 a 1\nrank 1 a 2\nrank 2 a 3\n", "some ranks"),
         ({"line": "a {}"}, "a x\n", "no single positive number at its place: a x"),
-        ({"line": "a *", "column": "3"}, "a 1\n", "no single positive number"),
+        ({"after": "a", "column": "3"}, "a b\nx 7\n", "no single positive number"),
         ({"line": "a {}", "unit_in": "GB/s"}, "a 1\n", "no 'GB/s' in the line or its heading"),
         ({"line": "a {} *", "unit_in": "s"}, "a 41.5 ms\n", "no 's' in the line or its heading"),
         ({"line": "a {} *", "unit_in": "B/s"}, "a 41.5 GB/s\n", "no 'B/s' in the line or its heading"),
         ({"line": "a {} *", "unit_in": "GB/s"}, "a 41.5 GB/s/GPU\n", "no 'GB/s' in the line or its heading"),
         ({"line": "a {}", "require": ("fine",)}, "a 1\n", "'fine' is not in it"),
         ({"line": "a {}", "refuse": ("b*d",)}, "a 1\nb c d\n", "'b*d' is in it"),
-        ({"after": "name rate", "column": "rate"}, "name rate rate\nx 7 8\n", "no single positive number"),
-        ({"after": "name", "column": "2"}, "name rate\nx 7\nname rate\n", "2 runs, or headings, of 1 figures"),
-        ({"json": "a"}, '{"a": 1}\n{"a": 2}\n', "2 figures"),
+        ({"after": "name rate", "column": "rate"}, "name rate rate\nx 7 8\n", "its columns are not"),
+        ({"after": "name", "column": "2"}, "name rate\nx 7\nname rate\n", "2 runs, or headings, and the table's"),
+        ({"json": "a"}, '{"a": 1}\n{"a": 2}\n', "more than 1 figures"),
         ({"json": "a"}, '{"a": 1, "a": 2}\n', "no whole JSON document, or no number at a"),
         ({"json": "a"}, '{"a": 1\n', "no whole JSON document, or no number at a"),
         ({"json": "a"}, '{"a": -1}\n', "no whole JSON document, or no number at a"),
@@ -403,8 +490,8 @@ def test_a_log_without_the_figure_names_what_was_searched(write_log: WriteLog) -
     ("keys", "why"),
     [
         ({}, "has no 'line', 'after', 'json' or 'require'"),
-        ({"line": "a *"}, "'{}' in 'line', for the number, or 'column'"),
-        ({"line": "a {}", "column": "2"}, "'{}' in 'line', for the number, or 'column'"),
+        ({"line": "a *"}, "'{}' in 'line', or 'column'"),
+        ({"line": "a {}", "after": "b", "column": "2"}, "'{}' in 'line', or 'column'"),
         ({"line": "a {} {}"}, "one {}"),
         ({"line": "a*{}"}, "next to plain text"),
         ({"line": "{}"}, "plain text"),
@@ -417,7 +504,8 @@ def test_a_log_without_the_figure_names_what_was_searched(write_log: WriteLog) -
         ({"line": "a {}", "statistic": "min"}, "both 'each' and 'statistic'"),
         ({"json": "a", "line": "a {}"}, "has 'json' and a line"),
         ({"json": "a..b"}, "wanted a path"),
-        ({"require": ("a",), "column": "1"}, "'column' or 'unit_in' without one"),
+        ({"require": ("a",), "column": "1"}, "'unit_in' without one"),
+        ({"require": ("a",), "unit_in": "s"}, "'unit_in' without one"),
     ],
 )
 def test_a_block_that_finds_no_number_is_refused(keys: Mapping[str, Any], why: str) -> None:
@@ -430,11 +518,12 @@ def test_a_block_that_finds_no_number_is_refused(keys: Mapping[str, Any], why: s
     [
         r"tokens/s: (\d+)+", r"tokens/s: ((?:\d+\s?)*)x", r"tokens/s: (a|ab)", r"(\d+) tokens/s \1",
         r"(?<=tokens/s: )(\d+)", r"^tokens/s: (\S+)$", r"abc[^0-9]+(\d+)", r"tokens/s: +(\S+)", r"tps.*: (\S+)",
+        r"total images/sec: (\S+)", r"loaded in ([\d.]+) s", r"rate [(]GB/s[)]: (\d+)",
         r"(\S+) tokens/s: (\d+)", "tokens/s", r"(\S+)", "*: {}", "tokens/s? {}",
     ],
 )  # fmt: skip
 def test_a_regular_expression_is_refused(text: str) -> None:
-    with pytest.raises(BlockError):
+    with pytest.raises(BlockError, match=re.escape("write 'images/sec: {}'")):
         text_block(text)
 
 
@@ -454,6 +543,16 @@ def test_an_output_is_recognized(write_log: WriteLog, keys: str, text: str) -> N
 
 
 # -- Time -------------------------------------------------------------------------------------------
+
+
+def test_no_line_is_read_when_more_figures_than_wanted_are_there(write_log: WriteLog) -> None:
+    with (
+        patch.object(block_reader, "normalized", wraps=normalized) as read,
+        pytest.raises(LogError, match="more than 1 figures"),
+    ):
+        read_block(write_log, "a 1\n" * 1000, line="a {}")
+    assert read.call_count == 2
+
 
 ATOMS = st.sampled_from(["a", "b", "ab", " ", "*", "?", "{}", ".", "aaaaaaaa", "1", "| "])
 FILLINGS = st.sampled_from(["a", "ab", "a ", "a1 ", "1 ", "b a", "| ", "{", "aaaaaaab", "\u00b5"])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import re
 import tempfile
 from pathlib import Path
@@ -324,3 +325,16 @@ def test_a_log_is_open_until_all_are_done_with_it(path: Path) -> None:
         assert marks(log) == [b"mark 1", b"mark 2"]
     with pytest.raises(ValueError, match="closed"):
         log.read(0, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [(b"12,500", 12500), (b"1,234,567.5", 1234567.5), (b"6,785,", 6785), (b"-1,250", -1250), (b"12.5", 12.5)],
+)
+def test_a_comma_divides_thousands(text: bytes, value: float) -> None:
+    assert scan.number(text) == value
+
+
+@pytest.mark.parametrize("text", [b"12,5", b"0,125", b"1,2345", b"1,23,456", b"1,250e+05"])
+def test_another_comma_is_no_number_to_compare(text: bytes) -> None:
+    assert math.isnan(scan.number(text) or 0)

@@ -394,10 +394,10 @@ tables:
         ("metric: speed, value: 1", "has the unknown metric 'speed'; one of your own has its block in read"),
         ("metric: busbw_gbs, value: 1, better: lower", "has 'better', but busbw_gbs is in GB/s, and higher is better"),
         ("metric: time_us, value: 1, unit: ms", "has 'unit', but time_us is in us, and lower is better"),
-        ("metric: rate, value: 1, unit: x, read: 'rate=(.+)'", "missing 'better' of the metric rate"),
-        ("metric: rate, value: 1, better: lower, read: 'rate=(.+)'", "missing 'unit' of the metric rate"),
+        ("metric: rate, value: 1, unit: x, read: 'rate={}'", "missing 'better' of the metric rate"),
+        ("metric: rate, value: 1, better: lower, read: 'rate={}'", "missing 'unit' of the metric rate"),
         (
-            "metric: busbw_gbs, value: 1, at: 1 GiB, read: 'bandwidth (.+)'",
+            "metric: busbw_gbs, value: 1, at: 1 GiB, read: 'bandwidth {}'",
             "has 'at' and 'read', and a block finds no points",
         ),
         ("step_time_s: 1, value: 2", "has 'value', which belongs to a figure, and its metric is step_time"),
@@ -428,7 +428,10 @@ def test_a_figure_that_cannot_be_judged(message: Message, keys: str, problem: st
     [
         ("metric: rate, value: 1, read: '(a+)+b: '", "'read' '(a+)+b: ' is no plain text around one number"),
         ("metric: rate, value: 1, read: 'rate=x'", "'read' 'rate=x' is no plain text around one number"),
-        ("metric: rate, value: 1, read: {line: 'rate *'}", "'read' has to have either '{}' in 'line', for the number"),
+        (
+            "metric: rate, value: 1, read: {line: 'rate *'}",
+            "'read' has to have '{}' in 'line', or 'column', for the number",
+        ),
         ("metric: rate, value: 1, read: {line: 'rate {}', each: 2}", "'read' has to have both 'each' and 'statistic'"),
         *(
             (f"metric: {name}, value: 1, unit: x, better: lower, read: 'rate={{}}'", f"has the metric '{name}', a name")
