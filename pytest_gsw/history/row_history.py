@@ -15,6 +15,7 @@ from functools import cached_property, partial
 from itertools import islice, takewhile
 from operator import itemgetter
 
+from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import NodeSets, compressed, expand
 from pytest_gsw.common.process import collector_paused
 from pytest_gsw.history.model import ExperimentKey, Point, SeriesKey, run_key, series_key
@@ -552,7 +553,7 @@ class ClusterSeries:
         failures: Sequence[Failure] = (),
         accepted: Mapping[str, Accepted] | None = None,
     ) -> None:
-        self._by_row: dict[str, list[tuple[str, Sequence[Point]]]] = {}
+        self._by_row = grouped([(key.row, (key.experiment, points)) for key, points in runs.items()])
         self.runs = runs
         self.excluded = excluded
         #: All nodes of the cluster.
@@ -560,8 +561,6 @@ class ClusterSeries:
         #: Nodes that make, or made, jobs of the cluster slow.
         self.slow = self.nodes.slow
         self._accepted = accepted or {}
-        for key, points in runs.items():
-            self._by_row.setdefault(key.row, []).append((key.experiment, points))
         of_rows: dict[str, RowHistory] = {}  # filled below: rows are adjusted for what all of them have in common
         #: The adjustment of rows for the cluster.
         self.adjustment = ClusterAdjustment(ClusterHistory(of_rows))
@@ -720,9 +719,7 @@ def as_judged(runs: Sequence[Point], points: Sequence[Point]) -> tuple[Point, ..
         runs: The first jobs of runs, see :func:`runs_of`.
         points: All jobs of these runs.
     """
-    of_run: dict[str, list[Point]] = {}
-    for point in points:
-        of_run.setdefault(point.run_id, []).append(point)
+    of_run = grouped([(point.run_id, point) for point in points])
     return tuple(_median(run, of_run[run.run_id]) for run in runs)
 
 

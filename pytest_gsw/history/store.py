@@ -12,6 +12,7 @@ from functools import lru_cache
 from types import TracebackType
 from typing import Any
 
+from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.redact import printable
 from pytest_gsw.common.text import by_number
 from pytest_gsw.history.database import Database, HistoryError, HistoryUnusableError, Rows, Values
@@ -603,9 +604,8 @@ class History:
 
     def outcomes(self, cluster: str, last: int) -> Mapping[str, tuple[RowOutcome, ...]]:
         """Outcomes of the last runs of a cluster by row, measured or not, the oldest first."""
-        found: dict[str, list[RowOutcome]] = {}
-        for row, *one in self._query(_OUTCOMES, (*plain(cluster), last, *plain(cluster))):
-            found.setdefault(row, []).append(RowOutcome(*one))
+        rows = self._query(_OUTCOMES, (*plain(cluster), last, *plain(cluster)))
+        found = grouped([(row, RowOutcome(*one)) for row, *one in rows])
         return {row: tuple(of_row) for row, of_row in found.items()}
 
     def records(self, run_id: str, rows: Collection[str] | None = None) -> tuple[Record, ...]:

@@ -17,6 +17,7 @@ from fractions import Fraction
 from functools import cached_property
 from operator import itemgetter
 
+from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import compressed, expand
 from pytest_gsw.common.text import day, minute, named, plural, share, shortened
 from pytest_gsw.reports.elements import element, percent, plain, shown_nodes
@@ -715,10 +716,8 @@ def workloads(rows: Iterable[ReportedRow]) -> Mapping[str, tuple[Curve, ...]]:
     """
     known = sorted(rows, key=lambda row: (row.record.row.gpus, row.record.row.id))
     several = len({row.record.row.accelerator for row in known}) > 1
-    found: dict[str, list[ReportedRow]] = {}
-    for row in known:
-        facts = row.record.row
-        found.setdefault(f"{facts.workload} on {facts.accelerator}" if several else facts.workload, []).append(row)
+    facts = ((row.record.row, row) for row in known)
+    found = grouped((f"{of.workload} on {of.accelerator}" if several else of.workload, row) for of, row in facts)
     return {
         name: _curves(of_name)
         for name, of_name in sorted(found.items())
@@ -752,9 +751,7 @@ def _rate(row: ReportedRow, figure: Callable[[str], float | None]) -> float | No
 
 
 def _curves(rows: Sequence[ReportedRow]) -> tuple[Curve, ...]:
-    alike: dict[tuple[tuple[str, str], ...], list[ReportedRow]] = {}
-    for row in rows:
-        alike.setdefault(tuple(sorted(experiment(row).items())), []).append(row)
+    alike = grouped((tuple(sorted(experiment(row).items())), row) for row in rows)
     found = [
         (rule, batch, one_of_each)
         for of_experiment in alike.values()
@@ -775,12 +772,10 @@ def _curves(rows: Sequence[ReportedRow]) -> tuple[Curve, ...]:
 
 
 def _by_batch(rows: Iterable[ReportedRow], rule: Rule) -> Mapping[Fraction, list[ReportedRow]]:
-    found: dict[Fraction, list[ReportedRow]] = {}
-    for row in rows:
-        batch, gpus = row.record.row.batch, row.record.row.gpus
-        if batch and batch > 0 and gpus > 0:
-            found.setdefault(Fraction(batch, gpus if rule is Rule.WEAK else 1), []).append(row)
-    return found
+    known = ((row.record.row.batch or 0, row.record.row.gpus, row) for row in rows)
+    return grouped(
+        (Fraction(batch, gpus if rule is Rule.WEAK else 1), row) for batch, gpus, row in known if batch > 0 and gpus > 0
+    )
 
 
 def varying_names(rows: Sequence[Mapping[str, str]]) -> list[str]:

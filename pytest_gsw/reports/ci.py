@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
+from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.text import ByNumber, by_number, enumerated, named, one_line, percent, plural, workflow_command
 from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind
 from pytest_gsw.history.comparison import COLUMNS, acknowledged_text, cells
@@ -304,16 +305,14 @@ def _finding_line(finding: Finding) -> str:
 def _overview(records: Sequence[Record], room_bytes: int) -> list[str]:
     """The changes of throughput by workload and dtype (down) and GPUs (across)."""
     gpus = sorted({record.row.gpus for record in records})
-    lines: dict[tuple[str, str, str], dict[int, list[Record]]] = {}
-    for record in sorted(records, key=lambda one: (one.row.workload, one.row.dtype, one.row.accelerator, one.row.id)):
-        of_line = lines.setdefault((record.row.workload, record.row.dtype, record.row.accelerator), {})
-        of_line.setdefault(record.row.gpus, []).append(record)
+    ordered = sorted(records, key=lambda one: (one.row.workload, one.row.dtype, one.row.accelerator, one.row.id))
+    lines = grouped(((one.row.workload, one.row.dtype, one.row.accelerator), one) for one in ordered)
     headers = ("workload", "dtype", "accelerator", *(_column(number, records) for number in gpus))
     shown = (
         _line(
             (
                 *(_code(_shorten(part, _LONGEST_FACT)) for part in key),
-                *(_cell(of_line.get(number, ())) for number in gpus),
+                *(_cell([one for one in of_line if one.row.gpus == number]) for number in gpus),
             )
         )
         for key, of_line in lines.items()
@@ -338,9 +337,7 @@ def _column(gpus: int, records: Iterable[Record]) -> str:
 
 
 def _by_word(records: Iterable[Record]) -> Mapping[str, Sequence[Record]]:
-    by_word: dict[str, list[Record]] = {}
-    for record in records:
-        by_word.setdefault(_word(record), []).append(record)
+    by_word = grouped((_word(record), record) for record in records)
     # The bold ones need attention.
     return dict(sorted(by_word.items(), key=lambda pair: (not pair[0].startswith("**"), pair[0])))
 

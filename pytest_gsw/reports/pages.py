@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from pytest_gsw.common.files import make_directory, write_whole
+from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.process import collector_paused
 from pytest_gsw.common.text import calendar, command, duration, enumerated, named, plural, rounded, share
 from pytest_gsw.errors import LogError
@@ -649,10 +650,8 @@ def verdict_tables(rows: Iterable[_Any]) -> list[ET.Element | None]:
 
     Rows without a record are in them if their facts are known.
     """
-    groups: dict[tuple[str, str, str], list[_Any]] = {}
-    for row in rows:
-        if facts := row.facts:
-            groups.setdefault((facts["workload"], facts["dtype"], facts["accelerator"]), []).append(row)
+    known = ((row.facts, row) for row in rows)
+    groups = grouped(((of["workload"], of["dtype"], of["accelerator"]), row) for of, row in known if of)
     tables: list[_Table | tuple[str, Sequence[_Any]]] = []
     for (workload, dtype, accelerator), of_group in groups.items():
         by_gpus = {int(row.facts["gpus"]): row for row in of_group}

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.process import collector_paused
 from pytest_gsw.common.redact import redact
@@ -515,9 +516,7 @@ class RunReport:
     @cached_property
     def sweeps(self) -> tuple[ReportedSweep, ...]:
         """The tiles of each row."""
-        tiles: dict[str, list[ReportedRow]] = {}
-        for row in (one for one in self.rows if one.tile):
-            tiles.setdefault(row.record.row.row_id, []).append(row)
+        tiles = grouped((row.record.row.row_id, row) for row in self.rows if row.tile)
         unrecorded: dict[str, dict[str, str]] = {}
         for one in (one for one in self.unrecorded if one.tile):
             unrecorded.setdefault(without_tile(one.id), {})[one.tile] = one.why
@@ -647,9 +646,7 @@ class RunReport:
         """The share of such rows in each of the weeks until this run, the oldest first; ``None`` without a run."""
         known = [one for row in self.rows for one in row.at_document.values()]
         newest_s = max((time_s for time_s, _ in known), default=0.0)
-        weeks: dict[int, list[bool]] = {}
-        for time_s, is_good in known:
-            weeks.setdefault(int((newest_s - time_s) // _WEEK_S), []).append(is_good)
+        weeks = grouped((int((newest_s - time_s) // _WEEK_S), is_good) for time_s, is_good in known)
         first = max((week for week in weeks if week < _WEEKS), default=-1)
         found = (weeks.get(week) for week in range(first, -1, -1))
         return tuple(None if one is None else sum(one) / len(one) for one in found)
@@ -670,9 +667,7 @@ class RunReport:
     @cached_property
     def causes(self) -> tuple[Cause, ...]:
         """The causes of errors, the most frequent first."""
-        found: dict[str, list[ReportedRow]] = {}
-        for row in self.of(attention.ERROR.kind):
-            found.setdefault(cause_of(row.record), []).append(row)
+        found = grouped((cause_of(row.record), row) for row in self.of(attention.ERROR.kind))
         ordered = sorted(found.items(), key=lambda one: (-len(one[1]), one[0]))
         return tuple(
             Cause(fact, tuple(rows), error_nodes(row.record for row in rows), advice_of(rows[0].record))
@@ -772,10 +767,7 @@ class HistoryReader:
 
         ``slow_before`` are the nodes that were slow before it, if known.
         """
-        of_cluster: dict[str, list[Record]] = {}
-        for record in records:
-            if (key := series_key(record)) is not None:
-                of_cluster.setdefault(key.cluster, []).append(record)
+        of_cluster = grouped((key.cluster, one) for one in records if (key := series_key(one)) is not None)
         found: list[Alarm] = []
         for cluster, ran in of_cluster.items():
             rows = {record.row.id for record in ran}
@@ -839,10 +831,8 @@ class HistoryReader:
 
     def runs(self, clusters: Collection[str], incidents: Collection[str]) -> tuple[RunListEntry, ...]:
         """The runs of clusters, the oldest first; ``incidents`` are the ids of those that were incidents."""
-        found: dict[str, list[RowOutcome]] = {}
-        for (cluster, _), of_row in self.earlier.items():
-            for one in of_row if cluster in clusters else ():
-                found.setdefault(one.run_id, []).append(one)
+        earlier = (one for (cluster, _), of_row in self.earlier.items() if cluster in clusters for one in of_row)
+        found = grouped((one.run_id, one) for one in earlier)
         runs = (
             RunListEntry(
                 run_id,

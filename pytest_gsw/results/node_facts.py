@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import compressed, expand
 from pytest_gsw.common.redact import printable
 from pytest_gsw.common.text import by_number, named, one_line, plural, shortened
@@ -437,9 +438,7 @@ class _Comparison:
                 sets[peers + _VERSIONS[name]][place] = facts[name]
         self._differences: list[Finding] = []
         for name, values in sorted(sets.items()):
-            places: defaultdict[str, list[_Place]] = defaultdict(list)
-            for place, value in values.items():
-                places[value].append(place)
+            places = grouped([(value, place) for place, value in values.items()])
             usual, *others = sorted(places, key=lambda value: (-len(places[value]), value))
             shown = [usual, *others][:_MOST_VALUES]
             found[name] = {value: compressed(node for node, _ in places[value]) for value in shown}
@@ -461,21 +460,18 @@ _KINDS = ("why", "differs", "errors", "smoke")
 
 def _ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Findings by kind and weight; those of one place stay together, and those of several GPUs of a node are one."""
-    groups: defaultdict[Hashable, list[Finding]] = defaultdict(list)
-    for one in findings:
-        groups[one.kind, one.node, one.name, one.unit if not one.unit.startswith("gpu") else "gpu"].append(one)
+    units = ((one, "gpu" if one.unit.startswith("gpu") else one.unit) for one in findings)
+    groups = grouped(((one.kind, one.node, one.name, unit), one) for one, unit in units)
     worst = [max(group, key=lambda one: one.weight) for group in groups.values()]
     merged = [
         replace(one, unit=compressed(of.unit for of in group))
         for one, group in zip(worst, groups.values(), strict=True)
     ]
-    heaviest: defaultdict[Hashable, float] = defaultdict(float)
-    for one in merged:
-        heaviest[one.kind, one.node, one.unit] = max(one.weight, heaviest[one.kind, one.node, one.unit])
+    weights = grouped(((one.kind, one.node, one.unit), one.weight) for one in merged)
 
     def order(one: Finding) -> tuple[Any, ...]:
-        place = (one.kind, one.node, one.unit)
-        return (_KINDS.index(one.kind), -heaviest[place], by_number(one.node), by_number(one.unit), -one.weight)
+        heaviest = max(0.0, *weights[one.kind, one.node, one.unit])
+        return (_KINDS.index(one.kind), -heaviest, by_number(one.node), by_number(one.unit), -one.weight)
 
     return tuple(sorted(merged, key=order))
 
@@ -610,10 +606,7 @@ def drift_table(runs: Iterable[NodeFacts]) -> tuple[Drift, ...]:
             latest[name].update(of_run)
     table = []
     for name, by_node in sorted(latest.items()):
-        nodes_of: defaultdict[str, list[str]] = defaultdict(list)
-        for node, found in by_node.items():
-            for value in found:
-                nodes_of[value].append(node)
+        nodes_of = grouped((value, node) for node, found in by_node.items() for value in found)
         usual = min(nodes_of, key=lambda value: (-len(nodes_of[value]), value))
         outliers = {value: compressed(nodes) for value, nodes in sorted(nodes_of.items()) if value != usual}
         table.append(Drift(name, usual, len(nodes_of[usual]), len(by_node), outliers))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.common.files import read_bounded, write_whole
+from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import compressed, expand
 from pytest_gsw.common.text import percent, plural
 from pytest_gsw.common.typed_json import plain, read
@@ -188,9 +189,7 @@ def not_covered(sweep: Sweep, lost: Mapping[str, str]) -> dict[str, str]:
 
 def by_reason(why_of: Mapping[str, str]) -> dict[str, str]:
     """Nodes or node lists with a reason each, as a node list for each reason."""
-    by_why: dict[str, list[str]] = {}
-    for nodes, why in why_of.items():
-        by_why.setdefault(why, []).extend(expand(nodes))
+    by_why = grouped((why, node) for nodes, why in why_of.items() for node in expand(nodes))
     return {why: compressed(nodes) for why, nodes in by_why.items()}
 
 
