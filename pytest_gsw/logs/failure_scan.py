@@ -230,14 +230,14 @@ HARMLESS: tuple[Harmless, ...] = (
     Harmless(
         body=re.compile(
             rb"multiprocessing/util\.py\", line \d{1,6}, in (?:_exit_function|_run_finalizers|_remove_temp_dir)"
-        ),
+        )
     ),
     # A helper process whose parent had ended.
     Harmless(
         body=re.compile(
             rb"multiprocessing/(?:connection|managers|queues|resource_sharer|popen_\w{1,16})\.py\"[^\0]{0,16384}\n"
             rb"(?:BrokenPipeError|ConnectionResetError|ConnectionRefusedError|EOFError|OSError: \[Errno 9\])"
-        ),
+        )
     ),
     # An unreachable web service that displays runs; it has no part in the training. Its autologging and sweeps may wrap
     # the training: a frame of it elsewhere in the traceback proves nothing.

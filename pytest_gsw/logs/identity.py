@@ -139,9 +139,7 @@ _DEEPSPEED = _pattern(
     marker=b" NAME ",
 )
 _MLLOG = _pattern(
-    b'"max_sequence_length"',
-    rb'"key": "NAME", "value": VALUE',
-    {"max_sequence_length": "sequence_length"},
+    b'"max_sequence_length"', rb'"key": "NAME", "value": VALUE', {"max_sequence_length": "sequence_length"}
 )
 #: DLLogger's parameters of NeMo 1.
 _DLL = _pattern(
@@ -221,11 +219,7 @@ _TRAINER = _pattern(
     value=rb"\d[\d,]{0,14}",
 )
 _TRAINING_ARGUMENTS = _pattern(
-    b"16=True,",
-    rb"(?<!\w)NAME=VALUE,",
-    {"bf16": "is_bf16", "fp16": "is_fp16"},
-    value=rb"True",
-    marker=b"NAME=True,",
+    b"16=True,", rb"(?<!\w)NAME=VALUE,", {"bf16": "is_bf16", "fp16": "is_fp16"}, value=rb"True", marker=b"NAME=True,"
 )
 #: Fiddle's configuration: ``train.py:189]   model.lm_tpl.model_dims : 12288``.
 _FIDDLE = _pattern(

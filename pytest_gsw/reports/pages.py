@@ -23,14 +23,7 @@ from pytest_gsw.common.process import collector_paused
 from pytest_gsw.common.text import calendar, command, duration, enumerated, named, plural, rounded, share
 from pytest_gsw.errors import LogError
 from pytest_gsw.history.alarms import Alarm, Kind
-from pytest_gsw.history.comparison import (
-    COLUMNS,
-    cells,
-    counts_text,
-    recovery_text,
-    sound_text,
-    suspect_text,
-)
+from pytest_gsw.history.comparison import COLUMNS, cells, counts_text, recovery_text, sound_text, suspect_text
 from pytest_gsw.history.model import Point, RowOutcome, cluster_of
 from pytest_gsw.history.row_history import FAILURES_DAYS
 from pytest_gsw.history.store import History
@@ -125,12 +118,7 @@ _CLUSTER = COLUMNS.index("cluster")
 _CAUSES, _MISSING = 40, 200
 
 
-def run_page(
-    report: RunReport,
-    links: Sequence[tuple[str, str]],
-    kept: str = "",
-    root: str = "",
-) -> ET.Element:
+def run_page(report: RunReport, links: Sequence[tuple[str, str]], kept: str = "", root: str = "") -> ET.Element:
     """The first page of a run.
 
     Args:

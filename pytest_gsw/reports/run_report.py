@@ -261,10 +261,7 @@ def since_facts(since: Since | None) -> tuple[tuple[str, str], ...]:
 
 
 #: By the need of a row, the outcomes of runs with the same state.
-_ALIKE = {
-    **dict.fromkeys(attention.SLOW, outcomes.SLOW),
-    attention.IMPROVED: frozenset({outcomes.IMPROVED.word}),
-}
+_ALIKE = {**dict.fromkeys(attention.SLOW, outcomes.SLOW), attention.IMPROVED: frozenset({outcomes.IMPROVED.word})}
 
 
 def since_of(row: ReportedRow) -> Since | None:

@@ -90,10 +90,7 @@ EXPECTED_FAILURE = OutcomeKind(
 PROFILED = OutcomeKind("profiled", "skipped", "skipped", 2, attention.NOT_JUDGED)
 
 #: All of them, in the order in which a run is counted.
-OUTCOMES = (
-    *(PASSED, IMPROVED, REGRESSED, INCONCLUSIVE),
-    *(UNEXPECTED_SUCCESS, ERROR, EXPECTED_FAILURE, PROFILED),
-)
+OUTCOMES = (*(PASSED, IMPROVED, REGRESSED, INCONCLUSIVE), *(UNEXPECTED_SUCCESS, ERROR, EXPECTED_FAILURE, PROFILED))
 BY_WORD = {one.word: one for one in OUTCOMES}
 
 #: Words of those that a verdict has, see :class:`pytest_gsw.stats.decision.Outcome`.

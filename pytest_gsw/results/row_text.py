@@ -64,10 +64,7 @@ def of_peak(record: Record) -> str:
 
 
 def verdict_fact(
-    record_documented: Mapping[str, float | None],
-    verdict: Verdict,
-    tokens_per_s: float | None,
-    cluster: str = "",
+    record_documented: Mapping[str, float | None], verdict: Verdict, tokens_per_s: float | None, cluster: str = ""
 ) -> str:
     """The first line of a failed or passed row: metric, measured figure, reference, limit.
 

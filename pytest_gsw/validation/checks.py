@@ -430,12 +430,7 @@ _TWO_ATTEMPTS = "two attempts of the job may be in one log: run it again, or cor
 
 
 def check_steps(
-    baseline: Baseline,
-    run: Run,
-    log: StepLog,
-    timed: tuple[TimedStep, ...],
-    steps: int | None,
-    first_index: int | None,
+    baseline: Baseline, run: Run, log: StepLog, timed: tuple[TimedStep, ...], steps: int | None, first_index: int | None
 ) -> int:
     """Check that a log holds enough of the run's steps, and the last one.
 
@@ -506,12 +501,7 @@ def final_step(baseline: Baseline, log: StepLog, steps: int | None, first_index:
 
 
 def check_measured(
-    baseline: Baseline,
-    run: Run,
-    log: StepLog,
-    measured: Sequence[int],
-    timed: tuple[TimedStep, ...],
-    each_line: int,
+    baseline: Baseline, run: Run, log: StepLog, measured: Sequence[int], timed: tuple[TimedStep, ...], each_line: int
 ) -> None:
     """Check that each measured step has the row's settings, if its line states them.
 

@@ -142,16 +142,7 @@ def _rates(line: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 HUGGINGFACE = BuiltIn(
     "huggingface",
-    (
-        (
-            b"train_samples_per_second",
-            b"'loss': ",
-            b"train_loss",
-            b"'eval_loss': ",
-            _START,
-            b"Continuing training from",
-        ),
-    ),
+    ((b"train_samples_per_second", b"'loss': ", b"train_loss", b"'eval_loss': ", _START, b"Continuing training from"),),
     _Parser,
     # A dictionary follows the bar that it was printed over, in one message.
     wraps=True,
