@@ -27,7 +27,7 @@ from pytest_gsw.stats.cluster_effect import ClusterReference, CurrentRun, level_
 from pytest_gsw.stats.drift import NEWEST, Drift, drift
 from pytest_gsw.stats.figures import SECONDS_PER_DAY
 from pytest_gsw.stats.noise import PRIOR, REFERENCE_JOBS, Noise, noise_of, prior_for, ratio_sd
-from pytest_gsw.stats.slow_nodes import JobEnd, JobTime, SearchResult, SlowNodeGroup, bits, failures, find
+from pytest_gsw.stats.slow_nodes import JobEnd, JobTime, SearchResult, bits, failures, find
 from pytest_gsw.stats.verdict import UNUSUAL
 from pytest_gsw.tables.model import Accepted
 
@@ -137,17 +137,26 @@ class Nodes:
     @cached_property
     def slow(self) -> tuple[SlowNode, ...]:
         """Slow nodes, those that still are first."""
-        found = [_named(one, self._names, self._points) for one in self._found.slow_groups]
-        there = (one for one in found if one.slow_jobs)
-        return tuple(sorted(there, key=lambda one: (one.recovered, one.change, one.nodes)))
+        found = [
+            SlowNode(
+                self._named(one.nodes),
+                math.exp(-one.excess) - 1,
+                tuple(self._points[index] for index in one.slow_jobs),
+                tuple(self._points[index] for index in one.fast_jobs),
+                one.recovered,
+            )
+            for one in self._found.slow_groups
+            if one.slow_jobs
+        ]
+        return tuple(sorted(found, key=lambda one: (one.recovered, one.change, one.nodes)))
 
     @cached_property
     def sound(self) -> KnownGoodNodes:
         """Facts of the other nodes."""
-        return KnownGoodNodes(self._named(self._found.cleared), self._named(self._found.undecided))
+        return KnownGoodNodes(self._named(bits(self._found.cleared)), self._named(bits(self._found.undecided)))
 
-    def _named(self, nodes: int) -> tuple[str, ...]:
-        return tuple(sorted(self._names[node] for node in bits(nodes)))
+    def _named(self, nodes: Iterable[int]) -> tuple[str, ...]:
+        return tuple(sorted(self._names[node] for node in nodes))
 
     @cached_property
     def _since_s(self) -> float:
@@ -177,8 +186,7 @@ class Nodes:
             if one.time_s >= since_s
         ]
         found = failures([*ended, *failed])
-        names = (tuple(sorted(self._names[node] for node in one.nodes)) for one in found)
-        return tuple(FailingNode(name, x.failed, x.of, x.usual, x.named) for name, x in zip(names, found, strict=True))
+        return tuple(FailingNode(self._named(one.nodes), one.failed, one.of, one.usual, one.named) for one in found)
 
     @property
     def failing(self) -> tuple[FailingNode, ...]:
@@ -189,16 +197,6 @@ class Nodes:
     def all_known(self) -> bool:
         """True if nodes have run in the newest runs, and each is known to be slow or good."""
         return bool(self._jobs) and not self.sound.undecided
-
-
-def _named(one: SlowNodeGroup, names: Sequence[str], points: Sequence[Point]) -> SlowNode:
-    return SlowNode(
-        tuple(sorted(names[node] for node in one.nodes)),
-        math.exp(-one.excess) - 1,
-        tuple(points[index] for index in one.slow_jobs),
-        tuple(points[index] for index in one.fast_jobs),
-        one.recovered,
-    )
 
 
 # -- The runs of all rows of a cluster: the slowdown of each for all rows, its start, and the changes then --

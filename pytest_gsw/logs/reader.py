@@ -203,13 +203,6 @@ def _identity_records(file: LogFile, log: StepLog, begin: int) -> Iterator[tuple
             done = stop
 
 
-def _tail_of(log_format: LogFormat, records: Iterable[tuple[int, bytes]]) -> Tail:
-    parser = parser_of(log_format)
-    for offset, record in records:
-        parser.feed(offset, record)
-    return parser.tail(1)
-
-
 def detect_format(path: Path) -> LogFormat:
     """The format whose steps a log holds; of several the first in the order of :data:`FORMATS`.
 
@@ -222,24 +215,27 @@ def detect_format(path: Path) -> LogFormat:
     with reading(path):
         found = _find_format(path, size)
     if found is None:
-        raise _unknown_format_error(path, size)
+        raise LogError(
+            f"no step times of a known format in the log: {path.name}",
+            evidence=(("log", f"{path}, {size:,} bytes"), ("known", ", ".join(sorted(FORMATS)))),
+            tail=tail_lines(path),
+            advice=_program_advice(path),
+        )
     return found
 
 
 def _find_format(path: Path, size: int) -> LogFormat | None:
-    for start, stop in _pieces(size):
+    # The end of a large log, where the steps are, its beginning, then all.
+    ends = [(size - _END_BYTES, size), (0, _END_BYTES)] if size > _END_BYTES else []
+    for start, stop in (*ends, (0, size)):
         for log_format in FORMATS.values():
             for markers in log_format.dialects:
-                records = matching_records(path, markers, start=start, stop=stop, wraps=log_format.wraps)
-                if _tail_of(log_format, records).attempts:
+                parser = parser_of(log_format)
+                for offset, record in matching_records(path, markers, start=start, stop=stop, wraps=log_format.wraps):
+                    parser.feed(offset, record)
+                if parser.tail(1).attempts:
                     return log_format
     return None
-
-
-def _pieces(size: int) -> list[tuple[int, int]]:
-    """The end of a log, where the steps are, its beginning, then all."""
-    ends = [(max(0, size - _END_BYTES), size), (0, min(_END_BYTES, size))]
-    return [(0, size)] if size <= _END_BYTES else [*ends, (0, size)]
 
 
 def tail_lines(path: Path, count: int = _SHOWN_LINES) -> tuple[str, ...]:
@@ -366,16 +362,6 @@ def _no_steps_error(path: Path, size: int, log_format: LogFormat, log: StepLog) 
         evidence=(("log", f"{path}, {size:,} bytes"), ("searched", searched)),
         tail=tail_lines(path),
         advice=advice,
-    )
-
-
-def _unknown_format_error(path: Path, size: int) -> LogError:
-    known = ", ".join(sorted(FORMATS))
-    return LogError(
-        f"no step times of a known format in the log: {path.name}",
-        evidence=(("log", f"{path}, {size:,} bytes"), ("known", known)),
-        tail=tail_lines(path),
-        advice=_program_advice(path),
     )
 
 

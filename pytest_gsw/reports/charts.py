@@ -127,7 +127,7 @@ def in_view(values: Iterable[float], levels: Iterable[float], least: float) -> t
 
 def frame(y: Scale, x_ticks: Iterable[ET.Element], x_title: str = "") -> ET.Element:
     """A picture with its axes: lines across at round numbers, and places from left to right."""
-    svg = ground(HEIGHT if x_title else HEIGHT - 18)
+    svg = element("svg", height=HEIGHT if x_title else HEIGHT - 18)
     for value in _powers(y.low, y.high) if y.logarithmic else round_numbers(y.low, y.high):
         at = y(value)
         svg.append(element("line", x1=0, x2="100%", y1=at, y2=at, class_="grid"))
@@ -136,11 +136,6 @@ def frame(y: Scale, x_ticks: Iterable[ET.Element], x_title: str = "") -> ET.Elem
     if x_title:
         svg.append(element("text", x_title, x="50%", y=HEIGHT - 8, class_="x"))
     return svg
-
-
-def ground(height: float) -> ET.Element:
-    """An empty picture of so many pixels."""
-    return element("svg", height=round(height))
 
 
 def line(places: Iterable[tuple[float, float]], kind: str) -> ET.Element:

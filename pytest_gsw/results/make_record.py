@@ -9,6 +9,7 @@ from pytest_gsw.results.record import FigureFacts, JobFacts, Jobs, Record, Resul
 from pytest_gsw.stats.figures import documented_peak_flops, figures, figures_of, mfu_note
 from pytest_gsw.stats.measurement import Measurement, Timing
 from pytest_gsw.stats.verdict import Verdict
+from pytest_gsw.tables.metrics import Series
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.validation.run import Run
 
@@ -61,7 +62,7 @@ _SAME = ("id", "workload", "framework", "dtype", "accelerator", "gpus", "proxy",
 
 def row_facts(baseline: Baseline, node_id: str, tolerance: float, definition: str, experiment: str) -> RowFacts:
     """The recorded facts of a row; ``definition`` and ``experiment`` are the hashes at its start."""
-    source = baseline.source
+    source, metric = baseline.source, baseline.judged_by
     return RowFacts(
         **{name: getattr(baseline, name) for name in _SAME},
         node_id=node_id,
@@ -73,7 +74,8 @@ def row_facts(baseline: Baseline, node_id: str, tolerance: float, definition: st
         experiment=experiment,
         batch=baseline.global_batch_size,
         layers=baseline.all_layers,
-        label=baseline.judged_by.row_label,
+        # Every release knows the metrics of training by their names.
+        label=metric.as_label if metric.series is Series.FIGURES else None,
         at=baseline.at,
         source="; ".join(filter(None, (source.in_words, baseline.notes and f"noted there: {baseline.notes}"))),
     )

@@ -26,8 +26,6 @@ from pytest_gsw.tables.model import Baseline
 
 #: The test case of an incident.
 INCIDENT = "incident"
-_OF_CLUSTER = "cluster"
-_UNKNOWN = "unknown"
 #: The file in a run's directory.
 _NAME = "junit.json"
 #: The facts of a row without a record, as metrics name them.
@@ -64,7 +62,7 @@ def facts_of(row: Baseline | RowFacts) -> dict[str, str]:
 
 def class_name(cluster: str, framework: str, workload: str) -> str:
     """The class name of a row's test case, ``eos.nemo.llama3_1_405b``: Jenkins parts it at its dots."""
-    return ".".join([(part or _UNKNOWN).replace(".", "_") for part in (cluster, framework, workload)])
+    return ".".join([(part or "unknown").replace(".", "_") for part in (cluster, framework, workload)])
 
 
 def class_of(record: Record) -> str:
@@ -74,7 +72,7 @@ def class_of(record: Record) -> str:
 
 def class_of_incident(cluster: str) -> str:
     """The class name of the test case of a cluster's incident, ``eos.cluster``."""
-    return f"{cluster.replace('.', '_')}.{_OF_CLUSTER}"
+    return f"{cluster.replace('.', '_')}.cluster"
 
 
 def suite_properties(noted: RunManifest, run_id: str, records: Iterable[Record]) -> list[tuple[str, str]]:

@@ -487,17 +487,13 @@ def _document_figures(row: Mapping[str, Any], metric: Metric) -> Figures:
 
 
 def _stated_step_time_s(row: Mapping[str, Any], document_figures: Figures) -> float | None:
-    batch = row.get("global_batch_size")
+    batch: int | None = row.get("global_batch_size")
     if document_figures.step_time_s is not None or batch is None:
         return document_figures.step_time_s
     # Tokens first: they are some thousand times as many, and have more digits.
     if document_figures.tokens_per_s is not None and "sequence_length" in row:
-        tokens: float = row["sequence_length"] * batch
-        return tokens / document_figures.tokens_per_s
-    if document_figures.samples_per_s is not None:
-        samples: float = batch
-        return samples / document_figures.samples_per_s
-    return None
+        return float(row["sequence_length"] * batch / document_figures.tokens_per_s)
+    return None if document_figures.samples_per_s is None else batch / document_figures.samples_per_s
 
 
 def _documented(key: str, stated: Mapping[str, Any]) -> Documented:
@@ -722,20 +718,15 @@ def stated_rows(path: Path) -> tuple[StatedRow, ...]:
     rows: list[Baseline | BlankRow] = sorted(
         (*table.rows, *table.blanks), key=lambda row: (row.location.line, row.location.column)
     )
-    levels = tuple(_levels(read_spelling(path)))
+    file: Any = read_spelling(path)
+    # The file is right, or there would have been a FileError.
+    levels = [(file, table, row) for table in file["tables"] for row in table["rows"]]
     found = []
     for row, above in zip(rows, levels, strict=True):
         blank = blanks.get(row.id, ())
         values = {key: stated for key, stated in _values(above).items() if key not in blank}
         found.append(StatedRow(row.id, str(path), values, _acknowledgements(above)))
     return tuple(found)
-
-
-def _levels(root: Any) -> Iterator[Sequence[Mapping[str, Spelt]]]:
-    """File, table and row of each row. The file is right, or there would have been a FileError."""
-    for table in root["tables"]:
-        for row in table["rows"]:
-            yield root, table, row
 
 
 def _values(levels: Sequence[Mapping[str, Spelt]]) -> dict[str, Stated]:

@@ -201,11 +201,6 @@ class Metric(MetricLabel):
         """The better direction in a word: ``lower``, ``higher``."""
         return self.direction.value.partition(" ")[0]
 
-    @cached_property
-    def row_label(self) -> MetricLabel | None:
-        """The same for the row that is judged by it; ``None`` if every release knows the metric by its name."""
-        return self.as_label
-
 
 @dataclass(frozen=True)
 class TrainingMetric(Metric):
@@ -255,10 +250,6 @@ class TrainingMetric(Metric):
     def change_label(self) -> str:
         """Throughput."""
         return TOKENS_PER_S.label
-
-    @cached_property
-    def row_label(self) -> None:
-        """None."""
 
 
 @dataclass(frozen=True, slots=True)

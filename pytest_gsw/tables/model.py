@@ -521,14 +521,7 @@ _RUN = (
     *("sequence_length", "global_batch_size", "micro_batch_size", "gradient_accumulation_steps", "layers"),
 )
 _MEASUREMENT = (
-    "formula",
-    "activation_recomputation",
-    "metric",
-    "at",
-    "unit",
-    "better",
-    "calibration_flops",
-    "statistic",
+    *("formula", "activation_recomputation", "metric", "at", "unit", "better", "calibration_flops", "statistic"),
 )
 #: Facts of a definition about the software, not the training.
 _SOFTWARE = frozenset({"image", "release"})

@@ -226,11 +226,8 @@ def stated_parallelism(baseline: Baseline) -> Parallelism:
 
 def _micro_batch_size(baseline: Baseline) -> int | None:
     """The row's micro-batch size; ``None`` if its batches contradict each other."""
-    micro, steps, replicas = (
-        baseline.micro_batch_size,
-        baseline.gradient_accumulation_steps,
-        stated_parallelism(baseline).dp,
-    )
+    micro, steps = baseline.micro_batch_size, baseline.gradient_accumulation_steps
+    replicas = stated_parallelism(baseline).dp
     if micro is None or baseline.global_batch_size is None:
         return micro
     least = micro * (steps or 1) * (replicas or 1)
@@ -243,14 +240,8 @@ def _gpus_of_degrees(baseline: Baseline, identity: Identity) -> Iterator[Compare
     """The product of a log's degrees of parallelism in GPUs, if it states all of them."""
     if identity.tp is None or identity.pp is None or identity.dp is None or identity.fsdp is not None:
         return
-    degrees = {
-        "TP": identity.tp,
-        "PP": identity.pp,
-        **({"CP": identity.cp} if identity.cp is not None else {}),
-        "DP": identity.dp,
-    }
-    gpus = math.prod(degrees.values())
-    name = "GPUs by " + "·".join(degrees)
+    gpus = math.prod((identity.tp, identity.pp, identity.cp or 1, identity.dp))
+    name = f"GPUs by TP·PP·{'' if identity.cp is None else 'CP·'}DP"
     yield Compared(name, str(gpus), str(baseline.gpus), "dp", agrees=gpus == baseline.gpus)
 
 
