@@ -29,19 +29,7 @@ from pytest_gsw.history.row_history import FAILURES_DAYS
 from pytest_gsw.history.store import History
 from pytest_gsw.logs.reader import tail_lines
 from pytest_gsw.logs.signatures import find_cause
-from pytest_gsw.reports.charts import (
-    CURVES,
-    Rule,
-    Scale,
-    figure,
-    history_plot,
-    in_view,
-    peers_plot,
-    scaling_plot,
-    steps_plot,
-    varying_names,
-    workloads,
-)
+from pytest_gsw.reports import charts
 from pytest_gsw.reports.elements import (
     NUMBER,
     WORST_FIRST,
@@ -140,7 +128,7 @@ def run_page(report: RunReport, links: Sequence[tuple[str, str]], kept: str = ""
         _attention(report),
         *(_sweep_section(number, one, report) for number, one in enumerate(report.sweeps, 1)),
         _faster_rows(report),
-        section("next", "What to type next", _next(report)),
+        section("next", "What to type next", command_list(report.next_commands)),
         section("alarms", "All alarms", *_alarms(report)),
         section("verdicts", "Verdicts", *verdict_tables(_without_tiles([*report.worst_first, *report.unrecorded]))),
         section("scaling", "Scaling", *_scaling(report)),
@@ -152,14 +140,10 @@ def run_page(report: RunReport, links: Sequence[tuple[str, str]], kept: str = ""
 def _counts(report: RunReport) -> ET.Element:
     """The number of rows of each outcome: the numbers of the session's last line."""
     told = outcome_texts(report.records, len(report.unrecorded))
-    entries = [_badge(one.attention.in_report.kind, told[one]) for one in WORST_FIRST if one in told]
-    if report.incident is not None:
-        badge = element("a", sign(attention.REGRESSED.kind), " 1 incident", href="#cluster", class_="badge regressed")
-        entries.insert(0, element("li", badge))
-    if report.slow_tile_nodes:
-        text = plural(report.slow_tile_nodes, "slow node")
-        badge = element("a", sign(attention.REGRESSED.kind), f" {text}", href="#slow-tiles", class_="badge regressed")
-        entries.insert(0, element("li", badge))
+    slow, nodes = attention.REGRESSED.kind, report.slow_tile_nodes
+    entries = [_badge(slow, plural(nodes, "slow node"), "#slow-tiles")] if nodes else []
+    entries += [_badge(slow, "1 incident", "#cluster")] if report.incident is not None else []
+    entries += [_badge(one.attention.in_report.kind, told[one]) for one in WORST_FIRST if one in told]
     if drifting := report.counts.get(attention.DRIFT.kind):
         entries.append(_badge(attention.DRIFT.kind, f"{drifting} of them {'drifts' if drifting == 1 else 'drift'}"))
     return element("ul", *entries, class_="counts", aria_label="Rows by verdict")
@@ -167,21 +151,17 @@ def _counts(report: RunReport) -> ET.Element:
 
 def _scaling(report: RunReport) -> Iterator[ET.Element | None]:
     """The scaling of each workload, measured and documented; a picture has as many curves as there are shapes."""
-    for workload, of_workload in workloads(_without_tiles(report.rows)).items():
-        for rule in Rule:
+    most = len(charts.CURVES)
+    for workload, of_workload in charts.workloads(_without_tiles(report.rows)).items():
+        for rule in charts.Rule:
             curves = [curve for curve in of_workload if curve.rule is rule]
-            for begin in range(0, len(curves), len(CURVES)):
-                yield figure(scaling_plot(workload, curves[begin : begin + len(CURVES)]))
+            for begin in range(0, len(curves), most):
+                yield charts.figure(charts.scaling_plot(workload, curves[begin : begin + most]))
 
 
-def _badge(kind: str, text: str) -> ET.Element:
-    target = f"#{kind}" if attention.BY_KIND[kind].heading else "#rows"
+def _badge(kind: str, text: str, target: str = "") -> ET.Element:
+    target = target or (f"#{kind}" if attention.BY_KIND[kind].heading else "#rows")
     return element("li", element("a", sign(kind), f" {text}", href=target, class_=f"badge {kind}"))
-
-
-def _next(report: RunReport) -> ET.Element | None:
-    """The commands to type next for the whole run."""
-    return command_list(report.next_commands)
 
 
 def _nodes(report: RunReport) -> list[ET.Element | None]:
@@ -471,7 +451,7 @@ def _sweep_section(number: int, sweep: ReportedSweep, report: RunReport) -> ET.E
     return section(
         name,
         sweep.title,
-        figure(peers_plot(one)),
+        charts.figure(charts.peers_plot(one)),
         table(f"{name}-findings", "Nodes that are slow, or may be", heads, findings),
         fact_list(
             [
@@ -697,7 +677,7 @@ def _head(number: int, noun: str) -> ET.Element:
 def _by_case(name: str, group: str, rows: Sequence[_Any]) -> ET.Element | None:
     """A line for each row of a workload with several rows on one number of GPUs, with the settings that differ."""
     settings = [_settings(row) for row in rows]
-    varies = varying_names(settings)
+    varies = charts.varying_names(settings)
     lines: list[list[Content]] = [
         [
             element("span", _case(row, one, varies), class_="case"),
@@ -883,6 +863,7 @@ def row_page(
     # The log comes first for an error, the figures for a slow row.
     first, last = (log, None) if row.needs is attention.ERROR else (None, log)
     run_facts = row_text.run_facts(record)
+    steps = [one for one in run_facts if one[0] == "steps"]
     shared = element("a", f"All rows of {record.row.workload}", href=f"../{_WORKLOADS}/{row.shared_page}.html")
     main = [
         element("h1", record.row.id),
@@ -897,8 +878,8 @@ def row_page(
         section("figures", "Figures", _figures(row)),
         None
         if record.row.tile
-        else section("runs", "Runs", figure(history_plot(row, pages)), _runs_table(row, pages, then)),
-        section("steps", "Steps", figure(steps_plot(record)), fact_list(one for one in run_facts if one[0] == "steps")),
+        else section("runs", "Runs", charts.figure(charts.history_plot(row, pages)), _runs_table(row, pages, then)),
+        section("steps", "Steps", charts.figure(charts.steps_plot(record)), fact_list(steps)),
         section("jobs", "Jobs", _jobs_of_row(row)),
         last,
         section("facts", "Facts", fact_list(_facts(record, run_facts))),
@@ -938,7 +919,7 @@ def _row_section(row: ReportedRow, report: RunReport, pages: Mapping[str, str]) 
         element("p", fact_text(row), class_="fact"),
         _tile_facts(row, report),
         _figures(row),
-        None if row.record.row.tile else figure(history_plot(row, pages)),
+        None if row.record.row.tile else charts.figure(charts.history_plot(row, pages)),
         _folded("Commands and facts", details),
     )
 
@@ -1317,11 +1298,11 @@ def row_curve(row: ReportedRow) -> ET.Element | None:
     changes = [metric.change(point.judged, verdict.reference) for point in runs]
     failed = [one for one in row.earlier if one.outcome == outcomes.ERROR.word and one.time_s >= runs[0].time_s]
     when = sorted([*(point.time_s for point in runs), *(one.time_s for one in failed)])
-    x = Scale(0, max(len(when) - 1, 1), _ROOM, _CURVE_WIDE - _ROOM)
+    x = charts.Scale(0, max(len(when) - 1, 1), _ROOM, _CURVE_WIDE - _ROOM)
     place = {time_s: x(number) for number, time_s in enumerate(when)}
-    low, high = in_view(changes, [0.0], _LEAST_SPAN)
+    low, high = charts.in_view(changes, [0.0], _LEAST_SPAN)
     room = max(0.0, _LEAST_SPAN - (high - low)) / 2
-    up = Scale(low - room, high + room, _CURVE_HIGH - _ROOM, _ROOM)
+    up = charts.Scale(low - room, high + room, _CURVE_HIGH - _ROOM, _ROOM)
     places = [(place[point.time_s], up(change)) for point, change in zip(runs, changes, strict=True)]
     of_what = f"{metric.change_label.capitalize()} of {len(runs)} runs"
     told = f"{of_what} from {percent(min(changes))} to {percent(max(changes))}"
