@@ -47,9 +47,7 @@ def hook_error(error: BaseException, manager: pluggy.PluginManager) -> HookError
     plugin = _plugin_of(entry, manager.list_name_plugin())
     own = [(frame, line) for frame, line in frames[first:] if _is_same_site(frame, entry)]
     return HookError(
-        f"{_function_name(entry)} of {plugin} raised {message}",
-        (("at", _place(*own[-1])),),
-        advice=_HOOKS_ADVICE,
+        f"{_function_name(entry)} of {plugin} raised {message}", (("at", _place(*own[-1])),), advice=_HOOKS_ADVICE
     )
 
 

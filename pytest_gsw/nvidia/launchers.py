@@ -296,10 +296,7 @@ class Experiment(RecipeScripts):
         near = tuple(("there is", str(directory / name)) for name in names[-_SHOWN:])
         raise LogError(
             f"no log of job {job_id}",
-            (
-                ("searched", f"{directory}/log-*_{job_id}_*.out"),
-                *(near or (("there is", f"nothing in {directory}"),)),
-            ),
+            (("searched", f"{directory}/log-*_{job_id}_*.out"), *(near or (("there is", f"nothing in {directory}"),))),
             advice=f"ls -lt {directory}",
         )
 

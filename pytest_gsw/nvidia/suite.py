@@ -104,10 +104,7 @@ def read_suite(path: Path) -> Suite:
         raise FileError(path, faults)
     profiled = config.get("profile", _PROFILE)
     return Suite(
-        path,
-        config.get("scale", _SCALE),
-        max(1, config.get("repeats", _REPEATS) - (1 if profiled else 0)),
-        cases,
+        path, config.get("scale", _SCALE), max(1, config.get("repeats", _REPEATS) - (1 if profiled else 0)), cases
     )
 
 

@@ -52,8 +52,7 @@ _Row = TypeVar("_Row")
 
 
 def effects_of(
-    runs: Mapping[_Run, Mapping[_Row, float]],
-    middle: Callable[[Iterable[float]], float] = statistics.median,
+    runs: Mapping[_Run, Mapping[_Row, float]], middle: Callable[[Iterable[float]], float] = statistics.median
 ) -> dict[_Run, float]:
     """The slowdown of each run common to all rows; runs of fewer than :data:`FEWEST_ROWS` have none.
 
@@ -304,12 +303,7 @@ class CurrentRun:
         return self.before.noise is not None and len(self.over) + self.missing >= FEWEST_ROWS
 
     def effect_on(
-        self,
-        row: str,
-        tolerance: float,
-        rest: float | None = None,
-        *,
-        direction: Direction = Direction.LOWER_IS_BETTER,
+        self, row: str, tolerance: float, rest: float | None = None, *, direction: Direction = Direction.LOWER_IS_BETTER
     ) -> ClusterEffect | None:
         """The other rows' effect for a row with a level, counted or not; ``None`` if there is none."""
         effect = self.effect(rest)

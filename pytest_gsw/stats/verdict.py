@@ -458,12 +458,7 @@ def is_last_step_alone(baseline: Baseline, measurement: Measurement, reference_s
 
 
 def judge_metric(
-    metric: Metric,
-    jobs: Sequence[float],
-    documented: float,
-    tolerance: float,
-    repeats: Repeats,
-    max_gain: float,
+    metric: Metric, jobs: Sequence[float], documented: float, tolerance: float, repeats: Repeats, max_gain: float
 ) -> MetricVerdict:
     """Compare a row's values of a further metric with its document.
 
