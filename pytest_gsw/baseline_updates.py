@@ -22,6 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.masks import MASK
 from pytest_gsw.common.text import by_number, calendar, enumerated, percent, plural
 from pytest_gsw.errors import FileError
@@ -323,11 +324,9 @@ class Patch:
 
 def make_patch(proposals: Iterable[Proposal], *, documented: bool = False) -> Patch:
     """The diff of these figures, for the files next to their tables, or for the tables' documented figures."""
-    by_table: dict[Path, list[Proposal]] = {}
-    for proposal in proposals:
-        path = proposal.row.location.path
-        # For a table that is a link, the file is next to the link.
-        by_table.setdefault(path.parent.resolve() / path.name, []).append(proposal)
+    paths = ((proposal.row.location.path, proposal) for proposal in proposals)
+    # For a table that is a link, the file is next to the link.
+    by_table = grouped((path.parent.resolve() / path.name, proposal) for path, proposal in paths)
     base = _base([file.resolve() for table in by_table for file in (table, accepted_file(table))])
     proposed: list[Proposal] = []
     left_out: list[LeftOut] = []

@@ -139,12 +139,6 @@ def acknowledged_text(alarm: Alarm) -> str:
     return f"{by} (pages again)" if alarm.pages else "; ".join(filter(None, (part, by)))
 
 
-def is_never_fast_enough(alarm: Alarm) -> bool:
-    """True if a row was too slow in all known runs."""
-    period = alarm.period
-    return period.kind is Kind.REGRESSION and period.is_always and len(period.runs) >= _NEVER_RUNS and alarm.is_active
-
-
 def stale_text(alarm: Alarm) -> str:
     """Time since the last measurement of an alarm's subject, if too long ago; else empty."""
     period = alarm.period
@@ -158,11 +152,12 @@ def advice_line(alarm: Alarm) -> str:
     if away := stale_text(alarm):
         end = "has ended" if alarm.state is State.GONE else f"ends {GONE_DAYS} days after that"
         return f"{alarm.period.subject} {away} on {alarm.period.cluster}; its alarm {end}"
-    row, cluster = alarm.period.subject, alarm.period.cluster
-    if not is_never_fast_enough(alarm) or cluster == SIMULATED:  # simulated figures are never proposed
+    period, row, cluster = alarm.period, alarm.period.subject, alarm.period.cluster
+    was_always_slow = period.kind is Kind.REGRESSION and period.is_always and len(period.runs) >= _NEVER_RUNS
+    if not was_always_slow or not alarm.is_active or cluster == SIMULATED:  # simulated figures are never proposed
         return ""
     never = f"{row} was never within its tolerance on {cluster}; if that is how it is"
-    runs = [run.run_id for run in alarm.period.runs[-ACCEPTED_JOBS:]]
+    runs = [run.run_id for run in period.runs[-ACCEPTED_JOBS:]]
     if len(runs) < ACCEPTED_JOBS:
         return f"{never}, {ACCEPTED_JOBS} runs are needed for the figure that it may have there"
     return f"{never}: {command('pytest-gsw', 'baseline', 'propose', f'--row={row}', f'--cluster={cluster}', *runs)}"

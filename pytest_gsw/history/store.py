@@ -145,7 +145,7 @@ def add_records(database: Database, records: Mapping[tuple[str, str], Record]) -
     _set_experiments(database, series_ids, records.values())
     added_s = time.time()  # one for all: records that arrive together have no order
     database.execute_many(_UPSERT_RECORD, [(*_record_values(record), added_s) for record in records.values()])
-    stored = database.execute_each(_STORED, [plain(record.run.id, record.row.node_id) for record in records.values()])
+    stored = database.execute_each(_STORED, [plain(*key) for key in records])
     taken: dict[int, Record] = {}
     changed = 0
     for record, ((record_id, outcome, recorded_s, body),) in zip(records.values(), stored, strict=True):
@@ -168,8 +168,14 @@ def add_records(database: Database, records: Mapping[tuple[str, str], Record]) -
         ],
     )
     database.execute_many("DELETE FROM gsw_failure WHERE record_id = ?", [(record_id,) for record_id in taken])
-    failed = [(record_id, *one) for record_id, record in taken.items() for one in _failure_values(record)]
-    database.execute_many(_INSERT_FAILURE, failed)
+    failed = [(key, record, *one) for key, record in taken.items() for one in failed_jobs(record)]
+    database.execute_many(
+        _INSERT_FAILURE,
+        [
+            (key, *plain(job_name(job), cluster_of(record), job.id), job_time_s(job, record), *plain(job.nodes, why))
+            for key, record, job, why in failed
+        ],
+    )
     return changed
 
 
@@ -265,12 +271,6 @@ class Failure:
     nodes: str
     #: The cause: ``node failure``, ``ECC error``.
     why: str
-
-
-def _failure_values(record: Record) -> Iterator[tuple[object, ...]]:
-    for job, why in failed_jobs(record):
-        texts = map(printable, (job_name(job), cluster_of(record), job.id))
-        yield (*texts, job_time_s(job, record), printable(job.nodes), printable(why))
 
 
 def encode(record: Record) -> bytes:

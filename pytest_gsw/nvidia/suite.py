@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from pytest_gsw.clusters import Cluster
 from pytest_gsw.common.files import relative_path
+from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.text import plain_table, plural, share
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.nvidia.evidence import Case, has_dtype
@@ -336,10 +337,8 @@ class Conclusion:
 
 def conclusions_of(cases: Iterable[CaseResult]) -> tuple[Conclusion, ...]:
     """The criterion for each accelerator, since it applies to one chip."""
-    grouped: dict[str, list[CaseResult]] = {}
-    for case in cases:
-        grouped.setdefault(case.accelerator, []).append(case)
-    return tuple(Conclusion(accelerator, tuple(found)) for accelerator, found in grouped.items())
+    by_accelerator = grouped((case.accelerator, case) for case in cases)
+    return tuple(Conclusion(accelerator, tuple(found)) for accelerator, found in by_accelerator.items())
 
 
 def table(conclusions: Sequence[Conclusion]) -> list[str]:

@@ -176,9 +176,9 @@ def point(x: float, y: float, told: str, kind: str = "", shape: str = "", link: 
     return drawn if link is None else element("a", drawn, href=link, aria_label=told)
 
 
-def polygon(shape: str, x: float = 0, y: float = 0, size: float = 1, kind: str | None = None) -> ET.Element:
+def polygon(shape: str, x: float = 0, y: float = 0, kind: str | None = None) -> ET.Element:
     """A shape around a place in pixels."""
-    places = " ".join(f"{x + size * dx:g},{y + size * dy:g}" for dx, dy in _CORNERS[shape])
+    places = " ".join(f"{x + dx:g},{y + dy:g}" for dx, dy in _CORNERS[shape])
     return element("polygon", points=places, class_=kind)
 
 
@@ -215,12 +215,11 @@ def ticks(x: Scale, values: Iterable[float]) -> list[ET.Element]:
     return named_ticks([(x(value), f"{value:,.10g}") for value in values])
 
 
-def named_ticks(places: Iterable[tuple[float, str]], y: float = FLOOR + 19, wide: float = 1) -> list[ET.Element]:
+def named_ticks(places: Iterable[tuple[float, str]], wide: float = 1) -> list[ET.Element]:
     """The labels of an axis at some places, without those that would overlap.
 
     Args:
         places: From left to right, percent, each with its label.
-        y: The labels' place, pixels.
         wide: The width of a label; 1 is one of five letters.
     """
     kept: list[ET.Element] = []
@@ -232,7 +231,7 @@ def named_ticks(places: Iterable[tuple[float, str]], y: float = FLOOR + 19, wide
         on_phones = place - last_on_phones > _ROOM_ON_PHONES * wide
         last_on_phones = place if on_phones else last_on_phones
         classes = ["x", "" if on_phones else "roomy", "last" if place > 97 else ""]
-        kept.append(element("text", what, x=f"{place:g}%", y=y, class_=" ".join(filter(None, classes))))
+        kept.append(element("text", what, x=f"{place:g}%", y=FLOOR + 19, class_=" ".join(filter(None, classes))))
     return kept
 
 

@@ -324,7 +324,10 @@ def _cell(records: Sequence[Record]) -> str:
     if not records:
         return ""
     if len(records) > 1:
-        return ", ".join(f"{len(alike)} {word or outcomes.PASSED.text}" for word, alike in _by_word(records).items())
+        by_word = grouped((_word(record), record) for record in records).items()
+        # The bold ones need attention.
+        ordered = sorted(by_word, key=lambda pair: (not pair[0].startswith("**"), pair[0]))
+        return ", ".join(f"{len(alike)} {word or outcomes.PASSED.text}" for word, alike in ordered)
     (record,) = records
     change = record.change
     return " ".join(part for part in ("" if change is None else percent(change), _word(record)) if part)
@@ -334,12 +337,6 @@ def _column(gpus: int, records: Iterable[Record]) -> str:
     """``64 GPUs``; ``1 CPU`` if all rows of so many are of a machine without GPUs."""
     nouns = {device(record.row.accelerator) for record in records if record.row.gpus == gpus}
     return plural(gpus, nouns.pop() if len(nouns) == 1 else "GPU")
-
-
-def _by_word(records: Iterable[Record]) -> Mapping[str, Sequence[Record]]:
-    by_word = grouped((_word(record), record) for record in records)
-    # The bold ones need attention.
-    return dict(sorted(by_word.items(), key=lambda pair: (not pair[0].startswith("**"), pair[0])))
 
 
 def _word(record: Record) -> str:

@@ -223,21 +223,16 @@ def page_names(node_ids: Iterable[str]) -> dict[str, str]:
     """
     wanted = {node_id: _file_name(node_id.rpartition("::")[2]) for node_id in node_ids}
     counts = Counter(name.lower() for name in wanted.values())
-    return {
-        node_id: name
-        if name and len(name) <= _LONGEST_NAME and counts[name.lower()] == 1
-        else _with_hash(name, node_id)
-        for node_id, name in wanted.items()
-    }
+    names = {}
+    for node_id, name in wanted.items():
+        is_unique = name and len(name) <= _LONGEST_NAME and counts[name.lower()] == 1
+        digest = hashlib.sha256(node_id.encode("utf-8", "replace")).hexdigest()[:12]
+        names[node_id] = name if is_unique else f"{name[:_LONGEST_NAME] or 'row'}-{digest}"
+    return names
 
 
 def _file_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9-]+", "_", text).strip("_-")
-
-
-def _with_hash(name: str, node_id: str) -> str:
-    digest = hashlib.sha256(node_id.encode("utf-8", "replace")).hexdigest()[:12]
-    return f"{name[:_LONGEST_NAME]}-{digest}" if name else f"row-{digest}"
 
 
 # -- since when -------------------------------------------------------------------------------------

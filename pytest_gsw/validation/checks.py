@@ -21,7 +21,7 @@ from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.text import plural
 from pytest_gsw.errors import IncompleteLogError, JobError, LogError, LogWarning
 from pytest_gsw.jobs.layout import CLOCK_SKEW_S
-from pytest_gsw.jobs.model import LOST_AT_START, Job, JobState, JobStatus, StepProblem, is_well, problem_of
+from pytest_gsw.jobs.model import LOST_AT_START, Job, JobState, StepProblem, is_well, problem_of
 from pytest_gsw.logs.failure_scan import WHEREVER_MARKERS, find_fatal, is_requeued
 from pytest_gsw.logs.identity import identity_markers, with_identity
 from pytest_gsw.logs.model import Identity, LogFormat, Step, StepLog
@@ -397,15 +397,10 @@ def _job_fact(run: Run, found: FoundCause | None) -> str:
     if (lost := lost_at_start(run)) is not None:
         return f"job {run.job_id} never began: {LOST_AT_START}: {lost}"
     ended = {JobState.COMPLETED: "ended", JobState.FAILED: "failed"}.get(status.state, f"ended {status.state.value}")
-    how = "" if status.state in _ENDED_BY_SLURM else _how_it_ended(status)
+    code = f" with exit code {status.exit_code}" if status.exit_code else ""
+    how = "" if status.state in _ENDED_BY_SLURM else f" by signal {status.signal}" if status.signal else code
     why = f": {found.cause.name}" if found and found.cause.name != CAUSE_OF_STATE.get(status.state) else ""
     return f"job {run.job_id} {ended}{how}{why}"
-
-
-def _how_it_ended(status: JobStatus) -> str:
-    if status.signal:
-        return f" by signal {status.signal}"
-    return f" with exit code {status.exit_code}" if status.exit_code else ""
 
 
 def _job_advice(run: Run) -> str:
