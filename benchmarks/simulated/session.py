@@ -60,7 +60,7 @@ class Memory(History):
         self._lines: dict[ExperimentKey, list[Point]] = {}
 
     def add(self, records: Iterable[Record]) -> int:
-        points = [(record, one.point) for record in records for one in points_of(record)]
+        points = [(record, point) for record in records for point in points_of(record)]
         for record, point in points:
             key = ExperimentKey(record.row.id, record.run.cluster, record.row.experiment)
             self._lines.setdefault(key, []).append(point)
@@ -157,7 +157,7 @@ class Session:
         """Seconds of each job of a run, where the row failed then."""
         if judged is None or judged.outcome is not Outcome.REGRESSED:
             return ()
-        points = tuple(one.point for one in points_of(record_of(row, run, judged)))
+        points = points_of(record_of(row, run, judged))
         return replace(self.histories[_id(row)], points=points).previous_failed
 
     def _row(self, life: Life, row: int, run: int, current_run: CurrentRun | None, failed_s: Sequence[float]) -> Judged:

@@ -81,6 +81,8 @@ class Point:
     added_s: float = field(default=0.0, compare=False)
     #: The row's own metric.
     metric: Metric = STEP_TIME
+    #: A unique name of its job in the history: ids alone may return, after years or in another database.
+    job: str = field(default="", compare=False)
     #: Number of jobs, if it is the median of a run; their ids and nodes are separated by commas.
     jobs: int = field(default=1, compare=False)
 
@@ -98,14 +100,6 @@ class Point:
     def is_too_slow(self) -> bool:
         """True if the row regressed, or was part of an incident: such a run affects neither noise nor level."""
         return self.outcome == _REGRESSED or self.reason == _INCIDENT
-
-
-@dataclass(frozen=True)
-class JobPoint:
-    """A point with a unique name of its job: ids alone may return, after years or in another database."""
-
-    job: str
-    point: Point
 
 
 class RowOutcome(NamedTuple):
@@ -156,30 +150,28 @@ def is_judged(record: Record) -> bool:
     return record.outcome in outcomes.JUDGED and record.not_comparable is None
 
 
-def points_of(record: Record) -> tuple[JobPoint, ...]:
+def points_of(record: Record) -> tuple[Point, ...]:
     """The points of a record: jobs that ended well, were measured and judged, and may be compared."""
     if not is_judged(record):
         return ()
     outcome, reason = record.by_own_metric, Reason.TILE.value if record.row.tile else record.reason
     return tuple(
         [
-            JobPoint(
-                job_name(job),
-                Point(
-                    run_id=record.run.id,
-                    job_id=job.id,
-                    time_s=job_time_s(job, record),
-                    judged=job.judged,
-                    outcome=outcome,
-                    nodes=job.nodes,
-                    image=record.run.image,
-                    environment=record.run.environment,
-                    variables=record.run.variables,
-                    reason=reason,
-                    metrics=job.metrics,
-                    definition=record.row.definition,
-                    metric=record.judged_metric,
-                ),
+            Point(
+                run_id=record.run.id,
+                job_id=job.id,
+                time_s=job_time_s(job, record),
+                judged=job.judged,
+                outcome=outcome,
+                nodes=job.nodes,
+                image=record.run.image,
+                environment=record.run.environment,
+                variables=record.run.variables,
+                reason=reason,
+                metrics=job.metrics,
+                definition=record.row.definition,
+                metric=record.judged_metric,
+                job=job_name(job),
             )
             for job in record.measured_jobs
             if _ended_well(job) and job.judged is not None and 0 < job.judged < math.inf

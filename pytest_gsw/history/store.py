@@ -18,7 +18,6 @@ from pytest_gsw.common.text import by_number
 from pytest_gsw.history.database import Database, HistoryError, HistoryUnusableError, Rows, Values
 from pytest_gsw.history.model import (
     ExperimentKey,
-    JobPoint,
     Point,
     RowOutcome,
     SeriesKey,
@@ -161,10 +160,10 @@ def add_records(database: Database, records: Mapping[tuple[str, str], Record]) -
     database.execute_many(
         _INSERT_POINT,
         [
-            (record_id, series_ids[key], *_point_values(one))
+            (record_id, series_ids[key], *_point_values(point))
             for record_id, record in taken.items()
             if (key := series_key(record)) is not None
-            for one in points_of(record)
+            for point in points_of(record)
         ],
     )
     database.execute_many("DELETE FROM gsw_failure WHERE record_id = ?", [(record_id,) for record_id in taken])
@@ -230,10 +229,9 @@ def _record_values(record: Record) -> tuple[Any, ...]:
     return (*plain(*texts), float(record_time_s(record)), float(run.recorded_s or 0.0))
 
 
-def _point_values(one: JobPoint) -> tuple[Any, ...]:
-    point = one.point
+def _point_values(point: Point) -> tuple[Any, ...]:
     return (
-        *plain(one.job, point.run_id, point.job_id),
+        *plain(point.job, point.run_id, point.job_id),
         # An integer in JSON may exceed the range of a database.
         float(point.time_s),
         float(point.judged),

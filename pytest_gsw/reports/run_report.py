@@ -812,7 +812,7 @@ class HistoryReader:
             key, points = series_key(record), points_of(record)
             adjustment = None if key is None or key not in self.histories else self.histories[key].adjustment
             if key is not None and points and adjustment is not None and not record.row.tile:
-                current_run.setdefault(key.cluster, {})[key.row] = points[0].point
+                current_run.setdefault(key.cluster, {})[key.row] = points[0]
                 together[key.cluster] = adjustment.together
         found = {}
         for cluster, points_of_rows in current_run.items():
@@ -940,7 +940,7 @@ def _row_history(record: Record, histories: Mapping[SeriesKey, RowHistory]) -> R
     key = series_key(record)
     if key is None:
         return RowHistory()
-    current_run = [point.point for point in points_of(record)]
+    current_run = points_of(record)
     until_s = max([record_time_s(record), *(point.time_s for point in current_run)])
     return histories.get(key, RowHistory()).without(record.run.id, until_s, current_run).including_run(current_run)
 

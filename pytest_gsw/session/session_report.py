@@ -142,7 +142,7 @@ def row_alarms(
     ``past`` are the runs of the row before this one.
     """
     key = ExperimentKey(record.row.row_id, record.run.cluster, record.row.experiment)
-    whole = past.including_run(point.point for point in points_of(record))
+    whole = past.including_run(points_of(record))
     found = alarms((*regressions(key, whole), *drifts(key, whole)), known, time.time())
     text = "; ".join(line_of(one) for one in found if one.is_active)
     return redact((text or None, since_facts(since_of(ReportedRow(record, record.row.id, whole)))), os.environ)
@@ -153,7 +153,7 @@ def report_cluster(session: pytest.Session) -> None:
     config = session.config
     records = run_records(config)
     if CLUSTER_PEERS in config.stash:
-        current_run = {record.row.id: points[0].point for record in records if (points := points_of(record))}
+        current_run = {record.row.id: points[0] for record in records if (points := points_of(record))}
         together = config.stash[CLUSTER_PEERS].together.including_run(current_run)
         config.stash[CLUSTER_TEXT] = redact(cluster_text(together), os.environ)
     cluster_state = config.stash.setdefault(CLUSTER_TEXT, ClusterText())

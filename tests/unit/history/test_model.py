@@ -27,8 +27,8 @@ from tests.unit.rows import LLAMA2_FP8_X128 as ROW
 @given(record=RECORDS)
 def test_points_are_finite_and_of_jobs(record: Record) -> None:
     for one in points_of(record):
-        assert one.point.judged > 0
-        assert one.point.job_id
+        assert one.judged > 0
+        assert one.job_id
 
 
 @given(records=st.lists(RECORDS, max_size=5), seed=st.randoms())
@@ -54,7 +54,7 @@ def test_a_row_s_further_metrics_come_back_and_its_points_are_of_its_own() -> No
     record = varied(run_record(0), outcome="regressed", own_outcome="passed", metrics=(MEMORY,), job=of_job)
     assert decode(encode(record)) == record
     (one,) = points_of(record)
-    assert (one.point.outcome, one.point.metrics) == ("passed", {"peak_memory_gib": 70.1})
+    assert (one.outcome, one.metrics) == ("passed", {"peak_memory_gib": 70.1})
 
 
 @pytest.mark.parametrize(
