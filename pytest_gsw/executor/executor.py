@@ -629,9 +629,9 @@ def _never_starts(job: Job, status: JobStatus, advice: str) -> EarlyStop:
         with suppress(LogError, OSError):
             outputs = other_outputs_of(replace(job, id=first.id), Path(first.log), None)
             found = cause_of(Run(first.id, JobStatus(first.state), Path(first.log), other_files=outputs))
-        if found is not None and found.cause.name != CAUSE_OF_STATE.get(first.state):
-            place = f"{found.path}:{found.cause.line}"
-            return EarlyStop(f"{fact}{first.why}: {found.cause.name}", found.advice, None, found.cause.text, place)
+        if found is not None and found.name != CAUSE_OF_STATE.get(first.state):
+            place = f"{found.path}:{found.line}"
+            return EarlyStop(f"{fact}{first.why}: {found.name}", found.advice, None, found.text, place)
     return EarlyStop(f"{fact}{status.reason}", advice)
 
 

@@ -38,7 +38,6 @@ from pytest_gsw.logs.signatures import (
     SIGNATURES,
     Cause,
     CauseLine,
-    FoundCause,
     Signature,
     cause_line,
     signature,
@@ -514,7 +513,7 @@ def find_fatal(
     outputs: Sequence[Path] = (),
     batch_output: Path | None = None,
     excused: frozenset[str] = frozenset(),
-) -> FoundCause | None:
+) -> Cause | None:
     """The first line that a run which ended well cannot have printed; ``None`` if there is none.
 
     Args:
@@ -530,7 +529,7 @@ def find_fatal(
     """
     cause = fatal_line(log, steps, excused)
     if cause is not None:
-        return FoundCause(cause, _path(log))
+        return cause
     for path in _other_outputs(log, outputs, batch_output):
         cause = fatal_line(path, None, excused, of_shell=path == batch_output, output_scan=OutputScan(path))
         if cause is not None:
@@ -542,11 +541,11 @@ def find_fatal(
             else:
                 cause = fatal_line(path, shown, excused)
         if cause is not None:
-            return FoundCause(cause, path)
+            return cause
     return None
 
 
-def find_fatal_unread(log: Path, outputs: Sequence[Path] = (), batch_output: Path | None = None) -> FoundCause | None:
+def find_fatal_unread(log: Path, outputs: Sequence[Path] = (), batch_output: Path | None = None) -> Cause | None:
     """The same for a log that has not been read yet; it is read only if it holds a fatal line.
 
     Raises:

@@ -38,7 +38,8 @@ class Cause:
     name: str
     #: The line, safe to display.
     text: str
-    #: The line's number, from 1.
+    #: The file that shows it, and the line's number, from 1.
+    path: Path
     line: int
     #: The remedy.
     advice: str
@@ -46,19 +47,6 @@ class Cause:
     out_of_memory: bool = False
     #: True if machines or the fabric failed: the same run may succeed elsewhere.
     infrastructure: bool = False
-
-
-@dataclass(frozen=True)
-class FoundCause:
-    """The cause of a failed run, and the file that shows it."""
-
-    cause: Cause
-    path: Path
-
-    @property
-    def advice(self) -> str:
-        """The remedy."""
-        return self.cause.advice
 
 
 @dataclass(frozen=True)
@@ -105,8 +93,8 @@ class CauseLine(NamedTuple):
         Raises:
             LogError: The file cannot be read.
         """
-        one, number = self.signature, line_number(path, self.offset)
-        return Cause(one.name, _quote(self.text, self.found), number, one.advice, one.out_of_memory, one.infrastructure)
+        one, text, number = self.signature, _quote(self.text, self.found), line_number(path, self.offset)
+        return Cause(one.name, text, path, number, one.advice, one.out_of_memory, one.infrastructure)
 
 
 def cause_line(offset: int, line: bytes, signatures: Iterable[Signature]) -> CauseLine | None:

@@ -351,7 +351,7 @@ def _why_incomplete(found: FoundLog, baseline: Baseline, log_format: LogFormat, 
     except (LogError, OSError) as error:
         return error.fact if isinstance(error, LogError) else str(error)
     if fatal is not None:
-        return f"{'the log' if fatal.path == found.path else 'its stderr'} shows a failure: {fatal.cause.name}"
+        return f"{'the log' if fatal.path == found.path else 'its stderr'} shows a failure: {fatal.name}"
     first_index = log_format.first_index
     is_numbered = final_step(baseline, log, steps, first_index) is not None
     # If the last step is unknown, the log must end like that of a successful job.

@@ -27,7 +27,7 @@ from pytest_gsw.logs.identity import identity_markers, with_identity
 from pytest_gsw.logs.model import Identity, LogFormat, Step, StepLog
 from pytest_gsw.logs.reader import line_number, open_log, read_log, reading
 from pytest_gsw.logs.scan import LogFile, matching_records
-from pytest_gsw.logs.signatures import DIVERGED, NOT_FINITE, FoundCause
+from pytest_gsw.logs.signatures import DIVERGED, NOT_FINITE, Cause
 from pytest_gsw.logs.steps import SKIP_MARKERS, with_skipped
 from pytest_gsw.stats.measurement import TimedStep, log_interval
 from pytest_gsw.tables.load import other_release
@@ -210,9 +210,9 @@ def check_end(run: Run, file: LogFile, log: StepLog, log_format: LogFormat) -> N
         return
     where = _WHERE[next((name for name, path in run.outputs if path == found.path), "log")]
     raise LogError(
-        f"{'the log' if found.path == file.path else 'stderr beside the log'} shows a failure: {found.cause.name}"
+        f"{'the log' if found.path == file.path else 'stderr beside the log'} shows a failure: {found.name}"
         if replayed(run)
-        else f"job {run.job_id} completed, but {where} shows a failure: {found.cause.name}",
+        else f"job {run.job_id} completed, but {where} shows a failure: {found.name}",
         evidence=(*job_evidence(run), *cause_evidence(found)),
         advice=found.advice,
     )
@@ -388,7 +388,7 @@ def _own_job_id(run: Run) -> str | None:
     return None if named_by_log else run.job_id or None
 
 
-def _job_fact(run: Run, found: FoundCause | None) -> str:
+def _job_fact(run: Run, found: Cause | None) -> str:
     status = run.status
     if status.state is JobState.UNKNOWN:
         return f"the end of job {run.job_id} is not known: {status.reason or status.raw_state or 'no answer'}"
@@ -399,7 +399,7 @@ def _job_fact(run: Run, found: FoundCause | None) -> str:
     ended = {JobState.COMPLETED: "ended", JobState.FAILED: "failed"}.get(status.state, f"ended {status.state.value}")
     code = f" with exit code {status.exit_code}" if status.exit_code else ""
     how = "" if status.state in _ENDED_BY_SLURM else f" by signal {status.signal}" if status.signal else code
-    why = f": {found.cause.name}" if found and found.cause.name != CAUSE_OF_STATE.get(status.state) else ""
+    why = f": {found.name}" if found and found.name != CAUSE_OF_STATE.get(status.state) else ""
     return f"job {run.job_id} {ended}{how}{why}"
 
 

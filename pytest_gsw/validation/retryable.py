@@ -91,7 +91,7 @@ def _cause(run: Run) -> str | None:
         )
     except (LogError, OSError):
         return None  # judging the run reports it
-    return found.cause.name if found is not None and found.cause.infrastructure else None
+    return found.name if found is not None and found.infrastructure else None
 
 
 def suspect_nodes(run: Run) -> tuple[str, ...]:

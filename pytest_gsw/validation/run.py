@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from pytest_gsw.errors import LogError
 from pytest_gsw.jobs.model import ERROR_SUFFIX, NODE_LOST, EarlyStop, JobState, JobStatus, JobStep, boost_step
 from pytest_gsw.logs.model import StepLog
 from pytest_gsw.logs.reader import line_number, tail_lines
-from pytest_gsw.logs.signatures import COMMAND, FoundCause, command_line, find_cause
+from pytest_gsw.logs.signatures import COMMAND, Cause, command_line, find_cause
 from pytest_gsw.validation.agreement import Evidence
 
 #: Causes that Slurm's state already has; a log with the same cause adds nothing.
@@ -80,30 +79,25 @@ def replayed(run: Run) -> bool:
     return run.status.state is JobState.REPLAYED
 
 
-def cause_of(run: Run) -> FoundCause | None:
+def cause_of(run: Run) -> Cause | None:
     """The cause of a failed run: from its log, else from the files next to it, else from the batch shell's output.
 
     A cancelled step is reported only if no file has more: Slurm ends all tasks once one has failed.
     """
     files = [path for _, path in run.outputs if path.is_file()]
-    cancelled: FoundCause | None = None
+    cancelled: Cause | None = None
     for path in files:
         cause = find_cause(path)
         if cause is None:
             continue
         if cause.name == COMMAND and path != files[0]:
             boost = run.log and boost_error(run.log)
-            return _missing_command([*files, *((boost,) if boost else ())]) or FoundCause(cause, path)
+            # The command that the task did not find: srun's line has the exit code alone.
+            return next(filter(None, map(command_line, [*files, *((boost,) if boost else ())])), cause)
         if cause.name != "cancelled" or run.status.state is JobState.CANCELLED:
-            return FoundCause(cause, path)
-        cancelled = cancelled or FoundCause(cause, path)
+            return cause
+        cancelled = cancelled or cause
     return cancelled
-
-
-def _missing_command(files: Sequence[Path]) -> FoundCause | None:
-    """The command that a task did not find, from a job's files: srun's line has the exit code alone."""
-    found = ((command_line(path), path) for path in files)
-    return next((FoundCause(cause, path) for cause, path in found if cause is not None), None)
 
 
 def lost_at_start(run: Run) -> str | None:
@@ -123,7 +117,7 @@ def ran_out_of_memory(run: Run) -> bool:
     if run.status.state not in {JobState.FAILED, JobState.REPLAYED}:
         return False
     found = cause_of(run)
-    return found is not None and found.cause.out_of_memory
+    return found is not None and found.out_of_memory
 
 
 @dataclass(frozen=True)
@@ -176,9 +170,9 @@ def _holds_text(path: Path) -> bool:
         return False
 
 
-def cause_evidence(found: FoundCause | None) -> tuple[tuple[str, str], ...]:
+def cause_evidence(found: Cause | None) -> tuple[tuple[str, str], ...]:
     """The line of a cause and its place, for messages; empty without a cause."""
-    return () if found is None else (("cause", found.cause.text), ("said at", f"{found.path}:{found.cause.line}"))
+    return () if found is None else (("cause", found.text), ("said at", f"{found.path}:{found.line}"))
 
 
 def last_lines(run: Run) -> tuple[str, ...]:

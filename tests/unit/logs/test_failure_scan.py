@@ -248,7 +248,7 @@ def test_last_words_in_the_batch_shells_output(write_log: WriteLog, tmp_path: Pa
     # What the script logs behind an error shows that it went on.
     output.write_bytes(line + b"\n2031-02-03 04:05:06 INFO training has ended\n")
     found = find_fatal(log, read_log(log, MAXTEXT), MAXTEXT, batch_output=output)
-    assert found is None or found.cause.name != "an error"
+    assert found is None or found.name != "an error"
 
 
 @pytest.mark.parametrize(("expected", "lines"), FATAL)
@@ -552,7 +552,7 @@ def test_the_batch_shells_output(write_log: WriteLog, tmp_path: Path) -> None:
         output.write_bytes(text)
         cause = find_fatal(log, read_log(log, MAXTEXT), MAXTEXT, batch_output=output)
         assert cause is None or cause.path == output
-        return cause and cause.cause.name
+        return cause and cause.name
 
     assert found(b"") is None
     assert found(b"starting\n") is None
@@ -583,7 +583,7 @@ def test_the_batch_shells_output_of_a_job_that_slurm_started_again(
     output.write_bytes(again + TASK)
     found = find_fatal(log, read_log(log, MAXTEXT), MAXTEXT, batch_output=output)
     assert found is not None
-    assert found.cause.name == "a failed task"
+    assert found.name == "a failed task"
 
 
 def test_what_is_said_of_helpers(write_log: WriteLog, tmp_path: Path) -> None:
@@ -674,7 +674,7 @@ def found(write_log: WriteLog, tmp_path: Path) -> Found:
     def of(lines: bytes) -> str | None:
         errors.write_bytes(lines)
         cause = find_fatal(log, read_log(log, MAXTEXT), MAXTEXT, (errors,))
-        return cause and cause.cause.name
+        return cause and cause.name
 
     return of
 
