@@ -33,15 +33,7 @@ from pytest_gsw.errors import LogError
 from pytest_gsw.logs.model import Dialect, LogFormat, StepLog
 from pytest_gsw.logs.reader import detect_format, read_log, reading
 from pytest_gsw.logs.scan import LogFile, matching_records, opened, without_escapes
-from pytest_gsw.logs.signatures import (
-    LINE_BYTES,
-    SIGNATURES,
-    Cause,
-    CauseLine,
-    Signature,
-    cause_line,
-    signature,
-)
+from pytest_gsw.logs.signatures import LINE_BYTES, SIGNATURES, Cause, CauseLine, Signature, cause_line, signature
 
 # -- bad ends --------------------------------------------------------------------------------------
 
