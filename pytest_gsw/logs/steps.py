@@ -52,7 +52,7 @@ class StepRecord(NamedTuple):
 
     Attributes:
         offset: Byte offset in the file.
-        number: The step number.
+        number: The step number; of :class:`UnnumberedSteps` any.
         value: Time or rate of the step; an impossible value makes it no step.
         rank: The rank in the launcher's label, if there is one.
         problem: Text of the loss or gradient norm that is not finite.
@@ -377,23 +377,11 @@ class UnnumberedSteps(StepSeries):
 
     _is_numbered = False
 
-    def add(
-        self,
-        value: float,
-        offset: int,
-        problem: str | None = None,
-        *,
-        loss: float | None = None,
-        needs_loss: bool = False,
-        skipped: int = 0,
-        zero_norm: bool = False,
-    ) -> None:
-        """Add the next step."""
+    def add(self, record: StepRecord) -> None:
+        """Add the next step, whatever its number."""
         if self.attempts == 0:
-            self.restart(offset)
-        number = len(self._steps.numbers)
-        record = StepRecord(offset, number, value, None, problem, loss, needs_loss, skipped, zero_norm=zero_norm)
-        self._note(record, self._steps.add(record), None)
+            self.restart(record.offset)
+        self._note(record, self._steps.add(record._replace(number=len(self._steps.numbers))), None)
 
     @property
     def without_loss(self) -> tuple[int | None, ...]:

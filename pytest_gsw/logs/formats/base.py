@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pytest_gsw.logs.model import Dialect, EndMarkers, Identity, StepLog, Tail
 from pytest_gsw.logs.scan import has_zero_norm, number, rank_of
@@ -229,12 +229,10 @@ class _Parser(SeriesParser):
         loss, needs_loss = _number(one.loss), self._format.always_has_loss
         self._prints_losses = self._prints_losses or loss is not None
         problem, self._total = one.problem or not_finite_text(record), one.total or self._total
-        trained: Any = {"needs_loss": needs_loss, "skipped": one.skipped, "zero_norm": has_zero_norm(record)}
-        if one.index is None:
-            self._unnumbered.add(value, offset, problem, loss=loss, **trained)
-        else:
-            rank = rank_of(record) if one.rank is None else one.rank
-            self._numbered.add(StepRecord(offset, one.index, value, rank, problem, loss, **trained))
+        rank, is_zero = rank_of(record) if one.rank is None else one.rank, has_zero_norm(record)
+        known = (problem, loss, needs_loss, one.skipped)
+        step = StepRecord(offset, one.index or 0, value, rank, *known, zero_norm=is_zero)
+        (self._unnumbered if one.index is None else self._numbered).add(step)
 
     def not_finite(self, series: StepSeries) -> tuple[int | None, str] | None:
         # Also a figure before the first step.

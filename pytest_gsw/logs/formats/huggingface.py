@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.model import Diverged, Overflows, StepLog
 from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, has_zero_norm, number, safe_text
-from pytest_gsw.logs.steps import Unit, UnnumberedSteps, can_be
+from pytest_gsw.logs.steps import StepRecord, Unit, UnnumberedSteps, can_be
 
 _SUMMARY = re.compile(rb"'train_samples_per_second': ('?)(-?%b)'?(?=[,}])" % NUMBER)
 _BLOCK = re.compile(rb"(?:^|>>|\s)train_samples_per_second {1,40}= {1,40}(-?%b)\s{0,40}$" % NUMBER)
@@ -82,7 +82,8 @@ class _Parser(SeriesParser):
         best = self._rates.get(b"exact") or self._rates.get(b"block") or self._rates.get(b"rounded")
         if best:
             finite = sorted(rate for rate in best if can_be(rate[0])) or best[:1]
-            series.add(*finite[(len(finite) - 1) // 2], self._problem)
+            rate, offset = finite[(len(finite) - 1) // 2]
+            series.add(StepRecord(offset, 0, rate, problem=self._problem))
             series.attempts = max(self._runs, 1)
             series.diverged = self._diverged
         return series

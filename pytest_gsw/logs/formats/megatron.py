@@ -118,7 +118,7 @@ class _Parser(SeriesParser):
             self._bridge.restart(offset)
             self._bridge_continues = False
         for step in _BRIDGE.finditer(record):
-            self._bridge.add(number(step[1]) or math.nan, offset)
+            self._bridge.add(StepRecord(offset, 0, number(step[1]) or math.nan))
             self._bridge_continues = True
 
     def _read_save(self, record: bytes) -> None:

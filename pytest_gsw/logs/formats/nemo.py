@@ -224,7 +224,7 @@ class _MLPerf:
             self.series.restart(offset)
         self._counter = counter
         loss = number_of(_LOSS.search(line))
-        self.series.add(value, offset, _problem(line), loss=loss, zero_norm=has_zero_norm(line))
+        self.series.add(StepRecord(offset, 0, value, None, _problem(line), loss, zero_norm=has_zero_norm(line)))
 
 
 def _end(index: int, first: int, shown: int) -> int | None:
@@ -286,7 +286,7 @@ def _read_list(series: UnnumberedSteps, line: bytes, offset: int) -> None:
     for text in line[begin.end() : end].split(b","):
         value = number(text)
         if value is not None:
-            series.add(value, offset)
+            series.add(StepRecord(offset, 0, value))
 
 
 def _add(

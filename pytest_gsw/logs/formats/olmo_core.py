@@ -45,9 +45,10 @@ class _Parser(SeriesParser):
             value = number(metric[2])
             value = math.nan if value is None else value
             if metric[1] == b"throughput/device/TPS":
-                of_step = self._problem, self._loss
-                step_record = StepRecord(offset, self._step, value, rank_of(record), *of_step, needs_loss=True)
-                self._series.add(step_record._replace(zero_norm=self._is_zero))
+                known = (self._problem, self._loss, True)
+                self._series.add(
+                    StepRecord(offset, self._step, value, rank_of(record), *known, zero_norm=self._is_zero)
+                )
             elif not math.isfinite(value):
                 self._problem = self._problem or safe_text(metric[0])
                 self._series.lose(self._step, self._problem)
