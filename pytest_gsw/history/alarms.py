@@ -31,7 +31,7 @@ from pytest_gsw.history.row_history import (
     SlowNode,
 )
 from pytest_gsw.history.store import ACKNOWLEDGE, Event, History
-from pytest_gsw.results import outcomes
+from pytest_gsw.results.outcomes import INCONCLUSIVE, REGRESSED
 from pytest_gsw.results.runs_directory import begin_of
 from pytest_gsw.stats.drift import NEWEST, warned_runs
 from pytest_gsw.stats.figures import SECONDS_PER_DAY
@@ -404,7 +404,8 @@ def raised(
 def regressions(key: ExperimentKey, past: RowHistory) -> Iterator[IncidentPeriod]:
     """Periods in which a row was slower than allowed."""
     runs = past.judged
-    slow = [_is_slow(run) for run in runs]
+    # An inconclusive run does not show whether the row is slow.
+    slow = [None if run.outcome == INCONCLUSIVE.word else run.outcome == REGRESSED.word for run in runs]
     if True not in slow:
         return
     seen = [Occurrence(run.run_id, run.time_s, math.log(run.cost)) for run in runs]
@@ -419,12 +420,6 @@ def regressions(key: ExperimentKey, past: RowHistory) -> Iterator[IncidentPeriod
         begin_s = period.runs[0].time_s
         before = [one.level for one, bad in zip(seen, slow, strict=True) if bad is False and one.time_s < begin_s]
         yield replace(period, usual=statistics.median(before[-COMPARED:]) if before else None)
-
-
-def _is_slow(run: Point) -> bool | None:
-    if run.outcome == outcomes.REGRESSED.word:
-        return True
-    return None if run.outcome in outcomes.SLOW else False
 
 
 def _things(key: ExperimentKey, past: RowHistory) -> frozenset[str]:

@@ -22,7 +22,7 @@ from pytest_gsw.reports.run_report import ReportedRow, RunReport, Since, since_l
 from pytest_gsw.results import attention, outcomes, row_text
 from pytest_gsw.results.attention import BY_KIND, Attention
 from pytest_gsw.results.record import Record
-from pytest_gsw.stats.verdict import REASONS, UNUSUAL, Outcome
+from pytest_gsw.stats.verdict import REASONS, UNUSUAL
 from pytest_gsw.tables.metrics import Metric
 
 #: The columns for which most phones have room.
@@ -335,11 +335,7 @@ def limit_text(row: ReportedRow) -> str:
         return ""
     metric = row.record.judged_metric
     allowed = f"a loss of {row_text.shown_limit(verdict.tolerance, metric) * 100:g} % of {metric.change_label}"
-    if verdict.limit is not None and verdict.noise is not None:
-        beyond = row_text.shown_limit(verdict.limit, metric, is_gain=verdict.own is Outcome.IMPROVED)
-        limit = f"a regression beyond {beyond * 100:.3g} %, because {row_text.noise_text(verdict.noise)}"
-        allowed = f"{allowed}; {limit}"
-    return f"{allowed}; {row.record.reason}" if row.record.reason else allowed
+    return "; ".join(filter(None, (f"{allowed}{row_text.beyond_text(verdict)}", row.record.reason)))
 
 
 def job_text(record: Record) -> str:

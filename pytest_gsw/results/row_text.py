@@ -176,12 +176,17 @@ def _limit_text(verdict: Verdict) -> str:
     allowed = f"allowed {shown_limit(verdict.tolerance, verdict.metric) * 100:g} %"
     if verdict.reason is Reason.TOO_GOOD and verdict.max_gain is not None:
         return f"{allowed}, and no more than {verdict.max_gain * 100:.3g} % is believed"
+    return f"{allowed}{beyond_text(verdict)}"
+
+
+def beyond_text(verdict: Verdict) -> str:
+    """The limit with its reason, behind the allowed change; empty if that is the limit."""
     if verdict.limit is None or verdict.noise is None:
-        return allowed
+        return ""
     is_gain = verdict.own is Outcome.IMPROVED
     what = "an improvement" if is_gain else "a regression"
     limit = shown_limit(verdict.limit, verdict.metric, is_gain=is_gain)
-    return f"{allowed}; {what} beyond {limit * 100:.3g} %, because {noise_text(verdict.noise)}"
+    return f"; {what} beyond {limit * 100:.3g} %, because {noise_text(verdict.noise)}"
 
 
 def _ranks(ranks: RankSpread | None) -> str:
