@@ -406,19 +406,18 @@ def make_schema(database: Database) -> None:
         HistoryUnusableError: It has another version, or that of the first release and cannot be converted.
         HistoryError: It cannot be read or changed.
     """
-    if _has_schema(database):
+    if _version(database) == VERSION:
         return  # the usual case, without a lock
     try:
         with database.transaction(write=True):
             database.wait_for_schema()
-            if _has_schema(database):
-                return  # another session was faster
-            if database.has_table("gsw_schema"):
+            version = _version(database)  # another session may have been faster
+            if version is None:
+                for sql in _TABLES:
+                    database.execute(sql.format(key=database.key_sql, bytes=database.bytes_sql))
+                database.execute("INSERT INTO gsw_schema (version) VALUES (?)", (VERSION,))
+            elif version < VERSION:
                 _convert_first_schema(database)
-                return
-            for sql in _TABLES:
-                database.execute(sql.format(key=database.key_sql, bytes=database.bytes_sql))
-            database.execute("INSERT INTO gsw_schema (version) VALUES (?)", (VERSION,))
     except HistoryError as error:
         if not database.has_table("gsw_schema"):
             raise
@@ -456,18 +455,17 @@ def _convert_first_schema(database: Database) -> None:
     database.execute("UPDATE gsw_schema SET version = ?", (VERSION,))
 
 
-def _has_schema(database: Database) -> bool:
+def _version(database: Database) -> int | None:
+    """The version of the schema; ``None`` in an empty database."""
     if not database.has_table("gsw_schema"):
-        return False
-    found = [version for (version,) in database.execute("SELECT version FROM gsw_schema")]
-    if found == [1]:
-        return False
-    if found != [VERSION]:
+        return None
+    found: list[int] = [version for (version,) in database.execute("SELECT version FROM gsw_schema")]
+    if found not in ([1], [VERSION]):
         of = f"is of version {found[0]}" if len(found) == 1 else "has no readable schema version"
         raise HistoryUnusableError(
             f"the history {database.shown} {of}, and this pytest-gsw reads version {VERSION}\nnext: {_REFILL}"
         )
-    return True
+    return found[0]
 
 
 # -- the history -----------------------------------------------------------------------------------

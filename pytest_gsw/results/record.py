@@ -552,15 +552,11 @@ def record_name(node_id: str) -> str:
 def read_record(path: Path) -> Record:
     """Read one record; a ValueError if this version cannot read the file."""
     try:
-        found: Any = json.loads(read_bounded(path))
+        return of_content(json.loads(read_bounded(path)))
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:  # not JSON, or not even text
+    except (ValueError, RecursionError) as error:  # no record, not JSON, or not even text
         raise ValueError(f"{path} is no record: {error}") from error
-    try:
-        return of_content(found)
-    except ValueError as error:
-        raise ValueError(f"{path} is no record: {error}") from None
 
 
 def record_files(directory: Path) -> list[str]:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from pytest_gsw.common.blocks import PROGRAMS, Block, BlockError, text_block
 from pytest_gsw.common.files import relative_path
+from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.text import command, enumerated
 from pytest_gsw.errors import ConfigurationError, Fault, FileError, RunError
 from pytest_gsw.tables import metrics
@@ -566,20 +567,15 @@ _LINES = re.compile("\r\n?|[\n\x85\u2028\u2029]")
 _AT_LINE = re.compile(rf"{TABLE_AT_LINE}([0-9]+)$")
 
 
-#: By key, the line numbers of comments above rows, and their reasons for a blank.
-_Comments = dict[str, tuple[list[int], list[str]]]
+#: By key, the comments above rows: the number of the line, and the reason for a blank.
+_Comments = dict[str, list[tuple[int, str]]]
 
 
 def _blank_rows(path: Path, found: Sequence[_BlankEntry]) -> Iterator[BlankRow]:
     """The rows of a file with its comments: reasons for blanks, and the tables' lines in the document."""
     lines = ["", *_LINES.split(read_text(path))] if found else []
-    above: _Comments = {}
-    for number, line in enumerate(lines):
-        comment = _ABOVE.match(line)
-        if comment is not None:
-            numbers, reasons = above.setdefault(comment["key"], ([], []))
-            numbers.append(number)
-            reasons.append(comment["reason"])
+    comments = ((number, _ABOVE.match(line)) for number, line in enumerate(lines))
+    above = grouped((comment["key"], (number, comment["reason"])) for number, comment in comments if comment)
     for row in found:
         at_line = _AT_LINE.search(lines[row.table_line])
         blanks = tuple(_blanks(row, lines, above))
@@ -600,9 +596,9 @@ def _blanks(row: _BlankEntry, lines: Sequence[str], above: _Comments) -> Iterato
         reason = lines[value.line].partition(BLANK_BEHIND.strip())[2].strip()
         if is_own:
             # One comment is above all consecutive rows that lack the same key.
-            numbers, reasons = above.get(key, ([], []))
-            before = bisect.bisect(numbers, row.location.line)
-            reason = reasons[before - 1] if before else reason
+            comments = above.get(key, [])
+            before = bisect.bisect(comments, row.location.line, key=itemgetter(0))
+            reason = comments[before - 1][1] if before else reason
         of_recipe = key.startswith(_RECIPE)
         known = RECIPE_FIELDS[key.removeprefix(_RECIPE)] if of_recipe else FILE_FIELDS[key]
         assert isinstance(known, Field)  # no other kind may be blank
