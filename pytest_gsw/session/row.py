@@ -728,7 +728,7 @@ class SessionRow:
             replay=settings.replay_option,
             simulated=ran.is_simulated,
             recorded_s=time.time(),
-            outputs=() if run is None else tuple(map(str, run.others)),
+            outputs=() if run is None else tuple([str(path) for name, path in run.outputs if name != "log"]),
             image=image,
             image_from=ran.image_from,
             environment=environment,

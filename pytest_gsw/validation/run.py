@@ -57,11 +57,6 @@ class Run:
         names = {path: name for name, path in reversed(named) if path is not None}
         return tuple([(name, path) for path, name in reversed(names.items())])
 
-    @property
-    def others(self) -> tuple[Path, ...]:
-        """The same without the log."""
-        return tuple([path for name, path in self.outputs if name != "log"])
-
 
 def boost_error(log: Path) -> Path | None:
     """NeMo-Run's output of the step that raises the GPUs' boost: in the directory of its experiment, or of its task."""
