@@ -326,7 +326,7 @@ def make_patch(proposals: Iterable[Proposal], *, documented: bool = False) -> Pa
     """The diff of these figures, for the files next to their tables, or for the tables' documented figures."""
     paths = ((proposal.row.location.path, proposal) for proposal in proposals)
     # For a table that is a link, the file is next to the link.
-    by_table = grouped((path.parent.resolve() / path.name, proposal) for path, proposal in paths)
+    by_table = grouped([(path.parent.resolve() / path.name, proposal) for path, proposal in paths])
     base = _base([file.resolve() for table in by_table for file in (table, accepted_file(table))])
     proposed: list[Proposal] = []
     left_out: list[LeftOut] = []

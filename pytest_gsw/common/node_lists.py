@@ -7,7 +7,6 @@ import operator
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.text import by_number
 
 #: No run has more nodes; a longer list is not taken apart.
@@ -35,8 +34,11 @@ def expand(nodes: str) -> tuple[str, ...]:
 
 def compressed(names: Iterable[str]) -> str:
     """Names as a node list of Slurm, ``m2,n[1-3,7]``: the inverse of :func:`expand`."""
-    matches = [(name, _NUMBERED.fullmatch(name)) for name in sorted(set(names), key=by_number)]
-    numbers = grouped([((match[1], False), match[2]) if match else ((name, True), "") for name, match in matches])
+    numbers: dict[tuple[str, bool], list[str]] = {}
+    for name in sorted(set(names), key=by_number):
+        match = _NUMBERED.fullmatch(name)
+        prefix, number = match.groups() if match else (name, "")
+        numbers.setdefault((prefix, match is None), []).append(number)
     return ",".join(f"{prefix}{_format_numbers(of_prefix)}" for (prefix, _), of_prefix in numbers.items())
 
 
@@ -66,7 +68,9 @@ def named_nodes(counts: Mapping[str, int]) -> str:
 
 
 def _with_counts(counts: Mapping[str, int]) -> str:
-    names = grouped((count, name) for name, count in counts.items())
+    names: dict[int, list[str]] = {}
+    for name, count in counts.items():
+        names.setdefault(count, []).append(name)
     each = {count: f" ({count}{' each' if len(names[count]) > 1 else ''})" if count > 1 else "" for count in names}
     return ", ".join(f"{compressed(names[count])}{each[count]}" for count in sorted(names, reverse=True))
 

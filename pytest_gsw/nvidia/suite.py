@@ -337,7 +337,7 @@ class Conclusion:
 
 def conclusions_of(cases: Iterable[CaseResult]) -> tuple[Conclusion, ...]:
     """The criterion for each accelerator, since it applies to one chip."""
-    by_accelerator = grouped((case.accelerator, case) for case in cases)
+    by_accelerator = grouped([(case.accelerator, case) for case in cases])
     return tuple(Conclusion(accelerator, tuple(found)) for accelerator, found in by_accelerator.items())
 
 

@@ -710,8 +710,8 @@ def workloads(rows: Iterable[ReportedRow]) -> Mapping[str, tuple[Curve, ...]]:
     """
     known = sorted(rows, key=lambda row: (row.record.row.gpus, row.record.row.id))
     several = len({row.record.row.accelerator for row in known}) > 1
-    facts = ((row.record.row, row) for row in known)
-    found = grouped((f"{of.workload} on {of.accelerator}" if several else of.workload, row) for of, row in facts)
+    facts = [(row.record.row, row) for row in known]
+    found = grouped([(f"{of.workload} on {of.accelerator}" if several else of.workload, row) for of, row in facts])
     return {
         name: _curves(of_name)
         for name, of_name in sorted(found.items())
@@ -745,7 +745,7 @@ def _rate(row: ReportedRow, figure: Callable[[str], float | None]) -> float | No
 
 
 def _curves(rows: Sequence[ReportedRow]) -> tuple[Curve, ...]:
-    alike = grouped((tuple(sorted(experiment(row).items())), row) for row in rows)
+    alike = grouped([(tuple(sorted(experiment(row).items())), row) for row in rows])
     found = [
         (rule, batch, one_of_each)
         for of_experiment in alike.values()
@@ -766,9 +766,13 @@ def _curves(rows: Sequence[ReportedRow]) -> tuple[Curve, ...]:
 
 
 def _by_batch(rows: Iterable[ReportedRow], rule: Rule) -> Mapping[Fraction, list[ReportedRow]]:
-    known = ((row.record.row.batch or 0, row.record.row.gpus, row) for row in rows)
+    known = [(row.record.row.batch or 0, row.record.row.gpus, row) for row in rows]
     return grouped(
-        (Fraction(batch, gpus if rule is Rule.WEAK else 1), row) for batch, gpus, row in known if batch > 0 and gpus > 0
+        [
+            (Fraction(batch, gpus if rule is Rule.WEAK else 1), row)
+            for batch, gpus, row in known
+            if batch > 0 and gpus > 0
+        ]
     )
 
 

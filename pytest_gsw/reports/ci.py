@@ -306,7 +306,7 @@ def _overview(records: Sequence[Record], room_bytes: int) -> list[str]:
     """The changes of throughput by workload and dtype (down) and GPUs (across)."""
     gpus = sorted({record.row.gpus for record in records})
     ordered = sorted(records, key=lambda one: (one.row.workload, one.row.dtype, one.row.accelerator, one.row.id))
-    lines = grouped(((one.row.workload, one.row.dtype, one.row.accelerator), one) for one in ordered)
+    lines = grouped([((one.row.workload, one.row.dtype, one.row.accelerator), one) for one in ordered])
     headers = ("workload", "dtype", "accelerator", *(_column(number, records) for number in gpus))
     shown = (
         _line(
@@ -324,7 +324,7 @@ def _cell(records: Sequence[Record]) -> str:
     if not records:
         return ""
     if len(records) > 1:
-        by_word = grouped((_word(record), record) for record in records).items()
+        by_word = grouped([(_word(record), record) for record in records]).items()
         # The bold ones need attention.
         ordered = sorted(by_word, key=lambda pair: (not pair[0].startswith("**"), pair[0]))
         return ", ".join(f"{len(alike)} {word or outcomes.PASSED.text}" for word, alike in ordered)

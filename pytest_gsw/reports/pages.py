@@ -618,8 +618,8 @@ def verdict_tables(rows: Iterable[_Any]) -> list[ET.Element | None]:
 
     Rows without a record are in them if their facts are known.
     """
-    known = ((row.facts, row) for row in rows)
-    groups = grouped(((of["workload"], of["dtype"], of["accelerator"]), row) for of, row in known if of)
+    known = [(row.facts, row) for row in rows]
+    groups = grouped([((of["workload"], of["dtype"], of["accelerator"]), row) for of, row in known if of])
     tables: list[_Table | tuple[str, Sequence[_Any]]] = []
     for (workload, dtype, accelerator), of_group in groups.items():
         by_gpus = {int(row.facts["gpus"]): row for row in of_group}

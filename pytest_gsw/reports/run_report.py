@@ -508,7 +508,7 @@ class RunReport:
     @cached_property
     def sweeps(self) -> tuple[ReportedSweep, ...]:
         """The tiles of each row."""
-        tiles = grouped((row.record.row.row_id, row) for row in self.rows if row.tile)
+        tiles = grouped([(row.record.row.row_id, row) for row in self.rows if row.tile])
         unrecorded: dict[str, dict[str, str]] = {}
         for one in (one for one in self.unrecorded if one.tile):
             unrecorded.setdefault(without_tile(one.id), {})[one.tile] = one.why
@@ -638,7 +638,7 @@ class RunReport:
         """The share of such rows in each of the weeks until this run, the oldest first; ``None`` without a run."""
         known = [one for row in self.rows for one in row.at_document.values()]
         newest_s = max((time_s for time_s, _ in known), default=0.0)
-        weeks = grouped((int((newest_s - time_s) // _WEEK_S), is_good) for time_s, is_good in known)
+        weeks = grouped([(int((newest_s - time_s) // _WEEK_S), is_good) for time_s, is_good in known])
         first = max((week for week in weeks if week < _WEEKS), default=-1)
         found = (weeks.get(week) for week in range(first, -1, -1))
         return tuple(None if one is None else sum(one) / len(one) for one in found)
@@ -659,7 +659,7 @@ class RunReport:
     @cached_property
     def causes(self) -> tuple[Cause, ...]:
         """The causes of errors, the most frequent first."""
-        found = grouped((cause_of(row.record), row) for row in self.of(attention.ERROR.kind))
+        found = grouped([(cause_of(row.record), row) for row in self.of(attention.ERROR.kind)])
         ordered = sorted(found.items(), key=lambda one: (-len(one[1]), one[0]))
         return tuple(
             Cause(fact, tuple(rows), error_nodes(row.record for row in rows), advice_of(rows[0].record))
@@ -759,7 +759,7 @@ class HistoryReader:
 
         ``slow_before`` are the nodes that were slow before it, if known.
         """
-        of_cluster = grouped((key.cluster, one) for one in records if (key := series_key(one)) is not None)
+        of_cluster = grouped([(key.cluster, one) for one in records if (key := series_key(one)) is not None])
         found: list[Alarm] = []
         for cluster, ran in of_cluster.items():
             rows = {record.row.id for record in ran}
@@ -823,8 +823,8 @@ class HistoryReader:
 
     def runs(self, clusters: Collection[str], incidents: Collection[str]) -> tuple[RunListEntry, ...]:
         """The runs of clusters, the oldest first; ``incidents`` are the ids of those that were incidents."""
-        earlier = (one for (cluster, _), of_row in self.earlier.items() if cluster in clusters for one in of_row)
-        found = grouped((one.run_id, one) for one in earlier)
+        earlier = [one for (cluster, _), of_row in self.earlier.items() if cluster in clusters for one in of_row]
+        found = grouped([(one.run_id, one) for one in earlier])
         runs = (
             RunListEntry(
                 run_id,

@@ -460,14 +460,14 @@ _KINDS = ("why", "differs", "errors", "smoke")
 
 def _ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Findings by kind and weight; those of one place stay together, and those of several GPUs of a node are one."""
-    units = ((one, "gpu" if one.unit.startswith("gpu") else one.unit) for one in findings)
-    groups = grouped(((one.kind, one.node, one.name, unit), one) for one, unit in units)
+    units = [(one, "gpu" if one.unit.startswith("gpu") else one.unit) for one in findings]
+    groups = grouped([((one.kind, one.node, one.name, unit), one) for one, unit in units])
     worst = [max(group, key=lambda one: one.weight) for group in groups.values()]
     merged = [
         replace(one, unit=compressed(of.unit for of in group))
         for one, group in zip(worst, groups.values(), strict=True)
     ]
-    weights = grouped(((one.kind, one.node, one.unit), one.weight) for one in merged)
+    weights = grouped([((one.kind, one.node, one.unit), one.weight) for one in merged])
 
     def order(one: Finding) -> tuple[Any, ...]:
         heaviest = max(0.0, *weights[one.kind, one.node, one.unit])
@@ -606,7 +606,7 @@ def drift_table(runs: Iterable[NodeFacts]) -> tuple[Drift, ...]:
             latest[name].update(of_run)
     table = []
     for name, by_node in sorted(latest.items()):
-        nodes_of = grouped((value, node) for node, found in by_node.items() for value in found)
+        nodes_of = grouped([(value, node) for node, found in by_node.items() for value in found])
         usual = min(nodes_of, key=lambda value: (-len(nodes_of[value]), value))
         outliers = {value: compressed(nodes) for value, nodes in sorted(nodes_of.items()) if value != usual}
         table.append(Drift(name, usual, len(nodes_of[usual]), len(by_node), outliers))

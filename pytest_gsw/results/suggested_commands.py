@@ -116,7 +116,7 @@ def drain_command(nodes: Iterable[str], run_id: str, why: str) -> str:
 def own_advice(records: Iterable[Record]) -> list[tuple[str, str]]:
     """The steps after errors that another job would meet again, each after its rows; shared by rows, once."""
     advised = {record.row.id: record.advice for record in records if record.advice}
-    rows = grouped((advised.get(text.removeprefix(AS_OF)) or text, row_id) for row_id, text in advised.items())
+    rows = grouped([(advised.get(text.removeprefix(AS_OF)) or text, row_id) for row_id, text in advised.items()])
     listed = [(f"for {ids[0] if len(ids) == 1 else plural(len(ids), 'row')}", advice) for advice, ids in rows.items()]
     more = plural(sum(map(len, [*rows.values()][_ADVICE_SHOWN:])), "more row")
     rest = [(f"for {more}", "see the text of each above")] if len(rows) > _ADVICE_SHOWN else []
@@ -221,7 +221,7 @@ def _rows(node_ids: Sequence[str]) -> list[str]:
     parts = [_NODE_ID.fullmatch(node_id) for node_id in node_ids]
     if len(node_ids) <= _NAMED or not all(parts):
         return list(node_ids)
-    by_case = grouped((part["case"], part["scale"]) for part in filter(None, parts))
+    by_case = grouped([(part["case"], part["scale"]) for part in filter(None, parts)])
     cases = [f"{case}[ and ({' or '.join(sorted(scales, key=by_number))})" for case, scales in by_case.items()]
     tables = dict.fromkeys(part["table"] for part in filter(None, parts))
     return [*tables, "-k", cases[0] if len(cases) == 1 else " or ".join(f"({case})" for case in cases)]

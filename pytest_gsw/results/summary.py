@@ -87,7 +87,7 @@ def error_lines(records: Iterable[Record], missing: Mapping[str, str] | None = N
         missing: By node id, why rows of it have no record.
         fewest: Causes of fewer rows are left out.
     """
-    by_cause = grouped((cause_of(record), record) for record in records if record.outcome == outcomes.ERROR.word)
+    by_cause = grouped([(cause_of(record), record) for record in records if record.outcome == outcomes.ERROR.word])
     rows = {cause: [record.row.id for record in of_cause] for cause, of_cause in by_cause.items()}
     for node_id, why in (missing or {}).items():
         row = node_id.rpartition("::")[2]
@@ -168,8 +168,8 @@ def _cases(records: Iterable[Record]) -> tuple[_Cases, dict[str, list[Record]]]:
     """Cases with at most one row for each number of GPUs, and by their names the rows of other cases."""
     several = len({record.row.accelerator for record in records}) > 1
     ordered = sorted(records, key=lambda one: (one.row.workload, one.row.dtype, one.row.accelerator, one.row.id))
-    named_rows = ((f"{record.row.workload} {record.row.dtype}", record) for record in ordered)
-    groups = grouped((f"{name} {one.row.accelerator}" if several else name, one) for name, one in named_rows)
+    named_rows = [(f"{record.row.workload} {record.row.dtype}", record) for record in ordered]
+    groups = grouped([(f"{name} {one.row.accelerator}" if several else name, one) for name, one in named_rows])
     cases: dict[str, dict[int, Record]] = {}
     shared: dict[str, list[Record]] = {}
     for name, rows in groups.items():
@@ -190,12 +190,12 @@ def _is_one_a_place(rows: Sequence[Record]) -> bool:
 
 def _by_suffix(rows: Iterable[Record]) -> dict[str, list[Record]]:
     """Rows by the end of their ids, after the number of GPUs: ``mbs2`` of ``llama2_70b_fp8[H100x64-mbs2]``."""
-    return grouped((one.row.id.partition(f"x{one.row.gpus}")[2].removesuffix("]").lstrip("-"), one) for one in rows)
+    return grouped([(one.row.id.partition(f"x{one.row.gpus}")[2].removesuffix("]").lstrip("-"), one) for one in rows])
 
 
 def _shared_lines(name: str, rows: Sequence[Record], width: int) -> list[str]:
     """Rows of one case that share their numbers of GPUs: a line for each number."""
-    by_gpus = grouped((record.row.gpus, record) for record in sorted(rows, key=lambda one: one.row.gpus))
+    by_gpus = grouped([(record.row.gpus, record) for record in sorted(rows, key=lambda one: one.row.gpus)])
     heads = [f"{without_middle(name, max(20, width // 2))} on {plural(number, 'GPU')}" for number in by_gpus]
     long = max(map(len, heads))
     return [

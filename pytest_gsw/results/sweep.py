@@ -189,7 +189,7 @@ def not_covered(sweep: Sweep, lost: Mapping[str, str]) -> dict[str, str]:
 
 def by_reason(why_of: Mapping[str, str]) -> dict[str, str]:
     """Nodes or node lists with a reason each, as a node list for each reason."""
-    by_why = grouped((why, node) for nodes, why in why_of.items() for node in expand(nodes))
+    by_why = grouped([(why, node) for nodes, why in why_of.items() for node in expand(nodes)])
     return {why: compressed(nodes) for why, nodes in by_why.items()}
 
 
