@@ -2,7 +2,8 @@
 
 A block holds shell patterns, in which ``*`` is any text, ``?`` one character, and ``{}`` the number. Runs of blanks and
 of characters that draw boxes count as one blank, in patterns and in logs. A pattern is matched from left to right,
-without going back: the time is proportional to the length of the line, however hostile that is.
+without going back: the time is proportional to the length of the line, however hostile that is. So is a regular
+expression, of which only a simple kind is possible.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any, Literal, get_args
 
 BlockStatistic = Literal["min", "max", "median", "mean", "last"]
@@ -42,6 +43,14 @@ PROGRAMS: Mapping[str, tuple[bytes, ...]] = {
     "trtllm-bench": (b"= PERFORMANCE OVERVIEW",),
     "ib_write_bw": (b"RDMA_Write ", b" BW Test"),
 }
+#: A character or a class of a regular expression with its repetition, or a parenthesis.
+_TOKEN = re.compile(
+    r"(?P<atom>(?P<plain>\\[\W_]|\[[^]\\^]\]|[^][\\(){}*+?|^$.])|\\[sSdDwW]|\.|\[\^?(?:\\.|[^]\\])+\])(?P<many>[+*?]?)|[()]"
+)
+#: Characters before a number that are a part of it, and what is behind one.
+_OF_NUMBERS, _GOES_ON = "0123456789.,-+", re.compile(r"[.,]?[0-9]|[eE][-+]?[0-9]")
+#: The group of the number, and the fewest plain characters that an expression begins with.
+NUMBER, _PLAIN_BEGIN = "number", 3
 _PATH = re.compile(r"[^][.]+(?:\.[^][.]+|\[(?:\*|[^][]+)\])*")
 
 
@@ -115,6 +124,59 @@ class Pattern:
             yield start, end.start() if end else start if behind.width else stop if end_of_word < 0 else end_of_word
 
 
+class Expression:
+    """A regular expression of characters, classes and repetitions, with one group: the number.
+
+    It begins with plain text. A repetition takes all that it can, up to :data:`LONGEST_PATTERN` characters, and gives
+    nothing back.
+
+    Raises:
+        BlockError: It is another one.
+    """
+
+    has_number = True
+
+    def __init__(self, text: str) -> None:
+        tokens = [*_TOKEN.finditer(text)]
+        is_whole = "".join(token[0] for token in tokens) == text and len(text) <= LONGEST_PATTERN
+        if not is_whole or [token[0] for token in tokens if token[0] in {"(", ")"}] != ["(", ")"]:
+            raise BlockError(
+                f"{text!r} is no simple expression around one number: write 'images/sec: {{}}', or a block"
+            )
+        begin = [*takewhile(lambda token: token["plain"] and not token["many"], tokens)]
+        if len(begin) < _PLAIN_BEGIN:
+            raise BlockError(f"{text!r} does not begin with {_PLAIN_BEGIN} plain characters")
+        try:
+            self._begin, self._rest = (re.compile("".join(map(_once, part))) for part in (begin, tokens[len(begin) :]))
+        except re.error as error:
+            raise BlockError(f"{text!r} is no regular expression: {error}") from None
+
+    def matches(self, line: str) -> bool:
+        """True if it is in a line."""
+        return bool(self.numbers(line))
+
+    def numbers(self, line: str) -> list[str]:
+        """The texts of the group; it is no number if it is a part of one, or of more places than are looked at."""
+        places = [*islice(self._begin.finditer(line), _MOST_PLACES + 1)]
+        matches = [match for place in places if (match := self._rest.match(line, place.end()))]
+        found = [
+            "…"
+            if line[match.start(NUMBER) - 1] in _OF_NUMBERS or _GOES_ON.match(line, match.end(NUMBER))
+            else match[NUMBER]
+            for match in matches
+        ]
+        return found if len(places) <= _MOST_PLACES else [*found, "…"]
+
+
+def _once(token: re.Match[str]) -> str:
+    """A token that gives nothing back, as Python 3.11 writes ``(?>…)``."""
+    if not token["many"]:
+        return f"(?P<{NUMBER}>" if token[0] == "(" else token[0]
+    least, most = {"+": (1, LONGEST_PATTERN), "*": (0, LONGEST_PATTERN), "?": (0, 1)}[token["many"]]
+    name = f"at{token.start()}"
+    return f"(?=(?P<{name}>{token['atom']}{{{least},{most}}}))(?P={name})"
+
+
 def anywhere(text: str) -> Pattern:
     """The pattern of lines that hold a text; a BlockError if it is none."""
     return Pattern(f"*{normalized(text)}*")
@@ -142,6 +204,8 @@ class Block:
 
     #: Shell pattern of the figure's line; with ``after``, of its row.
     line: str | None = None
+    #: Regular expression that is found in the figure's line, in place of ``line``.
+    pattern: str | None = None
     #: Text of a table's heading. The rows below it are read, up to a blank line or a rule.
     after: str | None = None
     #: The figure's column: its name in the heading, or its number, from 1.
@@ -162,13 +226,15 @@ class Block:
     def __post_init__(self) -> None:
         texts = [anywhere(text) for text in (self.after, *self.require, *self.refuse) if text is not None]
         has_row, has_column = bool(self.line or self.after), self.column is not None
+        has_pattern = self.pattern is not None and Expression(self.pattern).has_number
         has_place = self.line is not None and Pattern(self.line).has_number
         problems = {
             f"has more than {_MOST_TEXTS} texts in 'require' and 'refuse'": len(texts) > _MOST_TEXTS,
             f"has '{NUMBER_PLACE}' elsewhere than in 'line'": any(text.has_number for text in texts),
-            "has no 'line', 'after', 'json' or 'require'": not (has_row or self.json or self.require),
+            "has no 'line', 'after', 'json' or 'require'": not (has_row or has_pattern or self.json or self.require),
+            "has 'pattern' and another place": has_pattern and (has_row or self.json or has_column),
             "has 'json' and a line, or 'column' or 'unit_in' without one": (
-                self.json if has_row else has_column or self.unit_in is not None
+                self.json if has_row else has_column or (self.unit_in is not None and not has_pattern)
             ),
             "has a name of a heading as its 'column', and no 'after'": (
                 has_column and not str(self.column).isdecimal() and self.after is None
@@ -188,11 +254,13 @@ class Block:
 
 
 def text_block(text: str) -> Block:
-    """The block of a text around ``{}``.
+    """The block of a text around ``{}``, or of a regular expression.
 
     Raises:
-        BlockError: It has none, or is a pattern.
+        BlockError: It is neither.
     """
-    if NUMBER_PLACE not in text or "*" in text or "?" in text:
-        raise BlockError(f"{text!r} is no plain text around one number: write 'images/sec: {{}}', or read: {{line: …}}")
+    if NUMBER_PLACE not in text:
+        return Block(pattern=text)
+    if "*" in text or "?" in text:
+        raise BlockError(f"{text!r} has '*' or '?', which belong into a block: read: {{line: …}}")
     return Block(line=anywhere(text).text)

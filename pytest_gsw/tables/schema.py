@@ -175,6 +175,7 @@ def _read_metric(raw: str) -> str:
 #: The keys of :class:`~pytest_gsw.common.blocks.Block`, which checks them.
 _BLOCK: f.Fields = {
     "line": f.text("Shell pattern of the figure's line, or of its row in a table; {} is the number."),
+    "pattern": f.text("Simple regular expression in place of line; its group is the number."),
     "after": f.text("Text of a table's heading; the rows below it are read."),
     "column": f.text("Column of the figure: its name in the heading, or its number, from 1."),
     "json": f.text("Path of the figure in a JSON document, in place of line and column: jobs[0].read.iops."),

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from pytest_gsw.common.blocks import BOX, LONGEST_PATTERN, PROGRAMS, Block, Pattern, anywhere, normalized
+from pytest_gsw.common.blocks import BOX, LONGEST_PATTERN, PROGRAMS, Block, Expression, Pattern, anywhere, normalized
 from pytest_gsw.logs.formats.base import BuiltIn, FigureParser
 from pytest_gsw.logs.scan import is_wanted, label_of, number, quoted_text
 from pytest_gsw.logs.steps import STATISTICS
@@ -46,7 +46,7 @@ def block_format(block: Block, key: str, name: str) -> BuiltIn:
         key: The key of its figure in :attr:`~pytest_gsw.logs.model.StepLog.figures`.
         name: The name for messages: ``read``, or a program's.
     """
-    searched = block.line or block.after or block.json or block.require[0]
+    searched = block.line or block.pattern or block.after or block.json or block.require[0]
     parser = partial(_Parser, block, key, name)
     return BuiltIn(name, ((b"",),), parser, shows_progress=False, wraps=True, content="figure", searched=searched)
 
@@ -89,6 +89,8 @@ class _Parser(FigureParser):
         super().__init__(name)
         self._block, self._key = block, key
         self._line = None if block.line is None else Pattern(block.line)
+        #: Searched for in lines as they are, with their blanks and boxes.
+        self._expression = None if block.pattern is None else Expression(block.pattern)
         self._column = block.column or ""
         #: The number of words before the numbers of a table's row, if they are known.
         self._words = len((block.line or "").partition("*")[0].split())
@@ -98,7 +100,7 @@ class _Parser(FigureParser):
         self._required = {text: anywhere(text) for text in block.require}
         self._missing = {**self._required}
         self._refused = {text: anywhere(text) for text in block.refuse}
-        self._is_text = block.line is block.after is block.json is None
+        self._is_text = block.line is block.pattern is block.after is block.json is None
         unit = "" if block.unit_in is None else re.escape(block.unit_in)
         self._unit = re.compile(rf"(?:(?<![^\W\d_])(?<!/)|(?=\W)){unit}(?:(?![\w/])|(?<=\W))")
         self._values: list[float] = []
@@ -127,7 +129,11 @@ class _Parser(FigureParser):
             self._starts += 1
             self._missing = {**self._required}  # what is before it is not the program's, such as the text of a script
         label, unlabelled = label_of(record)
-        raw = unlabelled.decode("utf-8", "replace").strip()
+        raw = unlabelled.decode("utf-8", "replace")
+        if self._expression is not None:
+            self._read(label, raw)
+            return
+        raw = raw.strip()
         row, held = _boxed(raw), self._held
         if held is not None and row[1:] and not any(row[1:]) and held[0] == label and len(held[1][0]) < LONGEST_PATTERN:
             held[1][0] += f" {row[0]}"
@@ -167,11 +173,11 @@ class _Parser(FigureParser):
                 self._document += [raw] if self._left > 0 else []
         elif self._after is not None:
             self._feed_table(label, raw, line)
-        elif self._line is not None:
-            if self._column and _WORD.search(line) and not self._line.matches(line):
+        elif not self._is_text:
+            if self._line is not None and self._column and _WORD.search(line) and not self._line.matches(line):
                 self._tables[label] = _Table((), self._has_unit(line))
             self._add(label, raw, line, self._tables.get(label))
-        if (found or len(self._values) > count) and _boxed(raw):
+        if (found or len(self._values) > count) and label in self._boxes:
             self._open[label] = self._boxes[label][1]
 
     def _feed_table(self, label: int | None, raw: str, line: str) -> None:
@@ -196,12 +202,14 @@ class _Parser(FigureParser):
 
     def _add(self, label: int | None, raw: str, line: str, table: _Table | None = None) -> None:
         """Add the figures of a line, or of a row of a table, if it is one of the block's."""
-        if self._line is not None and self._line.has_number:
+        if self._expression is not None:
+            texts = self._expression.numbers(raw)
+        elif self._line is not None and self._line.has_number:
             texts = self._line.numbers(line)
         else:
             is_row = self._line is None or self._line.matches(line)
             texts = [self._cell(raw, line, self._headings_of(raw, table))] if is_row else []
-        rank, row = _RANK.search(line) if texts and label is None else None, _boxed(raw)
+        rank, row = _RANK.search(line) if texts and label is None else None, () if self._expression else _boxed(raw)
         for text in texts:
             if not (table is not None and table.has_unit) and not self._has_unit(line):
                 self._fail(f"no {self._block.unit_in!r} in the line or its heading", line)

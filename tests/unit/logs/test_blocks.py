@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.common.blocks import PROGRAMS, Block, BlockError, Pattern, normalized, text_block
+from pytest_gsw.common.blocks import PROGRAMS, Block, BlockError, Expression, Pattern, normalized, text_block
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.formats import blocks as block_reader
 from pytest_gsw.logs.formats.blocks import block_format
@@ -517,13 +517,14 @@ def test_a_block_that_finds_no_number_is_refused(keys: Mapping[str, Any], why: s
     "text",
     [
         r"tokens/s: (\d+)+", r"tokens/s: ((?:\d+\s?)*)x", r"tokens/s: (a|ab)", r"(\d+) tokens/s \1",
-        r"(?<=tokens/s: )(\d+)", r"^tokens/s: (\S+)$", r"abc[^0-9]+(\d+)", r"tokens/s: +(\S+)", r"tps.*: (\S+)",
-        r"total images/sec: (\S+)", r"loaded in ([\d.]+) s", r"rate [(]GB/s[)]: (\d+)",
-        r"(\S+) tokens/s: (\d+)", "tokens/s", r"(\S+)", "*: {}", "tokens/s? {}",
+        r"(?<=tokens/s: )(\d+)", r"^tokens/s: (\S+)$", r"(\S+) tokens/s: (\d+)", "tokens/s", r"(\S+)", "*: {}", "tokens/s? {}",
+        "abc(d", "abc(.)(.)", "(.+) abc", "ab(.)", "abc|d(e)", "abc(.+?)", r"abc(\1)", "abc[z-a](.)",
     ],
 )  # fmt: skip
-def test_a_regular_expression_is_refused(text: str) -> None:
-    with pytest.raises(BlockError, match=re.escape("write 'images/sec: {}'")):
+def test_another_expression_is_refused(text: str) -> None:
+    with pytest.raises(
+        BlockError, match=r"write 'images/sec|begin with 3 plain|no regular expression|belong into a block"
+    ):
         text_block(text)
 
 
@@ -552,6 +553,49 @@ def test_no_line_is_read_when_more_figures_than_wanted_are_there(write_log: Writ
     ):
         read_block(write_log, "a 1\n" * 1000, line="a {}")
     assert read.call_count == 2
+
+
+@pytest.mark.parametrize(
+    ("expression", "lines", "wanted"),
+    [
+        (r"tokens/sec[)] │ +(\S+)", "│ Throughput (tokens/sec) │ 10,944.03 │ N/A │", 10944.03),
+        (r" 65536 +5000 +[0-9.]+ +([0-9.]+)", " 65536      5000     391.02    390.87    0.745524", 390.87),
+        (r"\] Dispatch bandwidth: (\S+) GB/s", "[rank 3] Dispatch bandwidth: 5.90 GB/s, avg_t=1 us", 5.9),
+        (r"abc[^0-9]+(\d+)", "abc of x: 12", 12),
+        (r"rate=([\d.,]*)", "rate=1,250.5;", 1250.5),
+    ],
+)
+def test_a_simple_expression(write_log: WriteLog, expression: str, lines: str, wanted: float) -> None:
+    assert read_block(write_log, f"other\n{lines}\n", **text_block(expression).stated()) == wanted
+
+
+@pytest.mark.parametrize(
+    ("expression", "line"),
+    [
+        (r"abc[^0-9]+(\d+)", "abc: 12.5"),
+        (r"abc[^0-9]+(\d+)", "abc: 12,500"),
+        (r"abc[^0-9]+(\d+)", "abc: 12e5"),
+        (r"abc[^0-9]+(\d+)", "abc: -12"),
+        (r"abc[^0-9]+(\d+)", "abc: .12"),
+        (r"abc (\S+)", "abc nan"),
+        (r"abc (\S+)", "abc 1 abc 2"),
+        (r"abc (\S+)", "abc " * 9),
+    ],
+)
+def test_a_part_of_a_number_is_none(write_log: WriteLog, expression: str, line: str) -> None:
+    with pytest.raises(LogError, match=r"no single positive number|more than 1 figures"):
+        read_block(write_log, f"{line}\n", pattern=expression)
+
+
+@given(
+    st.lists(st.sampled_from(["a", "b", r"\S", ".", "[^0-9]", " "]), max_size=6),
+    st.lists(st.sampled_from(["", "+", "*", "?"]), min_size=8, max_size=8),
+    st.sampled_from(["a", "aaab", "aaa ", "aaa 1 "]),
+)
+def test_no_expression_is_slow(atoms: list[str], many: list[str], filling: str) -> None:
+    repeated = "".join(map("".join, zip(atoms, many, strict=False)))
+    with it_ends(20):
+        assert Expression(f"aaa{repeated}(.{many[-1]})b").numbers((filling * 8192)[:8192]) is not None
 
 
 ATOMS = st.sampled_from(["a", "b", "ab", " ", "*", "?", "{}", ".", "aaaaaaaa", "1", "| "])

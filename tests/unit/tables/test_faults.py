@@ -426,8 +426,8 @@ def test_a_figure_that_cannot_be_judged(message: Message, keys: str, problem: st
 @pytest.mark.parametrize(
     ("keys", "problem"),
     [
-        ("metric: rate, value: 1, read: '(a+)+b: '", "'read' '(a+)+b: ' is no plain text around one number"),
-        ("metric: rate, value: 1, read: 'rate=x'", "'read' 'rate=x' is no plain text around one number"),
+        ("metric: rate, value: 1, read: '(a+)+b: '", "'read' '(a+)+b: ' is no simple expression around one number"),
+        ("metric: rate, value: 1, read: 'rate=x'", "'read' 'rate=x' is no simple expression around one number"),
         (
             "metric: rate, value: 1, read: {line: 'rate *'}",
             "'read' has to have '{}' in 'line', or 'column', for the number",
