@@ -145,9 +145,8 @@ def _write_night(runs: Path, night: int, records: list[dict[str, Any]], noise: r
         times = {"submit_s": end_s - 700, "start_s": end_s - 600, "end_s": end_s}
         nodes = f"n[{number % 64 * 8:04}-{number % 64 * 8 + 7:04}]"
         tokens_per_s = record["measured"]["tokens_per_s"] * STEP_S / taken_s
-        unit = "_s" if "measured_s" in record["verdict"] else ""  # a base with records of schema 1 names seconds
-        verdict = {**record["verdict"], f"measured{unit}": taken_s, f"jobs{unit}": [taken_s], "steady_s": taken_s}
-        job = {**record["job"], **times, "id": f"{night * 1000 + number}", "nodes": nodes, f"judged{unit}": taken_s}
+        verdict = {**record["verdict"], "measured": taken_s, "jobs": [taken_s], "steady_s": taken_s}
+        job = {**record["job"], **times, "id": f"{night * 1000 + number}", "nodes": nodes, "judged": taken_s}
         changed = {
             "run_id": run_id,
             "recorded_s": end_s + 30,
