@@ -12,6 +12,7 @@ from dataclasses import asdict
 from pytest_gsw.cli.arguments import Ini
 from pytest_gsw.cli.output import Answer, changes_facts, json_answer
 from pytest_gsw.cli.run_arguments import NOISE_NOTE, known_history, noise_cell, records_in, run_directory
+from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import listed, percent, plain_table, plural
 from pytest_gsw.errors import ConfigurationError, RunError
@@ -99,10 +100,7 @@ def _text(compared: Comparison) -> str:
 
 def _changes(rows: Sequence[RowRatio]) -> list[str]:
     """The changes of the environment between the runs, each once, with its rows."""
-    told: dict[str, list[str]] = {}
-    for row in rows:
-        if row.changes:
-            told.setdefault(changes_text(row.changes), []).append(row.row)
+    told = grouped([(changes_text(row.changes), row.row) for row in rows if row.changes])
     return [f"changed: {text} ({'all rows' if len(of) == len(rows) else _names(of)})" for text, of in told.items()]
 
 

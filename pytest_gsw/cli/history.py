@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from pytest_gsw.cli.output import Answer, changes_facts, quoted_answer
 from pytest_gsw.cli.run_arguments import NOISE_NOTE, noise_cell, opened, run_directory, series_of
+from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import compressed, expand
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import (
@@ -131,9 +132,7 @@ def _run_table(history: History, key: SeriesKey, past: RowHistory, last: int) ->
 
 def _definition_changes(histories: Mapping[SeriesKey, RowHistory]) -> list[str]:
     """The onset of each row's newest definition, with the changes that the environment of its jobs shows."""
-    of_rows: dict[tuple[str, str], list[RowHistory]] = {}
-    for key, past in histories.items():
-        of_rows.setdefault((key.row, key.cluster), []).append(past)
+    of_rows = grouped([((key.row, key.cluster), past) for key, past in histories.items()])
     told = {of: _definition_change_text(newest, earlier) for of, (newest, *earlier) in of_rows.items() if earlier}
     return [f"{row} on {cluster}: {text}" for (row, cluster), text in told.items() if text]
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from pytest_gsw.cli.output import Answer, write_answer
+from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.text import command, enumerated, plural, shortened
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.importing.arithmetic import Finding, findings
@@ -171,11 +172,8 @@ def _duplicate_ids(directory: Path, written: Mapping[str, Sequence[str]]) -> Ite
                 table = read_table(path)
                 taken |= dict.fromkeys([*(row.id for row in table.rows), *(row.id for row in table.blanks)], path)
     for path, rows in tables.items():
-        alike: dict[Path, list[str]] = {}
-        for row in (row for row in rows if BLANK not in row):
-            if taken.setdefault(row, path) != path:
-                alike.setdefault(taken[row], []).append(row)
-        for other, same in alike.items():
+        owners = [(taken.setdefault(row, path), row) for row in rows if BLANK not in row]
+        for other, same in grouped([(owner, row) for owner, row in owners if owner != path]).items():
             which = f"{plural(len(same), 'row')} called as in {other}, such as {same[0]}"
             yield f"look at {path}: {which}: a session takes one of these tables, not both"
 
@@ -203,10 +201,8 @@ def _document_lines(one: Imported) -> Iterator[str]:
     for remark in one.remarks:
         yield f"  look at    line {remark.line}: {shortened(remark.text, 240)}"
         yield from [f"             add {remark.add}"] if remark.add else []
-    blanks: dict[tuple[str, str, str], list[str]] = {}
-    named = {file.path for file in one.files if _is_named(file)}
-    for file, row, key, reason in one.blanks:
-        blanks.setdefault((f"{file}: " if file in named else "", key, reason), []).append(row)
+    named = {file.path: f"{file.path}: " for file in one.files if _is_named(file)}
+    blanks = grouped([((named.get(file, ""), key, reason), row) for file, row, key, reason in one.blanks])
     for (where, key, reason), of_rows in blanks.items():
         number = f"{len(of_rows)} rows" if len(of_rows) > 1 else of_rows[0]
         yield f"  fill in    {where}{key} of {number}: {reason}"

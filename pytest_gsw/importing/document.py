@@ -11,6 +11,7 @@ from decimal import Decimal
 from inspect import signature
 from pathlib import Path, PurePosixPath
 
+from pytest_gsw.common.groups import grouped
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.importing.arithmetic import Finding, findings
 from pytest_gsw.importing.facts import DocumentFacts, Facts
@@ -271,11 +272,12 @@ def _files(rows: Sequence[DocumentRow], facts: DocumentFacts) -> tuple[RowFile, 
     Raises:
         ConfigurationError: There are facts of a file that is none of these.
     """
-    groups: dict[tuple[str, str, str, str], list[DocumentRow]] = {}
-    for row in rows:
+
+    def key(row: DocumentRow) -> tuple[str, str, str, str]:
         release = row.text("release") if "by_release" in facts.whole.given else ""
-        names = (row.text("framework") or "unknown", row.text("model") or "unknown", row.text("log_format"))
-        groups.setdefault((release, *names), []).append(row)
+        return release, row.text("framework") or "unknown", row.text("model") or "unknown", row.text("log_format")
+
+    groups = grouped([(key(row), row) for row in rows])
     often = Counter(group[:3] for group in groups)
     files = []
     for (release, framework, model, log_format), members in groups.items():

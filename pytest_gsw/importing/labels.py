@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from pytest_gsw.common.groups import grouped
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.importing.tables import LONGEST_CELL, SETTINGS, WORDS, Cell, is_key, read_cell
 from pytest_gsw.tables import value_types as f
@@ -116,10 +117,7 @@ class Family:
 
     @cached_property
     def _with_places(self) -> Mapping[str, Sequence[Label]]:
-        found: dict[str, list[Label]] = {}
-        for label in self.labels.values():
-            found.setdefault(_kind(label.text), []).extend([label] if label.parts else [])
-        return found
+        return grouped([(_kind(label.text), label) for label in self.labels.values() if label.parts])
 
     def _values(self, words: Sequence[tuple[Key, str]]) -> Mapping[str, str]:
         values: dict[str, str] = {}

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count, zip_longest
 from typing import TypeAlias
 
+from pytest_gsw.common.groups import grouped
 from pytest_gsw.importing.facts import DocumentFacts, Facts
 from pytest_gsw.importing.labels import Key, Meaning, settings_of, without_settings
 from pytest_gsw.importing.tables import FIGURES, SETTINGS, Cell, Document, DocumentTable, Remark, read_cell
@@ -165,11 +166,8 @@ class Read:
 
     def refuse_alike(self, names: Sequence[_Name]) -> None:
         """Refuse names with the same key and values."""
-        groups: dict[object, list[_Name]] = {}
-        for name in names:
-            if name.key.name:
-                groups.setdefault((name.key.name, *sorted(name.apart.items())), []).append(name)
-        for first, *others in groups.values():
+        keyed = [((name.key.name, *sorted(name.apart.items())), name) for name in names if name.key.name]
+        for first, *others in grouped(keyed).values():
             for name in others:
                 both = f"'{first.cell.text}' and '{name.cell.text}' are both {name.key.name}"
                 add = self.facts.family.line_to_add(without_settings(name.cell.text), f"key: {name.key}, case: NAME")
@@ -390,17 +388,13 @@ def with_cases(rows: Sequence[DocumentRow]) -> Iterator[tuple[DocumentRow, str]]
     get further words: settings first, then columns without a key.
     """
     drafts = [row.with_value("case", _case_begin(row), row.values.get("case", row.values["line"]).line) for row in rows]
-    attributes: dict[str, dict[str, None]] = {}
-    for row in drafts:
-        attributes.setdefault(row.id, {}).update(dict.fromkeys(row.attributes))
+    attributes = grouped([(row.id, name) for row in drafts for name in row.attributes])
     # A row's id, and the words that distinguish it from others of that id.
     names: list[tuple[str, ...]] = [(row.id,) for row in drafts]
-    for words in zip_longest(*(_words(row, attributes[row.id]) for row in drafts), fillvalue=""):
+    for words in zip_longest(*(_words(row, dict.fromkeys(attributes.get(row.id, ()))) for row in drafts), fillvalue=""):
         named_words = list(zip(names, words, strict=True))
-        kinds: dict[tuple[str, ...], set[str]] = {}
-        for name, word in named_words:
-            kinds.setdefault(name, set()).add(word)
-        names = [(*name, word) if word and len(kinds[name]) > 1 else name for name, word in named_words]
+        kinds = grouped(named_words)
+        names = [(*name, word) if word and len({*kinds[name]}) > 1 else name for name, word in named_words]
     lines: dict[str, list[str]] = {}
     for row, (_, *chosen) in zip(drafts, names, strict=True):
         case = "-".join(filter(None, (row.text("case"), *chosen)))[:LONGEST_NAME].strip("-.")

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.common.files import make_directory, read_bounded, write_new
+from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import minute
 from pytest_gsw.common.typed_json import facts, plain, read
@@ -446,12 +447,8 @@ def attempt_of(name: str) -> tuple[str, int]:
 def by_row(specs: Iterable[JobSpec], named: Iterable[FoundJob]) -> dict[str, list[FoundJob]]:
     """Jobs by the id of the row whose name they have, whichever attempt they are; other names are left out."""
     rows = {attempt_of(spec.name)[0]: spec.row_id for spec in specs if spec.unique_name}
-    found: dict[str, list[FoundJob]] = {}
-    for job in named:
-        row_id = rows.get(attempt_of(job.name)[0])
-        if row_id is not None:
-            found.setdefault(row_id, []).append(job)
-    return found
+    found = [(rows.get(attempt_of(job.name)[0]), job) for job in named]
+    return grouped([(row_id, job) for row_id, job in found if row_id is not None])
 
 
 def take_up(spec: JobSpec, past: Submission | None, named: Sequence[FoundJob]) -> ResumeState:

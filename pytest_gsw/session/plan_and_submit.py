@@ -16,6 +16,7 @@ import pytest
 
 from pytest_gsw.clusters import Cluster, keys_error
 from pytest_gsw.common.files import relative_path
+from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import command, minute, plural
 from pytest_gsw.errors import AS_OF, IncompleteLogError, InvalidHookResultError, LogError, RunError, SubmissionError
@@ -91,16 +92,12 @@ def report_differences(
     if settings.replay is not None or settings.cluster is None or settings.cluster.simulated:
         return
     environ = environment_of(config)
-    rows_by_text: dict[str, list[str]] = {}
-    for item in rows:
-        spec = specs.get(item.baseline.id)
-        if isinstance(spec, JobSpec):
-            own, site = item.baseline.recipe.environment, settings.cluster.environment
-            where = f"of {settings.cluster.name} does not count: the table sets it"
-            unused = [f"{name} {where}" for name, value in own.items() if site.get(name, value) != value]
-            for text in (*unused, *differences(item.baseline, spec, environ)):
-                rows_by_text.setdefault(text, []).append(item.baseline.id)
-    for text, row_ids in rows_by_text.items():
+    site, where = settings.cluster.environment, f"of {settings.cluster.name} does not count: the table sets it"
+    found: list[tuple[str, str]] = []
+    for row, spec in _planned(rows, specs):
+        unused = [f"{name} {where}" for name, value in row.recipe.environment.items() if site.get(name, value) != value]
+        found += [(text, row.id) for text in (*unused, *differences(row, spec, environ))]
+    for text, row_ids in grouped(found).items():
         more = f" and {plural(len(row_ids) - 1, 'more row')}" if len(row_ids) > 1 else ""
         write(config, f"gsw: {text} ({row_ids[0]}{more})")
 
@@ -118,6 +115,11 @@ class Planned(NamedTuple):
 
     baseline: Baseline
     spec: JobSpec
+
+
+def _planned(rows: Iterable[BaselineItem], specs: Mapping[str, JobSpec | RunError]) -> list[Planned]:
+    """The rows that have a spec."""
+    return [Planned(item.baseline, spec) for item in rows if isinstance(spec := specs.get(item.baseline.id), JobSpec)]
 
 
 class Here(NamedTuple):
@@ -143,10 +145,7 @@ def check_rows(
 
     A simulation needs no checks, a replay submits nothing, and a site's own launcher refuses jobs itself.
     """
-    planned = [
-        Planned(item.baseline, spec) for item in rows if isinstance(spec := specs.get(item.baseline.id), JobSpec)
-    ]
-    cluster, limits = settings.cluster, settings.limits
+    planned, cluster, limits = _planned(rows, specs), settings.cluster, settings.limits
     found = {one.spec.row_id: too_large(one.spec, limits) for one in planned if one.spec.gpus > limits.gpus}
     if cluster is None or settings.replay is not None:
         return dict(found)
@@ -187,11 +186,8 @@ def other_clusters(specs: Sequence[JobSpec], settings: Settings) -> dict[str, Ru
 
 def without_repetition(found: Mapping[str, SubmissionError]) -> dict[str, RunError]:
     """The findings by row: the first of several rows with the same finding has its details, the others refer to it."""
-    alike: dict[str, list[str]] = {}
-    for row_id, finding in found.items():
-        alike.setdefault(str(finding), []).append(row_id)
     shortened: dict[str, RunError] = {}
-    for first, *others in alike.values():
+    for first, *others in grouped([(str(finding), row_id) for row_id, finding in found.items()]).values():
         finding = found[first]
         also = (("rows", f"{first} and {plural(len(others), 'more row')}"),) if others else ()
         shortened[first] = type(finding)(finding.fact, (*finding.evidence, *also), finding.tail, finding.advice)
@@ -259,10 +255,7 @@ def _once(
     planned: Iterable[Planned], key: Callable[[Planned], _Key], check: Callable[[Planned], SubmissionError | None]
 ) -> Findings:
     """The finding of each row; rows with the same key are checked once."""
-    alike: dict[_Key, list[Planned]] = {}
-    for one in planned:
-        alike.setdefault(key(one), []).append(one)
-    checked = [(check(some[0]), some) for some in alike.values()]
+    checked = [(check(some[0]), some) for some in grouped([(key(one), one) for one in planned]).values()]
     return {one.spec.row_id: finding for finding, some in checked if finding is not None for one in some}
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import compressed, expand
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import plural
@@ -41,11 +42,8 @@ def end_sweep(session: pytest.Session, start: Start, wait: Wait) -> None:
         KeyboardInterrupt: The session is interrupted; the rows have been judged.
     """
     config = session.config
-    by_row: dict[str, list[BaselineItem]] = {}
-    for item in session.items:
-        if isinstance(item, BaselineItem) and item.baseline.tile:
-            by_row.setdefault(item.baseline.row_id, []).append(item)
-    for row_id, items in by_row.items():
+    on_tiles = [item for item in session.items if isinstance(item, BaselineItem) and item.baseline.tile]
+    for row_id, items in grouped([(item.baseline.row_id, item) for item in on_tiles]).items():
         found = _RowSearch(row_id, items, start, config.stash[SWEEP]).run(config, wait)
         config.stash[SWEEP] = with_row(config.stash[SWEEP], found)
         try:

@@ -57,11 +57,7 @@ from pytest_gsw.jobs.model import (
 )
 from pytest_gsw.jobs.pending import OF_ONE, reason_of
 from pytest_gsw.jobs.run_lock import PATIENCE_S, SubmissionLock
-from pytest_gsw.jobs.scripts import (
-    STDOUT_BEFORE_23_02,
-    check_one_job,
-    cluster_of,
-)
+from pytest_gsw.jobs.scripts import STDOUT_BEFORE_23_02, check_one_job, cluster_of
 from pytest_gsw.jobs.slurm import client
 from pytest_gsw.jobs.slurm.client import Answer, Ask, Client, Output, why
 from pytest_gsw.jobs.spec import job_environment, masked_command, session_environment

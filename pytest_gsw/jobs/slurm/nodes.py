@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pytest_gsw.clusters import Cluster
+from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import compressed, expand
 from pytest_gsw.common.redact import printable
 from pytest_gsw.common.text import by_number, command, named, one_line, plural, shortened
@@ -291,10 +292,7 @@ def tiles(kind: str, size: int, there: ClusterNodes, only: str = "") -> Tiles:
         )
     # A node of two switches counts as the first one's.
     leaf_of = {node: leaf for leaf, nodes in reversed(list(there.switches.items())) for node in nodes}
-    leaves: dict[str, list[str]] = {}
-    for node in there.usable:
-        if node in wanted:
-            leaves.setdefault(leaf_of.get(node, ""), []).append(node)
+    leaves = grouped([(leaf_of.get(node, ""), node) for node in there.usable if node in wanted])
     loose = leaves.pop("", []) if kind in _LEAVES else []
     cut = [nodes[first : first + size] for nodes in leaves.values() for first in range(0, len(nodes), size)]
     rests = [nodes for nodes in cut if len(nodes) < size]
