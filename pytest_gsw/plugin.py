@@ -225,7 +225,7 @@ def pytest_gsw_log_format(config: pytest.Config, baseline: Baseline) -> LogForma
     """The log formats that are part of pytest-gsw."""
     from pytest_gsw.logs.formats.registry import format_of
 
-    return format_of(baseline.log_format, baseline.read, baseline.figure_key)
+    return format_of(baseline.log_format, baseline.read, baseline.key_at(baseline.metric))
 
 
 @pytest.hookimpl(trylast=True)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from pytest_gsw.cli.arguments import Ini
-from pytest_gsw.cli.output import Answer, changes_facts, json_answer
+from pytest_gsw.cli.output import Answer, changes_facts, quoted_answer
 from pytest_gsw.cli.run_arguments import NOISE_NOTE, known_history, noise_cell, records_in, run_directory
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.redact import redact
@@ -36,10 +36,8 @@ def run(args: argparse.Namespace) -> Answer:
             before = records_in(args.ini, history, args.before) if before is None else before
             after = records_in(args.ini, history, args.after) if after is None else after
             noises = _noises(history, before, after)
-    compared = redact(compare_runs(before, after, noises), os.environ)
-    if args.json:
-        return json_answer(_facts(args, compared), compared.status)
-    return Answer(_text(compared), compared.status)
+    compared = compare_runs(before, after, noises)
+    return quoted_answer(args, _facts(args, compared), _text(compared), compared.status)
 
 
 def _read_noises(args: argparse.Namespace, *runs: Sequence[Record]) -> Mapping[SeriesKey, Noise]:

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.cli.output import Answer, json_answer
+from pytest_gsw.cli.output import Answer, quoted_answer
 from pytest_gsw.cli.rows import cluster_of, format_called, tables_on
 from pytest_gsw.clusters import Cluster
-from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import percent
 from pytest_gsw.errors import ConfigurationError, LogError
 from pytest_gsw.jobs.spec import job_image, make_job_spec
@@ -51,10 +50,8 @@ def run(args: argparse.Namespace) -> Answer:
     for name, value in facts.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise LogError(f"{name} is {value:g}: the numbers in {args.log} cannot be measured")
-    if args.json:
-        return json_answer(facts, status)
     lines = (f"{name:<24} {_format_value(name, value)}" for name, value in facts.items() if value is not None)
-    return Answer("\n".join(lines), status)
+    return quoted_answer(args, facts, "\n".join(lines), status)
 
 
 def find_row(given: str, tables: Sequence[Path] | None) -> Baseline:
@@ -114,7 +111,7 @@ def _log_metrics(log: StepLog, statistic: str) -> dict[str, Any]:
         metrics.SAVE_TIME.key: log.checkpoint_saves_s[-1] if log.checkpoint_saves_s else None,
         "calibration_flops": log.calibration_flops,
         "runs_in_file": log.attempts,
-        "not_finite": redact(log.not_finite[1], os.environ) if log.not_finite else None,
+        "not_finite": log.not_finite[1] if log.not_finite else None,
         **{key: values[-1] for key, values in log.figures.items() if values},
     }
 
@@ -144,7 +141,7 @@ def _row_metrics(args: argparse.Namespace, log_format: LogFormat | None, row: Ba
         evidence = tuple((name, text) for name, text in error.evidence if name != "job")
         raise LogError(error.fact, evidence, error.tail, error.advice) from None
     log, measurement, verdict = judged_log.log, judged_log.measurement, judged_log.verdict
-    found, timing, judged, shown = measurement.figures, measurement.timing, row.judged_by, redact(image, os.environ)
+    found, timing, judged = measurement.figures, measurement.timing, row.judged_by
     # The series of a calibrated row is that of the documented machine; the figures here are this run's.
     scale = (found.step_time_s or 1.0) / found.calibrated_step_time_s if found.calibrated_step_time_s else 1.0
     of_series = {
@@ -167,10 +164,10 @@ def _row_metrics(args: argparse.Namespace, log_format: LogFormat | None, row: Ba
         "runs_in_file": log.attempts,
         "row": row.id,
         "definition": definition,
-        "image": shown,
+        "image": image,
         "documented": verdict.documented,
         "accepted": verdict.accepted,
-        "accepted_not_used": unused_text(row, unused, definition, shown) if unused else None,
+        "accepted_not_used": unused_text(row, unused, definition, image) if unused else None,
         metrics.TOKENS_PER_S.key: found.tokens_per_s,
         metrics.MFU.key: found.mfu,
         metrics.TFLOPS_PER_GPU.key: found.tflops_per_gpu,

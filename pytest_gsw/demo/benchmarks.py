@@ -49,7 +49,7 @@ _EVALUATION_SAMPLES = 2048
 def _time_factor(run: SimulatedRun, figures: Mapping[str, float]) -> float:
     """Factor on the times of a benchmark that makes the judged figure of these the documented one, slowed down."""
     row, metric = run.baseline, run.baseline.judged_by
-    figure = figures.get(f"{metric.key} at {row.at}" if row.at else metric.key) or figures.get(metric.key)
+    figure = figures.get(row.key_at(metric.key)) or figures.get(metric.key)
     # Without the judged figure the log lacks it, too: an error of the row.
     return run.slowdown * metric.direction.speed(figure, row.judged or figure) if figure else run.slowdown
 

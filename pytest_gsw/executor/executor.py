@@ -228,12 +228,12 @@ class Submitter:
     Args:
         rows: The rows.
         launcher: Starts jobs and finds them again.
-        notes: The run's journal.
+        journal: The run's journal.
         clock: Monotonic seconds.
     """
 
-    def __init__(self, rows: RowTable, launcher: Launcher, notes: JournalWriter, clock: Callable[[], float]) -> None:
-        self._rows, self._launcher, self._notes, self._clock = rows, launcher, notes, clock
+    def __init__(self, rows: RowTable, launcher: Launcher, journal: JournalWriter, clock: Callable[[], float]) -> None:
+        self._rows, self._launcher, self._journal, self._clock = rows, launcher, journal, clock
         threads = launcher.parallel_submissions
         self._threads = ThreadPoolExecutor(threads, "gsw-submit") if threads > 1 else None
         self.patience = Backoff(threads * (1 + _QUEUED_PER_THREAD))
@@ -306,7 +306,7 @@ class Submitter:
         now_s = time.time()
         for one in batch:
             one.tried_s = now_s
-        problem = self._notes.intents([one.row.spec for one in batch], now_s)
+        problem = self._journal.intents([one.row.spec for one in batch], now_s)
         look = cache(names_in)
         for one in batch:
             if problem is not None:
@@ -326,13 +326,13 @@ class Submitter:
 
         Runs in a thread.
         """
-        self._notes.check()  # it may have waited for long
+        self._journal.check()  # it may have waited for long
         spec = waiting.row.spec
         found = _find_lost_job(self._launcher, waiting)
         if found is not None:
             return found
         waiting.away = None
-        if waiting.names is None and self._notes.kept:
+        if waiting.names is None and self._journal.kept:
             waiting.names = names_before(spec, look)
         try:
             job = self._submit_avoiding(spec)
@@ -381,7 +381,7 @@ class Submitter:
         # If an earlier answer was lost, a job may exist nevertheless.
         unsubmitted = [one.row.row_id for one in withdrawn if one.since_s is None]
         if unsubmitted:
-            self._notes.write(Journal.refused, *unsubmitted)
+            self._journal.write(Journal.refused, *unsubmitted)
         for one in reversed(withdrawn):
             del rows.submitting[one.row.row_id]
             rows.free_place(one.row)
@@ -392,9 +392,9 @@ class Submitter:
         jobs = [answer for _, answer in answers if isinstance(answer, Job)]
         refused = [one.row.row_id for one, _ in answers if one.refused]
         if jobs:
-            self._notes.write(Journal.submitted, *jobs)
+            self._journal.write(Journal.submitted, *jobs)
         if refused:
-            self._notes.write(Journal.refused, *refused)
+            self._journal.write(Journal.refused, *refused)
         if any(isinstance(answer, QueueFullError | SchedulerUnreachableError) for _, answer in answers):
             self._withdraw()  # submissions that have not begun would only be refused as well
         for one, answer in answers:
@@ -682,7 +682,7 @@ class Executor:
         #: True once nothing more will be submitted: rows may have had fewer jobs than they need.
         self.interrupted = False
         self._rows = RowTable(launcher, limits or Limits())
-        self._notes = JournalWriter(journal)
+        self.journal = JournalWriter(journal)
         self._environ = session_environment(environ)
         self._observer, self._ticker, self._watcher = observer, ticker, watcher
         self._retries, self._decide, self._on_repeat, self._on_look = retries, decide, on_repeat, on_look
@@ -695,7 +695,7 @@ class Executor:
         #: The newest job's spec by row; a row whose jobs cannot be taken over owns none.
         self.started = self._rows.started
         self._turns = PollSchedule(poll_interval_s, clock)
-        self._submitting = Submitter(self._rows, launcher, self._notes, clock)
+        self._submitting = Submitter(self._rows, launcher, self.journal, clock)
         self._cancelling: Future[None] | None = None
         #: True if a thread polls while the session submits and judges; else the session polls.
         self._polls_in_background = launcher.polls_in_a_thread
@@ -714,20 +714,6 @@ class Executor:
     def full(self) -> str:
         """The scheduler's message that the queue is full; empty if it is not."""
         return self._submitting.patience.full
-
-    @property
-    def journal_problem(self) -> str:
-        """Why the journal is incomplete; empty if it is complete."""
-        return self._notes.problem
-
-    @property
-    def taken_over(self) -> str:
-        """The session that has taken the run over, in one line; empty if this one owns it."""
-        return self._notes.taken_over
-
-    def check_owner(self) -> None:
-        """Raise a TakenOverError if the run belongs to another session by now; nothing of it may be changed then."""
-        self._notes.check()
 
     # -- rows and jobs to run -----------------------------------------------------------------
 
@@ -859,7 +845,7 @@ class Executor:
 
     def count(self) -> None:
         """Compare the scheduler's jobs of the run with those of the rows, and files with their sizes, once more."""
-        self.check_owner()
+        self.journal.check()
         self._rows.count_last()
         self._look_again()
 
@@ -875,7 +861,7 @@ class Executor:
             JobError: The launcher could not cancel them.
             TakenOverError: They are another session's by now.
         """
-        self.check_owner()
+        self.journal.check()
         self.interrupted = True
         self._launcher.end_waits()
         rows = self._rows
@@ -888,7 +874,7 @@ class Executor:
         for ended in rows.ended.values():
             ended.deadline_s = ended.look_s = self._clock()
         if running and not detach:
-            self._notes.write(Journal.cancelled, *(seen.job for seen in running))
+            self.journal.write(Journal.cancelled, *(seen.job for seen in running))
             # Slurm needs long to cancel hundreds of jobs; rows are reported meanwhile.
             self._cancelling = self._submitting.aside(rows.cancel, running)
         return len(running)
@@ -927,7 +913,7 @@ class Executor:
             TakenOverError: They are another session's by now.
         """
         try:
-            self.check_owner()
+            self.journal.check()
             self._submitting.collect(wait=True)
             if self._cancelling is not None:
                 self._cancelling.exception()  # only after it are the remaining jobs known
@@ -936,7 +922,7 @@ class Executor:
             if not detach:
                 running += self._find_lost_jobs()
             if running:
-                self._notes.write(Journal.cancelled, *running)
+                self.journal.write(Journal.cancelled, *running)
                 self._launcher.cancel(running)
             if isinstance(count, RunError):
                 fact = f"whether the run has jobs that are no row's is not known: {count.fact}"
@@ -946,7 +932,7 @@ class Executor:
             if self._answer is not None:  # a scheduler that hangs must not keep the session from ending
                 wait([self._answer], _LAST_ANSWER_S)
             self._launcher.close()
-            self._notes.close()
+            self.journal.close()
         return len(running)
 
     def _find_lost_jobs(self) -> list[Job]:
@@ -967,14 +953,14 @@ class Executor:
                     phase.seen, phase.since_s = None if job is None else SubmittedJob(job), None
                 found += [job] if job is not None else []
         if found:
-            self._notes.write(Journal.submitted, *found)
+            self.journal.write(Journal.submitted, *found)
         return found
 
     # -- waiting ------------------------------------------------------------------------------
 
     def _pump(self) -> None:
         """Process available answers and logs of ended jobs, and submit queued rows as far as the limits allow."""
-        self.check_owner()
+        self.journal.check()
         self._submitting.collect()
         self._collect_answer()
         self._find_logs()
@@ -1015,7 +1001,7 @@ class Executor:
 
     def _requeue(self, row: RowJobs, attempt: Attempt, spec: JobSpec, earlier: tuple[Run, ...]) -> None:
         """Put a row at the head of the queue, after an attempt that is not its last."""
-        self._notes.write(Journal.repeated, row.row_id, attempt)
+        self.journal.write(Journal.repeated, row.row_id, attempt)
         self._on_repeat(row.row_id, attempt)
         self._rows.wait(Queued(RowJobs(row.row_id, spec, (*row.attempts, attempt), earlier)), first=True)
 
@@ -1246,7 +1232,7 @@ class Executor:
             (live.seen.job, status) for live, status in answers if status is not live.seen.status and status.state.ended
         ]
         if ended:
-            self._notes.write(Journal.ended, *ended)
+            self.journal.write(Journal.ended, *ended)
         for live, status in answers:
             self._update(live, status)
         for live, status in answers:
@@ -1289,7 +1275,7 @@ class Executor:
             status = replace(live.seen.status, state=JobState.CANCELLED)
             attempt = Attempt(job.id, status, why)
             spec = row.spec.again()
-            self._notes.write(Journal.ended, (job, status))
+            self.journal.write(Journal.ended, (job, status))
             self._rows.leave_queue(live)
             self._requeue(row, attempt, replace(spec, avoided_nodes=()) if why == NO_OTHER_NODE else spec, row.earlier)
 
@@ -1429,7 +1415,7 @@ class Executor:
         for seen, why in stops:
             stop = redact(why, self._environ, seen.job.spec.environment)  # it may quote the log
             if seen.stopped is None:
-                self._notes.write(Journal.stopped, seen.job, stop)
+                self.journal.write(Journal.stopped, seen.job, stop)
             seen.stopped = stop
         try:
             self._launcher.cancel([seen.job for seen, _ in stops])

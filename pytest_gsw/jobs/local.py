@@ -263,8 +263,7 @@ class LocalLauncher(Launcher):
             )
         if not spec.script.is_file():
             raise SubmissionError(
-                f"there is no launch script {spec.script}",
-                advice=f"is the recipe set up? ls -l {spec.script.parent}",
+                f"there is no launch script {spec.script}", advice=f"is the recipe set up? ls -l {spec.script.parent}"
             )
         directory = self._work_directory or spec.directory
         try:

@@ -293,9 +293,9 @@ def variables_problem(
     spec: JobSpec, environ: Mapping[str, str], demands: Sequence[RequiredVariable]
 ) -> SubmissionError | None:
     """The error of a launch script with these requirements that would end at once; ``None`` if that is uncertain."""
-    script = spec.script_path
     if not demands or not spec.launch.runs_script:
         return None
+    script = spec.script_path
     environment = {**job_environment(environ, spec), **spec.launch.variables(spec)}
     if not environment.keys().isdisjoint(_MAY_SET) or any(map(_OTHER_VARIABLES.match, spec.options)):
         return None

@@ -329,7 +329,7 @@ _OF_LIBRARIES = ("NCCL_", "CUDA_", "OMP_", "UCX_", "FI_", "XLA_", "JAX_", "NVTE_
 #: Variables for a job's row and its output paths, which differ between rows and runs. The image is recorded by
 #: itself.
 _OF_THE_JOB = CONTRACT_VARIABLES | {
-    *("LLMB_EXPERIMENT_DIR", "SRUN_OUTPUT", "SRUN_ERROR", "SLURM_STDOUTMODE", "SLURM_STDERRMODE", IMAGE_VARIABLE),
+    *("LLMB_EXPERIMENT_DIR", "SRUN_OUTPUT", "SRUN_ERROR", "SLURM_STDOUTMODE", "SLURM_STDERRMODE", IMAGE_VARIABLE)
 }
 #: Most recorded variables, and most recorded letters of each.
 _MOST_KEPT = 200

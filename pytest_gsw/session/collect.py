@@ -402,6 +402,7 @@ def blank_rows(items: Iterable[pytest.Item]) -> list[BlankItem]:
     return [item for item in items if type(item) is BlankItem and item.get_closest_marker("skip") is None]
 
 
+#: The names alone: a look-up in :data:`FORMATS` imports the format.
 _BUILT_IN = frozenset(FORMATS)
 
 

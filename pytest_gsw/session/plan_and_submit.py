@@ -232,13 +232,8 @@ def _stages(planned: Sequence[Planned], here: Here) -> Findings:
 def _variables(planned: Sequence[Planned], here: Here) -> Findings:
     """Launch scripts whose required variables are not set."""
     demands = cache(demands_of)
-    found: Findings = {}
-    for one in planned:
-        its = demands(one.spec.script_path)
-        problem = variables_problem(one.spec, here.environ, its) if its else None
-        if problem is not None:
-            found[one.spec.row_id] = problem
-    return found
+    checked = [(one, variables_problem(one.spec, here.environ, demands(one.spec.script_path))) for one in planned]
+    return {one.spec.row_id: problem for one, problem in checked if problem is not None}
 
 
 def _submissions(planned: Sequence[Planned], here: Here) -> Findings:
@@ -420,8 +415,9 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
     config.stash[CLUSTER_PEERS] = _cluster_peers(config, settings, rows, session_history)
     specs = {item.baseline.id: plans[item.baseline.id].spec for item in rows}
     for item in rows:
-        source = LiveRow(item.baseline, settings, launcher, session_history, environ)
-        item.row = by_row[item.baseline.id] = SessionRow(config, plans[item.baseline.id], source, item.user_properties)
+        row_id, facts = item.baseline.id, (item.baseline, settings, launcher, session_history, environ)
+        source = ReplayedRow(*facts, record=recorded[row_id]) if row_id in recorded else LiveRow(*facts)
+        item.row = by_row[row_id] = SessionRow(config, plans[row_id], source, item.user_properties)
     _note_rows(config, settings, journal, [*rows, *blank_rows(session.items)])
     if left_alone := config.stash.get(LEFT_ALONE, ""):
         write(config, left_alone)
@@ -432,11 +428,8 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
     report_differences(config, new, specs, settings)
     for row_id, row in by_row.items():
         planned = specs.get(row_id) or executor.spec(row_id)
-        spec = planned if isinstance(planned, JobSpec) else None
-        if row_id in recorded:
-            row.source = ReplayedRow(row.baseline, settings, launcher, session_history, environ, spec, recorded[row_id])
-        else:
-            row.source.spec, row.source.submitted = spec, taken.get(row_id)
+        row.source.spec = planned if isinstance(planned, JobSpec) else None
+        row.source.submitted = taken.get(row_id)
     bad = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, RunError)}
     executor.submit(bad, taken)
     ready = _in_order(rows, {row_id: spec for row_id, spec in specs.items() if row_id not in bad})
@@ -567,10 +560,7 @@ def report_delivery(config: pytest.Config, session_history: SessionHistory) -> N
 
 
 def make_launcher(
-    config: pytest.Config,
-    settings: Settings,
-    recorded: Mapping[str, Record],
-    rows: Mapping[str, SessionRow],
+    config: pytest.Config, settings: Settings, recorded: Mapping[str, Record], rows: Mapping[str, SessionRow]
 ) -> Launcher:
     """The launcher of this session's jobs; a replay's only finds logs.
 

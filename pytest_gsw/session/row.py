@@ -98,50 +98,37 @@ class Circumstances:
     is_simulated: bool
 
 
+@dataclass(eq=False)
 class LiveRow:
-    """The facts of an ended row besides its steps: of a row that this session runs or resumes, or of a given log.
+    """The facts of an ended row besides its steps: of a row that this session runs or resumes, or of a given log."""
 
-    Args:
-        baseline: The row.
-        settings: The session's settings.
-        launcher: Starts its jobs.
-        session_history: Results of earlier runs.
-        environ: The session's environment.
-        spec: The row's job in this session; ``None`` if unknown.
-        submitted: The submission of an earlier session, if this one resumes it.
-    """
+    baseline: Baseline
+    settings: Settings
+    launcher: Launcher
+    #: Results of earlier runs.
+    session_history: SessionHistory
+    #: The session's environment.
+    environ: Mapping[str, str] = field(repr=False)
+    #: The row's job in this session; ``None`` if unknown.
+    spec: JobSpec | None = None
+    #: The submission of an earlier session, if this one resumes it.
+    submitted: Submission | None = None
+    #: Software of jobs whose logs were read, by their ids.
+    provenance: dict[str, Provenance] = field(default_factory=dict, init=False)
+    #: The image and its source, once found.
+    _image: tuple[str | None, str] | None = field(default=None, init=False)
+    #: Circumstances of the last job and log.
+    _circumstances: tuple[tuple[str, Path | None] | None, Circumstances] | None = field(default=None, init=False)
 
-    #: True if a recorded run was excused by a canary row.
-    was_excused = False
-    #: The recorded effect of slow nodes on its outcome, in words.
-    slow_nodes: str | None = None
-    #: The recorded effect of the cluster on the rows of its run.
-    cluster_effect: ClusterEffect | None = None
-
-    def __init__(
-        self,
-        baseline: Baseline,
-        settings: Settings,
-        launcher: Launcher,
-        session_history: SessionHistory,
-        environ: Mapping[str, str],
-        spec: JobSpec | None = None,
-        submitted: Submission | None = None,
-    ) -> None:
-        self.baseline = baseline
-        self.spec = spec
-        self.settings = settings
-        self.cluster = settings.cluster.name if settings.cluster else None
+    def __post_init__(self) -> None:
+        self.cluster = self.settings.cluster.name if self.settings.cluster else None
         #: Limits on the row's jobs, recorded ones for a replay; and the launcher of its last job.
-        self.repeats, self.launcher = settings.repeats, launcher.name
-        self._launcher, self._session_history, self._environ = launcher, session_history, environ
-        self.submitted = submitted
-        #: The image and its source, once found.
-        self._image: tuple[str | None, str] | None = None
-        #: Software of jobs whose logs were read, by their ids.
-        self.provenance: dict[str, Provenance] = {}
-        #: Circumstances of the last job and log.
-        self._circumstances: tuple[tuple[str, Path | None] | None, Circumstances] | None = None
+        self.repeats, self.launcher_name = self.settings.repeats, self.launcher.name
+        #: True if a recorded run was excused by a canary row.
+        self.was_excused = False
+        #: The recorded effects on its outcome: of slow nodes, in words, and of the cluster on the rows of its run.
+        self.slow_nodes: str | None = None
+        self.cluster_effect: ClusterEffect | None = None
 
     def shown(self, error: _Error) -> _Error:
         """An error without the secrets of the session's environment and of the job's."""
@@ -188,7 +175,7 @@ class LiveRow:
     def past(self, run: Run, accepted: Accepted | None) -> RowHistory:
         """The row's history without this run; cached."""
         ran, row_id, run_id = self.circumstances(run), self.baseline.row_id, self.settings.run_id
-        return self._session_history.past(row_id, ran.definition, ran.experiment, accepted, run_id)
+        return self.session_history.past(row_id, ran.definition, ran.experiment, accepted, run_id)
 
     def noise(self, run: Run, accepted: Accepted | None, tolerance: float) -> Noise | None:
         """The noise between jobs of the row on its cluster."""
@@ -274,17 +261,17 @@ class LiveRow:
         found = {**written.versions, **{name: value for one in run.evidence for name, value in one.environment.items()}}
         if unset_boost(run) is not None:
             found["vboost"] = BOOST_NOT_SET
-        elif started is not None and job_variable(self._environ, started, "ENABLE_VBOOST").lower() == "true":
+        elif started is not None and job_variable(self.environ, started, "ENABLE_VBOOST").lower() == "true":
             found["vboost"] = "true"
-        version = self._launcher.version
-        return {**found, self.launcher: version} if version else found
+        version = self.launcher.version
+        return {**found, self.launcher_name: version} if version else found
 
     def _image_at_start(self, submitted: Submission | None) -> tuple[str | None, str]:
         """The image of the job's start, and its source."""
         if submitted is not None:
             return submitted.image, "environment" if submitted.image else ""
         started, of_table = self._started(), self.baseline.recipe.image
-        named = None if started is None else job_image(self._environ, started)
+        named = None if started is None else job_image(self.environ, started)
         if named is not None:
             return named, "environment"
         return (None, "") if of_table is None else (image_name(of_table), "table")
@@ -299,32 +286,26 @@ class LiveRow:
         return submitted if submitted is not None and run is not None and submitted.is_of(run.job_id) else None
 
 
+@dataclass(eq=False)
 class ReplayedRow(LiveRow):
     """A row of an earlier session: its facts come from the record, and its logs are measured again."""
 
-    def __init__(
-        self,
-        baseline: Baseline,
-        settings: Settings,
-        launcher: Launcher,
-        session_history: SessionHistory,
-        environ: Mapping[str, str],
-        spec: JobSpec | None,
-        record: Record,
-    ) -> None:
-        super().__init__(baseline, settings, launcher, session_history, environ, spec)
+    record: Record = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        record = self.record
         assert record.jobs.last is not None  # others are not replayed
-        self.launcher = record.jobs.last.launcher
+        self.launcher_name = record.jobs.last.launcher
         self.repeats = Repeats(record.jobs.first_jobs, record.jobs.confirm_jobs)
         # The canary may not be replayed with it.
         self.was_excused = record.reason == Reason.CANARY.value
         self.slow_nodes = record.slow_nodes
         self.cluster_effect = None if record.verdict is None else record.verdict.cluster_effect
-        self._record = record
 
     def with_earlier_jobs(self, run: Run) -> Run:
         """The run with the recorded earlier jobs."""
-        jobs = self._record.jobs.repeats
+        jobs = self.record.jobs.repeats
         logs = [Path(job.log) if job.log else None for job in jobs]
         earlier = tuple(
             Run(job.id, job.status, log, other_files=() if log is None else error_files_of(log))
@@ -334,7 +315,7 @@ class ReplayedRow(LiveRow):
 
     def check_logs(self, run: Run) -> None:
         """Check the sizes of the logs against the record."""
-        sizes = [*(job.log_bytes for job in self._record.jobs.repeats), self._record.run.log_bytes]
+        sizes = [*(job.log_bytes for job in self.record.jobs.repeats), self.record.run.log_bytes]
         for log, then in zip([job.log for job in run.jobs], sizes, strict=True):
             now = log.stat().st_size if log is not None and log.is_file() else None
             if then is not None and now is not None and now != then:
@@ -346,14 +327,14 @@ class ReplayedRow(LiveRow):
 
     def not_comparable(self, run: Run) -> str | None:
         """The recorded reason."""
-        return redact(self._record.not_comparable, os.environ)
+        return redact(self.record.not_comparable, os.environ)
 
     def image_was_chosen(self, run: Run) -> bool:
         """True: a record does not exclude it."""
         return True
 
     def _circumstances_of(self, run: Run | None) -> Circumstances:
-        row, ran, cluster = self._record.row, self._record.run, self.settings.cluster
+        row, ran, cluster = self.record.row, self.record.run, self.settings.cluster
         return Circumstances(
             image=ran.image,
             image_from=ran.image_from,
@@ -367,13 +348,13 @@ class ReplayedRow(LiveRow):
 
     def noise(self, run: Run, accepted: Accepted | None, tolerance: float) -> Noise | None:
         """The noise recorded with the verdict."""
-        return None if self._record.verdict is None else self._record.verdict.noise
+        return None if self.record.verdict is None else self.record.verdict.noise
 
     def drift(
         self, run: Run, first: float | None, accepted: Accepted | None, adjustment: ClusterAdjustment
     ) -> str | None:
         """The recorded drift."""
-        return self._record.drift
+        return self.record.drift
 
 
 # -- One row: its measurements, its verdict, and the decision on one more job -----------------------
@@ -696,7 +677,7 @@ class SessionRow:
         source, executor, row_id = self.source, self._executor, self.baseline.id
 
         def facts(job_id: str, status: JobStatus, run: Run | None) -> JobFacts:
-            return job_facts(job_id, source.launcher, status, run, self._measurement_of(job_id, status))
+            return job_facts(job_id, source.launcher_name, status, run, self._measurement_of(job_id, status))
 
         job_id, status = (run.job_id, run.status) if run else (executor.job_id(row_id), executor.status(row_id))
         earlier, attempts = executor.earlier(row_id) if run is None else run.earlier, executor.attempts(row_id)
@@ -746,7 +727,7 @@ class SessionRow:
             OSError: It cannot be written.
             TakenOverError: Another session writes it.
         """
-        self._executor.check_owner()
+        self._executor.journal.check()
         config, directory = self._config, self._settings.run_directory
         failure: HookError | None = None
         written = write_record(directory, record)

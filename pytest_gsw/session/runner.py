@@ -58,7 +58,7 @@ _PHASES = frozenset({"setup", "call"})
 def hold_to_the_record(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     """Make an error of the report of a row without a record, and a failure of one that hides its record."""
     row = item.row
-    if report.when not in _PHASES or row is None or item.config.stash[EXECUTOR].taken_over:
+    if report.when not in _PHASES or row is None or item.config.stash[EXECUTOR].journal.taken_over:
         return
     if row.not_written:
         fail_report(item, report, row.not_written)
@@ -118,7 +118,7 @@ def exit_status(session: pytest.Session, tally: OutcomeCounts) -> int:
     if status != pytest.ExitCode.OK:
         return status
     executor = config.stash.get(EXECUTOR, None)
-    if executor is not None and executor.taken_over:
+    if executor is not None and executor.journal.taken_over:
         return outcomes.OPEN
     if tally.judged_none:
         # A run without any verdict must not look like a successful one.
@@ -379,7 +379,7 @@ def _finish(session: pytest.Session) -> None:
     executor = config.stash.get(EXECUTOR, None)
     if executor is not None:
         _close(session, executor)
-    is_taken_over = executor is not None and bool(executor.taken_over)
+    is_taken_over = executor is not None and bool(executor.journal.taken_over)
     for line in () if is_taken_over else reversed(left_over(session, executor)):
         config.add_cleanup(partial(write, config, line))  # below all that pytest writes
     _deliver_history(config)
@@ -461,8 +461,8 @@ def _close(session: pytest.Session, executor: Executor) -> None:
         _fail(session)
         write(config, f"gsw: a job of the run belongs to no row: {stray_text(stray)}")
     _report_late(session, executor)
-    if executor.journal_problem:
-        why = f"the run's journal could not be written: {executor.journal_problem}"
+    if executor.journal.problem:
+        why = f"the run's journal could not be written: {executor.journal.problem}"
         write(config, f"gsw: {why}; a session that resumes this run would miss some of its jobs")
 
 

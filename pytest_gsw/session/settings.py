@@ -600,13 +600,11 @@ def _check_conflicts(config: pytest.Config, values: Mapping[str, Any]) -> None:
     if values["plan"] and not values["cluster"]:
         raise ConfigurationError("--gsw-plan needs a cluster; add --gsw-cluster=NAME")
     if values["replay"]:
-        for name in ("plan", "profile", "demo", "resume"):
-            if values[name]:
-                raise ConfigurationError(f"--gsw-{name} and --gsw-replay exclude each other: a replay runs nothing")
-        for name in ("confirm", "repeat", "tile", "find"):
-            # A value in the ini file is for sessions that run rows.
-            if config.getoption(f"gsw_{name}") is not None:
-                raise ConfigurationError(f"--gsw-{name} and --gsw-replay exclude each other: a replay runs nothing")
+        given = [name for name in ("plan", "profile", "demo", "resume") if values[name]]
+        # A value of these in the ini file is for sessions that run rows.
+        given += [name for name in ("confirm", "repeat", "tile", "find") if config.getoption(f"gsw_{name}") is not None]
+        if given:
+            raise ConfigurationError(f"--gsw-{given[0]} and --gsw-replay exclude each other: a replay runs nothing")
     if values["tile"] is None and values["find"] is not None and not values["resume"]:
         raise ConfigurationError("--gsw-find looks among tiles\nnext: add --gsw-tile=node, switch, block or a number")
     if values["find"] is not None and config.getoption("gsw_confirm") is not None:

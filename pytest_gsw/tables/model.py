@@ -318,10 +318,9 @@ class Baseline:
         figure: float | None = getattr(self.documented, self.judged_by.field)
         return figure
 
-    @property
-    def figure_key(self) -> str:
-        """The key of the judged figure in a log: ``busbw_gbs at 16 GiB``."""
-        return self.metric if self.at is None else f"{self.metric} at {self.at}"
+    def key_at(self, key: str) -> str:
+        """The key of a metric in a log at the row's point: ``busbw_gbs at 16 GiB``."""
+        return f"{key} at {self.at}" if self.at else key
 
 
 class Blank(NamedTuple):

@@ -75,8 +75,7 @@ def measure(
         seconds = apply(statistic, timed, first_index=first_index)
     except ValueError as error:
         raise IncompleteLogError(
-            f"the log does not hold the steps that {baseline.statistic} needs: {error}",
-            evidence=log_evidence(run, log),
+            f"the log does not hold the steps that {baseline.statistic} needs: {error}", evidence=log_evidence(run, log)
         ) from error
     check_measured(baseline, run, log, indices, timed, interval)
     impossible_s = next((step.seconds for step in timed if not 0 < step.seconds < math.inf), None)
@@ -125,7 +124,7 @@ def _measure_figure(
         )
     check_steps(baseline, run, log, timed_steps(baseline, log), steps, first_index)
     check_whole(baseline, run, log)
-    values = log.figures.get(baseline.figure_key, ())
+    values = log.figures.get(baseline.key_at(metric.key), ())
     if not values:
         raise _missing_figure(metric, baseline, log, log_evidence(run, log))
     try:
@@ -137,11 +136,6 @@ def _measure_figure(
         ) from error
     found = Measurement(value, Figures(value=value), Timing(baseline.statistic), jobs=(value,))
     return replace(found, doubt=log.doubt, remarks=log.identity.remarks)
-
-
-def _key_at(metric: Metric, baseline: Baseline) -> str:
-    """The key of a figure in the log, at the row's point."""
-    return f"{metric.key} at {baseline.at}" if baseline.at else metric.key
 
 
 def _missing_figure(
@@ -311,7 +305,7 @@ def _further_figure(metric: Metric, baseline: Baseline, path: Path, log: StepLog
         LogError: There is none above zero, which a change in percent needs.
     """
     figures = {FINAL_LOSS.key: log.losses or ()} if metric is FINAL_LOSS else log.figures
-    values = figures.get(_key_at(metric, baseline)) or figures.get(metric.key)
+    values = figures.get(baseline.key_at(metric.key)) or figures.get(metric.key)
     if not values:
         raise _missing_figure(metric, baseline, log, (("log", str(path)),))
     if metric is FINAL_LOSS and values[-1] <= 0:
@@ -397,11 +391,7 @@ def impossible_table(baseline: Baseline, peak_flops: float | None) -> TableError
 
 
 def impossible_measurement(
-    baseline: Baseline,
-    mfu: float,
-    seconds: float,
-    peak_flops: float | None,
-    evidence: tuple[tuple[str, str], ...],
+    baseline: Baseline, mfu: float, seconds: float, peak_flops: float | None, evidence: tuple[tuple[str, str], ...]
 ) -> TableError | LogError:
     """The error for a measured MFU above one; the documented MFU shows if the table's FLOPs are at fault."""
     documented = baseline.documented

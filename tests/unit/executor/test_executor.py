@@ -880,7 +880,7 @@ def test_a_disk_that_gets_full_costs_no_result(launcher: FakeLauncher, monkeypat
         monkeypatch.setattr(Journal, name, lambda _, *facts: disk.write(*facts))
     executor = started(launcher, journal=cast("Journal", disk))
     assert executor.result_of("a").status is COMPLETED
-    assert executor.journal_problem == "No space left on device"
+    assert executor.journal.problem == "No space left on device"
 
 
 @pytest.mark.parametrize("failures", [0, 1])

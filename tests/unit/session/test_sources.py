@@ -48,7 +48,7 @@ def live(
 
 
 def recorded(**changed: object) -> ReplayedRow:
-    return ReplayedRow(ROW, settings(Path("/run")), FLUX, RUNS, {}, None, varied(SLOW, **changed))
+    return ReplayedRow(ROW, settings(Path("/run")), FLUX, RUNS, {}, record=varied(SLOW, **changed))
 
 
 def test_a_live_row_is_known_by_its_log_and_its_launcher(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_live_row_is_known_by_its_log_and_its_launcher(tmp_path: Path) -> None
     assert (ran.image, ran.image_from) == (IMAGE, "log")
     assert ran.environment == {"recipe": "24.11", "nccl": "2.21.5+cuda12.4", "flux": "0.62"}
     assert ran.definition == definition_hash(ROW, IMAGE)
-    assert (row.launcher, row.repeats, row.was_excused) == ("flux", Repeats(2, 1), False)
+    assert (row.launcher_name, row.repeats, row.was_excused) == ("flux", Repeats(2, 1), False)
     assert row.not_comparable(run) is None
     assert not ran.is_simulated
 
@@ -111,7 +111,7 @@ def test_a_replayed_row_is_known_by_its_record() -> None:
     row, run = recorded(definition="0123456789ab", image=IMAGE, image_from="log"), Run("481221", GOOD, None)
     ran = row.circumstances(run)
     assert (ran.image, ran.image_from, ran.definition) == (IMAGE, "log", "0123456789ab")
-    assert row.launcher == "slurm"
+    assert row.launcher_name == "slurm"
     same = recorded(sigma=0.01, sigma_jobs=7, first_jobs=3, confirm_jobs=2, drift="creeps", not_comparable="a profile")
     assert (
         same.noise(run, None, 0.05),
