@@ -202,7 +202,7 @@ def pytest_gsw_make_launcher(config: pytest.Config, cluster: Cluster, run_direct
             work_directory=directory,
             real_gpus=uses_gpus(cluster),
             # Simulated jobs sleep; each needs a core only for the start of its Python.
-            max_processes=8 * (os.cpu_count() or 1) if cluster.simulated else None,
+            max_processes=(8 if cluster.simulated else 2) * (os.cpu_count() or 1),
             environ=environ,
         )
     return None

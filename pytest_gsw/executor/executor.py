@@ -153,11 +153,6 @@ BACK_OFF_S = 5.0
 LONGEST_BACK_OFF_S = 60.0
 
 
-def is_too_long(away_s: float) -> bool:
-    """True if a scheduler that was unreachable for this long is given up."""
-    return away_s >= UNKNOWN_LIMIT_S
-
-
 class Backoff:
     """The time of the next submissions and their number at once; all times are monotonic seconds.
 
@@ -204,7 +199,7 @@ class Backoff:
     def is_worth_waiting(self, away_since_s: float, now_s: float) -> bool:
         """Postpone all submissions while the scheduler is unreachable; false once that took too long."""
         # A scheduler that answers polls is reachable but full: it accepts more once some jobs have ended.
-        if is_too_long(now_s - max(away_since_s, self._answered_s)):
+        if now_s - max(away_since_s, self._answered_s) >= UNKNOWN_LIMIT_S:
             return False
         if now_s >= self.due_s:  # else another row's failure has postponed them
             self.due_s = now_s + self._back_off_s
@@ -1332,7 +1327,7 @@ class Executor:
         if status.state is JobState.UNKNOWN:
             if live.unknown_since_s is None:
                 live.unknown_since_s = now_s
-            if not is_too_long(now_s - live.unknown_since_s):
+            if now_s - live.unknown_since_s < UNKNOWN_LIMIT_S:
                 return  # the scheduler is unreachable for a while; the last known state remains
         else:
             live.unknown_since_s = None

@@ -15,7 +15,7 @@ see a stall that is none.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 
 from pytest_gsw.common.text import duration
@@ -56,40 +56,32 @@ class Sample:
     stop: EarlyStop | None = None
 
 
+@dataclass(eq=False)
 class Watch:
-    """Monitor of one job's log.
+    """Monitor of one job's log."""
 
-    Args:
-        baseline: The job's row.
-        log_format: The format of its log.
-        policies: Conditions of an early stop.
-        steps: Steps that the run will do; ``None`` if unknown.
-        time_limit_s: Limit on its run time, which a stalled job would use up; ``None`` if unknown.
-        judged: True if its step times are compared with the documented ones; a profiled run's are not.
-        accepted: The time that the job's cluster accepted for the row, if it will count.
-    """
+    #: The job's row.
+    baseline: Baseline
+    #: The format of its log.
+    log_format: LogFormat
+    #: Conditions of an early stop.
+    policies: Policies
+    _: KW_ONLY
+    #: Steps that the run will do; ``None`` if unknown.
+    steps: int | None
+    #: Limit on its run time, which a stalled job would use up; ``None`` if unknown.
+    time_limit_s: float | None = None
+    #: True if its step times are compared with the documented ones; a profiled run's are not.
+    judged: bool = True
+    #: The time that the job's cluster accepted for the row, if it will count.
+    accepted: Accepted | None = None
 
-    def __init__(
-        self,
-        baseline: Baseline,
-        log_format: LogFormat,
-        policies: Policies,
-        *,
-        steps: int | None,
-        time_limit_s: float | None = None,
-        judged: bool = True,
-        accepted: Accepted | None = None,
-    ) -> None:
-        self._baseline = baseline
+    def __post_init__(self) -> None:
         #: Expected seconds a step, and the source of that time.
-        self._step_time_s, self._by = baseline.documented.step_time_s, "documented"
-        if accepted is not None and baseline.judged_by is STEP_TIME:
-            self._step_time_s, self._by = accepted.judged, "accepted"
-        self._format = log_format
-        self._policies = policies
-        self._steps = steps
-        self._time_limit_s = time_limit_s
-        self._judged = judged and baseline.judged_by is STEP_TIME and not baseline.expected_failure
+        self._step_time_s, self._by = self.baseline.documented.step_time_s, "documented"
+        if self.accepted is not None and self.baseline.judged_by is STEP_TIME:
+            self._step_time_s, self._by = self.accepted.judged, "accepted"
+        self._is_compared = self.judged and self.baseline.judged_by is STEP_TIME and not self.baseline.expected_failure
         self._follower: Follower | None = None
         self._progress = Progress()
         self._sample = Sample()
@@ -110,7 +102,7 @@ class Watch:
         if math.isnan(self._begin_s):
             self._begin_s = self._news_s = now_s
         if log is not None and (self._follower is None or self._follower.path != log):
-            self._follower = Follower(log, self._format)
+            self._follower = Follower(log, self.log_format)
         try:
             progress = self._follower.advance() if self._follower else Progress()
         except LogError:
@@ -126,7 +118,7 @@ class Watch:
         sample = Sample(
             steps=self._steps_done(progress),
             of=self._expected_lines(),
-            step_time_s=None if progress.last is None else step_seconds(progress.last, self._baseline),
+            step_time_s=None if progress.last is None else step_seconds(progress.last, self.baseline),
             finished=self._is_finished(progress),
         )
         # A decision remains until the log changes: reading the whole log takes long.
@@ -138,7 +130,7 @@ class Watch:
 
     def _steps_each_line(self, before: Progress, now: Progress) -> float:
         """Steps that the newest line covers: many frameworks log only every Nth step."""
-        first = self._format.first_index
+        first = self.log_format.first_index
         if first is None or now.last_index is None:
             return 1.0
         lines, index = now.steps, now.last_index - first + 1
@@ -148,21 +140,21 @@ class Watch:
 
     def _steps_done(self, progress: Progress) -> int:
         """The newest step's number if steps are numbered from the run's first; else the number of lines with a step."""
-        first, last = self._format.first_index, progress.last_index
-        if first is None or last is None or self._baseline.recipe.logged_steps is not None:
+        first, last = self.log_format.first_index, progress.last_index
+        if first is None or last is None or self.baseline.recipe.logged_steps is not None:
             return progress.steps
         return max(progress.steps, last - first + 1)
 
     def _expected_lines(self) -> int | None:
         """Number of steps that the log will show."""
-        return self._baseline.recipe.logged_steps or self._steps
+        return self.baseline.recipe.logged_steps or self.steps
 
     def _is_finished(self, progress: Progress) -> bool:
-        if self._steps is None:
+        if self.steps is None:
             return False
-        first, last = self._format.first_index, progress.last_index
-        if first is not None and last is not None and self._baseline.recipe.logged_steps is None:
-            return last >= first + self._steps - 1
+        first, last = self.log_format.first_index, progress.last_index
+        if first is not None and last is not None and self.baseline.recipe.logged_steps is None:
+            return last >= first + self.steps - 1
         return progress.steps >= (self._expected_lines() or math.inf)
 
     def _stop(self, progress: Progress, sample: Sample, now_s: float) -> EarlyStop | None:
@@ -182,34 +174,34 @@ class Watch:
         return EarlyStop(
             f"{NOT_FINITE}{where}: {text}",
             DIVERGED,
-            _remaining_s(sample, self._steps, sample.step_time_s or self._step_time_s),
+            _remaining_s(sample, self.steps, sample.step_time_s or self._step_time_s),
         )
 
     def _slow_start(self, progress: Progress, sample: Sample) -> EarlyStop | None:
         expected_s = self._step_time_s
-        if not self._judged or expected_s is None or progress.median is None or progress.steps < _FIRST_STEPS:
+        if not self._is_compared or expected_s is None or progress.median is None or progress.steps < _FIRST_STEPS:
             return None
-        limit_s = self._policies.slow_start * expected_s
-        median_s = step_seconds(progress.median, self._baseline)
+        limit_s = self.policies.slow_start * expected_s
+        median_s = step_seconds(progress.median, self.baseline)
         if median_s is None or not median_s > limit_s:
             return None
         whole = self._read()
-        seconds = sorted(step.seconds for step in timed_steps(self._baseline, whole)) if whole is not None else []
+        seconds = sorted(step.seconds for step in timed_steps(self.baseline, whole)) if whole is not None else []
         # Half of all steps are this slow, not only the last ten after a pause.
         if len(seconds) < _FIRST_STEPS or not seconds[len(seconds) // 2] > limit_s:
             return None
         return EarlyStop(
             f"slow start: {median_s:.4g} s a step over the last {_FIRST_STEPS} of {progress.steps} steps "
             f"is {median_s / expected_s:.1f} times the {self._by} {expected_s:.4g} s "
-            f"(ended early from {self._policies.slow_start:g} times on)",
+            f"(ended early from {self.policies.slow_start:g} times on)",
             "the nodes or the fabric are at fault rather than the row; slow_start: 0 in clusters.yaml lets them go on",
-            _remaining_s(sample, self._steps, median_s),
+            _remaining_s(sample, self.steps, median_s),
         )
 
     def _stall(self, progress: Progress, sample: Sample, now_s: float) -> EarlyStop | None:
         limit_s = self._stall_limit_s(sample)
         waited_s = now_s - self._news_s
-        if not getattr(self._format, "shows_progress", True) or waited_s < limit_s:
+        if not getattr(self.log_format, "shows_progress", True) or waited_s < limit_s:
             return None
         whole = self._read()
         if self._is_still_active(progress, whole):
@@ -223,7 +215,7 @@ class Watch:
             fact,
             "look for the rank that printed last, and rerun with NCCL_DEBUG=INFO; "
             "stall: MINUTES in clusters.yaml if the run does pause for so long",
-            None if self._time_limit_s is None else max(0.0, self._time_limit_s - (now_s - self._begin_s)),
+            None if self.time_limit_s is None else max(0.0, self.time_limit_s - (now_s - self._begin_s)),
         )
 
     def _is_still_active(self, progress: Progress, whole: StepLog | None) -> bool:
@@ -234,15 +226,15 @@ class Watch:
 
     def _is_over(self, whole: StepLog) -> bool:
         """True if the log shows the run's last line: a checkpoint or an evaluation may follow and take long."""
-        first, last, total = self._format.first_index, whole.steps[-1].index, self._steps or whole.total_steps
-        if first is None or last is None or total is None or self._baseline.recipe.logged_steps is not None:
+        first, last, total = self.log_format.first_index, whole.steps[-1].index, self.steps or whole.total_steps
+        if first is None or last is None or total is None or self.baseline.recipe.logged_steps is not None:
             return False
         return last + self._interval > first + total - 1
 
     def _stall_limit_s(self, sample: Sample) -> float:
-        limit_s = self._policies.stall_s
+        limit_s = self.policies.stall_s
         if limit_s is None:
-            steps, lines = self._steps or 1, self._expected_lines() or 1
+            steps, lines = self.steps or 1, self._expected_lines() or 1
             line_s = (self._step_time_s or 0.0) * max(self._interval, steps / lines)
             limit_s = max(LEAST_STALL_S, _STALL_STEPS * line_s, _STALL_PAUSES * self._longest_pause_s)
         return limit_s if sample.steps else START_STALLS * limit_s
@@ -250,7 +242,7 @@ class Watch:
     def _read(self) -> StepLog | None:
         """The log as the verdict will read it; ``None`` if it has no steps or cannot be read."""
         try:
-            return None if self._follower is None else read_log(self._follower.path, self._format)
+            return None if self._follower is None else read_log(self._follower.path, self.log_format)
         except LogError:
             return None
 

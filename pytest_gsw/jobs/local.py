@@ -15,7 +15,7 @@ import subprocess
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 from pytest_gsw.common.files import make_directory, open_own
@@ -208,40 +208,32 @@ def _is_out_of_memory(output: Path) -> bool:
     return False
 
 
+@dataclass(eq=False)
 class LocalLauncher(Launcher):
-    """Runs launch scripts on this machine.
-
-    Args:
-        slots_gpus: GPUs of all jobs that run at one time.
-        work_directory: Directory of the batch shells' output; by default that of each recipe.
-        real_gpus: True if slots are GPUs of this machine: CUDA_VISIBLE_DEVICES then restricts each job to its own.
-        max_processes: Jobs that may run at one time, by default twice the number of cores.
-        kill_grace_s: Seconds between SIGTERM and SIGKILL.
-        environ: The session's environment; by default that of this process when the launcher is made.
-    """
+    """Runs launch scripts on this machine."""
 
     name = "local"
     log_wait_s = 2.0
     poll_interval_s = 0.1
     find_log = staticmethod(layout.log_of)
 
-    def __init__(
-        self,
-        slots_gpus: int,
-        *,
-        work_directory: Path | None = None,
-        real_gpus: bool = False,
-        max_processes: int | None = None,
-        kill_grace_s: float = 5.0,
-        environ: Mapping[str, str] | None = None,
-    ) -> None:
-        self._slots_gpus = slots_gpus
-        self._free = list(range(slots_gpus))
-        self._work_directory = work_directory
-        self._real_gpus = real_gpus
-        self._max_processes = max_processes or 2 * (os.cpu_count() or 1)
-        self._kill_grace_s = kill_grace_s
-        self._environ = session_environment(environ)
+    #: GPUs of all jobs that run at one time.
+    slots_gpus: int
+    _: KW_ONLY
+    #: Directory of the batch shells' output; by default that of each recipe.
+    work_directory: Path | None = None
+    #: True if slots are GPUs of this machine: CUDA_VISIBLE_DEVICES then restricts each job to its own.
+    real_gpus: bool = False
+    #: Jobs that may run at one time, by default twice the number of cores.
+    max_processes: int = field(default_factory=lambda: 2 * (os.cpu_count() or 1))
+    #: Seconds between SIGTERM and SIGKILL.
+    kill_grace_s: float = 5.0
+    #: The session's environment; by default that of this process when the launcher is made.
+    environ: Mapping[str, str] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self._free = list(range(self.slots_gpus))
+        self._environ = session_environment(self.environ)
         #: All jobs by their ids, in the order of submission.
         self._runs: dict[str, LocalRun] = {}
         self._session = uuid.uuid4().hex
@@ -256,16 +248,16 @@ class LocalLauncher(Launcher):
         Raises:
             SubmissionError: The job can never start.
         """
-        if spec.gpus > self._slots_gpus:
+        if spec.gpus > self.slots_gpus:
             raise SubmissionError(
-                f"{spec.row_id} needs {spec.gpus} GPUs, and this machine has {self._slots_gpus}",
+                f"{spec.row_id} needs {spec.gpus} GPUs, and this machine has {self.slots_gpus}",
                 advice="run it on a cluster that is large enough: --gsw-cluster=NAME",
             )
         if not spec.script.is_file():
             raise SubmissionError(
                 f"there is no launch script {spec.script}", advice=f"is the recipe set up? ls -l {spec.script.parent}"
             )
-        directory = self._work_directory or spec.directory
+        directory = self.work_directory or spec.directory
         try:
             make_directory(spec.stage)
             make_directory(directory)
@@ -276,7 +268,7 @@ class LocalLauncher(Launcher):
             ) from error
         job = Job(next_job_id(next(reversed(self._runs), "0")), spec, time.time())
         output, mark = directory / f"slurm-{job.id}.out", f"{self._session}-{job.id}"
-        self._runs[job.id] = LocalRun(job, output, mark, self._kill_grace_s)
+        self._runs[job.id] = LocalRun(job, output, mark, self.kill_grace_s)
         self._advance()
         return job
 
@@ -295,7 +287,7 @@ class LocalLauncher(Launcher):
         runs = [self._runs[job.id] for job in jobs if job.id in self._runs]
         for run in runs:
             run.cancel()
-        give_up_s = time.monotonic() + self._kill_grace_s + KILL_PATIENCE_S
+        give_up_s = time.monotonic() + self.kill_grace_s + KILL_PATIENCE_S
         while alive := [run for run in runs if run.end is None]:
             for run in alive:
                 self._watch(run)
@@ -310,7 +302,7 @@ class LocalLauncher(Launcher):
 
     def batch_output(self, job: Job) -> Path | None:
         """The launch script's own output; ``None`` if there is none."""
-        output = (self._work_directory or job.spec.directory) / f"slurm-{job.id}.out"
+        output = (self.work_directory or job.spec.directory) / f"slurm-{job.id}.out"
         return output if output.is_file() else None
 
     def close(self) -> None:
@@ -329,7 +321,7 @@ class LocalLauncher(Launcher):
         for run in [run for run in self._runs.values() if run.process is None and run.end is None]:
             # In order: a large job must not wait for ever while small ones pass it.
             spec = run.job.spec
-            if spec.gpus > len(self._free) or len(self._running()) >= self._max_processes:
+            if spec.gpus > len(self._free) or len(self._running()) >= self.max_processes:
                 return
             run.slots, self._free = tuple(self._free[: spec.gpus]), self._free[spec.gpus :]
             run.start(self.command(spec), self._environment(run))
@@ -340,7 +332,7 @@ class LocalLauncher(Launcher):
 
     def _environment(self, run: LocalRun) -> dict[str, str]:
         environment = job_environment(self._environ, run.job.spec) | _slurm_variables(run.job) | {MARK: run.mark}
-        if self._real_gpus:
+        if self.real_gpus:
             visible = self._environ.get("CUDA_VISIBLE_DEVICES")
             devices = visible.split(",") if visible else []
             # If the session itself is restricted to some GPUs, its jobs share those.

@@ -189,8 +189,7 @@ def _is_below(place: Path, source: Path) -> bool:
 
 def job_id_of_file(log: Path, spec: JobSpec) -> str:
     """The job's id in the log's name; for a renamed log, the name itself."""
-    job_id = layout.job_id_in(log.name, spec.log_glob)
-    job_id = job_id or spec.launch.job_id_of(log.name)
+    job_id = layout.job_id_in(log.name, spec.log_glob) or spec.launch.job_id_of(log.name)
     if job_id is not None:
         return job_id
     if layout.looks_like_a_log(log.name):

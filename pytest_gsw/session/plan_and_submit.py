@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -105,9 +105,6 @@ def report_differences(
 # -- Checks before submission: each recipe, staging area and partition once -------------------------
 #
 # For ``--gsw-plan`` and every session. A row with a finding is an error; the others run.
-
-
-_Key = TypeVar("_Key")
 
 
 class Planned(NamedTuple):
@@ -247,7 +244,7 @@ def _recipes(planned: Sequence[Planned], here: Here) -> Findings:
 
 
 def _once(
-    planned: Iterable[Planned], key: Callable[[Planned], _Key], check: Callable[[Planned], SubmissionError | None]
+    planned: Iterable[Planned], key: Callable[[Planned], object], check: Callable[[Planned], SubmissionError | None]
 ) -> Findings:
     """The finding of each row; rows with the same key are checked once."""
     checked = [(check(some[0]), some) for some in grouped([(key(one), one) for one in planned]).values()]

@@ -310,19 +310,14 @@ class _ResumePlan:
         try:
             named = self._launcher.named(unique, self._since_s) if unique else None
             self._named = None if named is None else by_row(unique, named)
-        except SchedulerUnreachableError as error:
-            self._away = True
-            self._refuse_damage(error)
         except RunError as error:
-            self._hangs = error
-            self._refuse_damage(error)
-
-    def _refuse_damage(self, error: RunError) -> None:
-        if self._past.damage:
-            raise pytest.UsageError(
-                f"the run cannot be resumed now: its journal is damaged, and {error.fact}\n"
-                "next: resume it again when the scheduler answers"
-            )
+            if self._past.damage:
+                raise pytest.UsageError(
+                    f"the run cannot be resumed now: its journal is damaged, and {error.fact}\n"
+                    "next: resume it again when the scheduler answers"
+                ) from None
+            self._away = isinstance(error, SchedulerUnreachableError)
+            self._hangs = None if self._away else error
 
     def state_of(self, spec: JobSpec) -> ResumeState:
         """The state of a row.

@@ -291,14 +291,6 @@ def _run(session: pytest.Session, item: pytest.Item, nextitem: Any) -> None:
         raise session.Interrupted(session.shouldstop)
 
 
-@contextmanager
-def handling_signals() -> Iterator[Interrupts]:
-    """Handle signals while rows are submitted and run."""
-    interrupts = Interrupts()
-    with taking_signals(interrupts, SIGNALS):
-        yield interrupts
-
-
 def run_rows(session: pytest.Session) -> None:
     """Submit every selected row, run other tests meanwhile, then judge rows in the order in which their jobs end.
 
@@ -312,7 +304,8 @@ def run_rows(session: pytest.Session) -> None:
         print_plan(session, settings)
         return
     ran: list[pytest.Item] = []
-    with handling_signals() as interrupts:
+    interrupts = Interrupts()
+    with taking_signals(interrupts, SIGNALS):
         try:
             start = plan_rows(session, settings)
             run_unready(session, start, ran)

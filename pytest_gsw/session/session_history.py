@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
@@ -173,41 +174,33 @@ class SessionHistory:
 # -- The effect of a run on its whole cluster, by the rows of the session -------------------------
 
 
+@dataclass(eq=False)
 class ClusterPeers:
-    """The rows of a session together.
+    """The rows of a session together."""
 
-    Args:
-        session_history: Earlier runs.
-        rows: The session's rows, each with its accepted figure.
-        run_id: The session's run.
-        is_over: True for a row that has finished.
-    """
+    #: Earlier runs.
+    session_history: SessionHistory
+    #: The session's rows, each with its accepted figure.
+    rows: Collection[tuple[Baseline, Accepted | None]]
+    run_id: str
+    #: True for a row that has finished.
+    is_over: Callable[[str], bool]
+    #: The cost of the first job of each row.
+    _first: dict[str, float] = field(default_factory=dict, init=False)
+    _left_out: set[str] = field(default_factory=set, init=False)
+    #: Rows that are adjusted, and do not count themselves: their first job had a slow node.
+    _only_adjusted: set[str] = field(default_factory=set, init=False)
 
-    def __init__(
-        self,
-        session_history: SessionHistory,
-        rows: Collection[tuple[Baseline, Accepted | None]],
-        run_id: str,
-        is_over: Callable[[str], bool],
-    ) -> None:
-        self._session_history = session_history
-        self._rows = rows
-        self._run_id = run_id
-        self._is_over = is_over
-        self._directions = {row.id: row.judged_by.direction for row, _ in rows}
-        #: The cost of the first job of each row.
-        self._first: dict[str, float] = {}
-        self._left_out: set[str] = set()
-        #: Rows that are adjusted, and do not count themselves: their first job had a slow node.
-        self._only_adjusted: set[str] = set()
+    def __post_init__(self) -> None:
+        self._directions = {row.id: row.judged_by.direction for row, _ in self.rows}
 
     @cached_property
     def together(self) -> ClusterHistory:
         """The earlier runs of all rows; none if the session has too few rows or no earlier run."""
-        rows = self._rows if len(self._rows) >= FEWEST_ROWS and self._session_history.has_runs else ()
+        rows = self.rows if len(self.rows) >= FEWEST_ROWS and self.session_history.has_runs else ()
         return ClusterHistory(
             {
-                row.id: self._session_history.past(row.id, "", experiment_hash(row), accepted, self._run_id)
+                row.id: self.session_history.past(row.id, "", experiment_hash(row), accepted, self.run_id)
                 for row, accepted in rows
             }
         )
@@ -235,7 +228,7 @@ class ClusterPeers:
 
     def adjustment_for(self, cluster_effect: ClusterEffect | None) -> ClusterAdjustment:
         """The adjustment of earlier runs and of this one."""
-        return ClusterAdjustment(self.together, {} if cluster_effect is None else {self._run_id: cluster_effect.effect})
+        return ClusterAdjustment(self.together, {} if cluster_effect is None else {self.run_id: cluster_effect.effect})
 
     def possible_effects(self, row: str, tolerance: float) -> tuple[ClusterEffect | None, ...]:
         """The effects that are still possible for a row whose first job has ended.
@@ -259,6 +252,6 @@ class ClusterPeers:
             return None
         silent = self._left_out | self._only_adjusted
         first = {row: cost for row, cost in self._first.items() if row not in silent}
-        missing = sum(row not in first and row not in silent and not self._is_over(row) for row in before.levels)
+        missing = sum(row not in first and row not in silent and not self.is_over(row) for row in before.levels)
         current_run = self.together.current_run(first, missing)
         return current_run if current_run.may_have_effect else None

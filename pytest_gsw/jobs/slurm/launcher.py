@@ -24,6 +24,7 @@ from pathlib import Path
 
 from pytest_gsw.clusters import LAUNCHER_KEYS
 from pytest_gsw.common.files import make_directory
+from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.redact import masked_text, printable
 from pytest_gsw.common.text import moment, shortened
@@ -644,16 +645,11 @@ def _is_counted(state: JobState, follower: JobState | None) -> bool:
 
 def missing_programs(specs: Sequence[JobSpec], environ: Mapping[str, str]) -> dict[str, SubmissionError]:
     """The errors of jobs whose program is not there, by row; a recipe's virtual environment may contain it."""
-    found: dict[str, SubmissionError] = {}
-    known: dict[tuple[object, ...], SubmissionError | None] = {}
-    for spec in specs:
-        key = spec.launch.name, *map(spec.environment.get, ("PATH", *VIRTUAL_ENVIRONMENTS))
-        if key not in known:
-            path = job_environment(environ, spec).get("PATH", os.defpath)
-            known[key] = _missing_program(spec.launch.program, path)
-        if (error := known[key]) is not None:
-            found[spec.row_id] = error
-    return found
+    names = ("PATH", *VIRTUAL_ENVIRONMENTS)
+    alike = grouped([((spec.launch.program, *map(spec.environment.get, names)), spec) for spec in specs]).values()
+    paths = [(same, job_environment(environ, same[0]).get("PATH", os.defpath)) for same in alike]
+    checked = [(same, _missing_program(same[0].launch.program, path)) for same, path in paths]
+    return {spec.row_id: error for same, error in checked if error is not None for spec in same}
 
 
 def _missing_program(program: str, path: str) -> SubmissionError | None:

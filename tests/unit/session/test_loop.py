@@ -7,8 +7,9 @@ import signal
 
 import pytest
 
+from pytest_gsw.common.process import taking_signals
 from pytest_gsw.session import hooks
-from pytest_gsw.session.runner import handling_signals
+from pytest_gsw.session.runner import SIGNALS, Interrupts
 
 
 @pytest.mark.parametrize(
@@ -17,7 +18,8 @@ from pytest_gsw.session.runner import handling_signals
 def test_a_signal_that_was_ignored(number: signal.Signals, is_taken: bool) -> None:
     before = signal.signal(number, signal.SIG_IGN)
     try:
-        with handling_signals() as interrupts:
+        interrupts = Interrupts()
+        with taking_signals(interrupts, SIGNALS):
             assert (signal.getsignal(number) is interrupts) == is_taken
         assert signal.getsignal(number) is signal.SIG_IGN
     finally:
