@@ -202,7 +202,7 @@ def _change_facts(change: EnvironmentChange) -> dict[str, Any]:
 def _point_facts(point: Point) -> dict[str, Any]:
     facts = {**vars(point), "time": _moment(point.time_s)}
     empty = {name for name in ("metrics", "variables") if not getattr(point, name)}
-    unsaid = {"definition", "added_s", "jobs", "metric", "cost", *empty}
+    unsaid = {"definition", "added_s", "job", "jobs", "metric", "cost", *empty}
     return {name: value for name, value in facts.items() if name not in unsaid}
 
 
