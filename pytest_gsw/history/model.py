@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
 
 from pytest_gsw.jobs.model import JobState
@@ -86,7 +85,7 @@ class Point:
     #: Number of jobs, if it is the median of a run; their ids and nodes are separated by commas.
     jobs: int = field(default=1, compare=False)
 
-    @cached_property
+    @property
     def cost(self) -> float:
         """The figure on the scale of statistics over several rows, see :meth:`Direction.cost`."""
         return self.metric.direction.cost(self.judged)
