@@ -14,6 +14,8 @@ NODES = 150
 SIZES = (1, 2, 4, 8)
 #: Loss of throughput of a job that has a slow node.
 NODE_LOSS = 0.10
+#: The share of runs in which a block of nodes is congested, and what that costs.
+BLOCK_SHARE, BLOCK_COST = 0.08, (0.02, 0.08)
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,14 @@ class Life:
             value -= math.log1p(-NODE_LOSS)
         if self.model.second_half and nodes and nodes[0] >= NODES // 2:
             value -= math.log1p(-self.model.second_half)
+        for block in {node * self.model.blocks // NODES for node in nodes if self.model.blocks}:
+            value += self._congestion(block, run)
         time_s = self.usual_s * math.exp(value)
         return Ran(time_s if self.model.decimals is None else round(time_s, self.model.decimals), nodes)
+
+    def _congestion(self, block: int, run: int) -> float:
+        rng = random.Random(f"{self.seed} {block} {run}")  # noqa: S311 - noise
+        return rng.uniform(*BLOCK_COST) if rng.random() < BLOCK_SHARE else 0.0
 
     def _nodes(self, row: int, run: int, job: int, avoided: frozenset[int]) -> tuple[int, ...]:
         rng = random.Random(self.seed + job + JOBS * (row + self.rows * run))  # noqa: S311 - noise
@@ -95,6 +103,9 @@ class Life:
         there = range(NODES)
         if self.model.second_half:
             there = there[NODES // 2 :] if rng.random() < 0.5 else there[: NODES // 2]
+        elif self.model.blocks:  # a job has nodes of one block
+            block = rng.randrange(self.model.blocks)
+            there = there[block * NODES // self.model.blocks : (block + 1) * NODES // self.model.blocks]
         drawn = rng.sample(there, min(len(there), size + len(avoided)))
         return tuple(node for node in drawn if node not in avoided)[:size]
 
@@ -104,7 +115,7 @@ def life_of(model: Model, seed: str, rows: int, runs: int) -> Life:
     rng = random.Random(seed)  # noqa: S311 - noise, not cryptography
     slow = dict.fromkeys(rng.sample(range(NODES), _slow_nodes(model.slow_jobs)), 0)
     noise = noise_of_rows(model, rng, rows, runs)
-    return Life(model, noise, rng.randrange(2**40), slow, has_nodes=bool(slow) or bool(model.second_half))
+    return Life(model, noise, rng.randrange(2**40), slow, has_nodes=bool(slow or model.second_half or model.blocks))
 
 
 def _slow_nodes(share: float) -> int:

@@ -100,9 +100,11 @@ def live(life: Life, rng: random.Random, history: History | None = None) -> Live
 
 def count_run(tally: Tally, cell: Cell, judged: Sequence[Judged], records: Sequence[Record]) -> None:
     """Count a run in which nothing is wrong."""
-    failed, is_incident = sum(one.outcome is Outcome.REGRESSED for one in judged), incident_of(records) is not None
-    tally.count(cell, "incident", is_incident)
-    tally.count(cell, "false night", failed > 0 or is_incident)
+    failed, incident = sum(one.outcome is Outcome.REGRESSED for one in judged), incident_of(records)
+    fails = incident is not None and incident.fails
+    tally.count(cell, "incident", fails)
+    tally.count(cell, "warned", incident is not None and not fails)
+    tally.count(cell, "false night", failed > 0 or fails)
     tally.count(cell, "false row", failed, len(judged))
     tally.count(cell, "inconclusive", sum(one.outcome is Outcome.INCONCLUSIVE for one in judged), len(judged))
     tally.count(cell, "jobs", sum(len(one.ran) for one in judged), len(judged))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import random
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -60,6 +61,15 @@ def heavy(rng: random.Random, core: float) -> float:
 def seldom_slow(rng: random.Random, sigma: float) -> float:
     """One job in two hundred loses 30 %."""
     return rng.gauss(0, sigma) + (-math.log(0.7) if rng.random() < 0.005 else 0.0)
+
+
+def bounded(rng: random.Random, sigma: float) -> float:
+    """A bandwidth has an upper bound: most jobs are near it, and the others are slower."""
+    return sigma * (rng.expovariate(1) - math.log(2))
+
+
+def one_in_five(rng: random.Random, sigma: float) -> float:
+    return rng.gauss(0, sigma) + (rng.uniform(0.04, 0.12) if rng.random() < 0.2 else 0.0)
 
 
 def _more(jobs: list[float], value: float) -> None:
@@ -161,6 +171,91 @@ def slow_hours_of_half(rng: random.Random, rows: list[Noise]) -> None:
                 row[run] = [value + late for value, late in zip(row[run], _slow_hour(rng), strict=False)]
 
 
+# -- what changes with time, size or hardware -------------------------------------------------
+
+
+def regimes(quiet: float, loud: float) -> Also:
+    """Each row has weeks of one standard deviation and weeks of the other; that of its jobs is 1 before."""
+
+    def change(rng: random.Random, rows: list[Noise]) -> None:
+        for row in rows:
+            sigma = quiet
+            for run, jobs in enumerate(row):
+                if rng.random() < 1 / 20:
+                    sigma = quiet + loud - sigma
+                row[run] = [job * sigma for job in jobs]
+
+    return change
+
+
+def garch(rng: random.Random, rows: list[Noise]) -> None:
+    """A large deviation is followed by large ones: GARCH(1, 1) of a persistence of 0.95, its variance 1 on average."""
+    for row in rows:
+        variance = 1.0
+        for run, jobs in enumerate(row):
+            row[run] = [job * math.sqrt(variance) for job in jobs]
+            variance = 0.05 + 0.15 * variance * rng.gauss(0, 1) ** 2 + 0.8 * variance
+
+
+def weekdays_and_hours(rng: random.Random, rows: list[Noise]) -> None:
+    """Two days of a week are busy for all rows, and a row that starts in the busy third of a day is slower still."""
+    for row in rows:
+        busy = 0.015 if rng.random() < 1 / 3 else 0.0
+        for run, jobs in enumerate(row):
+            _more(jobs, 0.015 + busy if run % 7 < 2 else 0.0)
+
+
+def throttling(rng: random.Random, rows: list[Noise]) -> None:
+    """In a warm week, each job has an even chance of a hot rack, which costs 1 to 5 %."""
+    for week in range(0, len(rows[0]), 7):
+        if rng.random() < 0.15:
+            for row in rows:
+                for jobs in row[week : week + 7]:
+                    jobs[:] = [job + (rng.uniform(0.01, 0.05) if rng.random() < 0.5 else 0.0) for job in jobs]
+
+
+def ageing(rng: random.Random, rows: list[Noise]) -> None:
+    """Each row loses up to 3 % in one to three months, until its nodes are repaired."""
+    for row in rows:
+        months = rng.randint(30, 90)
+        begin = rng.randrange(months)
+        for run, jobs in enumerate(row):
+            _more(jobs, 0.03 * ((run + begin) % months / months - begin / months))
+
+
+def by_gpus(_: random.Random, rows: list[Noise]) -> None:
+    """Rows of few GPUs are quiet, those of many are not: 0.8 to 2.7 %; the standard deviation of jobs is 1 before."""
+    for number, row in enumerate(rows):
+        sigma = 0.008 * 1.5 ** (number % 4)
+        row[:] = [[job * sigma for job in jobs] for jobs in row]
+
+
+def wandering(sigma: float, rho: float) -> Also:
+    """All rows share a level that wanders from run to run."""
+
+    def change(rng: random.Random, rows: list[Noise]) -> None:
+        for run, level in enumerate(_wandering(rng, sigma, len(rows[0]), rho)):
+            for row in rows:
+                _more(row[run], level)
+
+    return change
+
+
+def slower_repeats(_: random.Random, rows: list[Noise]) -> None:
+    """Jobs that confirm are 1.5 % slower: the cluster is busier at the end of a night."""
+    for row in rows:
+        for jobs in row:
+            jobs[1:] = [job + 0.015 for job in jobs[1:]]
+
+
+def slowest_node(rng: random.Random, rows: list[Noise]) -> None:
+    """A job is as slow as the slowest of its 1, 2, 4 or 8 nodes, each of which differs by 2 %."""
+    for number, row in enumerate(rows):
+        nodes = 2 ** (number % 4)
+        usual = statistics.median(max(rng.gauss(0, 0.02) for _ in range(nodes)) for _ in range(2001))
+        row[:] = [[max(rng.gauss(0, 0.02) for _ in range(nodes)) - usual for _ in jobs] for jobs in row]
+
+
 @dataclass(frozen=True)
 class Model:
     """How jobs differ."""
@@ -183,6 +278,8 @@ class Model:
     also: tuple[Also, ...] = ()
     #: Half of the nodes is slower by this, and a job runs in one of the halves.
     second_half: float = 0.0
+    #: Blocks of nodes; each is congested now and then, and a job that has one of its nodes is slower.
+    blocks: int = 0
     #: What rows take, seconds, and the decimals of what is printed, where that is little.
     usual_s: float = 1.0
     decimals: int | None = None
@@ -232,6 +329,20 @@ MODELS: Mapping[str, Model] = {
         Model("two halves, 2.5%", 0.02, second_half=0.025),
         Model("two halves, 4%", 0.02, second_half=0.04),
         Model("slow hours of half", 0.02, also=(slow_hours_of_half,)),
+        Model("regimes of noise", 1.0, also=(regimes(0.01, 0.03),)),
+        Model("GARCH", 0.02, also=(garch,)),
+        Model("weekdays and hours", 0.02, also=(weekdays_and_hours,)),
+        Model("thermal throttling", 0.015, also=(throttling,)),
+        Model("congested blocks", 0.02, blocks=10),
+        Model("two generations, 7%", 0.015, second_half=0.07),
+        Model("ageing and repair", 0.015, also=(ageing,)),
+        Model("sigma by GPUs", 1.0, also=(by_gpus,)),
+        Model("bounded GB/s", 0.02, bounded),
+        *(Model(f"wandering level {rho:g}", 0.02, also=(wandering(0.01, rho),)) for rho in (0.8, 0.95, 0.98)),
+        Model("fast document", 0.02, also=(slower_until(10**6, 0.03),)),
+        Model("1 in 5 slow", 0.015, one_in_five),
+        Model("slower repeats", 0.02, also=(slower_repeats,)),
+        Model("slowest node", 0.0, also=(slowest_node,)),
     )
 }
 
@@ -258,12 +369,12 @@ def _own(model: Model, rng: random.Random, runs: int) -> Noise:
     return [[level + model.shape(rng, of_job) for _ in range(JOBS)] for level in levels]
 
 
-def _wandering(rng: random.Random, sigma: float, runs: int) -> list[float]:
+def _wandering(rng: random.Random, sigma: float, runs: int, rho: float = LEVEL_RHO) -> list[float]:
     if not sigma:
         return [0.0] * runs
-    levels, fresh = [rng.gauss(0, sigma)], sigma * math.sqrt(1 - LEVEL_RHO**2)
+    levels, fresh = [rng.gauss(0, sigma)], sigma * math.sqrt(1 - rho**2)
     while len(levels) < runs:
-        levels.append(LEVEL_RHO * levels[-1] + rng.gauss(0, fresh))
+        levels.append(rho * levels[-1] + rng.gauss(0, fresh))
     return levels
 
 

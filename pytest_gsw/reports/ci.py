@@ -119,7 +119,7 @@ def _cluster_findings(report: RunReport) -> Iterator[Finding]:
     if incident is not None:
         name, following = incident.cluster, history_command(incident.cluster)
         text = incident.text(report.incident_since)
-        kind = attention.INCIDENT.kind
+        kind = incident.needs.kind
         yield Finding(kind, f"cluster {name}", incident.node_id, text, following, table=table, whole=incident)
     for name, text_of in report.cluster_texts.items():
         if text_of.drift:

@@ -261,7 +261,7 @@ def report_text(report: RunReport) -> str:
     """The outcome of a run in a few words: the same numbers as everywhere."""
     counts = report.outcomes
     bad = [one.of_rows(counts[one.word]) for one in WORST_FIRST if one.word in counts and one.attention.is_urgent]
-    parts = ["1 incident"] if report.incident else []
+    parts = [f"1 {report.incident.needs.kind}"] if report.incident else []
     parts += [plural(report.slow_tile_nodes, "slow node")] if report.slow_tile_nodes else []
     parts += bad
     if drifting := report.counts.get(attention.DRIFT.kind):

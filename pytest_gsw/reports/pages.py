@@ -140,9 +140,10 @@ def run_page(report: RunReport, links: Sequence[tuple[str, str]], kept: str = ""
 def _counts(report: RunReport) -> ET.Element:
     """The number of rows of each outcome: the numbers of the session's last line."""
     told = outcome_texts(report.records, len(report.unrecorded))
-    slow, nodes = attention.REGRESSED.kind, report.slow_tile_nodes
+    slow, nodes, incident = attention.REGRESSED.kind, report.slow_tile_nodes, report.incident
     entries = [_badge(slow, plural(nodes, "slow node"), "#slow-tiles")] if nodes else []
-    entries += [_badge(slow, "1 incident", "#cluster")] if report.incident is not None else []
+    if incident is not None:
+        entries.append(_badge(incident.needs.in_report.kind, f"1 {incident.needs.kind}", "#cluster"))
     entries += [_badge(one.attention.in_report.kind, told[one]) for one in WORST_FIRST if one in told]
     if drifting := report.counts.get(attention.DRIFT.kind):
         entries.append(_badge(attention.DRIFT.kind, f"{drifting} of them {'drifts' if drifting == 1 else 'drift'}"))
@@ -186,17 +187,18 @@ def _incident(report: RunReport) -> ET.Element | None:
     incident = report.incident
     if incident is None:
         return None
+    kind = incident.needs.in_report.kind
     pages = {row.record.row.node_id: row for row in report.rows}
     parts = [row_link(pages[name]) for name in incident.parts if name in pages]
     return element(
         "div",
-        element("h3", sign(attention.REGRESSED.kind), f" {signed(incident.fact)}{report.incident_since}"),
+        element("h3", sign(kind), f" {signed(incident.fact)}{report.incident_since}"),
         fact_list([("canaries that were too slow as well", ", ".join(incident.canaries))]),
         element("p", "These rows are part of it, and inconclusive for that:") if parts else None,
         element("ul", *(element("li", link) for link in parts[:_AT_LENGTH]), class_="rows") if parts else None,
         _more(len(parts) - _AT_LENGTH),
         command_line(history_command(incident.cluster)),
-        class_=f"card {attention.REGRESSED.kind}",
+        class_=f"card {kind}",
     )
 
 

@@ -648,7 +648,7 @@ class RunReport:
         """The exit status of its session, or the one that follows from its records."""
         if self.run.exit_status is not None:
             return self.run.exit_status
-        failed = [outcomes.FAILED] if self.unrecorded or self.incident is not None else []
+        failed = [outcomes.FAILED] if self.unrecorded or (self.incident is not None and self.incident.fails) else []
         failed += [outcomes.OPEN] if self.odd_losses else []
         return outcomes.exit_status([*failed, *(record.status for record in self.records)])
 

@@ -45,12 +45,13 @@ class Attention:
 
 REGRESSED = Attention("regressed", Level.ERROR, "▼", "regressed", "Regressed", shape="down")
 #: A cluster's, and no row's.
-INCIDENT = Attention("incident", Level.ERROR)
+INCIDENT = Attention("incident", Level.ERROR, listed_as=REGRESSED)
 ERROR = Attention("error", Level.ERROR, "✖", "error", "Errors")
 # Documented to run out of memory, but it did not: the document is wrong, or the log is another run's.
 UNEXPECTED_SUCCESS = Attention("unexpected success", Level.ERROR, listed_as=REGRESSED)
 INCONCLUSIVE = Attention("inconclusive", Level.WARNING, "?", "inconclusive", "Inconclusive", shape="square")
 DRIFT = Attention("drift", Level.WARNING, "↘", "drifts", "Passed, and drifting")
+INCIDENT_WITHIN_TOLERANCE = Attention("incident within tolerance", Level.WARNING, listed_as=DRIFT)
 # Passed by the accepted figure of its cluster: by the document it would have failed.
 ACCEPTED = Attention("accepted", Level.NOTICE, "✓", "accepted")
 IMPROVED = Attention("improved", Level.NOTICE, "▲", "improved", "Improved", shape="up")
@@ -60,7 +61,7 @@ PASSED = Attention("passed", sign="✔", word="passed")
 #: All of them, the worst first.
 ATTENTIONS = (
     INCIDENT,
-    *(REGRESSED, ERROR, UNEXPECTED_SUCCESS, INCONCLUSIVE, DRIFT, ACCEPTED, IMPROVED),
+    *(REGRESSED, ERROR, UNEXPECTED_SUCCESS, INCONCLUSIVE, INCIDENT_WITHIN_TOLERANCE, DRIFT, ACCEPTED, IMPROVED),
     *(NOT_JUDGED, PASSED),
 )
 #: The kinds of rows that are, or may be, too slow.

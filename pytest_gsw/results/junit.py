@@ -21,6 +21,7 @@ from pytest_gsw.common.text import at_line, calendar
 from pytest_gsw.results import outcomes, row_text
 from pytest_gsw.results.manifest import (
     INCIDENT,
+    INCIDENT_PROPERTY,
     RunManifest,
     class_of,
     class_of_incident,
@@ -268,8 +269,9 @@ def _missing(node_id: str, why: str, noted: RunManifest) -> ET.Element:
 
 
 def _incident(incident: ClusterResult) -> ET.Element:
-    case = _case(class_of_incident(incident.cluster), INCIDENT, 0.0, [])
-    case.append(_element(outcomes.REGRESSED.junit, incident.text(), message=incident.fact))
+    case = _case(class_of_incident(incident.cluster), INCIDENT, 0.0, [(INCIDENT_PROPERTY, incident.fact)])
+    if incident.fails:
+        case.append(_element(outcomes.REGRESSED.junit, incident.text(), message=incident.fact))
     return case
 
 

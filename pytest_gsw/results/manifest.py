@@ -24,8 +24,8 @@ from pytest_gsw.tables.model import Baseline
 # facts, and the versions that ran the session.
 
 
-#: The test case of an incident.
-INCIDENT = "incident"
+#: The test case of an incident, and the property that has its fact.
+INCIDENT, INCIDENT_PROPERTY = "incident", "gsw_incident"
 #: The file in a run's directory.
 _NAME = "junit.json"
 #: The facts of a row without a record, as metrics name them.

@@ -241,7 +241,7 @@ def inconclusive_text(record: Record, verdict: Verdict, canaries: Sequence[str] 
             which = f" {', '.join(canaries)}" if canaries else " row"
             return f"{fact}; the canary{which} was too slow as well: {unusual}"
         case Reason.INCIDENT:
-            return f"{fact}; it is part of the cluster's incident, which has failed"
+            return f"{fact}; it is part of the cluster's incident"
         case Reason.TOO_GOOD:
             return f"{fact}; {_too_good_text(record, verdict)}"
         case Reason.RANKS_DIFFER:

@@ -16,11 +16,12 @@ from pytest_gsw.common.text import by_number, duration, hours_text, named, perce
 from pytest_gsw.errors import RunError
 from pytest_gsw.jobs.model import AT_ONCE, JobState, JobStatus
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.attention import ACCEPTED
+from pytest_gsw.results.attention import ACCEPTED, INCIDENT, INCIDENT_WITHIN_TOLERANCE, Attention
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import hides_loss, without_middle
 from pytest_gsw.stats.black_holes import BlackHole, black_holes
 from pytest_gsw.stats.cluster_effect import FEWEST_ROWS
+from pytest_gsw.stats.decision import is_below
 from pytest_gsw.stats.verdict import Outcome, Reason, compare
 from pytest_gsw.tables.metrics import MetricLabel, usual_tolerance
 from pytest_gsw.tables.model import TILE, TOLERANCE, without_tile
@@ -46,7 +47,7 @@ def counts_line(records: Sequence[Record], missing: int = 0, incident: ClusterRe
     told = outcome_texts(records, missing)
     drifting = sum(bool(record.drift) for record in records)
     last = [f"{drifting} of them {'drifts' if drifting == 1 else 'drift'}"] if drifting else []
-    return ", ".join([*(["1 incident"] if incident else []), *told.values(), *last])
+    return ", ".join([*([f"1 {incident.needs.kind}"] if incident else []), *told.values(), *last])
 
 
 def outcome_texts(records: Sequence[Record], missing: int = 0) -> dict[outcomes.OutcomeKind, str]:
@@ -299,6 +300,8 @@ class ClusterResult:
     #: The logarithm of the rows' time over their usual time, and the limit beyond which that is an incident.
     effect: float
     limit: float
+    #: The loss of throughput, as a fraction, beyond which an incident fails: the tolerance of most rows.
+    tolerance: float
     #: The number of rows that it is computed from, of the slower ones, and the rows that are inconclusive by it alone.
     rows: int
     slower: int
@@ -308,8 +311,18 @@ class ClusterResult:
 
     @property
     def is_incident(self) -> bool:
-        """True if it is an incident, which it always is if a row's failure was attributed to it."""
+        """True if it is an incident, which it always is if a row's loss was attributed to it."""
         return self.effect > self.limit or bool(self.parts)
+
+    @property
+    def fails(self) -> bool:
+        """True for an incident that is beyond the tolerance; a smaller one is a warning."""
+        return self.is_incident and is_below(1 + self.change, self.tolerance)
+
+    @property
+    def needs(self) -> Attention:
+        """The kind of an incident, with its urgency."""
+        return INCIDENT if self.fails else INCIDENT_WITHIN_TOLERANCE
 
     @property
     def change(self) -> float:
@@ -324,10 +337,11 @@ class ClusterResult:
     @property
     def fact(self) -> str:
         """One line: ``cluster pool: 28 of 30 rows slower, -6.1 % (an incident beyond -2.0 %)``."""
-        change, limit = percent(self.change), percent(self.allowed)
-        return (
-            f"cluster {self.cluster}: {self.slower} of {self.rows} rows slower, {change} (an incident beyond {limit})"
-        )
+        slower = f"{self.slower} of {self.rows} rows slower, {percent(self.change)}"
+        limits = f"an incident beyond {percent(self.allowed)}"
+        if not self.fails:
+            limits += f", a failure beyond {percent(-self.tolerance)}"
+        return f"cluster {self.cluster}: {slower} ({limits})"
 
     @property
     def node_id(self) -> str:
@@ -370,9 +384,10 @@ def cluster_result_of(records: Iterable[Record]) -> ClusterResult | None:
         return None
     over = [one for _, _, one in counted or known]
     effect, limit = statistics.median(over), statistics.median(cluster_effect.limit for _, cluster_effect, _ in known)
+    tolerance = statistics.median(record.row.tolerance for record, _, _ in known)
     slower = sum(one > 0 for one in over)
     canaries = [one.row.node_id for one in rows if one.row.canary and one.reason == Reason.CANARY.value]
-    return ClusterResult(known[0][0].run.cluster, effect, limit, len(over), slower, parts, tuple(canaries))
+    return ClusterResult(known[0][0].run.cluster, effect, limit, tolerance, len(over), slower, parts, tuple(canaries))
 
 
 # -- a session that waits --------------------------------------------------------------------------

@@ -206,6 +206,7 @@ def add_incident(config: pytest.Config, found: ClusterResult, since: str) -> Non
         cluster=found.cluster,
         fact=f"{found.fact}{since}",
         throughput_change=found.change,
+        fails=found.fails,
         rows=found.rows,
         slower=found.slower,
         parts=found.parts,

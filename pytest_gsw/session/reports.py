@@ -165,7 +165,8 @@ class Reports:
         name, word, rest = line.texts(widest, self._columns)
         reporter.ensure_newline()
         reporter.write(name)
-        reporter.write(word, **{_COLOURS.get(report.outcome, "yellow"): True})
+        colour = "failed" if report.failed else "" if report.nodeid.startswith(OF_CLUSTER) else report.outcome
+        reporter.write(word, **{_COLOURS.get(colour, "yellow"): True})
         reporter.write(rest.ljust(max(0, widest - len(name) - len(word))) if progress else rest)
         reporter.write(progress, cyan=True)
         reporter.currentfspath = -2  # pytest's mark of an unfinished line

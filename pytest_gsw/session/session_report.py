@@ -28,7 +28,7 @@ from pytest_gsw.reports.run_report import (
     since_of,
 )
 from pytest_gsw.results.junit import read_whole_run
-from pytest_gsw.results.manifest import INCIDENT, class_of_incident
+from pytest_gsw.results.manifest import INCIDENT, INCIDENT_PROPERTY, class_of_incident
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import incident_of
 from pytest_gsw.session.progress import add_incident, write
@@ -149,7 +149,7 @@ def row_alarms(
 
 
 def report_cluster(session: pytest.Session) -> None:
-    """Report an incident to pytest and JUnit as a failed test case, and keep the cluster's text for the summary."""
+    """Report an incident to pytest and JUnit as a test case, and keep the cluster's text for the summary."""
     config = session.config
     records = run_records(config)
     if CLUSTER_PEERS in config.stash:
@@ -161,10 +161,13 @@ def report_cluster(session: pytest.Session) -> None:
     if incident is None:
         return
     text, name = incident.text(cluster_state.since), incident.node_id
-    report = pytest.TestReport(name, (name, None, name), {}, "failed", text, "call")
-    report.gsw_junit = (class_of_incident(incident.cluster), INCIDENT, 0.0, incident.fact)  # type: ignore[attr-defined]
+    call = pytest.TestReport(name, (name, None, name), {}, "failed" if incident.fails else "passed", text, "call")
+    properties = [(INCIDENT_PROPERTY, incident.fact)]  # which pytest writes after a teardown
+    teardown = pytest.TestReport(name, call.location, {}, "passed", None, "teardown", user_properties=properties)
     session.testscollected += 1  # or pytest counts beyond 100 %
-    config.hook.pytest_runtest_logreport(report=report)
+    for report in (call, teardown):
+        report.gsw_junit = (class_of_incident(incident.cluster), INCIDENT, 0.0, incident.fact)  # type: ignore[attr-defined]
+        config.hook.pytest_runtest_logreport(report=report)
     add_incident(config, incident, cluster_state.since)
-    if session.exitstatus == pytest.ExitCode.OK:
+    if incident.fails and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

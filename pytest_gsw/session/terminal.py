@@ -188,6 +188,8 @@ def report_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> 
     _write_section(reporter, outcomes.INCONCLUSIVE.text, records, inconclusive_line)
     _write_section(reporter, "not judged by the newest job", records, lambda record: record.passed_over)
     _write_section(reporter, "drift", records, lambda record: record.drift, cluster_drift)
+    warnings = (str(one.longrepr) for one in reporter.getreports("passed") if one.nodeid.startswith(OF_CLUSTER))
+    _write_lines(reporter, "incident within tolerance", tuple(warnings))
     _write_slow_nodes(reporter, config)
     _write_run(reporter, config)
     _write_sweep(reporter, config)

@@ -4,8 +4,9 @@ A run's effect is the median of its rows' excesses over their own levels, one jo
 a row of their own, whose figures are ratios: the same functions compute its noise and its drift. A row's time without
 the effect has less noise, and is compared with the same reference.
 
-A loss of the whole cluster is never removed from its rows silently. An effect beyond the noise between runs is an
-incident; within it, a row beyond its tolerance does not pass because of the effect.
+A loss of the whole cluster is never removed from its rows silently. An incident is a jump: an effect that exceeds the
+usual one of the quiet runs before by more than such jumps differ. A level that wanders is none; it may be a drift.
+Within the limit, a row beyond its tolerance does not pass because of the effect.
 
 Rows have different metrics. Their figures are compared as costs, of which less is better
 (:meth:`~pytest_gsw.tables.metrics.Direction.cost`); all other values are natural logarithms of costs, slower than usual
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -44,6 +46,9 @@ LEAST_EFFECT = -math.log1p(-0.015)
 
 #: Prior noise between runs: what the least effect allows for.
 _PRIOR = Noise(LEAST_EFFECT / K, 0)
+
+#: Newest runs without an incident against whose median a jump is measured.
+_NEWEST = 10
 
 _PASSING = frozenset({Outcome.PASSED, Outcome.IMPROVED})
 
@@ -85,24 +90,46 @@ def taken_before_drift(effects: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True)
 class Effect:
-    """The slowdown of a run common to all rows, and the noise between runs."""
+    """The slowdown of a run common to all rows."""
 
     value: float
-    #: Noise between the effects of runs; its jobs are runs.
-    noise: Noise
+    #: The effect beyond which it is an incident.
+    limit: float
     #: Number of rows it is computed from, and of the slower ones among them.
     rows: int
     slower: int
 
     @property
-    def limit(self) -> float:
-        """The effect beyond which it is an incident; its reference is a median of runs as well."""
-        return max(LEAST_EFFECT, K * self.noise.sigma * math.hypot(1.0, median_sd(self.noise.jobs)))
-
-    @property
     def is_incident(self) -> bool:
-        """True if the slowdown of the whole cluster exceeds the noise between runs."""
+        """True if the slowdown of the whole cluster is a jump beyond the noise of such jumps."""
         return self.value > self.limit
+
+
+def _effect(excess: Collection[float], limit: float) -> Effect:
+    return Effect(statistics.median(excess), limit, len(excess), sum(value > 0 for value in excess))
+
+
+def limits_of(effects: Sequence[float], reference: Sequence[float]) -> Sequence[float]:
+    """The limit of each run's effect, oldest first, and that of the next run.
+
+    A jump is the difference from the median of the newest runs before without an incident. An incident therefore lasts
+    until the level is back. An effect below :data:`LEAST_EFFECT` is none: a cluster that has gained may lose the gain.
+
+    Args:
+        effects: The effect of each run.
+        reference: The effects of the first runs, whose jumps are the noise.
+    """
+    levels = [statistics.median(reference[max(0, run - _NEWEST) : run] or [0.0]) for run in range(len(reference))]
+    jumps = [math.exp(effect - level) for effect, level in zip(reference, levels, strict=True)]
+    least_jump = max(LEAST_EFFECT, K * noise_of(jumps, _PRIOR, LEAST_EFFECT).sigma)
+    quiet: deque[float] = deque(maxlen=_NEWEST)
+    limits = []
+    for effect in (*effects, math.inf):
+        level = statistics.median(quiet) if len(quiet) >= FEWEST_JOBS else 0.0
+        limits.append(max(LEAST_EFFECT, level + least_jump))
+        if effect <= limits[-1]:
+            quiet.append(effect)
+    return limits
 
 
 @dataclass(frozen=True)
@@ -135,20 +162,34 @@ class ClusterReference:
 
     def effect(self, run: int) -> Effect | None:
         """The slowdown of a run, by index; ``None`` if its rows, or the runs, are too few."""
-        rows, noise = self._excess.get(run), self.noise
-        if rows is None or noise is None:
+        excess = self._excess.get(run)
+        if excess is None or self.noise is None:
             return None
-        return Effect(self.effects[run], noise, len(rows), sum(value > 0 for value in rows.values()))
+        return _effect(excess.values(), dict(zip(self.effects, self._limits, strict=False))[run])
 
     @cached_property
-    def noise(self) -> Noise | None:
-        """The noise between the effects of the first runs; ``None`` if these are too few."""
+    def _reference(self) -> Sequence[float]:
+        """The effects of the first runs, without rows that were too slow."""
         excess = {
             run: {row: value for row, value in rows.items() if not self._was_slow(run, row)}
             for run, rows in self._excess.items()
         }
-        ratios = [math.exp(effect) for effect in (effects_of(excess) or self.effects).values()][:REFERENCE_JOBS]
-        return noise_of(ratios, _PRIOR, LEAST_EFFECT) if len(ratios) >= FEWEST_JOBS else None
+        return [*(effects_of(excess) or self.effects).values()][:REFERENCE_JOBS]
+
+    @cached_property
+    def noise(self) -> Noise | None:
+        """The noise between the effects of the first runs; ``None`` if these are too few."""
+        effects = self._reference
+        return noise_of([*map(math.exp, effects)], _PRIOR, LEAST_EFFECT) if len(effects) >= FEWEST_JOBS else None
+
+    @cached_property
+    def _limits(self) -> Sequence[float]:
+        return limits_of([*self.effects.values()], self._reference)
+
+    @property
+    def limit(self) -> float:
+        """The effect beyond which the next run is an incident."""
+        return self._limits[-1]
 
     def _was_slow(self, run: int, row: str) -> bool:
         return bool(self.slow) and row in self.slow[run]
@@ -199,7 +240,7 @@ class ClusterEffect:
     #: Their slowdown, and the part of it that is removed from the row.
     effect: float
     taken: float
-    #: True if the whole cluster's slowdown exceeds the noise between runs; and the limit of that.
+    #: True if the whole cluster's slowdown is an incident; and the limit of that.
     is_incident: bool
     limit: float
     #: Number of rows it is computed from, this one included.
@@ -224,7 +265,7 @@ class JointDecision:
     #: The decision by the full figure, with the noise between runs; and by the figure without the run's effect.
     raw: Decision
     left: Decision
-    #: True if its loss is part of an incident, which fails instead.
+    #: True if its loss is part of an incident.
     is_part: bool
 
     @property
@@ -270,7 +311,7 @@ def decide_adjusted(
     left = decide([direction.slowed(job, -cluster_effect.taken) for job in jobs], reference, tolerance, own, **plan)
     usual_now = direction.slowed(cluster_effect.usual, cluster_effect.effect)
     is_usual_now = is_below(direction.speed(usual_now, reference), tolerance)
-    is_needless = (cluster_effect.is_incident or is_usual_now) and len(jobs) >= first
+    is_needless = is_usual_now and len(jobs) >= first
     more = max(left.more, 0 if is_needless else raw.more)
     if cluster_effect.is_incident and left.outcome in _PASSING and raw.outcome not in _PASSING:
         return JointDecision(Outcome.INCONCLUSIVE, more, raw, left, is_part=True)
@@ -291,11 +332,8 @@ class CurrentRun:
     def effect(self, rest: float | None = None) -> Effect | None:
         """Its slowdown so far, or if each missing job took ``rest``; ``None`` if there are too few."""
         values = [*self.over.values(), *([] if rest is None else [rest] * self.missing)]
-        found = effects_of({0: dict(enumerate(values))})
-        noise = self.before.noise
-        if noise is None or not found:
-            return None
-        return Effect(found[0], noise, len(values), sum(value > 0 for value in values))
+        is_known = self.before.noise is not None and len(values) >= FEWEST_ROWS
+        return _effect(values, self.before.limit) if is_known else None
 
     @property
     def may_have_effect(self) -> bool:
@@ -306,13 +344,13 @@ class CurrentRun:
         self, row: str, tolerance: float, rest: float | None = None, *, direction: Direction = Direction.LOWER_IS_BETTER
     ) -> ClusterEffect | None:
         """The other rows' effect for a row with a level, counted or not; ``None`` if there is none."""
-        effect = self.effect(rest)
-        if effect is None or row not in self.before.levels:
+        effect, runs = self.effect(rest), self.before.noise
+        if effect is None or runs is None or row not in self.before.levels:
             return None
         others = [value for name, value in self.over.items() if name != row]
         value = statistics.median([*others, *([] if rest is None else [rest] * self.missing)])
         taken = max(0.0, value)  # a row does not have to gain as much as all others
-        noise = replace(self.before.noise_of_left(row, tolerance), shared=effect.noise.sigma)
+        noise = replace(self.before.noise_of_left(row, tolerance), shared=runs.sigma)
         usual_figure = direction.cost(math.exp(self.before.levels[row]))
         return ClusterEffect(
             value,

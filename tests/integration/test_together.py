@@ -124,6 +124,27 @@ def test_a_run_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pyteste
     assert junit(pytester.path / "rebuilt.xml")["incident"].find("failure") is not None
 
 
+def test_an_incident_within_the_tolerance_is_a_warning(pytester: pytest.Pytester, rows: int, gsw: Gsw) -> None:
+    result, records = run(pytester, "--gsw-demo=*=slow:4%", "--gsw-report=report", "-v")
+
+    assert result.ret == 0
+    assert {record["outcome"] for record in records} == {"passed"}
+    result.stdout.fnmatch_lines(["cluster demo * INCIDENT   *100%]"])
+    result.stdout.fnmatch_lines(["*= incident within tolerance =*", f"cluster demo: {rows} of {rows} rows slower, -*"])
+    result.stdout.fnmatch_lines([f"1 incident within tolerance, {rows} passed*"])
+    latest = max(pytester.path.glob(".gsw/runs/*"), key=lambda one: one.stat().st_mtime_ns)
+    gsw("report", "--format=junit", latest, "-o", "rebuilt.xml")
+    for name in ("junit.xml", "rebuilt.xml"):
+        case = junit(pytester.path / name)["incident"]
+        (fact,) = (one.get("value") for one in case.iter("property") if one.get("name") == "gsw_incident")
+        assert fact is not None
+        assert fact.startswith(f"cluster demo: {rows} of {rows} rows slower, -")
+        assert case.find("failure") is None
+    page = (pytester.path / "report" / "index.html").read_text()
+    assert 'class="card drift"' in page
+    assert "1 incident within tolerance" in page
+
+
 def test_a_row_that_is_slow_alone_fails_alone(pytester: pytest.Pytester, rows: int) -> None:
     result, records = run(pytester, "--gsw-demo=llama2_70b_fp8*x64]=slow:12%")
 

@@ -57,7 +57,16 @@ def test_a_slow_run_is_one_even_where_every_row_passes() -> None:
     found = incident_of(run_records([0.03] * 9 + [-0.01]))
 
     assert found is not None
-    assert found.fact == "cluster eos: 9 of 10 rows slower, -3.0 % (an incident beyond -2.0 %)"
+    assert found.fact == "cluster eos: 9 of 10 rows slower, -3.0 % (an incident beyond -2.0 %, a failure beyond -5.0 %)"
+    assert (found.is_incident, found.fails) == (True, False)
+
+
+def test_an_incident_beyond_the_tolerance_fails() -> None:
+    found = incident_of(run_records([0.06] * 10))
+
+    assert found is not None
+    assert found.fails
+    assert found.fact == "cluster eos: 10 of 10 rows slower, -5.8 % (an incident beyond -2.0 %)"
     assert found.parts == ()
     assert found.text(", since 2026-11-20") == f"{found.fact}, since 2026-11-20"
 

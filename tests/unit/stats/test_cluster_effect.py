@@ -13,11 +13,11 @@ from pytest_gsw.stats.cluster_effect import (
     ClusterEffect,
     ClusterReference,
     CurrentRun,
-    Effect,
     JointDecision,
     decide_adjusted,
     effects_of,
     level_of,
+    limits_of,
     taken_before_drift,
 )
 from pytest_gsw.stats.decision import Outcome, decide
@@ -113,13 +113,54 @@ def test_a_row_of_few_runs_has_no_level() -> None:
 # -- incidents --------------------------------------------------------------------------------
 
 
-def test_an_incident_is_beyond_its_noise_and_beyond_the_least_effect() -> None:
-    noise = Noise(0.02, 30)
-    limit = K * 0.02 * math.hypot(1, median_sd(30))
+def incident_runs(effects: Sequence[float]) -> list[int]:
+    limits = limits_of(effects, effects[:30])
+    return [run for run, (effect, limit) in enumerate(zip(effects, limits, strict=False)) if effect > limit]
 
-    assert Effect(limit + 1e-9, noise, 30, 30).is_incident
-    assert not Effect(limit - 1e-9, noise, 30, 30).is_incident
-    assert not Effect(LEAST_EFFECT - 1e-9, Noise(0.0001, 30), 30, 30).is_incident
+
+@pytest.mark.parametrize("level", [0.0, 0.02, 0.04])
+def test_an_incident_is_a_jump_from_the_newest_quiet_runs(level: float) -> None:
+    effects = [0.0] * 30 + [level * run / 100 for run in range(100)] + [level] * 20
+
+    assert incident_runs(effects) == []
+    assert incident_runs([*effects, level + LEAST_EFFECT - 1e-9]) == []
+    assert incident_runs([*effects, level + LEAST_EFFECT + 1e-9]) == [len(effects)]
+
+
+def test_an_incident_lasts_until_the_level_is_back() -> None:
+    effects = [0.0] * 30 + [0.04] * 60 + [0.0] * 5 + [0.04]
+
+    assert incident_runs(effects) == [*range(30, 90), 95]
+
+
+def test_a_lost_gain_is_no_incident() -> None:
+    gained = [0.0] * 30 + [-0.05] * 20
+
+    assert incident_runs([*gained, LEAST_EFFECT - 1e-9]) == []
+    assert incident_runs([*gained, LEAST_EFFECT + 1e-9]) == [50]
+
+
+def test_jumps_of_noisy_runs_are_wide() -> None:
+    rng = rng_of("noisy")
+    effects = [rng.gauss(0, 0.02) for _ in range(2000)]
+
+    limits = limits_of(effects, effects)
+
+    assert statistics.median(limits) == pytest.approx(K * 0.02 * math.hypot(1, median_sd(10)), rel=0.1)
+    assert sum(effect > limit for effect, limit in zip(effects, limits, strict=False)) <= 8
+
+
+@pytest.mark.parametrize("rho", [0.8, 0.95, 0.98])
+def test_a_wandering_level_is_seldom_an_incident(rho: float) -> None:
+    false = 0
+    for seed in range(20):
+        rng = rng_of((rho, seed))
+        effects, fresh = [rng.gauss(0, 0.01)], 0.01 * math.sqrt(1 - rho**2)
+        while len(effects) < 210:
+            effects.append(rho * effects[-1] + rng.gauss(0, fresh))
+        false += sum(run >= 30 for run in incident_runs(effects))
+
+    assert false <= 36  # of 3,600
 
 
 @pytest.mark.sampled(1)

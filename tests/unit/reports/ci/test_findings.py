@@ -124,6 +124,15 @@ def test_an_incident_is_one_finding_that_has_its_rows() -> None:
     assert counts_text(run_of(run_records([0.06] * 10, Reason.INCIDENT))) == "10 rows: 1 incident, 10 inconclusive"
 
 
+def test_an_incident_within_the_tolerance_is_a_warning() -> None:
+    report = run_of(run_records([0.03] * 10))
+
+    assert [(one.kind, one.level) for one in findings(report)] == [("incident within tolerance", Level.WARNING)]
+    assert counts_text(report).startswith("10 rows: 1 incident within tolerance, 10 passed")
+    assert report.exit_status == 0
+    assert run_of(run_records([0.06] * 10)).exit_status == 1
+
+
 def test_a_row_that_is_too_slow_in_an_incident_is_a_finding_of_its_own() -> None:
     own = varied(REGRESSED, node_id="t.yaml::own")
     found = findings(run_of((*run_records([0.06] * 10, Reason.INCIDENT), own)))
