@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks.simulated.cluster import Life, Ran
+from benchmarks.simulated.cluster import NOTHING, Life, Ran
 from pytest_gsw.history.model import ExperimentKey, Point, points_of
 from pytest_gsw.history.row_history import ClusterAdjustment, ClusterHistory
 from pytest_gsw.history.store import Event, Failure, History
@@ -109,6 +110,7 @@ class Session:
         adjustment = ClusterAdjustment(self.together)
         self.histories = {row: replace(past, adjustment=adjustment) for row, past in histories.items()}
         self._noises = {row: past.noise(TOLERANCE) for row, past in self.histories.items()}
+        self._effects: dict[int, float] = {}
         self._avoided = frozenset(int(node[1:]) for node in self._runs.slow_nodes)
 
     def is_young(self, run: int) -> bool:
@@ -160,13 +162,32 @@ class Session:
         points = points_of(record_of(row, run, judged))
         return replace(self.histories[_id(row)], points=points).previous_failed
 
+    def _with_newest(self, noise: Noise, life: Life, row: int, run: int) -> Noise:
+        """The noise of a row with the two runs before: the history is not read anew each run."""
+        if noise.level is None:
+            return noise
+        before = [one for one in range(run) if life.has_run(row, one)][-2:]
+        newest = (life.ran(row, one).time_s * math.exp(-max(0.0, self._effect(life, one))) for one in before)
+        return replace(noise, level=replace(noise.level, newest=tuple(newest)))
+
+    def _effect(self, life: Life, run: int) -> float:
+        if run not in self._effects:
+            current_run = self._current_run(replace(life, change=NOTHING), run)
+            effect = None if current_run is None else current_run.effect()
+            self._effects[run] = 0.0 if effect is None else effect.value
+        return self._effects[run]
+
     def _row(self, life: Life, row: int, run: int, current_run: CurrentRun | None, failed_s: Sequence[float]) -> Judged:
         ran, name = [life.ran(row, run)], _id(row)
-        adjustment = None
+        noise, adjustment = self._noises[name], None
         if current_run is not None and current_run.may_have_effect and name in self.together.before.levels:
             adjustment = current_run.effect_on(name, TOLERANCE)
+        if adjustment is not None:
+            adjustment = replace(adjustment, noise=self._with_newest(adjustment.noise, life, row, run))
+        elif noise is not None:
+            noise = self._with_newest(noise, life, row, run)
         while True:
-            verdict = _verdict([one.time_s for one in ran], life.usual_s, self._noises[name], adjustment)
+            verdict = _verdict([one.time_s for one in ran], life.usual_s, noise, adjustment)
             if not verdict.more or len(ran) == REPEATS.most or _is_known(verdict, failed_s):
                 return Judged(verdict, tuple(ran))
             avoided = self._avoided | {node for one in ran for node in one.nodes}

@@ -26,7 +26,7 @@ from pytest_gsw.results.runs_directory import begin_of
 from pytest_gsw.stats.cluster_effect import ClusterReference, CurrentRun, level_of
 from pytest_gsw.stats.drift import NEWEST, Drift, drift
 from pytest_gsw.stats.figures import SECONDS_PER_DAY
-from pytest_gsw.stats.noise import PRIOR, REFERENCE_JOBS, Noise, noise_of, prior_for, ratio_sd
+from pytest_gsw.stats.noise import PRIOR, REFERENCE_JOBS, Noise, OwnLevel, noise_of, prior_for, ratio_sd
 from pytest_gsw.stats.slow_nodes import JobEnd, JobTime, SearchResult, bits, failures, find
 from pytest_gsw.stats.verdict import UNUSUAL
 from pytest_gsw.tables.model import Accepted
@@ -470,8 +470,13 @@ class RowHistory:
             known, begin_s = {run.run_id for run in runs}, runs[0].time_s if runs else math.inf
             before = [run for run in self.sound if run.run_id not in known and run.time_s <= begin_s]
             runs = (*_not_too_slow(before)[-missing:], *runs)
-        prior = PRIOR if tolerance is None else prior_for(tolerance)
-        return noise_of([run.judged for run in runs], prior) if runs else None
+        if not runs:
+            return None
+        noise = noise_of([run.judged for run in runs], PRIOR if tolerance is None else prior_for(tolerance))
+        level = level_of([run.judged for run in runs])
+        if missing > 0 or level is None:
+            return noise
+        return replace(noise, level=OwnLevel(math.exp(level), tuple(run.judged for run in self.counted[-2:])))
 
     @property
     def previous_failed(self) -> tuple[float, ...]:

@@ -17,7 +17,7 @@ from pytest_gsw.jobs.model import BOOST_NOT_SET, JobState
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.node_facts import why_lines
 from pytest_gsw.results.record import JobFacts, Record
-from pytest_gsw.stats.decision import WORST_FIRST
+from pytest_gsw.stats.decision import WORST_FIRST, is_below
 from pytest_gsw.stats.noise import Noise, jobs_to_resolve, median_interval
 from pytest_gsw.stats.verdict import REASONS, MetricVerdict, Outcome, RankSpread, Reason, Verdict, is_longer_than_job
 from pytest_gsw.tables import metrics
@@ -91,7 +91,7 @@ def verdict_fact(
     fact = f"{measured} is {compared} ({_limit_text(verdict)}){_ranks(verdict.ranks)}"
     if is_accepted:
         fact += f", {_change_words(verdict.documented_change, words)} the documented {documented}"
-    return f"{fact}{_effect_text(verdict)}{_statistic_gap(verdict)}"
+    return f"{fact}{_effect_text(verdict)}{_repeat_text(verdict)}{_statistic_gap(verdict)}"
 
 
 def shown_limit(limit: float, metric: Metric, *, is_gain: bool = False) -> float:
@@ -107,6 +107,23 @@ def _effect_text(verdict: Verdict) -> str:
         return ""
     now = percent(math.exp(-effect.effect) - 1)
     return f"; the other {effect.rows - 1} rows are at {now} in this run, and without that it is at {percent(left)}"
+
+
+def _repeat_text(verdict: Verdict) -> str:
+    """The reason for which a row was repeated although within its tolerance, or was not although slow; else empty."""
+    if verdict.screen is None or not verdict.jobs:
+        return ""
+    effect, screen = verdict.cluster_effect, percent(verdict.metric.change_by(-verdict.screen))
+    speed = verdict.metric.direction.speed(verdict.jobs[0], verdict.reference)
+    speed *= 1.0 if effect is None else math.exp(effect.taken)
+    if len(verdict.jobs) > 1:
+        why = f"its first job is beyond {screen}" if is_below(speed, verdict.screen) else "its newest runs are slower"
+        return "" if is_below(speed, verdict.tolerance) else f"; repeated, because {why}"
+    if not is_below(speed, verdict.tolerance / 2):
+        return ""
+    if not is_below(speed, verdict.screen):
+        return f"; not repeated within {screen}"
+    return f"; not repeated: it is as slow as {'in the run before' if verdict.more else 'the other rows'}"
 
 
 def metric_fact(found: MetricVerdict, jobs: int = 1) -> str:

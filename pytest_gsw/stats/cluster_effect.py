@@ -30,10 +30,12 @@ from pytest_gsw.stats.noise import (
     REFERENCE_JOBS,
     K,
     Noise,
+    OwnLevel,
     median_sd,
     noise_of,
     prior_for,
     ratio_sd,
+    screen,
     usual,
 )
 from pytest_gsw.tables.metrics import Direction
@@ -215,13 +217,18 @@ class ClusterReference:
     def _noises(self) -> dict[tuple[str, float], Noise]:
         return {}
 
-    def noise_of_left(self, row: str, tolerance: float) -> Noise:
+    def noise_of_left(self, row: str, tolerance: float, direction: Direction = Direction.LOWER_IS_BETTER) -> Noise:
         """The noise between runs of a row's figure without the run's effect."""
         key = (row, tolerance)
         if key not in self._noises:
             left = self.left(row)
             usual = [one for run, one in left.items() if not self._was_slow(run, row)]
-            self._noises[key] = noise_of((usual or [*left.values()])[:REFERENCE_JOBS], prior_for(tolerance))
+            noise = noise_of((usual or [*left.values()])[:REFERENCE_JOBS], prior_for(tolerance))
+            if noise.jobs >= REFERENCE_JOBS:  # a row does not have to gain as much as all others
+                newest = (left[run] * math.exp(min(0.0, self.effects[run])) for run in [*left][-2:])
+                level = OwnLevel(direction.cost(math.exp(self.levels[row])), tuple(map(direction.cost, newest)))
+                noise = replace(noise, level=level)
+            self._noises[key] = noise
         return self._noises[key]
 
 
@@ -272,7 +279,10 @@ class JointDecision:
     def decision(self) -> Decision:
         """The decision that counts of the two, with the common outcome."""
         counts = self.left if self.left.outcome is self.outcome is not self.raw.outcome else self.raw
-        return replace(counts, outcome=self.outcome, median=self.raw.median, loss=self.raw.loss, more=self.more)
+        whole = self.raw
+        return replace(
+            counts, outcome=self.outcome, median=whole.median, loss=whole.loss, screen=self.left.screen, more=self.more
+        )
 
 
 def decide_adjusted(
@@ -304,7 +314,7 @@ def decide_adjusted(
         ValueError: As :func:`~pytest_gsw.stats.decision.decide` does.
     """
     plan: Any = {"first": first, "confirm": confirm, "rows": cluster_effect.tested, "direction": direction}
-    raw = decide(jobs, reference, tolerance, cluster_effect.noise, **plan)
+    raw = decide(jobs, reference, tolerance, replace(cluster_effect.noise, level=None), **plan)
     # The effect is as uncertain as a median of the other rows, and all jobs of the row share that error.
     error = cluster_effect.noise.sigma * median_sd(max(1, cluster_effect.rows - 1))
     own = replace(cluster_effect.noise, shared=error)
@@ -319,6 +329,14 @@ def decide_adjusted(
     # A gain is one of the row's own figure; faster than a slow run is none.
     worst = raw.outcome if outcomes <= _PASSING else min(outcomes, key=WORST_FIRST.index)
     return JointDecision(worst, more, raw, left, is_part=False)
+
+
+def _was_usual(noise: Noise, tolerance: float, direction: Direction) -> bool:
+    """True if the run before was within its screen; false if the row's level is not known yet."""
+    if noise.level is None:
+        return False
+    speed = direction.speed(noise.level.newest[-1], noise.level.usual)
+    return not is_below(speed, screen(tolerance, noise, usual=1.0))
 
 
 @dataclass(frozen=True)
@@ -348,9 +366,13 @@ class CurrentRun:
         if effect is None or runs is None or row not in self.before.levels:
             return None
         others = [value for name, value in self.over.items() if name != row]
-        value = statistics.median([*others, *([] if rest is None else [rest] * self.missing)])
-        taken = max(0.0, value)  # a row does not have to gain as much as all others
-        noise = replace(self.before.noise_of_left(row, tolerance), shared=runs.sigma)
+        others = sorted([*others, *([] if rest is None else [rest] * self.missing)])
+        value = statistics.median(others)
+        noise = replace(self.before.noise_of_left(row, tolerance, direction), shared=runs.sigma)
+        # An hour that is slow for half of the rows is slower for some. A loss that may be part of it is the row's
+        # own if the run before had it, too. And a row does not have to gain as much as the others.
+        is_spared = effect.is_incident and _was_usual(noise, tolerance, direction)
+        taken = max(0.0, others[3 * len(others) // 4] if is_spared else value)
         usual_figure = direction.cost(math.exp(self.before.levels[row]))
         return ClusterEffect(
             value,
@@ -380,4 +402,4 @@ class CurrentRun:
         rests = (-math.inf, math.inf) if self.missing else (None,)
         on_row = (self.effect_on(row, tolerance, rest, direction=direction) for rest in rests)
         effects = [effect for effect in on_row if effect is not None]
-        return tuple(effects) if all(math.isfinite(effect.effect) for effect in effects) else ()
+        return tuple(effects) if all(math.isfinite(one.effect + one.taken) for one in effects) else ()

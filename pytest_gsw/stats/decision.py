@@ -2,9 +2,10 @@
 
 A loss beyond the tolerance never passes: beyond the limit of the noise it is a regression, within it inconclusive.
 
-A first job within the tolerance is the only one. A slower one is followed by more, one at a time, until the row is
-decided: the median of all its jobs is within the tolerance again, no further job could change the outcome, or all have
-run. No job is ever left out: a row cannot be repeated until it is green.
+A first job within the screen is the only one, unless the newest runs together are beyond theirs. A slower one is
+followed by more, one at a time, until the row is decided: the median of all its jobs is within the screen again, no
+further job could change the outcome, or all have run. No job is ever left out: a row cannot be repeated until it is
+green.
 """
 
 from __future__ import annotations
@@ -72,6 +73,8 @@ class Decision:
     limit: float
     #: The gain beyond which it is an improvement, as a fraction.
     allowed_gain: float
+    #: The loss of the first jobs beyond which more follow.
+    screen: float
     #: Jobs to run before the row can be decided; 0 if it is decided.
     more: int
 
@@ -108,7 +111,12 @@ def decide(
     median = statistics.median(jobs)
     speed = direction.speed(median, reference)
     now, final = noises.limit(tolerance, noise, count, rows), noises.limit(tolerance, noise, most, rows)
-    gain = noises.gain_limit(tolerance, noise, count)
+    gain, level = noises.gain_limit(tolerance, noise, count), noise.level
+    usual = None if level is None else direction.speed(level.usual, reference)
+
+    def is_screened(figures: Sequence[float], wide: float) -> bool:
+        allowed = noises.screen(tolerance, noise, len(figures), usual, wide)
+        return is_below(direction.speed(statistics.median(figures), reference), allowed)
 
     def decision(limit: float, more: int) -> Decision:
         if is_below(speed, limit):
@@ -117,19 +125,21 @@ def decide(
             outcome = Outcome.INCONCLUSIVE
         else:
             outcome = Outcome.IMPROVED if is_above(speed, gain) else Outcome.PASSED
-        return Decision(outcome, median, 1 - speed, limit, gain, more)
+        return Decision(outcome, median, 1 - speed, limit, gain, noises.screen(tolerance, noise, first, usual), more)
 
     if count < first:
         return decision(now, first - count)
     if count == most:
         return decision(final, 0)
-    if not is_below(speed, noises.screen(tolerance, noise, count)):
-        return decision(now, 0)
+    if not is_screened(jobs, noises.USUAL_SCREEN):
+        newest = level.newest if level is not None and count == first else ()
+        return decision(now, int(bool(newest) and is_screened([*newest, median], noises.NEWEST_SCREEN)))
     slow = sum(is_below(direction.speed(job, reference), tolerance) for job in jobs)
     lost = sum(is_below(direction.speed(job, reference), final) for job in jobs)
     # If more than half of all possible jobs are on one side of a bound, so is their median, whatever the rest takes: it
     # is one of these, or between two of them.
-    settled = 2 * lost > most or (2 * slow > most and 2 * (count - lost) > most)
+    is_slow, is_fast = 2 * slow > most, 2 * (count - slow) > most
+    settled = 2 * lost > most or is_fast or (is_slow and 2 * (count - lost) > most)
     return decision(final, 0 if settled else 1)
 
 

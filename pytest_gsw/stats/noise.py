@@ -15,7 +15,9 @@ import itertools
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from pytest_gsw.common.typed_json import NOT_IN_JSON
 
 #: Number of jobs in the frozen reference. Later ones never join it: with a moving window, a loss first widens its own
 #: limit and then becomes the reference.
@@ -34,9 +36,14 @@ K = 3.1
 #: Noise above which a few more jobs do not detect a loss as large as the tolerance: at 5 % it takes 28 of them.
 NOISY = 0.05
 
-#: Standard deviations beyond which the first jobs of such a noisy row are followed by more: with normal noise, 7 % of
-#: runs are farther out on the slow side. A wider screen costs power, a narrower one jobs (benchmarks/decisions.py).
-SCREEN = 1.5
+#: Standard deviations beyond which the first jobs of such a noisy row are followed by more, and those of a row whose
+#: usual figure is known: with normal noise, 7 and 2 % of runs are farther out on the slow side. A wider screen costs
+#: power, a narrower one jobs (benchmarks/decisions.py). The last is for the newest runs together.
+SCREEN, USUAL_SCREEN, NEWEST_SCREEN = 1.5, 2.0, 2.5
+
+#: The 0.1 % quantile of Student's distribution by the number of jobs from which the standard deviation is estimated:
+#: the spread of 8, 15 and 30 jobs has 6, 12 and 26 degrees of freedom.
+_STUDENT = ((30, 3.4), (25, 3.5), (20, 3.7), (15, 3.9), (12, 4.2), (10, 4.6), (8, 5.2))
 
 #: The quantile of all distances between two values that is the spread, and its factor to the standard deviation of
 #: normal values: two of them differ by a normal value of sqrt(2) standard deviations.
@@ -58,6 +65,16 @@ _MOST_JOBS = 10**9
 
 
 @dataclass(frozen=True)
+class OwnLevel:
+    """The level of a row's own runs, whatever its document, in its metric's unit."""
+
+    #: The usual figure: the median of a complete reference.
+    usual: float
+    #: The figures of the newest two runs.
+    newest: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
 class Noise:
     """The noise between jobs of one row on one cluster."""
 
@@ -67,6 +84,8 @@ class Noise:
     jobs: int
     #: Standard deviation between runs of the part that all jobs of one run share. If unknown, it is part of sigma.
     shared: float = 0.0
+    #: The level of the same jobs; ``None`` until the reference is complete.
+    level: OwnLevel | None = field(default=None, compare=False, metadata=NOT_IN_JSON)
 
     def __post_init__(self) -> None:
         """Noise that is no number would compare as quiet."""
@@ -217,24 +236,40 @@ def limit(tolerance: float, noise: Noise, jobs: int = 1, rows: int = 1) -> float
     max(tolerance, 1 - exp(-K · sigma · c)) with c from :func:`median_sd`: never less than the tolerance, and noise
     alone exceeds it in at most one of a thousand runs. Of ``rows`` rows judged together, none does in 99 of a hundred.
     """
-    return _bound(tolerance, deviations(rows) * noise.of_median(jobs))
+    return _bound(tolerance, deviations(rows, noise.jobs) * noise.of_median(jobs))
 
 
-def deviations(rows: int) -> float:
+def deviations(rows: int, jobs: int = 0) -> float:
     """Standard deviations that noise alone exceeds for any of ``rows`` rows in 1 % of runs; at least K.
+
+    More if a standard deviation is estimated from few jobs: at least Student's quantile.
 
     The first step of Holm's procedure (Scandinavian Journal of Statistics 6 (1979), p. 65), which applies to a row that
     is slow alone. The next steps, which differ if many rows are slow, would have to wait for the others.
     """
-    return max(K, -statistics.NormalDist().inv_cdf(0.01 / rows))
+    student = next((factor for fewest, factor in _STUDENT if jobs >= fewest), K)
+    return max(student, -statistics.NormalDist().inv_cdf(0.01 / rows))
 
 
-def screen(tolerance: float, noise: Noise, jobs: int = 1) -> float:
+def screen(
+    tolerance: float, noise: Noise, jobs: int = 1, usual: float | None = None, wide: float = USUAL_SCREEN
+) -> float:
     """The loss of throughput beyond which a row needs more jobs before it is judged, as a fraction.
 
-    It is the tolerance, and for a noisy row :data:`SCREEN` standard deviations if those are more.
+    It is the tolerance, and for a noisy row :data:`SCREEN` standard deviations if those are more. If the usual speed is
+    known, it is less: ``wide`` standard deviations below that, and at least half of the tolerance. A lucky first job
+    then hides no loss.
+
+    Args:
+        tolerance: Accepted loss of throughput.
+        noise: Noise between jobs.
+        jobs: Number of jobs.
+        usual: The usual speed, as a ratio to the reference; ``None`` if unknown. It counts if it is the slower one.
+        wide: Standard deviations.
     """
-    return _bound(tolerance, SCREEN * noise.of_median(jobs) if noise.noisy else 0.0)
+    if usual is None or noise.noisy:
+        return _bound(tolerance, SCREEN * noise.of_median(jobs) if noise.noisy else 0.0)
+    return min(tolerance, 1 - min(1.0, usual) * (1 - _bound(tolerance / 2, wide * noise.of_median(jobs))))
 
 
 def gain_limit(tolerance: float, noise: Noise, jobs: int = 1) -> float:

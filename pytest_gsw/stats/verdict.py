@@ -248,6 +248,8 @@ class Verdict:
     given_reason: Reason | None = None
     #: Number of further jobs that are needed before this counts; ``None`` if the rule gives none.
     more: int | None = None
+    #: The loss of its first job beyond which it has more; ``None`` if it can have none, or has several in any case.
+    screen: float | None = None
     #: The gain of throughput beyond which a result is implausible, as a fraction; ``None`` if the rule has none.
     max_gain: float | None = None
     #: Ranks whose times differ, if any.
@@ -436,6 +438,7 @@ def judge(
         steady_s=steady_s,
         given_reason=reason,
         more=decision.more,
+        screen=decision.screen if repeats.first == 1 < repeats.most else None,
         max_gain=plausible,
         ranks=ranks,
         cluster_effect=cluster_effect,

@@ -218,6 +218,28 @@ def test_a_limit_that_is_not_the_tolerance_says_why() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("losses", "changes", "text"),
+    [
+        ([0.03], {}, ""),
+        ([0.01], {"screen": 0.025}, ""),
+        ([0.03], {"screen": 0.04}, "; not repeated within -4.0 %"),
+        ([0.03, 0.01], {"screen": 0.025}, "; repeated, because its first job is beyond -2.5 %"),
+        ([0.02, 0.01], {"screen": 0.025}, "; repeated, because its newest runs are slower"),
+        ([0.06, 0.01], {"screen": 0.025}, ""),
+        ([0.08], {"screen": 0.05, "more": 1}, "; not repeated: it is as slow as in the run before"),
+        ([0.08], {"screen": 0.05, "more": 0}, "; not repeated: it is as slow as the other rows"),
+    ],
+)
+def test_why_a_row_was_repeated_or_not(losses: list[float], changes: dict[str, Any], text: str) -> None:
+    jobs = tuple(5.0 / (1 - loss) for loss in losses)
+    verdict = Verdict(Outcome.PASSED, jobs[0], 5.0, 0.05, jobs=jobs, **changes)
+
+    fact = row_text.verdict_fact({}, verdict, None)
+
+    assert fact.partition(")")[2] == text
+
+
 def test_a_figure_of_several_jobs_says_so() -> None:
     several = replace(REGRESSED, jobs=(5.1, 5.11, 5.2))
     assert row_text.verdict_fact(SLOW.figures.documented, several, 205200.78) == (

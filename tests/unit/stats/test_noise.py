@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from pytest_gsw.stats import noise as noises
 from pytest_gsw.stats.noise import (
     FEWEST_JOBS,
+    NOISY,
     PRIOR,
     PRIOR_JOBS,
     REFERENCE_JOBS,
     Interval,
     Noise,
+    deviations,
     gain_limit,
     jobs_to_resolve,
     limit,
@@ -152,11 +154,43 @@ def test_more_noise_allows_more_and_more_jobs_less(tolerance: float, one: float,
 
 
 def test_a_limit_is_one_of_throughput() -> None:
-    # Of a sigma of 10 % in log time, 3.1 are 0.31: such a job takes exp(0.31) = 1.363 of the time, and has lost 26.7 %.
-    assert limit(TOLERANCE, Noise(0.1, 30)) == pytest.approx(1 - math.exp(-0.31))
+    # Of a sigma of 10 % in log time, 3.4 are 0.34: such a job takes exp(0.34) = 1.405 of the time, and has lost 28.8 %.
+    assert limit(TOLERANCE, Noise(0.1, 30)) == pytest.approx(1 - math.exp(-0.34))
     assert gain_limit(TOLERANCE, Noise(0.1, 30)) == pytest.approx(math.exp(0.31) - 1)
-    assert limit(TOLERANCE, Noise(0.1, 30), 3) == pytest.approx(1 - math.exp(-0.31 * 0.66983))
+    assert limit(TOLERANCE, Noise(0.1, 30), 3) == pytest.approx(1 - math.exp(-0.34 * 0.66983))
     assert screen(TOLERANCE, Noise(0.1, 30)) == pytest.approx(1 - math.exp(-0.15))
+
+
+@pytest.mark.parametrize(("jobs", "factor"), [(0, noises.K), (8, 5.2), (14, 4.2), (15, 3.9), (29, 3.5), (30, 3.4)])
+def test_a_limit_by_few_jobs_is_wide(jobs: int, factor: float) -> None:
+    assert deviations(1, jobs) == factor
+    assert deviations(10**6, jobs) == max(factor, deviations(10**6))
+    assert limit(TOLERANCE, Noise(0.1, jobs)) == pytest.approx(1 - math.exp(-0.1 * factor))
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("jobs", [8, 15, 30])
+def test_one_job_of_a_sound_row_is_seldom_beyond_the_limit_of_few(jobs: int) -> None:
+    rng = random.Random(jobs)  # noqa: S311 - noise, not cryptography
+    beyond = 0
+    for _ in range(2000):
+        noise = noise_of([math.exp(rng.gauss(0, 0.05)) for _ in range(jobs)])
+        beyond += sum(-math.expm1(-rng.gauss(0, 0.05)) > limit(TOLERANCE, noise) for _ in range(10))
+
+    assert beyond <= 40  # of 20,000
+
+
+@given(st.floats(0.001, NOISY), st.floats(0.9, 1.1), st.integers(1, 9))
+def test_a_screen_is_within_the_tolerance_and_not_below_half_of_it(sigma: float, usual: float, count: int) -> None:
+    noise = Noise(sigma, 30)
+    own = screen(TOLERANCE, noise, count, usual)
+
+    assert screen(TOLERANCE, noise, count) == TOLERANCE
+    assert TOLERANCE / 2 <= own <= TOLERANCE
+    assert screen(TOLERANCE, noise, count, 1.0) <= own
+    if usual >= 1:
+        wide = 1 - math.exp(-noises.USUAL_SCREEN * noise.of_median(count))
+        assert own == pytest.approx(min(TOLERANCE, max(TOLERANCE / 2, wide)))
 
 
 @pytest.mark.parametrize("count", [1, 3, 5])
