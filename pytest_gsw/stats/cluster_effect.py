@@ -121,8 +121,8 @@ def limits_of(effects: Sequence[float], reference: Sequence[float]) -> Sequence[
         effects: The effect of each run.
         reference: The effects of the first runs, whose jumps are the noise.
     """
-    levels = [statistics.median(reference[max(0, run - _NEWEST) : run] or [0.0]) for run in range(len(reference))]
-    jumps = [math.exp(effect - level) for effect, level in zip(reference, levels, strict=True)]
+    before = (reference[max(0, run - _NEWEST) : run] or [0.0] for run in range(len(reference)))
+    jumps = [math.exp(effect - statistics.median(runs)) for effect, runs in zip(reference, before, strict=True)]
     least_jump = max(LEAST_EFFECT, K * noise_of(jumps, _PRIOR, LEAST_EFFECT).sigma)
     quiet: deque[float] = deque(maxlen=_NEWEST)
     limits = []
@@ -279,10 +279,8 @@ class JointDecision:
     def decision(self) -> Decision:
         """The decision that counts of the two, with the common outcome."""
         counts = self.left if self.left.outcome is self.outcome is not self.raw.outcome else self.raw
-        whole = self.raw
-        return replace(
-            counts, outcome=self.outcome, median=whole.median, loss=whole.loss, screen=self.left.screen, more=self.more
-        )
+        of_whole = {"median": self.raw.median, "loss": self.raw.loss}
+        return replace(counts, outcome=self.outcome, screen=self.left.screen, more=self.more, **of_whole)
 
 
 def decide_adjusted(

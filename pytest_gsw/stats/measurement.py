@@ -294,11 +294,6 @@ def _number(step: TimedStep, position: int) -> int:
 
 def _inside(step: TimedStep, position: int, count: int, first: int | None, last: int | None) -> bool:
     """True if a step lies in a window; negative bounds count from the last step, which is -1."""
-
-    def at_least(bound: int) -> bool:
-        return position - count >= bound if bound < 0 else _number(step, position) >= bound
-
-    def at_most(bound: int) -> bool:
-        return position - count <= bound if bound < 0 else _number(step, position) <= bound
-
-    return (first is None or at_least(first)) and (last is None or at_most(last))
+    number, from_end = _number(step, position), position - count
+    is_after = first is None or first <= (from_end if first < 0 else number)
+    return is_after and (last is None or (from_end if last < 0 else number) <= last)

@@ -315,17 +315,11 @@ def median_interval(values: Sequence[float]) -> Interval:
     logarithms(values)
     if not values:
         raise ValueError("no jobs have no median")
-    ordered = sorted(values)
-    count = len(ordered)
-    # In whole numbers: a float has no 2**1100.
-    halves, cut = 2**count, 0
-    outside = 1  # sequences of coin tosses with at most `cut` heads
-    while True:
-        further = outside + math.comb(count, cut + 1)
-        if cut + 1 > (count - 1) // 2 or 40 * further > halves:
-            break
-        outside, cut = further, cut + 1
-    return Interval(ordered[cut], ordered[-1 - cut], 1 - (2 * outside) / halves)
+    ordered, count = sorted(values), len(values)
+    # Sequences of coin tosses with at most so many heads, in whole numbers: a float has no 2**1100.
+    outside = [*itertools.accumulate(math.comb(count, heads) for heads in range((count + 1) // 2))]
+    cut = max(0, sum(40 * tosses <= 2**count for tosses in outside) - 1)
+    return Interval(ordered[cut], ordered[-1 - cut], 1 - 2 * outside[cut] / 2**count)
 
 
 def _bound(tolerance: float, log_time: float) -> float:
