@@ -34,7 +34,7 @@ def plain(value: Any) -> Any:
     """An enum, a dataclass, or a class with ``text`` and ``of_text``, as JSON has it."""
     if isinstance(value, enum.Enum):
         return value.value
-    return value.text if hasattr(value, "of_text") else facts(type(value), value)
+    return value.text if hasattr(value, "of_text") else vars(value)
 
 
 def read(kind: type[Kind], content: Mapping[str, Any], prefix: str = "", **names: str) -> Kind:

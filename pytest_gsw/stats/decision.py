@@ -113,10 +113,8 @@ def decide(
     now, final = noises.limit(tolerance, noise, count, rows), noises.limit(tolerance, noise, most, rows)
     gain, level = noises.gain_limit(tolerance, noise, count), noise.level
     usual = None if level is None else direction.speed(level.usual, reference)
-
-    def is_screened(figures: Sequence[float], wide: float) -> bool:
-        allowed = noises.screen(tolerance, noise, len(figures), usual, wide)
-        return is_below(direction.speed(statistics.median(figures), reference), allowed)
+    of_first = noises.screen(tolerance, noise, first, usual)
+    screen = of_first if count == first else noises.screen(tolerance, noise, count, usual)
 
     def decision(limit: float, more: int) -> Decision:
         if is_below(speed, limit):
@@ -125,15 +123,18 @@ def decide(
             outcome = Outcome.INCONCLUSIVE
         else:
             outcome = Outcome.IMPROVED if is_above(speed, gain) else Outcome.PASSED
-        return Decision(outcome, median, 1 - speed, limit, gain, noises.screen(tolerance, noise, first, usual), more)
+        return Decision(outcome, median, 1 - speed, limit, gain, of_first, more)
 
     if count < first:
         return decision(now, first - count)
     if count == most:
         return decision(final, 0)
-    if not is_screened(jobs, noises.USUAL_SCREEN):
-        newest = level.newest if level is not None and count == first else ()
-        return decision(now, int(bool(newest) and is_screened([*newest, median], noises.NEWEST_SCREEN)))
+    if not is_below(speed, screen):
+        if level is None or not level.newest or count > first:
+            return decision(now, 0)
+        newest = [*level.newest, median]
+        of_newest = noises.screen(tolerance, noise, len(newest), usual, noises.NEWEST_SCREEN)
+        return decision(now, int(is_below(direction.speed(statistics.median(newest), reference), of_newest)))
     slow = sum(is_below(direction.speed(job, reference), tolerance) for job in jobs)
     lost = sum(is_below(direction.speed(job, reference), final) for job in jobs)
     # If more than half of all possible jobs are on one side of a bound, so is their median, whatever the rest takes: it

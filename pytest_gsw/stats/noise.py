@@ -15,9 +15,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-
-from pytest_gsw.common.typed_json import NOT_IN_JSON
+from dataclasses import dataclass
 
 #: Number of jobs in the frozen reference. Later ones never join it: with a moving window, a loss first widens its own
 #: limit and then becomes the reference.
@@ -85,7 +83,7 @@ class Noise:
     #: Standard deviation between runs of the part that all jobs of one run share. If unknown, it is part of sigma.
     shared: float = 0.0
     #: The level of the same jobs; ``None`` until the reference is complete.
-    level: OwnLevel | None = field(default=None, compare=False, metadata=NOT_IN_JSON)
+    level: OwnLevel | None = None
 
     def __post_init__(self) -> None:
         """Noise that is no number would compare as quiet."""
