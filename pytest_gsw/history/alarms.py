@@ -44,6 +44,8 @@ _WORSE = 3.1
 _LEAST_WORSE = math.log1p(0.02)
 #: Runs whose median is the alarm's reported level.
 _LEVEL_RUNS = 10
+#: Newest runs whose level shows that a row is back.
+_BACK_RUNS = 5
 #: Hexadecimal digits of an identity.
 _ID_DIGITS = 8
 
@@ -213,7 +215,7 @@ def alarms(periods: Iterable[IncidentPeriod], known: Sequence[Acknowledgement], 
         taken.add(one.id)
         found.append(one)
     by_identity = {identity(one.period): one for one in found}
-    found = [_with_cause(one, by_identity.get(one.period.part_of)) for one in found]
+    found = [_with_cause(one, by_identity) for one in found]
     kinds, states = list(Kind), list(State)
 
     def rank(one: Alarm) -> tuple[Any, ...]:
@@ -224,15 +226,16 @@ def alarms(periods: Iterable[IncidentPeriod], known: Sequence[Acknowledgement], 
     return tuple(sorted(found, key=rank))
 
 
-def _with_cause(one: Alarm, by: Alarm | None) -> Alarm:
-    """An alarm for which another one pages; the other's acknowledgement applies to both.
-
-    A fixed alarm explains others as long as it is reported: medians of the newest runs lag behind.
-    """
-    if by is None or not one.is_active or by.state is State.GONE:
+def _with_cause(one: Alarm, known: Mapping[str, Alarm]) -> Alarm:
+    """An alarm for which another active one pages; the other's acknowledgement applies to both."""
+    by = known.get(one.period.part_of)
+    if by is None or not one.is_active or not by.is_active:
         return one
+    by = _with_cause(by, known)
     others = None if by.pages else by.acknowledged
-    return replace(one, pages=False, part_of=by.id, acknowledged=others if one.pages else one.acknowledged)
+    return replace(
+        one, pages=False, part_of=by.part_of or by.id, acknowledged=others if one.pages else one.acknowledged
+    )
 
 
 def least_worse(sd: float) -> float:
@@ -427,8 +430,11 @@ def _things(key: ExperimentKey, past: RowHistory) -> frozenset[str]:
     return frozenset(f"{key.row} {name}" for name in (key.experiment, *(point.definition for point in past.points)))
 
 
-def drifts(key: ExperimentKey, past: RowHistory) -> Iterator[IncidentPeriod]:
-    """Periods in which a row's newest runs were slower than its first ones, adjusted for the cluster."""
+def drifts(key: ExperimentKey, past: RowHistory, causes: Sequence[IncidentPeriod] = ()) -> Iterator[IncidentPeriod]:
+    """Periods in which a row's newest runs were slower than its first ones, adjusted for the cluster.
+
+    ``causes`` are its regressions.
+    """
     if not warned_runs(past.adjusted_costs):
         return
     row = IncidentPeriod(
@@ -437,7 +443,7 @@ def drifts(key: ExperimentKey, past: RowHistory) -> Iterator[IncidentPeriod]:
         metric=past.points[-1].metric,
     )
     times = [(run.run_id, run.time_s) for run in past.counted]
-    for one in _drifts(row, times, past.adjusted_costs, past.drifting):
+    for one in _drifts(row, times, past.adjusted_costs, past.drifting, causes):
         yield replace(one, last_s=past.runs[-1].time_s)
 
 
@@ -446,8 +452,13 @@ def _drifts(
     runs: Sequence[tuple[str, float]],
     costs: Sequence[float],
     found: Drifting | ClusterDrifting | None,
+    causes: Sequence[IncidentPeriod],
 ) -> Iterator[IncidentPeriod]:
-    """Periods in which the newest runs were slower than the first ones, by runs with their times and costs."""
+    """Periods in which the newest runs were slower than the first ones, by runs with their times and costs.
+
+    One that a cause began with, or before, is part of it. Medians lag behind: when the cause has ended, and the row is
+    back, the drift has ended as well.
+    """
     logs, warned = [*map(math.log, costs)], frozenset(warned_runs(costs))
     if not warned:
         return
@@ -465,8 +476,22 @@ def _drifts(
         else:
             # An acknowledgement applies to the same drift, whichever of its possible first runs it was given for.
             begin_s = max(before_s, min(one.begin_s, found.since.time_s))
-            yield replace(one, begin_s=begin_s, since_s=found.since.begin_s, changes=found.changes)
+            drift = replace(one, begin_s=begin_s, since_s=found.since.begin_s, changes=found.changes)
+            cause = next((other for other in reversed(causes) if other.runs[0].time_s <= one.runs[0].time_s), None)
+            if cause is not None and cause.fixed_s is None:
+                drift = replace(drift, part_of=identity(cause))
+            elif cause is not None:
+                end_s = cause.runs[-1].time_s
+                after = [log - usual for (_, time_s), log in zip(runs, logs, strict=True) if time_s > end_s]
+                if 0 < len(after) <= NEWEST and _is_back(after[-_BACK_RUNS:], period.sd):
+                    drift = replace(drift, fixed_s=cause.fixed_s, fixed_by=cause.fixed_by)
+            yield drift
         before_s = one.fixed_s or before_s
+
+
+def _is_back(losses: Sequence[float], sd: float) -> bool:
+    """True if the median of runs, as logarithms over the usual level, is no more than noise."""
+    return statistics.median(losses) <= max(_LEAST_WORSE, 2 * sd * median_sd(len(losses)))
 
 
 def whole_cluster(cluster: str) -> str:
@@ -493,14 +518,19 @@ def incidents(cluster: str, together: ClusterHistory) -> Iterator[IncidentPeriod
         yield replace(one, changes=together.changed(runs[one.runs[0].run_id]))
 
 
-def cluster_drifts(cluster: str, together: ClusterHistory) -> Iterator[IncidentPeriod]:
-    """Periods in which the newest runs of a cluster were slower than its first ones for its rows together."""
+def cluster_drifts(
+    cluster: str, together: ClusterHistory, causes: Sequence[IncidentPeriod]
+) -> Iterator[IncidentPeriod]:
+    """Periods in which the newest runs of a cluster were slower than its first ones for its rows together.
+
+    ``causes`` are its incidents.
+    """
     effects = together.before.effects
     if together.before.noise is None:
         return
     runs = [(together.runs[number].name, together.runs[number].time_s) for number in effects]
     ratios = [math.exp(effect) for effect in effects.values()]
-    yield from _drifts(_of_cluster(Kind.DRIFT, cluster, together), runs, ratios, together.drifting)
+    yield from _drifts(_of_cluster(Kind.DRIFT, cluster, together), runs, ratios, together.drifting, causes)
 
 
 def slow_nodes(cluster: str, now: Sequence[SlowNode], before: Sequence[SlowNode]) -> Iterator[IncidentPeriod]:
@@ -563,13 +593,14 @@ def incident_periods_of(
     together = lines.adjustment.together
     of_nodes = tuple(slow_nodes(cluster, lines.slow, slow_before or ()))
     of_cluster = tuple(incidents(cluster, together))
-    found = [*of_nodes, *of_cluster]
+    drifted = tuple(cluster_drifts(cluster, together, of_cluster))
+    found = [*of_nodes, *(_with_drift(one, drifted) for one in of_cluster), *drifted]
     for (row, _, experiment), past in lines.newest.items():
         key = ExperimentKey(row, cluster, experiment)
-        slow = [_with_node(one, past, lines.slow, of_nodes) for one in regressions(key, past)]
-        explained = identity(slow[-1]) if slow else ""
-        found += [*slow, *(replace(one, part_of=explained) for one in drifts(key, past))]
-    found += (_with_incident(one, of_cluster) for one in cluster_drifts(cluster, together))
+        slow = tuple(regressions(key, past))
+        drifted = tuple(drifts(key, past, slow))
+        found += (_with_drift(_with_node(one, past, lines.slow, of_nodes), drifted) for one in slow)
+        found += drifted
     oldest_end_s = newest.time_s - AGAIN_S  # since then, a fixed alarm may still continue
     known = [_as_of(newest.time_s, period) for period in found]
     ends = ((period, period.gone_s if period.fixed_s is None else period.fixed_s) for period in known)
@@ -587,16 +618,20 @@ def _with_node(
     for one in slow:
         had = sum(one.ran_in(point.nodes, point.time_s) for point in jobs)
         left = newest.level + math.log1p(one.change) - usual
-        if not one.recovered and 2 * had > len(jobs) and left <= least_worse(period.sd):
+        is_older = one.slow_jobs[0].begin_s <= period.runs[0].begin_s
+        if is_older and not one.recovered and 2 * had > len(jobs) and left <= least_worse(period.sd):
             node = next(of for of in of_nodes if of.fixed_s is None and of.things == frozenset(one.nodes))
             return replace(period, part_of=identity(node))
     return period
 
 
-def _with_incident(period: IncidentPeriod, of_cluster: Iterable[IncidentPeriod]) -> IncidentPeriod:
-    """A drift of all rows as part of the incident that lasted when it was raised, and still lasts."""
-    for one in of_cluster:
-        if one.fixed_s is None and period.fixed_s is None and one.runs[0].time_s <= period.runs[0].time_s:
+def _with_drift(period: IncidentPeriod, drifted: Iterable[IncidentPeriod]) -> IncidentPeriod:
+    """A regression, or an incident, as part of the older drift whose level, and noise, explain its own."""
+    level = statistics.median(run.level for run in period.runs[-_LEVEL_RUNS:])
+    noise = period.sd * median_sd(min(len(period.runs), _LEVEL_RUNS))
+    for one in drifted:
+        is_older = one.fixed_s is None and one.runs[0].time_s < period.runs[0].time_s
+        if is_older and not period.part_of and level - one.runs[-1].level <= least_worse(noise):
             return replace(period, part_of=identity(one))
     return period
 

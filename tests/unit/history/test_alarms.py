@@ -351,30 +351,80 @@ def test_a_drift_that_is_mended_and_comes_back_is_another() -> None:
     assert identity(recovered) != identity(back)
 
 
-def of_row(slow_until: int, runs: int) -> tuple[IncidentPeriod, ...]:
-    """A row that is a tenth slower from run 45 on, until it is mended."""
-    rng = random.Random(3)  # noqa: S311 - noise, not cryptography
-    return periods_in({KEY: [
-        slow(number, math.exp(0.11 + rng.gauss(0, 0.01)), definition="0123") if 45 <= number < slow_until
-        else run(number, math.exp(rng.gauss(0, 0.01)), definition="0123")
-        for number in range(runs)
-    ]})  # fmt: skip
+def of_row(*levels: tuple[int, float], sigma: float = 0.01, seed: int = 3) -> dict[ExperimentKey, list[Point]]:
+    """Runs of a row at one level after another, as logarithms; it regresses beyond the tolerance."""
+    rng = random.Random(seed)  # noqa: S311 - noise, not cryptography
+    losses = [level for count, level in levels for _ in range(count)]
+    make = [slow if level > 0.05 else run for level in losses]
+    values = [math.exp(level + rng.gauss(0, sigma)) for level in losses]
+    return {KEY: [make[number](number, value, definition="0123") for number, value in enumerate(values)]}
 
 
-def test_a_drift_is_part_of_the_regression_of_its_row() -> None:
-    for until, count in ((90, 54), (90, 70), (60, 63)):  # it lasts, and it was mended two runs ago
-        found = alarms(of_row(until, count), (), 0.0)
-        regression, drift = sorted(found, key=lambda one: one.period.kind is Kind.DRIFT)
-        assert (regression.period.kind, drift.period.kind) == (Kind.REGRESSION, Kind.DRIFT)
-        assert (drift.part_of, drift.pages, regression.part_of) == (regression.id, False, "")
-        assert regression.pages == (until == 90)
+def by_kind(runs: Mapping[ExperimentKey, Sequence[Point]], *events: Event) -> dict[Kind, Alarm]:
+    return {one.period.kind: one for one in alarms(periods_in(runs), acknowledgements(events), 0.0)}
 
 
-def test_a_drift_that_outlasts_the_regression_of_its_row_calls() -> None:
-    found = of_row(60, 63)
-    (drift,) = [one for one in found if one.kind is Kind.DRIFT]
-    (alone,) = alarms([drift], (), 0.0)  # once the regression is told no more
-    assert (alone.part_of, alone.pages) == ("", True)
+@pytest.mark.parametrize("slow_runs", [9, 25])
+def test_a_drift_is_part_of_the_regression_that_it_began_with(slow_runs: int) -> None:
+    found = by_kind(of_row((45, 0.0), (slow_runs, 0.11)))
+    regression, drift = found[Kind.REGRESSION], found[Kind.DRIFT]
+    assert (drift.part_of, drift.pages, regression.part_of, regression.pages) == (regression.id, False, "", True)
+
+
+@pytest.mark.parametrize("good_runs", [2, 3, 5, 8])
+def test_a_drift_ends_with_the_regression_that_it_began_with(good_runs: int) -> None:
+    found = by_kind(of_row((45, 0.0), (15, 0.11), (good_runs, 0.0)))
+    assert {kind: one.state for kind, one in found.items()} == dict.fromkeys((Kind.REGRESSION, Kind.DRIFT), State.FIXED)
+
+
+@pytest.mark.parametrize("good_runs", [2, 3, 5, 8, 15])
+def test_a_drift_that_goes_on_after_the_fix_of_its_regression_pages(good_runs: int) -> None:
+    drift = by_kind(of_row((45, 0.0), (15, 0.11), (good_runs, 0.04)))[Kind.DRIFT]
+    assert (drift.pages, drift.part_of) == (True, "")
+
+
+def test_a_drift_is_no_part_of_a_younger_regression() -> None:
+    found = by_kind(of_row((45, 0.0), (25, 0.03), (3, 0.15)))
+    assert {kind: (one.pages, one.part_of) for kind, one in found.items()} == {
+        Kind.REGRESSION: (True, ""),
+        Kind.DRIFT: (True, ""),
+    }
+
+
+def test_a_regression_within_the_noise_of_an_older_drift_is_part_of_it() -> None:
+    found = by_kind(of_row((45, 0.0), (25, 0.04), (1, 0.06), (1, 0.04)))
+    regression, drift = found[Kind.REGRESSION], found[Kind.DRIFT]
+    assert (regression.part_of, regression.pages, drift.pages) == (drift.id, False, True)
+
+
+@pytest.mark.parametrize("left", [1.0, 1.03])
+@pytest.mark.parametrize("runs_since", [3, 5, 9])
+def test_a_drift_of_the_cluster_ends_with_the_incident_that_it_began_with(runs_since: int, left: float) -> None:
+    levels = [1.0] * 45 + [1.06] * 15 + [left] * runs_since
+    drift = by_kind(of_cluster(len(levels), lambda number: levels[number]))[Kind.DRIFT]
+    assert drift.is_active == (left > 1)
+
+
+LIVES = {
+    "regress": [(45, 0.0), (12, 0.11), (14, 0.0)],
+    "goes on": [(45, 0.0), (12, 0.11), (14, 0.04)],
+    "beside": [(45, 0.0), (20, 0.03), (8, 0.12), (12, 0.03)],
+    "again": [(45, 0.0), *[(1, 0.11), (4, 0.0)] * 5],
+}
+
+
+@pytest.mark.parametrize("is_acknowledged", [False, True])
+@pytest.mark.parametrize("life", LIVES)
+def test_on_each_night_an_active_alarm_pages_or_is_acknowledged(life: str, is_acknowledged: bool) -> None:
+    (points,) = of_row(*LIVES[life], sigma=0.015).values()
+    events: list[Event] = []
+    for count in range(45, len(points) + 1):
+        found = alarms(periods_in({KEY: points[:count]}), acknowledgements(events), 0.0)
+        active = [one for one in found if one.is_active and one.acknowledged is None]
+        assert any(one.pages for one in found) or not active
+        if is_acknowledged:
+            told = [acknowledge(one, why="x", owner="y", until_s=2e10, time_s=1.0) for one in found if one.pages]
+            events += (replace(one, id=len(events) + number) for number, one in enumerate(told, 1))
 
 
 def suspect(*nodes: str, first: int = 30, recovered: bool = False) -> SlowNode:
