@@ -405,6 +405,75 @@ def test_a_drift_of_the_cluster_ends_with_the_incident_that_it_began_with(runs_s
     assert drift.is_active == (left > 1)
 
 
+def rows_from(
+    onsets: Mapping[int, int],
+    runs: int = 60,
+    images: Mapping[int, int] | None = None,
+    fixed: Mapping[int, int] | None = None,
+) -> dict[ExperimentKey, list[Point]]:
+    """Runs of twelve rows, some of which regress from a run on; some have another image from a run on."""
+    rng = random.Random(3)  # noqa: S311 - noise, not cryptography
+    found: dict[ExperimentKey, list[Point]] = {}
+    for row in range(12):
+        points = []
+        for number in range(runs):
+            is_slow = onsets.get(row, runs) <= number < (fixed or {}).get(row, runs)
+            value = math.exp(rng.gauss(0, 0.01) + 0.09 * is_slow)
+            image = "new" if number >= (images or {}).get(row, runs) else "old"
+            points.append((slow if is_slow else run)(number, value, definition="0123", image=image))
+        found[replace(KEY, row=f"row{row}")] = points
+    return found
+
+
+def paging(runs: Mapping[ExperimentKey, Sequence[Point]], *events: Event) -> dict[str, tuple[str, ...]]:
+    """The subjects of the alarms that page, with those of the rows beside them."""
+    found = alarms(periods_in(runs), acknowledgements(events), 0.0)
+    return {one.period.subject: one.beside for one in found if one.pages}
+
+
+@pytest.mark.parametrize(
+    ("onsets", "images", "pages"),
+    [
+        ({1: 45, 4: 45, 7: 47}, {}, {"row1": ("row4", "row7")}),
+        ({1: 45, 4: 52}, {}, {"row1": (), "row4": ()}),
+        ({1: 45, 4: 45, 7: 46}, {1: 45, 4: 45}, {"row1": ("row4",), "row7": ()}),
+        ({1: 45, 4: 47}, {1: 45, 4: 45, 8: 45}, {"row1": ("row4",)}),
+    ],
+)
+def test_rows_that_began_together_page_once(
+    onsets: Mapping[int, int], images: Mapping[int, int], pages: Mapping[str, tuple[str, ...]]
+) -> None:
+    assert paging(rows_from(onsets, images=images)) == pages
+
+
+def test_the_page_of_rows_that_began_together_lasts_as_long_as_one_of_them() -> None:
+    onsets = {1: 45, 4: 45, 7: 45}
+    assert paging(rows_from(onsets, fixed={1: 50})) == {"row1": ("row4", "row7")}
+    found = alarms(periods_in(rows_from(onsets, fixed={1: 50, 4: 57, 7: 57})), (), 0.0)
+    assert {one.state for one in found} == {State.FIXED}
+
+
+def test_a_row_that_becomes_slow_after_the_acknowledgement_pages() -> None:
+    runs = rows_from({1: 45, 4: 45, 7: 48})
+    seen_by_owner = {key: points[:47] for key, points in runs.items()}
+    (first,) = [one for one in alarms(periods_in(seen_by_owner), (), 0.0) if one.pages]
+    event = replace(acknowledge(first, why="a switch", owner="ops", until_s=2e10, time_s=FIRST_S), id=1)
+    assert paging(seen_by_owner, event) == {}
+    assert paging(runs, event) == {"row7": ()}
+
+
+@pytest.mark.parametrize(("loss", "is_part"), [(0.005, True), (0.025, False)])
+def test_an_incident_that_slow_rows_explain_is_part_of_theirs(loss: float, is_part: bool) -> None:
+    """The median of all rows is 2 % slower in the newest run; that of the others is so, or is not."""
+    runs = rows_from(dict.fromkeys((1, 4, 7, 10), 45), runs=50)
+    for row in (0, 2, 3, 5, 6, 8, 9, 11):
+        points = runs[replace(KEY, row=f"row{row}")]
+        points[-1] = replace(points[-1], judged=math.exp(0.02 if row < 6 else loss))
+    found = by_kind(runs)
+    assert found[Kind.INCIDENT].pages != is_part
+    assert found[Kind.INCIDENT].part_of == (alarms(periods_in(runs), (), 0.0)[0].id if is_part else "")
+
+
 LIVES = {
     "regress": [(45, 0.0), (12, 0.11), (14, 0.0)],
     "goes on": [(45, 0.0), (12, 0.11), (14, 0.04)],
