@@ -493,7 +493,13 @@ def can_be_drawn(value: float) -> bool:
 
 
 #: By the kind of a finding, the class of its tiles; others have the first one.
-_OF_TILES = {"": "one", "not decided": "inconclusive", "between": "slow", "slow": "slow"}
+_OF_TILES = {
+    "": "one",
+    "not decided": "inconclusive",
+    "intermittent": "inconclusive",
+    "between": "slow",
+    "slow": "slow",
+}
 #: The least span of the axis to either side, per cent, and the fewest tiles of a bar as high as the picture.
 _NEAR, _FEW_TILES = 4, 4
 #: Of more bars than these, every second has its number.

@@ -408,7 +408,12 @@ def _alarm_cells(alarm: Alarm) -> list[Content]:
 # -- tiles -----------------------------------------------------------------------------------------
 
 #: By the kind of a finding, the kind of its card and cell.
-_OF_FINDINGS = {"slow": attention.REGRESSED, "between": attention.REGRESSED, "not decided": attention.INCONCLUSIVE}
+_OF_FINDINGS = {
+    "slow": attention.REGRESSED,
+    "between": attention.REGRESSED,
+    "intermittent": attention.INCONCLUSIVE,
+    "not decided": attention.INCONCLUSIVE,
+}
 #: Facts of a sweep with a table of their own.
 _IN_TABLES = frozenset({*_OF_FINDINGS, "not covered"})
 

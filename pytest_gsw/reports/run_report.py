@@ -60,7 +60,16 @@ from pytest_gsw.results.row_text import inconclusive_text
 from pytest_gsw.results.runs_directory import RECORDS, RUNS, begin_of
 from pytest_gsw.results.suggested_commands import needs_of, next_commands
 from pytest_gsw.results.summary import ClusterResult, cause_of, cluster_result_of, error_nodes
-from pytest_gsw.results.sweep import RowSweep, Sweep, SweepFinding, lost_tiles, next_lines, not_covered, read_sweep
+from pytest_gsw.results.sweep import (
+    RowSweep,
+    Sweep,
+    SweepFinding,
+    continue_command,
+    lost_tiles,
+    next_lines,
+    not_covered,
+    read_sweep,
+)
 from pytest_gsw.stats.verdict import DOUBTS, Outcome, compare
 from pytest_gsw.tables.load import accepted_figures
 from pytest_gsw.tables.metrics import Figure
@@ -409,8 +418,9 @@ class ReportedSweep:
         return {node: finding for finding in self.of_row.slow for node in expand(finding.nodes)}
 
     def commands(self, run_id: str) -> list[tuple[str, str]]:
-        """The commands that drain or exclude what is slow, each after its purpose."""
-        return list(zip(("drain it", "or run elsewhere"), next_lines(self.of_row, run_id), strict=False))
+        """The commands that drain or exclude what is slow, or decide more, each after its purpose."""
+        of_slow = zip(("drain it", "or run elsewhere"), next_lines(self.of_row, run_id), strict=False)
+        return [*of_slow, *(("go on", text) for text in continue_command(self.of_row, run_id))]
 
 
 @dataclass(frozen=True)

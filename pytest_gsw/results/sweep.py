@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 import statistics
 from collections import Counter
@@ -14,7 +15,7 @@ from typing import Any
 from pytest_gsw.common.files import read_bounded, write_whole
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import compressed, expand
-from pytest_gsw.common.text import percent, plural
+from pytest_gsw.common.text import command, percent, plural
 from pytest_gsw.common.typed_json import plain, read
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.node_facts import NodeFacts, why_lines
@@ -52,6 +53,8 @@ class SweepFinding:
     high: float
     jobs: int
     more_jobs: int | None = None
+    #: The slow job of an intermittent node.
+    job_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,9 @@ class RowSweep:
     findings: tuple[SweepFinding, ...] = ()
     #: Nodes that are cleared of a loss of 5 % or more, as a node list.
     cleared: str = ""
+    #: Nodes that were not slow in the sweep, of which a loss of up to ``once_loss`` is not excluded, as a node list.
+    once: str = ""
+    once_loss: float = 0.0
     odd_losses: tuple[OddLoss, ...] = ()
     jobs: tuple[SearchJob, ...] = ()
     #: Noise of a job, as a fraction.
@@ -207,6 +213,10 @@ def sweep_facts(one: RowSweep, left: Mapping[str, str]) -> list[tuple[str, str]]
     ]
     if one.cleared:
         facts.append(("cleared", f"{plural(len(expand(one.cleared)), 'node')} of a loss of 5 % or more"))
+    if one.once:
+        nodes, loss = expand(one.once), f"a loss of up to {100 * one.once_loss:.1f} % is not excluded"
+        again = any(not set(nodes).isdisjoint(expand(job.nodes)) for job in one.jobs)
+        facts.append(("once", f"{plural(len(nodes), 'node')}, {'few jobs' if again else 'one job'} each: {loss}"))
     facts += [("not covered", f"{nodes}  {why}") for why, nodes in left.items()]
     if one.jobs:
         rounds = plural(max(job.round for job in one.jobs), "round")
@@ -229,11 +239,13 @@ def sweep_lines(sweep: Sweep, one: RowSweep, records: Sequence[Record], run_id: 
     """
     facts = sweep_facts(one, not_covered(sweep, lost_tiles(records)))
     lines = [*histogram(one.peers), *(f"{head:<14} {text}" for head, text in facts)]
-    return [*lines, *(f"next: {text}" for text in next_lines(one, run_id))]
+    return [*lines, *(f"next: {text}" for text in (*next_lines(one, run_id), *continue_command(one, run_id)))]
 
 
 def finding_text(one: SweepFinding) -> str:
     """A finding without its nodes: ``-9.8 % (-11.2 % to -8.4 %), 3 jobs``."""
+    if one.kind == "intermittent":
+        return f"{percent(one.change)} in job {one.job_id}, fast in {plural(one.jobs, 'job')} since"
     text = f"{percent(one.change)} ({percent(one.low)} to {percent(one.high)}), {plural(one.jobs, 'job')}"
     return text + (", " if one.switch else ": ") + note if (note := finding_note(one)) else text
 
@@ -257,6 +269,17 @@ def next_lines(one: RowSweep, run_id: str) -> list[str]:
     worst = min(finding.change for finding in one.slow)
     why = f"{abs(100 * worst):.1f} % slower than {len(one.peers) - 1} peers"
     return [drain_command(nodes, run_id, why), f"sbatch --exclude={shlex.quote(compressed(nodes))} ..."]
+
+
+def continue_command(one: RowSweep, run_id: str) -> list[str]:
+    """The command that goes on with a search, for what is not decided; none if no number of jobs decides it."""
+    more = sum(finding.more_jobs or 0 for finding in one.findings)
+    if not more:
+        return []
+    # Each of them has a control at most.
+    each = sum(job.gpu_hours for job in one.jobs) / max(1, len(one.jobs))
+    hours = math.ceil(each * (len(one.jobs) + 2 * more))
+    return [command("pytest", f"--gsw-resume={run_id}", f"--gsw-find={hours}" if hours else "--gsw-find")]
 
 
 #: Bins of one per cent beyond these are one.
@@ -292,10 +315,15 @@ def peers_properties(sweep: Sweep, records: Iterable[Record]) -> dict[str, list[
 
 def sweep_properties(sweep: Sweep, lost: Mapping[str, str]) -> list[tuple[str, str]]:
     """The properties of a run's suite by its sweep; for ``lost`` see :func:`not_covered`."""
-    slow = (f"{finding.nodes} {percent(finding.change)}" for one in sweep.rows for finding in one.slow)
+    by_kind: dict[str, list[str]] = {}
+    for finding in (finding for one in sweep.rows for finding in one.findings):
+        by_kind.setdefault(finding.kind, []).append(f"{finding.nodes} {percent(finding.change)}")
+    of_kinds = {f"gsw_{kind.replace(' ', '_')}_tiles": "; ".join(found) for kind, found in by_kind.items()}
+    once = (f"{one.once} {percent(-one.once_loss)}" for one in sweep.rows if one.once)
     left = (f"{nodes} ({why})" for why, nodes in not_covered(sweep, lost).items())
     odd = (f"{one.tile} {one.loss:.6g}" for one in sweep.odd_losses)
-    found = {"gsw_slow_tiles": "; ".join(slow), "gsw_odd_losses": "; ".join(odd), "gsw_not_covered": "; ".join(left)}
+    others = {"gsw_tiles_once": once, "gsw_odd_losses": odd, "gsw_not_covered": left}
+    found = of_kinds | {name: "; ".join(values) for name, values in others.items()}
     return [(name, value) for name, value in found.items() if value]
 
 

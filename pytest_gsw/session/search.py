@@ -28,7 +28,7 @@ from pytest_gsw.session.resume import take_over
 from pytest_gsw.session.row import LiveRow, SessionRow
 from pytest_gsw.session.settings import NODE_PROBES, SESSION_HISTORY, SETTINGS, SWEEP, environment_of
 from pytest_gsw.session.tiles import most_jobs
-from pytest_gsw.stats.tile_search import MOST_ROUNDS, SearchState, TileJob, search
+from pytest_gsw.stats.tile_search import SearchState, TileFinding, TileJob, search
 from pytest_gsw.tables.model import TILE, on_tile
 
 #: Makes a context in which the session may be interrupted.
@@ -84,10 +84,7 @@ class _RowSearch:
         most = 0.0 if hours is None else self._most_jobs(hours)
         while True:
             state = self._state(measured, most - len(self._jobs), begins=hours is not None)
-            # A job that failed would fail again: its infrastructure failures were retried.
-            failed = {one.nodes for one in self._jobs if one.problem}
-            jobs = [nodes for nodes in state.next_jobs if compressed(nodes) not in failed]
-            if not jobs:
+            if not state.next_jobs:
                 if hours is not None and most >= 1 and state.findings and not self._jobs:
                     why = f"{plural(len(measured), 'tile')} are too few, or too noisy, to search among"
                     write(config, f"gsw: {self._row_id}: {why}")
@@ -96,9 +93,9 @@ class _RowSearch:
                     return self._result(state, self._past.facts)
                 ids = [record.jobs.last.id for record in self._records.values() if record.jobs.last is not None]
                 return self._result(state, redact(probes.facts_of(*ids), os.environ))
-            what = f"search among {plural(len(measured), 'tile')}, round {state.round} of at most {MOST_ROUNDS}"
-            write(config, f"gsw: {self._row_id}: {what}: {plural(len(jobs), 'job')}")
-            self._run_round(config, wait, jobs, state.round)
+            what = f"search among {plural(len(measured), 'tile')}, round {state.round}"
+            write(config, f"gsw: {self._row_id}: {what}: {plural(len(state.next_jobs), 'job')}")
+            self._run_round(config, wait, state.next_jobs, state.round)
 
     def _cost(self, value: float) -> float:
         return self._items[0].baseline.judged_by.direction.cost(value)
@@ -121,6 +118,8 @@ class _RowSearch:
             most_jobs=max(0.0, most),
             begins=begins,
             rounds=max((one.round for one in self._jobs), default=0),
+            # They would fail again: their infrastructure failures were retried.
+            failed={tuple(sorted(expand(one.nodes))) for one in self._jobs if one.problem},
         )
 
     def _run_round(self, config: pytest.Config, wait: Wait, jobs: Sequence[Sequence[str]], number: int) -> None:
@@ -165,13 +164,20 @@ class _RowSearch:
         return RowSweep(
             row=self._row_id,
             peers=state.peers,
-            findings=tuple(SweepFinding(**{**vars(one), "nodes": compressed(one.nodes)}) for one in state.findings),
+            findings=tuple(self._finding(one) for one in state.findings),
             cleared=compressed(node for node in state.cleared if node not in doubtful),
+            once=compressed(node for node in state.once if node not in doubtful),
+            once_loss=state.once_loss,
             odd_losses=odd,
             jobs=tuple(self._jobs),
             sigma=state.sigma,
             facts=facts,
         )
+
+    def _finding(self, one: TileFinding) -> SweepFinding:
+        record = next(record for tile, record in self._records.items() if one.nodes[0] in expand(tile))
+        last = record.jobs.last if one.kind == "intermittent" else None
+        return SweepFinding(**{**vars(one), "nodes": compressed(one.nodes)}, job_id="" if last is None else last.id)
 
 
 def _measured(executor: Executor, row: SessionRow, number: int) -> SearchJob:

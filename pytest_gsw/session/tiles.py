@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pytest_gsw.results.sweep import Sweep
 
 _SHOWN = 6
-#: Most jobs of a search among fewer tiles: enough for eight rounds of a tile's nodes.
-_LEAST_SEARCH = 24
+#: Most jobs of a search among fewer tiles: enough to halve three of these down to their nodes.
+_LEAST_SEARCH = 48
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -68,7 +69,7 @@ def test_a_killed_sweep_and_its_search_go_on_without_a_job_twice(
     project = sweep("n007 1.111\nn014 1.075", sigma=0.005)
     directory = tmp_path / "sweep"
     options = [*ONE_NODE, "--gsw-find", "-ogsw_max_jobs=6"]
-    for text in (f"{ROW}@n001  PASSED", "round 2 of at most 8"):
+    for text in (f"{ROW}@n001  PASSED", "round 2"):
         session = site.run(cluster, with_options(project, *options), directory)
         wait_for(cluster, session, text)
         session.process.kill()
@@ -99,7 +100,11 @@ def test_a_killed_sweep_and_its_search_go_on_without_a_job_twice(
     assert len(names) == len(set(names))
     searched = [name for name in names if "-find" in name]
     assert len(names) == 16 + len(searched)
-    assert {name[-4:] for name in searched} == {"n007", "n014"}
+    times = Counter(name[-4:] for name in searched)
+    controls = times.keys() - {"n007", "n014"}
+    # Both run in each round until they are named, beside a control that no other round has.
+    assert {times[node] for node in controls} == {1}
+    assert len(controls) == max(times["n007"], times["n014"]) >= 3
     # A replay has the search's answers without a job of its own, whatever the ini file says of new sweeps.
     replay = (f"--gsw-replay=.gsw/runs/{run_id}", "-ogsw_tile=node", "-ogsw_find=5")
     session = site.run(cluster, with_options(project, *replay), directory)
@@ -156,3 +161,15 @@ def test_rows_of_several_sizes_wait_for_each_others_nodes(site: Site, cluster: S
     assert "gsw: the sweep is missing in the run's report" in session.output
     assert "16 tiles of" in session.output
     assert "4 tiles of tiny_1b_bf16[H100x32] on eos" in session.output
+
+
+def test_a_slow_switch_is_named_and_none_of_its_nodes(site: Site, cluster: SlurmCluster) -> None:
+    project = with_options(
+        sweep("switch n[009-012] 1.1", sigma=0.005), "-k", "H100x16", "--gsw-tile=2", "--gsw-find", "-ogsw_max_jobs=6"
+    )
+    session = site.run(cluster, project)
+    session.process.wait()
+    answers = re.findall(r"^(slow|between|intermittent|not decided|once) +(.+)$", session.output, re.MULTILINE)
+    ((kind, text),) = answers
+    assert (kind, text.partition(" ")[0], "switch s3" in text) == ("between", "n[009-012]", True)
+    assert "cleared        12 nodes of a loss of 5 % or more" in session.output.splitlines()

@@ -20,6 +20,7 @@ from pytest_gsw.results.sweep import (
     odd_losses,
     read_sweep,
     sweep_lines,
+    sweep_properties,
     with_row,
     write_sweep,
 )
@@ -32,11 +33,17 @@ FOUND = RowSweep(
     findings=(
         SweepFinding("slow", "n3", "", -0.1, -0.12, -0.08, 3),
         SweepFinding("between", "n[7-8]", "s2", -0.06, -0.07, -0.05, 4),
+        SweepFinding("intermittent", "n1", "", -0.151, -0.2, -0.1, 3, job_id="7"),
         SweepFinding("not decided", "n4", "", -0.031, -0.05, -0.012, 2, 6),
     ),
-    cleared="n[1-2]",
+    cleared="n2",
+    once="n[10-12]",
+    once_loss=0.081,
     odd_losses=(OddLoss("n2", 9.8112, 9.8097, 3),),
-    jobs=(SearchJob(1, "n3", "9", 1.1), SearchJob(2, "n4", "10", problem="job 10 failed with exit code 4")),
+    jobs=(
+        SearchJob(1, "n3", "9", 1.1, gpu_hours=0.5),
+        SearchJob(2, "n4", "10", problem="job 10 failed with exit code 4", gpu_hours=0.4),
+    ),
     sigma=0.0123,
 )
 SWEEP = Sweep("node", "batch", 8, {"n5": "drained: x", "n6": "drained: x"}, {"s1": "n[1-4]", "s2": "n[5-8]"})
@@ -51,15 +58,18 @@ def test_a_sweep_in_lines() -> None:
         "tiles            1      1     2",
         "slow           n3  -10.0 % (-12.0 % to -8.0 %), 3 jobs",
         "between        n[7-8]  -6.0 % (-7.0 % to -5.0 %), 4 jobs, switch s2: its nodes together",
+        "intermittent   n1  -15.1 % in job 7, fast in 3 jobs since",
         "not decided    n4  -3.1 % (-5.0 % to -1.2 %), 2 jobs: about 6 more jobs would tell",
         "other loss     n2  9.8112, 3 others 9.8097: same seed and shape",
-        "cleared        2 nodes of a loss of 5 % or more",
+        "cleared        1 node of a loss of 5 % or more",
+        "once           3 nodes, one job each: a loss of up to 8.1 % is not excluded",
         "not covered    n[5-6]  drained: x",
         "not covered    n9  n9 (down)",
         "search         2 jobs in 2 rounds, noise of a job 1.2 %",
         "not measured   n4  round 2: job 10 failed with exit code 4",
         "next: scontrol update nodename=n3 state=drain reason='gsw run: 10.0 % slower than 3 peers'",
         "next: sbatch --exclude=n3 ...",
+        "next: pytest --gsw-resume=run --gsw-find=7",
     ]
     assert sweep_lines(Sweep("node", "batch", 8), RowSweep(ROW), [], "run") == []
 
@@ -69,6 +79,18 @@ def test_nodes_in_a_command_are_one_word_of_the_shell() -> None:
     drain, exclude = next_lines(two, "run")
     assert drain.startswith("scontrol update nodename='n[3,7]' state=drain ")
     assert exclude == "sbatch --exclude='n[3,7]' ..."
+
+
+def test_every_answer_is_a_property_of_the_suite() -> None:
+    assert dict(sweep_properties(with_row(SWEEP, FOUND), {})) == {
+        "gsw_slow_tiles": "n3 -10.0 %",
+        "gsw_between_tiles": "n[7-8] -6.0 %",
+        "gsw_intermittent_tiles": "n1 -15.1 %",
+        "gsw_not_decided_tiles": "n4 -3.1 %",
+        "gsw_tiles_once": "n[10-12] -8.1 %",
+        "gsw_odd_losses": "n2 9.8112",
+        "gsw_not_covered": "n[5-6] (drained: x)",
+    }
 
 
 @given(st.lists(st.floats(-0.9, 0.9)))
