@@ -15,7 +15,6 @@ import math
 import random
 import statistics
 import sys
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -161,10 +160,7 @@ def live(name: str, seed: int, *, is_acknowledged: bool, verbose: bool = False) 
         judged = session.run(life, run, before=judged)
         records = [record_of(row, run, found) for row, found in judged.items()]
         images = ("new" if run - QUIET >= story.image.get(row, NIGHTS) else "old" for row in range(ROWS))
-        name = time.strftime("%Y%m%d-050000-0000", time.gmtime(records[0].run.recorded_s))
-        records = [
-            replace(one, run=replace(one.run, id=name, image=image)) for one, image in zip(records, images, strict=True)
-        ]
+        records = [replace(one, run=replace(one.run, image=image)) for one, image in zip(records, images, strict=True)]
         session.keep(records)
         if run < QUIET:
             continue

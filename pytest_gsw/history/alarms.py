@@ -13,7 +13,6 @@ import hashlib
 import json
 import math
 import statistics
-from bisect import bisect
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,7 +20,6 @@ from typing import Any
 from pytest_gsw.common.text import by_number
 from pytest_gsw.history.model import ExperimentKey, Point
 from pytest_gsw.history.row_history import (
-    ABOUT,
     COMPARED,
     GONE_DAYS,
     ClusterDrifting,
@@ -31,7 +29,6 @@ from pytest_gsw.history.row_history import (
     Nodes,
     RowHistory,
     SlowNode,
-    changes_between,
 )
 from pytest_gsw.history.store import ACKNOWLEDGE, Event, History
 from pytest_gsw.results.outcomes import INCONCLUSIVE, REGRESSED
@@ -135,22 +132,10 @@ class IncidentPeriod:
     is_always: bool = False
     #: The identity of the period that explains it and pages for it; empty if there is none.
     part_of: str = ""
-    #: True if that is the first of the rows' that began together: it explains those alone that its owner has seen.
-    is_beside: bool = False
     #: Changes at its start, by name: the values before and since.
     changes: Mapping[str, tuple[str, str]] | None = None
     #: The metric of its row; of several rows, throughput is compared.
     metric: Metric = STEP_TIME
-
-    @property
-    def is_of_row(self) -> bool:
-        """True if its subject is a row."""
-        return self.kind in OF_ROWS and self.subject != whole_cluster(self.cluster)
-
-    @property
-    def onset_s(self) -> float:
-        """Start of the first run with it, seconds since the epoch."""
-        return self.runs[0].begin_s if self.since_s is None else self.since_s
 
 
 @dataclass(frozen=True)
@@ -183,8 +168,11 @@ class Alarm:
     acknowledged: Acknowledgement | None = None
     #: The id of the alarm that explains it, and pages for both.
     part_of: str = ""
-    #: The other rows whose alarms began with it and are part of it.
-    beside: tuple[str, ...] = ()
+
+    @property
+    def since_s(self) -> float:
+        """Start of the first run with it, seconds since the epoch."""
+        return self.period.runs[0].begin_s if self.period.since_s is None else self.period.since_s
 
     @property
     def fixed_s(self) -> float | None:
@@ -228,14 +216,6 @@ def alarms(periods: Iterable[IncidentPeriod], known: Sequence[Acknowledgement], 
         found.append(one)
     by_identity = {identity(one.period): one for one in found}
     found = [_with_cause(one, by_identity) for one in found]
-    beside: dict[str, set[str]] = {}
-    for one in found:
-        if one.part_of and one.period.is_beside:
-            beside.setdefault(one.part_of, set()).add(one.period.subject)
-    found = [
-        replace(one, beside=tuple(sorted(beside.get(one.id, set()) - {one.period.subject}, key=by_number)))
-        for one in found
-    ]
     kinds, states = list(Kind), list(State)
 
     def rank(one: Alarm) -> tuple[Any, ...]:
@@ -253,8 +233,6 @@ def _with_cause(one: Alarm, known: Mapping[str, Alarm]) -> Alarm:
         return one
     by = _with_cause(by, known)
     others = None if by.pages else by.acknowledged
-    if one.period.is_beside and others and one.period.runs[last_reported(one.period)].begin_s > others.seen_s:
-        return one
     return replace(
         one, pages=False, part_of=by.part_of or by.id, acknowledged=others if one.pages else one.acknowledged
     )
@@ -441,13 +419,10 @@ def regressions(key: ExperimentKey, past: RowHistory) -> Iterator[IncidentPeriod
         is_always=False not in slow,
         metric=runs[-1].metric,
     )
-    found = tuple(raised(row, seen, slow, _GOOD_RUNS))
-    for period in found:
-        first = seen.index(period.runs[0])
-        before = [one.level for one, bad in zip(seen[:first], slow, strict=False) if bad is False]
-        usual = statistics.median(before[-COMPARED:]) if before else None
-        changes = changes_between(runs, first - ABOUT, first) if period is found[-1] else None
-        yield replace(period, usual=usual, changes=changes)
+    for period in raised(row, seen, slow, _GOOD_RUNS):
+        begin_s = period.runs[0].time_s
+        before = [one.level for one, bad in zip(seen, slow, strict=True) if bad is False and one.time_s < begin_s]
+        yield replace(period, usual=statistics.median(before[-COMPARED:]) if before else None)
 
 
 def _things(key: ExperimentKey, past: RowHistory) -> frozenset[str]:
@@ -507,17 +482,16 @@ def _drifts(
                 drift = replace(drift, part_of=identity(cause))
             elif cause is not None:
                 end_s = cause.runs[-1].time_s
-                after = [log for (_, time_s), log in zip(runs, logs, strict=True) if time_s > end_s]
-                newest = after[-_BACK_RUNS:] or [math.inf]
-                level, noise = statistics.median(newest), period.sd * median_sd(len(newest))
-                if len(after) <= NEWEST and level - usual <= max(_LEAST_WORSE, 2 * noise):
+                after = [log - usual for (_, time_s), log in zip(runs, logs, strict=True) if time_s > end_s]
+                if 0 < len(after) <= NEWEST and _is_back(after[-_BACK_RUNS:], period.sd):
                     drift = replace(drift, fixed_s=cause.fixed_s, fixed_by=cause.fixed_by)
-                elif runs[max(0, found.drift.first_suspect - ABOUT)][1] <= cause.runs[0].time_s and _is_within(
-                    cause, level
-                ):
-                    drift = replace(drift, part_of=identity(cause))
             yield drift
         before_s = one.fixed_s or before_s
+
+
+def _is_back(losses: Sequence[float], sd: float) -> bool:
+    """True if the median of runs, as logarithms over the usual level, is no more than noise."""
+    return statistics.median(losses) <= max(_LEAST_WORSE, 2 * sd * median_sd(len(losses)))
 
 
 def whole_cluster(cluster: str) -> str:
@@ -619,18 +593,16 @@ def incident_periods_of(
     together = lines.adjustment.together
     of_nodes = tuple(slow_nodes(cluster, lines.slow, slow_before or ()))
     of_cluster = tuple(incidents(cluster, together))
-    of_rows: list[IncidentPeriod] = []
+    drifted = tuple(cluster_drifts(cluster, together, of_cluster))
+    found = [*of_nodes, *(_with_drift(one, drifted) for one in of_cluster), *drifted]
     for (row, _, experiment), past in lines.newest.items():
         key = ExperimentKey(row, cluster, experiment)
         slow = tuple(regressions(key, past))
         drifted = tuple(drifts(key, past, slow))
-        of_rows += (_with_drift(_with_node(one, past, lines.slow, of_nodes), drifted) for one in slow)
-        of_rows += drifted
-    drifted = tuple(cluster_drifts(cluster, together, of_cluster))
-    of_cluster = tuple(_with_rows(_with_drift(one, drifted), together, of_rows) for one in of_cluster)
-    found = [_as_of(newest.time_s, period) for period in (*of_nodes, *of_cluster, *of_rows, *drifted)]
+        found += (_with_drift(_with_node(one, past, lines.slow, of_nodes), drifted) for one in slow)
+        found += drifted
     oldest_end_s = newest.time_s - AGAIN_S  # since then, a fixed alarm may still continue
-    known = _grouped(found, [run.begin_s for run in together.runs])
+    known = [_as_of(newest.time_s, period) for period in found]
     ends = ((period, period.gone_s if period.fixed_s is None else period.fixed_s) for period in known)
     return tuple(period for period, end_s in ends if end_s is None or end_s >= oldest_end_s)
 
@@ -653,65 +625,15 @@ def _with_node(
     return period
 
 
-def _with_rows(period: IncidentPeriod, together: ClusterHistory, of_rows: Iterable[IncidentPeriod]) -> IncidentPeriod:
-    """An incident as part of the older regressions of rows without which its newest run is none."""
-    active = (one for one in of_rows if one.kind is Kind.REGRESSION and one.fixed_s is None and not one.part_of)
-    older = {one.subject: one for one in active if one.onset_s <= period.onset_s}
-    if period.fixed_s is not None or period.part_of or not older:
-        return period
-    others = ClusterHistory({row: past for row, past in together.histories.items() if row not in older})
-    wrong = {run.run_id for one in incidents(period.cluster, others) for run in one.runs}
-    if others.before.noise is None or period.runs[-1].run_id in wrong:
-        return period
-    return replace(period, part_of=identity(min(older.values(), key=lambda one: one.onset_s)))
-
-
 def _with_drift(period: IncidentPeriod, drifted: Iterable[IncidentPeriod]) -> IncidentPeriod:
     """A regression, or an incident, as part of the older drift whose level, and noise, explain its own."""
+    level = statistics.median(run.level for run in period.runs[-_LEVEL_RUNS:])
+    noise = period.sd * median_sd(min(len(period.runs), _LEVEL_RUNS))
     for one in drifted:
         is_older = one.fixed_s is None and one.runs[0].time_s < period.runs[0].time_s
-        if is_older and not period.part_of and _is_within(period, one.runs[-1].level):
+        if is_older and not period.part_of and level - one.runs[-1].level <= least_worse(noise):
             return replace(period, part_of=identity(one))
     return period
-
-
-def _is_within(period: IncidentPeriod, level: float) -> bool:
-    """True if a period's newest runs are worse than a level by no more than noise."""
-    newest = [run.level for run in period.runs[-_LEVEL_RUNS:]]
-    return statistics.median(newest) - level <= least_worse(period.sd * median_sd(len(newest)))
-
-
-def _grouped(periods: Sequence[IncidentPeriod], begins_s: Sequence[float]) -> list[IncidentPeriod]:
-    """Periods of rows that began together as parts of the first one, which lasts as long as they do.
-
-    Args:
-        periods: All periods of a cluster.
-        begins_s: The begin of each of its runs, the oldest first.
-    """
-    of_rows = [
-        one for one in periods if one.is_of_row and not one.part_of and one.changes is not None and one.gone_s is None
-    ]
-    firsts: list[IncidentPeriod] = []
-    parts: dict[str, str] = {}
-    for one in sorted(of_rows, key=lambda one: (one.runs[0].begin_s, by_number(one.subject))):
-        first = next((first for first in firsts if _began_together(first, one, begins_s)), None)
-        if first is None:
-            firsts.append(one)
-        elif one.fixed_s is None:
-            parts[identity(one)] = identity(first)
-    found = [
-        replace(one, part_of=parts[identity(one)], is_beside=True) if identity(one) in parts else one for one in periods
-    ]
-    lasting = {one.part_of for one in found if one.fixed_s is None and one.gone_s is None}
-    return [replace(one, fixed_s=None, fixed_by="") if identity(one) in lasting else one for one in found]
-
-
-def _began_together(first: IncidentPeriod, later: IncidentPeriod, begins_s: Sequence[float]) -> bool:
-    """True if two periods of rows have one cause, by their onsets and by what changed then."""
-    changes = [{change for change in (one.changes or {}).items() if change[0] != "nodes"} for one in (first, later)]
-    have_same = not any(changes) or not changes[0].isdisjoint(changes[1])
-    runs = [bisect(begins_s, one.onset_s) for one in (first, later)]
-    return first.subject != later.subject and abs(runs[0] - runs[1]) <= ABOUT and have_same
 
 
 def _as_of(now_s: float, period: IncidentPeriod) -> IncidentPeriod:
@@ -749,4 +671,5 @@ def _is_seen(period: IncidentPeriod, measured: Collection[str] | None) -> bool:
     """True if a run that measured these rows can show the problem."""
     if measured is None:
         return True
-    return period.subject in measured if period.is_of_row else bool(measured)
+    is_of_row = period.kind in OF_ROWS and period.subject != whole_cluster(period.cluster)
+    return period.subject in measured if is_of_row else bool(measured)

@@ -106,14 +106,8 @@ def cells(alarm: Alarm) -> tuple[str, ...]:
     period = alarm.period
     change = "" if alarm.change is None else percent(alarm.change)
     runs = str(len(period.runs))
-    facts = (alarm.id, period.kind.value, state_text(alarm), subject_text(alarm), period.cluster)
-    return (*facts, change, minute(period.onset_s), runs, acknowledged_text(alarm))
-
-
-def subject_text(alarm: Alarm) -> str:
-    """The subject of an alarm, with the number of rows that began together with it: ``gpt3 and 3 rows beside it``."""
-    others = f" and {plural(len(alarm.beside), 'row')} beside it" if alarm.beside else ""
-    return f"{alarm.period.subject}{others}"
+    facts = (alarm.id, period.kind.value, state_text(alarm), period.subject, period.cluster)
+    return (*facts, change, minute(alarm.since_s), runs, acknowledged_text(alarm))
 
 
 def counts_text(alarms: Iterable[Alarm]) -> str:
@@ -173,8 +167,8 @@ def line_of(alarm: Alarm) -> str:
     """An alarm in one line of a session's summary."""
     period = alarm.period
     change = "" if alarm.change is None else f" {percent(alarm.change)} vs usual"
-    since = f"since {minute(period.onset_s)}, {plural(len(period.runs), 'run')}"
-    what = f"{'slow node' if period.kind is Kind.NODE else f'{period.kind.value} of'} {subject_text(alarm)}"
+    since = f"since {minute(alarm.since_s)}, {plural(len(period.runs), 'run')}"
+    what = f"{'slow node' if period.kind is Kind.NODE else f'{period.kind.value} of'} {period.subject}"
     if alarm.state is State.FIXED:
         return f"{alarm.id}  {what}: {state_text(alarm)}"
     head = f"{alarm.id}  {state_text(alarm)} {what}"

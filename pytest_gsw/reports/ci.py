@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.text import ByNumber, by_number, enumerated, named, one_line, percent, plural, workflow_command
 from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind
-from pytest_gsw.history.comparison import COLUMNS, acknowledged_text, cells, subject_text
+from pytest_gsw.history.comparison import COLUMNS, acknowledged_text, cells
 from pytest_gsw.history.model import cluster_of
 from pytest_gsw.history.row_history import FailingNode, SlowNode
 from pytest_gsw.reports.run_report import ReportedRow, ReportedSweep, RunReport, device, is_slow, since_line
@@ -237,7 +237,7 @@ def _changes_list(report: RunReport) -> list[str]:
     """The new, ongoing and fixed alarms; nothing if there are none."""
     lines = []
     for state, alarms in report.alarms_by_state.items():
-        names = [_code(_shorten(f"{one.period.kind.value} of {subject_text(one)}", _LONGEST_FACT)) for one in alarms]
+        names = [_code(_shorten(f"{one.period.kind.value} of {one.period.subject}", _LONGEST_FACT)) for one in alarms]
         lines.append(f"- **{state}** ({len(alarms)}){': ' if names else ''}{named(names, _NAMED)}")
     return [*lines, ""] if any(report.alarms_by_state.values()) else []
 

@@ -23,15 +23,7 @@ from pytest_gsw.common.process import collector_paused
 from pytest_gsw.common.text import calendar, command, duration, enumerated, named, plural, rounded, share
 from pytest_gsw.errors import LogError
 from pytest_gsw.history.alarms import Alarm, Kind
-from pytest_gsw.history.comparison import (
-    COLUMNS,
-    cells,
-    counts_text,
-    recovery_text,
-    sound_text,
-    subject_text,
-    suspect_text,
-)
+from pytest_gsw.history.comparison import COLUMNS, cells, counts_text, recovery_text, sound_text, suspect_text
 from pytest_gsw.history.model import Point, RowOutcome, cluster_of
 from pytest_gsw.history.row_history import FAILURES_DAYS
 from pytest_gsw.history.store import History
@@ -592,12 +584,12 @@ def _changes_card(state: str, alarms: Sequence[Alarm], report: RunReport) -> ET.
 def _changes_entry(alarm: Alarm, report: RunReport) -> ET.Element:
     address, what, kind = _OF_ALARMS[alarm.period.kind]
     period = alarm.period
-    name = "" if period.kind is Kind.INCIDENT else f"{subject_text(alarm)}: "
+    name = "" if period.kind is Kind.INCIDENT else f"{period.subject}: "
     if period.kind is Kind.INCIDENT and report.incident is not None and alarm.is_active:
         address, what = "#cluster", "the whole cluster is slower"
     change = "" if alarm.change is None else f" {percent(alarm.change)} vs usual"
     good = recovery_text(period) if alarm.is_active else ""
-    link, since = element("a", f"{name}{what}", href=address), time_element(period.onset_s)
+    link, since = element("a", f"{name}{what}", href=address), time_element(alarm.since_s)
     needs = attention.BY_KIND[kind] if alarm.is_active else attention.PASSED
     return element("li", _spaced(needs), link, f"{change}, since ", since, f" ({good})" if good else None)
 

@@ -783,8 +783,7 @@ class HistoryReader:
                 slow_before=slow_before,
             )
             shown = {*rows, whole_cluster(cluster)}
-            of_run = [one for one in known if one.period.kind not in OF_ROWS or one.period.subject in shown]
-            found += (one for one in known if one in of_run or one.id in {part.part_of for part in of_run})
+            found += (one for one in known if one.period.kind not in OF_ROWS or one.period.subject in shown)
         return redact(with_own_figures(found, records), os.environ)
 
     def read(self, records: Collection[Record], runs: Collection[ReportedRun]) -> None:

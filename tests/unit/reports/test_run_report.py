@@ -418,7 +418,7 @@ def test_a_run_its_rows_and_alarms_begin_with_it_and_points_keep_the_time_of_the
         assert f">{minute_when_began(number)}</time>" in text
     assert f"{minute_of(CURRENT_RUN - 1)}</title>" in text
     (alarm,) = run.alarms
-    assert (alarm.period.onset_s, alarm.fixed_s) == (begin_s(CURRENT_RUN - 3), begin_s(CURRENT_RUN - 1))
+    assert (alarm.since_s, alarm.fixed_s) == (begin_s(CURRENT_RUN - 3), begin_s(CURRENT_RUN - 1))
     assert line_of(alarm).endswith(f": fixed {minute_when_began(CURRENT_RUN - 1)}")
     (found,) = (one for one in run.rows if one.record.row.id == PASSED.row.id)
     assert [point.time_s for point in found.past.runs] == [begin_s(number) + TOOK_S for number in NUMBERS]
