@@ -232,11 +232,11 @@ def page_names(node_ids: Iterable[str]) -> dict[str, str]:
     """
     wanted = {node_id: _file_name(node_id.rpartition("::")[2]) for node_id in node_ids}
     counts = Counter(name.lower() for name in wanted.values())
-    names = {}
+    names = {**wanted}
     for node_id, name in wanted.items():
-        is_unique = name and len(name) <= _LONGEST_NAME and counts[name.lower()] == 1
-        digest = hashlib.sha256(node_id.encode("utf-8", "replace")).hexdigest()[:12]
-        names[node_id] = name if is_unique else f"{name[:_LONGEST_NAME] or 'row'}-{digest}"
+        if not name or len(name) > _LONGEST_NAME or counts[name.lower()] > 1:
+            digest = hashlib.sha256(node_id.encode("utf-8", "replace")).hexdigest()[:12]
+            names[node_id] = f"{name[:_LONGEST_NAME] or 'row'}-{digest}"
     return names
 
 

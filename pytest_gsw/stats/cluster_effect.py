@@ -167,7 +167,7 @@ class ClusterReference:
         excess = self._excess.get(run)
         if excess is None or self.noise is None:
             return None
-        return _effect(excess.values(), dict(zip(self.effects, self._limits, strict=False))[run])
+        return _effect(excess.values(), self._limits[run])
 
     @cached_property
     def _reference(self) -> Sequence[float]:
@@ -185,13 +185,14 @@ class ClusterReference:
         return noise_of([*map(math.exp, effects)], _PRIOR, LEAST_EFFECT) if len(effects) >= FEWEST_JOBS else None
 
     @cached_property
-    def _limits(self) -> Sequence[float]:
-        return limits_of([*self.effects.values()], self._reference)
+    def _limits(self) -> Mapping[int | None, float]:
+        """The limit of each run with an effect, by its index, and that of the next run."""
+        return dict(zip((*self.effects, None), limits_of([*self.effects.values()], self._reference), strict=True))
 
     @property
     def limit(self) -> float:
         """The effect beyond which the next run is an incident."""
-        return self._limits[-1]
+        return self._limits[None]
 
     def _was_slow(self, run: int, row: str) -> bool:
         return bool(self.slow) and row in self.slow[run]

@@ -173,9 +173,10 @@ class _Parser(FigureParser):
                 self._document += [raw] if self._left > 0 else []
         elif self._after is not None:
             self._feed_table(label, raw, line)
-        elif not self._is_text:
-            if self._line is not None and self._column and _WORD.search(line) and not self._line.matches(line):
+        elif self._line is not None and self._column and not self._line.matches(line):
+            if _WORD.search(line):
                 self._tables[label] = _Table((), self._has_unit(line))
+        elif not self._is_text:
             self._add(label, raw, line, self._tables.get(label))
         if (found or len(self._values) > count) and label in self._boxes:
             self._open[label] = self._boxes[label][1]
