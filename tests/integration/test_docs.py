@@ -42,7 +42,11 @@ tables: [{dtype: bf16, rows: [{gpus: 8, step_time_s: 0.7, line: 1}]}]
 
 
 #: Hooks with an example in a file of its own, to which the hook's section leads.
-ON_ITS_OWN = {"pytest_gsw_make_launcher": "examples/flux/flux_launcher.py"}
+ON_ITS_OWN = {
+    "pytest_gsw_make_launcher": "examples/flux/flux_launcher.py",
+    "pytest_gsw_suite_rows": "examples/suite.py",
+    "pytest_gsw.testing": "examples/contracts.py",
+}
 
 
 def example(hook: str) -> str:
