@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -50,8 +51,11 @@ _FORBIDDEN_OPTIONS = {
 _SHORT_FLAGS = "HIOQVhksuv"
 
 
+_NUMBER = r"[0-9]{1,6}([.][0-9]{1,6})?"
+
+
 def _number(help_: str) -> f.Field:
-    return f.pattern(r"[0-9]{1,6}([.][0-9]{1,6})?", "a number such as 30", help_)
+    return f.pattern(_NUMBER, "a number such as 30", help_)
 
 
 #: The keys of a cluster that are settings of its sessions, by the names of the ini file's options without ``gsw_``.
@@ -61,14 +65,20 @@ SETTINGS: f.Fields = {
     "strict": f.flag("Rows faster than the tolerance allows fail as well."),
     "max_jobs": f.whole("Submit no more than this many jobs at once."),
     "max_gpus": f.whole("Take no more than this many GPUs at once."),
-    "timeout": _number("Limit on each job's run time, minutes."),
+    "timeout": f.pattern(
+        rf"(?=.*[1-9]){_NUMBER}", "a number above 0, such as 30", "Limit on each job's run time, minutes."
+    ),
     "max_pending": f.whole("Leave no more than this many jobs pending at once."),
     "max_queue": _number(
         "Hours that a job waits in the queue while none of the session runs, 24 by default; 0: no limit."
     ),
     "stall": _number("End a job that shows no new step for this long, minutes; 0: never."),
     "slow_start": _number("End a job whose first steps take this multiple of the documented time; 0: never."),
-    "poll_interval": _number("Seconds between two questions to the scheduler, 0.5 to 300."),
+    "poll_interval": f.pattern(
+        r"0?[.][5-9][0-9]{0,5}|([1-9][0-9]?|[12][0-9]{2})([.][0-9]{1,6})?|300",
+        "0.5 to 300 seconds",
+        "Seconds between two questions to the scheduler, 0.5 to 300.",
+    ),
 }
 
 #: Every key of one cluster.
@@ -401,6 +411,18 @@ def _check_sbatch(entry: Value, key: str, filled: Sequence[str]) -> _Problems:
                 break
 
 
+def _check_gres(entry: Value, key: str, filled: str) -> _Problems:
+    if re.fullmatch(r"([A-Za-z]\w*(/\w+)?(:[A-Za-z][\w.-]*)?(:[0-9]+[kKmMgG]?)?,?)+", filled) is None:
+        yield entry, key, f"got '{filled}', wanted resources of a node such as gpu:8"
+
+
+def _check_smoke(entry: Value, key: str, filled: str) -> _Problems:
+    try:
+        shlex.split(filled)
+    except ValueError as error:
+        yield entry, key, f"got '{filled}', which is no command: {str(error).lower()}"
+
+
 def _spelling_of(text: str, name: str, short: str) -> str | None:
     """The spelling of this option in an entry, if it is there; sbatch accepts a prefix of a long one as well."""
     if text.startswith("--"):
@@ -414,6 +436,8 @@ _CHECKS: Mapping[str, Callable[[Value, str, Any], _Problems]] = {
     "recipes": _check_placeholders,
     "environment": _check_environment,
     "sbatch": _check_sbatch,
+    "gres": _check_gres,
+    "smoke": _check_smoke,
 }
 
 

@@ -126,7 +126,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line("markers", "proxy: the row is a smaller stand-in for the full model")
     config.addinivalue_line("markers", "canary: the row says whether the cluster is in its usual state")
-    if _has_rows(config) or are_given(config, config.option):
+    if _has_rows(config) or are_given(config, config.option) or any(map(_is_row_name, config.args)):
         _begin(config)
     if config.pluginmanager.has_plugin("pytester"):
         # pytester drops the modules that a session within this process imports, but their packages keep them: the
@@ -159,6 +159,11 @@ def _is_table(path: Path, config: pytest.Config) -> bool:
     return node_id_of(path, config, [bundled_baselines()]) is not None
 
 
+def _is_row_name(argument: str) -> bool:
+    """True for ``llama2_70b_fp8[H100x128]`` in place of a path, which the settings refuse with the right option."""
+    return argument.endswith("]") and "::" not in argument and not os.path.exists(argument)  # noqa: PTH110 - startup
+
+
 def _has_rows(config: pytest.Config) -> bool:
     return config.pluginmanager.has_plugin(_HOOKS)
 
@@ -169,6 +174,20 @@ def _add(config: pytest.Config, name: str) -> None:
             f"-p no:{name} disables the {_DISABLED_BY[name]} of rows\n"
             "next: leave it out; -p no:pytest_gsw.plugin leaves out the whole plugin"
         )
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config) -> None:
+    """Say what a session lacks that selects rows and names no cluster."""
+    has_file = os.path.exists(config.invocation_params.dir / "clusters.yaml")  # noqa: PTH110 - each session pays it
+    keyword = config.option.keyword
+    if exitstatus != pytest.ExitCode.NO_TESTS_COLLECTED or _has_rows(config) or not (has_file or keyword):
+        return
+    from pytest_gsw.common.text import command
+    from pytest_gsw.tables.bundled import has_model
+
+    if has_file or has_model(keyword):
+        session = command("pytest", "--gsw-cluster=NAME", *(("-k", keyword) if keyword else ()))
+        terminalreporter.write_line(f"gsw: rows run on a cluster, and none is named\nnext: {session}")
 
 
 def _begin(config: pytest.Config) -> None:

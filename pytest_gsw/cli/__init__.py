@@ -106,13 +106,18 @@ def _drop_output() -> None:
     os.close(nowhere)
 
 
+#: Choices by names that users try.
+_OTHER_NAMES = {"prometheus": "openmetrics", "xml": "junit", "md": "markdown"}
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser, also of each subcommand, that names the nearest choice to a misspelt one."""
 
     def error(self, message: str) -> NoReturn:
         """Exit with the usage, and the message."""
         found = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
-        super().error(message + (nearest(found[1], re.findall(r"[\w-]+", found[2])) if found else ""))
+        word = _OTHER_NAMES.get(found[1], found[1]) if found else ""
+        super().error(message + (nearest(word, re.findall(r"[\w-]+", found[2])) if found else ""))
 
 
 class _Version(argparse.Action):

@@ -169,7 +169,7 @@ def _compare(parser: argparse.ArgumentParser) -> None:
         "compared: nothing is, where both are the same run."
     )
     parser.add_argument("before", metavar="RUN_A", help=_RUN_HELP)
-    parser.add_argument("after", metavar="RUN_B", help="the run that is compared with it")
+    parser.add_argument("after", metavar="RUN_B", nargs="?", help="the run that is compared with it")
     _add_history(parser)
     parser.add_argument("--json", action="store_true", help="print JSON: one object")
 

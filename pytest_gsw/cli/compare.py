@@ -28,6 +28,11 @@ from pytest_gsw.tables.metrics import common_change_label
 
 def run(args: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
+    if args.after is None:
+        raise ConfigurationError(
+            f"{args.before} is compared with nothing: RUN_B is not given\n"
+            f"next: pytest-gsw compare RUN {args.before}, with a run of {args.ini.runs}"
+        )
     before, after = _of_directory(args.ini, args.before), _of_directory(args.ini, args.after)
     if before is not None and after is not None:
         noises = _read_noises(args, before, after)

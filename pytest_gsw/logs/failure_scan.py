@@ -33,7 +33,16 @@ from pytest_gsw.errors import LogError
 from pytest_gsw.logs.model import Dialect, LogFormat, StepLog
 from pytest_gsw.logs.reader import detect_format, read_log, reading
 from pytest_gsw.logs.scan import LogFile, matching_records, opened, without_escapes
-from pytest_gsw.logs.signatures import LINE_BYTES, SIGNATURES, Cause, CauseLine, Signature, cause_line, signature
+from pytest_gsw.logs.signatures import (
+    FAILED_TASK,
+    LINE_BYTES,
+    SIGNATURES,
+    Cause,
+    CauseLine,
+    Signature,
+    cause_line,
+    signature,
+)
 
 # -- bad ends --------------------------------------------------------------------------------------
 
@@ -102,14 +111,7 @@ _LAST_WORDS = {
 
 #: Bad ends without a reason: they add nothing to a failed job's exit code, and so are no cause of a failure.
 ENDINGS: tuple[Signature, ...] = (
-    signature(
-        "a failed task",
-        "srun: error: ",
-        # "Terminated" is not among them: that is the end of a process that the script itself ends, such as a monitor.
-        r"srun: error: (?:[^\s:]{1,400}: )?tasks? [\d,\-\[\]]{1,400}: (?:Exited with exit code [1-9]|Killed|Aborted"
-        r"|Bus error|Segmentation fault|Illegal instruction|Floating point exception|Out Of Memory|Exited with signal)",
-        "look at the lines before it, and at sacct -j JOB: a step of the job failed",
-    ),
+    FAILED_TASK,
     signature(
         "a failed rank",
         "failed (exitcode: |exits with return code = |exited on signal |MPI_ABORT was invoked"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -408,6 +408,16 @@ SIGNATURES: tuple[Signature, ...] = (
     ),
 )
 
+#: srun's line on the end of a task. It adds nothing to a failed job's exit code, unless a signal ended the task.
+FAILED_TASK = signature(
+    "a failed task",
+    "srun: error: ",
+    # "Terminated" is not among them: that is the end of a process that the script itself ends, such as a monitor.
+    r"srun: error: (?:[^\s:]{1,400}: )?tasks? [\d,\-\[\]]{1,400}: (?:Exited with exit code [1-9]|Killed|Aborted"
+    r"|Bus error|Segmentation fault|Illegal instruction|Floating point exception|Out Of Memory|Exited with signal)",
+    "look at the lines before it, and at sacct -j JOB: a step of the job failed",
+)
+
 #: Enroot's reason for a container that did not start, not the bare failure.
 _CONTAINER_REASON = re.compile(
     rb"pyxis: {1,8}\[ERROR\]|pyxis: [^\n]{0,600}(?:No space left|quota exceeded)|--container-|mount source"
@@ -426,6 +436,21 @@ def command_line(path: Path) -> Cause | None:
     signatures = [one for one in SIGNATURES if one.name == COMMAND]
     found = [cause_line(offset, record[:LINE_BYTES], signatures) for offset, record in last]
     return found[0].cause(path) if found and found[0] is not None else None
+
+
+def killed_task(path: Path) -> Cause | None:
+    """The line of srun on the first task that failed, if a signal ended it; its name has node, task and signal.
+
+    Raises:
+        LogError: The file cannot be read.
+    """
+    with reading(path):
+        records = matching_records(path, FAILED_TASK.markers)
+        lines = (cause_line(offset, record[:LINE_BYTES], (FAILED_TASK,)) for offset, record in records)
+        first = next(filter(None, lines), None)
+    if first is None or b"Exited with exit" in first.found:
+        return None
+    return replace(first.cause(path), name=quoted_text(first.found).removeprefix("srun: error: "))
 
 
 def find_cause(path: Path, start: int = 0) -> Cause | None:

@@ -462,8 +462,10 @@ def _repeats_facts(record: Record) -> list[tuple[str, str]]:
     if min(figures, default=0.0) <= 0:  # without the last one's there is no figure; a damaged record may have any
         return listed
     interval = median_interval(figures)
-    sure = f"{metric.span(interval.low, interval.high)} with {interval.confidence * 100:.3g} % confidence"
-    return [*listed, ("median", f"{metric.text(statistics.median(figures))}; {sure}")]
+    sure = f"; {metric.span(interval.low, interval.high)} with {interval.confidence * 100:.3g} % confidence"
+    # The span of two jobs has the median in it no more often than not.
+    median = f"{metric.text(statistics.median(figures))}{sure if len(figures) > 2 else ''}"
+    return [*listed, ("median", median)]
 
 
 def error_text(error: RunError, facts: Sequence[tuple[str, str]]) -> str:

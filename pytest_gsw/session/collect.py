@@ -25,7 +25,7 @@ from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.session.node_ids import node_id_below
 from pytest_gsw.session.settings import OF_SELECTION, SETTINGS, Settings, bundled_rows
 from pytest_gsw.session.tiles import rows_on_tiles, tiling_of, unfit_lines
-from pytest_gsw.tables.bundled import benchmarks, bundled_baselines, bundled_releases
+from pytest_gsw.tables.bundled import benchmarks, bundled_baselines, bundled_releases, models_like
 from pytest_gsw.tables.load import LOG_FORMATS, Table, read_table, table_files
 from pytest_gsw.tables.model import TILE, Baseline, BlankRow, Parallelism, without_tile
 from pytest_gsw.tables.releases import format_releases
@@ -628,9 +628,20 @@ def none_selected(config: pytest.Config, items: Iterable[pytest.Item]) -> Iterat
     problems += [f"-m: {problem}" for problem in _marker_problems(config, expression, rows)]
     given = [f"-k '{keyword}'" if keyword else "", f"-m '{expression}'" if expression else ""]
     yield from (f"gsw: {problem}" for problem in problems or [f"no row matches {' '.join(filter(None, given))}"])
-    tables = config.stash[SETTINGS].baselines
-    own = () if tables[0].is_relative_to(bundled_baselines()) else map(str, map(relative_path, tables))
-    yield f"next: {command('pytest-gsw', 'rows', *own)}"
+    settings = config.stash[SETTINGS]
+    tables = settings.baselines
+    if not tables[0].is_relative_to(bundled_baselines()):
+        yield f"next: {command('pytest-gsw', 'rows', *map(str, map(relative_path, tables)))}"
+        return
+    there = {row.path for row in rows}
+    missed = [word for word in words if word.lower() not in names and not models_like(word, there)]
+    having = [one for one, own in bundled_releases().items() if any(models_like(word, own) for word in missed)]
+    if having:
+        yield f"gsw: other releases have it: {', '.join(having)}"
+        options = settings.cluster.options if settings.cluster else ()
+        yield f"next: {command('pytest', *options, f'--gsw-release={having[-1]}', '-k', keyword)}"
+    else:
+        yield "next: pytest-gsw rows"
 
 
 def _marker_problems(config: pytest.Config, expression: str, rows: Sequence[pytest.Item]) -> Iterator[str]:

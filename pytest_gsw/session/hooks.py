@@ -79,6 +79,9 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         has_some = settings.release or "" in releases_for(cluster.accelerator)
         lines += [f"gsw: figures: {figures}"] if has_some else []
         lines.append(f"gsw: {bundled_rows(cluster, None)[0]}")
+    history = settings.history
+    if isinstance(history, Path) and not history.parent.exists() and history.parent != settings.results:
+        lines.append(f"gsw: the history {history} is a new one: its directory is not there, and is made")
     if settings.past is not None:
         from pytest_gsw.session.resume import resume_summary
 
@@ -123,7 +126,11 @@ def pytest_collection_modifyitems(
     past = collect.run_before(config)
     collect.keep_rows_of_run(config, items, past)
     there = items[:]
-    yield
+    try:
+        yield
+    except pytest.UsageError as error:
+        step = "close and quote it: -k 'llama2_70b and (fp8 or bf16)'"
+        raise pytest.UsageError(f"{error}\nnext: {step}" if "Wrong expression" in str(error) else str(error)) from None
     if not items:
         collect.report_selection(config, collect.none_selected(config, there))
     collect.leave_out_others(config, items)

@@ -704,7 +704,12 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
     most = None if config.getoption("verbose", 0) > 0 else _MOST_PLANNED
     for line in plan_text(planned, skipped, redact(errors, environ), has_gpus, cost, most):
         write(config, line)
-    if planned and not _cluster_of(settings).simulated:
+    cluster = _cluster_of(settings)
+    probes = [f"facts ({cluster.facts})"] if cluster.facts not in {None, "none"} else []
+    probes += [f"{cluster.smoke} before the first step"] if cluster.smoke else []
+    if planned and probes:
+        write(config, f"each job's nodes are probed: {redact('; '.join(probes), environ)}")
+    if planned and not cluster.simulated:
         limit_s = settings.limits.queue_s
         limit = "no limit" if limit_s == math.inf else f"{limit_s / 3600:g} hours while none of the session runs"
         write(config, f"a job's wait in the queue: {limit} (max_queue)")

@@ -497,7 +497,7 @@ def read_settings(config: pytest.Config) -> Settings:
     cluster = _cluster(config, values | of_run, run_directory, paths) if values["cluster"] else None
     own = values | of_cluster(config, values, cluster)
     values = own | of_run
-    _check_names(config, values["baselines"])
+    _check_names(config, values["baselines"], cluster)
     requested = requested_release(config, values, cluster, past, replay)
     faults: tuple[str, ...] = ()
     if values["demo"]:
@@ -528,7 +528,7 @@ def read_settings(config: pytest.Config) -> Settings:
         replay=replay,
         replay_last=replay_last,
         results=results,
-        report=values["report"],
+        report=_report(values["report"]),
         time_limit_s=_positive("timeout", values["timeout"], factor=60),
         poll_interval_s=_poll_interval_s(values["poll-interval"]),
         limits=Limits(
@@ -563,8 +563,15 @@ def verdict_rules(config: pytest.Config, cluster: Cluster | None) -> tuple[float
     return tolerance, _percentage("max-gain", values["max-gain"], read_gain), values["strict"]
 
 
-def _check_names(config: pytest.Config, baselines: Iterable[Path]) -> None:
-    """Refuse tables whose node ids are not UTF-8, which neither pytest's cache nor JUnit's file can hold."""
+def _check_names(config: pytest.Config, baselines: Iterable[Path], cluster: Cluster | None) -> None:
+    """Refuse arguments that are rows' names, and tables whose node ids are not UTF-8.
+
+    Neither pytest's cache nor JUnit's file can hold the latter.
+    """
+    for given in config.option.file_or_dir:
+        if "/" not in given and "::" not in given and not Path(config.invocation_params.dir, given).exists():
+            session = command("pytest", *(cluster.options if cluster else ("--gsw-cluster=NAME",)), "-k", given)
+            raise ConfigurationError(f"there is no file {given}: -k selects rows by their names\nnext: {session}")
     for given in (*config.args, *map(str, baselines)):
         name = os.path.relpath(given.partition("::")[0], config.rootpath)
         shown = name.encode(errors="backslashreplace").decode()
@@ -739,6 +746,15 @@ def _history(config: pytest.Config, given: str | None, results: Path) -> str | P
         with open_history(place):  # opens no connection yet
             return place
     return place
+
+
+def _report(given: Path | None) -> Path | None:
+    if given is not None and (given.is_file() or given.suffix in {".html", ".htm"}):
+        raise ConfigurationError(
+            f"--gsw-report: got the file {given}, wanted a directory, in which index.html is written\n"
+            f"next: --gsw-report={given.stem if given.suffix else 'report'}"
+        )
+    return given
 
 
 def _profile(given: Any) -> Profile | None:

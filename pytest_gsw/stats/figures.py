@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from pytest_gsw.tables.metrics import CALIBRATION, MFU, TFLOPS_PER_GPU, Series
 from pytest_gsw.tables.model import ACCELERATORS, Baseline, Figures
+from pytest_gsw.tables.value_types import nearest
 
 # -- Model FLOPs of one sample, by the formulas of the documents -----------------------------------
 # Each formula gives the floating-point operations of forward and backward pass for one sample (one sequence), without
@@ -203,5 +204,6 @@ def mfu_note(baseline: Baseline, known: float | None = None) -> str:
     if flops is None:
         return "no FLOPs: neither formula nor document gives them"
     if documented_peak_flops(baseline, known) is None:
-        return f"no peak: the table of peaks has no {baseline.accelerator} in {baseline.dtype}"
+        near = nearest(baseline.dtype, [dtype for name, dtype in PEAKS if name == baseline.accelerator])
+        return f"no peak: the table of peaks has no {baseline.accelerator} in {baseline.dtype}{near}"
     return "" if key == "model_flops" else "FLOPs as the document counts them"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -61,6 +61,17 @@ def is_of_release(path: Path, root: Path) -> bool:
 def benchmarks() -> tuple[Path, ...]:
     """The bundled tables of benchmarks, which are collected if an argument or a word of ``-k`` names them."""
     return tuple(sorted(filter(is_table, (bundled_baselines() / BENCHMARKS_DIRECTORY).glob("*.yaml"))))
+
+
+def models_like(word: str, tables: Iterable[Path]) -> bool:
+    """True if one of these tables is of the model that a word of ``-k`` names, or begins to."""
+    return any(word.startswith(path.stem) or path.stem.startswith(word) for path in tables)
+
+
+def has_model(keyword: str) -> bool:
+    """True if a word of ``-k`` names a model of the bundled tables."""
+    tables = [*bundled_baselines().rglob("*.yaml")]
+    return any(models_like(word, tables) for word in re.findall(r"[\w.]{4,}", keyword))
 
 
 @cache

@@ -21,7 +21,7 @@ from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.text import plural
 from pytest_gsw.errors import IncompleteLogError, JobError, LogError, LogWarning
 from pytest_gsw.jobs.layout import CLOCK_SKEW_S
-from pytest_gsw.jobs.model import LOST_AT_START, Job, JobState, StepProblem, is_well, problem_of
+from pytest_gsw.jobs.model import LOST_AT_START, Job, JobState, JobStatus, StepProblem, is_well, problem_of
 from pytest_gsw.logs.failure_scan import WHEREVER_MARKERS, find_fatal, is_requeued
 from pytest_gsw.logs.identity import identity_markers, with_identity
 from pytest_gsw.logs.model import Identity, LogFormat, Step, StepLog
@@ -39,9 +39,11 @@ from pytest_gsw.validation.run import (
     CAUSE_OF_STATE,
     Problem,
     Run,
+    canceller,
     cause_evidence,
     cause_of,
     job_evidence,
+    killed_by_signal,
     last_lines,
     log_evidence,
     lost_at_start,
@@ -69,6 +71,9 @@ _ENDED_BY_SLURM = frozenset(
     }
 )
 
+
+#: Slurm's signal of a job whose output file its node could not open: 0:53 in ``sacct``, 15:53 in ``squeue``.
+_NO_OUTPUT = 53
 
 #: The place of a failure in messages, by the names of a job's files.
 _WHERE = {"log": "its log", "stderr": "its stderr", "output": "an output of it", "batch log": "its batch output"}
@@ -99,11 +104,12 @@ def check_job(run: Run, may_fail: Collection[str] = ()) -> None:
         said = (("cause", stop.cause), ("said at", stop.said_at)) if stop.cause else ()
         raise JobError(stop.fact, evidence=(*job_evidence(run), *said), tail=last_lines(run), advice=stop.advice)
     cause = cause_of(run)
+    shown = cause or killed_by_signal(run)
     raise JobError(
-        _job_fact(run, cause),
-        evidence=(*job_evidence(run), *cause_evidence(cause)),
+        _job_fact(run, shown),
+        evidence=(*job_evidence(run), *cause_evidence(shown)),
         tail=() if cause else last_lines(run),
-        advice=cause.advice if cause else _job_advice(run),
+        advice=cause.advice if cause else _job_advice(run, shown),
     )
 
 
@@ -396,14 +402,30 @@ def _job_fact(run: Run, found: Cause | None) -> str:
         return f"the exit code of job {run.job_id} is not known"
     if (lost := lost_at_start(run)) is not None:
         return f"job {run.job_id} never began: {LOST_AT_START}: {lost}"
+    if _has_no_output(status):
+        return f"job {run.job_id} never ran: Slurm could not open its output file"
     ended = {JobState.COMPLETED: "ended", JobState.FAILED: "failed"}.get(status.state, f"ended {status.state.value}")
     code = f" with exit code {status.exit_code}" if status.exit_code else ""
     how = "" if status.state in _ENDED_BY_SLURM else f" by signal {status.signal}" if status.signal else code
+    by = canceller(status)
+    how = f" by {by}" if by and run.stopped is None else how
     why = f": {found.name}" if found and found.name != CAUSE_OF_STATE.get(status.state) else ""
     return f"job {run.job_id} {ended}{how}{why}"
 
 
-def _job_advice(run: Run) -> str:
+def _has_no_output(status: JobStatus) -> bool:
+    """True if Slurm ended a job at once because its node could not open the file of ``--output`` or ``--error``."""
+    return status.state is JobState.FAILED and status.signal == _NO_OUTPUT
+
+
+def _job_advice(run: Run, killed: Cause | None = None) -> str:
+    if _has_no_output(run.status):
+        return (
+            f"let {run.status.nodes or 'each node'} see and write the directory of #SBATCH --output and --error: "
+            "Slurm does not make it"
+        )
+    if killed is not None:
+        return f"{where_to_look(run)}, and at that node's dmesg -T: the kernel kills processes if memory is short"
     if lost_at_start(run) is not None:
         return f"sinfo -R -n {run.status.nodes} has more; --gsw-retries=1 runs such a row again on other nodes"
     if run.status.state is JobState.TIMEOUT:

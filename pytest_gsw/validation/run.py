@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pwd
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from pytest_gsw.errors import LogError
 from pytest_gsw.jobs.model import ERROR_SUFFIX, NODE_LOST, EarlyStop, JobState, JobStatus, JobStep, boost_step
 from pytest_gsw.logs.model import StepLog
 from pytest_gsw.logs.reader import line_number, tail_lines
-from pytest_gsw.logs.signatures import COMMAND, Cause, command_line, find_cause
+from pytest_gsw.logs.signatures import COMMAND, Cause, command_line, find_cause, killed_task
 from pytest_gsw.validation.agreement import Evidence
 
 #: Causes that Slurm's state already has; a log with the same cause adds nothing.
@@ -93,6 +95,23 @@ def cause_of(run: Run) -> Cause | None:
             return cause
         cancelled = cancelled or cause
     return cancelled
+
+
+def killed_by_signal(run: Run) -> Cause | None:
+    """The first task of a failed run without a known cause that a signal ended; ``None`` if there is none."""
+    files = [path for _, path in run.outputs if path.is_file()] if run.status.state is JobState.FAILED else []
+    return next(filter(None, map(killed_task, files)), None)
+
+
+def canceller(status: JobStatus) -> str:
+    """The user who cancelled a job, by accounting; empty if unknown."""
+    match = re.fullmatch(r"CANCELLED by ([0-9]{1,10})", status.raw_state)
+    if match is None:
+        return ""
+    try:
+        return f"{pwd.getpwuid(int(match[1])).pw_name} (uid {match[1]})"
+    except (KeyError, OverflowError):
+        return f"uid {match[1]}"
 
 
 def lost_at_start(run: Run) -> str | None:

@@ -54,12 +54,18 @@ def test_the_plan_tells_how_jobs_will_differ_from_their_rows(
 
 
 @pytest.mark.usefixtures("_login_node")
-def test_the_plan_names_the_limit_of_the_queue(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_plan_names_the_limit_of_the_queue_and_the_probes(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SLURM_ACCOUNT", "eng")
-    (pytester.path / "clusters.yaml").write_text(CLUSTER.replace("=acceptance]", "=acceptance]\n    max_queue: 6"))
+    keys = "\n    max_queue: 6\n    facts: nvidia\n    smoke: /site/check --all"
+    (pytester.path / "clusters.yaml").write_text(CLUSTER.replace("=acceptance]", f"=acceptance]{keys}"))
     options = ("--gsw-cluster=eos", "--gsw-plan", "-k", "llama3.1_405b_fp8 and (H100x2304 or H100x1152)")
     pytester.runpytest(*options).stdout.fnmatch_lines(
-        ["2 rows, *", "a job's wait in the queue: 6 hours while none of the session runs (max_queue)"]
+        ["2 rows, *", "each job's nodes are probed: facts (nvidia); /site/check --all before the first step"]
+    )
+    pytester.runpytest(*options).stdout.fnmatch_lines(
+        ["a job's wait in the queue: 6 hours while none of the session runs (max_queue)"]
     )
     pytester.runpytest(*options, "-ogsw_max_queue=0").stdout.fnmatch_lines(
         ["a job's wait in the queue: no limit (max_queue)"]

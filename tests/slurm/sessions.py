@@ -130,7 +130,8 @@ class Session:
         case = self.case()
         assert case.attrib["name"] == ROW, output
         said = [child for child in case if child.tag != "properties"]
-        message = (said[0].text or "").split("\n")[0] if said else ""
+        # Accounting names the user who cancelled a job, but may have the job's record later than slurmctld.
+        message = re.sub(r" by \S+ \(uid \d+\)\Z", "", (said[0].text or "").split("\n")[0]) if said else ""
         seen = Seen(counts[0], tuple(child.tag for child in said), message, self.process.returncode)
         return Told(seen, properties(case).get("gsw_job_id", ""))
 

@@ -142,6 +142,12 @@ def test_a_signal(told: Told) -> None:
     assert told.seen == error(f"job {told.job} failed by signal 9")
 
 
+@job("perfect", directives="#SBATCH --output=/dev/null/no/%j.out")
+def test_an_output_file_that_the_node_cannot_open(told: Told, slurm8: SlurmCluster) -> None:
+    assert told.seen == error(f"job {told.job} never ran: Slurm could not open its output file")
+    assert sacct(slurm8, told.job) == "FAILED|0:53"
+
+
 @job("perfect; scancel $SLURM_JOB_ID; stay")
 def test_cancelled_after_the_last_step(told: Told, slurm8: SlurmCluster) -> None:
     assert told.seen == error(f"job {told.job} ended CANCELLED")

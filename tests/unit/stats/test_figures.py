@@ -138,6 +138,10 @@ def test_without_the_documents_time_and_tflops_there_are_no_flops(stated: dict[s
         (COUNTED, "FLOPs as the document counts them"),
         (replace(COUNTED, documented=Figures(step_time_s=8.63)), "no FLOPs: neither formula nor document gives them"),
         (replace(COUNTED, accelerator="H20"), "no peak: the table of peaks has no H20 in mxfp8"),
+        (
+            replace(COUNTED, accelerator="H100", dtype="bfloat16"),
+            "no peak: the table of peaks has no H100 in bfloat16; did you mean 'bf16'?",
+        ),
         (replace(COUNTED, metric="checkpoint_save_time", documented=Figures(checkpoint_save_time_s=9.0)), ""),
     ],
 )

@@ -56,7 +56,13 @@ def test_only_completed_with_exit_code_0_goes_on(state: JobState, exit_code: int
         # The exit code of a batch shell that Slurm has ended says nothing.
         (JobStatus(JobState.TIMEOUT, exit_code=143), "job 481221 ended TIMEOUT"),
         (JobStatus(JobState.CANCELLED, exit_code=143), "job 481221 ended CANCELLED"),
+        (JobStatus(JobState.CANCELLED, "CANCELLED by 0", 0, 15), "job 481221 ended CANCELLED by root (uid 0)"),
+        (JobStatus(JobState.CANCELLED, "CANCELLED by 4000000000", 0), "job 481221 ended CANCELLED by uid 4000000000"),
         (JobStatus(JobState.NODE_FAIL, exit_code=0), "job 481221 ended NODE_FAIL"),
+        (
+            JobStatus(JobState.FAILED, exit_code=0, signal=53),
+            "job 481221 never ran: Slurm could not open its output file",
+        ),
         (JobStatus(JobState.OUT_OF_MEMORY, exit_code=0, signal=125), "job 481221 ended OUT_OF_MEMORY by signal 125"),
         (JobStatus(JobState.UNKNOWN, reason="no answer"), "the end of job 481221 is not known: no answer"),
         (JobStatus(JobState.UNKNOWN, raw_state="BANANA"), "the end of job 481221 is not known: BANANA"),
@@ -64,6 +70,23 @@ def test_only_completed_with_exit_code_0_goes_on(state: JobState, exit_code: int
 )
 def test_how_a_job_ended(status: JobStatus, fact: str) -> None:
     assert raised(JobError, check_job, run(None, status)).fact == fact
+
+
+@pytest.mark.parametrize(
+    ("lines", "fact"),
+    [
+        ("step 3\nsrun: error: n021: task 0: Killed\nsrun: error: n022: task 1: Aborted\n", ": n021: task 0: Killed"),
+        ("0: boom\nsrun: error: n021: task 0: Exited with exit code 1\nsrun: error: n022: task 1: Killed\n", ""),
+        ("srun: error: n021: task 0: Terminated\n", ""),
+    ],
+)
+def test_the_node_of_a_task_that_a_signal_ended(tmp_path: Path, lines: str, fact: str) -> None:
+    log = tmp_path / "job.out"
+    log.write_text(lines)
+    error = raised(JobError, check_job, run(log, JobStatus(JobState.FAILED, exit_code=137)))
+    assert error.fact == f"job 481221 failed with exit code 137{fact}"
+    assert "".join(error.tail).startswith(lines.partition("\n")[0])
+    assert ("dmesg" in error.advice) is bool(fact)
 
 
 def test_a_job_that_a_federation_has_moved() -> None:
