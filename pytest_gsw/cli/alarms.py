@@ -99,7 +99,7 @@ def _facts(one: Alarm) -> dict[str, Any]:
         "last": {"time_s": period.runs[-1].time_s, "run_id": period.runs[-1].run_id},
         "runs": len(period.runs),
         period.metric.change_key: one.change,
-        "changes": changes_facts(period.changes or {}),
+        "changes": changes_facts(period.changes),
         "acknowledged": None
         if known is None
         else {"why": known.why, "owner": known.owner, "until_s": known.until_s, "text": acknowledged_text(one)},

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import enum
 import hashlib
+import itertools
 import json
 import math
 import statistics
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_gsw.common.text import by_number
@@ -29,6 +30,7 @@ from pytest_gsw.history.row_history import (
     Nodes,
     RowHistory,
     SlowNode,
+    changes_between,
 )
 from pytest_gsw.history.store import ACKNOWLEDGE, Event, History
 from pytest_gsw.results.outcomes import INCONCLUSIVE, REGRESSED
@@ -46,6 +48,8 @@ _LEAST_WORSE = math.log1p(0.02)
 _LEVEL_RUNS = 10
 #: Newest runs whose level shows that a row is back.
 _BACK_RUNS = 5
+#: Logarithm of the least likelihood of a run with which a row may have become slow, against the most likely one.
+_LEAST_LIKELY = -1.0
 #: Hexadecimal digits of an identity.
 _ID_DIGITS = 8
 
@@ -132,8 +136,10 @@ class IncidentPeriod:
     is_always: bool = False
     #: The identity of the period that explains it and pages for it; empty if there is none.
     part_of: str = ""
+    #: The runs with which that of a row can have begun; empty if unknown, and for others.
+    begins: frozenset[str] = frozenset()
     #: Changes at its start, by name: the values before and since.
-    changes: Mapping[str, tuple[str, str]] | None = None
+    changes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     #: The metric of its row; of several rows, throughput is compared.
     metric: Metric = STEP_TIME
 
@@ -215,7 +221,7 @@ def alarms(periods: Iterable[IncidentPeriod], known: Sequence[Acknowledgement], 
         taken.add(one.id)
         found.append(one)
     by_identity = {identity(one.period): one for one in found}
-    found = [_with_cause(one, by_identity) for one in found]
+    found = _with_first([_with_cause(one, by_identity) for one in found])
     kinds, states = list(Kind), list(State)
 
     def rank(one: Alarm) -> tuple[Any, ...]:
@@ -227,15 +233,35 @@ def alarms(periods: Iterable[IncidentPeriod], known: Sequence[Acknowledgement], 
 
 
 def _with_cause(one: Alarm, known: Mapping[str, Alarm]) -> Alarm:
-    """An alarm for which another active one pages; the other's acknowledgement applies to both."""
+    """An alarm as part of another active one that explains it."""
     by = known.get(one.period.part_of)
-    if by is None or not one.is_active or not by.is_active:
-        return one
-    by = _with_cause(by, known)
+    return _part(one, _with_cause(by, known)) if by is not None and one.is_active and by.is_active else one
+
+
+def _with_first(found: Sequence[Alarm]) -> list[Alarm]:
+    """Alarms of rows that began in one run as parts of the one that was raised first."""
+    causes = (one for one in found if one.is_active and not one.part_of and one.period.begins)
+    first_of: dict[str, Alarm] = {}
+    for one in sorted(causes, key=lambda one: (one.period.runs[0].time_s, by_number(one.period.subject))):
+        first_of[one.id] = next((first for first in first_of.values() if _is_part(one, first)), one)
+    causes_of = ((one, first_of.get(one.part_of or one.id, one)) for one in found)
+    return [one if first.id in {one.id, one.part_of} else _part(one, first) for one, first in causes_of]
+
+
+def _is_part(one: Alarm, first: Alarm) -> bool:
+    """True if two rows have one cause, by their begins and changes then, and the owner of the first knows of both."""
+    period, known = one.period, first.acknowledged
+    is_known = first.pages or known is None or period.runs[last_reported(period)].begin_s <= known.seen_s
+    is_together = first.period.subject != period.subject and not first.period.begins.isdisjoint(period.begins)
+    changes = [{one for one in of.changes.items() if one[0] != "nodes"} for of in (first.period, period)]
+    return is_known and is_together and (not any(changes) or not changes[0].isdisjoint(changes[1]))
+
+
+def _part(one: Alarm, by: Alarm) -> Alarm:
+    """An alarm for which another one pages; the other's acknowledgement applies to both."""
     others = None if by.pages else by.acknowledged
-    return replace(
-        one, pages=False, part_of=by.part_of or by.id, acknowledged=others if one.pages else one.acknowledged
-    )
+    acknowledged = others if one.pages else one.acknowledged or others
+    return replace(one, pages=False, part_of=by.part_of or by.id, acknowledged=acknowledged)
 
 
 def least_worse(sd: float) -> float:
@@ -420,9 +446,21 @@ def regressions(key: ExperimentKey, past: RowHistory) -> Iterator[IncidentPeriod
         metric=runs[-1].metric,
     )
     for period in raised(row, seen, slow, _GOOD_RUNS):
-        begin_s = period.runs[0].time_s
-        before = [one.level for one, bad in zip(seen, slow, strict=True) if bad is False and one.time_s < begin_s]
-        yield replace(period, usual=statistics.median(before[-COMPARED:]) if before else None)
+        first = seen.index(period.runs[0])
+        before = [one.level for one, bad in zip(seen[:first], slow, strict=False) if bad is False][-COMPARED:]
+        if before:
+            usual = statistics.median(before)
+            begins = _begins([one.level for one in seen[: first + 1]], usual, sigma)
+            changes = changes_between(runs, begins[0], begins[-1])
+            period = replace(period, usual=usual, begins=frozenset(seen[one].run_id for one in begins), changes=changes)
+        yield period
+
+
+def _begins(levels: Sequence[float], usual: float, sigma: float) -> list[int]:
+    """The runs with which the newest one's level can have begun: earlier ones may have passed by chance."""
+    loss = levels[-1] - usual
+    sums = [*itertools.accumulate(level - usual - loss / 2 for level in reversed(levels))][::-1]
+    return [run for run, one in enumerate(sums) if (one - max(sums)) * loss >= _LEAST_LIKELY * sigma**2]
 
 
 def _things(key: ExperimentKey, past: RowHistory) -> frozenset[str]:
@@ -443,8 +481,9 @@ def drifts(key: ExperimentKey, past: RowHistory, causes: Sequence[IncidentPeriod
         metric=past.points[-1].metric,
     )
     times = [(run.run_id, run.time_s) for run in past.counted]
+    begins = frozenset({past.drifting.since.run_id} if past.drifting else ())
     for one in _drifts(row, times, past.adjusted_costs, past.drifting, causes):
-        yield replace(one, last_s=past.runs[-1].time_s)
+        yield replace(one, last_s=past.runs[-1].time_s, begins=begins)
 
 
 def _drifts(
@@ -592,15 +631,18 @@ def incident_periods_of(
         slow_before = Nodes(before, lines.excluded).slow
     together = lines.adjustment.together
     of_nodes = tuple(slow_nodes(cluster, lines.slow, slow_before or ()))
-    of_cluster = tuple(incidents(cluster, together))
-    drifted = tuple(cluster_drifts(cluster, together, of_cluster))
-    found = [*of_nodes, *(_with_drift(one, drifted) for one in of_cluster), *drifted]
+    of_rows: list[IncidentPeriod] = []
     for (row, _, experiment), past in lines.newest.items():
         key = ExperimentKey(row, cluster, experiment)
         slow = tuple(regressions(key, past))
         drifted = tuple(drifts(key, past, slow))
-        found += (_with_drift(_with_node(one, past, lines.slow, of_nodes), drifted) for one in slow)
-        found += drifted
+        of_rows += (_with_drift(_with_node(one, past, lines.slow, of_nodes), drifted) for one in slow)
+        of_rows += drifted
+    slow_rows = [one for one in of_rows if one.fixed_s is None]
+    of_cluster = tuple(incidents(cluster, together))
+    drifted = tuple(cluster_drifts(cluster, together, of_cluster))
+    of_cluster = (*(_with_drift(one, drifted) for one in of_cluster), *drifted)
+    found = [*of_nodes, *(_with_rows(one, together, slow_rows) for one in of_cluster), *of_rows]
     oldest_end_s = newest.time_s - AGAIN_S  # since then, a fixed alarm may still continue
     known = [_as_of(newest.time_s, period) for period in found]
     ends = ((period, period.gone_s if period.fixed_s is None else period.fixed_s) for period in known)
@@ -622,6 +664,17 @@ def _with_node(
         if is_older and not one.recovered and 2 * had > len(jobs) and left <= least_worse(period.sd):
             node = next(of for of in of_nodes if of.fixed_s is None and of.things == frozenset(one.nodes))
             return replace(period, part_of=identity(node))
+    return period
+
+
+def _with_rows(period: IncidentPeriod, together: ClusterHistory, slow: Sequence[IncidentPeriod]) -> IncidentPeriod:
+    """A period of a cluster as part of that of the first of its slow rows, if these explain most of its loss."""
+    levels = {row: level for row, level in together.before.levels.items() if all(row != one.subject for one in slow)}
+    runs = [run.points for run in together.runs[-1 if period.kind is Kind.INCIDENT else -NEWEST :]]
+    others = [[math.log(run[row].cost) - levels[row] for row in run.keys() & levels.keys()] for run in runs]
+    is_few = slow and all(2 * len(rest) > len(run) for rest, run in zip(others, runs, strict=True))
+    if is_few and not period.part_of and 2 * statistics.median(map(statistics.median, others)) < period.runs[-1].level:
+        return replace(period, part_of=identity(min(slow, key=lambda one: one.runs[0].time_s)))
     return period
 
 

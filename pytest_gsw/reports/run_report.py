@@ -598,12 +598,15 @@ class RunReport:
 
     @cached_property
     def alarms_by_state(self) -> Mapping[str, list[Alarm]]:
-        """Its unexplained alarms that are new, ongoing, and fixed in it; those fixed by another run are left out."""
+        """Its alarms that are new, ongoing, and fixed in it; those fixed by another run are left out.
+
+        Each row of a common cause is listed, but nothing that a node, or another alarm of the row, explains.
+        """
         found: dict[str, list[Alarm]] = {"new": [], "ongoing": [], "fixed": []}
         runs = {self.run_id, *(record.run.id for record in self.records)}
-        for one in self.alarms:
+        for one in (one for one in self.alarms if not (one.part_of and one.period.part_of)):
             state = "new" if one.state is State.WORSE else one.state.value
-            if state in found and not one.part_of and (one.is_active or one.period.fixed_by in runs):
+            if state in found and (one.is_active or one.period.fixed_by in runs):
                 found[state].append(one)
         return found
 
@@ -783,7 +786,9 @@ class HistoryReader:
                 slow_before=slow_before,
             )
             shown = {*rows, whole_cluster(cluster)}
-            found += (one for one in known if one.period.kind not in OF_ROWS or one.period.subject in shown)
+            of_run = (one for one in known if one.period.kind not in OF_ROWS or one.period.subject in shown)
+            listed = {name for one in of_run for name in (one.id, one.part_of)}
+            found += (one for one in known if one.id in listed)
         return redact(with_own_figures(found, records), os.environ)
 
     def read(self, records: Collection[Record], runs: Collection[ReportedRun]) -> None:

@@ -405,6 +405,100 @@ def test_a_drift_of_the_cluster_ends_with_the_incident_that_it_began_with(runs_s
     assert drift.is_active == (left > 1)
 
 
+def rows_from(
+    begins: Mapping[int, int],
+    runs: int = 60,
+    images: Mapping[int, int] | None = None,
+    fixed: Mapping[int, int] | None = None,
+    passed: Mapping[int, Mapping[int, float]] | None = None,
+) -> dict[ExperimentKey, list[Point]]:
+    """Runs of twelve rows, some of which regress from a run on; in some runs they pass, and some change their image."""
+    rng = random.Random(3)  # noqa: S311 - noise, not cryptography
+    found: dict[ExperimentKey, list[Point]] = {}
+    for row in range(12):
+        points = []
+        for number in range(runs):
+            is_slow = begins.get(row, runs) <= number < (fixed or {}).get(row, runs)
+            by_chance = (passed or {}).get(row, {}).get(number)
+            loss = 0.09 * is_slow if by_chance is None else by_chance
+            make = slow if is_slow and by_chance is None else run
+            image = "new" if number >= (images or {}).get(row, runs) else "old"
+            points.append(make(number, math.exp(rng.gauss(0, 0.01) + loss), definition="0123", image=image))
+        found[replace(KEY, row=f"row{row}")] = points
+    return found
+
+
+def rows_alarms(runs: Mapping[ExperimentKey, Sequence[Point]], *events: Event) -> tuple[Alarm, ...]:
+    return alarms(periods_in(runs), acknowledgements(events), 0.0)
+
+
+def paging(runs: Mapping[ExperimentKey, Sequence[Point]], *events: Event) -> dict[str, set[str]]:
+    """The subjects of the alarms that page, with those of their parts."""
+    found = rows_alarms(runs, *events)
+    parts = {one.id: {of.period.subject for of in found if of.part_of == one.id} for one in found}
+    return {one.period.subject: parts[one.id] - {one.period.subject} for one in found if one.pages}
+
+
+@pytest.mark.parametrize(
+    ("begins", "images", "pages"),
+    [
+        ({1: 45, 4: 45, 7: 45}, {}, {"row1": {"row4", "row7"}}),
+        ({1: 45, 4: 46}, {}, {"row1": set(), "row4": set()}),
+        ({1: 45, 4: 45, 7: 46, 8: 46}, {}, {"row1": {"row4"}, "row7": {"row8"}}),
+        ({1: 45, 4: 45, 7: 45}, {1: 45, 4: 45}, {"row1": {"row4"}, "row7": set()}),
+        ({1: 45, 4: 45}, {1: 45, 4: 45, 8: 45}, {"row1": {"row4"}}),
+    ],
+)
+@pytest.mark.parametrize("runs", [47, 60])
+def test_rows_that_began_in_one_run_page_once(
+    begins: Mapping[int, int], images: Mapping[int, int], pages: Mapping[str, set[str]], runs: int
+) -> None:
+    assert paging(rows_from(begins, runs, images)) == pages
+
+
+@pytest.mark.parametrize(("loss", "pages"), [(0.05, {"row1": {"row4"}}), (0.0, {"row1": set(), "row4": set()})])
+def test_a_row_that_passed_by_chance_in_the_first_run_began_with_it(loss: float, pages: Mapping[str, set[str]]) -> None:
+    runs = rows_from({1: 45, 4: 45}, 50, passed={4: {45: loss}})
+    assert paging(runs) == pages
+    late = next(
+        one for one in rows_alarms({key: points[:47] for key, points in runs.items()}) if "4" in one.period.subject
+    )
+    assert late.state is State.NEW
+
+
+def test_when_the_first_row_is_fixed_the_others_page() -> None:
+    runs = rows_from({1: 45, 4: 45, 7: 45}, fixed={1: 50})
+    assert paging(runs) == {"row4": {"row7"}}
+    at_once = {key: points[:52] for key, points in runs.items()}
+    assert paging(at_once) == {"row4": {"row7"}}
+
+
+def test_a_new_row_is_no_part_of_an_alarm_that_was_just_fixed() -> None:
+    assert paging(rows_from({1: 45, 4: 47}, 48, fixed={1: 46})) == {"row4": set()}
+
+
+def test_a_row_that_is_raised_after_the_acknowledgement_pages() -> None:
+    runs = rows_from({1: 45, 4: 45, 7: 45}, passed={7: {45: 0.07, 46: 0.07}})
+    seen_by_owner = {key: points[:47] for key, points in runs.items()}
+    (first,) = [one for one in rows_alarms(seen_by_owner) if one.pages]
+    event = replace(acknowledge(first, why="a switch", owner="ops", until_s=2e10, time_s=FIRST_S), id=1)
+    assert paging(seen_by_owner, event) == {}
+    assert paging(runs) == {"row1": {"row4", "row7"}}
+    assert paging(runs, event) == {"row7": set()}
+
+
+@pytest.mark.parametrize(("loss", "is_part"), [(0.0, True), (0.025, False)])
+def test_an_incident_that_slow_rows_explain_is_part_of_theirs(loss: float, is_part: bool) -> None:
+    """The median of all rows is 2 % slower in the newest run; that of the others is so, or is not."""
+    runs = rows_from(dict.fromkeys((1, 4, 7, 10), 45), runs=50)
+    for row in (0, 2, 3, 5, 6, 8, 9, 11):
+        points = runs[replace(KEY, row=f"row{row}")]
+        points[-1] = replace(points[-1], judged=math.exp(0.02 if row < 4 else loss))
+    found = by_kind(runs)
+    assert found[Kind.INCIDENT].pages != is_part
+    assert found[Kind.INCIDENT].part_of == (rows_alarms(runs)[0].id if is_part else "")
+
+
 LIVES = {
     "regress": [(45, 0.0), (12, 0.11), (14, 0.0)],
     "goes on": [(45, 0.0), (12, 0.11), (14, 0.04)],

@@ -404,6 +404,22 @@ def evening(directory: Path) -> RunReport:
     return run
 
 
+def test_rows_that_began_in_one_run_are_listed_each_and_are_one_active_alarm(tmp_path: Path) -> None:
+    names = [PASSED.row.id, SLOW.row.id]
+    before = [of_run(name, number) for name in names for number in NUMBERS[:-1]]
+    ran = [of_run(name, CURRENT_RUN, 5.0, "regressed") for name in names]
+    with history_of(tmp_path, *before, *ran) as history:
+        (run,) = run_reports(ran, history)
+        (of_one_row,) = run_reports(ran[1:], history)
+    assert {one.period.subject for one in run.alarms_by_state["new"]} == {*names}
+    assert run.active_alarms == 1
+    first, part = run.alarms
+    assert (first.pages, part.pages, part.part_of) == (True, False, first.id)
+    assert line_of(part).endswith(f"; part of {first.id}")
+    # Without the other row, its page is still there.
+    assert {one.id for one in of_one_row.alarms} == {first.id, part.id}
+
+
 def test_a_run_its_rows_and_alarms_begin_with_it_and_points_keep_the_time_of_their_jobs(tmp_path: Path) -> None:
     run = evening(tmp_path)
     assert run.begin_s == begin_s(CURRENT_RUN)

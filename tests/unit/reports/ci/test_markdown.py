@@ -47,9 +47,10 @@ def cells(text: str) -> list[list[str]]:
     return rows
 
 
-def an_alarm(subject: str, state: State, fixed_by: str = "", part_of: str = "") -> Alarm:
+def an_alarm(subject: str, state: State, fixed_by: str = "", part_of: str = "", explained_by: str = "") -> Alarm:
     seen = Occurrence("night-001", NOON_S, 0.0)
-    shown = period(seen, subject=subject, fixed_s=NOON_S if fixed_by else None, fixed_by=fixed_by)
+    fixed_s = NOON_S if fixed_by else None
+    shown = period(seen, subject=subject, fixed_s=fixed_s, fixed_by=fixed_by, part_of=explained_by)
     return Alarm("1f0c92ab", shown, state, pages=True, part_of=part_of)
 
 
@@ -57,16 +58,17 @@ def test_alarms_by_what_became_of_them_come_first() -> None:
     alarms = (
         *(an_alarm("a", State.NEW), an_alarm("b", State.WORSE), an_alarm("c", State.ONGOING)),
         *(an_alarm("d", State.FIXED, fixed_by=PASSED.run.id), an_alarm("e", State.FIXED, fixed_by="earlier")),
-        *(an_alarm("f", State.NEW, part_of="1f0c92ab"), an_alarm("g", State.GONE)),
+        an_alarm("h", State.NEW, part_of="1f0c92ab"),
+        *(an_alarm("f", State.NEW, part_of="1f0c92ab", explained_by="1f0c92ab"), an_alarm("g", State.GONE)),
     )
     assert markdown(replace(RUN, alarms=alarms)).splitlines()[3:8] == [
         "",
-        "- **new** (2): `regression of a`, `regression of b`",
+        "- **new** (3): `regression of a`, `regression of b`, `regression of h`",
         "- **ongoing** (1): `regression of c`",
         "- **fixed** (1): `regression of d`",
         "",
     ]
-    assert "**new**" not in markdown(replace(RUN, alarms=alarms[-3:]))
+    assert "**new**" not in markdown(replace(RUN, alarms=alarms[-2:]))
     named = ", ".join(f"`regression of row{n}`" for n in range(8))
     many = tuple(an_alarm(f"row{n}", State.NEW) for n in range(9))
     assert f"- **new** (9): {named} and 1 more\n" in markdown(replace(RUN, alarms=many))
