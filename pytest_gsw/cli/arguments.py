@@ -65,14 +65,14 @@ def _rows(parser: argparse.ArgumentParser) -> None:
 
 
 def _metrics(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("log", type=path, metavar="LOG")
+    parser.add_argument("log", type=path, metavar="LOG", help="a log, or a directory of logs, each with its row")
     parser.add_argument("--format", metavar="NAME", help="log format (default: found by content)")
     parser.add_argument("--row", metavar="ID", help="the documented row that the log is a run of")
     parser.add_argument("--cluster", metavar="NAME", help="judge the row as a session on this cluster does")
     _add_clusters(parser)
     _add_baselines(parser, "tables that hold the row")
     parser.add_argument("--statistic", metavar="S", help="such as last, mean[35:44], median[-10:]")
-    parser.add_argument("--json", action="store_true", help="print JSON: one object")
+    parser.add_argument("--json", action="store_true", help="print JSON: one object, of a directory a list")
     _add_plugins(parser)
 
 
@@ -208,7 +208,7 @@ def _alarms(parser: argparse.ArgumentParser) -> None:
 #: Every subcommand in the order in which help lists them: its module, its line of help, its arguments.
 COMMANDS: dict[str, tuple[str, str, Callable[[argparse.ArgumentParser], Any]]] = {
     "rows": ("rows", "list the documented rows", _rows),
-    "metrics": ("metrics", "measure one log", _metrics),
+    "metrics": ("metrics", "measure a log, or the logs of a directory", _metrics),
     "import": ("importing", "make baseline tables of documents; check figures by arithmetic", _importing),
     "baseline": ("baseline", "propose measured figures for the tables", _baseline),
     "report": ("report", "write runs as pages, or one as JUnit, Markdown or OpenMetrics", _report),

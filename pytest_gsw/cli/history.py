@@ -32,7 +32,7 @@ from pytest_gsw.common.text import (
 )
 from pytest_gsw.errors import ConfigurationError, NotJudgedError, RunError
 from pytest_gsw.history.comparison import change_text, changes_of, changes_text, cluster_drift_text
-from pytest_gsw.history.imports import Imported, Judged, JudgeLog, LaunchedLogs, import_logs, import_runs
+from pytest_gsw.history.imports import Imported, Judged, JudgeLog, import_logs, import_runs
 from pytest_gsw.history.model import SIMULATED, Point, SeriesKey, cluster_of, newest_definitions
 from pytest_gsw.history.row_history import ClusterDrifting, Drifting, EnvironmentChange, RowHistory, newest_histories
 from pytest_gsw.history.store import EXCLUDE, REVOKE, Event, History
@@ -47,6 +47,7 @@ from pytest_gsw.tables.load import accepted_figures, load_tables
 from pytest_gsw.tables.metrics import Figure, common_change_label
 from pytest_gsw.tables.model import Baseline, row_matches
 from pytest_gsw.tables.value_types import nearest
+from pytest_gsw.validation.matching import LaunchedLogs
 
 #: The most rows whose runs are listed one by one, and the longest list of nodes in a line.
 _BY_RUN, _NODES = 3, 40

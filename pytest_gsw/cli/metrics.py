@@ -1,4 +1,4 @@
-"""``pytest-gsw metrics``: the figures of one log, by itself or as a run of a documented row."""
+"""``pytest-gsw metrics``: the figures of a log, by itself or as a run of a documented row; the rows of many logs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import argparse
 import math
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pytest_gsw.cli.output import Answer, quoted_answer
 from pytest_gsw.cli.rows import cluster_of, format_called, tables_on
 from pytest_gsw.clusters import Cluster
-from pytest_gsw.common.text import percent
-from pytest_gsw.errors import ConfigurationError, LogError
+from pytest_gsw.common.files import relative_path
+from pytest_gsw.common.text import percent, plain_table, plural
+from pytest_gsw.errors import ConfigurationError, LogError, RunError
+from pytest_gsw.jobs.layout import Match
 from pytest_gsw.jobs.spec import job_image, make_job_spec
 from pytest_gsw.logs.model import LogFormat, Step, StepLog
 from pytest_gsw.logs.reader import detect_format, read_log
@@ -25,33 +28,43 @@ from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline, accepted_for, definition_hash, image_name, parse_statistic
 from pytest_gsw.tables.value_types import nearest
 from pytest_gsw.validation.agreement import provenance_in
+from pytest_gsw.validation.matching import match_logs
 
 
 def run(args: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
-    if args.cluster is not None and args.row is None:
+    is_directory = args.log.is_dir()
+    if args.cluster is not None and args.row is None and not is_directory:
         raise ConfigurationError("--cluster judges a row; add --row=ID")
     if args.clusters is not None and args.cluster is None:
         raise ConfigurationError("--clusters is where --cluster is looked up; add --cluster=NAME")
-    row = None
-    if args.row is not None:
+    row, tables = None, None
+    if args.row is not None or is_directory:
         args.ini.fill(args, "cluster", "clusters")
-        row = find_row(args.row, args.ini.tables(args.baselines) or tables_on(args.cluster, args.clusters))
+        tables = args.ini.tables(args.baselines) or tables_on(args.cluster, args.clusters)
+    if args.row is not None:
+        row = find_row(args.row, tables)
     log_format = format_called(args.format, args.plugins) if args.format else None
+    if is_directory:
+        return _directory_metrics(args, log_format, load_tables(tables) if row is None else (row,))
     status = outcomes.GREEN
     try:
         if row is not None:
-            facts, status = _row_metrics(args, log_format, row)
+            facts, status = _row_metrics(args, log_format, row, args.log)
         else:
             log = read_log(args.log, log_format or detect_format(args.log))
             facts = _log_metrics(log, "last" if args.statistic is None else args.statistic)
     except OverflowError:
         raise LogError(f"the numbers in {args.log} are too large to be measured") from None
-    for name, value in facts.items():
-        if isinstance(value, float) and not math.isfinite(value):
-            raise LogError(f"{name} is {value:g}: the numbers in {args.log} cannot be measured")
+    _check_finite(facts, args.log)
     lines = (f"{name:<24} {_format_value(name, value)}" for name, value in facts.items() if value is not None)
     return quoted_answer(args, facts, "\n".join(lines), status)
+
+
+def _check_finite(facts: dict[str, Any], log: Path) -> None:
+    for name, value in facts.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise LogError(f"{name} is {value:g}: the numbers in {log} cannot be measured")
 
 
 def find_row(given: str, tables: Sequence[Path] | None) -> Baseline:
@@ -67,6 +80,44 @@ def find_row(given: str, tables: Sequence[Path] | None) -> Baseline:
         places = "\n".join(f"  {row.location}" for row in found)
         raise ConfigurationError(f"there are {len(found)} rows '{wanted}':\n{places}\nnext: name one with --baselines")
     return found[0]
+
+
+def _directory_metrics(args: argparse.Namespace, log_format: LogFormat | None, rows: Sequence[Baseline]) -> Answer:
+    """All logs of a directory with their rows, figures and changes, or the reasons why there are none."""
+    if args.statistic is not None:
+        raise ConfigurationError("--statistic: rows have their own; name one log, or leave it out")
+    from pytest_gsw.session.hook_results import launched_logs, site_config  # as in _row_metrics()
+
+    matches = match_logs(args.log, rows, partial(launched_logs, site_config(args.plugins), args.log))
+    logs = [_match_metrics(args, log_format, match) for match in matches]
+    if not logs:
+        raise ConfigurationError(f"there is no log in {args.log}\nwanted: *.out, *.log or *.txt")
+    cells, facts, statuses = zip(*logs, strict=True)
+    text = plain_table(cells, "log", "row", ">figure", ">change", "verdict", style="simple")
+    counts = f"{plural(len(logs), 'log')}, {sum(log['row'] is not None for log in facts)} with a row"
+    return quoted_answer(args, facts, f"{text}\n{counts}", outcomes.exit_status(statuses))
+
+
+def _match_metrics(
+    args: argparse.Namespace, log_format: LogFormat | None, match: Match
+) -> tuple[tuple[str | None, ...], dict[str, Any], int]:
+    """The cells of a log in a directory's table, its facts, and its exit status."""
+    place, row, why, status = str(relative_path(match.path)), match.row, match.why, outcomes.OPEN
+    row_id = None if row is None else row.id
+    facts = {"log": place, "job": match.job_id, "row": row_id, "refused": None}
+    if row is not None:
+        try:
+            judged, status = _row_metrics(args, log_format, row, match.path, match.job_id)
+            _check_finite(judged, match.path)
+        except RunError as error:
+            why, status = error.fact, outcomes.FAILED
+        except OverflowError:
+            why, status = "its numbers are too large to be measured", outcomes.FAILED
+        else:
+            metric = row.judged_by
+            figure, change = metric.text(judged[metric.key]), percent(judged[metric.change_key])
+            return (place, row_id, figure, change, judged["verdict"]), facts | judged, status
+    return (place, row_id, None, None, f"refused: {why}"), {**facts, "refused": why}, status
 
 
 def _image(log: Path, row: Baseline, cluster: Cluster | None) -> str | None:
@@ -122,7 +173,9 @@ def _own_seconds(step: Step, global_batch_size: int | None) -> float | None:
     return step.seconds
 
 
-def _row_metrics(args: argparse.Namespace, log_format: LogFormat | None, row: Baseline) -> tuple[dict[str, Any], int]:
+def _row_metrics(
+    args: argparse.Namespace, log_format: LogFormat | None, row: Baseline, path: Path, job_id: str = ""
+) -> tuple[dict[str, Any], int]:
     """A log as a run of a documented row: a session's own checks, measurement and verdict, and its exit status."""
     if args.statistic is not None:
         raise ConfigurationError(f"--statistic: the row has its own, {row.statistic}; leave out one of the two")
@@ -130,13 +183,13 @@ def _row_metrics(args: argparse.Namespace, log_format: LogFormat | None, row: Ba
     from pytest_gsw.session.hook_results import site_config
     from pytest_gsw.session.judging import judge_log
 
-    path, cluster = args.log, cluster_of(args.cluster, args.clusters)
+    cluster = cluster_of(args.cluster, args.clusters)
     image = _image(path, row, cluster)
     definition = definition_hash(row, image)
     accepted, unused = accepted_for(row, cluster.name if cluster else None, definition)
     config = site_config(args.plugins)
     try:
-        judged_log = judge_log(config, row, path, cluster=cluster, accepted=accepted, log_format=log_format)
+        judged_log = judge_log(config, row, path, job_id, cluster=cluster, accepted=accepted, log_format=log_format)
     except LogError as error:  # a log by itself has no job
         evidence = tuple((name, text) for name, text in error.evidence if name != "job")
         raise LogError(error.fact, evidence, error.tail, error.advice) from None

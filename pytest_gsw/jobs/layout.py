@@ -24,10 +24,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_gsw.common.text import moment
 from pytest_gsw.errors import LogError, NoLogError
 from pytest_gsw.jobs.model import ERROR_SUFFIX, Job, JobSpec, LogBefore
+
+if TYPE_CHECKING:
+    from pytest_gsw.tables.model import Baseline
 
 #: Placeholder of the job's id in a log glob.
 JOB_ID = "{job_id}"
@@ -49,6 +53,7 @@ _ANY_JOB_ID = r"[A-Za-z0-9][A-Za-z0-9.:@+~-]{0,127}"
 _NOT_THERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM})
 
 _LOG_SUFFIXES = frozenset({".out", ".log", ".txt"})
+_SLURM_NAME = re.compile(r"slurm-([0-9]+)\.out")
 _NEAR_MISSES_SHOWN = 5
 _LONGEST_NAME = 128
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._]+")
@@ -64,6 +69,14 @@ class FoundLog:
 
     path: Path
     job_id: str
+
+
+@dataclass(frozen=True)
+class Match(FoundLog):
+    """A log with its row, or the reason why it has none."""
+
+    row: Baseline | None
+    why: str = ""
 
 
 def log_glob(framework: str, model: str, size: str | None, dtype: str, gpus: int) -> str:
@@ -155,8 +168,14 @@ def find_logs(stage: Path, log_glob: str, nccl_trace: bool, job_id: str | None =
 def logs_in(place: Path) -> list[Path]:
     """Logs of any row in a staging area or in its results, and files that lie loose in a directory like logs."""
     stage = place.parent if place.name == _RESULTS else place
-    loose = (path for path in place.glob("*") if path.suffix in _LOG_SUFFIXES and _is_file(path))
-    return sorted({*stage.glob(f"{_RESULTS}/*/*/*/*/log-*.out"), *loose})
+    return sorted({*stage.glob(f"{_RESULTS}/*/*/*/*/log-*.out"), *loose_logs(place)})
+
+
+def loose_logs(place: Path) -> list[Path]:
+    """The files in a directory that may be logs by their suffix, in the order of their names; no links."""
+    return sorted(
+        path for path in place.glob("*") if path.suffix in _LOG_SUFFIXES and not path.is_symlink() and _is_file(path)
+    )
 
 
 def any_job(log_glob: str) -> str:
@@ -304,6 +323,12 @@ def job_id_in(name: str, log_glob: str, job_id: str | None = None) -> str | None
 def looks_like_a_log(name: str) -> bool:
     """True if a file is named like any row's log: ``log-maxtext_llama2_70b_64_481220.out``."""
     return re.fullmatch(rf"log-.+_[0-9]+_{_ANY_JOB_ID}\.out", name) is not None
+
+
+def slurm_job_id(name: str) -> str | None:
+    """The job's id in the name that Slurm gives to an output, ``slurm-481220.out``; ``None`` for other names."""
+    match = _SLURM_NAME.fullmatch(name)
+    return None if match is None else match[1]
 
 
 @lru_cache

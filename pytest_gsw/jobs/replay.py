@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.text import command, moment, named, plural
 from pytest_gsw.errors import JobError, LogError
 from pytest_gsw.jobs import layout
-from pytest_gsw.jobs.layout import FoundLog
+from pytest_gsw.jobs.layout import FoundLog, Match
 from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
 
 #: Suffix of a replayed path: choose the newest completed one of several jobs of a row.
@@ -49,6 +50,7 @@ class ReplayLauncher(Launcher):
         source: Path of the logs.
         recorded: The recorded runs by row.
         choose: Chooses among the logs of several jobs of a row; ``None`` if several are an error.
+        find_row: Finds the row of a log whose name shows none.
     """
 
     name = "replay"
@@ -60,9 +62,11 @@ class ReplayLauncher(Launcher):
         source: Path,
         recorded: Mapping[str, RecordedRun] | None = None,
         choose: Callable[[JobSpec, Sequence[FoundLog]], FoundLog] | None = None,
+        find_row: Callable[[Path], Match] = lambda path: Match(path, path.stem, None),
     ) -> None:
         self.source = source
         self._choose = choose
+        self._find_row = find_row
         self._recorded = dict(recorded or {})
         self._runs: dict[str, RecordedRun] = {}
         #: The rows by the log they use: one run belongs to one row.
@@ -98,20 +102,31 @@ class ReplayLauncher(Launcher):
             )
         return log
 
-    def match(self, specs: Sequence[JobSpec]) -> tuple[frozenset[str], list[Path]]:
-        """The rows that have a log in the source, by the logs' names and places, and logs that match no row.
+    def match(self, specs: Sequence[JobSpec]) -> tuple[frozenset[str], list[Match]]:
+        """The rows that have a log in the source, and logs that are of no row.
 
         Of a single log that names several rows, its directories choose if they are a recipe's.
         """
         if self.source.is_file():
             named = [one for one in specs if layout.job_id_in(self.source.name, one.log_glob)]
             placed = [one for one in named if self.source.match(layout.any_job(_globs(one)[-1]))]
-            rows = frozenset(one.row_id for one in placed or named)
-            return rows, [] if rows else [self.source]
+            chosen = placed or named or [one for one in specs if self._loose_of(one.row_id)]
+            unknown = [] if chosen else self._loose or [Match(self.source, "", None)]
+            return frozenset(one.row_id for one in chosen), unknown
         found = {one.row_id: self._logs_of(one) for one in specs}
         known = {log.path for logs in found.values() for log in logs}
-        unknown = [path for path in layout.logs_in(self.source) if path not in known]
-        return frozenset(row_id for row_id, logs in found.items() if logs), unknown
+        others = {path: Match(path, "", None) for path in layout.logs_in(self.source) if path not in known}
+        others |= {match.path: match for match in self._loose if match.path in others}
+        return frozenset(row_id for row_id, logs in found.items() if logs), [*others.values()]
+
+    @cached_property
+    def _loose(self) -> list[Match]:
+        """The logs in the source whose names show no row, with the rows that they state."""
+        paths = [self.source] if self.source.is_file() else layout.loose_logs(self.source)
+        return [self._find_row(path) for path in paths if not layout.looks_like_a_log(path.name)]
+
+    def _loose_of(self, row_id: str) -> list[FoundLog]:
+        return [match for match in self._loose if match.row is not None and match.row.id == row_id]
 
     def _check_shared(self, log: Path) -> None:
         """Raise a LogError if a log is of several rows."""
@@ -134,7 +149,7 @@ class ReplayLauncher(Launcher):
         if len(found) > 1:
             raise _ambiguity_error(self.source, spec, found)
         if not found:
-            raise _missing_log_error(self._places(spec)[-1], spec)
+            raise _missing_log_error(self._places(spec)[-1], spec, self._loose)
         return RecordedRun(found[0].path, found[0].job_id, _REPLAYED)
 
     def _places(self, spec: JobSpec) -> list[Path]:
@@ -142,11 +157,11 @@ class ReplayLauncher(Launcher):
         return [place for place in dict.fromkeys((self.source, spec.stage)) if _is_below(place, self.source)]
 
     def _logs_of(self, spec: JobSpec) -> list[FoundLog]:
-        """The logs of a row below the source, in the recipe's layout or else in its launcher's."""
+        """The logs of a row below the source, in the recipe's layout or its launcher's, or else by what they state."""
         traced = layout.is_nccl_traced(spec.environment)
         globs = [(place, glob) for place in self._places(spec) for glob in _globs(spec)]
         found = [log for place, glob in globs for log in layout.find_logs(place, glob, traced)]
-        return found or [*spec.launch.logs_below(self.source)]
+        return found or [*spec.launch.logs_below(self.source)] or self._loose_of(spec.row_id)
 
     def _find_recorded(self, spec: JobSpec) -> RecordedRun:
         if spec.row_id not in self._recorded:
@@ -164,7 +179,7 @@ class ReplayLauncher(Launcher):
         return run
 
 
-def left_out_lines(rows: int, source: Path, unknown: Sequence[Path], *, judges: bool) -> list[str]:
+def left_out_lines(rows: int, source: Path, unknown: Sequence[Match], *, judges: bool) -> list[str]:
     """The lines on rows that are left out of a replay for lack of a log, and on logs that match no row.
 
     ``judges`` is False if no row is left.
@@ -174,9 +189,13 @@ def left_out_lines(rows: int, source: Path, unknown: Sequence[Path], *, judges: 
     if not judges:
         lines.append("gsw: no row is judged")
     if unknown:
-        logs = named([str(relative_path(log)) for log in unknown], _LOGS_SHOWN)
+        logs = named([str(relative_path(log.path)) for log in unknown], _LOGS_SHOWN)
         lines.append(f"gsw: {plural(len(unknown), 'log')} without a row: {logs}")
-        lines.append(f"next: {command('pytest', f'--gsw-replay={relative_path(unknown[0])}', '-k')} ROW judges it")
+    if len(unknown) > _LOGS_SHOWN:
+        lines.append(f"next: {command('pytest-gsw', 'metrics', str(place))} lists why")
+    elif unknown:
+        lines += [f"gsw: {log.path.name} {log.why}" for log in unknown if log.why]
+        lines.append(f"next: {command('pytest', f'--gsw-replay={relative_path(unknown[0].path)}', '-k')} ROW judges it")
     elif not source.is_file():
         lines.append(f"next: {command('pytest', f'--gsw-replay={place}', '-k')} ROW lists where a row's log may be")
     return lines
@@ -189,7 +208,8 @@ def _is_below(place: Path, source: Path) -> bool:
 
 def job_id_of_file(log: Path, spec: JobSpec) -> str:
     """The job's id in the log's name; for a renamed log, the name itself."""
-    job_id = layout.job_id_in(log.name, spec.log_glob) or spec.launch.job_id_of(log.name)
+    by_launcher = spec.launch.job_id_of(log.name) or layout.slurm_job_id(log.name)
+    job_id = layout.job_id_in(log.name, spec.log_glob) or by_launcher
     if job_id is not None:
         return job_id
     if layout.looks_like_a_log(log.name):
@@ -225,12 +245,13 @@ def _describe(path: Path) -> str:
     return f"{path}  {moment(facts.st_mtime)}  {facts.st_size:,} bytes"
 
 
-def _missing_log_error(source: Path, spec: JobSpec) -> LogError:
+def _missing_log_error(source: Path, spec: JobSpec, loose: Sequence[Match]) -> LogError:
     return LogError(
         f"no log of {spec.row_id} below {source}",
         (
             *(("searched", f"{source}/{layout.any_job(glob)}") for glob in _globs(spec)),
             *(link for glob in _globs(spec) for link in layout.links_passed_over(source, glob)),
+            *[("without row", f"{log.path.name} {log.why}") for log in loose if log.row is None][:_LOGS_SHOWN],
         ),
         advice="give a staging area, its results, one version of these, or one log: --gsw-replay=PATH",
     )

@@ -221,10 +221,25 @@ def detect_format(path: Path) -> LogFormat:
             tail=tail_lines(path),
             advice=_program_advice(path),
         )
-    return found
+    return FORMATS[found.format]
 
 
-def _find_format(path: Path, size: int) -> LogFormat | None:
+def read_beginning(path: Path) -> StepLog:
+    """The beginning of a log, read as the format whose steps it holds, with the identity that it states.
+
+    The format of a beginning without steps is ``""``; the rest of the log, which may be endless, is not read.
+
+    Raises:
+        LogError: The log is missing, no file, or empty, or cannot be read.
+    """
+    size = min(_size(path), _END_BYTES)
+    with reading(path):
+        log = _find_format(path, size) or StepLog("", steps=(), attempts=0)
+        return with_identity(log, matching_records(path, identity_markers(log.format), stop=size))
+
+
+def _find_format(path: Path, size: int) -> StepLog | None:
+    """A part of a log with steps, as the first format that reads them has it."""
     # The end of a large log, where the steps are, its beginning, then all.
     ends = [(size - _END_BYTES, size), (0, _END_BYTES)] if size > _END_BYTES else []
     for start, stop in (*ends, (0, size)):
@@ -234,7 +249,7 @@ def _find_format(path: Path, size: int) -> LogFormat | None:
                 for offset, record in matching_records(path, markers, start=start, stop=stop, wraps=log_format.wraps):
                     parser.feed(offset, record)
                 if parser.tail(1).attempts:
-                    return log_format
+                    return replace(parser.log(), format=log_format.name)
     return None
 
 
@@ -354,8 +369,8 @@ def _no_steps_error(path: Path, size: int, log_format: LogFormat, log: StepLog) 
             other = _find_format(path, size)
         advice = (
             _program_advice(path, log_format.name)
-            if other is None or other.name == log_format.name
-            else f"the log holds {other.name} steps: read it as {other.name}"
+            if other is None or other.format == log_format.name
+            else f"the log holds {other.format} steps: read it as {other.format}"
         )
     return IncompleteLogError(
         fact,

@@ -79,6 +79,7 @@ from pytest_gsw.stats.decision import Done
 from pytest_gsw.tables.model import Baseline, accepted_to_expect, definition_hash, image_name
 from pytest_gsw.tables.value_types import nearest
 from pytest_gsw.validation.checks import check_steps, check_whole, final_step
+from pytest_gsw.validation.matching import match_log
 from pytest_gsw.validation.measure import impossible_table, timed_steps
 from pytest_gsw.validation.run import Run
 
@@ -384,7 +385,7 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
     # Other rows of a replayed run are errors: they have no job.
     recorded = {name: one for name, one in (recorded_rows(config) or {}).items() if one.jobs.last is not None}
     by_row: dict[str, SessionRow] = {}
-    launcher = make_launcher(config, settings, recorded, by_row)
+    launcher = make_launcher(config, settings, recorded, by_row, [item.baseline for item in rows])
     submits = settings.replay is None
     settings, journal = own_run(config, settings, lambda line: write(config, line))
     config.stash[SESSION_HISTORY] = session_history = _session_history(config, settings)
@@ -557,9 +558,13 @@ def report_delivery(config: pytest.Config, session_history: SessionHistory) -> N
 
 
 def make_launcher(
-    config: pytest.Config, settings: Settings, recorded: Mapping[str, Record], rows: Mapping[str, SessionRow]
+    config: pytest.Config,
+    settings: Settings,
+    recorded: Mapping[str, Record],
+    rows: Mapping[str, SessionRow],
+    baselines: Sequence[Baseline],
 ) -> Launcher:
-    """The launcher of this session's jobs; a replay's only finds logs.
+    """The launcher of this session's jobs; a replay's only finds logs, which may be of these baselines' rows.
 
     Raises:
         pytest.UsageError: No plugin has a launcher for the cluster's scheduler.
@@ -571,7 +576,7 @@ def make_launcher(
             if (job := record.jobs.last) is not None
         }
         choose = newest_chooser(config, rows) if settings.replay_last else None
-        return ReplayLauncher(settings.replay, runs, choose)
+        return ReplayLauncher(settings.replay, runs, choose, lambda path: match_log(path, baselines))
     launcher = hook_results.ask_for_launcher(config, settings)
     if launcher is None:
         assert settings.cluster is not None
@@ -680,7 +685,7 @@ _MOST_PLANNED = 20
 def print_plan(session: pytest.Session, settings: Settings) -> None:
     """Print the plan; a row that cannot be submitted fails the session."""
     config, rows = session.config, runnable(session.items)
-    launcher = make_launcher(config, settings, {}, {})
+    launcher = make_launcher(config, settings, {}, {}, ())
     specs = {row_id: plan.spec for row_id, plan in make_plans(rows, settings).items()}
     specs_of = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, JobSpec)}
     problems = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, RunError)}

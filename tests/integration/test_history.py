@@ -144,7 +144,7 @@ def test_what_others_wrote_is_shown_without_control_characters_and_secrets(histo
         (["--from-logs=.", "--cluster=demo"], "--cluster: 'demo' is no name of a cluster that jobs ran on"),
         (
             ["--from-logs=.", "--cluster=eos"],
-            "--from-logs: no log below . is named like one of these rows\nwanted: log-",
+            "--from-logs: there is no log below .\nwanted: log-",
         ),
     ],
 )
@@ -212,6 +212,28 @@ def test_a_log_of_several_rows_is_left_out_until_one_is_named(site: Path, histor
     assert history("tiny_1b_bf16[B200x8]", *imported).out == ".gsw/history.sqlite: 1 record of 1 run added\n"
 
 
+def test_a_flat_folder_of_logs_is_imported_by_what_they_state(site: Path, history: Gsw) -> None:
+    line = "GSW: MODEL=tiny MODEL_SIZE=1b DTYPE=bf16 GPUS_PER_NODE=8 JOB_NUM_NODES={nodes} JOB_ID={job}\n"
+    for number, nodes in ((5, 1), (6, 1), (7, 2), (8, 4)):
+        log = write_log(Path("logs"), number)
+        log.with_name(f"slurm-{number}.out").write_text(line.format(nodes=nodes, job=number) + log.read_text())
+        log.unlink()
+    Path("logs/notes.txt").write_text("to do\n")
+    imported = ("--from-logs=logs", "--cluster=eos", f"--baselines={site}")
+    out, err = history(*imported)
+    assert out == ".gsw/history.sqlite: 3 records of 3 runs added, 2 left out\n"
+    assert "logs/notes.txt: does not state its model, number of GPUs and dtype" in err
+    assert (
+        "logs/slurm-8.out: is of no row; tiny_1b_bf16[H100x8] is the nearest: GPUs 32 in the log, 8 in the row" in err
+    )
+    found = json.loads(history("--json").out)
+    assert {one["row"]: [point["job_id"] for point in one["points"]] for one in found} == {
+        "tiny_1b_bf16[H100x8]": ["5", "6"],
+        "tiny_1b_bf16[H100x16]": ["7"],
+    }
+    assert history(*imported).out == ".gsw/history.sqlite: nothing new, 3 jobs there already, 2 left out\n"
+
+
 def test_simulated_logs_are_of_no_cluster(site: Path, history: Gsw) -> None:
     log = write_log(Path("logs"), 7)
     log.write_text("pytest-gsw demo: this is a simulation, no GPU was used\n" + log.read_text())
@@ -226,7 +248,10 @@ def test_links_are_not_followed(site: Path, tmp_path: Path, history: Gsw) -> Non
     Path("logs").mkdir()
     Path("logs", "link").symlink_to(tmp_path / "others")
     Path("logs", "log-maxtext_tiny_1b_8_7.out").symlink_to(tmp_path / "others" / "log-maxtext_tiny_1b_8_7.out")
-    assert "no log below logs" in history("--from-logs=logs", "--cluster=eos", f"--baselines={site}", status=2).err
+    assert (
+        "there is no log below logs"
+        in history("--from-logs=logs", "--cluster=eos", f"--baselines={site}", status=2).err
+    )
 
 
 TASK = """\

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import RunOnce, junit, properties
+from tests.integration.conftest import Gsw, RunOnce, junit, properties
 
 
 @pytest.fixture
@@ -38,19 +38,22 @@ def test_a_runs_directory_gives_the_same_verdicts(pytester: pytest.Pytester, rec
 def test_bundled_rows_without_a_log_are_left_out_in_one_line(pytester: pytest.Pytester, recorded: Path) -> None:
     shutil.copytree(recorded / "stage", "stage")
     (log,) = pytester.path.glob("stage/results/demo/fp8/70b/64/*.out")
-    log.rename("stage/yesterday.log")
+    text = re.sub(r".*(GSW: |Config param ).*\n", "", log.read_text())
+    Path("stage/yesterday.log").write_text(text)
+    log.unlink()
     result = pytester.runpytest("--gsw-replay=stage")
     result.assert_outcomes(passed=3, failed=1, errors=1, deselected=136)
     result.stdout.fnmatch_lines(
         [
             "gsw: 136 rows left out: stage has no log of them",
             "gsw: 1 log without a row: stage/yesterday.log",
+            "gsw: yesterday.log does not state its model, number of GPUs and dtype, and may be of * rows",
             "next: pytest --gsw-replay=stage/yesterday.log -k ROW judges it",
             "llama2_70b_fp8[[]* [[] 20%]",
         ],
         consecutive=True,
     )
-    # Nothing is judged: the log's name does not show its row.
+    # Nothing is judged: neither the log's name nor its text shows its row.
     result = pytester.runpytest("--gsw-replay=stage/yesterday.log")
     result.stdout.fnmatch_lines(
         ["gsw: 141 rows left out: stage/yesterday.log has no log of them", "gsw: no row is judged"]
@@ -59,6 +62,65 @@ def test_bundled_rows_without_a_log_are_left_out_in_one_line(pytester: pytest.Py
     pytester.runpytest("--gsw-replay=stage/yesterday.log", "-k", "llama2_70b_fp8 and H100x64").assert_outcomes(
         passed=1, deselected=140
     )
+
+
+@pytest.fixture
+def flat(pytester: pytest.Pytester, recorded: Path) -> Path:
+    """The logs of the six rows in one folder, under the names that Slurm gives."""
+    folder = pytester.mkdir("flat")
+    for log in recorded.glob("stage/results/demo/fp8/70b/*/*.out"):
+        shutil.copy(log, folder / f"slurm-{log.stem.rpartition('_')[2]}.out")
+    return folder
+
+
+def test_a_flat_folder_is_judged_by_what_its_logs_state(pytester: pytest.Pytester, flat: Path) -> None:
+    result = pytester.runpytest("--gsw-replay=flat")
+    result.assert_outcomes(passed=4, failed=1, errors=1, deselected=135)
+    (first, *_) = sorted(flat.iterdir())
+    pytester.runpytest(f"--gsw-replay={first}").assert_outcomes(passed=1, deselected=140)
+    # Two jobs of one row are ambiguous, and one of another row does not stand in for it.
+    job = first.stem.partition("-")[2]
+    (flat / "slurm-999.out").write_text(first.read_text().replace(job, "999"))
+    result = pytester.runpytest("--gsw-replay=flat", "-k", "llama2_70b_fp8 or gpt3_175b")
+    result.stdout.fnmatch_lines(["ambiguous: 2 jobs of llama2_70b_fp8[[]H100x*] below *"])
+    result.assert_outcomes(passed=3, failed=1, errors=7, deselected=130)
+    (flat / "slurm-998.out").write_text(first.read_text())  # the log of another job by its text
+    pytester.runpytest("--gsw-replay=flat@last").assert_outcomes(passed=4, failed=1, errors=1, deselected=135)
+
+
+def test_the_logs_of_a_folder_are_listed_with_their_rows(pytester: pytest.Pytester, flat: Path, gsw: Gsw) -> None:
+    (flat / "notes.txt").write_text("to do\n")
+    listed = gsw("metrics", "flat", status=1).out
+    assert re.search(
+        r"^flat/slurm-\d+\.out +llama2_70b_fp8\[H100x128\] +5\.1\d* s +-1\d\.\d % +regressed$", listed, re.MULTILINE
+    )
+    assert re.search(
+        r"^flat/slurm-\d+\.out +llama2_70b_fp8\[H100x256\] +refused: the log shows a failure: ", listed, re.MULTILINE
+    )
+    assert re.search(
+        r"^flat/notes\.txt +refused: does not state its model, number of GPUs and dtype", listed, re.MULTILINE
+    )
+    assert listed.endswith("\n7 logs, 6 with a row\n")
+    facts = json.loads(gsw("metrics", "flat", "--json", "--row=llama2_70b_fp8[H100x64]", status=6).out)
+    (judged,) = [one for one in facts if one["row"]]
+    assert {name: judged[name] for name in ("row", "unit", "verdict", "refused")} == {
+        "row": "llama2_70b_fp8[H100x64]",
+        "unit": "s",
+        "verdict": "passed",
+        "refused": None,
+    }
+    assert "is of no row; llama2_70b_fp8[H100x64] is the nearest: GPUs " in str(facts)
+    for number in range(3):
+        (flat / f"{number}.log").write_text("to do\n")
+    pytester.runpytest("--gsw-replay=flat").stdout.fnmatch_lines(
+        [
+            "gsw: 4 logs without a row: flat/0.log, flat/1.log, flat/2.log and 1 more",
+            "next: pytest-gsw metrics flat lists why",
+        ]
+    )
+    pytester.mkdir("empty")
+    assert "there is no log in empty" in gsw("metrics", "empty", status=2).err
+    assert "--statistic: rows have their own" in gsw("metrics", "flat", "--statistic=mean", status=2).err
 
 
 @pytest.mark.parametrize(
