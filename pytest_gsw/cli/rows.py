@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import math
 import os
 from collections.abc import Iterable, Sequence
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.cli.output import Answer, json_answer
-from pytest_gsw.clusters import Cluster, cluster_files, find_cluster, release_of
+from pytest_gsw.clusters import Cluster, cluster_files, find_cluster, release_of, why_it_does_not_fit
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.text import at_line, plain_table, plural
 from pytest_gsw.errors import ConfigurationError, FileError, NotJudgedError
@@ -21,7 +20,7 @@ from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.stats.figures import documented_peak_flops, figures, mfu_note
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.bundled import FACTS_FILE
-from pytest_gsw.tables.load import facts_of, load_tables, read_tables
+from pytest_gsw.tables.load import directories_for, facts_of, load_tables, read_tables, releases_for
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import (
     Accepted,
@@ -38,14 +37,23 @@ from pytest_gsw.tables.value_types import nearest
 
 
 def tables_on(cluster: str | None, given: Path | None = None) -> tuple[Path, ...]:
-    """The tables of the release that is staged on a cluster of this name, as a session there takes them; else none.
+    """The tables of a cluster of this name, as a session there takes them: of its release, or of its accelerator.
 
-    ``given`` is a file of clusters that comes before the usual ones.
+    There are none without one of the two. ``given`` is a file of clusters that comes before the usual ones.
     """
     if cluster is None:
         return ()
     files = cluster_files(given, (Path.cwd(),), os.environ)
+    try:
+        found = find_cluster(cluster, files, os.environ)
+    except ConfigurationError:  # by another key, which nothing here rests on
+        found = None
     staged = release_of(cluster, files, os.environ)
+    if staged is None and found is not None and found.accelerator is not None:
+        releases = releases_for(found.accelerator)
+        if not releases:
+            return directories_for(found.accelerator)
+        staged = (releases[-1], cluster) if releases[-1] else None
     if staged is None:
         return ()
     from pytest_gsw.session.settings import (  # it imports pytest, and few clusters say a release
@@ -54,10 +62,6 @@ def tables_on(cluster: str | None, given: Path | None = None) -> tuple[Path, ...
         tables_of,
     )
 
-    try:
-        found = find_cluster(cluster, files, os.environ)
-    except ConfigurationError:  # by another key, which nothing here rests on
-        found = None
     return tables_of(resolved_release(RequestedRelease(*staged), found))
 
 
@@ -103,7 +107,10 @@ def run(args: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
     args.ini.fill(args, "cluster", "clusters")
     rows, blanks = read_tables(args.ini.tables(args.paths) or tables_on(args.cluster, args.clusters))
-    _check_cluster(rows, args)
+    cluster, left_out = _known_cluster(rows, args), 0
+    if cluster is not None:
+        fitting = tuple(row for row in rows if not why_it_does_not_fit(row.accelerator, row.gpus, cluster))
+        rows, left_out = fitting, len(rows) - len(fitting)
     status = 1 if blanks else 0
     if args.json:
         return json_answer([*map(row_facts, rows), *map(_blank_facts, blanks)], status)
@@ -129,6 +136,12 @@ def run(args: argparse.Namespace) -> Answer:
     columns += [] if args.cluster is None else [f"accepted on {args.cluster}"]
     listing = plain_table(table, *columns, style="simple")
     listed = [listing, plural(len(rows), "row")] if rows or not blanks else []
+    if cluster is not None and left_out:
+        listed.append(f"{plural(left_out, 'row')} left out, which {cluster.name} cannot run")
+    if cluster is not None and cluster.accelerator is not None and not rows:
+        from pytest_gsw.session.settings import bundled_rows  # as in tables_on()
+
+        listed = ["{}\nnext: {}".format(*bundled_rows(cluster, None))]
     return Answer("\n".join([*listed, *([""] if listed and blanks else []), *_blank_lines(blanks)]), status)
 
 
@@ -145,13 +158,19 @@ def _mfu(row: Baseline) -> str:
     return f"{derived}{mfu:.2%}" if mfu else mfu_note(row).partition(":")[0]
 
 
-def _check_cluster(rows: Sequence[Baseline], args: argparse.Namespace) -> None:
-    """Raise a ConfigurationError for a cluster that no file of clusters and no accepted figure names."""
+def _known_cluster(rows: Sequence[Baseline], args: argparse.Namespace) -> Cluster | None:
+    """The cluster that is named; ``None`` without one, or if its file is wrong by a key on which nothing here rests.
+
+    Raises:
+        ConfigurationError: No file of clusters and no accepted figure names it.
+    """
     accepting = {name for row in rows for name in row.accepted}
-    if args.cluster is None or args.cluster in accepting:
-        return
-    with contextlib.suppress(FileError):  # by another key, which nothing here rests on
-        cluster_of(args.cluster, args.clusters, accepting)
+    try:
+        return cluster_of(args.cluster, args.clusters, accepting)
+    except ConfigurationError as error:
+        if args.cluster in accepting or isinstance(error, FileError):
+            return None
+        raise
 
 
 def _blank_lines(rows: Sequence[BlankRow]) -> list[str]:

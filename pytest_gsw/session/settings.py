@@ -115,9 +115,9 @@ def bundled_rows(cluster: Cluster, release: str | None) -> tuple[str, str]:
         near = "" if any(is_same(one, name) for one in BY_NAME) else nearest(named, BY_NAME)
         line, column = cluster.given.get("accelerator", (0, 0))
         correct = f"correct 'accelerator' at {cluster.path}:{line}:{column}, or " if near and line else ""
-        table = f"{correct}make a table of a document, pytest-gsw import README.md -o baselines"
-        run = "and run its rows with --gsw-baselines=baselines (docs/importing.md)"
-        return f"{name}: no bundled table has rows for it{near}", f"{table}, {run}"
+        table = f"{correct}write a table of one row and a guess, site/NAME.yaml, and measure it (docs/recipes.md)"
+        measure = f"{session} --gsw-baselines=site --gsw-repeat=5 -o gsw_slow_start=0 -o gsw_timeout=60"
+        return f"{name}: no bundled table has rows for it{near}", f"{table}: {measure}"
     releases = [one for one in found if one]
     if not releases:
         return f"{name}: no release has rows for it, the documents' own tables have", session

@@ -39,7 +39,7 @@ def test_an_accelerator_without_rows_has_the_next_command(pytester: pytest.Pytes
         [
             "gsw: 141 rows for CPU, H100, V100-16GB and V100-32GB left out: site has H200",
             "gsw: H200: no bundled table has rows for it",
-            "next: make a table of a document, pytest-gsw import README.md -o baselines, *--gsw-baselines=baselines *",
+            "next: write a table of one row and a guess, site/NAME.yaml, and measure it (docs/recipes.md): pytest *",
         ]
     )
     assert not list(pytester.path.glob(".gsw/runs/*/stage"))

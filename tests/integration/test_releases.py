@@ -86,7 +86,7 @@ def test_the_tables_of_the_page_are_those_of_the_data() -> None:
         bridge.append((release, *counts(release), ", ".join(chips)))
     assert page_table(["container", "tables", "rows", "accelerators"], bridge) in page
     by_path = []
-    for name in ("cards", *BY_PATH):
+    for name in ("cards", *BY_PATH, "primus"):
         found = read_tables([bundled_baselines() / RELEASES_DIRECTORY / name])
         rows = len(found.rows) + len(found.blanks)
         chips = sorted({row.accelerator for row in found.rows})
@@ -125,10 +125,11 @@ def test_every_row_has_an_mfu_or_says_why_not() -> None:
         assert mfu is not None or not (stated and peak_flops), row.id
         if mfu is None:
             without[row.framework, row.workload, mfu_note(row)] += 1
-    assert len(rows) == 673 + 22
-    # Their READMEs state samples/s alone.
+    assert len(rows) == 673 + 22 + 2
+    # Their READMEs state samples/s alone, and AMD's guides FLOP/s that are not the model's.
     why = "no FLOPs: neither formula nor document gives them"
-    assert without == {("hf", "llama2_70b", why): 14, ("hf", "mistral_7b", why): 12}
+    of_amd = {("megatron", name, why): 1 for name in ("gdn_300m", "kda_300m")}
+    assert without == {("hf", "llama2_70b", why): 14, ("hf", "mistral_7b", why): 12, **of_amd}
 
 
 # ---- Megatron-Bridge's summaries -------------------------------------------------------------------
@@ -209,7 +210,7 @@ def by_path(name: str) -> tuple[Baseline, ...]:
     return read_tables([bundled_baselines() / RELEASES_DIRECTORY / name]).rows
 
 
-@pytest.mark.parametrize(("name", "rows"), [("nemo-rl", 19), ("ironwood", 22)])
+@pytest.mark.parametrize(("name", "rows"), [("nemo-rl", 19), ("ironwood", 22), ("primus", 2)])
 def test_every_row_of_no_release_can_run_and_no_session_has_it_unasked(name: str, rows: int) -> None:
     found = read_tables([bundled_baselines() / RELEASES_DIRECTORY / name])
     assert not found.blanks
@@ -218,7 +219,7 @@ def test_every_row_of_no_release_can_run_and_no_session_has_it_unasked(name: str
     assert not there & {path for paths in (*RELEASES.values(), table_files(bundled_baselines())) for path in paths}
 
 
-@pytest.mark.parametrize("name", BY_PATH)
+@pytest.mark.parametrize("name", [*BY_PATH, "primus"])
 def test_rows_of_no_release_run_on_the_demo(pytester: pytest.Pytester, name: str) -> None:
     place = bundled_baselines() / RELEASES_DIRECTORY / name
     result = pytester.runpytest("--gsw-cluster=demo", f"--gsw-baselines={place}")

@@ -30,8 +30,9 @@ SITE = Cluster("site", "slurm", accelerator="H100")
             "pytest --gsw-cluster=site -k all_reduce",
         ),
         ("TPU7x", None, "TPU7x: only tables of no release have rows for it: ", "=site --gsw-baselines="),
-        ("H200", None, "H200: no bundled table has rows for it", "make a table of a document, pytest-gsw import "),
-        ("H10O", None, "H10O: no bundled table has rows for it; did you mean 'H100'?", "make a table "),
+        ("MI300X", None, "MI300X: only tables of no release have rows for it: ", "=baselines/releases/primus"),
+        ("H200", None, "H200: no bundled table has rows for it", "=site --gsw-baselines=site --gsw-repeat=5 "),
+        ("H10O", None, "H10O: no bundled table has rows for it; did you mean 'H100'?", "write a table "),
         (
             "NVIDIA H100 80GB HBM3",
             None,
