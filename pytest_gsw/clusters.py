@@ -441,7 +441,7 @@ _CHECKS: Mapping[str, Callable[[Value, str, Any], _Problems]] = {
 }
 
 
-# -- Clusters with all that their jobs need, and this machine: its GPUs, from nvidia-smi, or its cores
+# -- Clusters with all that their jobs need, and this machine: its GPUs, or its cores
 
 
 #: Accelerator of a machine without GPUs: its cores then count as GPUs.
@@ -503,10 +503,10 @@ def uses_gpus(cluster: Cluster) -> bool:
 def find_accelerators(environ: Mapping[str, str]) -> Accelerators:
     """The GPUs that this process may use, or its cores if it may use none.
 
-    ``CUDA_VISIBLE_DEVICES`` has the same effect as for CUDA: if it names none, there is none.
+    ``CUDA_VISIBLE_DEVICES`` has the same effect as for CUDA, and HIP reads it, too: if it names none, there is none.
 
     Raises:
-        ConfigurationError: There is nvidia-smi, and it fails: a machine with a broken driver is not one without GPUs.
+        ConfigurationError: nvidia-smi or amd-smi fails: a machine with a broken driver is not one without GPUs.
     """
     visible = environ.get("CUDA_VISIBLE_DEVICES")
     names = [] if visible is not None and visible.strip() in {"", "-1"} else _gpus(environ)
@@ -520,41 +520,51 @@ def find_accelerators(environ: Mapping[str, str]) -> Accelerators:
     return Accelerators(f"{name}-MIG" if chosen[0].startswith("MIG-") else name, min(len(names), len(chosen)))
 
 
+#: How the GPUs of each maker are listed, and their names in the answer.
+_LISTS_GPUS = (
+    (("nvidia-smi", "--query-gpu=name", "--format=csv,noheader"), re.compile(r"^[ \t]*(\S.*?)[ \t]*$", re.MULTILINE)),
+    (("amd-smi", "static", "--asic", "--json"), re.compile(r'"market_name": *"([^"]*)"')),
+)
+
+
 def _gpus(environ: Mapping[str, str]) -> list[str]:
-    """The names of all GPUs of the machine; none if nvidia-smi is not installed."""
-    path = shutil.which("nvidia-smi", path=environ.get("PATH"))
-    if path is None:
-        return []
-    command = [path, "--query-gpu=name", "--format=csv,noheader"]
-    try:
-        answer = subprocess.run(
-            command,
-            env=dict(environ),
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise _driver_error(str(error), environ) from error
-    if answer.stdout.strip() == _NO_DEVICES:
-        return []
-    if answer.returncode:
-        raise _driver_error((answer.stdout + answer.stderr).strip(), environ)
-    return [line.strip() for line in answer.stdout.splitlines() if line.strip()]
+    """The names of all GPUs of the machine; none if neither nvidia-smi nor amd-smi is installed."""
+    for (program, *options), names in _LISTS_GPUS:
+        path = shutil.which(program, path=environ.get("PATH"))
+        if path is None:
+            continue
+        try:
+            answer = subprocess.run(
+                [path, *options],
+                env=dict(environ),
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_TIMEOUT_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise _driver_error(program, str(error), environ) from error
+        if answer.stdout.strip() == _NO_DEVICES:
+            continue
+        if answer.returncode:
+            raise _driver_error(program, (answer.stdout + answer.stderr).strip(), environ)
+        if found := names.findall(answer.stdout):
+            return found
+    return []
 
 
-def _driver_error(output: str, environ: Mapping[str, str]) -> ConfigurationError:
+def _driver_error(program: str, output: str, environ: Mapping[str, str]) -> ConfigurationError:
     return ConfigurationError(
-        f"nvidia-smi fails: the GPUs of this machine are unknown\n{redact(output, environ)}\n"
-        "next: nvidia-smi; or, to train on the cores, export CUDA_VISIBLE_DEVICES="
+        f"{program} fails: the GPUs of this machine are unknown\n{redact(output, environ)}\n"
+        f"next: {program}; or, to train on the cores, export CUDA_VISIBLE_DEVICES="
     )
 
 
 def _table_name(device: str) -> str:
-    """A GPU's name in tables, from nvidia-smi's; GPUs that tables lack keep their own."""
+    """A GPU's name in tables, from its driver's; GPUs that tables lack keep their own."""
     from pytest_gsw.tables.model import ACCELERATORS  # a session that collects needs no table of peaks
 
     names = {one.device: one.name for one in ACCELERATORS if one.device}
-    return names.get(device) or re.sub(r"[^A-Za-z0-9._-]+", "-", device.removeprefix("NVIDIA ")).strip("-") or "GPU"
+    model = re.sub(r"^NVIDIA |^AMD Instinct | OAM$", "", device)
+    return names.get(device) or re.sub(r"[^A-Za-z0-9._-]+", "-", model).strip("-") or "GPU"

@@ -645,7 +645,7 @@ class Accelerator:
     #: GPUs of one node: DGX and HGX systems and AMD's platforms have eight, a compute tray of an NVL72 and a TPU's host
     #: four. V100 (DGX-1 and DGX-2 differ), GH200, L40S, TPU v5e and v6e have no usual node.
     gpus_per_node: int | None = None
-    #: Name in nvidia-smi.
+    #: Name in nvidia-smi, if it is not the name here.
     device: str = ""
 
 

@@ -1,4 +1,4 @@
-"""What this machine has to train on, by a stand-in for nvidia-smi."""
+"""What this machine has to train on, by stand-ins for nvidia-smi and amd-smi."""
 
 from __future__ import annotations
 
@@ -22,6 +22,51 @@ def machine(tmp_path: Path, script: str | None, visible: str | None = None) -> A
         (tmp_path / "nvidia-smi").chmod(0o755)
     environ = {"PATH": f"{tmp_path}:/nowhere"}
     return find_accelerators(environ if visible is None else environ | {"CUDA_VISIBLE_DEVICES": visible})
+
+
+#: Its JSON, cut to the keys around the name; releases from 7.0 on have a key around the list.
+AMD_SMI = """\
+cat <<'END'
+{before}[
+    {{"gpu": 0, "asic": {{"market_name": "{name}", "vendor_id": "0x1002", "num_compute_units": 304}}}},
+    {{"gpu": 1, "asic": {{"market_name": "{name}", "vendor_id": "0x1002", "num_compute_units": 304}}}}
+]{after}
+END
+"""
+
+
+@pytest.mark.parametrize(("before", "after"), [("", ""), ('{"gpu_data": ', "}")])
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("AMD Instinct MI300X", "MI300X"),
+        ("AMD Instinct MI325X OAM", "MI325X"),
+        ("AMD Radeon RX 7900 XTX", "AMD-Radeon-RX-7900-XTX"),
+        ("N/A", "N-A"),
+    ],
+)
+@pytest.mark.parametrize("nvidia", [None, "echo 'No devices were found'; exit 6"])
+def test_gpus_that_amd_smi_lists(
+    tmp_path: Path, name: str, wanted: str, before: str, after: str, nvidia: str | None
+) -> None:
+    (tmp_path / "amd-smi").write_text(f"#!/bin/sh\n{AMD_SMI.format(name=name, before=before, after=after)}")
+    (tmp_path / "amd-smi").chmod(0o755)
+    (tmp_path / "cat").symlink_to("/bin/cat")
+    assert machine(tmp_path, nvidia) == Accelerators(wanted, 2)
+    assert machine(tmp_path, None, "1") == Accelerators(wanted, 1)
+    assert machine(tmp_path, "echo 'NVIDIA H200'") == Accelerators("H200", 1)
+
+
+def test_a_broken_amd_smi_is_no_machine_without_gpus(tmp_path: Path) -> None:
+    (tmp_path / "amd-smi").write_text(
+        "#!/bin/sh\necho 'Unable to detect any GPU devices, check amdgpu version'; exit 1\n"
+    )
+    (tmp_path / "amd-smi").chmod(0o755)
+    with pytest.raises(
+        ConfigurationError, match=r"^amd-smi fails: the GPUs of this machine are unknown\nUnable to detect"
+    ):
+        machine(tmp_path, None)
+    assert machine(tmp_path, None, "") == Accelerators(CPU, CORES)
 
 
 def names(*gpus: str) -> str:
