@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,9 @@ from pytest_gsw.tables.model import Baseline, accepted_for, definition_hash, ima
 from pytest_gsw.tables.value_types import nearest
 from pytest_gsw.validation.agreement import provenance_in
 from pytest_gsw.validation.matching import match_logs
+
+#: Between the name of a figure and its point, ``busbw_gbs at 16 GiB``.
+_AT = " at "
 
 
 def run(args: argparse.Namespace) -> Answer:
@@ -57,8 +60,21 @@ def run(args: argparse.Namespace) -> Answer:
     except OverflowError:
         raise LogError(f"the numbers in {args.log} are too large to be measured") from None
     _check_finite(facts, args.log)
-    lines = (f"{name:<24} {_format_value(name, value)}" for name, value in facts.items() if value is not None)
-    return quoted_answer(args, facts, "\n".join(lines), status)
+    texts = {name: _format_value(name, value) for name, value in facts.items() if value is not None}
+    lines = [f"{name:<24} {text}" for name, text in texts.items() if _AT not in name]
+    return quoted_answer(args, facts, "\n".join([*lines, *_by_point(texts)]), status)
+
+
+def _by_point(texts: Mapping[str, str]) -> list[str]:
+    """The figures that a benchmark has at several points, such as sizes of messages, as a table of these."""
+    points: dict[str, dict[str, str]] = {}
+    for name, text in texts.items():
+        figure, at, point = name.partition(_AT)
+        if at:
+            points.setdefault(point, {})[figure] = text
+    figures = list(dict.fromkeys(name for values in points.values() for name in values))
+    table = [[point, *map(values.get, figures)] for point, values in points.items()]
+    return ["", plain_table(table, ">at", *(f">{name}" for name in figures))] if table else []
 
 
 def _check_finite(facts: dict[str, Any], log: Path) -> None:
@@ -240,4 +256,6 @@ def _format_value(name: str, value: Any) -> str:
         return percent(value)
     if name in metrics.PERCENTAGES | {"tolerance"}:
         return f"{value:.2%}"
-    return f"{value:,.6g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.5g}"

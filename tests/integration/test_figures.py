@@ -458,6 +458,9 @@ def test_a_log_is_measured_by_the_command_line(pytester: pytest.Pytester, gsw: G
     assert (facts["busbw_gbs"], facts["unit"], facts["at"], facts["documented"]) == (355.1, "GB/s", "16 GiB", 470)
     assert (facts["verdict"], "first_step_time_s" in facts) == ("regressed", False)
     assert "bus bandwidth 470 GB/s at 16 GiB" in gsw("rows", "own.yaml").out
+    heading, *lines = gsw("metrics", "own.log").out.partition("    at ")[2].splitlines()
+    figures = dict(zip(heading.split(), next(line for line in lines if "16 GiB " in line).split()[2:], strict=True))
+    assert figures["busbw_gbs"] == "355.1"
 
 
 def test_of_several_logs_the_newest_complete_one_is_judged(pytester: pytest.Pytester) -> None:
