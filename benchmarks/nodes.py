@@ -28,6 +28,8 @@ SIZES = (4, 8, 16, 32)
 MANY_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
 #: Nodes, rows and sizes of jobs of a cluster, and how many more histories a smaller one is drawn of.
 CLUSTERS = ((64, 9, SIZES, 5), (256, 30, SIZES, 2), (2048, 30, MANY_SIZES, 1))
+#: Nodes of a leaf switch, in the order of their numbers.
+LEAF = 16
 #: The run on which a node becomes slow, and so many runs later somebody looks.
 CHANGE, LATER = 30, (3, 5, 7)
 
@@ -112,12 +114,17 @@ def history(
     return jobs
 
 
+def leaves(nodes: int) -> list[int]:
+    """The nodes of each leaf switch."""
+    return [((1 << LEAF) - 1) << first for first in range(0, nodes, LEAF)]
+
+
 def quiet(name: str, kind: str, nodes: int, rows: int, sizes: tuple[int, ...], series: int, seed: int) -> str:
     """The share of runs within the spells of nodes that are named though all are sound."""
     rng = random.Random(f"{seed} quiet {name} {kind} {nodes}")  # noqa: S311 - noise, not cryptography
     runs, named = 100, 0
     for _ in range(series):
-        found = find(history(rng, NOISES[name], kind, 0.03, runs, nodes, rows, sizes=sizes))
+        found = find(history(rng, NOISES[name], kind, 0.03, runs, nodes, rows, sizes=sizes), leaves(nodes))
         named += sum(one.last - one.since + 1 for one in found.slow_groups)
     return f"{named} of {runs * series:,}"
 
@@ -129,10 +136,12 @@ def power(kind: str, sigma: float, loss: float, later: int, series: int, seed: i
     for _ in range(series):
         node = rng.randrange(64)
         slow = {node: (CHANGE, -math.log1p(-loss))}
-        found = [one.nodes for one in find(history(rng, gaussian, kind, sigma, CHANGE + later, slow=slow)).slow_groups]
+        jobs = history(rng, gaussian, kind, sigma, CHANGE + later, slow=slow)
+        groups = find(jobs, leaves(64)).slow_groups
+        found = [one.nodes for one in groups if one.switch is None]
         alone += (node,) in found
         together += any(node in one and len(one) > 1 for one in found)
-        wrong += any(node not in one for one in found)
+        wrong += any(node not in one for one in found) or len(found) < len(groups)
     return f"{alone / series:.0%}", f"{together / series:.0%}", f"{wrong} of {series}"
 
 
@@ -144,9 +153,9 @@ def shares(name: str, kind: str, size: int, later: int, series: int, seed: int) 
         node = rng.randrange(64)
         slow = {node: (CHANGE, -math.log1p(-0.1))}
         jobs = history(rng, NOISES[name], kind, 0.03, CHANGE + later, slow=slow, rows=30, sizes=(size,))
-        found = find(jobs)
-        right += any(node in one.nodes for one in found.slow_groups)
-        wrong += any(node not in one.nodes for one in found.slow_groups)
+        found = find(jobs, leaves(64))
+        right += any(node in one.nodes for one in found.slow_groups if one.switch is None)
+        wrong += any(node not in one.nodes or one.switch is not None for one in found.slow_groups)
         cleared += found.cleared >> node & 1
     return f"{right / series:.0%}", f"{wrong} of {series}", f"{cleared} of {series}"
 
@@ -157,7 +166,7 @@ def scale(kind: str) -> str:
     slow = {17: (40, 0.1), 900: (200, 0.08), 1500: (350, 0.1)}
     jobs = history(rng, gaussian, kind, 0.02, 365, 2048, 30, slow, MANY_SIZES)
     begin_s = time.process_time()
-    find(jobs)
+    find(jobs, leaves(2048))
     return f"{time.process_time() - begin_s:.1f} s"
 
 

@@ -18,6 +18,11 @@ NODE_LOSS = 0.10
 BLOCK_SHARE, BLOCK_COST = 0.08, (0.02, 0.08)
 
 
+def block_nodes(block: int, blocks: int) -> range:
+    """The nodes of one of so many blocks."""
+    return range(NODES)[block * NODES // blocks : (block + 1) * NODES // blocks]
+
+
 @dataclass(frozen=True)
 class Change:
     """What becomes of rows from some run on: they lose throughput, at once or more of it every week."""
@@ -105,7 +110,7 @@ class Life:
             there = there[NODES // 2 :] if rng.random() < 0.5 else there[: NODES // 2]
         elif self.model.blocks:  # a job has nodes of one block
             block = rng.randrange(self.model.blocks)
-            there = there[block * NODES // self.model.blocks : (block + 1) * NODES // self.model.blocks]
+            there = block_nodes(block, self.model.blocks)
         drawn = rng.sample(there, min(len(there), size + len(avoided)))
         return tuple(node for node in drawn if node not in avoided)[:size]
 

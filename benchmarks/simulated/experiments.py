@@ -78,7 +78,7 @@ def sessions(life: Life, seed: str) -> Tally:
 
 def live(life: Life, rng: random.Random, history: History | None = None) -> Lived:
     """Go through the runs of a cluster, each of them judged by what is known of those before."""
-    tally, session, records = Tally(), Session(history or Memory(), life.rows), []
+    tally, session, records = Tally(), Session(history or Memory(life.model.blocks), life.rows), []
     judged: dict[int, Judged] = {}
     for run in range(life.runs):
         is_young = session.is_young(run)
@@ -87,6 +87,7 @@ def live(life: Life, rng: random.Random, history: History | None = None) -> Live
             if life.has_nodes and not is_young:
                 sound = any(life.slow.get(node, life.runs) > run for one in session.named for node in one)
                 tally.count((life.model.name, NOTHING.name, GSW), "sound node named", sound)
+                tally.count((life.model.name, NOTHING.name, GSW), "block named", bool(session.named_blocks))
         judged = session.run(life, run, before=judged)
         records.append([record_of(row, run, one) for row, one in judged.items()])
         session.keep(records[-1])

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks.simulated.cluster import NOTHING, Life, Ran
+from benchmarks.simulated.cluster import NOTHING, Life, Ran, block_nodes
 from pytest_gsw.history.model import ExperimentKey, Point, points_of
 from pytest_gsw.history.row_history import ClusterAdjustment, ClusterHistory
-from pytest_gsw.history.store import Event, Failure, History
+from pytest_gsw.history.store import TOPOLOGY, Event, Failure, History
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results.record import FigureFacts, JobFacts, Jobs, Record, RowFacts, RunFacts
 from pytest_gsw.session.session_history import SessionHistory
@@ -57,8 +57,10 @@ _ROW = Baseline(
 class Memory(History):
     """A history without a database, of what sessions ask one for."""
 
-    def __init__(self) -> None:
+    def __init__(self, blocks: int = 0) -> None:
         self._lines: dict[ExperimentKey, list[Point]] = {}
+        of_block = {f"block b{number}": nodes_of(block_nodes(number, blocks)) for number in range(blocks)}
+        self._topology = Event(TOPOLOGY, CLUSTER, CLUSTER, 0.0, of_block)
 
     def add(self, records: Iterable[Record]) -> int:
         points = [(record, point) for record in records for point in points_of(record)]
@@ -75,7 +77,7 @@ class Memory(History):
         return "memory"
 
     def events(self, cluster: str | None = None, kind: str | None = None) -> tuple[Event, ...]:
-        return ()
+        return (self._topology,) if self._topology.body and kind in {None, TOPOLOGY} else ()
 
     def failures(self, cluster: str, since_s: float = 0.0) -> tuple[Failure, ...]:
         """None: no job is failed by the infrastructure here."""
@@ -122,7 +124,12 @@ class Session:
     @property
     def named(self) -> tuple[tuple[int, ...], ...]:
         """The nodes that are known to be slow: one, or several of which one is."""
-        return tuple(tuple(int(node[1:]) for node in one.nodes) for one in self._runs.slow)
+        return tuple(tuple(int(node[1:]) for node in one.nodes) for one in self._runs.slow if not one.below)
+
+    @property
+    def named_blocks(self) -> tuple[str, ...]:
+        """The blocks that are known to be slow at times."""
+        return tuple(one.name for one in self._runs.slow if one.below)
 
     def run(
         self,
@@ -151,7 +158,7 @@ class Session:
             if not life.has_run(row, run):
                 continue
             ran = life.ran(row, run)
-            if not self._runs.slow or not self._runs.had_slow_node(_names(ran), _end_s(row, run, 0)):
+            if not self._runs.slow or not self._runs.had_slow_node(nodes_of(ran.nodes), _end_s(row, run, 0)):
                 first_s[_id(row)] = ran.time_s
         return self.together.current_run(first_s) if self.together.before.noise is not None else None
 
@@ -217,8 +224,9 @@ def _id(row: int) -> str:
     return f"row{row}"
 
 
-def _names(ran: Ran) -> str:
-    return ",".join(f"n{node:03d}" for node in ran.nodes)
+def nodes_of(nodes: Iterable[int]) -> str:
+    """A node list."""
+    return ",".join(f"n{node:03d}" for node in nodes)
 
 
 def _end_s(row: int, run: int, job: int) -> float:
@@ -242,7 +250,7 @@ def record_of(row: int, run: int, judged: Judged) -> Record:
             id=str(1000 * run + len(judged.ran) * row + number),
             launcher="slurm",
             state=JobState.COMPLETED,
-            nodes=_names(one),
+            nodes=nodes_of(one.nodes),
             end_s=_end_s(row, run, number),
             judged=one.time_s,
         )

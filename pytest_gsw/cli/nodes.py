@@ -12,6 +12,7 @@ from typing import Any
 
 from pytest_gsw.cli.output import Answer, quoted_answer, write_answer
 from pytest_gsw.cli.run_arguments import clusters_of, opened
+from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.text import command, minute, percent, plain_table, plural, share
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.comparison import sound_text
@@ -33,11 +34,12 @@ def run(args: argparse.Namespace) -> Answer:
             return _facts_answer(args, {cluster: _drifts(history, cluster, args.since) for cluster in clusters})
         found = {cluster: series_of_cluster(history, cluster, args.since).nodes for cluster in clusters}
     slow = [one for nodes in found.values() for one in nodes.slow if not one.recovered]
+    avoided = [one for one in slow if not one.below]
     failing = [one for nodes in found.values() for one in nodes.failing]
     if args.exclude_file is not None:
         if len(found) > 1:
             raise ConfigurationError(f"--exclude-file is of one cluster; add --cluster=NAME: {', '.join(found)}")
-        write_answer(args.exclude_file, exclude_list([*slow, *failing]))
+        write_answer(args.exclude_file, exclude_list([*avoided, *failing]))
     known = all(nodes.all_known for nodes in found.values())
     status = 1 if slow or failing else 0 if known else 6
     facts = [_facts(*one) for one in found.items()]
@@ -85,7 +87,8 @@ def _lines(found: Mapping[str, Nodes], known: bool, slow: int) -> Iterator[str]:
         columns = ("nodes", "cluster", ">throughput", "since", "last", ">slow jobs", ">fast jobs", "")
         yield plain_table(table, *columns, style="simple")
     if slow:
-        yield f"{plural(slow, 'slow node')} (--json lists the jobs)"
+        switches = any(one.below for nodes in found.values() for one in nodes.slow)
+        yield f"{plural(slow, 'slow node or switch' if switches else 'slow node')} (--json lists the jobs)"
     else:
         yield f"no node {'makes' if known else 'is known to make'} jobs slow{' any more' if table else ''}"
     for cluster, nodes in found.items():
@@ -96,7 +99,10 @@ def _lines(found: Mapping[str, Nodes], known: bool, slow: int) -> Iterator[str]:
 def _next_lines(found: Mapping[str, Nodes], exclude_file: Path | None) -> Iterator[str]:
     """The commands to type next: one that keeps jobs off the nodes that are slow or fail jobs."""
     for cluster, nodes in found.items():
-        if not nodes.failing and all(one.recovered for one in nodes.slow):
+        slow = [one for one in nodes.slow if not one.recovered]
+        for kind in sorted({one.name.partition(" ")[0] for one in slow if one.below}):
+            yield f"next: see the links and counters of the {kind}; pytest --gsw-tile={kind} measures each {kind}"
+        if not nodes.failing and all(one.below for one in slow):
             continue
         if exclude_file is None:
             file = "--exclude-file=nodes.txt"
@@ -122,7 +128,7 @@ def _line(cluster: str, one: SlowNode) -> tuple[str, ...]:
     first, last = one.slow_jobs[0], one.slow_jobs[-1]
     jobs = (str(len(one.slow_jobs)), str(len(one.fast_jobs)))
     state = "fast again" if one.recovered else ""
-    return (one.name, cluster, percent(one.change), minute(first.time_s), minute(last.time_s), *jobs, state)
+    return (one.label, cluster, percent(one.change), minute(first.time_s), minute(last.time_s), *jobs, state)
 
 
 def _facts(cluster: str, nodes: Nodes) -> dict[str, Any]:
@@ -142,7 +148,8 @@ def _facts(cluster: str, nodes: Nodes) -> dict[str, Any]:
 def _suspect(cluster: str, one: SlowNode) -> dict[str, Any]:
     return {
         "cluster": cluster,
-        "nodes": list(one.nodes),
+        "nodes": list(expand(one.below) or one.nodes),
+        "switch": one.name if one.below else None,
         "throughput_change": one.change,
         "fixed": one.recovered,
         "since": _job(one.slow_jobs[0]),

@@ -27,7 +27,6 @@ from pytest_gsw.history.row_history import (
     ClusterHistory,
     ClusterSeries,
     Drifting,
-    Nodes,
     RowHistory,
     SlowNode,
     changes_between,
@@ -628,7 +627,7 @@ def incident_periods_of(
         return ()
     if lines.slow and slow_before is None:
         before = {key: [one for one in points if one.run_id != newest.run_id] for key, points in lines.runs.items()}
-        slow_before = Nodes(before, lines.excluded).slow
+        slow_before = lines.nodes_of(before).slow
     together = lines.adjustment.together
     of_nodes = tuple(slow_nodes(cluster, lines.slow, slow_before or ()))
     of_rows: list[IncidentPeriod] = []

@@ -168,7 +168,8 @@ def line_of(alarm: Alarm) -> str:
     period = alarm.period
     change = "" if alarm.change is None else f" {percent(alarm.change)} vs usual"
     since = f"since {minute(alarm.since_s)}, {plural(len(period.runs), 'run')}"
-    what = f"{'slow node' if period.kind is Kind.NODE else f'{period.kind.value} of'} {period.subject}"
+    slow = "slow" if any(" " in one for one in period.things) else "slow node"  # a switch
+    what = f"{slow if period.kind is Kind.NODE else f'{period.kind.value} of'} {period.subject}"
     if alarm.state is State.FIXED:
         return f"{alarm.id}  {what}: {state_text(alarm)}"
     head = f"{alarm.id}  {state_text(alarm)} {what}"
@@ -201,7 +202,9 @@ def explaining(slow: Iterable[SlowNode], verdict: Verdict, ran: Sequence[tuple[s
 
 def suspect_text(one: SlowNode) -> str:
     """A slow node with its loss and the number of jobs as evidence: ``node pool0-0017 (-9.8 %, 41 jobs)``."""
-    return f"{_node_label(one)} ({percent(one.change)}, {plural(len(one.slow_jobs), 'job')})"
+    return (
+        f"{one.label if one.below else _node_label(one)} ({percent(one.change)}, {plural(len(one.slow_jobs), 'job')})"
+    )
 
 
 def _node_label(one: SlowNode | FailingNode) -> str:

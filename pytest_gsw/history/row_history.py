@@ -19,7 +19,7 @@ from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import NodeSets, compressed, expand
 from pytest_gsw.common.process import collector_paused
 from pytest_gsw.history.model import ExperimentKey, Point, SeriesKey, run_key, series_key
-from pytest_gsw.history.store import EXCLUDE, Failure, History
+from pytest_gsw.history.store import EXCLUDE, TOPOLOGY, Event, Failure, History
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import Record, ran_with
 from pytest_gsw.results.runs_directory import begin_of
@@ -52,7 +52,10 @@ class _NodeGroup:
 
 @dataclass(frozen=True)
 class SlowNode(_NodeGroup):
-    """A node that makes jobs slow, or several indistinguishable ones of which one does."""
+    """A node that makes jobs slow, or several indistinguishable ones of which one does.
+
+    For a switch, ``nodes`` is its name, ``switch s1``: no job runs on that.
+    """
 
     #: Its effect on throughput, as a fraction below 0.
     change: float
@@ -61,6 +64,13 @@ class SlowNode(_NodeGroup):
     fast_jobs: tuple[Point, ...]
     #: True if it has been fast again.
     recovered: bool
+    #: The nodes of a switch, a node list; else empty.
+    below: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name, that of a switch with its nodes: ``switch s1 (n[001-016])``."""
+        return f"{self.name} ({self.below})" if self.below else self.name
 
     @cached_property
     def jobs(self) -> frozenset[tuple[str, str]]:
@@ -103,6 +113,7 @@ class Nodes:
         runs: Mapping[ExperimentKey, Sequence[Point]],
         excluded: Collection[str] = (),
         failures: Sequence[Failure] = (),
+        switches: Mapping[str, str] | None = None,
     ) -> None:
         """Number nodes and runs.
 
@@ -110,6 +121,7 @@ class Nodes:
             runs: All measured jobs of the cluster, by row and experiment.
             excluded: The excluded runs.
             failures: All its jobs that failed because of the infrastructure.
+            switches: The node list of each switch; unknown by default.
         """
         #: The rows of jobs.
         self._keys = tuple(runs)
@@ -128,22 +140,26 @@ class Nodes:
         sets = NodeSets()
         self._jobs = [JobTime(run, row, math.log(point.cost), sets.of(point.nodes)) for run, row, point in counted]
         self._failed = [sets.of(one.nodes) for one in self._failures]
+        # A switch of one node is not distinguished from it.
+        self._switches = [(name, nodes) for name, nodes in (switches or {}).items() if sets.of(nodes).bit_count() > 1]
+        self._below = [sets.of(nodes) for _, nodes in self._switches]
         self._names, self._points = tuple(sets.bits), [point for *_, point in counted]
 
     @cached_property
     def _found(self) -> SearchResult:
-        return find(self._jobs)
+        return find(self._jobs, self._below)
 
     @cached_property
     def slow(self) -> tuple[SlowNode, ...]:
-        """Slow nodes, those that still are first."""
+        """Slow nodes and switches, those that still are first."""
         found = [
             SlowNode(
-                self._named(one.nodes),
+                self._named(one.nodes) if one.switch is None else self._switches[one.switch][:1],
                 math.exp(-one.excess) - 1,
                 tuple(self._points[index] for index in one.slow_jobs),
                 tuple(self._points[index] for index in one.fast_jobs),
                 one.recovered,
+                "" if one.switch is None else self._switches[one.switch][1],
             )
             for one in self._found.slow_groups
             if one.slow_jobs
@@ -555,13 +571,16 @@ class ClusterSeries:
         excluded: Collection[str] = frozenset(),
         failures: Sequence[Failure] = (),
         accepted: Mapping[str, Accepted] | None = None,
+        topology: Event | None = None,
     ) -> None:
         self._by_row = grouped([(key.row, (key.experiment, points)) for key, points in runs.items()])
         self.runs = runs
         self.excluded = excluded
+        #: The newest known switches or blocks.
+        self.topology = topology
         #: All nodes of the cluster.
-        self.nodes = Nodes(runs, excluded, failures)
-        #: Nodes that make, or made, jobs of the cluster slow.
+        self.nodes = self.nodes_of(runs, failures)
+        #: Nodes and switches that make, or made, jobs of the cluster slow; the jobs of switches count for their rows.
         self.slow = self.nodes.slow
         self._accepted = accepted or {}
         of_rows: dict[str, RowHistory] = {}  # filled below: rows are adjusted for what all of them have in common
@@ -577,6 +596,10 @@ class ClusterSeries:
                     past = self.adjusted(row, point.definition, experiment)
                     self.newest[row, point.definition, experiment] = of_rows[row] = past
 
+    def nodes_of(self, runs: Mapping[ExperimentKey, Sequence[Point]], failures: Sequence[Failure] = ()) -> Nodes:
+        """The nodes of the cluster, by some runs of it."""
+        return Nodes(runs, self.excluded, failures, None if self.topology is None else self.topology.body)
+
     def past(self, row: str, definition: str, experiment: str, accepted: Accepted | None = None) -> RowHistory:
         """The history of a row: of its experiment, and of its definition, whose series may not name the experiment."""
         lines = [
@@ -585,7 +608,8 @@ class ClusterSeries:
             if (experiment and name == experiment) or any(point.definition == definition for point in points)
         ]
         points = lines[0] if len(lines) == 1 else sorted((one for line in lines for one in line), key=_time)
-        return RowHistory(tuple(points), accepted, self.excluded, self.slow)
+        slow = tuple(one for one in self.slow if not one.below)
+        return RowHistory(tuple(points), accepted, self.excluded, slow)
 
     def adjusted(self, row: str, definition: str, experiment: str) -> RowHistory:
         """The same since the accepted figure of its definition, adjusted for the cluster."""
@@ -600,7 +624,7 @@ class ClusterSeries:
         if all(point.time_s <= time_s for points in self.runs.values() for point in points):
             return self
         runs = {key: [point for point in points if point.time_s <= time_s] for key, points in self.runs.items()}
-        return ClusterSeries(runs, self.excluded, accepted=self._accepted)
+        return ClusterSeries(runs, self.excluded, accepted=self._accepted, topology=self.topology)
 
 
 #: Accepted figures by row and cluster.
@@ -615,9 +639,12 @@ def series_of_cluster(
 
     All of its rows are read, whichever are needed: the analysis of nodes uses the jobs of all.
     """
-    excluded = frozenset(one.subject for one in history.events(cluster, EXCLUDE))
+    events = history.events(cluster)
+    excluded = frozenset(one.subject for one in events if one.kind == EXCLUDE)
+    topology = next((one for one in reversed(events) if one.kind == TOPOLOGY), None)
     by_row = {row: of_row[cluster] for row, of_row in (accepted or {}).items() if cluster in of_row}
-    return ClusterSeries(history.cluster_points(cluster, since_s), excluded, history.failures(cluster, since_s), by_row)
+    points, failed = history.cluster_points(cluster, since_s), history.failures(cluster, since_s)
+    return ClusterSeries(points, excluded, failed, by_row, topology)
 
 
 def histories_of(

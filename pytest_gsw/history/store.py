@@ -47,6 +47,8 @@ from pytest_gsw.validation.run import CAUSE_OF_STATE
 EXCLUDE = "exclude"
 #: The acknowledgement of an alarm; the subject is its identity.
 ACKNOWLEDGE = "acknowledge"
+#: The nodes of each switch or block; the subject is the cluster.
+TOPOLOGY = "topology"
 #: The revocation of another event.
 REVOKE = "revoke"
 

@@ -602,6 +602,13 @@ class Launcher(ABC):
         """The batch shell's own output, which has failures before training; ``None`` if there is none."""
         return None
 
+    def switches(self, spec: JobSpec) -> Mapping[str, str] | None:
+        """The node list of each leaf switch or block by its name, ``switch s1``, where such a job runs.
+
+        ``None`` if unknown. A session with a history asks once a week.
+        """
+        return None
+
     def report_by(self, write: Callable[[str], None]) -> None:  # noqa: B027 - most need not
         """Write a line by this function if the scheduler does not answer for long."""
 

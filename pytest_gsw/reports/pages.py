@@ -797,7 +797,7 @@ def _slow_nodes_table(report: RunReport) -> ET.Element | None:
     """The nodes that make jobs slow, by all jobs of the history."""
     lines: list[list[Content]] = [
         [
-            *(one.name, cluster, without_unit(percent(one.change)), time_element(one.slow_jobs[0].begin_s)),
+            *(one.label, cluster, without_unit(percent(one.change)), time_element(one.slow_jobs[0].begin_s)),
             *(f"{len(one.slow_jobs)}", f"{len(one.fast_jobs)}"),
         ]
         for cluster, slow in report.slow_nodes.items()

@@ -429,6 +429,9 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
         row.source.spec = planned if isinstance(planned, JobSpec) else None
         row.source.submitted = taken.get(row_id)
     bad = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, RunError)}
+    some = next((spec for spec in specs.values() if isinstance(spec, JobSpec)), None)
+    if some is not None and submits:
+        session_history.note_switches(lambda: launcher.switches(some))
     executor.submit(bad, taken)
     ready = _in_order(rows, {row_id: spec for row_id, spec in specs.items() if row_id not in bad})
     return Start(executor, [item for item in rows if item.baseline.id in bad], ready, taken, by_row)

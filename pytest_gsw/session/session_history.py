@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
@@ -22,7 +22,7 @@ from pytest_gsw.history.row_history import (
     series_of_cluster,
 )
 from pytest_gsw.history.spool import DIRECTORY, Delivered, Spool
-from pytest_gsw.history.store import History
+from pytest_gsw.history.store import TOPOLOGY, Event, History
 from pytest_gsw.results.record import Record
 from pytest_gsw.stats.cluster_effect import FEWEST_ROWS, ClusterEffect, CurrentRun
 from pytest_gsw.tables.model import Accepted, Baseline, experiment_hash
@@ -30,6 +30,9 @@ from pytest_gsw.tables.model import Accepted, Baseline, experiment_hash
 if TYPE_CHECKING:
     from pytest_gsw.history.alarms import Acknowledgement
     from pytest_gsw.history.row_history import FailingNode, KnownGoodNodes, SlowNode
+
+#: Time after which a cluster's switches are asked for again.
+_SWITCHES_S = 7 * 86400.0
 
 _time_s = attrgetter("time_s")
 
@@ -126,7 +129,7 @@ class SessionHistory:
         """
         since_s = time.time() - GONE_DAYS * 86400.0
         there = (one for one in self.slow if max(map(_time_s, (*one.slow_jobs, *one.fast_jobs))) >= since_s)
-        return tuple(dict.fromkeys(node for one in there for node in one.nodes))
+        return tuple(dict.fromkeys(node for one in there if not one.below for node in one.nodes))
 
     def had_slow_node(self, nodes: str, time_s: float) -> bool:
         """True if a job on these nodes had a slow one."""
@@ -141,6 +144,16 @@ class SessionHistory:
     def sound(self) -> KnownGoodNodes | None:
         """The nodes known good, and those without enough data; ``None`` if the history was not read."""
         return None if self._series is None else self._series.nodes.sound
+
+    def note_switches(self, ask: Callable[[], Mapping[str, str] | None]) -> None:
+        """Store the cluster's switches for later sessions, if those that are known are older than a week."""
+        series, now_s = self._read_series(), time.time()
+        asked_s = 0.0 if series is None or series.topology is None else series.topology.time_s
+        if self._history is None or self._cluster is None or self.problem or asked_s > now_s - _SWITCHES_S:
+            return
+        if (found := ask()) is not None:
+            with contextlib.suppress(HistoryError):  # the next session asks again
+                self._history.decide(Event(TOPOLOGY, self._cluster, self._cluster, now_s, found))
 
     def _read_series(self) -> ClusterSeries | None:
         """The runs of the cluster, read when they are first needed."""

@@ -1,8 +1,9 @@
 """Slow nodes, found from the step time and the nodes of each job.
 
 A job of synchronous training is as slow as its slowest node: one fast job clears all of its nodes. A row may have
-become slower itself, or the whole cluster; both are suspects like a node of all of their jobs. If they explain as much,
-no node is named. The likeliest suspect explains its jobs, and the search continues with the rest.
+become slower itself, or the whole cluster, or what is connected to one switch; these are suspects like a node of all
+of their jobs. If they explain as much, no node is named. The likeliest suspect explains its jobs, and the search
+continues with the rest. A switch may also be congested in a few runs: its jobs of such a run are no evidence on nodes.
 
 All values are natural logarithms of times: a difference of 0.1 is 10 %.
 """
@@ -20,6 +21,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from pytest_gsw.common.groups import grouped
 from pytest_gsw.stats.cluster_effect import effects_of
 from pytest_gsw.stats.noise import PRIOR, PRIOR_JOBS, pooled
 
@@ -51,6 +53,10 @@ _OF_RUN = 1.5
 _LEAST_SIGMA = 0.01
 #: Standard deviations beyond which a job is odd.
 _ODD = 2.5
+#: Runs from the first evidence against a node or switch to the last: neighbours may share what slowed them down.
+_FEWEST_RUNS = 2
+#: Share of its runs in which a switch is congested that is tested for.
+_CONGESTED = 0.1
 #: Upper limit on fits of one history.
 _MOST_FITS = 24
 
@@ -69,7 +75,7 @@ class JobTime(NamedTuple):
 
 @dataclass(frozen=True)
 class SlowNodeGroup:
-    """A slow node, or several of which one is slow."""
+    """A slow node, or several of which one is slow; or a switch with all of its nodes."""
 
     nodes: tuple[int, ...]
     #: Logarithm of the factor by which its jobs take longer.
@@ -83,13 +89,15 @@ class SlowNodeGroup:
     #: Indices of its jobs from then on that are slow, and of those that are not.
     slow_jobs: tuple[int, ...]
     fast_jobs: tuple[int, ...]
+    #: Number of the switch.
+    switch: int | None = None
 
 
 @dataclass(frozen=True)
 class SearchResult:
     """Slow and healthy nodes in a history."""
 
-    #: Nodes that were slow at some time, the likeliest first.
+    #: Nodes that were slow at some time, the likeliest first; then switches.
     slow_groups: tuple[SlowNodeGroup, ...] = ()
     #: Of the nodes of the newest runs, as bits: those that are known good, and those without enough data.
     cleared: int = 0
@@ -105,13 +113,24 @@ class _Peak:
     since: int
 
 
-def find(jobs: Sequence[JobTime]) -> SearchResult:
-    """Find slow nodes; jobs are in the order of their runs."""
+#: A finding: suspects that are not distinguished, its first and last run, whether it has been fast again, and the runs
+#: in which a switch was slow.
+_Named = tuple[Sequence[int], int, int, bool, Collection[int]]
+
+
+def find(jobs: Sequence[JobTime], switches: Sequence[int] = ()) -> SearchResult:
+    """Find slow nodes, and slow switches.
+
+    Args:
+        jobs: In the order of their runs.
+        switches: The nodes of each switch, where they are known: bit i is the i-th node.
+    """
     if not jobs:
         return SearchResult()
-    search = _Search(jobs)
-    slow_groups = tuple(search.find_slow_nodes())
-    slow = sum(1 << node for node in {node for one in slow_groups if not one.recovered for node in one.nodes})
+    search = _Search(jobs, switches)
+    slow_groups = tuple(search.find_slow())
+    still = (one for one in slow_groups if not one.recovered and one.switch is None)
+    slow = sum(1 << node for node in {node for one in still for node in one.nodes})
     there, cleared = search.find_known_good()
     return SearchResult(slow_groups, cleared & ~slow, there & ~cleared & ~slow)
 
@@ -119,24 +138,33 @@ def find(jobs: Sequence[JobTime]) -> SearchResult:
 class _Search:
     """Search of one history: each suspect found explains its jobs, and the rest is searched again."""
 
-    def __init__(self, jobs: Sequence[JobTime]) -> None:
-        self.jobs = jobs
+    def __init__(self, jobs: Sequence[JobTime], switches: Sequence[int] = ()) -> None:
+        self.jobs, self.switches = jobs, switches
         self.logs = [job.log_s for job in jobs]
         self.runs = [job.run for job in jobs]
         self.nodes = max(job.nodes.bit_length() for job in jobs)
-        #: Index of the whole cluster; rows are before it, and nodes before these.
-        self.cluster = self.nodes + max(job.row for job in jobs) + 1
+        #: Index of the first row, and of the whole cluster behind the rows; nodes and switches are before them.
+        self.rows = self.nodes + len(switches)
+        self.cluster = self.rows + max(job.row for job in jobs) + 1
         # Numbers are the same objects in all jobs: a history has millions.
         numbers = list(range(self.cluster + 1))
-        #: Nodes that run in the same jobs, by the first of them, which stands for all in the search.
+        #: Nodes that run in the same jobs, by the first of them, which stands for all in the search; those of switches.
         self.alike = _alike({job.nodes for job in jobs})
         alone = functools.reduce(operator.or_, (1 << node for node in self.alike), 0)
-        nodes = {mask: [numbers[node] for node in bits(mask & alone)] for mask in {job.nodes for job in jobs}}
-        #: The suspects of each job: its nodes, then its row, then the cluster.
-        self.suspects = [(*nodes[job.nodes], numbers[self.nodes + job.row], numbers[-1]) for job in jobs]
+        places = {mask: [numbers[node] for node in bits(mask & alone)] for mask in {job.nodes for job in jobs}}
+        above = {mask: [numbers[self.nodes + i] for i, nodes in enumerate(switches) if mask & nodes] for mask in places}
+        #: The switches of each job.
+        self.above = [above[job.nodes] for job in jobs]
+        self.alike |= {self.nodes + one: tuple(bits(nodes)) for one, nodes in enumerate(switches)}
+        #: The suspects of each job: its nodes and switches, then its row, then the cluster.
+        self.suspects = [
+            (*places[job.nodes], *above[job.nodes], numbers[self.rows + job.row], numbers[-1]) for job in jobs
+        ]
         #: The level of each job, shared by the jobs of its row in the same period.
         self.levels: list[tuple[int, ...]] = [(job.row,) for job in jobs]
         self.explained: set[int] = set()
+        #: Evidence against switches that explain their jobs, by run.
+        self.slow_runs: dict[int, dict[int, float]] = defaultdict(dict)
         self.of_run: dict[int, list[int]] = defaultdict(list)
         self.jobs_of: dict[int, list[int]] = defaultdict(list)
         for index, (run, suspects) in enumerate(zip(self.runs, self.suspects, strict=True)):
@@ -147,26 +175,29 @@ class _Search:
         seen = functools.reduce(operator.or_, (job.nodes for job in jobs)).bit_count()
         self.enough = math.log(max(1, seen) / _FALSE)
 
-    def find_slow_nodes(self) -> Iterator[SlowNodeGroup]:
-        """The slow nodes, after all suspects are found."""
-        named: list[tuple[list[int], int, int, bool]] = []
+    def find_slow(self) -> Iterator[SlowNodeGroup]:
+        """The slow nodes, then the slow switches, after all suspects are found."""
+        named: list[_Named] = []
         for _ in range(_MOST_FITS):
             self._fit_levels()
             if not self._find_suspects(named):
                 break
-        for nodes, since, last, fixed in named:
-            slow_group = self._slow_node(nodes, since, last, fixed)
-            if slow_group is not None and slow_group.excess >= LEAST_LOSS:
+        for one in (*named, *self._slow_switches()):
+            slow_group = self._make_group(*one)
+            if slow_group.excess >= LEAST_LOSS:
                 yield slow_group
 
-    def _find_suspects(self, named: list[tuple[list[int], int, int, bool]]) -> bool:
+    def _find_suspects(self, named: list[_Named]) -> bool:
         """Find the suspects that this fit shows, the likeliest first; the jobs of each are no evidence on the others.
 
         Returns:
             True if any was found: the levels are to be fitted again.
         """
         found = False
-        waiting = [(-top, suspect) for suspect, top in self._tops(self.most).items() if top > self.enough / 2]
+        tops = {suspect: top for suspect, top in self._tops(self.most).items() if top > self.enough / 2}
+        #: Switches that are no suspects.
+        self.sound = {one for one in range(self.nodes, self.rows) if one not in tops}
+        waiting = [(-top, suspect) for suspect, top in tops.items()]
         heapq.heapify(waiting)
         while waiting:
             top, suspect = heapq.heappop(waiting)
@@ -185,17 +216,18 @@ class _Search:
                 continue
             sums = {one: self._peak(one, limit, peak.run) for one in self._in_most_slow_jobs(best, peak)}
             rivals = sorted(one for one, sum_ in sums.items() if sum_.top > peak.top - _DISTINCT)
-            others = [one for one in rivals if one >= self.nodes]
-            best = max(others or rivals, key=lambda one: sums[one].top)
+            others = [one for one in rivals if one >= self.rows]
+            best = max(others or [one for one in rivals if one >= self.nodes] or rivals, key=lambda one: sums[one].top)
             since = sums[best].since
+            if best < self.nodes and peak.run - since < _FEWEST_RUNS:
+                continue
             fixed = self._is_fixed(best, since, peak.run, limit)
             last = peak.run if fixed else math.inf
-            jobs = {index for one in ([best] if others else rivals) for index in self._jobs_in(one, since, last)}
+            culprits = [best] if best >= self.nodes else rivals
+            jobs = {index for one in culprits for index in self._jobs_in(one, since, last)}
             for index in jobs:
                 self.highest[self.runs[index]] -= max(-2 * self.most, self.ratios[index])
-                self.ratios[index] = 0.0
-            self.known -= jobs
-            self.odd -= jobs
+            self._leave_out(jobs)
             found = True
             if others:  # it is not the nodes: these jobs have a level of their own
                 levels = {self.levels[index] for index in jobs}
@@ -206,9 +238,10 @@ class _Search:
                     self.levels[index] = (*self.levels[index], number)
                 continue
             self.explained.update(jobs)
-            slow = sorted(node for one in rivals for node in self.alike[one])
-            if len(slow) <= MOST_TOGETHER:
-                named.append((slow, since, peak.run, fixed))
+            if best >= self.nodes:
+                self.slow_runs[best] |= dict.fromkeys((self.runs[index] for index in jobs), peak.top)
+            elif sum(len(self.alike[one]) for one in rivals) <= MOST_TOGETHER:
+                named.append((rivals, since, peak.run, fixed, ()))
         return found
 
     def _fit_levels(self) -> None:
@@ -256,8 +289,60 @@ class _Search:
                 self.ratios[index] = _ratio(LOSS, value, sigma)
             self.odd.update(index for index, value in zip(indices, values, strict=True) if value > odd)
         self.most = self._limit()
+        #: Evidence of congestion by switch and run; the jobs of such a run are none against nodes.
+        self.congested: dict[int, dict[int, float]] = defaultdict(dict)
+        if self.switches:
+            self._find_congestion()
         #: Upper limit on the evidence of each run against the cluster, while one job's limit is no lower than `most`.
         self.highest = {run: sum(max(-2 * self.most, self.ratios[i]) for i in of) for run, of in self.of_run.items()}
+
+    def _find_congestion(self) -> None:
+        """Find the runs in which a switch explains its slow jobs better than any one node; most others are not slow."""
+        for run, indices in self.of_run.items():
+            slow = [index for index in indices if self.ratios[index] > 0]
+            if 2 * len(slow) > len(indices):
+                continue
+            # A fast job on one node does not use its switch.
+            counted = [one for one in indices if self.ratios[one] > 0 or self.jobs[one].nodes.bit_count() > 1]
+            counts = Counter(itertools.chain.from_iterable(self.above[index] for index in slow))
+            for switch in (one for one, count in counts.items() if count > 1):
+                below = self.switches[switch - self.nodes]
+                theirs = [index for index in counted if self.jobs[index].nodes & below]
+                total = sum(_limited(self.ratios[index], self.most) for index in theirs)
+                if total > _SUSPECT and total - self._most_of_one_node(theirs) > _SUSPECT:
+                    self.congested[switch][run] = total
+        for switch, runs in self.congested.items():
+            near = {run + days for run in runs for days in (-1, 0, 1)}
+            self._leave_out({index for index in self.jobs_of[switch] if self.runs[index] in near})
+
+    def _most_of_one_node(self, jobs: Iterable[int]) -> float:
+        """The largest evidence of slow jobs against one node."""
+        sums: dict[int, float] = defaultdict(float)
+        for index in jobs:
+            for one in self.suspects[index] if self.ratios[index] > 0 else ():
+                sums[one] += min(self.most, self.ratios[index])
+        return max(value for one, value in sums.items() if one < self.nodes)
+
+    def _leave_out(self, jobs: Collection[int]) -> None:
+        """Take jobs out of the evidence."""
+        for index in jobs:
+            self.ratios[index] = 0.0
+        self.known.difference_update(jobs)
+        self.odd.difference_update(jobs)
+
+    def _slow_switches(self) -> Iterator[_Named]:
+        """The switches that are slow in more runs than by chance."""
+        for switch in range(self.nodes, self.rows):
+            evidence = {**self.congested[switch], **self.slow_runs[switch]}
+            runs = sorted({self.runs[index] for index in self.jobs_of[switch]})
+            ratios = (math.log1p(_CONGESTED * math.expm1(evidence.get(run, -math.inf))) for run in runs)
+            peak = _largest_sum(zip(runs, ratios, strict=True))
+            slow = [run for run in evidence if run >= peak.since]
+            if peak.top > math.log(len(self.switches) / _FALSE) and max(slow) - peak.since >= _FEWEST_RUNS:
+                fast = sum(run > max(slow) for run in runs)
+                share = len(slow) / (sum(run >= peak.since for run in runs) - fast + 1)
+                is_fixed = fast * math.log1p(-share) < -_CLEAR
+                yield [switch], peak.since, max(slow), is_fixed, frozenset(slow)
 
     def _jobs_in(self, suspect: int, since: int, last: float = math.inf) -> list[int]:
         """The jobs of a suspect in the runs of a period."""
@@ -319,37 +404,29 @@ class _Search:
         """The suspects that most of the slow jobs of a suspect have in common."""
         slow = [index for index in self._jobs_in(suspect, peak.since, peak.run) if self.ratios[index] > 0]
         counts = Counter(itertools.chain.from_iterable(self.suspects[index] for index in slow))
-        return [one for one, count in counts.items() if 2 * count > len(slow)]
+        return [one for one, count in counts.items() if 2 * count > len(slow) and one not in self.sound]
 
     def _is_fixed(self, suspect: int, since: int, last: int, most: float) -> bool:
         """True if its jobs since the last evidence against it show that its loss until then is gone."""
-        loss = max(
-            LEAST_LOSS, statistics.median(self.excess[index] or 0.0 for index in self._jobs_in(suspect, since, last))
-        )
-        total = lowest = 0.0
-        for index in self._jobs_in(suspect, last + 1):
-            if index in self.known:
-                ratio = _ratio(loss, self.excess[index] or 0.0, self.sigmas[self.levels[index]])
-                total = min(0.0, total + _limited(ratio, most))
-                lowest = min(lowest, total)
-        return lowest <= -_CLEAR
+        excess = {index: self.excess[index] or 0.0 for index in self._jobs_in(suspect, since)}
+        loss = max(LEAST_LOSS, statistics.median(excess[index] for index in excess if self.runs[index] <= last))
+        later = [index for index in excess if self.runs[index] > last and index in self.known]
+        ratios = ((index, _ratio(loss, excess[index], self.sigmas[self.levels[index]])) for index in later)
+        return _largest_sum((index, -_limited(ratio, most)) for index, ratio in ratios).top >= _CLEAR
 
-    def _slow_node(self, nodes: Sequence[int], since: int, last: int, recovered: bool) -> SlowNodeGroup | None:
-        mask = sum(1 << node for node in nodes)
-        theirs = {
-            index: value
-            for index, (job, value) in enumerate(zip(self.jobs, self.excess, strict=True))
-            if value is not None
-            and job.nodes & mask == mask
-            and since <= job.run
-            and not (recovered and job.run > last)
-        }
-        if not theirs:
-            return None
-        excess = statistics.median(theirs.values())
+    def _make_group(
+        self, suspects: Sequence[int], since: int, last: int, recovered: bool, runs: Collection[int]
+    ) -> SlowNodeGroup:
+        jobs = self._jobs_in(suspects[0], since, last if recovered else math.inf)
+        jobs = [index for index in jobs if all(one in self.suspects[index] for one in suspects[1:])]
+        theirs = {index: value for index in jobs if (value := self.excess[index]) is not None}
+        slow = [value for index, value in theirs.items() if not runs or self.runs[index] in runs]
+        excess = statistics.median(slow or [0.0])
         slow_jobs = tuple(index for index, value in theirs.items() if value > excess / 2)
         fast_jobs = tuple(index for index, value in theirs.items() if value <= excess / 2)
-        return SlowNodeGroup(tuple(nodes), excess, since, last, recovered, slow_jobs, fast_jobs)
+        nodes = tuple(sorted(node for one in suspects for node in self.alike[one]))
+        switch = suspects[0] - self.nodes if runs else None
+        return SlowNodeGroup(nodes, excess, since, last, recovered, slow_jobs, fast_jobs, switch)
 
     def find_known_good(self) -> tuple[int, int]:
         """The nodes of the newest runs, and the known good ones of them; valid after all slow nodes are found."""
@@ -374,12 +451,22 @@ class _Search:
             for node, total in sums.items():
                 if not -_CLEAR < total < _SUSPECT and node not in decided:
                     decided.add(node)
-                    if total < 0:
+                    if total < 0 and node < self.nodes:
                         cleared |= sum(1 << one for one in self.alike[node])
         return there, cleared
 
 
-def _alike(masks: Collection[int]) -> Mapping[int, tuple[int, ...]]:
+def _largest_sum(evidence: Iterable[tuple[int, float]]) -> _Peak:
+    """The largest sum of evidence by run, see :meth:`_Search._peak`, whose own loop is faster."""
+    total, since, peak = 0.0, 0, _Peak(0.0, 0, 0)
+    for run, value in evidence:
+        since = run if total <= 0.0 else since
+        total = max(0.0, total + value)
+        peak = _Peak(total, run, since) if total > peak.top else peak
+    return peak
+
+
+def _alike(masks: Collection[int]) -> dict[int, tuple[int, ...]]:
     """The nodes that are in the same sets, by the first of them."""
     sets: dict[int, list[int]] = defaultdict(list)
     for number, mask in enumerate(masks):
@@ -499,28 +586,19 @@ class _Count:
 
 def _counts(jobs: Sequence[JobEnd]) -> Mapping[int, _Count]:
     """Counts of each node of which a job failed."""
-    of_row, of_run = _sums((job.row, job.failed) for job in jobs), _sums((job.run, job.failed) for job in jobs)
+    of_row, of_run = grouped([(job.row, job.failed) for job in jobs]), grouped([(job.run, job.failed) for job in jobs])
+    of_rows = {row: sum(failed) / len(failed) for row, failed in of_row.items()}
+    of_runs = {run: (sum(failed) - 1) / len(failed) for run, failed in of_run.items()}  # one failure makes no bad run
     failing = functools.reduce(operator.or_, (job.nodes for job in jobs if job.failed), 0)
     counts: dict[int, _Count] = defaultdict(_Count)
     for job in jobs:
-        failed, of = of_run[job.run]
-        usual = max(of_row[job.row][0] / of_row[job.row][1], (failed - 1) / of)  # one failure makes no bad run
+        usual = max(of_rows[job.row], of_runs[job.run])
         for node in bits(job.nodes & failing):
             one = counts[node]
             one.failed += job.failed
             one.of += 1
             one.expected += usual
     return counts
-
-
-def _sums(ended: Iterable[tuple[str, bool]]) -> Mapping[str, tuple[int, int]]:
-    """Failed jobs and all jobs, by name."""
-    of: Counter[str] = Counter()
-    failed: Counter[str] = Counter()
-    for name, has_failed in ended:
-        of[name] += 1
-        failed[name] += has_failed
-    return {name: (failed[name], count) for name, count in of.items()}
 
 
 def _indistinguishable(first: int, tails: Mapping[int, float], failed: Collection[int]) -> tuple[int, ...]:

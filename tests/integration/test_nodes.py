@@ -13,6 +13,7 @@ from random import Random
 import pytest
 
 from pytest_gsw.history.location import open_history
+from pytest_gsw.history.store import TOPOLOGY, Event
 from tests.integration.conftest import Gsw, junit, properties, suite_properties
 from tests.integration.runs import record as record_of
 from tests.unit.results.records import varied
@@ -74,6 +75,26 @@ def test_a_slow_node_is_named(pytester: pytest.Pytester, table: Path, gsw: Gsw) 
     assert int(found["since"]["run_id"].removeprefix("night-")) in range(SUSPECT, SUSPECT + 6)
     assert len(found["slow_jobs"]) >= 4
     assert found["fast_jobs"] == []
+
+
+def test_a_slow_switch_is_named_with_its_nodes(pytester: pytest.Pytester, table: Path, gsw: Gsw) -> None:
+    runs(table, dict.fromkeys((6, SLOW), (SUSPECT, RUNS)))
+    body = {f"switch s{number}": f"pool0-[{2 * number:04}-{2 * number + 1:04}]" for number in range(8)}
+    with open_history(Path(".gsw/history.sqlite")) as history:
+        history.decide(Event(TOPOLOGY, "eos", "eos", BEGIN_S, body))
+    lines = gsw("nodes", "--exclude-file=nodes.txt", status=1).out.splitlines()
+    assert lines[2].split("  ")[0] == "switch s3 (pool0-[0006-0007])"
+    assert lines[3] == "1 slow node or switch (--json lists the jobs)"
+    assert lines[5:] == [
+        "next: see the links and counters of the switch; pytest --gsw-tile=switch measures each switch"
+    ]
+    assert Path("nodes.txt").read_text(encoding="utf-8").strip() == ""
+    (eos,) = json.loads(gsw("nodes", "--json", status=1).out)
+    (found,) = eos["slow"]
+    assert (found["switch"], found["nodes"]) == ("switch s3", ["pool0-0006", "pool0-0007"])
+    lines = gsw("alarms", "--cluster=eos", status=1).out.splitlines()
+    assert [line for line in lines if "switch s3" in line and " node " in line]
+    assert len([line for line in lines if "pool0" in line]) == 0
 
 
 def test_a_node_that_fails_jobs_is_named(pytester: pytest.Pytester, table: Path, gsw: Gsw) -> None:

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_gsw.history.location import open_history
+from pytest_gsw.history.store import TOPOLOGY
+
 from .cluster import SlurmCluster
 from .conftest import start
 from .sessions import Misfortune, Session, Site, sweep
@@ -98,6 +101,9 @@ def test_a_killed_sweep_and_its_search_go_on_without_a_job_twice(
     ]
     names = job_names(cluster, run_id)
     assert len(names) == len(set(names))
+    with open_history(directory / ".gsw" / "history.sqlite") as history:
+        (switches,) = history.events(kind=TOPOLOGY)  # three sessions of one week
+    assert switches.body == {f"switch s{first // 4 + 1}": f"n[{first:03}-{first + 3:03}]" for first in range(1, 17, 4)}
     searched = [name for name in names if "-find" in name]
     assert len(names) == 16 + len(searched)
     times = Counter(name[-4:] for name in searched)

@@ -7,7 +7,7 @@ import math
 import re
 import statistics
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,9 @@ import pytest
 from pytest_gsw.clusters import Cluster
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.slurm.client import Client, parse_version
+from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 from pytest_gsw.jobs.slurm.nodes import ClusterNodes, ask_nodes, tiles
 from tests.requirements import require
 
@@ -61,6 +63,12 @@ def ask(cluster: SlurmCluster, partition: str | None = None, *sbatch: str) -> Cl
     return ask_nodes(ask, Cluster("eos", "slurm", partition=partition, sbatch=sbatch), cluster.environ)
 
 
+def switches(cluster: SlurmCluster) -> Mapping[str, str]:
+    """What a session keeps of them."""
+    spec = JobSpec("row", "row", Path("launch.sh"), Path(), Path(), nodes=1, gpus=8, environment={})
+    return SlurmLauncher(cluster.environ).switches(spec) or {}
+
+
 def test_nodes_and_switches(switched: SlurmCluster) -> None:
     there = ask(switched)
     assert there.partition == "batch"
@@ -73,6 +81,8 @@ def test_nodes_and_switches(switched: SlurmCluster) -> None:
     assert list(there.switches) == [f"s{number}" for number in range(1, 9)]
     assert there.switches["s2"] == ("n005", "n006", "n007", "n008")
     assert not there.is_block
+    assert [*switches(switched).items()][:2] == [("switch s1", "n[001-004]"), ("switch s2", "n[005-008]")]
+    assert len(switches(switched)) == 8
 
 
 def test_nodes_for_jobs_of_another_partition_or_reservation(switched: SlurmCluster) -> None:
@@ -97,7 +107,7 @@ def test_slurm_runs_jobs_on_the_tiles(switched: SlurmCluster) -> None:
 def test_a_slurm_without_switches_that_stops() -> None:
     for cluster in start(2, accounting=False):
         there = ask(cluster)
-        assert (there.usable, there.switches) == (("n001", "n002"), {})
+        assert (there.usable, there.switches, switches(cluster)) == (("n001", "n002"), {}, {})
         with pytest.raises(ConfigurationError, match="--gsw-tile=switch: this Slurm knows no switches\n"):
             tiles("switch", 1, there)
         cluster.stop_slurmctld()
@@ -109,6 +119,9 @@ def test_slurm_takes_jobs_for_tiles_in_blocks(blocks: SlurmCluster) -> None:
     there = ask(blocks)
     assert there.is_block
     assert there.switches["b2"] == ("n005", "n006", "n007", "n008")
+    assert switches(blocks) == {
+        f"block b{number + 1}": f"n[{4 * number + 1:03}-{4 * number + 4:03}]" for number in range(4)
+    }
     for kind, size, count in (("block", 3, 4), ("4", 4, 3), ("6", 6, 2)):
         names, _ = tiles(kind, size, there)
         assert len(names) == count

@@ -25,7 +25,7 @@ from pathlib import Path
 from pytest_gsw.clusters import LAUNCHER_KEYS
 from pytest_gsw.common.files import make_directory
 from pytest_gsw.common.groups import grouped
-from pytest_gsw.common.node_lists import expand
+from pytest_gsw.common.node_lists import compressed, expand
 from pytest_gsw.common.redact import masked_text, printable
 from pytest_gsw.common.text import moment, shortened
 from pytest_gsw.errors import (
@@ -941,6 +941,16 @@ class SlurmLauncher(Launcher):
                 log = min(directory.glob(f"*_{one.id}*.out"), default=directory)  # log-… comes before sbatch_…
                 return FailedJob(one.id, its.state, its.exit_code, its.signal, str(log))
         return None
+
+    def switches(self, spec: JobSpec) -> Mapping[str, str] | None:
+        """The node list of each leaf switch or block by its name, ``switch s1``; ``None`` if Slurm does not answer."""
+        from pytest_gsw.jobs.slurm.nodes import parse_topology  # asked once a week
+
+        answer = self._client.ask(client.scontrol_show_command("topology", cluster_of(spec)))
+        leaves, is_block = parse_topology(str(answer.stdout))
+        kind = "block" if is_block else "switch"
+        found = {f"{kind} {name}": compressed(nodes) for name, nodes in leaves.items()}
+        return None if answer.returncode else found
 
     def report_by(self, write: Callable[[str], None]) -> None:
         """Write a line by this function once Slurm is silent."""

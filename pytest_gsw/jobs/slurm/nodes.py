@@ -119,7 +119,7 @@ def ask_nodes(ask: Ask, cluster: Cluster, environ: Mapping[str, str]) -> Cluster
 
     states = {node: why or obstacle(node) for node, why in states.items()}
     order = sorted(states, key=by_number)
-    leaves, is_block = _parse_topology(_answer(ask, client.scontrol_show_command("topology", routed)), states)
+    leaves, is_block = parse_topology(_answer(ask, client.scontrol_show_command("topology", routed)), states)
     return ClusterNodes(
         ",".join(names),
         tuple([node for node in order if not states[node]]),
@@ -214,14 +214,16 @@ def _parse_reservations(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
             yield printable(facts["ReservationName"]), expand(facts.get("Nodes", ""))
 
 
-def _parse_topology(text: str, nodes: Collection[str]) -> tuple[dict[str, tuple[str, ...]], bool]:
-    """The leaf switches, or blocks, that have some of these nodes, and whether they are blocks."""
+def parse_topology(text: str, nodes: Collection[str] | None = None) -> tuple[dict[str, tuple[str, ...]], bool]:
+    """The leaf switches, or blocks, that have some of these nodes or any, and whether they are blocks."""
     found: dict[str, dict[str, tuple[str, ...]]] = {"SwitchName": {}, "BlockName": {}}
     for line in text.split("\n"):
         word, _, rest = line.strip().partition("=")
         facts = dict(_PAIR.findall(line))
         if word in found and facts.get("Level", "0") == "0":
-            own = sorted({node for node in expand(facts.get("Nodes", "")) if node in nodes}, key=by_number)
+            own = sorted(
+                {one for one in expand(facts.get("Nodes", "")) if nodes is None or one in nodes}, key=by_number
+            )
             if own:
                 found[word][printable(rest.split(" ")[0])] = tuple(own)
     return found["SwitchName"] or found["BlockName"], bool(found["BlockName"] and not found["SwitchName"])

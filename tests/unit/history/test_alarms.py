@@ -10,7 +10,6 @@ from dataclasses import replace
 import pytest
 
 from pytest_gsw.common.text import minute
-from pytest_gsw.history import alarms as whole
 from pytest_gsw.history.alarms import (
     Alarm,
     IncidentPeriod,
@@ -31,7 +30,7 @@ from pytest_gsw.history.alarms import (
 )
 from pytest_gsw.history.comparison import acknowledged_text, advice_line, cells, explaining, line_of, suspect_text
 from pytest_gsw.history.model import ExperimentKey, Point
-from pytest_gsw.history.row_history import ClusterSeries, Nodes, RowHistory, SlowNode
+from pytest_gsw.history.row_history import ClusterSeries, RowHistory, SlowNode
 from pytest_gsw.history.store import Event
 from pytest_gsw.stats.verdict import Outcome, Verdict
 from tests.unit.history.runs import ROW, period
@@ -600,13 +599,14 @@ def test_a_regression_that_a_slow_node_explains_is_part_of_the_node_s_alarm() ->
 def test_nodes_that_are_known_to_be_slow_are_not_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = on_nodes(45)
     asked: list[object] = []
-    monkeypatch.setattr(whole, "Nodes", lambda *args: asked.append(args) or Nodes(*args))
+    read = ClusterSeries.nodes_of
+    monkeypatch.setattr(ClusterSeries, "nodes_of", lambda *args: asked.append(args) or read(*args))
     (new,) = [one for one in periods_in(runs, slow_before=()) if one.kind is Kind.NODE]
-    assert (new.subject, new.is_new, len(asked)) == ("n1", True, 0)
+    assert (new.subject, new.is_new, len(asked)) == ("n1", True, 1)
     (still,) = [one for one in periods_in(runs, slow_before=[suspect("n1")]) if one.kind is Kind.NODE]
-    assert (still.is_new, len(asked)) == (False, 0)
+    assert (still.is_new, len(asked)) == (False, 2)
     (found,) = [one for one in periods_in(runs) if one.kind is Kind.NODE]
-    assert (found.is_new, len(asked)) == (False, 1)
+    assert (found.is_new, len(asked)) == (False, 4)
 
 
 def test_what_a_slow_node_costs_is_no_drift_of_rows() -> None:

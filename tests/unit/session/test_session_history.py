@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pytest_gsw.history.row_history import SlowNode
+from pytest_gsw.history.comparison import suspect_text
+from pytest_gsw.history.location import open_history
+from pytest_gsw.history.row_history import SlowNode, series_of_cluster
 from pytest_gsw.session.session_history import ClusterPeers, SessionHistory
 from tests.unit.history.test_drift import run
 from tests.unit.history.test_row_history import ROWS, cluster
@@ -37,6 +40,37 @@ def test_a_job_had_a_slow_node_where_it_ran_with_all_that_cannot_be_told_apart_s
 
     assert found == [("n[1-4]", True), ("n1", False), ("n[3-5]", True), ("n[6-9]", False), ("", False)]
     assert not runs.had_slow_node("n[1-4]", now_s - 2 * 86400)
+
+
+def test_a_slow_switch_explains_no_job_and_none_of_its_nodes_is_avoided() -> None:
+    runs = SessionHistory(None, Path("/nowhere"), "eos")
+    runs.known_slow = (replace(slow("switch s1", days_ago=1), below="n[1-2]"),)
+    assert runs.slow_nodes == ()
+    assert not runs.had_slow_node("n[1-4]", time.time())
+    assert suspect_text(runs.slow[0]) == "switch s1 (n[1-2]) (-10.0 %, 1 job)"
+
+
+def test_switches_are_asked_for_once_a_week(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[Mapping[str, str] | None] = [None, {}, {"switch s1": "n[1-2]"}, {"switch s1": "n[1-4]"}]
+    asked: list[Mapping[str, str] | None] = []
+
+    def ask() -> Mapping[str, str] | None:
+        asked.append(answers[len(asked)])
+        return asked[-1]
+
+    now_s = time.time()
+    for day, stored in ((0, None), (0, {}), (6, {}), (8, {"switch s1": "n[1-2]"}), (16, {"switch s1": "n[1-4]"})):
+        monkeypatch.setattr(time, "time", lambda day=day: now_s + day * 86400)
+        with open_history(tmp_path / "history.sqlite") as history:
+            SessionHistory(history, tmp_path, "eos").note_switches(ask)
+            topology = series_of_cluster(history, "eos").topology
+            assert (None if topology is None else topology.body) == stored
+            assert series_of_cluster(history, "another").topology is None
+    assert asked == answers
+
+
+def test_switches_are_not_asked_for_without_a_history(tmp_path: Path) -> None:
+    SessionHistory(None, tmp_path, "eos").note_switches(lambda: pytest.fail("asked"))
 
 
 # -- the other rows of a session -------------------------------------------------------------------

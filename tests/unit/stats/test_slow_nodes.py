@@ -158,12 +158,12 @@ def test_sums_of_the_cluster_that_are_left_out_change_nothing(
         highest = sum(max(-2 * search.most, search.ratios[index]) for index in indices)
         assert search.highest[run] == pytest.approx(highest, abs=1e-6)
     assert peaks(search) == peaks(plain)
-    assert find(jobs).slow_groups == tuple(PlainSearch(jobs).find_slow_nodes())
+    assert find(jobs).slow_groups == tuple(PlainSearch(jobs).find_slow())
 
 
 def test_the_sum_of_a_sound_cluster_is_left_out() -> None:
     search = slow_nodes._Search(history(1, 40, {17: (30, 99, SLOW)}))
-    assert [*search.find_slow_nodes()]
+    assert [*search.find_slow()]
     search.ratios = []
     assert search._peak(search.cluster, search.most).top == 0
 
@@ -175,6 +175,69 @@ def test_no_sum_is_left_out_for_a_lower_limit() -> None:
     search.ratios = [0.1] * (ROWS - 2) + [-100.0] * 2 + [0.0] * ROWS
     search.highest = {0: 0.1 * (ROWS - 2) - 2 * 2 * search.most, 1: 0.0}
     assert search._peak(search.cluster, 0.1).top == pytest.approx(1.5 * 0.1)
+
+
+#: Four leaf switches.
+LEAVES = [((1 << 16) - 1) << first for first in range(0, NODES, 16)]
+
+
+def on_leaves(seed: int, runs: int, slower: Callable[[int, int], float], rows: int = 16) -> list[JobTime]:
+    """Jobs on nodes of one leaf switch each; ``slower`` is what a switch costs in a run."""
+    rng = random.Random(seed)  # noqa: S311 - noise, not cryptography
+    jobs = []
+    for run in range(runs):
+        for row in range(rows):
+            leaf = rng.randrange(4)
+            nodes = rng.sample(range(16 * leaf, 16 * leaf + 16), (1, 2, 4, 8)[row % 4])
+            value = row + slower(leaf, run) + gaussian(rng)
+            jobs.append(JobTime(run, row, value, sum(1 << node for node in nodes)))
+    return jobs
+
+
+@pytest.mark.parametrize("nights", [1, 3])
+def test_switches_congested_now_and_then_are_named_and_not_their_nodes(nights: int) -> None:
+    def slower(leaf: int, run: int) -> float:
+        return 0.06 if run >= 10 and (run - 10) // 9 % 2 == leaf and (run - 10) % 9 < nights else 0.0
+
+    jobs = on_leaves(1, 90, slower)
+    found = find(jobs, LEAVES).slow_groups
+    assert sorted((one.switch, one.recovered) for one in found) == [(0, False), (1, False)]
+    for one in found:
+        assert one.nodes == tuple(bits(LEAVES[one.switch or 0]))
+        assert one.excess == pytest.approx(0.06, abs=0.02)
+        assert len(one.fast_jobs) > len(one.slow_jobs)
+    assert find(jobs[: 16 * 11], LEAVES).slow_groups == ()  # once
+
+
+def test_a_slow_switch_is_named_until_it_is_fast_again() -> None:
+    (found,) = find(on_leaves(1, 40, lambda leaf, run: SLOW * (leaf == 2 and run >= 30)), LEAVES).slow_groups
+    assert (found.switch, found.nodes, found.recovered) == (2, tuple(range(32, 48)), False)
+    assert found.excess == pytest.approx(SLOW, abs=0.02)
+    assert found.since in range(30, 33)
+    (found,) = find(on_leaves(1, 60, lambda leaf, run: SLOW * (leaf == 2 and 30 <= run < 40)), LEAVES).slow_groups
+    assert (found.switch, found.last, found.recovered) == (2, 39, True)
+
+
+def test_a_slow_node_is_named_below_its_switch() -> None:
+    jobs = history(1, 37, {17: (30, 99, SLOW)})
+    assert [(one.nodes, one.switch) for one in find(jobs, LEAVES).slow_groups] == [((17,), None)]
+    result = find(jobs, LEAVES)
+    assert result.cleared | result.undecided == (1 << NODES) - 1 & ~(1 << 17)
+
+
+def test_a_slow_hour_of_all_rows_is_no_switch() -> None:
+    assert find(on_leaves(1, 40, lambda _, run: 0.08 * (run % 5 == 0), rows=6), LEAVES).slow_groups == ()
+
+
+@given(strategies.integers(0, 2**32), strategies.sampled_from([gaussian, heavy_tails, skewed, odd_jobs]))
+def test_a_switch_above_all_nodes_is_not_named(seed: int, noise: Noise) -> None:
+    jobs = history(seed, 25, {17: (10, 99, SLOW)}, noise)
+    assert all(one.switch is None for one in find(jobs, [(1 << NODES) - 1]).slow_groups)
+
+
+def test_one_run_and_the_next_name_no_node() -> None:
+    jobs = history(1, 32, {17: (30, 99, 0.4)}, rows=20)
+    assert slow_groups(jobs) == ()
 
 
 def test_a_repaired_node_is_no_culprit_any_more() -> None:

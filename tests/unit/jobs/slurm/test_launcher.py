@@ -25,6 +25,7 @@ from pytest_gsw.jobs.pending import reason_of
 from pytest_gsw.jobs.slurm import client as slurm
 from pytest_gsw.jobs.slurm.client import Output
 from pytest_gsw.jobs.slurm.launcher import SILENT_S, SlurmLauncher, refusal
+from tests.unit.jobs.slurm.test_nodes import BLOCKS, TREE
 from tests.unit.nvidia.started import launch
 
 SPEC = JobSpec("row", "gsw-a", Path("/r/launch.sh"), Path("/r"), Path("/s"), 1, 8, {})
@@ -708,6 +709,21 @@ def test_cancel_that_fails_says_what_to_type(say: Say) -> None:
         "next       scancel -Q -- 1 2"
     )
     assert names(commands) == ["squeue", "scancel"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "switches"),
+    [
+        (said(TREE), {"switch s1": "n[1-4]", "switch s2": "n[5-8]", "switch other": "m[1-8]"}),
+        (said(BLOCKS), {"block b1": "n[1-4]", "block b2": "n[5-8]"}),
+        (NOTHING, {}),
+        (DOWN, None),
+    ],
+)
+def test_the_nodes_of_switches(say: Say, answer: Output, switches: Mapping[str, str] | None) -> None:
+    commands = say(scontrol=answer)
+    assert SlurmLauncher().switches(dataclasses.replace(SPEC, options=("--clusters=east",))) == switches
+    assert commands[0] == ("scontrol", "--clusters=east", "-a", "-o", "show", "topology")
 
 
 @pytest.mark.parametrize(
