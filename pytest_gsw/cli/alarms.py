@@ -91,15 +91,15 @@ def _facts(one: Alarm) -> dict[str, Any]:
         "state": one.state.value,
         "pages": one.pages,
         "part_of": one.part_of or None,
-        "since_s": one.since_s,
+        "since_s": one.since.time_s,
         "fixed_s": one.fixed_s,
         "gone_s": period.gone_s,
         "raised": {"time_s": period.runs[0].time_s, "run_id": period.runs[0].run_id},
         "last_measured_s": period.last_s,
         "last": {"time_s": period.runs[-1].time_s, "run_id": period.runs[-1].run_id},
-        "runs": len(period.runs),
+        "runs": one.since.runs,
         period.metric.change_key: one.change,
-        "changes": changes_facts(period.changes),
+        "changes": changes_facts(one.since.changes),
         "acknowledged": None
         if known is None
         else {"why": known.why, "owner": known.owner, "until_s": known.until_s, "text": acknowledged_text(one)},

@@ -142,7 +142,7 @@ def _history(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(verb=None)
     parser.add_argument("rows", nargs="*", metavar="ROW", help="only these rows, with * and ?")
     parser.add_argument("--cluster", metavar="NAME", help="only this cluster; of an import: where the runs ran")
-    parser.add_argument("--drift", action="store_true", help="which rows drift, since when, and what changed then")
+    parser.add_argument("--drift", action="store_true", help="which rows drift, since when, and what changed")
     parser.add_argument("--last", type=whole_number, default=30, metavar="N", help="newest jobs (default: 30)")
     parser.add_argument(
         "--all", action="store_true", help="earlier definitions, excluded runs, rows without drift, too"

@@ -31,10 +31,11 @@ from pytest_gsw.common.text import (
     shortened,
 )
 from pytest_gsw.errors import ConfigurationError, NotJudgedError, RunError
-from pytest_gsw.history.comparison import change_text, changes_of, changes_text, cluster_drift_text
+from pytest_gsw.history.comparison import change_text, changes_text, cluster_drift_text
 from pytest_gsw.history.imports import Imported, Judged, JudgeLog, import_logs, import_runs
 from pytest_gsw.history.model import SIMULATED, Point, SeriesKey, cluster_of, newest_definitions
 from pytest_gsw.history.row_history import ClusterDrifting, Drifting, EnvironmentChange, RowHistory, newest_histories
+from pytest_gsw.history.since import changes_of
 from pytest_gsw.history.store import EXCLUDE, REVOKE, Event, History
 from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.results.record import CLUSTER_NAME, NO_CLUSTER
@@ -351,7 +352,7 @@ def _trend_of(key: SeriesKey, past: RowHistory) -> _Trend:
 def _drift_text(trends: Sequence[_Trend], everything: bool) -> str:
     shown = [one for one in trends if everything or one.found]
     change = common_change_label(one.past.points[-1].metric for one in shown) or "change"
-    columns = ("row", "cluster", ">runs", ">first", ">newest", f">{change}", "since", "what changed then")
+    columns = ("row", "cluster", ">runs", ">first", ">newest", f">{change}", "since", "changed")
     lines = [plain_table(map(_trend_line, shown), *columns, style="simple")] if shown else []
     drifts = sum(one.found is not None for one in trends)
     measured = [one for one in trends if one.past.counted]
@@ -371,7 +372,7 @@ def _trend_line(one: _Trend) -> tuple[str, ...]:
     medians = ["" if figure is None else figure.text for figure in (one.first, one.newest)]
     change = "" if one.change is None else percent(one.change)
     found = one.found
-    since = ("", "") if found is None else (minute(found.since.begin_s), changes_text(found.changes))
+    since = ("", "") if found is None else (minute(found.onset.time_s), changes_text(found.onset.changes))
     return (one.key.row, one.key.cluster, str(len(one.past.counted)), *medians, change, *since)
 
 
@@ -381,13 +382,13 @@ def _trend_facts(one: _Trend) -> dict[str, Any]:
     facts |= {"metric": metric.key, "unit": metric.unit, metric.change_key: one.change}
     facts |= {name: figure and figure.value for name, figure in (("first", one.first), ("newest", one.newest))}
     if one.of_cluster is not None:
-        since = {"time_s": one.of_cluster.since.time_s}
-        facts["cluster_drift"] = {**_drift_facts(one.of_cluster), "rows": one.of_cluster.rows, "since": since}
-    if one.found is not None:
-        since = {name: getattr(one.found.since, name) for name in ("time_s", "run_id", "job_id")}
-        facts |= {**_drift_facts(one.found), "beside_other_rows": one.found.is_beside, "since": since}
+        facts["cluster_drift"] = {**_drift_facts(one.of_cluster), "rows": one.of_cluster.rows}
+    if (found := one.found) is not None:
+        job = {"run_id": found.first.run_id, "job_id": found.first.job_id}
+        facts |= {**_drift_facts(found, **job), "beside_other_rows": found.is_beside}
     return facts
 
 
-def _drift_facts(found: Drifting | ClusterDrifting) -> dict[str, Any]:
-    return {"z": found.drift.z, "time_change": found.drift.shift, "changes": changes_facts(found.changes)}
+def _drift_facts(found: Drifting | ClusterDrifting, **job: str) -> dict[str, Any]:
+    facts = {"z": found.drift.z, "time_change": found.drift.shift, "changes": changes_facts(found.onset.changes)}
+    return {**facts, "since": {"time_s": found.onset.time_s, **job}}

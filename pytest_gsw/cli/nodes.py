@@ -128,7 +128,7 @@ def _line(cluster: str, one: SlowNode) -> tuple[str, ...]:
     first, last = one.slow_jobs[0], one.slow_jobs[-1]
     jobs = (str(len(one.slow_jobs)), str(len(one.fast_jobs)))
     state = "fast again" if one.recovered else ""
-    return (one.label, cluster, percent(one.change), minute(first.time_s), minute(last.time_s), *jobs, state)
+    return (one.label, cluster, percent(one.change), minute(first.begin_s), minute(last.begin_s), *jobs, state)
 
 
 def _facts(cluster: str, nodes: Nodes) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import itertools
 import json
 import math
 import statistics
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,10 +29,10 @@ from pytest_gsw.history.row_history import (
     Drifting,
     RowHistory,
     SlowNode,
-    changes_between,
+    first_jobs,
 )
+from pytest_gsw.history.since import AGAIN_S, GOOD_RUNS, Changes, Period, Since, changed, periods
 from pytest_gsw.history.store import ACKNOWLEDGE, Event, History
-from pytest_gsw.results.outcomes import INCONCLUSIVE, REGRESSED
 from pytest_gsw.results.runs_directory import begin_of
 from pytest_gsw.stats.drift import NEWEST, warned_runs
 from pytest_gsw.stats.figures import SECONDS_PER_DAY
@@ -127,8 +127,8 @@ class IncidentPeriod:
     is_away: bool = False
     #: The level before; ``None`` if unknown.
     usual: float | None = None
-    #: Start of the first run that differs from those before, if that did not raise it.
-    since_s: float | None = None
+    #: Its onset, if that is not the run that raised it, or what changed then is known.
+    onset: Since | None = None
     #: True if the newest run found it, for periods of nodes, whose runs are those of their slow jobs.
     is_new: bool = False
     #: True if all known runs had it.
@@ -137,8 +137,8 @@ class IncidentPeriod:
     part_of: str = ""
     #: The runs with which that of a row can have begun; empty if unknown, and for others.
     begins: frozenset[str] = frozenset()
-    #: Changes at its start, by name: the values before and since.
-    changes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    #: Changes in these runs.
+    changes: Changes = field(default_factory=dict)
     #: The metric of its row; of several rows, throughput is compared.
     metric: Metric = STEP_TIME
 
@@ -175,9 +175,9 @@ class Alarm:
     part_of: str = ""
 
     @property
-    def since_s(self) -> float:
-        """Start of the first run with it, seconds since the epoch."""
-        return self.period.runs[0].begin_s if self.period.since_s is None else self.period.since_s
+    def since(self) -> Since:
+        """Its onset."""
+        return self.period.onset or Since(self.period.runs[0].begin_s, len(self.period.runs))
 
     @property
     def fixed_s(self) -> float | None:
@@ -348,49 +348,8 @@ def _is_of(known: Acknowledgement, period: IncidentPeriod) -> bool:
 # -- The runs with a problem of a row, a node or a cluster, by its history --------------------------
 
 
-#: A problem that returns this soon after a fix was not fixed: some runs happen on one weekday only.
-AGAIN_S = 7 * SECONDS_PER_DAY
-
-#: Good runs in a row that fix a regression: one run at the limit is fast by chance.
-_GOOD_RUNS = 2
-
 #: Days without a figure of a row, or a job on a node, after which that is reported, if its cluster has others.
 _AWAY_DAYS = 2
-
-
-@dataclass(frozen=True)
-class Period:
-    """Indices of runs with a problem."""
-
-    wrong: tuple[int, ...]
-    #: The run that fixed it; ``None`` while it lasts.
-    recovered: int | None
-    #: The good runs in a row so far, of those that would fix it.
-    good: int = 0
-
-
-def periods(wrong: Sequence[bool | None], good_runs: int = 1, times_s: Sequence[float] = ()) -> tuple[Period, ...]:
-    """Periods with a problem, by its presence in each run; ``None`` for a run that does not show it.
-
-    It is fixed by so many good runs in a row; a run that does not show it neither fixes nor raises anything. A problem
-    that returns within :data:`AGAIN_S` continues, if the times of the runs are known.
-    """
-    found: list[Period] = []
-    since: list[int] = []
-    good = 0
-    for run, one in enumerate(wrong):
-        if one and not since and found and times_s and times_s[run] - times_s[found[-1].recovered or 0] <= AGAIN_S:
-            since = [*found.pop().wrong]
-        if one or (one is None and since):
-            since.append(run)
-        if one:
-            good = 0
-        elif one is False and since:
-            good += 1
-            if good == good_runs:
-                found.append(Period(tuple(since), run))
-                since, good = [], 0
-    return (*found, Period(tuple(since), None, good)) if since else tuple(found)
 
 
 def raised(
@@ -400,6 +359,7 @@ def raised(
     good_runs: int = 1,
     *,
     goes_on: bool = True,
+    onset: Callable[[Period], Since | None] = lambda _: None,
 ) -> Iterator[IncidentPeriod]:
     """Periods with a problem, copies of the given one, each from the run that raised it to its end.
 
@@ -409,6 +369,7 @@ def raised(
         wrong: Presence of the problem in each of them; ``None`` for a run that does not show it.
         good_runs: Good runs in a row that end a period.
         goes_on: True if a problem that returns soon is the same as before.
+        onset: Returns the onset of a period.
     """
     fixed_s = -math.inf
     for episode in periods(wrong, good_runs, [one.time_s for one in seen] if goes_on else ()):
@@ -425,15 +386,14 @@ def raised(
             fixed_by="" if ended is None else ended.run_id,
             good_runs=episode.good,
             ends_after=good_runs,
+            onset=onset(episode),
         )
         fixed_s = fixed_s if ended is None else ended.time_s
 
 
 def regressions(key: ExperimentKey, past: RowHistory) -> Iterator[IncidentPeriod]:
     """Periods in which a row was slower than allowed."""
-    runs = past.judged
-    # An inconclusive run does not show whether the row is slow.
-    slow = [None if run.outcome == INCONCLUSIVE.word else run.outcome == REGRESSED.word for run in runs]
+    runs, slow = past.judged, past.regressed
     if True not in slow:
         return
     seen = [Occurrence(run.run_id, run.time_s, math.log(run.cost)) for run in runs]
@@ -444,13 +404,14 @@ def regressions(key: ExperimentKey, past: RowHistory) -> Iterator[IncidentPeriod
         is_always=False not in slow,
         metric=runs[-1].metric,
     )
-    for period in raised(row, seen, slow, _GOOD_RUNS):
+    for period in raised(row, seen, slow, GOOD_RUNS, onset=past.onset):
         first = seen.index(period.runs[0])
         before = [one.level for one, bad in zip(seen[:first], slow, strict=False) if bad is False][-COMPARED:]
         if before:
             usual = statistics.median(before)
             begins = _begins([one.level for one in seen[: first + 1]], usual, sigma)
-            changes = changes_between(runs, begins[0], begins[-1])
+            good = [run for run, bad in zip(runs[: begins[0]], slow, strict=False) if bad is False]
+            changes = changed(good, runs[first])
             period = replace(period, usual=usual, begins=frozenset(seen[one].run_id for one in begins), changes=changes)
         yield period
 
@@ -480,7 +441,7 @@ def drifts(key: ExperimentKey, past: RowHistory, causes: Sequence[IncidentPeriod
         metric=past.points[-1].metric,
     )
     times = [(run.run_id, run.time_s) for run in past.counted]
-    begins = frozenset({past.drifting.since.run_id} if past.drifting else ())
+    begins = frozenset({past.drifting.first.run_id} if past.drifting else ())
     for one in _drifts(row, times, past.adjusted_costs, past.drifting, causes):
         yield replace(one, last_s=past.runs[-1].time_s, begins=begins)
 
@@ -513,8 +474,8 @@ def _drifts(
             yield one
         else:
             # An acknowledgement applies to the same drift, whichever of its possible first runs it was given for.
-            begin_s = max(before_s, min(one.begin_s, found.since.time_s))
-            drift = replace(one, begin_s=begin_s, since_s=found.since.begin_s, changes=found.changes)
+            begin_s = max(before_s, min(one.begin_s, found.onset.time_s))
+            drift = replace(one, begin_s=begin_s, onset=found.onset, changes=found.onset.changes)
             cause = next((other for other in reversed(causes) if other.runs[0].time_s <= one.runs[0].time_s), None)
             if cause is not None and cause.fixed_s is None:
                 drift = replace(drift, part_of=identity(cause))
@@ -544,16 +505,13 @@ def _of_cluster(kind: Kind, cluster: str, together: ClusterHistory) -> IncidentP
 
 def incidents(cluster: str, together: ClusterHistory) -> Iterator[IncidentPeriod]:
     """Periods in which a cluster was slower for all of its rows than the noise between its runs."""
-    level, seen, wrong = 0.0, [], []
+    level, seen = 0.0, []
     for number, run in enumerate(together.runs):
         effect = together.before.effect(number)
         level = level if effect is None else effect.value  # a run with few rows has no effect
         seen.append(Occurrence(run.name, run.time_s, level))
-        wrong.append(None if effect is None else effect.is_incident)
     period = replace(_of_cluster(Kind.INCIDENT, cluster, together), usual=0.0)
-    runs = {run.name: run for run in together.runs}
-    for one in raised(period, seen, wrong):  # a run has an incident, or has none
-        yield replace(one, changes=together.changed(runs[one.runs[0].run_id]))
+    yield from raised(period, seen, together.slower, onset=together.onset)
 
 
 def cluster_drifts(
@@ -584,7 +542,6 @@ def slow_nodes(cluster: str, now: Sequence[SlowNode], before: Sequence[SlowNode]
         nodes = frozenset(one.nodes)
         earlier = [other for other in ordered[:number] if not nodes.isdisjoint(other.nodes)]
         known = [other for other in before if not other.recovered and not nodes.isdisjoint(other.nodes)]
-        slow_jobs = {point.run_id: point for point in one.slow_jobs}
         ended = _fast_again(one) if one.recovered else None
         # A node's loss is one figure for all of its jobs: it never becomes worse.
         level = -math.log1p(one.change)
@@ -594,7 +551,7 @@ def slow_nodes(cluster: str, now: Sequence[SlowNode], before: Sequence[SlowNode]
             one.name,
             nodes,
             f"{len(earlier)}",
-            tuple(Occurrence(point.run_id, point.time_s, level) for point in slow_jobs.values()),
+            tuple(Occurrence(point.run_id, point.time_s, level) for point in first_jobs(one.slow_jobs)),
             begin_s=max([one.slow_jobs[0].time_s, *(other.slow_jobs[-1].time_s for other in earlier)]),
             last_s=max(point.time_s for point in (*one.slow_jobs, *one.fast_jobs)),
             fixed_s=None if ended is None else ended.time_s,

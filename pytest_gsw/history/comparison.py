@@ -27,8 +27,9 @@ from pytest_gsw.history.row_history import (
     KnownGoodNodes,
     SlowNode,
 )
+from pytest_gsw.history.since import Since, changes_of
 from pytest_gsw.results.outcomes import FAILED, GREEN, OPEN
-from pytest_gsw.results.record import RanWith, Record, ran_with
+from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import black_hole_text, black_holes_of
 from pytest_gsw.stats.decision import is_below
 from pytest_gsw.stats.noise import ACCEPTED_JOBS, PRIOR, PRIOR_JOBS, Noise, ratio_sd
@@ -41,8 +42,8 @@ from pytest_gsw.tables.metrics import STEP_TIME, Figure, Metric
 
 def drift_text(found: Drifting) -> str:
     """The drift of a row, its start, and the changes in that run, in one line."""
-    job = f" (job {found.since.job_id} of run {found.since.run_id})"
-    return _drift_text(", beside the other rows," if found.is_beside else "", found, job, found.since.metric)
+    job = f" (job {found.first.job_id} of run {found.first.run_id})"
+    return _drift_text(", beside the other rows," if found.is_beside else "", found, job, found.first.metric)
 
 
 def cluster_drift_text(found: ClusterDrifting) -> str:
@@ -53,8 +54,7 @@ def cluster_drift_text(found: ClusterDrifting) -> str:
 def _drift_text(of_whom: str, found: Drifting | ClusterDrifting, job: str = "", metric: Metric = STEP_TIME) -> str:
     change = percent(metric.change_by(1 / (1 + found.drift.shift) - 1))
     runs = f"{metric.change_label} of the newest runs{of_whom} is {change} against the first ones"
-    fact = f"{runs}, since about {minute(found.since.begin_s)}{job}"
-    return fact + (f"; what changed then: {changes_text(found.changes)}" if found.changes else "")
+    return f"{runs}, since about {minute(found.onset.time_s)}{job}{changed_text(found.onset)}"
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,20 @@ def cluster_text(together: ClusterHistory) -> ClusterText:
     """The state of a cluster by its runs, the newest of which is the reported one."""
     if together.before.noise is None:
         return ClusterText()  # too few runs for any statement
-    first, drifting, since = together.since(), together.drifting, ""
-    if first is not None:
-        changes = together.changed(first)
-        since = f", since {minute(first.begin_s)}" + (f"; changed: {changes_text(changes)}" if changes else "")
-    if not together.knows_drift:
-        return ClusterText(since)
-    return ClusterText(since, "" if drifting is None else cluster_drift_text(drifting))
+    onset, drifting = together.since, together.drifting
+    drift = "" if drifting is None else cluster_drift_text(drifting)
+    since = "" if onset is None else f", since {minute(onset.time_s)}{changed_text(onset)}"
+    return ClusterText(since, drift if together.knows_drift else None)
+
+
+def changed_text(since: Since) -> str:
+    """The changes at an onset, as the end of a sentence; empty if there are none."""
+    return f"; {changed_word(since)}: {changes_text(since.changes)}" if since.changes else ""
+
+
+def changed_word(since: Since) -> str:
+    """``changed then`` if it is certain that the changes came with an onset; else ``changed``."""
+    return "changed then" if since.changed_then else "changed"
 
 
 def changes_text(changes: Mapping[str, tuple[str, str]]) -> str:
@@ -105,9 +112,8 @@ def cells(alarm: Alarm) -> tuple[str, ...]:
     """One line of a list."""
     period = alarm.period
     change = "" if alarm.change is None else percent(alarm.change)
-    runs = str(len(period.runs))
     facts = (alarm.id, period.kind.value, state_text(alarm), period.subject, period.cluster)
-    return (*facts, change, minute(alarm.since_s), runs, acknowledged_text(alarm))
+    return (*facts, change, minute(alarm.since.time_s), str(alarm.since.runs), acknowledged_text(alarm))
 
 
 def counts_text(alarms: Iterable[Alarm]) -> str:
@@ -167,7 +173,7 @@ def line_of(alarm: Alarm) -> str:
     """An alarm in one line of a session's summary."""
     period = alarm.period
     change = "" if alarm.change is None else f" {percent(alarm.change)} vs usual"
-    since = f"since {minute(alarm.since_s)}, {plural(len(period.runs), 'run')}"
+    since = f"since {minute(alarm.since.time_s)}, {plural(alarm.since.runs, 'run')}"
     slow = "slow" if any(" " in one for one in period.things) else "slow node"  # a switch
     what = f"{slow if period.kind is Kind.NODE else f'{period.kind.value} of'} {period.subject}"
     if alarm.state is State.FIXED:
@@ -363,14 +369,6 @@ def _deviations(row: RowRatio) -> float:
     while low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if deviations_of(middle, row.noise.jobs) < distance / row.sd else (low, middle)
     return high
-
-
-def changes_of(before: RanWith, after: RanWith) -> dict[str, tuple[str, str]]:
-    """Differences of image, environment and variables in a later job, by name; only values that both jobs have."""
-    then, now = ran_with(before, after)
-    return {
-        name: (then[name], now[name]) for name in then if then[name] and now.get(name) not in {None, "", then[name]}
-    }
 
 
 def _compare(before: Record | None, after: Record | None, noises: Mapping[SeriesKey, Noise]) -> RowRatio | NotCompared:

@@ -19,6 +19,7 @@ from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import NodeSets, compressed, expand
 from pytest_gsw.common.process import collector_paused
 from pytest_gsw.history.model import ExperimentKey, Point, SeriesKey, run_key, series_key
+from pytest_gsw.history.since import GOOD_RUNS, Period, Since, changed, drift_onset, onset, periods
 from pytest_gsw.history.store import EXCLUDE, TOPOLOGY, Event, Failure, History
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import Record, ran_with
@@ -240,10 +241,7 @@ class ClusterDrifting:
     """A drift of a cluster: its newest runs are slower than its first ones for its rows together."""
 
     drift: Drift
-    #: The first run that differs from the first ones.
-    since: ClusterRun
-    #: Changes of the environment of most rows at about that run, by name: the values before and since.
-    changes: Mapping[str, tuple[str, str]]
+    onset: Since
     #: Number of rows in the newest run.
     rows: int
 
@@ -309,22 +307,28 @@ class ClusterHistory:
         return ClusterHistory({row: past.without(run_id, time_s) for row, past in self.histories.items()})
 
     @cached_property
+    def slower(self) -> tuple[bool | None, ...]:
+        """True for each run that was an incident; ``None`` if it has too few rows to show that."""
+        effects = map(self.before.effect, range(len(self.runs)))
+        return tuple(None if effect is None else effect.is_incident for effect in effects)
+
+    @cached_property
     def incidents(self) -> frozenset[str]:
         """The ids of the runs that were incidents."""
-        effects = ((run, self.before.effect(number)) for number, run in enumerate(self.runs))
-        wrong = (run for run, effect in effects if effect is not None and effect.is_incident)
+        wrong = (run for run, is_slower in zip(self.runs, self.slower, strict=True) if is_slower)
         return frozenset(point.run_id for run in wrong for point in run.points.values())
 
-    def since(self) -> ClusterRun | None:
-        """The first of the newest runs that all were incidents; ``None`` if the last one was none."""
-        first = None
-        for number in reversed(range(len(self.runs))):
-            effect = self.before.effect(number)
-            if effect is not None and effect.is_incident:
-                first = self.runs[number]
-            elif effect is not None:
-                break  # a run with few rows has no effect
-        return first
+    def onset(self, period: Period) -> Since:
+        """The onset of an incident, by the indices of its runs."""
+        first = period.wrong[0]
+        good = [run for run, is_slower in zip(self.runs[:first], self.slower, strict=False) if is_slower is False]
+        return _cluster_onset(self.runs, good, first, len(period.wrong))
+
+    @property
+    def since(self) -> Since | None:
+        """The onset of the incident that the newest run is, or is part of; ``None`` if it is none."""
+        found = periods(self.slower, times_s=[run.time_s for run in self.runs])
+        return self.onset(found[-1]) if found and found[-1].recovered is None else None
 
     @property
     def knows_drift(self) -> bool:
@@ -334,31 +338,29 @@ class ClusterHistory:
     @cached_property
     def drifting(self) -> ClusterDrifting | None:
         """The drift of all rows together, its start and the changes then; ``None`` if there is none."""
-        numbers = list(self.before.effects)
-        ratios = [math.exp(self.before.effects[number]) for number in numbers]
+        runs = [self.runs[number] for number in self.before.effects]
+        ratios = [math.exp(effect) for effect in self.before.effects.values()]
         found = drift(ratios)
         if found is None:
             return None
-        about = numbers[max(0, found.first_suspect - ABOUT) : found.first_suspect + ABOUT + 1]
-        changes = self.changed(*(self.runs[number] for number in about))
-        newest = self.runs[numbers[-1]]
-        return ClusterDrifting(found, self.runs[numbers[found.first_suspect]], changes, len(newest.points))
-
-    def changed(self, *runs: ClusterRun) -> Mapping[str, tuple[str, str]]:
-        """Changes of image and environment in runs for most of their rows: the values before and since."""
-        return first_to_last(map(self._changed_at, runs))
-
-    def _changed_at(self, run: ClusterRun) -> Mapping[str, tuple[str, str]]:
-        seen: Counter[tuple[str, tuple[str, str]]] = Counter()
-        for row, point in run.points.items():
-            points = self.histories[row].counted
-            seen.update(changes_at(points, points.index(point)).items())
-        return {name: one for (name, one), count in seen.items() if 2 * count > len(run.points) and name != "nodes"}
+        _, onset = drift_onset(found, ratios, lambda run: _cluster_onset(runs, runs[:run], run, len(runs) - run))
+        return ClusterDrifting(found, onset, len(runs[-1].points))
 
     @cached_property
     def taken(self) -> Mapping[str, float]:
         """The part of the cluster's effect that is subtracted from a row before a search for drift, by run."""
         return {self.runs[number].name: one for number, one in self.before.taken.items()}
+
+
+def _cluster_onset(runs: Sequence[ClusterRun], good: Sequence[ClusterRun], first: int, count: int) -> Since:
+    """The onset of a cluster's state, with the changes of most rows except nodes, see :func:`onset`."""
+    seen: Counter[tuple[str, tuple[str, str]]] = Counter()
+    points = runs[first].points
+    for row, point in points.items():
+        seen.update(changed([run.points[row] for run in good if row in run.points], point).items())
+    changes = {name: one for (name, one), rows in seen.items() if 2 * rows > len(points) and name != "nodes"}
+    changed_then = bool(changes) and good[-1] is runs[first - 1]
+    return Since(runs[first].begin_s, count, changes=changes, changed_then=changed_then)
 
 
 _DEVIATIONS = statistics.NormalDist().inv_cdf(0.975)
@@ -436,6 +438,30 @@ class RowHistory:
         """All runs with the figures of their verdicts, including unusual ones; excluded ones are left out."""
         known = [point for point in self.points if point.run_id not in self.excluded]
         return as_judged(first_jobs(known), known)
+
+    @cached_property
+    def regressed(self) -> tuple[bool | None, ...]:
+        """True for each of :attr:`runs` that regressed; ``None`` if it was inconclusive, which shows nothing."""
+        shown = {outcomes.INCONCLUSIVE.word: None, outcomes.REGRESSED.word: True}
+        return tuple(shown.get(run.outcome, False) for run in self.runs)
+
+    @property
+    def since(self) -> Since | None:
+        """The onset of the newest run's state: slow, as its alarm has it, or improved; ``None`` for another one."""
+        words = [run.outcome for run in self.runs]
+        is_slow = bool(words) and words[-1] in outcomes.SLOW
+        alike = outcomes.SLOW if is_slow else {outcomes.IMPROVED.word}
+        # A row without an alarm was inconclusive at most.
+        of_alarm = periods(self.regressed, GOOD_RUNS, [run.time_s for run in self.runs]) if is_slow else ()
+        found = (*periods([word in alike for word in words]), *of_alarm)
+        return next((self.onset(one) for one in reversed(found) if one.recovered is None), None)
+
+    def onset(self, period: Period) -> Since:
+        """The onset of a state, by the indices of its runs."""
+        incidents = frozenset() if self.adjustment is None else self.adjustment.together.incidents
+        runs, first = self.judged, period.wrong[0]
+        good = [run for run in runs[:first] if run.outcome not in outcomes.SLOW and run.run_id not in incidents]
+        return onset(runs, good, first, len(period.wrong))
 
     @cached_property
     def counted(self) -> tuple[Point, ...]:
@@ -523,11 +549,7 @@ class RowHistory:
     def changes(self) -> tuple[EnvironmentChange, ...]:
         """Changes of image and environment of the row with their effects, the oldest first."""
         runs = self.sound
-        found = []
-        for number in range(1, len(runs)):
-            named = {name: change for name, change in changes_at(runs, number).items() if name != "nodes"}
-            if named:
-                found.append((number, named))
+        found = [(number, named) for number in range(1, len(runs)) if (named := changes_at(runs, number))]
         noise = self.noise()
         if not found or noise is None:
             return ()
@@ -704,11 +726,8 @@ def _in_order_of_arrival(runs: Sequence[Point]) -> tuple[Point, ...]:
     return tuple(run for run in runs if run.added_s <= complete_s or run.time_s > end_s)
 
 
-#: A change of the environment counts only if the value was the same in this many runs before.
+#: An event of the environment counts only if the value was the same in this many runs before.
 _SAME_BEFORE = 3
-
-#: Runs to either side of the first suspect one whose changes may be the cause: it is seldom that very run.
-ABOUT = 5
 
 
 @dataclass(frozen=True)
@@ -717,9 +736,8 @@ class Drifting:
 
     drift: Drift
     #: The first run that differs from the first ones.
-    since: Point
-    #: Changes of the environment at about that run, by name: the values before and since.
-    changes: Mapping[str, tuple[str, str]]
+    first: Point
+    onset: Since
     #: True if it is adjusted for the cluster, whose other rows may have drifted themselves.
     is_beside: bool = False
 
@@ -790,34 +808,12 @@ def drifting(runs: Sequence[Point], adjusted_costs: Sequence[float] | None = Non
         runs: The runs that count.
         adjusted_costs: Their costs adjusted for the cluster; ``None`` for the measured ones.
     """
-    found = drift([run.cost for run in runs] if adjusted_costs is None else adjusted_costs)
+    costs = [run.cost for run in runs] if adjusted_costs is None else adjusted_costs
+    found = drift(costs)
     if found is None:
         return None
-    changes = changes_between(runs, found.first_suspect - ABOUT, found.first_suspect + ABOUT)
-    return Drifting(found, runs[found.first_suspect], changes, adjusted_costs is not None)
-
-
-def changes_between(points: Sequence[Point], first: int, last: int) -> dict[str, tuple[str, str]]:
-    """Changes from a run to a later one (both included, if they exist): the values before the first and at the last.
-
-    The last one's own values count: a value that some runs had in between is not what it ran with.
-    """
-    first, last = max(0, first), min(last, len(points) - 1)
-    found = first_to_last(changes_at(points, run) for run in range(first, last + 1))
-    if not found:
-        return found
-    at_last = {**ran_with(*points[first : last + 1])[-1], "nodes": points[last].nodes}
-    known = {name: (before, at_last.get(name) or now) for name, (before, now) in found.items()}
-    return {name: (before, now) for name, (before, now) in known.items() if before != now}
-
-
-def first_to_last(found: Iterable[Mapping[str, tuple[str, str]]]) -> dict[str, tuple[str, str]]:
-    """Successive changes combined: the values before the first one and since; a reverted change is none."""
-    changes: dict[str, tuple[str, str]] = {}
-    for named in found:
-        for name, (before, now) in named.items():
-            changes[name] = (changes[name][0] if name in changes else before, now)
-    return {name: (before, now) for name, (before, now) in changes.items() if before != now}
+    first, since = drift_onset(found, costs, lambda run: onset(runs, runs[:run], run, len(runs) - run))
+    return Drifting(found, runs[first], since, adjusted_costs is not None)
 
 
 def changes_at(points: Sequence[Point], run: int) -> dict[str, tuple[str, str]]:
@@ -830,7 +826,6 @@ def changes_at(points: Sequence[Point], run: int) -> dict[str, tuple[str, str]]:
     facts = ran_with(*runs)
     by_name = {name: [of_run.get(name, "") for of_run in facts] for name in facts[-1]}
     found = {name: _changed(values) or _reverted(values) for name, values in by_name.items()}
-    found["nodes"] = _changed([point.nodes for point in runs])  # no reversal: the scheduler chooses them
     return {name: change for name, change in found.items() if change is not None}
 
 

@@ -424,7 +424,7 @@ def history_plot(row: ReportedRow, pages: Mapping[str, str] | None = None) -> Pl
         told = f"{name} {metric.text(value)}"
         svg.append(level(y(value), kind, told))
         legend.append(key(told, kind, "line"))
-    suspect = row.drifting.since if row.drifting else None
+    suspect = row.drifting.first if row.drifting else None
     slower = "" if suspect is None or suspect.time_s < first_s else f"slower since about {minute(suspect.begin_s)}"
     if suspect is not None and slower:
         svg.append(post(x(suspect.time_s), "suspect", slower))

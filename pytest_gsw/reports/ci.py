@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from pytest_gsw.common.groups import grouped
@@ -13,7 +14,7 @@ from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind
 from pytest_gsw.history.comparison import COLUMNS, acknowledged_text, cells
 from pytest_gsw.history.model import cluster_of
 from pytest_gsw.history.row_history import FailingNode, SlowNode
-from pytest_gsw.reports.run_report import ReportedRow, ReportedSweep, RunReport, device, is_slow, since_line
+from pytest_gsw.reports.run_report import ReportedRow, ReportedSweep, RunReport, device, is_slow, since_facts
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import ACCEPTED, IMPROVED, REGRESSED, Attention, Level
 from pytest_gsw.results.manifest import facts_of
@@ -133,7 +134,7 @@ def _rank(finding: Finding) -> tuple[int, float, ByNumber]:
 
 
 def _row_findings(row: ReportedRow) -> Iterator[Finding]:
-    record, since = row.record, since_line(row.since)
+    record, since = row.record, "; changed: ".join(value for _, value in since_facts(row.since))
     outcome = outcomes.of(record.outcome)
     if outcome.attention.level is not None:
         text = inconclusive_line(record) or record.fact
@@ -295,7 +296,7 @@ def _finding_line(finding: Finding) -> str:
         change,
         allowed,
         _code(_shorten(nodes, _LONGEST_NODES)),
-        since if whole is None else _code(_shorten(since, _LONGEST_FACT)),
+        _code(_shorten(since, _LONGEST_FACT)),
         # A cut command would be another one.
         _code(finding.next) if len(finding.next) <= _LONGEST_COMMAND else "",
     )
@@ -538,7 +539,10 @@ def _of_run(
     what = "Share of a node's jobs that fail, where that is beyond chance."
     yield "gsw_failing_node_ratio", what, ((labels, one.failed / one.of) for labels, one in failing)
     yield from _of_sweeps(report)
-    yield "gsw_alarm_pages", "Whether an active alarm is not acknowledged.", _alarms(report)
+    pages = chain(_alarms(report, lambda one: one.pages), _by_site_metrics(report))
+    yield "gsw_alarm_pages", "Whether an active alarm is not acknowledged.", pages
+    began = _alarms(report, lambda one: one.since.time_s)
+    yield "gsw_alarm_since_timestamp_seconds", "When the first run with an active alarm began.", began
     whole = report.whole
     if whole is not None:
         of = {"cluster": cluster_of(report.records[0])}
@@ -587,18 +591,18 @@ def _outcomes(records: Mapping[tuple[tuple[str, str], ...], Record], report: Run
         yield {**known, "outcome": ERROR.word}, 1
 
 
-def _alarms(report: RunReport) -> Iterator[_Sample]:
-    """One sample for each active alarm, 0 if it is acknowledged; an alert is for those that are 1.
-
-    A row that regresses by a site's metric has a sample of no alarm: there is none that could be acknowledged.
-    """
-    active = [one for one in report.alarms if one.is_active]
-    for one in active:
-        period = one.period
+def _alarms(report: RunReport, value: Callable[[Alarm], float]) -> Iterator[_Sample]:
+    """One sample for each active alarm."""
+    for period, one in ((one.period, one) for one in report.alarms if one.is_active):
         # By its row, an alert can leave out acknowledged outcomes.
         name = "row" if period.kind in OF_ROWS else "subject"
-        yield {"alarm": one.id, "kind": period.kind.value, name: period.subject, "cluster": period.cluster}, one.pages
-    for record in report.records if active else ():
+        labels = {"alarm": one.id, "kind": period.kind.value, name: period.subject, "cluster": period.cluster}
+        yield labels, value(one)
+
+
+def _by_site_metrics(report: RunReport) -> Iterator[_Sample]:
+    """A sample of no alarm for each row that regresses by a site's metric: there is none to acknowledge."""
+    for record in report.records if any(one.is_active for one in report.alarms) else ():
         labels = _row_labels(record.row.id, record.row.tile)
         of_row = {"kind": Kind.REGRESSION.value, **labels, "cluster": cluster_of(record)}
         yield from (({"alarm": "", **of_row, "metric": key}, 1) for key in regressed_metrics(record))

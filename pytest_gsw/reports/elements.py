@@ -18,7 +18,9 @@ from pytest_gsw.common.redact import printable
 from pytest_gsw.common.text import calendar, plural, shortened
 from pytest_gsw.history import comparison
 from pytest_gsw.history.comparison import changes_text
-from pytest_gsw.reports.run_report import ReportedRow, RunReport, Since, since_line
+from pytest_gsw.history.model import Point
+from pytest_gsw.history.since import Since
+from pytest_gsw.reports.run_report import ReportedRow, RunReport, since_line
 from pytest_gsw.results import attention, outcomes, row_text
 from pytest_gsw.results.attention import BY_KIND, Attention
 from pytest_gsw.results.record import Record
@@ -305,27 +307,27 @@ def since_text(since: Since, reference: float | None = None) -> str:
 
     The figure before is against the row's current reference.
     """
-    if not since.good_run_id:
+    good = since.good
+    if good is None:
         return since_line(since) or "the first known run"
     before = "measured"
-    if since.good is not None and reference:
-        before = f"{since.good.metric.change_label} {percent(since.good.change(reference))}"
-    return f"{since_line(since)}; before that {before} at {minute(since.good_time_s)}"
+    if isinstance(good, Point) and reference:
+        before = f"{good.metric.change_label} {percent(good.metric.change(good.judged, reference))}"
+    return f"{since_line(since)}; before that {before} at {minute(good.begin_s)}"
 
 
 def since_facts(row: ReportedRow) -> list[tuple[str, str]]:
     """The onset of a row's state and the changes at that time, each with its name."""
-    if row.since is None:
+    since, verdict = row.since, row.record.judged
+    if since is None:
         unlike_others = row.record.reason in UNUSUAL or row.record.own_outcome
         is_slow = row.needs in attention.SLOW and not unlike_others
         return [("since", "the first known run")] if is_slow and not row.record.row.tile else []
-    if row.needs is attention.ERROR and not since_line(row.since):
+    if row.needs is attention.ERROR and not since_line(since):
         return []
-    verdict = row.record.judged
-    facts = [("since", since_text(row.since, verdict.reference if verdict else None))]
-    if row.since.changes and row.needs is not attention.DRIFT:  # the text of a drift has them
-        facts.append(("changed then", changes_text(row.since.changes)))
-    return facts
+    is_told = row.needs is attention.DRIFT  # by its text
+    changed = [] if is_told or not since.changes else [(comparison.changed_word(since), changes_text(since.changes))]
+    return [("since", since_text(since, verdict.reference if verdict else None)), *changed]
 
 
 def limit_text(row: ReportedRow) -> str:

@@ -589,7 +589,7 @@ def _changes_entry(alarm: Alarm, report: RunReport) -> ET.Element:
         address, what = "#cluster", "the whole cluster is slower"
     change = "" if alarm.change is None else f" {percent(alarm.change)} vs usual"
     good = recovery_text(period) if alarm.is_active else ""
-    link, since = element("a", f"{name}{what}", href=address), time_element(alarm.since_s)
+    link, since = element("a", f"{name}{what}", href=address), time_element(alarm.since.time_s)
     needs = attention.BY_KIND[kind] if alarm.is_active else attention.PASSED
     return element("li", _spaced(needs), link, f"{change}, since ", since, f" ({good})" if good else None)
 
@@ -1103,8 +1103,8 @@ def all_commands(row: ReportedRow, directory: Path) -> Sequence[tuple[str, str]]
     """The commands for a row, each after its purpose; the one to type next comes first."""
     record = row.record
     listed = [(_REPEATS[name], text) for name, text in repeat_commands(record, directory)]
-    if row.since is not None and row.since.good_run_id and row.needs in attention.SLOW:
-        runs = (row.since.good_run_id, record.run.id)
+    if row.since is not None and row.since.good is not None and row.needs in attention.SLOW:
+        runs = (row.since.good.run_id, record.run.id)
         listed.append(("compare with the last good run", command("pytest-gsw", "compare", *runs)))
     its_runs = (_RUNS, history_command(record.run.cluster, record.row.id))
     if row.past.runs:

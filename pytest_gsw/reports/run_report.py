@@ -24,7 +24,6 @@ from pytest_gsw.history.database import HistoryError, HistoryUnavailableError
 from pytest_gsw.history.model import Point, RowOutcome, SeriesKey, cluster_of, points_of, record_time_s, series_key
 from pytest_gsw.history.model import by_run as newest_of
 from pytest_gsw.history.row_history import (
-    ABOUT,
     AllAccepted,
     ClusterHistory,
     ClusterSeries,
@@ -33,10 +32,10 @@ from pytest_gsw.history.row_history import (
     KnownGoodNodes,
     RowHistory,
     SlowNode,
-    changes_between,
     histories_of_records,
     series_of_cluster,
 )
+from pytest_gsw.history.since import Since, periods
 from pytest_gsw.history.store import EXCLUDE, History
 from pytest_gsw.jobs.journal import RunState
 from pytest_gsw.logs.signatures import DIVERGED, NOT_FINITE, SIGNATURES
@@ -72,7 +71,6 @@ from pytest_gsw.results.sweep import (
 )
 from pytest_gsw.stats.verdict import DOUBTS, Outcome, compare
 from pytest_gsw.tables.load import accepted_figures
-from pytest_gsw.tables.metrics import Figure
 from pytest_gsw.tables.model import tile_of, without_tile
 
 # -- one row ---------------------------------------------------------------------------------------
@@ -90,25 +88,6 @@ _WEEKS, _WEEK_S = 8, 7 * 86400.0
 _ON_PAGE = 40
 #: The longest name of a page: names of files may have 255 bytes.
 _LONGEST_NAME = 120
-
-
-@dataclass(frozen=True)
-class Since:
-    """The onset of a row's state in this run."""
-
-    #: When the first run with it began, as far as known, seconds since the epoch.
-    time_s: float
-    #: The number of runs with it, this one included.
-    runs: int
-    #: The last run before without it; empty if unknown.
-    good_run_id: str = ""
-    good_time_s: float | None = None
-    #: The figure of that run.
-    good: Figure | None = None
-    #: By name, the changes of the environment at that run, or one of a few before it.
-    changes: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    #: The number of regressed runs of a slow row, if the others were inconclusive; else 0.
-    regressed: int = 0
 
 
 @dataclass(frozen=True)
@@ -249,11 +228,10 @@ def _file_name(text: str) -> str:
 
 def since_line(since: Since | None) -> str:
     """The onset of a row's state: ``2026-11-18 22:04, 3 runs``; empty if no run before is known."""
-    if since is None or (since.runs == 1 and not since.good_run_id):
+    if since is None or (since.runs == 1 and since.good is None):
         return ""
-    first = f"{minute(since.time_s)}{'' if since.good_run_id else ' or before'}"
-    mixed = f", {since.regressed} of them regressed" if since.regressed else ""
-    return f"{'this run' if since.runs == 1 else f'{first}, {since.runs} runs{mixed}'}"
+    first = f"{minute(since.time_s)}{' or before' if since.good is None else ''}"
+    return "this run" if since.runs == 1 else f"{first}, {since.runs} runs"
 
 
 def since_facts(since: Since | None) -> tuple[tuple[str, str], ...]:
@@ -264,46 +242,24 @@ def since_facts(since: Since | None) -> tuple[tuple[str, str], ...]:
     return (("since", line), *((("changed", changes_text(since.changes)),) if since.changes else ()))
 
 
-#: By the need of a row, the outcomes of runs with the same state.
-_ALIKE = {**dict.fromkeys(attention.SLOW, outcomes.SLOW), attention.IMPROVED: frozenset({outcomes.IMPROVED.word})}
-
-
 def since_of(row: ReportedRow) -> Since | None:
     """The onset of a row's state, ``None`` if unknown, or if it is well."""
     if row.needs is attention.ERROR:
         return _error_since(row)
-    runs, alike = row.past.runs, _ALIKE.get(row.needs, frozenset())
-    drifting = row.drifting if row.needs is attention.DRIFT else None
-    if drifting is not None:
-        first = [point.run_id for point in runs].index(drifting.since.run_id)
-    elif runs and runs[-1].run_id == row.record.run.id and runs[-1].outcome in alike:
-        first = len(runs) - 1
-        while first and runs[first - 1].outcome in alike:
-            first -= 1
-    else:
+    runs = row.past.runs
+    if row.needs is attention.DRIFT:
+        return None if row.drifting is None else row.drifting.onset
+    if row.needs not in {*attention.SLOW, attention.IMPROVED} or not runs or runs[-1].run_id != row.record.run.id:
         return None  # a canary's run, or nothing that counts
-    found = Since(runs[first].begin_s, len(runs) - first)
-    incidents = frozenset() if row.past.adjustment is None else row.past.adjustment.together.incidents
-    good = next((number for number in reversed(range(first)) if runs[number].run_id not in incidents), None)
-    if good is not None:
-        before, judged = runs[good], row.past.judged[good]
-        changes = changes_between(runs, first - ABOUT, first) if drifting is None else drifting.changes
-        figure = Figure(judged.metric, judged.judged)
-        found = replace(found, good_run_id=before.run_id, good_time_s=before.begin_s, good=figure, changes=changes)
-    regressed = sum(point.outcome == outcomes.REGRESSED.word for point in runs[first:])
-    # Alarms count from the first of those that regressed.
-    is_mixed = row.needs in attention.SLOW and regressed < found.runs
-    return replace(found, regressed=regressed) if is_mixed else found
+    is_slow = runs[-1].outcome in outcomes.SLOW  # else by a site's metric alone
+    return row.past.since if is_slow == (row.needs in attention.SLOW) else None
 
 
 def _error_since(row: ReportedRow) -> Since:
     """The onset of a row's errors."""
-    found = Since(begin_of(row.record.run.id, record_time_s(row.record)), 1)
-    for point in reversed(row.earlier):
-        if point.outcome != outcomes.ERROR.word:
-            return replace(found, good_run_id=point.run_id, good_time_s=point.begin_s)
-        found = replace(found, time_s=point.begin_s, runs=found.runs + 1)
-    return found
+    runs = (*row.earlier, RowOutcome(row.record.run.id, record_time_s(row.record), ERROR.word))
+    first = periods([one.outcome == ERROR.word for one in runs])[-1].wrong[0]
+    return Since(runs[first].begin_s, len(runs) - first, runs[first - 1] if first else None)
 
 
 # -- one run ----------------------------------------------------------------------------------------

@@ -23,8 +23,8 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import plural
 from pytest_gsw.errors import INTERRUPTED, HookError, IncompleteLogError, JobError, LogError, RunError, TakenOverError
 from pytest_gsw.history.comparison import drift_text
-from pytest_gsw.history.model import Point
-from pytest_gsw.history.row_history import ClusterAdjustment, RowHistory
+from pytest_gsw.history.model import Point, points_of
+from pytest_gsw.history.row_history import RowHistory
 from pytest_gsw.hook_checks import hook_error
 from pytest_gsw.jobs.journal import Submission
 from pytest_gsw.jobs.layout import error_files_of, in_traced_results, is_nccl_traced
@@ -224,27 +224,10 @@ class LiveRow:
             return True
         return self._image_at_start(self._submission_of(run))[1] == "environment"
 
-    def drift(
-        self, run: Run, first: float | None, accepted: Accepted | None, adjustment: ClusterAdjustment
-    ) -> str | None:
-        """The drift of the row's newest runs, with this one, adjusted for the cluster, in one line; else ``None``."""
-        if first is None or not (past := self.past(run, accepted)).points:
-            return None
-        job, ran = run.jobs[0], self.circumstances(run)
-        current_run = Point(
-            self.settings.run_id,
-            job.job_id,
-            job.status.end_s or time.time(),
-            first,
-            outcome="",
-            nodes=job.status.nodes,
-            image=ran.image,
-            environment=ran.environment,
-            variables=ran.variables,
-            definition=ran.definition,
-            metric=self.baseline.judged_by,
-        )
-        found = replace(past, adjustment=adjustment).including_run([current_run]).drifting
+    def drift(self, past: RowHistory, points: Sequence[Point]) -> str | None:
+        """The drift of the row's newest runs, with the jobs of this one, in one line; else ``None``."""
+        is_usual = past.points and points[0].reason not in UNUSUAL
+        found = past.including_run(points).drifting if is_usual else None
         return None if found is None else redact(drift_text(found), os.environ)
 
     def _provenance(self, run: Run | None) -> Provenance:
@@ -350,9 +333,7 @@ class ReplayedRow(LiveRow):
         """The noise recorded with the verdict."""
         return None if self.record.verdict is None else self.record.verdict.noise
 
-    def drift(
-        self, run: Run, first: float | None, accepted: Accepted | None, adjustment: ClusterAdjustment
-    ) -> str | None:
+    def drift(self, past: RowHistory, points: Sequence[Point]) -> str | None:
         """The recorded drift."""
         return self.record.drift
 
@@ -655,7 +636,7 @@ class SessionRow:
         made = record_of(row, facts, self._run_facts(run), self._jobs_facts(run), found, self.plan.peak_flops)
         probes = self._config.stash.get(NODE_PROBES, None)
         seen = None if probes is None or run is None else redact(probes.facts_of(run.job_id), os.environ)
-        made = replace(made, alarms=self._alarms(made, run), passed_over=self.passed_over, facts=seen)
+        made = replace(self._with_history(made, run), passed_over=self.passed_over, facts=seen)
         try:
             record, failure = self._save(made)
         except OSError as error:
@@ -747,19 +728,22 @@ class SessionRow:
         directory = relative_path(self._settings.run_directory)
         return [*since, *row_text.run_facts(record), *repeat_commands(record, directory)]
 
-    def _alarms(self, record: Record, run: Run | None) -> str | None:
-        """The alarms of the row with this run, as the history will have them; none for a replay, which adds no run."""
+    def _with_history(self, record: Record, run: Run | None) -> Record:
+        """The record with the drift of its row, and the alarms; none for a replay, which adds no run."""
+        points = points_of(record)
+        if run is None or not points or self.baseline.tile:
+            return record
+        adjustment = self._peers.adjustment_for(None if record.verdict is None else record.verdict.cluster_effect)
+        past = replace(self.source.past(run, self.source.accepted(run)[0]), adjustment=adjustment)
+        record = replace(record, drift=self.source.drift(past, points))
         is_wrong = record.by_own_metric == outcomes.REGRESSED.word or record.drift
-        if run is None or not is_wrong or self._settings.replay is not None or self.baseline.tile:
-            return None
+        if not is_wrong or self._settings.replay is not None:
+            return record
         # Imported late: few rows have alarms.
         from pytest_gsw.session.session_report import row_alarms
 
-        cluster_effect = None if record.verdict is None else record.verdict.cluster_effect
-        adjustment = self._peers.adjustment_for(cluster_effect)
-        past = replace(self.source.past(run, self.source.accepted(run)[0]), adjustment=adjustment)
-        found, self._since = row_alarms(record, past, self._session_history.acknowledged)
-        return found
+        text, self._since = row_alarms(record, past, self._session_history.acknowledged)
+        return replace(record, alarms=text)
 
     def _error_text(self, error: RunError, run: Run | None) -> str:
         """Record an error, and return the text of the row's report."""
@@ -786,14 +770,11 @@ class SessionRow:
         own = row_text.verdict_fact(documented, verdict, tokens_per_s, source.cluster or "")
         slow_nodes = self._slow_nodes(run, verdict)
         fact = "; ".join(filter(None, (row_text.row_fact(own, verdict), measurement.doubt, slow_nodes)))
-        is_usual = not_comparable is None and verdict.reason.value not in UNUSUAL
-        first, adjustment = run.jobs[0], self._peers.adjustment_for(verdict.cluster_effect)
         return RowResult(
             outcomes.PROFILED.word if not_comparable else verdict.outcome.value,
             redact(fact, os.environ),  # names of ranks in a log are arbitrary text
             not_comparable,
             self._accepted_note(accepted, unused, verdict, run),
-            source.drift(run, self._figure_of(first), accepted, adjustment) if is_usual and not baseline.tile else None,
             slow_nodes=redact(slow_nodes, os.environ),
             remarks=redact(", ".join(measurement.remarks) or None, os.environ),
             measurement=measurement,
@@ -834,7 +815,8 @@ class SessionRow:
         if self.baseline.tile:
             return  # tiles of one row are no evidence of all rows
         first = run.jobs[0]
-        figure = self._figure_of(first) if self.source.circumstances(run).experiment else None
+        measurement = self._measurement_of(first.job_id, first.status)
+        figure = measurement.judged if measurement and self.source.circumstances(run).experiment else None
         had_slow_node = self._session_history.had_slow_node(first.status.nodes, first.status.end_s or time.time())
         self._peers.add_first_job(self.baseline.id, figure, had_slow_node=had_slow_node)
 
@@ -848,10 +830,6 @@ class SessionRow:
         if self.baseline.canary or self.baseline.tile:
             return None
         return self.source.cluster_effect or self._peers.effect_so_far(self.baseline.id, self.tolerance)
-
-    def _figure_of(self, run: Run) -> float | None:
-        measurement = self._measurement_of(run.job_id, run.status)
-        return None if measurement is None else measurement.judged
 
     def _with_canaries(self, verdict: Verdict) -> Verdict:
         """The verdict; a loss is inconclusive if a canary row shows that the cluster is not in its usual state."""

@@ -159,11 +159,15 @@ class SessionHistory:
         """The runs of the cluster, read when they are first needed."""
         if self._series is None and self._history is not None and self._cluster is not None and not self.problem:
             try:
-                self._series = series_of_cluster(self._history, self._cluster)
-                self.known_slow = tuple(one for one in self._series.slow if not one.recovered)
+                self.update(series_of_cluster(self._history, self._cluster))
             except HistoryError as error:
                 self.problem = str(error)
         return self._series
+
+    def update(self, series: ClusterSeries) -> None:
+        """Replace the runs of the cluster."""
+        self._series = series
+        self.known_slow = tuple(one for one in series.slow if not one.recovered)
 
     def keep(self, record: Record, written: Path) -> None:
         """Put a record into the spool; if that fails, the run's directory still has it."""

@@ -16,7 +16,7 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.history.alarms import Acknowledgement, Alarm, Kind, State, alarms, drifts, regressions
 from pytest_gsw.history.comparison import ClusterText, advice_line, cluster_text, line_of
 from pytest_gsw.history.database import HistoryError
-from pytest_gsw.history.model import ExperimentKey, points_of
+from pytest_gsw.history.model import ExperimentKey, cluster_of, points_of
 from pytest_gsw.history.row_history import RowHistory
 from pytest_gsw.reports.run_report import (
     HistoryReader,
@@ -93,6 +93,8 @@ def report_run(config: pytest.Config, exit_status: int, *, has_alarms: bool, is_
                     slow_before = None if session_history is None else session_history.slow_before
                     run = replace(run, alarms=reader.alarms(records, slow_before))
                     config.stash[ALARMS] = SessionAlarms(run.alarms or ())
+                    if session_history is not None and records:
+                        session_history.update(reader.series(cluster_of(records[0])))
                 if is_reported:
                     report = _write_pages(run_report(records, run, reader), settings.report, history)
         except HistoryError as error:

@@ -20,7 +20,7 @@ import functools
 import itertools
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_gsw.stats.noise import REFERENCE_JOBS, logarithms, median_sd, reference, spread, usual
@@ -117,6 +117,19 @@ def drift(costs: Sequence[float]) -> Drift | None:
     return Drift(rank_sum(frozen, newest), shift, kept[first])
 
 
+def log_likelihoods(found: Drift, costs: Sequence[float], runs: Iterable[int]) -> list[float]:
+    """Logarithms of the likelihoods that a drift began at runs (indices), over that of its first suspect."""
+    logs, slower, first = logarithms(costs), math.log1p(found.shift), found.first_suspect
+    frozen = usual(reference(logs))
+    middle, scale = statistics.median(frozen) + slower / 2, slower / _sigma(frozen) ** 2
+    above = [scale * (log - middle) for log in logs]
+    return [sum(above[run:first]) - sum(above[first:run]) for run in runs]
+
+
+def _sigma(frozen: Sequence[float]) -> float:
+    return max(spread(frozen), LEAST_SHIFT / 10)
+
+
 def warned_runs(costs: Sequence[float]) -> tuple[int, ...]:
     """Indices of the runs after which :func:`drift` has a result, each from the runs up to it."""
     warnings = _warnings(tuple(logarithms(costs)))
@@ -152,7 +165,7 @@ def _warnings_of(frozen: Sequence[float], logs: Sequence[float]) -> Iterator[_Wa
     """
     if len(logs) < _FEWEST:
         return
-    level, sigma = statistics.median(frozen), max(spread(frozen), LEAST_SHIFT / 10)
+    level, sigma = statistics.median(frozen), _sigma(frozen)
     uncertain = sigma * math.hypot(median_sd(NEWEST), median_sd(REFERENCE_JOBS))
     warning: _Warning | None = None
     evidence = 0.0

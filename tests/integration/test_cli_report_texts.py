@@ -74,7 +74,7 @@ def slow_run(table: Path) -> Path:
 def test_since_when_a_row_is_slow(slow_run: Path, gsw: Gsw) -> None:
     assert "| 2026-11-1" not in exported(gsw, slow_run, "markdown")
     out = exported(gsw, slow_run, "markdown", "--history=history.sqlite")
-    assert ", 2 runs |" in out
+    assert ", 2 runs` |" in out
     assert out == exported(gsw, slow_run, "markdown", "--history=history.sqlite")
 
 

@@ -15,7 +15,6 @@ from pytest_gsw.history.alarms import (
     IncidentPeriod,
     Kind,
     Occurrence,
-    Period,
     State,
     acknowledge,
     acknowledgements,
@@ -24,13 +23,13 @@ from pytest_gsw.history.alarms import (
     identity,
     incident_periods_of,
     last_reported,
-    periods,
     regressions,
     slow_nodes,
 )
 from pytest_gsw.history.comparison import acknowledged_text, advice_line, cells, explaining, line_of, suspect_text
 from pytest_gsw.history.model import ExperimentKey, Point
 from pytest_gsw.history.row_history import ClusterSeries, RowHistory, SlowNode
+from pytest_gsw.history.since import Period, periods
 from pytest_gsw.history.store import Event
 from pytest_gsw.stats.verdict import Outcome, Verdict
 from tests.unit.history.runs import ROW, period
@@ -334,7 +333,7 @@ def test_a_creep_has_one_identity_although_its_beginning_is_found_more_sharply(s
     periods = [one[-1] for one in found if one]
     assert len(periods) > 20
     assert len({identity(one) for one in periods}) == 1
-    assert len({one.since_s for one in periods}) > 1
+    assert len({alarms([one], (), 0.0)[0].since.time_s for one in periods}) > 1
     assert alarms([periods[0]], (), 0.0)[0].state is State.NEW
     assert {alarms([one], (), 0.0)[0].state for one in periods[1:]} <= {State.ONGOING, State.WORSE}
 
@@ -683,7 +682,7 @@ def test_an_incident_has_one_identity_and_its_rows_have_none() -> None:
     (new, _) = (alarms(periods[:1], (), 0.0)[0] for periods in found[:2])
     assert (new.state, new.pages) == (State.NEW, True)
     assert new.change == pytest.approx(1 / 1.06 - 1, abs=0.01)
-    assert new.period.changes == {"driver": ("550.54", "560.28")}
+    assert new.since.changes == {"driver": ("550.54", "560.28")}
 
 
 def test_an_incident_that_comes_each_monday_is_one_that_goes_on() -> None:

@@ -10,7 +10,9 @@ import pytest
 
 from pytest_gsw.history.comparison import drift_text
 from pytest_gsw.history.model import Point
-from pytest_gsw.history.row_history import Drifting, changes_at, changes_between, drifting, runs_of, since
+from pytest_gsw.history.row_history import Drifting, changes_at, drifting, runs_of
+from pytest_gsw.history.row_history import since as counted_since
+from pytest_gsw.history.since import Since
 from pytest_gsw.stats.drift import Drift
 from pytest_gsw.tables.model import Accepted
 
@@ -65,12 +67,12 @@ RUNS = [run(number) for number in range(20)]
     ],
 )
 def test_what_a_cluster_accepts_begins_the_reference_anew(figure: Accepted | None, start: int) -> None:
-    assert since(RUNS, figure) == tuple(RUNS[start:])
+    assert counted_since(RUNS, figure) == tuple(RUNS[start:])
 
 
 def test_a_run_that_was_accepted_by_its_last_job_counts_from_that_on() -> None:
     points = [run(0), run(1, 1.2, job_id="77"), run(1, 1.0, job_id="78"), run(2)]
-    assert [one.job_id for one in runs_of(since(points, accepted("78", "2026-12-01")))] == ["78", "481202"]
+    assert [one.job_id for one in runs_of(counted_since(points, accepted("78", "2026-12-01")))] == ["78", "481202"]
 
 
 def test_what_changed_in_a_run() -> None:
@@ -83,7 +85,6 @@ def test_what_changed_in_a_run() -> None:
     known, unknown = {"nccl": "2.21.5", "driver": "560.28"}, {"nccl": "2.21.5"}
     assert changes_at([run(number, environment=known) for number in range(5)] + [run(5, environment=unknown)], 5) == {}
     assert changes_at([run(number, environment=unknown) for number in range(5)] + [run(5, environment=known)], 5) == {}
-    assert changes_at([*RUNS, run(20, nodes="n2")], 20) == {"nodes": ("n1", "n2")}
 
 
 @pytest.mark.parametrize("number", [0, 1, 19])
@@ -97,10 +98,10 @@ def test_a_step_is_found_with_its_run_and_what_changed_then() -> None:
     points += [run(n, 1.05 * noise[n % 7], environment={"nccl": "2.23.4"}) for n in range(40, 60)]
     found = drifting(points)
     assert found is not None
-    assert (found.since.run_id, dict(found.changes)) == ("night-040", {"nccl": ("2.21.5", "2.23.4")})
+    assert (found.first.run_id, dict(found.onset.changes)) == ("night-040", {"nccl": ("2.21.5", "2.23.4")})
     assert found.drift.shift == pytest.approx(0.05, abs=0.01)
     # Accepted, the new level is the reference.
-    assert drifting(since(points, accepted("481240", "2026-10-11"))) is None
+    assert drifting(counted_since(points, accepted("481240", "2026-10-11"))) is None
 
 
 def test_what_changed_is_looked_for_in_each_run_that_it_may_have_been() -> None:
@@ -113,18 +114,8 @@ def test_what_changed_is_looked_for_in_each_run_that_it_may_have_been() -> None:
         ]
         found = drifting(points)
         assert found is not None
-        shown += dict(found.changes) == {"nccl": ("2.21.5", "2.23.4")}
+        shown += dict(found.onset.changes) == {"nccl": ("2.21.5", "2.23.4")}
     assert shown >= 9
-
-
-def test_what_changed_within_some_runs_is_told_from_before_to_since() -> None:
-    points = [run(n, environment={"nccl": "a" if n < 5 else "b" if n < 9 else "c", "driver": "1"}) for n in range(12)]
-    assert changes_between(points, 3, 10) == {"nccl": ("a", "c")}
-    assert changes_between(points, 6, 8) == {}
-    runs = drivers("AAABAAA")
-    assert changes_between(runs, 1, 3) == {"driver": ("A", "B")}
-    assert changes_between(runs, 1, 5) == {}
-    assert changes_between(drivers("AAABC"), 1, 4) == {"driver": ("A", "C")}  # not B, which the last run had no more
 
 
 def test_a_variable_that_changed_in_a_run_is_named() -> None:
@@ -172,25 +163,17 @@ def test_what_is_taken_back_is_a_change_as_well(values: str, events: dict[int, s
     }
 
 
-def test_nodes_that_come_back_are_not_worth_a_word() -> None:
-    runs = [run(number, nodes="n2" if number == 4 else "n1") for number in range(6)]
-    assert [changes_at(runs, number) for number in (4, 5)] == [{"nodes": ("n1", "n2")}, {}]
-
-
 def test_a_drift_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
-    since = Point("20261019-221000-7f3a", "480120", 1792454400.0, 1.03, "passed")
-    found = Drifting(
-        Drift(4.2, 0.04, 42),
-        since,
-        {"nccl": ("2.21.5", "2.23.4"), "driver": ("550.54", "560.28")},
-    )
+    first = Point("20261019-221000-7f3a", "480120", 1792454400.0, 1.03, "passed")
+    changes = {"nccl": ("2.21.5", "2.23.4"), "driver": ("550.54", "560.28")}
+    found = Drifting(Drift(4.2, 0.04, 42), first, Since(first.begin_s, 12, changes=changes, changed_then=True))
     assert drift_text(found) == (
         "throughput of the newest runs is -3.8 % against the first ones, since about 2026-10-19 22:10 "
-        "(job 480120 of run 20261019-221000-7f3a); what changed then: nccl 2.21.5 -> 2.23.4, driver 550.54 -> 560.28"
+        "(job 480120 of run 20261019-221000-7f3a); changed then: nccl 2.21.5 -> 2.23.4, driver 550.54 -> 560.28"
     )
-    assert drift_text(replace(found, changes={})) == (
+    assert drift_text(replace(found, onset=Since(first.begin_s, 12))) == (
         "throughput of the newest runs is -3.8 % against the first ones, since about 2026-10-19 22:10 "
         "(job 480120 of run 20261019-221000-7f3a)"
     )

@@ -21,6 +21,7 @@ from pytest_gsw.history.row_history import (
     histories_of_records,
     newest_histories,
 )
+from pytest_gsw.history.since import Period
 from pytest_gsw.history.store import Event
 from pytest_gsw.stats.cluster_effect import decide_adjusted
 from pytest_gsw.stats.decision import Outcome, decide
@@ -238,17 +239,16 @@ def test_a_quiet_cluster_has_no_incident_and_no_drift() -> None:
 
     assert quiet.before.noise is not None
     assert quiet.before.noise.jobs == 30
-    assert quiet.since() is None
+    assert quiet.since is None
     assert quiet.drifting is None
 
 
 def test_an_incident_is_told_with_its_first_run_and_what_changed_under_most_rows() -> None:
     slow = cluster(40, lambda n: 1.06 if n >= 37 else 1.0)
 
-    first = slow.since()
-
-    assert first is slow.runs[37]
-    assert slow.changed(first) == {"driver": ("550.54", "560.28")}
+    assert slow.since is not None
+    assert (slow.since.time_s, slow.since.runs) == (slow.runs[37].begin_s, 3)
+    assert (slow.since.changes, slow.since.changed_then) == ({"driver": ("550.54", "560.28")}, True)
     effect = slow.before.effect(39)
     assert effect is not None
     assert effect.value == pytest.approx(math.log(1.06), abs=0.01)
@@ -257,8 +257,8 @@ def test_an_incident_is_told_with_its_first_run_and_what_changed_under_most_rows
 def test_what_changed_under_few_rows_is_not_what_changed() -> None:
     slow = cluster(40, lambda n: 1.06 if n >= 37 else 1.0, slow=4)
 
-    assert slow.since() is None
-    assert slow.changed(slow.runs[37]) == {}
+    assert slow.since is None
+    assert slow.onset(Period((37, 38, 39), None)).changes == {}
 
 
 # -- a row that was called regressed never widens its own noise or level ---------------------------

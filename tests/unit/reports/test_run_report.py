@@ -14,6 +14,7 @@ import pytest
 from pytest_gsw.history.alarms import Alarm, Kind, Occurrence, State
 from pytest_gsw.history.comparison import line_of
 from pytest_gsw.history.row_history import ClusterSeries, RowHistory
+from pytest_gsw.history.since import Since
 from pytest_gsw.history.store import EXCLUDE, Event
 from pytest_gsw.jobs.journal import COPY, Journal
 from pytest_gsw.reports.elements import html_text
@@ -22,7 +23,6 @@ from pytest_gsw.reports.run_report import (
     ReportedRow,
     ReportedRun,
     RunReport,
-    Since,
     page_names,
     run_reports,
     since_line,
@@ -32,7 +32,6 @@ from pytest_gsw.reports.run_report import (
 from pytest_gsw.results.record import Record, write_record
 from pytest_gsw.results.runs_directory import begin_of
 from pytest_gsw.results.summary import error_lines
-from pytest_gsw.tables.metrics import STEP_TIME, Figure
 from tests.unit.history.runs import DAY_S, FIRST_S, job, period
 from tests.unit.history.test_alarms import of_cluster
 from tests.unit.jobs.owners import leave_owner
@@ -131,9 +130,7 @@ def test_when_it_was_and_what_it_cost() -> None:
 def test_a_row_that_was_well_last_run(tmp_path: Path) -> None:
     found = only(SLOW, before=(row(NAME, CURRENT_RUN - 1),), directory=tmp_path)
     time_s = FIRST_S + CURRENT_RUN * DAY_S
-    assert found.since == Since(
-        time_s, 1, f"night-{CURRENT_RUN - 1:03}", time_s - DAY_S, Figure(STEP_TIME, 4.5), changes={}
-    )
+    assert found.since == Since(time_s, 1, found.past.runs[-2])
 
 
 def test_a_row_that_is_slow_for_some_runs_and_what_changed_then(tmp_path: Path) -> None:
@@ -146,17 +143,15 @@ def test_a_row_that_is_slow_for_some_runs_and_what_changed_then(tmp_path: Path) 
     assert found.since.changes == {"nccl": ("2.21.5", "2.23.4")}
 
 
-def test_what_changed_on_a_run_before_may_be_the_reason(tmp_path: Path) -> None:
+def test_what_a_good_run_had_is_not_the_reason(tmp_path: Path) -> None:
     well = tuple(row(NAME, number) for number in range(CURRENT_RUN - 9, CURRENT_RUN - 1))
     hidden = varied(row(NAME, CURRENT_RUN - 1, 4.72), environment={"nccl": "2.23.4"})
     found = only(varied(SLOW, environment={"nccl": "2.23.4"}), before=(*well, hidden), directory=tmp_path)
     time_s = FIRST_S + CURRENT_RUN * DAY_S
     assert found.since is not None
     assert (found.since.time_s, found.since.runs) == (time_s, 1)
-    assert (found.since.good_run_id, found.since.changes) == (
-        f"night-{CURRENT_RUN - 1:03}",
-        {"nccl": ("2.21.5", "2.23.4")},
-    )
+    assert found.since.good is not None
+    assert (found.since.good.run_id, found.since.changes) == (f"night-{CURRENT_RUN - 1:03}", {})
     assert since_line(found.since) == "this run"
 
 
@@ -171,7 +166,8 @@ def test_a_row_that_could_not_be_measured_for_some_runs(tmp_path: Path) -> None:
     found = only(BROKEN, before=before, directory=tmp_path)
     assert found.since is not None
     assert (found.since.time_s, found.since.runs) == (FIRST_S + (CURRENT_RUN - 3) * DAY_S, 3)
-    assert found.since.good_run_id == f"night-{CURRENT_RUN - 4:03}"
+    assert found.since.good is not None
+    assert found.since.good.run_id == f"night-{CURRENT_RUN - 4:03}"
 
 
 def test_a_row_that_drifts(tmp_path: Path) -> None:
@@ -189,7 +185,8 @@ def test_an_incident_is_no_good_run() -> None:
     points = (*past.points[:-1], replace(past.points[-1], outcome="regressed", run_id=RUN_ID))
     found = since_of(ReportedRow(varied(SLOW, row=row), row, RowHistory(points, adjustment=past.adjustment)))
     assert found is not None
-    assert (found.good_run_id, found.runs) == ("night-042", 1)
+    assert found.good is not None
+    assert (found.good.run_id, found.runs) == ("night-042", 1)
 
 
 def test_an_incident_of_a_run_has_the_figure_of_the_run() -> None:
@@ -428,13 +425,14 @@ def test_a_run_its_rows_and_alarms_begin_with_it_and_points_keep_the_time_of_the
     (found,) = (one for one in run.rows if one.record.row.id == BROKEN.row.id)
     assert since_line(found.since) == f"{minute_when_began(CURRENT_RUN - 2)}, 3 runs"
     assert found.since is not None
-    assert found.since.good_time_s == begin_s(CURRENT_RUN - 3)
+    assert found.since.good is not None
+    assert found.since.good.begin_s == begin_s(CURRENT_RUN - 3)
     text = html_text(row_page(found, run, [], [], {}, {}))
     for number in NUMBERS[1:]:
         assert f">{minute_when_began(number)}</time>" in text
     assert f"{minute_of(CURRENT_RUN - 1)}</title>" in text
     (alarm,) = run.alarms
-    assert (alarm.since_s, alarm.fixed_s) == (begin_s(CURRENT_RUN - 3), begin_s(CURRENT_RUN - 1))
+    assert (alarm.since.time_s, alarm.fixed_s) == (begin_s(CURRENT_RUN - 3), begin_s(CURRENT_RUN - 1))
     assert line_of(alarm).endswith(f": fixed {minute_when_began(CURRENT_RUN - 1)}")
     (found,) = (one for one in run.rows if one.record.row.id == PASSED.row.id)
     assert [point.time_s for point in found.past.runs] == [begin_s(number) + TOOK_S for number in NUMBERS]

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from pytest_gsw.errors import LogError
-from pytest_gsw.history.row_history import ClusterAdjustment, ClusterHistory
+from pytest_gsw.history.row_history import RowHistory
 from pytest_gsw.jobs.journal import Submission
 from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus, Launcher
 from pytest_gsw.logs.model import Identity
@@ -115,7 +115,7 @@ def test_a_replayed_row_is_known_by_its_record() -> None:
     same = recorded(sigma=0.01, sigma_jobs=7, first_jobs=3, confirm_jobs=2, drift="creeps", not_comparable="a profile")
     assert (
         same.noise(run, None, 0.05),
-        same.drift(run, 4.5, None, ClusterAdjustment(ClusterHistory({}))),
+        same.drift(RowHistory(), ()),
         same.repeats,
     ) == (
         Noise(0.01, 7),

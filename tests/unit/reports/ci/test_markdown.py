@@ -87,7 +87,7 @@ def test_the_whole_summary() -> None:
             "| row | what | throughput | allowed | nodes | since | next |",
             "| --- | --- | ---: | ---: | --- | --- | --- |",
             (
-                f"| `llama2_70b_fp8[H100x128]` | **regressed** | -10.8 % | -5.0 % | `pool0-[0017-0032]` | {SINCE}, 3 runs "
+                f"| `llama2_70b_fp8[H100x128]` | **regressed** | -10.8 % | -5.0 % | `pool0-[0017-0032]` | `{SINCE}, 3 runs` "
                 "| `pytest --gsw-cluster=eos --gsw-confirm=4 "
                 "'baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x128]'` |"
             ),

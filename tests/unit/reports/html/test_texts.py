@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_gsw.history.model import Point, RowOutcome
+from pytest_gsw.history.since import Since
 from pytest_gsw.reports.elements import (
     card_text,
     element,
@@ -21,11 +23,10 @@ from pytest_gsw.reports.elements import (
     since_text,
 )
 from pytest_gsw.reports.pages import all_commands, log_ends, verdict_tables
-from pytest_gsw.reports.run_report import ReportedRow, Since
+from pytest_gsw.reports.run_report import ReportedRow
 from pytest_gsw.results import suggested_commands
 from pytest_gsw.results.record import Record
 from pytest_gsw.stats.verdict import Reason
-from pytest_gsw.tables.metrics import STEP_TIME, Figure
 from tests.unit.history.runs import FIRST_S
 from tests.unit.reports.ci.nights import run_of
 from tests.unit.reports.records_of_runs import BROKEN, FAST, PASSED, RUN_ID, SLOW, report_of, row
@@ -65,19 +66,19 @@ def test_since_when() -> None:
     current_run = Since(FIRST_S, 1)
     assert since_text(current_run) == "the first known run"
     assert since_text(replace(current_run, runs=3)) == f"{minute(FIRST_S)} or before, 3 runs"
-    good = {"good_run_id": "r", "good_time_s": FIRST_S - 86400, "good": Figure(STEP_TIME, 4.5561)}
-    assert since_text(replace(current_run, **good), 4.5) == (
+    good = Point("r", "1", FIRST_S - 86400, 4.5561, "passed")
+    assert since_text(replace(current_run, good=good), 4.5) == (
         f"this run; before that throughput \N{MINUS SIGN}1.2\N{NO-BREAK SPACE}% at {minute(FIRST_S - 86400)}"
     )
-    several = replace(current_run, **good, runs=3)
+    several = replace(current_run, good=good, runs=3)
     assert since_text(several, 4.6) == (
         f"{minute(FIRST_S)}, 3 runs; before that throughput +1.0\N{NO-BREAK SPACE}% at {minute(FIRST_S - 86400)}"
     )
     assert (
-        since_text(replace(several, good=None))
+        since_text(replace(several, good=RowOutcome("r", FIRST_S - 86400, "passed")), 4.6)
         == f"{minute(FIRST_S)}, 3 runs; before that measured at {minute(FIRST_S - 86400)}"
     )
-    changed = replace(several, changes={"nccl": ("2.21.5", "2.23.4")})
+    changed = replace(several, changes={"nccl": ("2.21.5", "2.23.4")}, changed_then=True)
     assert since_facts(shown(SLOW, changed))[1] == ("changed then", "nccl 2.21.5 -> 2.23.4")
     assert since_facts(shown(SLOW)) == [("since", "the first known run")]
     assert since_facts(shown(PASSED)) == []
@@ -143,7 +144,7 @@ def test_what_was_replayed_without_a_cluster_is_replayed_again() -> None:
 
 
 def test_all_that_can_be_typed() -> None:
-    since = Since(FIRST_S, 3, "good")
+    since = Since(FIRST_S, 3, RowOutcome("good", FIRST_S - 86400, "passed"))
     assert all_commands(shown(varied(SLOW, log="log.out"), since), RUN) == [
         ("see whether it stays", f"pytest --gsw-cluster=eos --gsw-confirm=4 '{NODE}[H100x128]'"),
         ("run it again", f"pytest --gsw-cluster=eos '{NODE}[H100x128]'"),
