@@ -61,6 +61,7 @@ def _rows(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="*", type=path, metavar="PATH", help="tables (default: the bundled ones)")
     parser.add_argument("--cluster", metavar="NAME", help="rows of its release, and what it has accepted")
     _add_clusters(parser)
+    parser.add_argument("--run", metavar="RUN", help=f"the state of each row of a run: its id, or '{LAST}'")
     parser.add_argument("--json", action="store_true", help="print JSON: a list of objects")
 
 
@@ -207,7 +208,7 @@ def _alarms(parser: argparse.ArgumentParser) -> None:
 
 #: Every subcommand in the order in which help lists them: its module, its line of help, its arguments.
 COMMANDS: dict[str, tuple[str, str, Callable[[argparse.ArgumentParser], Any]]] = {
-    "rows": ("rows", "list the documented rows", _rows),
+    "rows": ("rows", "list the documented rows, or the state of each row of a run", _rows),
     "metrics": ("metrics", "measure a log, or the logs of a directory", _metrics),
     "import": ("importing", "make baseline tables of documents; check figures by arithmetic", _importing),
     "baseline": ("baseline", "propose measured figures for the tables", _baseline),

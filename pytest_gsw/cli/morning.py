@@ -6,13 +6,12 @@ import argparse
 from collections.abc import Iterator
 
 from pytest_gsw.cli.output import Answer
-from pytest_gsw.cli.report import report_of
-from pytest_gsw.cli.run_arguments import run_directory, whole_run
-from pytest_gsw.common.files import relative_path
+from pytest_gsw.cli.report import report_of, whole_run
+from pytest_gsw.cli.run_arguments import run_directory
 from pytest_gsw.common.text import command, minute, one_line
 from pytest_gsw.history.comparison import line_of, slow_since_text
 from pytest_gsw.reports.ci import counts_text, findings
-from pytest_gsw.reports.run_report import ReportedRun, RunReport
+from pytest_gsw.reports.run_report import RunReport
 from pytest_gsw.results.runs_directory import LAST
 from pytest_gsw.results.suggested_commands import own_advice
 from pytest_gsw.results.sweep import sweep_facts
@@ -26,8 +25,8 @@ def run(args: argparse.Namespace) -> Answer:
     directory = run_directory(args.ini, LAST)
     if directory is None:
         return Answer(f"there is no run in {args.ini.runs}\nnext: pytest --gsw-cluster=NAME, or pytest-gsw --help")
-    records, missing = whole_run(args.ini, directory)
-    report = report_of(args, records, ReportedRun(relative_path(directory), missing), every_alarm=True)
+    records, run = whole_run(args.ini, directory)
+    report = report_of(args, records, run, every_alarm=True)
     facts = list(_facts(report))
     width = max(len(name) for name, _ in facts) + 2
     return Answer("\n".join(f"{name:<{width}}{text}" for name, text in facts))
@@ -60,7 +59,8 @@ def _facts(report: RunReport) -> Iterator[tuple[str, str]]:
         yield "fails jobs", failing
     advice = [f"{rows}: {step}" for rows, step in own_advice(report.records)]
     of_sweeps = [step for sweep in report.sweeps for _, step in sweep.commands(report.run_id)]
-    following = [*of_sweeps, *advice, *(step for _, step in report.next_commands)]
+    following = [command("pytest-gsw", "rows", "--run", LAST)] if report.goes_on else []
+    following += [*of_sweeps, *advice, *(step for _, step in report.next_commands)]
     following = following or [command("pytest-gsw", "alarms") if alarms else command("pytest-gsw", "report", LAST)]
     for step in following:
         yield "next", step

@@ -1,4 +1,4 @@
-"""``pytest-gsw report``: runs as static pages; one run as JUnit, Markdown or OpenMetrics."""
+"""``pytest-gsw report``: runs as static pages; one run as JUnit, Markdown, OpenMetrics, or the states of its rows."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 
 from pytest_gsw.cli.alarms import read_alarms
 from pytest_gsw.cli.arguments import Ini
-from pytest_gsw.cli.output import Answer, answer_to
-from pytest_gsw.cli.run_arguments import known_history, missing_run, records_in, run_directory, whole_run
+from pytest_gsw.cli.output import Answer, answer_to, quoted_answer
+from pytest_gsw.cli.run_arguments import known_history, missing_run, records_in, run_directory
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.redact import redact
-from pytest_gsw.common.text import plural
+from pytest_gsw.common.text import moment, one_line, plain_table, plural
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.store import History
 from pytest_gsw.reports.ci import TEXTS
@@ -30,8 +30,11 @@ from pytest_gsw.reports.run_report import (
     since_facts,
     with_own_figures,
 )
-from pytest_gsw.results.junit import counts, junit_text, rebuild_junit
+from pytest_gsw.results import outcomes
+from pytest_gsw.results.junit import counts, junit_text, read_whole_run, rebuild_junit
+from pytest_gsw.results.manifest import WAITS, is_owned
 from pytest_gsw.results.record import Record
+from pytest_gsw.results.run_progress import COLUMNS
 from pytest_gsw.results.summary import counts_line, incident_of
 from pytest_gsw.tables.load import accepted_figures
 
@@ -60,6 +63,23 @@ def run(args: argparse.Namespace) -> Answer:
     return Answer(f"{index}: {_counts_text(found)}")
 
 
+def run_rows(args: argparse.Namespace) -> Answer:
+    """Answer ``pytest-gsw rows --run``: the state of each row of a run, open ones first."""
+    directory = run_directory(args.ini, args.run)
+    if directory is None:
+        raise missing_run(args.ini, args.run)
+    records, run = whole_run(args.ini, directory)
+    lines = [] if run.progress is None else run.progress.lines
+    for one in records:
+        job_id = one.jobs.last.id if one.jobs.last is not None else ""
+        lines.append((one.row.id, outcomes.of(one.outcome).text, "", "", "", job_id, one_line(one.fact)))
+    lines += [(name.rpartition("::")[2], outcomes.ERROR.text, "", "", "", "", why) for name, why in run.missing.items()]
+    when = "" if run.progress is None else f"{moment(run.progress.time_s)}: "
+    facts = [dict(zip([head.removeprefix(">") for head in COLUMNS], line, strict=True)) for line in lines]
+    table = plain_table(lines, *COLUMNS, style="simple")
+    return quoted_answer(args, facts, f"{table}\n\n{when}{_counts_text([(records, run)])}")
+
+
 def _as_text(args: argparse.Namespace) -> Answer:
     """One run as a text, printed or written to a file."""
     if len(args.runs) > 1:
@@ -67,10 +87,12 @@ def _as_text(args: argparse.Namespace) -> Answer:
     directory = run_directory(args.ini, args.runs[0])
     if directory is None:
         raise missing_run(args.ini, args.runs[0])
-    records, missing = whole_run(args.ini, directory)
-    report = report_of(args, records, ReportedRun(directory, missing))
+    records, run = whole_run(args.ini, directory)
+    report = report_of(args, records, run)
     if args.format in TEXTS:
         return answer_to(args.output, TEXTS[args.format].of(report), args.format)
+    open_rows = () if run.progress is None else run.progress.rows
+    missing = {**run.missing, **{row.node_id: WAITS for row in open_rows}}  # a skipped test case would be green
     since = {row.record.row.node_id: since_facts(row.since) for row in report.rows}
     root = rebuild_junit(directory, records, missing, strict=args.strict, since=since)
     found = (f"{number} {name.removesuffix('s') if number == 1 else name}" for name, number in counts(root).items())
@@ -99,15 +121,22 @@ def report_of(
     return run_report(records, run)
 
 
+def whole_run(ini: Ini, found: Path) -> tuple[tuple[Record, ...], ReportedRun]:
+    """The records of a run, and what these do not have; a ConfigurationError if it has no row at all."""
+    directory = relative_path(found)
+    records, missing, progress = read_whole_run(directory, goes_on=is_owned(directory))
+    if not records and not missing and (progress is None or not progress.rows):
+        raise ConfigurationError(f"there are no records in {directory}\nnext: ls {ini.runs}")
+    return records, ReportedRun(directory, missing, progress=progress)
+
+
 def _read_run(ini: Ini, given: str, history: History | None) -> tuple[tuple[Record, ...], ReportedRun]:
     """A run of a directory, or of the history; a ConfigurationError if there is none, or nothing in it."""
     found = run_directory(ini, given)
     if found is None:
         records = records_in(ini, history, given)
         return records, ReportedRun(ini.runs / records[0].run.id)
-    directory = relative_path(found)
-    records, missing = whole_run(ini, directory)
-    return records, ReportedRun(directory, missing)
+    return whole_run(ini, found)
 
 
 def _default_output(runs: Sequence[ReportedRun]) -> Path:
@@ -123,4 +152,4 @@ def _counts_text(found: Sequence[tuple[tuple[Record, ...], ReportedRun]]) -> str
     if len(found) > 1:
         return plural(len(found), "run")
     ((records, run),) = found
-    return counts_line(records, len(run.missing), incident_of(records))
+    return counts_line(records, len(run.missing), incident_of(records), run.progress)

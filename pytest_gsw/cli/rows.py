@@ -105,6 +105,10 @@ _RUN = (
 
 def run(args: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
+    if args.run is not None:
+        from pytest_gsw.cli.report import run_rows  # records take longer to import than tables
+
+        return run_rows(args)
     args.ini.fill(args, "cluster", "clusters")
     rows, blanks = read_tables(args.ini.tables(args.paths) or tables_on(args.cluster, args.clusters))
     cluster, left_out = _known_cluster(rows, args), 0

@@ -16,8 +16,7 @@ from pytest_gsw.history.location import VARIABLE, open_history
 from pytest_gsw.history.model import SeriesKey
 from pytest_gsw.history.store import History
 from pytest_gsw.jobs.journal import NAME as JOURNAL
-from pytest_gsw.results.junit import read_whole_run
-from pytest_gsw.results.manifest import is_owned, newest_run
+from pytest_gsw.results.manifest import newest_run
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.runs_directory import LAST, RECORDS, no_run
 from pytest_gsw.stats.noise import Noise
@@ -88,14 +87,6 @@ def run_directory(ini: Ini, given: str, holding: str = "") -> Path | None:
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
     return next((path for path in places if given and (path / holding).is_dir()), None)
-
-
-def whole_run(ini: Ini, directory: Path) -> tuple[tuple[Record, ...], dict[str, str]]:
-    """The records of a run, and why rows of it have none; a ConfigurationError if it has no row at all."""
-    records, missing = read_whole_run(directory, goes_on=is_owned(directory))
-    if not records and not missing:
-        raise ConfigurationError(f"there are no records in {directory}\nnext: ls {ini.runs}")
-    return records, missing
 
 
 def records_in(ini: Ini, history: History | None, given: str) -> tuple[Record, ...]:

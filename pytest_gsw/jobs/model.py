@@ -431,6 +431,8 @@ class JobStatus:
     siblings: tuple[str, ...] = ()
     #: The failed job that a pending one waits for; ``None`` if there is none, or it is unknown.
     failed_first: FailedJob | None = None
+    #: When a pending job starts, as far as the scheduler expects; ``None`` if unknown.
+    expected_start_s: float | None = None
 
     @property
     def queue_s(self) -> float | None:

@@ -152,10 +152,12 @@ def _finding(needs: Attention, record: Record, text: str, since: str = "") -> Fi
 
 
 def counts_text(report: RunReport) -> str:
-    """The number of rows and their outcomes: ``12 rows: 9 passed, 2 regressed, 1 error, 1 of them drifts``."""
-    missing = len(report.unrecorded)
-    counts = counts_line(report.records, missing, report.incident)
-    return f"{report.rows_text}: {counts}".removesuffix(": ")
+    """The number of rows and their outcomes: ``12 rows: 9 passed, 2 regressed, 1 error, 1 of them drifts``.
+
+    While the session goes on: ``3 of 8 done, 5 running (step 12 of 50), about 4m02s left: 2 passed, 1 regressed``.
+    """
+    counts = counts_line(report.records, len(report.unrecorded), report.incident, report.run.progress)
+    return counts if report.goes_on else f"{report.rows_text}: {counts}".removesuffix(": ")
 
 
 def github(report: RunReport) -> str:
@@ -211,6 +213,7 @@ def markdown(report: RunReport, limit_bytes: int = LIMIT_BYTES) -> str:
 
 def _head(report: RunReport, found: Sequence[Finding]) -> list[str]:
     title = f"{_attention_text(found, report.slow_tile_nodes, report.odd_losses)} attention"
+    title += " so far" if report.goes_on else ""
     where = ", ".join(map(_code, report.clusters[:10]))
     names = sorted({record.run.id for record in report.records}) or [report.run.directory.name]
     runs = ", ".join(map(_code, names[:10]))

@@ -20,7 +20,7 @@ from typing import TypeVar
 from pytest_gsw.common.files import make_directory, write_whole
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.process import collector_paused
-from pytest_gsw.common.text import calendar, command, duration, enumerated, named, plural, rounded, share
+from pytest_gsw.common.text import calendar, command, duration, enumerated, moment, named, plural, rounded, share
 from pytest_gsw.errors import LogError
 from pytest_gsw.history.alarms import Alarm, Kind
 from pytest_gsw.history.comparison import COLUMNS, cells, counts_text, recovery_text, sound_text, suspect_text
@@ -87,6 +87,7 @@ from pytest_gsw.results import attention, outcomes, row_text
 from pytest_gsw.results.attention import Attention
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.results.row_text import accepted_line, compared_text, hides_loss, informative_line
+from pytest_gsw.results.run_progress import COLUMNS as OPEN_COLUMNS
 from pytest_gsw.results.suggested_commands import again, history_command, next_command, repeat_commands
 from pytest_gsw.results.summary import outcome_texts
 from pytest_gsw.results.sweep import finding_note, finding_text, sweep_facts
@@ -104,6 +105,8 @@ _AT_LENGTH, _NAMED = 40, 12
 _CLUSTER = COLUMNS.index("cluster")
 #: The most causes, and the most rows without a record, that are listed.
 _CAUSES, _MISSING = 40, 200
+#: Seconds after which a browser reads the page of a session that goes on again.
+_REFRESH_S = 60
 
 
 def run_page(report: RunReport, links: Sequence[tuple[str, str]], kept: str = "", root: str = "") -> ET.Element:
@@ -125,6 +128,7 @@ def run_page(report: RunReport, links: Sequence[tuple[str, str]], kept: str = ""
         simulated_note(report.records),
         changes_section(report),
         section("cluster", "The cluster", _incident(report), *_drift_cards(report), *_nodes(report)),
+        _open_rows(report),
         _attention(report),
         *(_sweep_section(number, one, report) for number, one in enumerate(report.sweeps, 1)),
         _faster_rows(report),
@@ -134,7 +138,19 @@ def run_page(report: RunReport, links: Sequence[tuple[str, str]], kept: str = ""
         section("scaling", "Scaling", *_scaling(report)),
         section("rows", "All rows", _all_rows(report)),
     ]
-    return page(title, main, links, here="" if root else INDEX, root=root)
+    made = page(title, main, links, here="" if root else INDEX, root=root)
+    if report.goes_on:
+        made[0].append(element("meta", http_equiv="refresh", content=_REFRESH_S))
+    return made
+
+
+def _open_rows(report: RunReport) -> ET.Element | None:
+    """The rows that the session has yet to judge, those that run first."""
+    if report.run.progress is None:
+        return None
+    lines = report.run.progress.lines
+    more = command_line(command("pytest-gsw", "rows", "--run", report.run_id)) if len(lines) > _MISSING else None
+    return section("open", "Open rows", table("open", plural(len(lines), "row"), OPEN_COLUMNS, lines[:_MISSING]), more)
 
 
 def _counts(report: RunReport) -> ET.Element:
@@ -238,8 +254,9 @@ def _gpu_hours_text(report: RunReport) -> str:
 
 
 def _end_text(report: RunReport) -> str:
-    if report.goes_on:
-        return "its session goes on"
+    if (progress := report.run.progress) is not None:
+        when = f", as of {moment(progress.time_s)}" if progress.time_s else ""
+        return f"its session goes on{when}: {progress.text}"
     if report.unjudged and report.run.exit_status is None:
         return "its session was ended before all rows were judged"
     return f"exit status {report.exit_status}"
@@ -258,7 +275,7 @@ def _attention(report: RunReport) -> ET.Element | None:
     if report.odd_losses:
         link = element("a", "a tile has another loss", href="#tiles-1")
         return element("p", sign(attention.INCONCLUSIVE.kind), " No row needs attention; ", link, ".")
-    told: list[Content] = [" Nothing needs attention."]
+    told: list[Content] = [f" Nothing needs attention{' so far' if report.goes_on else ''}."]
     if alarms := report.active_alarms:
         told = [" No row needs attention; ", element("a", plural(alarms, "active alarm"), href="#alarms"), "."]
     return element("p", sign(attention.PASSED.kind), *told, class_="well")
@@ -1384,7 +1401,9 @@ def write_report(reports: Sequence[RunReport], directory: Path, history: History
     runs = listed_runs(reports)
     there = pages_there(directory, runs, written)
     clusters = ", ".join(sorted({cluster for report in reports for cluster in report.clusters}))
-    _write_page(directory / RUN_INDEX, run_index_page(runs, there, clusters or "no cluster", links))
+    # A session that goes on leaves the history's runs to its end.
+    if history is not None or not newest.goes_on or not (directory / RUN_INDEX).exists():
+        _write_page(directory / RUN_INDEX, run_index_page(runs, there, clusters or "no cluster", links))
     _write_page(directory / INDEX, run_page(newest, links, kept))
     return directory / INDEX
 

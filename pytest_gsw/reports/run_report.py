@@ -43,7 +43,6 @@ from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import Attention
 from pytest_gsw.results.manifest import (
     FACTS,
-    WAITS,
     RunManifest,
     begun,
     facts_of,
@@ -56,6 +55,7 @@ from pytest_gsw.results.manifest import (
 from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Record, used_gpu_hours
 from pytest_gsw.results.row_text import inconclusive_text
+from pytest_gsw.results.run_progress import RunProgress
 from pytest_gsw.results.runs_directory import RECORDS, RUNS, begin_of
 from pytest_gsw.results.suggested_commands import needs_of, next_commands
 from pytest_gsw.results.summary import ClusterResult, cause_of, cluster_result_of, error_nodes
@@ -277,6 +277,8 @@ class ReportedRun:
     missing: Mapping[str, str] = field(default_factory=dict)
     #: The exit status of its session, ``None`` if unknown.
     exit_status: int | None = None
+    #: The rows that its session has yet to judge; ``None`` once it has ended.
+    progress: RunProgress | None = None
     #: Its alarms; ``None`` to read them from the history.
     alarms: tuple[Alarm, ...] | None = None
     #: The manifest of its session, and when that began, seconds since the epoch.
@@ -468,8 +470,8 @@ class RunReport:
 
     @property
     def goes_on(self) -> bool:
-        """True if its session has yet to judge some of its rows."""
-        return any(one.why == WAITS for one in self.unrecorded)
+        """True if its session has not ended."""
+        return self.run.progress is not None
 
     @cached_property
     def sweeps(self) -> tuple[ReportedSweep, ...]:
@@ -506,7 +508,8 @@ class RunReport:
         tiles = sum(len(sweep.tiles) + len(sweep.unrecorded) for sweep in self.sweeps)
         if tiles and tiles == rows:
             return f"{plural(tiles, 'tile')} of {plural(len(self.sweeps), 'row')}"
-        return plural(rows, "row") + (f", {tiles} of them tiles" if tiles else "")
+        text = plural(rows, "row") + (f", {tiles} of them tiles" if tiles else "")
+        return f"{text} so far" if self.goes_on else text
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
@@ -880,7 +883,8 @@ def _with_manifest(run: ReportedRun) -> ReportedRun:
     noted = redact(read_noted(run.directory), os.environ)
     missing = {redact(name, os.environ): redact(why, os.environ) for name, why in run.missing.items()}
     begun_s, sweep = None if known is None else known.begun_s or None, redact(read_sweep(run.directory), os.environ)
-    return replace(run, missing=missing, noted=noted, begun_s=begun_s, sweep=sweep)
+    progress = redact(run.progress, os.environ)
+    return replace(run, missing=missing, noted=noted, begun_s=begun_s, sweep=sweep, progress=progress)
 
 
 def _build_report(run_id: str, records: Sequence[Record], run: ReportedRun, reader: HistoryReader | None) -> RunReport:

@@ -111,7 +111,7 @@ def read_noted(directory: Path) -> RunManifest:
 # -- Rows of a run that were never judged: those of its journal without a record -------------------
 
 
-#: Why a row has no record while its session runs.
+#: Why a row has no record while its session runs, in formats that have no open rows.
 WAITS = "this row is not judged yet: its session goes on"
 
 
@@ -133,20 +133,18 @@ def left_text(directory: Path) -> str:
     return f"the session ended before this row was judged; {resume_command(directory)} goes on with it"
 
 
-def never_judged(directory: Path, judged: Container[str], *, goes_on: bool) -> dict[str, str]:
+def never_judged(directory: Path, judged: Container[str]) -> dict[str, str]:
     """Rows of a run's journal without a record, by node id, with the reason.
 
     Args:
         directory: The run's.
         judged: The node ids of its records.
-        goes_on: True if its session has not ended.
     """
     try:
         past = read_journal(directory)
     except ConfigurationError:
         return {}  # a replay keeps no journal: it submits nothing
-    why = WAITS if goes_on else left_text(directory)
-    known = read_noted(directory).errors
+    why, known = left_text(directory), read_noted(directory).errors
     return {node_id: known.get(node_id, why) for node_id in past.rows if node_id not in judged}
 
 

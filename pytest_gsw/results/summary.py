@@ -12,13 +12,14 @@ from typing import Any
 
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import expand, named_nodes
-from pytest_gsw.common.text import by_number, duration, hours_text, named, percent, plain_table, plural, rounded
+from pytest_gsw.common.text import by_number, hours_text, named, percent, plain_table, plural, rounded
 from pytest_gsw.errors import RunError
-from pytest_gsw.jobs.model import AT_ONCE, JobState, JobStatus
+from pytest_gsw.jobs.model import AT_ONCE, JobState
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.attention import ACCEPTED, INCIDENT, INCIDENT_WITHIN_TOLERANCE, Attention
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import hides_loss, without_middle
+from pytest_gsw.results.run_progress import RunProgress
 from pytest_gsw.stats.black_holes import BlackHole, black_holes
 from pytest_gsw.stats.cluster_effect import FEWEST_ROWS
 from pytest_gsw.stats.decision import is_below
@@ -34,7 +35,12 @@ _JOBS_NAMED = 6
 _JOB = re.compile(r"\bjob (?=[\w.;:-]{0,79}\d)[\w.;:-]{1,80}")
 
 
-def counts_line(records: Sequence[Record], missing: int = 0, incident: ClusterResult | None = None) -> str:
+def counts_line(
+    records: Sequence[Record],
+    missing: int = 0,
+    incident: ClusterResult | None = None,
+    progress: RunProgress | None = None,
+) -> str:
     """``24 passed, 2 regressed, 1 inconclusive, 1 error``, after ``1 incident`` if the whole cluster is slower.
 
     The screen, the summaries for CI and the report's pages have this line, and no other numbers.
@@ -43,11 +49,13 @@ def counts_line(records: Sequence[Record], missing: int = 0, incident: ClusterRe
         records: A run's.
         missing: The number of its rows without a record, such as one with a blank: each is an error.
         incident: The run's incident.
+        progress: What a session that goes on has yet to judge; the line begins with it.
     """
     told = outcome_texts(records, missing)
     drifting = sum(bool(record.drift) for record in records)
     last = [f"{drifting} of them {'drifts' if drifting == 1 else 'drift'}"] if drifting else []
-    return ", ".join([*([f"1 {incident.needs.kind}"] if incident else []), *told.values(), *last])
+    counts = ", ".join([*([f"1 {incident.needs.kind}"] if incident else []), *told.values(), *last])
+    return counts if progress is None else f"{progress.text}: {counts}".removesuffix(": ")
 
 
 def outcome_texts(records: Sequence[Record], missing: int = 0) -> dict[outcomes.OutcomeKind, str]:
@@ -390,72 +398,7 @@ def cluster_result_of(records: Iterable[Record]) -> ClusterResult | None:
     return ClusterResult(known[0][0].run.cluster, effect, limit, tolerance, len(over), slower, parts, tuple(canaries))
 
 
-# -- a session that waits --------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class RowProgress:
-    """The progress of one row while the session waits."""
-
-    name: str
-    gpus: int
-    #: The last status of its job; ``None`` if it has none.
-    status: JobStatus | None
-    #: The steps in its log, the number of all steps, and the newest one's seconds.
-    steps: int = 0
-    of: int | None = None
-    step_time_s: float | None = None
-    #: True if it can be reported, or has been.
-    over: bool = False
-    #: Seconds that its job runs by the documented step times; ``None`` if unknown.
-    expected_s: float | None = None
-
-    @property
-    def left_s(self) -> float | None:
-        """Seconds that its job still runs by the documented step times."""
-        if self.expected_s is None or self.of is None:
-            return self.expected_s
-        return self.expected_s * max(0.0, 1 - self.steps / self.of)
-
-    @property
-    def text(self) -> str:
-        """``llama2_70b_fp8[H100x64] at step 23 of 50, 4.33 s``."""
-        of = "" if self.of is None else f" of {self.of}"
-        took = "" if self.step_time_s is None else f", {self.step_time_s:.3g} s"
-        return f"{self.name} at step {self.steps}{of}{took}"
-
-
-def standing(rows: Sequence[RowProgress], gpus: float = math.inf, full: str = "") -> str:
-    """The progress of a session: jobs by state, the reasons of pending ones, and the least time that is left.
-
-    ``gpus`` is how many the session can have at once; ``full`` is why nothing more is submitted for now, if so.
-    """
-    waiting = sum(row.status is None and not row.over for row in rows)
-    open_rows = [row for row in rows if not row.over]
-    running = [row for row in rows if row.status is not None and row.status.state is JobState.RUNNING]
-    pending = [row.status for row in rows if row.status is not None and row.status.state is JobState.PENDING]
-    reasons = sorted({status.reason for status in pending if status.reason and status.reason != "None"})
-    in_use = rounded(sum(row.gpus for row in running), "GPU")
-    # The running job that is the furthest from its end decides how long the run is.
-    last = max((row for row in running if row.steps), key=lambda row: row.left_s or 0.0, default=None)
-    parts = [
-        f"{len(rows) - len(open_rows)} of {len(rows)} done",
-        f"{len(running)} running on {in_use}" if running else "",
-        f"{len(pending)} pending" + (f" ({', '.join(reasons)})" if reasons else "") if pending else "",
-        f"{waiting} not submitted yet" + (f": {full}" if full else "") if waiting else "",
-        _time_left(open_rows, gpus),
-        last.text if last is not None else "",
-    ]
-    return f"gsw: {', '.join(part for part in parts if part)}"
-
-
-def _time_left(open_rows: Sequence[RowProgress], gpus: float) -> str:
-    left = [(row.left_s, row.gpus) for row in open_rows if row.left_s is not None]
-    if not left:
-        return ""
-    longest_s = max(left_s for left_s, _ in left)
-    left_s = max(longest_s, sum(one_s * taken for one_s, taken in left) / gpus)
-    return f"at least {duration(left_s)} left" if left_s >= 1 else ""
+# -- a session -----------------------------------------------------------------------------------
 
 
 def gpu_hours(used: float, saved: float, stopped: int) -> str:

@@ -34,7 +34,7 @@ from pytest_gsw.session.collect import (
 )
 from pytest_gsw.session.junit_file import add_case
 from pytest_gsw.session.plan_and_submit import Start, plan_rows, report_delivery
-from pytest_gsw.session.progress import add_row, clear_live, end_live, write
+from pytest_gsw.session.progress import add_row, ask_for_table, clear_live, end_live, write
 from pytest_gsw.session.resume import leave_run, left_over
 from pytest_gsw.session.settings import CRITERION, EXECUTOR, FINISHED, NOT_READY, SESSION_HISTORY, SETTINGS, SWEEP
 from pytest_gsw.session.terminal import OUTCOME_COUNTS, OutcomeCounts, run_records
@@ -305,7 +305,9 @@ def run_rows(session: pytest.Session) -> None:
         return
     ran: list[pytest.Item] = []
     interrupts = Interrupts()
-    with taking_signals(interrupts, SIGNALS):
+    # By default, it would end the session; a handler of another plugin's stays.
+    asks = [signal.SIGUSR1] if signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL else []
+    with taking_signals(interrupts, SIGNALS), taking_signals(partial(ask_for_table, config), asks):
         try:
             start = plan_rows(session, settings)
             run_unready(session, start, ran)

@@ -80,7 +80,8 @@ def report_run(config: pytest.Config, exit_status: int, *, has_alarms: bool, is_
     is_reported = settings.report is not None or is_on_github
     # Only the report has the rows without a record.
     known = config.stash[OUTCOME_COUNTS].records
-    records, missing = read_whole_run(settings.run_directory, known) if is_reported else (run_records(config), {})
+    whole = read_whole_run(settings.run_directory, known) if is_reported else (run_records(config), {}, None)
+    records, missing, _ = whole
     run = ReportedRun(relative_path(settings.run_directory), missing, exit_status, alarms=())
     report = None
     try:

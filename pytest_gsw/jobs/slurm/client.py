@@ -243,8 +243,10 @@ def _status(state_text: str, code: str, reason: str, nodes: str, submit: str, st
         reason=dated(_word(reason), _epoch_s(start)) if state is JobState.PENDING else _word(reason),
         nodes=_word(nodes),
         submit_s=_epoch_s(submit),
-        # For a pending job this is its estimated start; the end of a running one is its time limit.
+        # For a pending job this is its estimated start, which --start prints as well; the end of a running one is its
+        # time limit.
         start_s=None if state is JobState.PENDING else _epoch_s(start),
+        expected_start_s=_epoch_s(start) if state is JobState.PENDING else None,
         end_s=_epoch_s(end) if has_ended else None,
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,13 +9,12 @@ from typing import Any
 import pytest
 
 from pytest_gsw.errors import RunError, SubmissionError
-from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results import summary
 from pytest_gsw.results.record import JobFacts, Jobs, Record
 from pytest_gsw.results.suggested_commands import next_commands
 from pytest_gsw.results.summary import (
     Crowd,
-    RowProgress,
     gpu_hours,
     plan_text,
     run_table,
@@ -310,106 +308,6 @@ def test_a_plan_of_many_rows_has_the_first_and_the_refused_ones_first() -> None:
     assert sum(line.startswith("t.yaml::") for line in lines) == 20
     assert lines[-1] == "and 9,980 more rows; -v shows each"
     assert sum(line.startswith("t.yaml::") for line in plan_text(rows, [], errors)) == 10_000
-
-
-def standing(*rows: RowProgress, gpus: float = math.inf) -> str:
-    return summary.standing(rows, gpus)
-
-
-def progress(name: str, state: JobState | None = None, reason: str = "", **facts: Any) -> RowProgress:
-    return RowProgress(name, facts.pop("gpus", 8), None if state is None else JobStatus(state, reason=reason), **facts)
-
-
-def running(**facts: Any) -> RowProgress:
-    return progress("a", JobState.RUNNING, **facts)
-
-
-def test_where_a_waiting_session_stands() -> None:
-    assert standing(
-        progress("a", JobState.COMPLETED, over=True),
-        progress("b", JobState.RUNNING, gpus=64, steps=23, of=50, step_time_s=4.334, expected_s=500.0),
-        progress("c", JobState.RUNNING, gpus=128, steps=40, of=50, step_time_s=4.5, expected_s=500.0),
-        progress("d", JobState.PENDING, "Resources", expected_s=500.0),
-        progress("e", JobState.PENDING, "Priority", expected_s=527.0),
-        progress("f", expected_s=500.0),
-        progress("g", expected_s=500.0),
-    ) == (
-        "gsw: 1 of 7 done, 2 running on 192 GPUs, 2 pending (Priority, Resources), 2 not submitted yet, "
-        "at least 8m47s left, b at step 23 of 50, 4.33 s"
-    )
-
-
-@pytest.mark.parametrize(
-    ("rows", "text"),
-    [
-        ([], "gsw: 0 of 0 done"),
-        ([progress("a", JobState.RUNNING, gpus=1)], "gsw: 0 of 1 done, 1 running on 1 GPU"),
-        ([progress("a", JobState.RUNNING, gpus=2048)], "gsw: 0 of 1 done, 1 running on 2,048 GPUs"),
-        ([progress("a", JobState.PENDING)], "gsw: 0 of 1 done, 1 pending"),
-        ([progress("a", JobState.PENDING, "None")], "gsw: 0 of 1 done, 1 pending"),
-        (
-            [progress(name, JobState.PENDING, reason) for name, reason in zip("abc", ["Z", "A", "Z"], strict=True)],
-            "gsw: 0 of 3 done, 3 pending (A, Z)",
-        ),
-        ([progress("a")], "gsw: 0 of 1 done, 1 not submitted yet"),
-        # One that could not be submitted is done, and has no job.
-        ([progress("a", over=True)], "gsw: 1 of 1 done"),
-        # One that has ended and whose log is awaited.
-        ([progress("a", JobState.COMPLETED)], "gsw: 0 of 1 done"),
-        ([progress("a", JobState.UNKNOWN)], "gsw: 0 of 1 done"),
-        ([running(steps=0, of=50)], "gsw: 0 of 1 done, 1 running on 8 GPUs"),
-        (
-            [running(steps=1, of=50, step_time_s=9.5)],
-            "gsw: 0 of 1 done, 1 running on 8 GPUs, a at step 1 of 50, 9.5 s",
-        ),
-        ([running(steps=7, step_time_s=0.01234)], "gsw: 0 of 1 done, 1 running on 8 GPUs, a at step 7, 0.0123 s"),
-        ([running(steps=7)], "gsw: 0 of 1 done, 1 running on 8 GPUs, a at step 7"),
-    ],
-)
-def test_what_there_is_none_of_is_not_told(rows: list[RowProgress], text: str) -> None:
-    assert standing(*rows) == text
-
-
-def test_the_row_that_is_the_furthest_from_its_end_is_told_of() -> None:
-    rows = [
-        progress("short", JobState.RUNNING, steps=5, of=50, expected_s=500.0),
-        progress("long", JobState.RUNNING, steps=45, of=50, expected_s=9000.0),
-        progress("unknown", JobState.RUNNING, steps=5),
-        progress("silent", JobState.RUNNING, steps=0, of=50, expected_s=99000.0),
-        progress("pending", JobState.PENDING, steps=5, of=50, expected_s=99000.0),
-    ]
-    assert standing(*rows).endswith(" left, long at step 45 of 50")
-    assert standing(*rows[::-1]).endswith(" left, long at step 45 of 50")
-    assert progress("a", JobState.RUNNING, steps=30, expected_s=500.0).left_s == 500.0
-    assert progress("a", JobState.RUNNING, steps=30, of=50).left_s is None
-
-
-@pytest.mark.parametrize(
-    ("rows", "gpus", "left"),
-    [
-        # The longest job, where all can run at once.
-        ([(64, 600.0, 0), (64, 300.0, 0)], math.inf, "10m00s"),
-        # All of them, where they cannot.
-        ([(64, 600.0, 0), (64, 300.0, 0)], 64, "15m00s"),
-        ([(64, 600.0, 0), (64, 3000.0, 0)], 64, "1h00m"),
-        # What is done of a running job does not count again.
-        ([(64, 600.0, 25)], math.inf, "5m00s"),
-        ([(64, 600.0, 25), (64, 300.0, 45)], 64, "5m30s"),
-        ([(64, 600.0, 50), (64, 300.0, 60)], 64, None),
-        ([(64, None, 0)], 64, None),
-        ([(64, None, 0), (64, 30.0, 0)], 64, "30s"),
-    ],
-)
-def test_how_long_a_session_still_takes_at_least(
-    rows: list[tuple[int, float | None, int]], gpus: float, left: str | None
-) -> None:
-    told = [
-        progress(str(number), JobState.PENDING, gpus=taken, expected_s=expected_s, steps=steps, of=50)
-        for number, (taken, expected_s, steps) in enumerate(rows)
-    ]
-    over = progress("over", JobState.COMPLETED, gpus=4096, expected_s=99000.0, over=True)
-    text = f"gsw: 1 of {len(rows) + 1} done, {len(rows)} pending" + (f", at least {left} left" if left else "")
-    assert standing(*told, over, gpus=gpus) == text
 
 
 @pytest.mark.parametrize(

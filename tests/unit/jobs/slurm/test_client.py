@@ -143,7 +143,10 @@ def test_squeue() -> None:
         # %e of a job that runs is when its time is up, and %S of one that waits when it may start.
         "2": Answer("gsw-b", JobStatus(JobState.RUNNING, "RUNNING", nodes="n[001-002]", **started)),
         "3": Answer("gsw-c", JobStatus(JobState.PENDING, "PENDING", reason="PartitionNodeLimit", **at)),
-        "4": Answer("gsw-d", JobStatus(JobState.PENDING, "PENDING", reason="Priority", **at)),
+        "4": Answer(
+            "gsw-d",
+            JobStatus(JobState.PENDING, "PENDING", reason="Priority", expected_start_s=1795209999.0, **at),
+        ),
         "5": Answer("gsw-e", JobStatus(JobState.RUNNING, "COMPLETING", nodes="n003", **started)),
         "6": Answer("gsw|f", JobStatus(JobState.UNKNOWN, "VANISHED", nodes="n003", **started)),
     }
@@ -220,7 +223,8 @@ def test_scontrol() -> None:
 
 def test_scontrol_of_a_job_that_waits() -> None:
     text = "JobId=7 JobName=x JobState=PENDING Reason=Dependency ExitCode=0:0 StartTime=1795207823 EndTime=Unknown"
-    assert parse_scontrol(text) == {"7": Answer("x", JobStatus(JobState.PENDING, "PENDING", reason="Dependency"))}
+    waits = JobStatus(JobState.PENDING, "PENDING", reason="Dependency", expected_start_s=1795207823.0)
+    assert parse_scontrol(text) == {"7": Answer("x", waits)}
 
 
 @pytest.mark.parametrize(
