@@ -118,6 +118,11 @@ CLUSTER_FIELDS: f.Fields = {
     ),
     "smoke_limit": _number("Limit on the smoke test's run time, seconds; 30 by default."),
     "smoke_ends_job": f.flag("A node below its peers in the smoke test ends the job."),
+    "node_findings": f.choice(
+        ("fail", "warn"),
+        "Nodes that --gsw-find names fail a session, and nodes that no tile covers leave it open; with warn only named "
+        "nodes beyond the tolerance do.",
+    ),
     **SETTINGS,
 }
 
@@ -165,6 +170,8 @@ class Cluster:
     smoke: str | None = None
     smoke_limit: str | None = None
     smoke_ends_job: bool = False
+    #: ``warn`` if nodes that tiles show to be slow do not fail a session by themselves.
+    node_findings: str | None = None
     #: Its :data:`SETTINGS` that its file has; the ini file overrides them.
     settings: Mapping[str, Any] = field(default_factory=dict)
     #: The file that defines it; ``None`` for the built-in ones.

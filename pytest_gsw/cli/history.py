@@ -33,7 +33,7 @@ from pytest_gsw.common.text import (
 from pytest_gsw.errors import ConfigurationError, NotJudgedError, RunError
 from pytest_gsw.history.comparison import change_text, changes_text, cluster_drift_text
 from pytest_gsw.history.imports import Imported, Judged, JudgeLog, import_logs, import_runs
-from pytest_gsw.history.model import SIMULATED, Point, SeriesKey, cluster_of, newest_definitions
+from pytest_gsw.history.model import OF_TILES, SIMULATED, Point, SeriesKey, cluster_of, newest_definitions
 from pytest_gsw.history.row_history import ClusterDrifting, Drifting, EnvironmentChange, RowHistory, newest_histories
 from pytest_gsw.history.since import changes_of
 from pytest_gsw.history.store import EXCLUDE, REVOKE, Event, History
@@ -43,7 +43,6 @@ from pytest_gsw.results.runs_directory import LAST, begin_of
 from pytest_gsw.results.summary import cause_of
 from pytest_gsw.stats.drift import NEWEST
 from pytest_gsw.stats.noise import PRIOR, REFERENCE_JOBS, Noise, reference
-from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.load import accepted_figures, load_tables
 from pytest_gsw.tables.metrics import Figure, common_change_label
 from pytest_gsw.tables.model import Baseline, row_matches
@@ -114,12 +113,14 @@ def _run_table(history: History, key: SeriesKey, past: RowHistory, last: int) ->
     changes = {change.since.run_id: changes_text(change.named) for change in past.changes}
     lines = []
     for run_id, time_s in newest[: -last - 1 : -1]:
-        tiles = [point for point in past.points if point.run_id == run_id and point.reason == Reason.TILE.value]
+        tiles = [point for point in past.points if point.run_id == run_id and point.reason in OF_TILES]
         if tiles:
             when, median = minute(begin_of(run_id, time_s)), statistics.median(point.judged for point in tiles)
             outcomes = listed(Counter(point.outcome for point in tiles))
             nodes = shortened(compressed(node for point in tiles for node in expand(point.nodes)), _NODES)
-            lines.append((when, run_id, metric.text(median), "", outcomes, nodes, plural(len(tiles), "tile")))
+            lines.append(
+                (when, run_id, metric.text(median), "", outcomes, nodes, f"{plural(len(tiles), 'job')} of tiles")
+            )
         for record in (one for one in history.records(run_id, {key.row}) if cluster_of(one) == key.cluster):
             by_document = None if record.judged is None else record.judged.documented_change
             change = "" if by_document is None else percent(by_document)

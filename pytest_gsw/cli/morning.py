@@ -12,9 +12,10 @@ from pytest_gsw.common.text import command, minute, one_line
 from pytest_gsw.history.comparison import line_of, slow_since_text
 from pytest_gsw.reports.ci import counts_text, findings
 from pytest_gsw.reports.run_report import RunReport
+from pytest_gsw.results.record import NAMED
 from pytest_gsw.results.runs_directory import LAST
 from pytest_gsw.results.suggested_commands import own_advice
-from pytest_gsw.results.sweep import sweep_facts
+from pytest_gsw.results.sweep import next_lines, sweep_facts
 
 #: The most findings, and the most alarms, that are listed.
 _LISTED = 10
@@ -39,7 +40,8 @@ def _facts(report: RunReport) -> Iterator[tuple[str, str]]:
     yield "rows", counts_text(report)
     for sweep in report.sweeps:
         for name, text in sweep_facts(sweep.of_row, sweep.not_covered):
-            yield name, one_line(text)
+            if name not in NAMED:  # which are findings
+                yield name, one_line(text)
     found = findings(report)
     for one in found[:_LISTED]:
         since = f"; since {one.since}" if one.since else ""
@@ -52,13 +54,13 @@ def _facts(report: RunReport) -> Iterator[tuple[str, str]]:
     more = max(len(found) - _LISTED, 0) + max(len(alarms) - _LISTED, 0)
     if more:
         yield "", f"and {more} more: {command('pytest-gsw', 'report', LAST)} has all"
-    subjects = {alarm.period.subject for alarm in alarms}
+    subjects = {subject for _, subject in told}.union(alarm.period.subject for alarm in alarms)
     for suspect in (one for slow in report.slow_nodes.values() for one in slow if one.name not in subjects):
         yield "slow", slow_since_text(suspect)
     for failing in report.failing_texts:
         yield "fails jobs", failing
     advice = [f"{rows}: {step}" for rows, step in own_advice(report.records)]
-    of_sweeps = [step for sweep in report.sweeps for _, step in sweep.commands(report.run_id)]
+    of_sweeps = [step for sweep in report.sweeps for _, step in next_lines(sweep.of_row, report.run_id)]
     following = [command("pytest-gsw", "rows", "--run", LAST)] if report.goes_on else []
     following += [*of_sweeps, *advice, *(step for _, step in report.next_commands)]
     following = following or [command("pytest-gsw", "alarms") if alarms else command("pytest-gsw", "report", LAST)]

@@ -100,7 +100,7 @@ def _next_lines(found: Mapping[str, Nodes], exclude_file: Path | None) -> Iterat
     """The commands to type next: one that keeps jobs off the nodes that are slow or fail jobs."""
     for cluster, nodes in found.items():
         slow = [one for one in nodes.slow if not one.recovered]
-        for kind in sorted({one.name.partition(" ")[0] for one in slow if one.below}):
+        for kind in sorted({one.name.partition(" ")[0] for one in slow if one.below} - {"tile"}):
             yield f"next: see the links and counters of the {kind}; pytest --gsw-tile={kind} measures each {kind}"
         if not nodes.failing and all(one.below for one in slow):
             continue

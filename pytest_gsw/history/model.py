@@ -31,6 +31,8 @@ _IMPORT_RUN = "import-"
 SIMULATED = "demo"
 
 
+#: Reasons of points of tiles.
+OF_TILES = frozenset({Reason.TILE.value, Reason.SLOW_NODE.value})
 _REGRESSED, _INCIDENT = outcomes.REGRESSED.word, Reason.INCIDENT.value
 
 
@@ -153,7 +155,9 @@ def points_of(record: Record) -> tuple[Point, ...]:
     """The points of a record: jobs that ended well, were measured and judged, and may be compared."""
     if not is_judged(record):
         return ()
-    outcome, reason = record.by_own_metric, Reason.TILE.value if record.row.tile else record.reason
+    outcome, reason = record.by_own_metric, record.reason
+    if record.row.tile:
+        reason = (Reason.SLOW_NODE if record.named else Reason.TILE).value
     return tuple(
         [
             Point(
@@ -172,7 +176,7 @@ def points_of(record: Record) -> tuple[Point, ...]:
                 metric=record.judged_metric,
                 job=job_name(job),
             )
-            for job in record.measured_jobs
+            for job in (*record.measured_jobs, *record.jobs.search)
             if _ended_well(job) and job.judged is not None and 0 < job.judged < math.inf
         ]
     )

@@ -18,7 +18,7 @@ from operator import itemgetter
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import NodeSets, compressed, expand
 from pytest_gsw.common.process import collector_paused
-from pytest_gsw.history.model import ExperimentKey, Point, SeriesKey, run_key, series_key
+from pytest_gsw.history.model import OF_TILES, ExperimentKey, Point, SeriesKey, run_key, series_key
 from pytest_gsw.history.since import GOOD_RUNS, Period, Since, changed, drift_onset, onset, periods
 from pytest_gsw.history.store import EXCLUDE, TOPOLOGY, Event, Failure, History
 from pytest_gsw.results import outcomes
@@ -29,7 +29,7 @@ from pytest_gsw.stats.drift import NEWEST, Drift, drift
 from pytest_gsw.stats.figures import SECONDS_PER_DAY
 from pytest_gsw.stats.noise import PRIOR, REFERENCE_JOBS, Noise, OwnLevel, noise_of, prior_for, ratio_sd
 from pytest_gsw.stats.slow_nodes import JobEnd, JobTime, SearchResult, bits, failures, find
-from pytest_gsw.stats.verdict import UNUSUAL
+from pytest_gsw.stats.verdict import UNUSUAL, Reason
 from pytest_gsw.tables.model import Accepted
 
 # -- Nodes that make a cluster's jobs slow, by name and job; see :mod:`pytest_gsw.stats.slow_nodes` --
@@ -115,6 +115,7 @@ class Nodes:
         excluded: Collection[str] = (),
         failures: Sequence[Failure] = (),
         switches: Mapping[str, str] | None = None,
+        searched: Sequence[Record] = (),
     ) -> None:
         """Number nodes and runs.
 
@@ -123,7 +124,9 @@ class Nodes:
             excluded: The excluded runs.
             failures: All its jobs that failed because of the infrastructure.
             switches: The node list of each switch; unknown by default.
+            searched: The records of its tiles on which a search has named nodes.
         """
+        self._searched = [record for record in searched if record.run.id not in excluded]
         #: The rows of jobs.
         self._keys = tuple(runs)
         self._failures = [one for one in failures if one.run_id not in excluded]
@@ -152,7 +155,8 @@ class Nodes:
 
     @cached_property
     def slow(self) -> tuple[SlowNode, ...]:
-        """Slow nodes and switches, those that still are first."""
+        """Slow nodes and switches, those that still are first; what a search names counts before other jobs."""
+        still = {node for one in self._by_search if not one.recovered for node in (*one.nodes, *expand(one.below))}
         found = [
             SlowNode(
                 self._named(one.nodes) if one.switch is None else self._switches[one.switch][:1],
@@ -165,7 +169,32 @@ class Nodes:
             for one in self._found.slow_groups
             if one.slow_jobs
         ]
+        found = [*self._by_search, *(one for one in found if still.isdisjoint(one.nodes))]
         return tuple(sorted(found, key=lambda one: (one.recovered, one.change, one.nodes)))
+
+    @cached_property
+    def _by_search(self) -> tuple[SlowNode, ...]:
+        """The nodes that searches among tiles have named, again after each sweep that they passed."""
+        named = ((record.run.id, one) for record in self._searched for one in record.named)
+        found: list[SlowNode] = []
+        for listed, of_nodes in grouped([(one.nodes, (run_id, one)) for run_id, one in named]).items():
+            findings, nodes = dict(of_nodes), expand(listed)
+            episodes: list[tuple[list[Point], list[Point]]] = []
+            for point in sorted(self._points, key=_time):
+                if point.reason not in OF_TILES or set(nodes).isdisjoint(expand(point.nodes)):
+                    continue
+                if point.run_id in findings:
+                    if not episodes or episodes[-1][1]:
+                        episodes.append(([], []))
+                    episodes[-1][0].append(point)
+                elif episodes and outcomes.of(point.outcome).status == outcomes.GREEN:
+                    episodes[-1][1].append(point)
+            for slow, fast in episodes:
+                one = findings[slow[-1].run_id]
+                together = f"switch {one.switch}" if one.switch else f"tile {listed}" if one.kind == "between" else ""
+                jobs = tuple(slow), tuple(fast), bool(fast)
+                found.append(SlowNode((together,) if together else nodes, one.change, *jobs, together and listed))
+        return tuple(found)
 
     @cached_property
     def sound(self) -> KnownGoodNodes:
@@ -594,7 +623,9 @@ class ClusterSeries:
         failures: Sequence[Failure] = (),
         accepted: Mapping[str, Accepted] | None = None,
         topology: Event | None = None,
+        searched: Sequence[Record] = (),
     ) -> None:
+        self.searched = searched
         self._by_row = grouped([(key.row, (key.experiment, points)) for key, points in runs.items()])
         self.runs = runs
         self.excluded = excluded
@@ -620,7 +651,8 @@ class ClusterSeries:
 
     def nodes_of(self, runs: Mapping[ExperimentKey, Sequence[Point]], failures: Sequence[Failure] = ()) -> Nodes:
         """The nodes of the cluster, by some runs of it."""
-        return Nodes(runs, self.excluded, failures, None if self.topology is None else self.topology.body)
+        switches = None if self.topology is None else self.topology.body
+        return Nodes(runs, self.excluded, failures, switches, self.searched)
 
     def past(self, row: str, definition: str, experiment: str, accepted: Accepted | None = None) -> RowHistory:
         """The history of a row: of its experiment, and of its definition, whose series may not name the experiment."""
@@ -646,7 +678,8 @@ class ClusterSeries:
         if all(point.time_s <= time_s for points in self.runs.values() for point in points):
             return self
         runs = {key: [point for point in points if point.time_s <= time_s] for key, points in self.runs.items()}
-        return ClusterSeries(runs, self.excluded, accepted=self._accepted, topology=self.topology)
+        searched = self.searched
+        return ClusterSeries(runs, self.excluded, accepted=self._accepted, topology=self.topology, searched=searched)
 
 
 #: Accepted figures by row and cluster.
@@ -666,7 +699,9 @@ def series_of_cluster(
     topology = next((one for one in reversed(events) if one.kind == TOPOLOGY), None)
     by_row = {row: of_row[cluster] for row, of_row in (accepted or {}).items() if cluster in of_row}
     points, failed = history.cluster_points(cluster, since_s), history.failures(cluster, since_s)
-    return ClusterSeries(points, excluded, failed, by_row, topology)
+    is_searched = any(point.reason == Reason.SLOW_NODE.value for of_row in points.values() for point in of_row)
+    searched = history.named_nodes(cluster, since_s) if is_searched else ()
+    return ClusterSeries(points, excluded, failed, by_row, topology, searched)
 
 
 def histories_of(

@@ -34,6 +34,7 @@ from pytest_gsw.logs.signatures import SIGNATURES
 from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.results.record import JobFacts, Record, figure_of_cost, of_content
 from pytest_gsw.results.summary import cause_of
+from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.metrics import STEP_TIME, Direction, metric_of
 from pytest_gsw.tables.model import row_matches
 from pytest_gsw.validation.retryable import BLAMELESS
@@ -612,14 +613,27 @@ class History:
         Raises:
             HistoryError: One of them cannot be read.
         """
-        found = self._query(
-            "SELECT node_id, row_id, body FROM gsw_record r JOIN gsw_body b ON b.record_id = r.id WHERE run_id = ?",
-            plain(run_id),
-        )
+        return self._records("run_id = ?", plain(run_id), f"run {run_id}", rows)
+
+    def _records(
+        self, where: str, values: Values, what: str, rows: Collection[str] | None = None
+    ) -> tuple[Record, ...]:
+        tables = "gsw_record r JOIN gsw_body b ON b.record_id = r.id"
+        found = self._query(f"SELECT node_id, row_id, body FROM {tables} WHERE {where}", values)  # noqa: S608 - ours
         try:
             return tuple(decode(body) for _, row, body in sorted(found) if rows is None or row in rows)
         except ValueError as error:
-            raise HistoryError(f"a record of run {run_id} in {self.shown} cannot be read: {error}") from None
+            raise HistoryError(f"a record of {what} in {self.shown} cannot be read: {error}") from None
+
+    def named_nodes(self, cluster: str, since_s: float = 0.0) -> tuple[Record, ...]:
+        """The records of a cluster's tiles on which a search has named nodes.
+
+        Raises:
+            HistoryError: One of them cannot be read.
+        """
+        of_points = "id IN (SELECT record_id FROM gsw_point WHERE reason = ?)"
+        values = (*plain(cluster), since_s, Reason.SLOW_NODE.value)
+        return self._records(f"cluster = ? AND time_s >= ? AND {of_points}", values, cluster)
 
     def has_job(self, row: str, cluster: str, job_id: str) -> bool:
         """True if a job with this id is a point of a row, on any day and under any definition."""

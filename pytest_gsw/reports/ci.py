@@ -17,14 +17,14 @@ from pytest_gsw.history.row_history import FailingNode, SlowNode
 from pytest_gsw.reports.run_report import ReportedRow, ReportedSweep, RunReport, device, is_slow, since_facts
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import ACCEPTED, IMPROVED, REGRESSED, Attention, Level
-from pytest_gsw.results.manifest import facts_of
+from pytest_gsw.results.manifest import OF_CLUSTER, OF_NODES, facts_of
 from pytest_gsw.results.outcomes import ERROR, OUTCOMES
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import accepted_line, hides_loss, inconclusive_line
 from pytest_gsw.results.runs_directory import RUNS
 from pytest_gsw.results.suggested_commands import history_command, next_command
-from pytest_gsw.results.summary import OF_CLUSTER, ClusterResult, counts_line
-from pytest_gsw.results.sweep import sweep_facts
+from pytest_gsw.results.summary import ClusterResult, counts_line
+from pytest_gsw.results.sweep import next_lines, sweep_facts
 from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.metrics import METRICS, TOKENS_PER_S, VALUE, common_change_label
 from pytest_gsw.tables.model import tile_of, without_tile
@@ -93,8 +93,10 @@ class Finding:
 def findings(report: RunReport) -> tuple[Finding, ...]:
     """All that needs attention, the worst first, and among equals the greatest loss."""
     known = {(one.period.kind, one.period.subject, one.period.cluster): one for one in report.alarms if one.is_active}
-    of_rows = (row for row in report.rows if report.incident is None or row.record.reason != Reason.INCIDENT.value)
-    found = [*_cluster_findings(report), *(_with_alarm(one, known) for row in of_rows for one in _row_findings(row))]
+    shown = {Reason.SLOW_NODE.value, *([] if report.incident is None else [Reason.INCIDENT.value])}
+    of_rows = (row for row in report.rows if row.record.reason not in shown)
+    found = [*_cluster_findings(report), *_node_findings(report, known)]
+    found += [*(_with_alarm(one, known) for row in of_rows for one in _row_findings(row))]
     found += [Finding(attention.ERROR.kind, one.id, one.node_id, one.why) for one in report.unrecorded]
     return tuple(sorted(found, key=_rank))
 
@@ -121,11 +123,22 @@ def _cluster_findings(report: RunReport) -> Iterator[Finding]:
         name, following = incident.cluster, history_command(incident.cluster)
         text = incident.text(report.incident_since)
         kind = incident.needs.kind
-        yield Finding(kind, f"cluster {name}", incident.node_id, text, following, table=table, whole=incident)
+        yield Finding(kind, f"cluster {name}", incident.case().node_id, text, following, table=table, whole=incident)
     for name, text_of in report.cluster_texts.items():
         if text_of.drift:
             kind, following = attention.DRIFT.kind, history_command(name, drift=True)
             yield Finding(kind, f"cluster {name}", f"{OF_CLUSTER}{name}", text_of.drift, following, table=table)
+
+
+def _node_findings(report: RunReport, known: Mapping[tuple[Kind, str, str], Alarm]) -> Iterator[Finding]:
+    """The findings of nodes that a search names; those that were not covered are in the sections of their tiles."""
+    table = report.records[0].row.node_id.partition("::")[0] if report.records else ""
+    for case in (case for case in report.node_cases if case.outcome != "skipped"):
+        needs = attention.SLOW_NODE if case.outcome == "failed" else attention.SLOW_NODE_WARNING
+        subjects = (case.name, case.subject)  # of a node, of a switch
+        alarm = next((one for name in subjects if (one := known.get((Kind.NODE, name, case.cluster)))), None)
+        text = case.fact.removeprefix(f"{case.subject}: ")
+        yield Finding(needs.kind, case.subject, case.node_id, text, alarm=alarm, table=table)
 
 
 def _rank(finding: Finding) -> tuple[int, float, ByNumber]:
@@ -212,7 +225,7 @@ def markdown(report: RunReport, limit_bytes: int = LIMIT_BYTES) -> str:
 
 
 def _head(report: RunReport, found: Sequence[Finding]) -> list[str]:
-    title = f"{_attention_text(found, report.slow_tile_nodes, report.odd_losses)} attention"
+    title = f"{_attention_text(found, report.slow_tile_nodes)} attention"
     title += " so far" if report.goes_on else ""
     where = ", ".join(map(_code, report.clusters[:10]))
     names = sorted({record.run.id for record in report.records}) or [report.run.directory.name]
@@ -232,8 +245,8 @@ def _sweep_list(sweep: ReportedSweep, report: RunReport) -> list[str]:
     lines += [f"- and {len(facts) - _FINDINGS} more"] if len(facts) > _FINDINGS else []
     left = [_code(_shorten(f"{nodes} ({why})", _LONGEST_FACT)) for why, nodes in sweep.not_covered.items()]
     lines += [f"- **not covered** ({plural(sweep.not_covered_nodes, 'node')}): {named(left, _NAMED)}"] if left else []
-    drain = [text for _, text in sweep.commands(report.run_id)][:1]
-    lines += [f"- next: {_code(text)}" for text in drain if len(text) <= _LONGEST_COMMAND]
+    steps = [text for _, text in next_lines(sweep.of_row, report.run_id)][:_FINDINGS]
+    lines += [f"- next: {_code(text)}" for text in steps if len(text) <= _LONGEST_COMMAND]
     return [f"Tiles of {_code(sweep.of_row.row)}:", "", *lines, ""] if lines else []
 
 
@@ -246,16 +259,17 @@ def _changes_list(report: RunReport) -> list[str]:
     return [*lines, ""] if any(report.alarms_by_state.values()) else []
 
 
-def _attention_text(found: Sequence[Finding], slow_nodes: int, odd_losses: int) -> str:
+def _attention_text(found: Sequence[Finding], slow_nodes: int) -> str:
     """The numbers of what needs attention: ``1 cluster and 2 rows need``."""
     rows = {finding.node_id for finding in found if finding.needs.is_urgent}
     clusters = {name for name in rows if name.startswith(OF_CLUSTER)}
+    rows = {name for name in rows if not name.startswith(OF_NODES)}
     tiles = {name for name in rows - clusters if tile_of(name)}
     numbers = {
         "cluster": len(clusters),
         "slow node": slow_nodes,
         "row": len(rows - clusters - tiles),
-        "tile": len(tiles) + (0 if slow_nodes else odd_losses),
+        "tile": len(tiles),
     }
     parts = [plural(number, what) for what, number in numbers.items() if number]
     return (
@@ -572,7 +586,8 @@ def _of_sweeps(report: RunReport) -> Iterator[tuple[str, str, Iterable[_Sample]]
     what = "Throughput of a tile against the median of the others, less one."
     peers = (({**of, "tile": tile}, value) for of, sweep in found for tile, value in sweep.of_row.peers.items())
     yield "gsw_tile_peers_change_ratio", what, peers
-    slow = (({**of, "node": node}, one.change) for of, sweep in found for node, one in sweep.slow_nodes.items())
+    named = ((of, node, one) for of, sweep in found for node, one in sweep.slow_nodes.items())
+    slow = (({**of, "node": node, "finding": one.kind}, one.change) for of, node, one in named)
     yield "gsw_sweep_node_slow_change_ratio", "What a node that tiles show to be slow does to throughput.", slow
     left = ((of, sweep.not_covered_nodes) for of, sweep in found)
     yield "gsw_sweep_nodes_not_covered", "Nodes of the partition that no tile has measured.", left

@@ -273,8 +273,6 @@ def report_text(report: RunReport) -> str:
         return "No row"
     if parts:
         return f"{', '.join(parts)} of {rows}"
-    if odd := report.odd_losses:
-        return f"{plural(odd, 'tile has', 'tiles have')} another loss, of {rows}"
     alarms = report.active_alarms
     return f"{plural(alarms, 'active alarm')}, no row needs attention: {rows}" if alarms else f"All well: {rows}"
 

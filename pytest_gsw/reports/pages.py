@@ -86,11 +86,11 @@ from pytest_gsw.reports.run_report import (
 from pytest_gsw.results import attention, outcomes, row_text
 from pytest_gsw.results.attention import Attention
 from pytest_gsw.results.record import JobFacts, Record
-from pytest_gsw.results.row_text import accepted_line, compared_text, hides_loss, informative_line
+from pytest_gsw.results.row_text import accepted_line, compared_text, finding_text, hides_loss, informative_line
 from pytest_gsw.results.run_progress import COLUMNS as OPEN_COLUMNS
 from pytest_gsw.results.suggested_commands import again, history_command, next_command, repeat_commands
 from pytest_gsw.results.summary import outcome_texts
-from pytest_gsw.results.sweep import finding_note, finding_text, sweep_facts
+from pytest_gsw.results.sweep import next_lines, sweep_facts
 from pytest_gsw.stats.verdict import UNUSUAL, Reason
 from pytest_gsw.tables.metrics import MFU, common_change_label
 
@@ -272,9 +272,6 @@ def _attention(report: RunReport) -> ET.Element | None:
         return section("attention", "What needs attention", *groups)
     if not report.rows:
         return None
-    if report.odd_losses:
-        link = element("a", "a tile has another loss", href="#tiles-1")
-        return element("p", sign(attention.INCONCLUSIVE.kind), " No row needs attention; ", link, ".")
     told: list[Content] = [f" Nothing needs attention{' so far' if report.goes_on else ''}."]
     if alarms := report.active_alarms:
         told = [" No row needs attention; ", element("a", plural(alarms, "active alarm"), href="#alarms"), "."]
@@ -420,11 +417,9 @@ def _alarm_cells(alarm: Alarm) -> list[Content]:
 _OF_FINDINGS = {
     "slow": attention.REGRESSED,
     "between": attention.REGRESSED,
-    "intermittent": attention.INCONCLUSIVE,
+    "intermittent": attention.REGRESSED,
     "not decided": attention.INCONCLUSIVE,
 }
-#: Facts of a sweep with a table of their own.
-_IN_TABLES = frozenset({*_OF_FINDINGS, "not covered"})
 
 
 def _without_tiles(rows: Iterable[_Row]) -> list[_Row]:
@@ -454,19 +449,6 @@ def _findings_group(report: RunReport) -> ET.Element:
 def _sweep_section(number: int, sweep: ReportedSweep, report: RunReport) -> ET.Element | None:
     """The tiles of one row: how they compare, what is slow, what was not covered, and the commands."""
     one, name = sweep.of_row, f"tiles-{number}"
-    findings: list[list[Content]] = [
-        [
-            finding.nodes,
-            element("td", sign(needs.kind), f" {finding.kind}", class_=needs.kind),
-            without_unit(percent(finding.change)),
-            f"{without_unit(percent(finding.low))} to {without_unit(percent(finding.high))}",
-            f"{finding.jobs}",
-            element("td", finding_note(finding) or None, class_="long"),
-        ]
-        for finding in one.findings
-        for needs in [_OF_FINDINGS[finding.kind]]
-    ]
-    heads = ["nodes", "finding", ">throughput (%)", ">95 % interval", ">jobs", "note"]
     left = [element("li", element("code", nodes), f": {why}") for why, nodes in sweep.not_covered.items()]
     changes = [change for row in sweep.tiles if (change := row.record.change) is not None]
     spread = f"{percent(min(changes))} to {percent(max(changes))}" if changes else ""
@@ -476,17 +458,16 @@ def _sweep_section(number: int, sweep: ReportedSweep, report: RunReport) -> ET.E
         name,
         sweep.title,
         charts.figure(charts.peers_plot(one)),
-        table(f"{name}-findings", "Nodes that are slow, or may be", heads, findings),
         fact_list(
             [
                 ("covered", covered if sweep.whole.nodes else ""),
                 ("vs reference", median),
-                *((head, signed(text)) for head, text in sweep_facts(one, {}) if head not in _IN_TABLES),
+                *((head, signed(text)) for head, text in sweep_facts(one, {})),
             ]
         ),
         element("h3", f"Not covered ({sweep.not_covered_nodes})") if left else None,
         element("ul", *left[:_MISSING], class_="rows") if left else None,
-        command_list(sweep.commands(report.run_id)),
+        command_list(next_lines(sweep.of_row, report.run_id)),
     )
 
 
@@ -533,7 +514,7 @@ def _list_line(row: ReportedRow, report: RunReport, with_unit: bool) -> list[Con
     return [
         row_link(row),
         kind_cell(row.needs),
-        *([without_unit(percent(report.peers_change(row)))] if report.sweeps else []),
+        *([without_unit(percent(row.peers_change))] if report.sweeps else []),
         without_unit(percent(record.change)),
         *(figure_text(record.judged_metric, one, unit=with_unit) for one in (record.measured, reference)),
         "" if mfu is None else without_unit(share(mfu)),
@@ -954,7 +935,7 @@ def _tile_facts(row: ReportedRow, report: RunReport) -> ET.Element | None:
     if not row.tile:
         return None
     number = names.index(row.record.row.row_id)
-    change = report.peers_change(row)
+    change = row.peers_change
     told = "not compared with its peers: " if change is None else f"{percent(change)} throughput vs its peers: "
     return element("p", told, element("a", report.sweeps[number].title, href=f"../{INDEX}#tiles-{number + 1}"))
 

@@ -43,6 +43,7 @@ from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import Attention
 from pytest_gsw.results.manifest import (
     FACTS,
+    CaseBesideRows,
     RunManifest,
     begun,
     facts_of,
@@ -53,7 +54,7 @@ from pytest_gsw.results.manifest import (
     resume_command,
 )
 from pytest_gsw.results.outcomes import ERROR
-from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Record, used_gpu_hours
+from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Record, SweepFinding, used_gpu_hours
 from pytest_gsw.results.row_text import inconclusive_text
 from pytest_gsw.results.run_progress import RunProgress
 from pytest_gsw.results.runs_directory import RECORDS, RUNS, begin_of
@@ -62,10 +63,8 @@ from pytest_gsw.results.summary import ClusterResult, cause_of, cluster_result_o
 from pytest_gsw.results.sweep import (
     RowSweep,
     Sweep,
-    SweepFinding,
-    continue_command,
     lost_tiles,
-    next_lines,
+    node_cases,
     not_covered,
     read_sweep,
 )
@@ -125,6 +124,11 @@ class ReportedRow:
     def address(self) -> str:
         """Its page in the run's directory, or its section of its workload's."""
         return f"workloads/{self.shared_page}.html#row-{self.name}" if self.is_as_before else f"rows/{self.name}.html"
+
+    @property
+    def peers_change(self) -> float | None:
+        """The change of a tile against its peers; ``None`` for other rows, and if it was not compared."""
+        return None if self.record.among_tiles is None else self.record.among_tiles.peers_change
 
     @property
     def facts(self) -> Mapping[str, str]:
@@ -372,13 +376,8 @@ class ReportedSweep:
 
     @property
     def slow_nodes(self) -> Mapping[str, SweepFinding]:
-        """Slow nodes, each with its finding."""
-        return {node: finding for finding in self.of_row.slow for node in expand(finding.nodes)}
-
-    def commands(self, run_id: str) -> list[tuple[str, str]]:
-        """The commands that drain or exclude what is slow, or decide more, each after its purpose."""
-        of_slow = zip(("drain it", "or run elsewhere"), next_lines(self.of_row, run_id), strict=False)
-        return [*of_slow, *(("go on", text) for text in continue_command(self.of_row, run_id))]
+        """The nodes that the search names, each with its finding."""
+        return {node: finding for finding in self.of_row.named for node in expand(finding.nodes)}
 
 
 @dataclass(frozen=True)
@@ -487,19 +486,16 @@ class RunReport:
             for row in {**tiles, **unrecorded}
         )
 
-    def peers_change(self, row: ReportedRow) -> float | None:
-        """The change of a tile against its peers; ``None`` for other rows, and if it was not compared."""
-        return None if self.run.sweep is None else self.run.sweep.peers_change(row.record.row)
+    @cached_property
+    def node_cases(self) -> tuple[CaseBesideRows, ...]:
+        """The test cases of nodes."""
+        lost = {one.tile: one.why for one in self.unrecorded if one.tile} | lost_tiles(self.records)
+        return tuple(node_cases(self.run.sweep, lost, next(iter(self.clusters), "")))
 
     @property
     def slow_tile_nodes(self) -> int:
         """The number of nodes that are slow by their tiles."""
         return len({node for sweep in self.sweeps for node in sweep.slow_nodes})
-
-    @property
-    def odd_losses(self) -> int:
-        """The number of tiles whose loss is unlike the others'."""
-        return sum(len(sweep.of_row.odd_losses) for sweep in self.sweeps)
 
     @property
     def rows_text(self) -> str:
@@ -621,7 +617,7 @@ class RunReport:
         if self.run.exit_status is not None:
             return self.run.exit_status
         failed = [outcomes.FAILED] if self.unrecorded or (self.incident is not None and self.incident.fails) else []
-        failed += [outcomes.OPEN] if self.odd_losses else []
+        failed += [case.status for case in self.node_cases]
         return outcomes.exit_status([*failed, *(record.status for record in self.records)])
 
     def of(self, kind: str) -> tuple[ReportedRow, ...]:

@@ -46,6 +46,9 @@ class Attention:
 REGRESSED = Attention("regressed", Level.ERROR, "▼", "regressed", "Regressed", shape="down")
 #: A cluster's, and no row's.
 INCIDENT = Attention("incident", Level.ERROR, listed_as=REGRESSED)
+# Of nodes by their tiles; the second one fails nothing.
+SLOW_NODE = Attention("slow node", Level.ERROR, listed_as=REGRESSED)
+SLOW_NODE_WARNING = Attention("slow node within tolerance", Level.WARNING, listed_as=REGRESSED)
 ERROR = Attention("error", Level.ERROR, "✖", "error", "Errors")
 # Documented to run out of memory, but it did not: the document is wrong, or the log is another run's.
 UNEXPECTED_SUCCESS = Attention("unexpected success", Level.ERROR, listed_as=REGRESSED)
@@ -60,8 +63,9 @@ PASSED = Attention("passed", sign="✔", word="passed")
 
 #: All of them, the worst first.
 ATTENTIONS = (
-    INCIDENT,
-    *(REGRESSED, ERROR, UNEXPECTED_SUCCESS, INCONCLUSIVE, INCIDENT_WITHIN_TOLERANCE, DRIFT, ACCEPTED, IMPROVED),
+    *(INCIDENT, SLOW_NODE),
+    *(REGRESSED, ERROR, UNEXPECTED_SUCCESS, INCONCLUSIVE, INCIDENT_WITHIN_TOLERANCE, SLOW_NODE_WARNING),
+    *(DRIFT, ACCEPTED, IMPROVED),
     *(NOT_JUDGED, PASSED),
 )
 #: The kinds of rows that are, or may be, too slow.

@@ -20,11 +20,9 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import at_line, calendar
 from pytest_gsw.results import outcomes, row_text
 from pytest_gsw.results.manifest import (
-    INCIDENT,
-    INCIDENT_PROPERTY,
+    CaseBesideRows,
     RunManifest,
     class_of,
-    class_of_incident,
     left_text,
     never_judged,
     read_noted,
@@ -34,8 +32,8 @@ from pytest_gsw.results.record import Record, read_record, record_files, record_
 from pytest_gsw.results.row_text import attempt_text, compared_text, doubt_text, repeat_text, reported_status
 from pytest_gsw.results.run_progress import RunProgress, read_progress
 from pytest_gsw.results.suggested_commands import repeat_commands
-from pytest_gsw.results.summary import ClusterResult, incident_of
-from pytest_gsw.results.sweep import lost_tiles, peers_properties, read_sweep, sweep_properties
+from pytest_gsw.results.summary import incident_of
+from pytest_gsw.results.sweep import lost_tiles, node_cases, read_sweep
 from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.metrics import MetricLabel
 from pytest_gsw.tables.model import tile_of
@@ -54,6 +52,7 @@ def properties(record: Record) -> list[tuple[str, Property]]:
     facts: dict[str, Any] = {
         "gsw_row": record.row.id,
         "gsw_tile": record.row.tile or None,
+        "gsw_peers_change": record.among_tiles and record.among_tiles.peers_change,
         "gsw_outcome": record.outcome,
         "gsw_fact": record.fact,
         "gsw_cluster": record.run.cluster,
@@ -135,12 +134,13 @@ def _site_metrics(record: Record) -> dict[str, Any]:
 
 
 def _repeats(record: Record) -> dict[str, Any]:
-    """The jobs whose median the figure is, if there are several."""
+    """The jobs whose median the figure is, if there are several, and those of a search."""
+    search = {f"gsw_search_{n}": repeat_text(job, record.judged_metric) for n, job in enumerate(record.jobs.search, 1)}
     if not record.jobs.repeats:
-        return {}
+        return search
     jobs = record.measured_jobs or record.jobs.repeats
     listed = {f"gsw_job_{n}": repeat_text(job, record.judged_metric) for n, job in enumerate(jobs, 1)}
-    return {"gsw_jobs": len(jobs), **listed}
+    return {"gsw_jobs": len(jobs), **listed, **search}
 
 
 def _figures(prefix: str, figures: Any, label: MetricLabel | None) -> dict[str, float]:
@@ -174,11 +174,13 @@ def rebuild_junit(
     begun = since or {}
     by_id = [(record.row.node_id, record) for record in rows]
     sweep = read_sweep(directory)
-    peers = {} if sweep is None else peers_properties(sweep, rows)
-    cases = [_case_of(record, directory, strict, begun.get(name, ()), peers.get(name, ())) for name, record in by_id]
+    cases = [_case_of(record, directory, strict, begun.get(name, ())) for name, record in by_id]
     cases += [_missing(node_id, why, noted) for node_id, why in (missing or {}).items() if node_id not in recorded]
     incident = incident_of(rows)
-    cases += [] if incident is None else [_incident(redact(incident, os.environ))]
+    lost = {tile: why for name, why in (missing or {}).items() if name not in recorded and (tile := tile_of(name))}
+    lost = {**lost_tiles(rows), **lost}
+    beside = [*([] if incident is None else [incident.case()]), *node_cases(sweep, lost, noted.cluster)]
+    cases += map(_beside_rows, redact(beside, os.environ))
     counts = Counter(element.tag for case in cases for element in case)
     suite = _element(
         "testsuite",
@@ -190,11 +192,7 @@ def rebuild_junit(
         **_span(rows),
     )
     run_id = next((record.run.id for record in rows), directory.name)
-    of_suite = suite_properties(noted, run_id, rows)
-    if sweep is not None:
-        lost = {tile: why for name, why in (missing or {}).items() if name not in recorded and (tile := tile_of(name))}
-        of_suite += sweep_properties(sweep, {**lost_tiles(rows), **lost})
-    suite.append(_properties(of_suite))
+    suite.append(_properties(suite_properties(noted, run_id, rows)))
     suite.extend(cases)
     root = _element("testsuites", name="pytest tests")
     root.append(suite)
@@ -261,9 +259,8 @@ def _case_of(
     directory: Path,
     strict: bool,
     since: Sequence[tuple[str, str]],
-    of_tile: Sequence[tuple[str, Property]],
 ) -> ET.Element:
-    case = _case(class_of(record), record.row.id, run_seconds(record), [*properties(record), *of_tile])
+    case = _case(class_of(record), record.row.id, run_seconds(record), properties(record))
     element = _outcome(record, strict, partial(_facts, record, directory, since))
     if element is not None:
         case.append(element)
@@ -278,10 +275,12 @@ def _missing(node_id: str, why: str, noted: RunManifest) -> ET.Element:
     return case
 
 
-def _incident(incident: ClusterResult) -> ET.Element:
-    case = _case(class_of_incident(incident.cluster), INCIDENT, 0.0, [(INCIDENT_PROPERTY, incident.fact)])
-    if incident.fails:
-        case.append(_element(outcomes.REGRESSED.junit, incident.text(), message=incident.fact))
+def _beside_rows(found: CaseBesideRows) -> ET.Element:
+    case, text = _case(found.class_name, found.name, 0.0, [(found.property_name, found.fact)]), found.text or found.fact
+    if found.outcome == "failed":
+        case.append(_element(outcomes.REGRESSED.junit, text, message=found.fact))
+    elif found.outcome == "skipped":
+        case.append(_element("skipped", f"{found.node_id}: {text}", type="pytest.skip", message=found.fact))
     return case
 
 

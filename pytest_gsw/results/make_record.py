@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pytest_gsw.jobs.model import JobState, JobStatus
-from pytest_gsw.results.record import FigureFacts, JobFacts, Jobs, Record, ResultText, RowFacts, RunFacts
+from pytest_gsw.results.record import AmongTiles, FigureFacts, JobFacts, Jobs, Record, ResultText, RowFacts, RunFacts
 from pytest_gsw.stats.figures import documented_peak_flops, figures, figures_of, mfu_note
 from pytest_gsw.stats.measurement import Measurement, Timing
 from pytest_gsw.stats.verdict import Verdict
@@ -20,6 +20,7 @@ class RowResult(ResultText):
 
     measurement: Measurement | None = None
     verdict: Verdict | None = None
+    among_tiles: AmongTiles | None = None
 
 
 def record_of(
@@ -53,6 +54,7 @@ def record_of(
         jobs=jobs,
         timing=measurement.timing if measurement else Timing(),
         verdict=found.verdict,
+        among_tiles=found.among_tiles,
     )
 
 

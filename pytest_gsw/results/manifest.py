@@ -7,6 +7,7 @@ import os
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import Literal
 
 from pytest_gsw.common.files import PRIVATE, read_bounded, write_whole
 from pytest_gsw.common.text import command
@@ -24,8 +25,6 @@ from pytest_gsw.tables.model import Baseline
 # facts, and the versions that ran the session.
 
 
-#: The test case of an incident, and the property that has its fact.
-INCIDENT, INCIDENT_PROPERTY = "incident", "gsw_incident"
 #: The file in a run's directory.
 _NAME = "junit.json"
 #: The facts of a row without a record, as metrics name them.
@@ -70,9 +69,34 @@ def class_of(record: Record) -> str:
     return class_name(record.run.cluster, record.row.framework, record.row.workload)
 
 
-def class_of_incident(cluster: str) -> str:
-    """The class name of the test case of a cluster's incident, ``eos.cluster``."""
-    return f"{cluster.replace('.', '_')}.cluster"
+#: The prefixes of node ids that are of no row: of a whole cluster, and of its nodes.
+OF_CLUSTER, OF_NODES = "cluster::", "nodes::"
+
+
+@dataclass(frozen=True)
+class CaseBesideRows:
+    """A test case that is of no row: the incident of a cluster, or nodes by their tiles."""
+
+    node_id: str
+    cluster: str
+    #: Its name in JUnit.
+    name: str
+    #: Its subject and word on the screen: ``node n017``, ``SLOW``.
+    subject: str
+    word: str
+    #: The outcome in pytest, and the exit status of a session with it.
+    outcome: Literal["passed", "failed", "skipped"]
+    status: int
+    #: The fact in one line, and the name of the property that has it.
+    fact: str
+    property_name: str
+    #: The whole text; the fact by default.
+    text: str = ""
+
+    @property
+    def class_name(self) -> str:
+        """The class name in JUnit: ``eos.cluster``, ``eos.nodes``."""
+        return f"{self.cluster.replace('.', '_')}.{self.node_id.partition('::')[0]}"
 
 
 def suite_properties(noted: RunManifest, run_id: str, records: Iterable[Record]) -> list[tuple[str, str]]:

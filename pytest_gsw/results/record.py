@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from pytest_gsw.clusters import clusters_option
 from pytest_gsw.common.files import PRIVATE, make_directory, read_bounded, write_whole
-from pytest_gsw.common.text import by_number
+from pytest_gsw.common.text import by_number, percent
 from pytest_gsw.common.typed_json import check_known, facts, is_number, plain, read, shapes, shown
 from pytest_gsw.jobs.layout import cut_name
 from pytest_gsw.jobs.model import JobStatus, is_failure, limited_steps
@@ -232,6 +232,53 @@ def _ran_with(job: RanWith, names: Iterable[str]) -> dict[str, str]:
     return {**job.environment, **image, **given}
 
 
+#: Kinds of findings that name nodes.
+NAMED = frozenset({"slow", "between", "intermittent"})
+
+
+@dataclass(frozen=True)
+class SweepFinding:
+    """Nodes that are slow, or not decided; see :class:`~pytest_gsw.stats.tile_search.TileFinding`."""
+
+    kind: str
+    nodes: str
+    switch: str
+    change: float
+    low: float
+    high: float
+    jobs: int
+    more_jobs: int | None = None
+    #: The slow job of an intermittent node.
+    job_id: str = ""
+
+    @property
+    def is_named(self) -> bool:
+        """True if it names nodes: another one is not decided."""
+        return self.kind in NAMED
+
+    @property
+    def short(self) -> str:
+        """``slow n017 -9.8 %``."""
+        return f"{self.kind} {self.nodes} {percent(self.change)}"
+
+
+@dataclass(frozen=True)
+class AmongTiles:
+    """A tile among the others of its row."""
+
+    #: The change of throughput against the median of its peers, as a fraction.
+    peers_change: float
+    #: The findings of a search on its nodes.
+    findings: tuple[SweepFinding, ...] = ()
+    #: Its loss beside that of its peers, if that is unlike theirs.
+    other_loss: str = ""
+
+    @property
+    def named(self) -> tuple[SweepFinding, ...]:
+        """The findings that name nodes."""
+        return tuple(finding for finding in self.findings if finding.is_named)
+
+
 @dataclass(frozen=True)
 class Jobs:
     """The jobs of the run."""
@@ -245,6 +292,8 @@ class Jobs:
     #: How many jobs the row was to have in any case, and at most after these; see ``--gsw-repeat``, ``--gsw-confirm``.
     first_jobs: int = 1
     confirm_jobs: int = 0
+    #: Of a tile, the measured jobs of the search on it, on nodes of it among others, or with it as a control.
+    search: tuple[JobFacts, ...] = ()
     #: GPU-hours saved because the job was ended early; ``None`` if it was not, or unknown.
     saved_gpu_hours: float | None = None
 
@@ -295,6 +344,7 @@ class _Judged:
 
     verdict: Verdict | None
     facts: NodeFacts | None = None
+    among_tiles: AmongTiles | None = None
 
 
 #: File names may have 255 bytes, and the draft of a record has a few more than the record.
@@ -323,6 +373,8 @@ class Record(ResultText):
     verdict: Verdict | None = None
     #: What differs between the nodes of its jobs, or their GPUs; ``None`` if it was not read.
     facts: NodeFacts | None = None
+    #: Of a tile, its place among the others; ``None`` if they were not compared.
+    among_tiles: AmongTiles | None = None
 
     @cached_property
     def text(self) -> str:
@@ -333,6 +385,11 @@ class Record(ResultText):
     def judged(self) -> Verdict | None:
         """The verdict behind the outcome, ``None`` if there is none."""
         return self.verdict if self.outcome in outcomes.JUDGED else None
+
+    @property
+    def named(self) -> tuple[SweepFinding, ...]:
+        """The findings of a search that name nodes of a tile."""
+        return () if self.among_tiles is None else self.among_tiles.named
 
     @property
     def gain(self) -> float | None:
@@ -456,9 +513,12 @@ def content(record: Record) -> dict[str, Any]:
         # A site's own rule may keep further attributes in its verdict.
         "verdict": record.verdict and facts(Verdict, record.verdict),
         **({} if record.facts is None else {"facts": record.facts}),
+        **({} if record.among_tiles is None else {"among_tiles": record.among_tiles}),
         "schema": SCHEMA,
     }
     del found["id"], found["last"]
+    if not jobs.search:
+        del found["search"]
     return found
 
 
@@ -485,10 +545,8 @@ def of_content(content: Any) -> Record:
         if own.outcome != verdict.outcome.value:
             raise ValueError(f"'outcome' is {shown(own.outcome)}, and that of its verdict \"{verdict.outcome.value}\"")
     if verdict is not None and row.judged_metric is not verdict.metric:
-        verdict = replace(verdict, metric=row.judged_metric)
-    return Record(
-        row=row, run=run, jobs=jobs, figures=figures, timing=timing, facts=judged.facts, verdict=verdict, **vars(own)
-    )
+        judged = replace(judged, verdict=replace(verdict, metric=row.judged_metric))
+    return Record(row=row, run=run, jobs=jobs, figures=figures, timing=timing, **vars(judged), **vars(own))
 
 
 #: Keys of the first schema that have another name.

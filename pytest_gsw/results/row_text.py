@@ -16,7 +16,7 @@ from pytest_gsw.errors import RunError
 from pytest_gsw.jobs.model import BOOST_NOT_SET, JobState
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.node_facts import why_lines
-from pytest_gsw.results.record import JobFacts, Record
+from pytest_gsw.results.record import AmongTiles, JobFacts, Record, SweepFinding
 from pytest_gsw.stats.decision import WORST_FIRST, is_below
 from pytest_gsw.stats.noise import Noise, jobs_to_resolve, median_interval
 from pytest_gsw.stats.verdict import REASONS, MetricVerdict, Outcome, RankSpread, Reason, Verdict, is_longer_than_job
@@ -147,6 +147,24 @@ def _limit_name(found: MetricVerdict) -> str:
     return "at most" if found.metric.direction is metrics.Direction.LOWER_IS_BETTER else "at least"
 
 
+def finding_text(one: SweepFinding) -> str:
+    """A finding without its nodes: ``-9.8 % (-11.2 % to -8.4 %), 3 jobs``."""
+    if one.kind == "intermittent":
+        return f"{percent(one.change)} in job {one.job_id}, fast in {rounded(one.jobs, 'job')} since"
+    together = "its nodes together" if one.switch else "each of its nodes is sound beside others"
+    notes = [f"switch {one.switch}"] if one.switch else []
+    notes += [together] if one.kind == "between" else []
+    notes += [f"about {rounded(one.more_jobs, 'more job')} would tell"] if one.more_jobs else []
+    text = f"{percent(one.change)} ({percent(one.low)} to {percent(one.high)}), {rounded(one.jobs, 'job')}"
+    return f"{text}{', ' if one.switch else ': '}{': '.join(notes)}" if notes else text
+
+
+def tile_texts(one: AmongTiles) -> list[str]:
+    """Texts of what the other tiles show of a tile."""
+    texts = [f"{found.kind} {found.nodes}: {finding_text(found)}" for found in one.findings]
+    return [*texts, *([f"other loss: {one.other_loss}"] if one.other_loss else [])]
+
+
 def worst_change(verdict: Verdict) -> str:
     """The change of the metric that decides a row: ``throughput -10.8 %``, ``peak memory +14.6 %``."""
     label, change, _ = _worst(verdict)
@@ -259,6 +277,10 @@ def inconclusive_text(record: Record, verdict: Verdict, canaries: Sequence[str] 
             return f"{fact}; the canary{which} was too slow as well: {unusual}"
         case Reason.INCIDENT:
             return f"{fact}; it is part of the cluster's incident"
+        case Reason.NOT_DECIDED:
+            return f"{fact}; more jobs would tell (--gsw-find)"
+        case Reason.OTHER_LOSS:
+            return f"{fact}; tiles of one seed and shape lose alike: silent data corruption is possible"
         case Reason.TOO_GOOD:
             return f"{fact}; {_too_good_text(record, verdict)}"
         case Reason.RANKS_DIFFER:
@@ -383,6 +405,8 @@ def run_facts(record: Record) -> list[tuple[str, str]]:
         facts.append(("accepted", record.accepted_note.removeprefix("accepted ")))
     facts += [(f"attempt {n}", attempt_text(attempt)) for n, attempt in enumerate(record.jobs.attempts, 1)]
     facts += _repeats_facts(record)
+    searched = (repeat_text(job, record.judged_metric) for job in record.jobs.search)
+    facts += [(f"search {n}", text) for n, text in enumerate(searched, 1)]
     if record.jobs.last is not None:
         job = record.jobs.last
         code = "" if job.exit_code is None else f" {job.exit_code}:{job.signal}"
@@ -611,6 +635,7 @@ def figures(record: Record) -> tuple[str, ...]:
     measured = record.figures.measured.get(metric.field)
     mfu = record.figures.measured.get(metrics.MFU.key)
     parts = (
+        *(finding.short for finding in record.named),
         change_text(record),
         *map(_further_text, record.metrics),
         _reason(record),
@@ -686,8 +711,8 @@ def without_middle(text: str, width: int) -> str:
 
 
 def _reason(record: Record) -> str:
-    inconclusive = record.by_own_metric == outcomes.INCONCLUSIVE.word
-    return record.reason if inconclusive or record.reason == Reason.GAIN_WITHIN_NOISE.value else ""
+    shown = {Reason.GAIN_WITHIN_NOISE.value, Reason.LIKE_PEERS.value}
+    return record.reason if record.by_own_metric == outcomes.INCONCLUSIVE.word or record.reason in shown else ""
 
 
 def _error(record: Record, said: str) -> str:

@@ -142,7 +142,7 @@ def next_commands(
         need = needs_of(record)
         # No figure of these is ever proposed.
         is_made_up = need is attention.IMPROVED and (record.run.simulated or bool(record.row.tile))
-        is_other = record.reason == Reason.INCIDENT.value or record.advice or is_interrupted(record)
+        is_other = record.reason == Reason.INCIDENT.value or record.named or record.advice or is_interrupted(record)
         if not is_made_up and not is_other:
             by_need.setdefault(need.kind, []).append(record)
     holes = [one.node for one in black_holes_of(records)]

@@ -17,6 +17,7 @@ from pytest_gsw.errors import RunError
 from pytest_gsw.jobs.model import AT_ONCE, JobState
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.attention import ACCEPTED, INCIDENT, INCIDENT_WITHIN_TOLERANCE, Attention
+from pytest_gsw.results.manifest import OF_CLUSTER, CaseBesideRows
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import hides_loss, without_middle
 from pytest_gsw.results.run_progress import RunProgress
@@ -296,9 +297,6 @@ def _crowd(node: str, changes: Iterable[tuple[float, int, int]]) -> Crowd:
 
 # -- the whole cluster -----------------------------------------------------------------------------
 
-#: The prefix of node ids that are of a whole cluster and of none of its rows.
-OF_CLUSTER = "cluster::"
-
 
 @dataclass(frozen=True)
 class ClusterResult:
@@ -351,10 +349,17 @@ class ClusterResult:
             limits += f", a failure beyond {percent(-self.tolerance)}"
         return f"cluster {self.cluster}: {slower} ({limits})"
 
-    @property
-    def node_id(self) -> str:
-        """Its test case."""
-        return f"{OF_CLUSTER}{self.cluster}"
+    def case(self, since: str = "") -> CaseBesideRows:
+        """Its test case, with its onset if known."""
+        return CaseBesideRows(
+            *(f"{OF_CLUSTER}{self.cluster}", self.cluster, INCIDENT.kind, f"cluster {self.cluster}"),
+            word=INCIDENT.kind.upper(),
+            outcome="failed" if self.fails else "passed",
+            status=outcomes.FAILED if self.fails else outcomes.GREEN,
+            fact=self.fact,
+            property_name="gsw_incident",
+            text=self.text(since),
+        )
 
     def text(self, since: str = "") -> str:
         """The fact, its onset if known, the slow canaries, and the rows that are part of it."""

@@ -15,14 +15,18 @@ from typing import Any
 from pytest_gsw.common.files import read_bounded, write_whole
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import compressed, expand
-from pytest_gsw.common.text import command, percent, plural
+from pytest_gsw.common.text import command, plural
 from pytest_gsw.common.typed_json import plain, read
 from pytest_gsw.results import outcomes
+from pytest_gsw.results.manifest import OF_NODES, CaseBesideRows
 from pytest_gsw.results.node_facts import NodeFacts, why_lines
-from pytest_gsw.results.record import Record, RowFacts, figure_of_cost, read_records
+from pytest_gsw.results.record import AmongTiles, Record, SweepFinding, figure_of_cost, read_records
+from pytest_gsw.results.row_text import finding_text
 from pytest_gsw.results.suggested_commands import drain_command
 from pytest_gsw.results.summary import cause_of
+from pytest_gsw.stats.decision import is_below
 from pytest_gsw.tables.metrics import STEP_TIME
+from pytest_gsw.tables.model import TOLERANCE
 
 #: The file in a run's directory.
 NAME = "sweep.json"
@@ -39,22 +43,6 @@ class SearchJob:
     judged: float | None = None
     problem: str = ""
     gpu_hours: float = 0.0
-
-
-@dataclass(frozen=True)
-class SweepFinding:
-    """Nodes that are slow, or not decided; see :class:`~pytest_gsw.stats.tile_search.TileFinding`."""
-
-    kind: str
-    nodes: str
-    switch: str
-    change: float
-    low: float
-    high: float
-    jobs: int
-    more_jobs: int | None = None
-    #: The slow job of an intermittent node.
-    job_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -87,11 +75,15 @@ class RowSweep:
     sigma: float = 0.0
     #: What differs between the nodes of all tiles; ``None`` if it was not read.
     facts: NodeFacts | None = None
+    #: The median of the tiles' figures, in the metric's unit; ``None`` if they were not compared.
+    level: float | None = None
+    #: The loss that the row may have, as a fraction.
+    tolerance: float = TOLERANCE
 
     @property
-    def slow(self) -> tuple[SweepFinding, ...]:
-        """The findings of what is slow."""
-        return tuple(finding for finding in self.findings if finding.kind == "slow")
+    def named(self) -> tuple[SweepFinding, ...]:
+        """The findings that name nodes."""
+        return tuple(finding for finding in self.findings if finding.is_named)
 
 
 @dataclass(frozen=True)
@@ -107,6 +99,10 @@ class Sweep:
     #: Leaf switches or blocks, each with its nodes as a list.
     switches: Mapping[str, str] = field(default_factory=dict)
     rows: tuple[RowSweep, ...] = ()
+    #: True with a search, whose findings are test cases.
+    has_search: bool = False
+    #: True if the cluster's file has findings within the tolerance of their row warn.
+    warns: bool = False
 
     @property
     def gpu_hours(self) -> float:
@@ -114,18 +110,24 @@ class Sweep:
         return sum(job.gpu_hours for row in self.rows for job in row.jobs)
 
     @property
-    def odd_losses(self) -> tuple[OddLoss, ...]:
-        """The tiles of all rows whose loss is unlike the others': a passed row does not show that they are sound."""
-        return tuple(odd for row in self.rows for odd in row.odd_losses)
-
-    @property
     def switch_of(self) -> dict[str, str]:
         """The switch of each node."""
         return {node: name for name, nodes in self.switches.items() for node in expand(nodes)}
 
-    def peers_change(self, row: RowFacts) -> float | None:
-        """The change of a tile against its peers; ``None`` for another row, and for a tile that was not compared."""
-        return next((one.peers.get(row.tile) for one in self.rows if one.row == row.row_id), None)
+    def result_of(self, row_id: str) -> RowSweep | None:
+        """The tiles of a row together; ``None`` if they have not ended."""
+        return next((one for one in self.rows if one.row == row_id), None)
+
+    def on_tile(self, of_row: RowSweep, tile: str) -> AmongTiles | None:
+        """A tile of a row among the others; ``None`` if it was not compared."""
+        change, nodes = of_row.peers.get(tile), set(expand(tile))
+        on_it = (one for one in of_row.findings if self.has_search and not nodes.isdisjoint(expand(one.nodes)))
+        odd = next((other_loss_text(one) for one in of_row.odd_losses if one.tile == tile), "")
+        return None if change is None else AmongTiles(change, tuple(on_it), odd)
+
+    def fails(self, finding: SweepFinding, tolerance: float) -> bool:
+        """True if a finding that names nodes is a failure."""
+        return not self.warns or is_below(1 + finding.change, tolerance)
 
 
 def write_sweep(directory: Path, sweep: Sweep) -> None:
@@ -207,10 +209,7 @@ def sweep_facts(one: RowSweep, left: Mapping[str, str]) -> list[tuple[str, str]]
         left: The nodes that were not covered, by reason, see :func:`not_covered`.
     """
     facts = [(finding.kind, f"{finding.nodes}  {finding_text(finding)}") for finding in one.findings]
-    facts += [
-        ("other loss", f"{odd.tile}  {odd.loss:.6g}, {plural(odd.tiles, 'other')} {odd.usual:.6g}: same seed and shape")
-        for odd in one.odd_losses
-    ]
+    facts += [("other loss", f"{odd.tile}  {other_loss_text(odd)}: same seed and shape") for odd in one.odd_losses]
     if one.cleared:
         facts.append(("cleared", f"{plural(len(expand(one.cleared)), 'node')} of a loss of 5 % or more"))
     if one.once:
@@ -239,47 +238,31 @@ def sweep_lines(sweep: Sweep, one: RowSweep, records: Sequence[Record], run_id: 
     """
     facts = sweep_facts(one, not_covered(sweep, lost_tiles(records)))
     lines = [*histogram(one.peers), *(f"{head:<14} {text}" for head, text in facts)]
-    return [*lines, *(f"next: {text}" for text in (*next_lines(one, run_id), *continue_command(one, run_id)))]
+    return [*lines, *(f"next: {text}" for _, text in next_lines(one, run_id))]
 
 
-def finding_text(one: SweepFinding) -> str:
-    """A finding without its nodes: ``-9.8 % (-11.2 % to -8.4 %), 3 jobs``."""
-    if one.kind == "intermittent":
-        return f"{percent(one.change)} in job {one.job_id}, fast in {plural(one.jobs, 'job')} since"
-    text = f"{percent(one.change)} ({percent(one.low)} to {percent(one.high)}), {plural(one.jobs, 'job')}"
-    return text + (", " if one.switch else ": ") + note if (note := finding_note(one)) else text
+def other_loss_text(one: OddLoss) -> str:
+    """``9.41, 31 others 9.021``."""
+    return f"{one.loss:.6g}, {plural(one.tiles, 'other')} {one.usual:.6g}"
 
 
-def finding_note(one: SweepFinding) -> str:
-    """The switch of nodes that are slow together, and how many more jobs would decide; empty if there is neither."""
-    switch = [f"switch {one.switch}"] if one.switch else []
-    together = "its nodes together" if one.switch else "each of its nodes is sound beside others"
-    more = [f"about {plural(one.more_jobs, 'more job')} would tell"] if one.more_jobs else []
-    return ": ".join([*switch, *([together] if one.kind == "between" else []), *more])
+def next_lines(one: RowSweep, run_id: str) -> list[tuple[str, str]]:
+    """Commands that drain or exclude what is slower than the tolerance or has another loss, or go on with the search.
 
-
-def next_lines(one: RowSweep, run_id: str) -> list[str]:
-    """One command that drains what is slow or has another loss, and one that excludes it; neither is ever run."""
-    if not one.slow:
-        return [
-            drain_command(expand(odd.tile), run_id, f"loss {odd.loss:.6g}, {odd.tiles} peers {odd.usual:.6g}")
-            for odd in one.odd_losses
-        ]
-    nodes = [node for finding in one.slow for node in expand(finding.nodes)]
-    worst = min(finding.change for finding in one.slow)
-    why = f"{abs(100 * worst):.1f} % slower than {len(one.peers) - 1} peers"
-    return [drain_command(nodes, run_id, why), f"sbatch --exclude={shlex.quote(compressed(nodes))} ..."]
-
-
-def continue_command(one: RowSweep, run_id: str) -> list[str]:
-    """The command that goes on with a search, for what is not decided; none if no number of jobs decides it."""
+    Each has its purpose before it; none is ever run.
+    """
+    slow = [found for found in one.findings if found.kind == "slow" and is_below(1 + found.change, one.tolerance)]
+    why = {found.nodes: f"{-100 * found.change:.1f} % slower than {len(one.peers) - 1} peers" for found in slow}
+    exclude = shlex.quote(compressed(node for nodes in why for node in expand(nodes)))
+    why |= {odd.tile: f"loss {odd.loss:.6g}, {odd.tiles} peers {odd.usual:.6g}" for odd in one.odd_losses}
+    drains = [("drain it", drain_command(expand(nodes), run_id, text)) for nodes, text in why.items()]
+    exclusion = [("or run elsewhere", f"sbatch --exclude={exclude} ...")] if slow else []
     more = sum(finding.more_jobs or 0 for finding in one.findings)
-    if not more:
-        return []
-    # Each of them has a control at most.
+    # Each further job has a control at most.
     each = sum(job.gpu_hours for job in one.jobs) / max(1, len(one.jobs))
     hours = math.ceil(each * (len(one.jobs) + 2 * more))
-    return [command("pytest", f"--gsw-resume={run_id}", f"--gsw-find={hours}" if hours else "--gsw-find")]
+    find = f"--gsw-find={hours}" if hours else "--gsw-find"
+    return [*drains, *exclusion, *([("go on", command("pytest", f"--gsw-resume={run_id}", find))] if more else [])]
 
 
 #: Bins of one per cent beyond these are one.
@@ -307,24 +290,42 @@ def histogram(peers: Mapping[str, float]) -> list[str]:
     return [f"{'of peers, %':<14} {heads}", f"{'tiles':<14} {numbers}"] if cells else []
 
 
-def peers_properties(sweep: Sweep, records: Iterable[Record]) -> dict[str, list[tuple[str, float]]]:
-    """The properties of each tile's test case, by node id, that are known once all tiles are."""
-    changes = ((record.row.node_id, sweep.peers_change(record.row)) for record in records)
-    return {name: [("gsw_peers_change", round(change, 6))] for name, change in changes if change is not None}
+def node_cases(sweep: Sweep | None, lost: Mapping[str, str], cluster: str) -> list[CaseBesideRows]:
+    """The test cases of nodes that a search names, and of each that was not covered, which keeps a search open.
 
-
-def sweep_properties(sweep: Sweep, lost: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The properties of a run's suite by its sweep; for ``lost`` see :func:`not_covered`."""
-    by_kind: dict[str, list[str]] = {}
-    for finding in (finding for one in sweep.rows for finding in one.findings):
-        by_kind.setdefault(finding.kind, []).append(f"{finding.nodes} {percent(finding.change)}")
-    of_kinds = {f"gsw_{kind.replace(' ', '_')}_tiles": "; ".join(found) for kind, found in by_kind.items()}
-    once = (f"{one.once} {percent(-one.once_loss)}" for one in sweep.rows if one.once)
-    left = (f"{nodes} ({why})" for why, nodes in not_covered(sweep, lost).items())
-    odd = (f"{one.tile} {one.loss:.6g}" for one in sweep.odd_losses)
-    others = {"gsw_tiles_once": once, "gsw_odd_losses": odd, "gsw_not_covered": left}
-    found = of_kinds | {name: "; ".join(values) for name, values in others.items()}
-    return [(name, value) for name, value in found.items() if value]
+    Args:
+        sweep: The run's, if it has one.
+        lost: Tiles without a measurement, with the reason of each.
+        cluster: The cluster's name.
+    """
+    if sweep is None:
+        return []
+    found = grouped([(one.switch or one.nodes, (of_row, one)) for of_row in sweep.rows for one in of_row.named])
+    cases: list[CaseBesideRows] = []
+    for name, of_name in found.items():
+        first = of_name[0][1]
+        subject = f"{'switch' if first.switch else 'tile' if first.kind == 'between' else 'node'} {name}"
+        facts = [f"{one.kind} {finding_text(one)} of {of_row.row}" for of_row, one in of_name]
+        fails = any(sweep.fails(one, of_row.tolerance) for of_row, one in of_name)
+        cases.append(
+            CaseBesideRows(
+                *(f"{OF_NODES}{name}", cluster, name, subject, first.kind.upper()),
+                outcome="failed" if fails else "passed",
+                status=outcomes.FAILED if fails else outcomes.GREEN,
+                fact=f"{subject}: {'; '.join(facts)}",
+                property_name="gsw_node",
+            )
+        )
+    left = ((node, why) for why, nodes in not_covered(sweep, lost).items() for node in expand(nodes))
+    status = outcomes.OPEN if sweep.has_search and not sweep.warns else outcomes.GREEN
+    return cases + [
+        CaseBesideRows(
+            *(f"{OF_NODES}{node}", cluster, node, f"node {node}", "SKIPPED", "skipped", status),
+            *(f"node {node}: not covered: {why}", "gsw_node"),
+        )
+        for node, why in left
+        if node not in found
+    ]
 
 
 def with_row(sweep: Sweep, one: RowSweep) -> Sweep:

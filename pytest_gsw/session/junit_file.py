@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import html
 import os
-import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from importlib.metadata import version
 from platform import python_version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -22,12 +21,9 @@ from pytest_gsw.results.manifest import RunManifest, class_name, class_of, facts
 from pytest_gsw.results.record import NO_CLUSTER, Record
 from pytest_gsw.session.collect import BaselineItem, BlankItem
 from pytest_gsw.session.resume import LostRow
-from pytest_gsw.session.settings import SESSION_HISTORY, SETTINGS, SWEEP, Settings
+from pytest_gsw.session.settings import SESSION_HISTORY, SETTINGS, Settings
 from pytest_gsw.session.terminal import run_records
 from pytest_gsw.tables.metrics import MFU, STEP_TIME
-
-if TYPE_CHECKING:
-    from pytest_gsw.results.sweep import Sweep
 
 # -- Test cases of a session's rows: names in their reports, and the manifest in the run's directory
 
@@ -153,23 +149,8 @@ class JunitCases:
             from pytest_gsw.history.comparison import suspect_text
 
             found.append(("gsw_slow_nodes", "; ".join(map(suspect_text, slow))))
-        if SWEEP in config.stash:
-            found += self._add_sweep(config.stash[SWEEP])
         for name, value in redact(found, os.environ):
             self._xml.add_global_property(name, value)
-
-    def _add_sweep(self, sweep: Sweep) -> list[tuple[str, str]]:
-        """Add to each tile's test case how it compares with its peers, and return the properties of the suite."""
-        from pytest_gsw.results.sweep import lost_tiles, peers_properties, sweep_properties  # few sessions have tiles
-
-        records = run_records(self._config)
-        found = peers_properties(sweep, records)
-        by_name = {record.row.id: found.get(record.row.node_id, ()) for record in records}
-        for case in (reporter.to_xml() for reporter in self._xml.node_reporters_ordered):
-            for properties in case.iter("properties"):
-                for name, value in by_name.get(case.get("name"), ()):
-                    ET.SubElement(properties, "property", name=name, value=f"{value}")
-        return sweep_properties(sweep, lost_tiles(records))
 
 
 def _message(text: str, fact: str) -> str:

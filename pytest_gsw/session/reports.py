@@ -13,10 +13,9 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import plural
 from pytest_gsw.results.row_text import MOST_FOR_IDS, RowLine
 from pytest_gsw.results.suggested_commands import is_interrupted
-from pytest_gsw.results.summary import OF_CLUSTER
 from pytest_gsw.session.collect import RERUNS, BaselineItem, BlankItem, TellsFact
 from pytest_gsw.session.node_ids import row_of
-from pytest_gsw.session.settings import FINISHED, SETTINGS, is_typed
+from pytest_gsw.session.settings import FINISHED, SETTINGS, SWEEP, is_typed
 from pytest_gsw.session.terminal import OUTCOME_COUNTS, OutcomeCounts, line_of_report, line_width
 
 if TYPE_CHECKING:
@@ -128,7 +127,7 @@ class Reports:
             return
         from pytest_gsw.stats.cluster_effect import FEWEST_ROWS
 
-        if self._tally.rows >= FEWEST_ROWS:
+        if self._tally.rows >= FEWEST_ROWS or SWEEP in self._config.stash:
             from pytest_gsw.session.session_report import report_cluster
 
             report_cluster(session)
@@ -165,7 +164,7 @@ class Reports:
         name, word, rest = line.texts(widest, self._columns)
         reporter.ensure_newline()
         reporter.write(name)
-        colour = "failed" if report.failed else "" if report.nodeid.startswith(OF_CLUSTER) else report.outcome
+        colour = "failed" if report.failed else "" if hasattr(report, "gsw_case") else report.outcome
         reporter.write(word, **{_COLOURS.get(colour, "yellow"): True})
         reporter.write(rest.ljust(max(0, widest - len(name) - len(word))) if progress else rest)
         reporter.write(progress, cyan=True)
@@ -177,7 +176,7 @@ class Reports:
         return (
             (report.when == "call" or (report.when == "setup" and report.outcome != "passed"))
             and report.outcome in {"passed", "failed", "skipped"}  # not another plugin's outcome
-            and (report.nodeid in self._rows or report.nodeid.startswith(OF_CLUSTER))
+            and (report.nodeid in self._rows or hasattr(report, "gsw_case"))
             and self._config.get_verbosity(pytest.Config.VERBOSITY_TEST_CASES) > 0
         )
 

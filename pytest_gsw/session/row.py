@@ -34,7 +34,7 @@ from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.logs.reader import read_log
 from pytest_gsw.results import junit, outcomes, row_text
 from pytest_gsw.results.make_record import RowResult, job_facts, record_of, row_facts, saved_gpu_hours
-from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Jobs, Record, RunFacts, write_record
+from pytest_gsw.results.record import NO_CLUSTER, AmongTiles, JobFacts, Jobs, Record, RunFacts, write_record
 from pytest_gsw.results.row_text import (
     accepted_text,
     has_failed,
@@ -55,6 +55,7 @@ from pytest_gsw.session.settings import (
     NODE_PROBES,
     SESSION_HISTORY,
     SETTINGS,
+    SWEEP,
     Settings,
 )
 from pytest_gsw.session.terminal import OUTCOME_COUNTS
@@ -63,7 +64,7 @@ from pytest_gsw.stats.decision import Done, Repeat, Undecided, is_known
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.stats.repeats import Repeats
-from pytest_gsw.stats.verdict import UNUSUAL, Outcome, Reason, Verdict, compare
+from pytest_gsw.stats.verdict import UNUSUAL, Outcome, Reason, Verdict, after_search, compare
 from pytest_gsw.tables.metrics import STEP_TIME, Metric
 from pytest_gsw.tables.model import Accepted, Baseline, accepted_for, definition_hash, experiment_hash, image_name
 from pytest_gsw.validation.agreement import Evidence, Provenance, provenance_in
@@ -129,6 +130,8 @@ class LiveRow:
         #: The recorded effects on its outcome: of slow nodes, in words, and of the cluster on the rows of its run.
         self.slow_nodes: str | None = None
         self.cluster_effect: ClusterEffect | None = None
+        #: Of a tile, its jobs of the search.
+        self.search: list[JobFacts] = []
 
     def shown(self, error: _Error) -> _Error:
         """An error without the secrets of the session's environment and of the job's."""
@@ -285,6 +288,7 @@ class ReplayedRow(LiveRow):
         self.was_excused = record.reason == Reason.CANARY.value
         self.slow_nodes = record.slow_nodes
         self.cluster_effect = None if record.verdict is None else record.verdict.cluster_effect
+        self.search += record.jobs.search
 
     def with_earlier_jobs(self, run: Run) -> Run:
         """The run with the recorded earlier jobs."""
@@ -486,8 +490,8 @@ class SessionRow:
         except Exception as error:
             fail(self._error_text(hook_error(error, self._config.pluginmanager), run))
 
-    def measured(self, run: Run) -> float:
-        """The figure of an ended job, which is not judged.
+    def measured(self, run: Run) -> Measurement:
+        """The measurement of an ended job, which is not judged.
 
         Raises:
             RunError: It cannot be measured.
@@ -502,7 +506,11 @@ class SessionRow:
             raise hook_error(error, self._config.pluginmanager) from None
         if measurement is None or self.source.not_comparable(run) is not None:
             raise JobError(f"job {run.job_id} is no measure: it should fail, or was profiled")
-        return measurement.judged
+        return measurement
+
+    def noise(self, run: Run) -> Noise | None:
+        """The noise between jobs of the row on its cluster."""
+        return self.source.noise(run, self.source.accepted(run)[0], self.tolerance)
 
     def report(self) -> None:
         """Report the verdict of the set-up to pytest."""
@@ -670,6 +678,7 @@ class SessionRow:
             repeats=tuple(facts(job.job_id, job.status, job) for job in earlier),
             first_jobs=source.repeats.first,
             confirm_jobs=source.repeats.confirm,
+            search=tuple(source.search),
             saved_gpu_hours=saved_gpu_hours(run, self.baseline),
         )
 
@@ -765,11 +774,14 @@ class SessionRow:
         accepted, unused = source.accepted(run)
         verdict = self._with_canaries(self._apply_rule(run, measurement, accepted, self._cluster_effect()))
         not_comparable = source.not_comparable(run)
+        verdict, among_tiles = self._among_tiles(verdict)
         tokens_per_s = measurement.figures.tokens_per_s if baseline.judged_by is STEP_TIME else None
         documented = dict(vars(baseline.documented))
         own = row_text.verdict_fact(documented, verdict, tokens_per_s, source.cluster or "")
         slow_nodes = self._slow_nodes(run, verdict)
-        fact = "; ".join(filter(None, (row_text.row_fact(own, verdict), measurement.doubt, slow_nodes)))
+        of_tile = () if among_tiles is None else row_text.tile_texts(among_tiles)
+        parts = (*of_tile, row_text.row_fact(own, verdict), measurement.doubt, slow_nodes)
+        fact = "; ".join(filter(None, parts))
         return RowResult(
             outcomes.PROFILED.word if not_comparable else verdict.outcome.value,
             redact(fact, os.environ),  # names of ranks in a log are arbitrary text
@@ -779,7 +791,32 @@ class SessionRow:
             remarks=redact(", ".join(measurement.remarks) or None, os.environ),
             measurement=measurement,
             verdict=replace(verdict, given_reason=verdict.reason),
+            among_tiles=among_tiles,
         )
+
+    def _among_tiles(self, verdict: Verdict) -> tuple[Verdict, AmongTiles | None]:
+        """The verdict of a tile after the others have ended, and what they show of it.
+
+        Raises:
+            JobError: The session was interrupted before.
+        """
+        sweep, row = self._config.stash.get(SWEEP, None), self.baseline
+        if not row.tile or sweep is None:
+            return verdict, None
+        of_row = sweep.result_of(row.row_id)
+        if of_row is None:
+            raise JobError(f"{INTERRUPTED}: the other tiles of the row had not ended", advice="run it again")
+        found = sweep.on_tile(of_row, row.tile)
+        if found is None:
+            return verdict, None
+        verdict = after_search(
+            verdict,
+            of_row.level if sweep.has_search else None,
+            is_slow=any(sweep.fails(one, self.tolerance) for one in found.named),
+            is_open=len(found.findings) > len(found.named),
+            has_other_loss=bool(found.other_loss),
+        )
+        return verdict, found
 
     def decide(self, run: Run) -> Repeat | Undecided | Done:
         """Measure a job that ended well, with those before it, and decide if the row needs one more.

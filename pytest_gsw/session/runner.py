@@ -16,7 +16,7 @@ import pytest
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.process import taking_signals
 from pytest_gsw.common.redact import redact
-from pytest_gsw.common.text import plural
+from pytest_gsw.common.text import by_number, plural
 from pytest_gsw.errors import HookError, RunError, TakenOverError
 from pytest_gsw.executor.executor import Executor
 from pytest_gsw.executor.phases import stray_text
@@ -132,8 +132,7 @@ def exit_status(session: pytest.Session, tally: OutcomeCounts) -> int:
         if len(left) > _MOST_NAMED:
             write(config, f"  and {len(left) - _MOST_NAMED} more")
         return int(pytest.ExitCode.TESTS_FAILED)
-    sweep = config.stash.get(SWEEP, None)
-    return outcomes.OPEN if tally.is_open or (sweep is not None and sweep.odd_losses) else status
+    return outcomes.OPEN if tally.is_open else status
 
 
 def _unjudged_rows(session: pytest.Session, tally: OutcomeCounts) -> list[str]:
@@ -202,17 +201,19 @@ def run_unready(session: pytest.Session, start: Start, ran: list[pytest.Item]) -
 
 
 def run_session(
-    session: pytest.Session, executor: Executor, interrupts: Interrupts, ran: Collection[pytest.Item], *, detach: bool
+    session: pytest.Session, start: Start, interrupts: Interrupts, ran: Collection[pytest.Item], *, detach: bool
 ) -> None:
     """Run all items of the session except those already reported.
+
+    The rows of tiles follow a search among these: their outcomes are those of all its jobs.
 
     Raises:
         KeyboardInterrupt: After an interruption, once every row has been reported.
         pytest.Session.Failed: ``-x`` or ``--maxfail`` ends the session.
         pytest.Session.Interrupted: Another plugin stops the session.
     """
+    executor, done = start.executor, set(ran)
     waiting = _waiting(session, executor, ran)
-    done = set(ran)
     others = [item for item in session.items if not isinstance(item, BaselineItem) and item not in done]
     skipped = [item for item in _rows(session) if item.baseline.id not in waiting and item not in done]
     first = [*others, *skipped]
@@ -221,7 +222,7 @@ def run_session(
         _run(session, item, session if last else first[position + 1])
     interrupts.waiting = False
     try:
-        for row_id in _in_order(executor, waiting, interrupts):
+        for row_id in _in_order(session, start, waiting, interrupts):
             item = waiting.pop(row_id)
             _run(session, item, session if waiting else None)
     except TakenOverError:
@@ -245,23 +246,34 @@ def _waiting(session: pytest.Session, executor: Executor, ran: Collection[pytest
     return {item.baseline.id: item for item in rows if executor.phase(item.baseline.id) is not None}
 
 
-def _in_order(executor: Executor, waiting: Mapping[str, BaselineItem], interrupts: Interrupts) -> Iterator[str]:
-    """The rows in the order of their jobs' ends, canaries first, since they may excuse others."""
+def _in_order(
+    session: pytest.Session, start: Start, waiting: Mapping[str, BaselineItem], interrupts: Interrupts
+) -> Iterator[str]:
+    """The rows in the order of their jobs' ends, canaries first, since they may excuse others; tiles after all."""
+    sweep = session.config.stash.get(SWEEP, None)
     deferred: deque[str] = deque()
+    tiles: list[str] = []
     canaries = sum(item.baseline.canary for item in waiting.values())
-    while waiting:
+    while len(waiting) > len(tiles):
         if deferred and not canaries:
             yield deferred.popleft()
             continue
         with interrupts.wait():
-            row_id = executor.next_finished()
+            row_id = start.executor.next_finished()
         if row_id not in waiting:
             continue  # it was reported before anything was submitted
         if waiting[row_id].baseline.canary:
             canaries -= 1
             yield row_id
+        elif sweep is not None and waiting[row_id].baseline.tile:
+            tiles.append(row_id)
         else:
             deferred.append(row_id)
+    if sweep is not None:
+        from pytest_gsw.session.search import end_sweep  # few sessions have tiles
+
+        end_sweep(session, start, interrupts.wait)
+        yield from sorted(tiles, key=by_number)
 
 
 def _interrupt(session: pytest.Session, executor: Executor, waiting: dict[str, BaselineItem], detach: bool) -> None:
@@ -321,16 +333,8 @@ def run_rows(session: pytest.Session) -> None:
                 executor = config.stash[EXECUTOR]
                 _interrupt(session, executor, _waiting(session, executor, ran), settings.detach)
             raise
-        run_session(session, start.executor, interrupts, ran, detach=settings.detach)
+        run_session(session, start, interrupts, ran, detach=settings.detach)
         with suppress(TakenOverError):  # reported at the session's end
-            if SWEEP in config.stash:
-                from pytest_gsw.session.search import end_sweep  # few sessions have tiles
-
-                try:
-                    end_sweep(session, start, interrupts.wait)
-                except KeyboardInterrupt:
-                    _interrupt(session, start.executor, {}, settings.detach)
-                    raise
             start.executor.count()
             _report_late(session, start.executor)  # before JUnit's file is written
 
@@ -353,7 +357,8 @@ def make_report(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.
     if row is not None and row.record is not None:
         add_row(item, row.record)
         if report.failed and row.record.judged is not None:
-            shorten_failure(report, change_first(row.record.judged))
+            named = [finding.short for finding in row.record.named]
+            shorten_failure(report, ", ".join(named) or change_first(row.record.judged))
         report.gsw_record = row.record  # type: ignore[attr-defined]
         report.gsw_said = row.said  # type: ignore[attr-defined]
         report.gsw_status = outcomes.FAILED if row.judged[0] == "failed" else row.record.status  # type: ignore[attr-defined]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+import statistics
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 
 import pytest
@@ -18,9 +19,9 @@ from pytest_gsw.errors import RunError
 from pytest_gsw.executor.executor import Executor
 from pytest_gsw.jobs.layout import slurm_name
 from pytest_gsw.jobs.model import JobSpec
-from pytest_gsw.results.node_facts import NodeFacts
-from pytest_gsw.results.record import used_gpu_hours
-from pytest_gsw.results.sweep import RowSweep, SearchJob, Sweep, SweepFinding, odd_losses, with_row, write_sweep
+from pytest_gsw.results.make_record import job_facts
+from pytest_gsw.results.record import SweepFinding
+from pytest_gsw.results.sweep import RowSweep, SearchJob, Sweep, odd_losses, with_row, write_sweep
 from pytest_gsw.session.collect import BaselineItem
 from pytest_gsw.session.plan_and_submit import Start
 from pytest_gsw.session.progress import write
@@ -28,8 +29,10 @@ from pytest_gsw.session.resume import take_over
 from pytest_gsw.session.row import LiveRow, SessionRow
 from pytest_gsw.session.settings import NODE_PROBES, SESSION_HISTORY, SETTINGS, SWEEP, environment_of
 from pytest_gsw.session.tiles import most_jobs
+from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.tile_search import SearchState, TileFinding, TileJob, search
 from pytest_gsw.tables.model import TILE, on_tile
+from pytest_gsw.validation.run import Run
 
 #: Makes a context in which the session may be interrupted.
 Wait = Callable[[], AbstractContextManager[None]]
@@ -38,18 +41,26 @@ Wait = Callable[[], AbstractContextManager[None]]
 def end_sweep(session: pytest.Session, start: Start, wait: Wait) -> None:
     """Compare the tiles of each row, and with ``--gsw-find`` search among them for what is slow.
 
+    All tiles have ended. A replay takes what the run has found.
+
     Raises:
-        KeyboardInterrupt: The session is interrupted; the rows have been judged.
+        KeyboardInterrupt: The session is interrupted: what is not decided stays so.
+        TakenOverError: Another session goes on with the run.
     """
     config = session.config
     on_tiles = [item for item in session.items if isinstance(item, BaselineItem) and item.baseline.tile]
     for row_id, items in grouped([(item.baseline.row_id, item) for item in on_tiles]).items():
-        found = _RowSearch(row_id, items, start, config.stash[SWEEP]).run(config, wait)
-        config.stash[SWEEP] = with_row(config.stash[SWEEP], found)
+        if config.stash[SWEEP].result_of(row_id) is not None:
+            continue
+        search = _RowSearch(row_id, items, start, config.stash[SWEEP])
         try:
-            write_sweep(config.stash[SETTINGS].run_directory, config.stash[SWEEP])
-        except OSError as error:  # the screen has it still
-            write(config, f"gsw: the sweep is missing in the run's report, its file could not be written: {error}")
+            search.run(config, wait)
+        finally:
+            config.stash[SWEEP] = with_row(config.stash[SWEEP], search.result(config))
+            try:
+                write_sweep(config.stash[SETTINGS].run_directory, config.stash[SWEEP])
+            except OSError as error:  # the screen has it still
+                write(config, f"gsw: the sweep is missing in the run's report, its file could not be written: {error}")
 
 
 #: Fewest tiles that are compared with each other.
@@ -60,60 +71,55 @@ class _RowSearch:
     """The tiles of one row, and further jobs of it."""
 
     def __init__(self, row_id: str, items: Sequence[BaselineItem], start: Start, sweep: Sweep) -> None:
-        self._row_id, self._items, self._start, self._sweep = row_id, items, start, sweep
-        self._records = {
-            item.baseline.tile: item.row.record
-            for item in items
-            if item.row is not None and item.row.record is not None
-        }
-        #: Of a replay, the result that was recorded.
-        self._past = next((one for one in sweep.rows if one.row == row_id), RowSweep(row_id))
-        self._jobs = [*self._past.jobs]
+        self._row_id, self._start, self._sweep = row_id, start, sweep
+        self._jobs: list[SearchJob] = []
+        #: By tile, its row, its ended job, and the measurement of that.
+        self._tiles: dict[str, tuple[SessionRow, Run, Measurement]] = {}
+        for item in items:
+            if item.row is not None:
+                with suppress(RunError):  # it is an error of its own
+                    run = start.executor.result_of(item.baseline.id)
+                    self._tiles[item.baseline.tile] = (item.row, run, item.row.measured(run))
+        if len(self._tiles) < _FEWEST_TILES:
+            self._tiles = {}
 
-    def run(self, config: pytest.Config, wait: Wait) -> RowSweep:
+    def run(self, config: pytest.Config, wait: Wait) -> None:
         """Search until nothing more is to be run; without two tiles that were measured, nothing is compared."""
         settings = config.stash[SETTINGS]
-        measured = [
-            TileJob(tile, expand(tile), self._cost(record.verdict.measured))
-            for tile, record in self._records.items()
-            if record.verdict is not None and record.not_comparable is None
-        ]
-        if len(measured) < _FEWEST_TILES:
-            measured = []
-        hours = settings.find_gpu_hours if measured and not settings.replay else None
+        hours = settings.find_gpu_hours if self._tiles and not settings.replay else None
         most = 0.0 if hours is None else self._most_jobs(hours)
         while True:
-            state = self._state(measured, most - len(self._jobs), begins=hours is not None)
+            state = self._state(most - len(self._jobs), begins=hours is not None)
             if not state.next_jobs:
                 if hours is not None and most >= 1 and state.findings and not self._jobs:
-                    why = f"{plural(len(measured), 'tile')} are too few, or too noisy, to search among"
+                    why = f"{plural(len(self._tiles), 'tile')} are too few, or too noisy, to search among"
                     write(config, f"gsw: {self._row_id}: {why}")
-                probes = config.stash.get(NODE_PROBES, None)
-                if probes is None:
-                    return self._result(state, self._past.facts)
-                ids = [record.jobs.last.id for record in self._records.values() if record.jobs.last is not None]
-                return self._result(state, redact(probes.facts_of(*ids), os.environ))
-            what = f"search among {plural(len(measured), 'tile')}, round {state.round}"
+                return
+            what = f"search among {plural(len(self._tiles), 'tile')}, round {state.round}"
             write(config, f"gsw: {self._row_id}: {what}: {plural(len(state.next_jobs), 'job')}")
             self._run_round(config, wait, state.next_jobs, state.round)
 
+    @property
+    def _first(self) -> SessionRow:
+        return next(row for row, *_ in self._tiles.values())
+
     def _cost(self, value: float) -> float:
-        return self._items[0].baseline.judged_by.direction.cost(value)
+        return self._first.baseline.judged_by.direction.cost(value)
 
     def _most_jobs(self, hours: float) -> float:
         """The number of jobs for which GPU-hours last, by those of the tiles; 0 hours are the default."""
-        used = [used_gpu_hours(record) for record in self._records.values()]
-        each = sum(used) / len(used)
-        return most_jobs(len(used)) if not hours or not each else math.floor(hours / each)
+        used_s = [self._first.baseline.gpus * (run.status.run_s or 0.0) for _, run, _ in self._tiles.values()]
+        each = sum(used_s) / len(used_s) / 3600
+        return most_jobs(len(used_s)) if not hours or not each else math.floor(hours / each)
 
-    def _state(self, measured: Sequence[TileJob], most: float, *, begins: bool) -> SearchState:
+    def _state(self, most: float = 0.0, *, begins: bool = False) -> SearchState:
+        tiles = [TileJob(name, expand(name), self._cost(of.judged)) for name, (*_, of) in self._tiles.items()]
         further = [
             TileJob(one.nodes, expand(one.nodes), self._cost(one.judged), one.round) for one in self._jobs if one.judged
         ]
-        noise = next((one.verdict.noise for one in self._records.values() if one.verdict is not None), None)
         return search(
-            [*measured, *further],
-            noise=noise,
+            [*tiles, *further],
+            noise=next((row.noise(run) for row, run, _ in self._tiles.values()), None),
             switches=self._sweep.switch_of,
             most_jobs=max(0.0, most),
             begins=begins,
@@ -135,13 +141,29 @@ class _RowSearch:
             with wait():
                 row_id = executor.next_finished()
             if row_id in waiting:
-                self._jobs.append(_measured(executor, waiting.pop(row_id), number))
+                self._add_job(executor, waiting.pop(row_id), number)
+
+    def _add_job(self, executor: Executor, row: SessionRow, number: int) -> None:
+        """Add a finished job to those of its tile; one that cannot be measured is no evidence."""
+        row_id, status, nodes = row.baseline.id, executor.status(row.baseline.id), row.baseline.tile
+        hours = row.baseline.gpus * (status.run_s or 0.0) / 3600 if status is not None else 0.0
+        job = SearchJob(number, nodes, executor.job_id(row_id) or "", gpu_hours=hours)
+        try:
+            run = executor.result_of(row_id)
+            measured = row.measured(run)
+        except RunError as error:
+            self._jobs.append(replace(job, problem=row.source.shown(error).fact))
+            return
+        self._jobs.append(replace(job, judged=measured.judged))
+        # Nodes under test run among those of fast tiles: the job shows the slowest of its tiles.
+        on_any = (one for name, one in self._tiles.items() if not set(expand(name)).isdisjoint(expand(nodes)))
+        tile, *_ = max(on_any, key=lambda one: self._cost(one[2].judged))
+        tile.source.search.append(job_facts(run.job_id, row.source.launcher_name, run.status, run, measured))
 
     def _row(self, config: pytest.Config, nodes: Sequence[str], number: int) -> SessionRow:
         """The row on other nodes; its id and its job's name are those of this round."""
         settings, environ = config.stash[SETTINGS], environment_of(config)
-        own = next(item.row for item in self._items if item.row is not None and item.baseline.tile in self._records)
-        assert own is not None
+        own = self._first
         tile = compressed(nodes)
         placed = on_tile(replace(own.baseline, id=self._row_id), tile)
         baseline = replace(placed, id=f"{placed.id}{TILE}{number}")
@@ -153,12 +175,13 @@ class _RowSearch:
         launcher, history = self._start.executor.launcher, config.stash[SESSION_HISTORY]
         return SessionRow(config, plan, LiveRow(baseline, settings, launcher, history, environ, spec), [])
 
-    def _result(self, state: SearchState, facts: NodeFacts | None) -> RowSweep:
-        losses = {
-            tile: last.loss
-            for tile, record in self._records.items()
-            if (last := record.jobs.last) is not None and last.loss is not None
-        }
+    def result(self, config: pytest.Config) -> RowSweep:
+        """The answers by all jobs so far."""
+        if not self._tiles:
+            return RowSweep(self._row_id)
+        state, probes = self._state(), config.stash.get(NODE_PROBES, None)
+        ids = [run.job_id for _, run, _ in self._tiles.values()]
+        losses = {name: of.loss for name, (*_, of) in self._tiles.items() if of.loss is not None}
         odd = odd_losses(losses)
         doubtful = {node for tile in odd for node in expand(tile.tile)}
         return RowSweep(
@@ -171,21 +194,12 @@ class _RowSearch:
             odd_losses=odd,
             jobs=tuple(self._jobs),
             sigma=state.sigma,
-            facts=facts,
+            facts=None if probes is None else redact(probes.facts_of(*ids), os.environ),
+            level=statistics.median(of.judged for *_, of in self._tiles.values()),
+            tolerance=self._first.tolerance,
         )
 
     def _finding(self, one: TileFinding) -> SweepFinding:
-        record = next(record for tile, record in self._records.items() if one.nodes[0] in expand(tile))
-        last = record.jobs.last if one.kind == "intermittent" else None
-        return SweepFinding(**{**vars(one), "nodes": compressed(one.nodes)}, job_id="" if last is None else last.id)
-
-
-def _measured(executor: Executor, row: SessionRow, number: int) -> SearchJob:
-    """A finished job of the search; one that cannot be measured is no evidence."""
-    row_id, status = row.baseline.id, executor.status(row.baseline.id)
-    hours = row.baseline.gpus * (status.run_s or 0.0) / 3600 if status is not None else 0.0
-    found = SearchJob(number, row.baseline.tile, executor.job_id(row_id) or "", gpu_hours=hours)
-    try:
-        return replace(found, judged=row.measured(executor.result_of(row_id)))
-    except RunError as error:
-        return replace(found, problem=row.source.shown(error).fact)
+        run = next(run for name, (_, run, _) in self._tiles.items() if one.nodes[0] in expand(name))
+        job_id = run.job_id if one.kind == "intermittent" else ""
+        return SweepFinding(**{**vars(one), "nodes": compressed(one.nodes)}, job_id=job_id)

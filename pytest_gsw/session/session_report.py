@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -27,13 +27,16 @@ from pytest_gsw.reports.run_report import (
     since_facts,
     since_of,
 )
+from pytest_gsw.results import outcomes
 from pytest_gsw.results.junit import read_whole_run
-from pytest_gsw.results.manifest import INCIDENT, INCIDENT_PROPERTY, class_of_incident
+from pytest_gsw.results.manifest import CaseBesideRows
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import incident_of
+from pytest_gsw.results.sweep import lost_tiles, node_cases
+from pytest_gsw.session import junit_file
 from pytest_gsw.session.progress import add_incident, write
 from pytest_gsw.session.session_history import history_at
-from pytest_gsw.session.settings import ALARMS, CLUSTER_PEERS, CLUSTER_TEXT, SESSION_HISTORY, SETTINGS
+from pytest_gsw.session.settings import ALARMS, CLUSTER_PEERS, CLUSTER_TEXT, SESSION_HISTORY, SETTINGS, SWEEP
 from pytest_gsw.session.terminal import OUTCOME_COUNTS, run_records
 
 if TYPE_CHECKING:
@@ -152,7 +155,7 @@ def row_alarms(
 
 
 def report_cluster(session: pytest.Session) -> None:
-    """Report an incident to pytest and JUnit as a test case, and keep the cluster's text for the summary."""
+    """Report incident and nodes to pytest and JUnit as test cases, and keep the cluster's text for the summary."""
     config = session.config
     records = run_records(config)
     if CLUSTER_PEERS in config.stash:
@@ -161,16 +164,25 @@ def report_cluster(session: pytest.Session) -> None:
         config.stash[CLUSTER_TEXT] = redact(cluster_text(together), os.environ)
     cluster_state = config.stash.setdefault(CLUSTER_TEXT, ClusterText())
     incident = redact(incident_of(records), os.environ)
-    if incident is None:
-        return
-    text, name = incident.text(cluster_state.since), incident.node_id
-    call = pytest.TestReport(name, (name, None, name), {}, "failed" if incident.fails else "passed", text, "call")
-    properties = [(INCIDENT_PROPERTY, incident.fact)]  # which pytest writes after a teardown
+    cases = [] if incident is None else [incident.case(cluster_state.since)]
+    sweep = config.stash.get(SWEEP, None)
+    cases += redact(node_cases(sweep, lost_tiles(records), junit_file.cluster_of(config.stash[SETTINGS])), os.environ)
+    session.testscollected += len(cases)  # or pytest counts beyond 100 %
+    for case in cases:
+        _report_case(session, case)
+    if incident is not None:
+        add_incident(config, incident, cluster_state.since)
+
+
+def _report_case(session: pytest.Session, case: CaseBesideRows) -> None:
+    name, text = case.node_id, case.text or case.fact
+    shown: Any = (name, None, text) if case.outcome == "skipped" else text
+    call = pytest.TestReport(name, (name, None, name), {}, case.outcome, shown, "call")
+    properties = [(case.property_name, case.fact)]  # which pytest writes after a teardown
     teardown = pytest.TestReport(name, call.location, {}, "passed", None, "teardown", user_properties=properties)
-    session.testscollected += 1  # or pytest counts beyond 100 %
     for report in (call, teardown):
-        report.gsw_junit = (class_of_incident(incident.cluster), INCIDENT, 0.0, incident.fact)  # type: ignore[attr-defined]
-        config.hook.pytest_runtest_logreport(report=report)
-    add_incident(config, incident, cluster_state.since)
-    if incident.fails and session.exitstatus == pytest.ExitCode.OK:
+        report.gsw_junit = (case.class_name, case.name, 0.0, case.fact)  # type: ignore[attr-defined]
+        report.gsw_case = case  # type: ignore[attr-defined]
+        session.config.hook.pytest_runtest_logreport(report=report)
+    if case.status == outcomes.FAILED and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -519,7 +519,7 @@ def read_settings(config: pytest.Config) -> Settings:
         max_gain=_percentage("max-gain", values["max-gain"], read_gain),
         repeats=Repeats(
             _count("repeat", values["repeat"]) or 1,
-            # The search runs slow tiles again.
+            # The search confirms what is slow.
             _retries("confirm", values["confirm"] if values["find"] is None else None),
         ),
         history=history,
@@ -614,8 +614,6 @@ def _check_conflicts(config: pytest.Config, values: Mapping[str, Any]) -> None:
             raise ConfigurationError(f"--gsw-{given[0]} and --gsw-replay exclude each other: a replay runs nothing")
     if values["tile"] is None and values["find"] is not None and not values["resume"]:
         raise ConfigurationError("--gsw-find looks among tiles\nnext: add --gsw-tile=node, switch, block or a number")
-    if values["find"] is not None and config.getoption("gsw_confirm") is not None:
-        raise ConfigurationError("--gsw-find and --gsw-confirm exclude each other: the search runs slow tiles again")
     if values["plan"] and values["resume"]:
         raise ConfigurationError("--gsw-plan and --gsw-resume exclude each other: what is resumed was submitted")
     if values["demo"] and values["cluster"] != DEMO.name and not values["resume"]:

@@ -15,9 +15,10 @@ from pytest_gsw.clusters import Cluster
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import plural, rounded
 from pytest_gsw.results import outcomes
+from pytest_gsw.results.manifest import OF_CLUSTER
 from pytest_gsw.results.record import Record, used_gpu_hours
 from pytest_gsw.results.row_text import WIDEST, RowLine, accepted_line, attempt_text, inconclusive_line, line_of
-from pytest_gsw.results.summary import OF_CLUSTER, gpu_hours
+from pytest_gsw.results.summary import gpu_hours
 from pytest_gsw.session.collect import NO_CLUSTER
 from pytest_gsw.session.node_ids import row_of
 from pytest_gsw.session.settings import ALARMS, CLUSTER_TEXT, CRITERION, SESSION_HISTORY, SETTINGS, SWEEP, Settings
@@ -49,12 +50,15 @@ class OutcomeCounts:
 
     def add(self, report: Any) -> None:
         """Count the report of one phase of a test."""
-        if not getattr(report, "gsw_row", False):
+        if hasattr(report, "gsw_case"):
+            self._statuses[report.nodeid] = report.gsw_case.status
+        elif not getattr(report, "gsw_row", False):
             shown = report.longrepr
             if report.skipped and isinstance(shown, tuple) and shown[2].endswith(NO_CLUSTER):
                 self.without_cluster += 1
             elif report.when == "call":
                 self._others_ran = True
+        if not getattr(report, "gsw_row", False):
             return
         node_id = report.nodeid
         if report.failed or report.skipped:
@@ -131,10 +135,11 @@ def run_records(config: pytest.Config) -> tuple[Record, ...]:
 
 def line_of_report(report: Any) -> RowLine:
     """A row's line by its report, which may have no record."""
-    row = row_of(report.nodeid)
-    if report.nodeid.startswith(OF_CLUSTER):
-        fact = str(report.longrepr).partition("\n")[0]
-        return RowLine(f"cluster {row}", "INCIDENT", (fact.removeprefix(f"cluster {row}: "),))
+    row, case = row_of(report.nodeid), getattr(report, "gsw_case", None)
+    if case is not None:
+        fact = (case.text or case.fact).partition("\n")[0]
+        fact = fact.removeprefix(f"{case.subject}: ").removeprefix(f"{case.word.lower()} ")
+        return RowLine(case.subject, case.word, (fact,))
     record = getattr(report, "gsw_record", None)
     line = RowLine(row, "", ()) if record is None else line_of(record, report.gsw_said)
     if report.outcome == "skipped" and not line.word:

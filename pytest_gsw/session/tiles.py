@@ -154,13 +154,18 @@ def begin_sweep(config: pytest.Config, rows: Sequence[Baseline]) -> None:
     from pytest_gsw.results.sweep import read_sweep, write_sweep
 
     settings, tiling = config.stash[SETTINGS], tiling_of(config)
-    directory = settings.run_directory
+    directory, cluster = settings.run_directory, settings.cluster
     if tiling is not None:
-        config.stash[SWEEP] = tiling.sweep({number_of(row.tile) or 0 for row in rows})
-        write_sweep(directory, config.stash[SWEEP])
-    elif (noted := read_sweep(settings.replay or directory)) is not None:
-        # The search's jobs of a resumed run are found again; those of a replayed one are not.
-        config.stash[SWEEP] = noted if settings.replay else replace(noted, rows=())
+        sweep: Sweep | None = tiling.sweep({number_of(row.tile) or 0 for row in rows})
+    else:
+        sweep = read_sweep(settings.replay or directory)
+    if sweep is None:
+        return
+    if settings.replay is None:  # the search's jobs of a resumed run are found again
+        warns = cluster is not None and cluster.node_findings == "warn"
+        sweep = replace(sweep, rows=(), has_search=settings.find_gpu_hours is not None, warns=warns)
+    config.stash[SWEEP] = sweep
+    write_sweep(directory, sweep)
 
 
 def tiles_text(config: pytest.Config, rows: Sequence[Baseline]) -> list[str]:

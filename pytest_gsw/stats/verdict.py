@@ -117,6 +117,14 @@ class Reason(enum.Enum):
     THIRD_SLOWER = "third of steps slower"
     #: Inconclusive: the log leaves open what was measured.
     NOT_KNOWN = "not known"
+    #: Regressed: further jobs name a node of the tile, or the tile's nodes together; also of its points in the history.
+    SLOW_NODE = "slower than its peers"
+    #: Passed: one job of the tile is beyond the tolerance, and the tiles together are not.
+    LIKE_PEERS = "no slower than its peers"
+    #: Inconclusive: the search among tiles has not decided if the tile has a slow node.
+    NOT_DECIDED = "not decided"
+    #: Inconclusive: the loss at the tile's last step is unlike that of the others.
+    OTHER_LOSS = "other loss"
     #: Of a point of the history alone: its job ran on a tile, so that it shows the nodes and not the row.
     TILE = "tile"
 
@@ -160,6 +168,10 @@ REASONS: Mapping[Reason, ReasonKind] = {
         Outcome.INCONCLUSIVE, "is of a job of which a third of the steps are slower than the steady ones", is_doubt=True
     ),
     Reason.NOT_KNOWN: ReasonKind(Outcome.INCONCLUSIVE, "is of a log that leaves open what was measured", is_doubt=True),
+    Reason.SLOW_NODE: ReasonKind(Outcome.REGRESSED, "is of a tile with a slow node"),
+    Reason.LIKE_PEERS: ReasonKind(Outcome.PASSED),
+    Reason.NOT_DECIDED: ReasonKind(Outcome.INCONCLUSIVE, short="further jobs have not decided it"),
+    Reason.OTHER_LOSS: ReasonKind(Outcome.INCONCLUSIVE, "has another loss than its peers"),
     Reason.TILE: ReasonKind(None, "is of a tile, and shows its nodes"),
 }
 #: By the word in records, what a reason forbids.
@@ -355,6 +367,39 @@ def compare(measured: float, reference: float, allowed: float, direction: Direct
     if is_above(speed, allowed):
         return Outcome.IMPROVED
     return Outcome.PASSED
+
+
+#: By the reason of one job's outcome, the same of all tiles together: else it is by chance.
+_OF_TILES = dict.fromkeys((Reason.SLOWER, Reason.WITHIN_NOISE), Outcome.REGRESSED) | {Reason.FASTER: Outcome.IMPROVED}
+
+
+def after_search(
+    verdict: Verdict, level: float | None, *, is_slow: bool, is_open: bool, has_other_loss: bool
+) -> Verdict:
+    """The verdict of a tile by all tiles of its row, and by the jobs of a search among them.
+
+    Args:
+        verdict: That of its job in the sweep.
+        level: The median of the figures of all tiles in the sweep; ``None`` without a search.
+        is_slow: True if the search names its nodes, or one of them.
+        is_open: True if the search has not decided.
+        has_other_loss: True if its loss is unlike that of the other tiles.
+    """
+    is_chance = False
+    if level is not None and verdict.own_outcome is None and verdict.reason in _OF_TILES:
+        of_tiles = compare(level, verdict.reference, verdict.tolerance, verdict.metric.direction)
+        is_chance = of_tiles is not _OF_TILES[verdict.reason]
+    if is_slow:
+        outcome, reason = Outcome.REGRESSED, Reason.SLOW_NODE
+    elif verdict.outcome is Outcome.REGRESSED and not is_chance:
+        return verdict
+    elif has_other_loss or is_open:
+        outcome, reason = Outcome.INCONCLUSIVE, Reason.OTHER_LOSS if has_other_loss else Reason.NOT_DECIDED
+    elif is_chance:
+        outcome, reason = Outcome.PASSED, Reason.LIKE_PEERS
+    else:
+        return verdict
+    return replace(verdict, outcome=outcome, own_outcome=None, given_reason=reason)
 
 
 def judge(

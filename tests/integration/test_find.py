@@ -15,7 +15,6 @@ import pytest
         ),
         (["--gsw-tile=node", "--gsw-find=0"], "--gsw-find: got '0', wanted *"),
         (["--gsw-tile=node", "--gsw-find=nan"], "--gsw-find: got 'nan', wanted *"),
-        (["--gsw-tile=node", "--gsw-find", "--gsw-confirm=2"], "--gsw-find and --gsw-confirm exclude each other: *"),
         (["--gsw-tile=node", "--gsw-find", "--gsw-replay=."], "--gsw-* and --gsw-replay exclude each other: *"),
     ],
 )

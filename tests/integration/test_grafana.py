@@ -19,6 +19,7 @@ from tests import grafana
 from tests.integration.conftest import Gsw
 from tests.unit.first_release import BANDWIDTH
 from tests.unit.reports.ci.nights import run_of
+from tests.unit.results.sweeps import slow_finding, sweep_of, tiles
 from tests.unit.results.test_incident import run_records
 
 # ---- Prometheus -------------------------------------------------------------------------------------
@@ -39,9 +40,11 @@ def labels(pytester: pytest.Pytester, gsw: Gsw) -> Mapping[str, frozenset[str]]:
         nodes_failing_jobs={"eos": (FailingNode(("n1",), 6, 8, 0.02, named=True),)},
         cluster_texts={"eos": ClusterText(drift="drifts")},
     )
+    swept = run_of(tiles(4))
+    swept = replace(swept, run=replace(swept.run, sweep=sweep_of(swept.records, slow_finding("n003"))))
     found: dict[str, frozenset[str]] = {}
     of_figures = openmetrics(run_of([of_content(BANDWIDTH)]))
-    for text in (out, f"{openmetrics(odd)}\n", f"{of_figures}\n"):
+    for text in (out, f"{openmetrics(odd)}\n", f"{of_figures}\n", f"{openmetrics(swept)}\n"):
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 found[sample.name] = found.get(sample.name, frozenset()) | frozenset(sample.labels)

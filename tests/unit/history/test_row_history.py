@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.history import open_history
-from pytest_gsw.history.alarms import regressions
+from pytest_gsw.history.alarms import State, alarms_of, regressions
 from pytest_gsw.history.model import ExperimentKey, Point
 from pytest_gsw.history.row_history import (
     ClusterHistory,
@@ -20,14 +20,16 @@ from pytest_gsw.history.row_history import (
     SlowNode,
     histories_of_records,
     newest_histories,
+    series_of_cluster,
 )
 from pytest_gsw.history.since import Period
 from pytest_gsw.history.store import Event
+from pytest_gsw.results.record import AmongTiles, Record, SweepFinding
 from pytest_gsw.stats.cluster_effect import decide_adjusted
 from pytest_gsw.stats.decision import Outcome, decide
 from pytest_gsw.stats.noise import REFERENCE_JOBS, Noise, prior_for
 from pytest_gsw.tables.model import Accepted
-from tests.unit.history.runs import KEY
+from tests.unit.history.runs import DAY_S, FIRST_S, KEY, job
 from tests.unit.history.runs import run_record as record
 from tests.unit.history.test_drift import drivers, run
 
@@ -346,3 +348,51 @@ def test_the_old_alarm_is_back() -> None:
     (alarm,) = regressions(ExperimentKey("row", "eos", "0123"), past)
     assert [seen.run_id for seen in alarm.runs] == [f"night-{number:03}" for number in (4, 5, 6, 7, 8, 11)]
     assert alarm.fixed_s is None
+
+
+def tile_record(number: int, node: str, *findings: SweepFinding, search: int = 0, outcome: str = "passed") -> Record:
+    """What a sweep left of one node, with further jobs of its search."""
+    jobs = tuple(job(number, 5.5, id=f"{number}.{one}", nodes=node) for one in range(search))
+    of_tile = {"row": f"{KEY.row}@{node}", "node_id": f"t.yaml::{KEY.row}@{node}", "tile": node, "search": jobs}
+    made = record(
+        number, 5.5 if findings else 5.0, outcome=outcome, job=job(number, id=f"{number}{node}", nodes=node), **of_tile
+    )
+    return replace(made, among_tiles=AmongTiles(0.0, findings))
+
+
+def slow_node(name: str, change: float = -0.1, **changes: str) -> SweepFinding:
+    found = SweepFinding("slow", name, "", change, change - 0.02, change + 0.02, 3)
+    return replace(found, **changes)  # type: ignore[arg-type]
+
+
+def test_a_node_that_a_search_names_is_slow_until_a_sweep_passes_it(tmp_path: Path) -> None:
+    def state() -> list[tuple[str, float, int, int, bool]]:
+        found = series_of_cluster(history, "eos").slow
+        return [(one.name, one.change, len(one.slow_jobs), len(one.fast_jobs), one.recovered) for one in found]
+
+    with open_history(tmp_path / "h.sqlite") as history:
+        history.add([tile_record(0, "n1", slow_node("n1"), search=3, outcome="regressed"), tile_record(0, "n2")])
+        assert state() == [("n1", -0.1, 4, 0, False)]
+        # One that only warns is known as well; one that is not decided changes nothing.
+        history.add([tile_record(1, "n1", slow_node("n1", -0.04), search=2)])
+        history.add([tile_record(2, "n1", slow_node("n1", kind="not decided"), outcome="inconclusive")])
+        assert state() == [("n1", -0.04, 7, 0, False)]
+        history.add([tile_record(3, "n1"), tile_record(3, "n2")])
+        assert state() == [("n1", -0.04, 7, 1, True)]
+        history.add([tile_record(4, "n1", slow_node("n1"), search=3, outcome="regressed")])
+        assert state() == [("n1", -0.1, 4, 0, False), ("n1", -0.04, 7, 1, True)]
+        lines = series_of_cluster(history, "eos")
+        assert [one.recovered for one in lines.until(FIRST_S + 1.5 * DAY_S).slow] == [False]
+        now, fixed = (one for one in alarms_of(history, "eos", lines, now_s=FIRST_S + 5 * DAY_S))
+        assert (now.period.subject, now.state, now.pages, fixed.state) == ("n1", State.NEW, True, State.FIXED)
+        assert now.id != fixed.id
+        # Points of tiles are no runs of their row.
+        assert lines.past(KEY.row, KEY.definition, "").runs == ()
+
+
+def test_nodes_that_are_slow_together_are_one_alarm(tmp_path: Path) -> None:
+    switch = slow_node("n[1-2]", kind="between", switch="s1")
+    with open_history(tmp_path / "h.sqlite") as history:
+        history.add([tile_record(0, name, switch, outcome="regressed") for name in ("n1", "n2")])
+        (found,) = series_of_cluster(history, "eos").slow
+        assert (found.name, found.below, len(found.slow_jobs)) == ("switch s1", "n[1-2]", 2)

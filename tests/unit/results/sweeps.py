@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from pytest_gsw.common.node_lists import compressed
 from pytest_gsw.jobs.model import JobState
-from pytest_gsw.results.record import Record
-from pytest_gsw.results.sweep import OddLoss, RowSweep, SearchJob, Sweep, SweepFinding
+from pytest_gsw.results.record import Record, SweepFinding
+from pytest_gsw.results.sweep import OddLoss, RowSweep, SearchJob, Sweep
 from tests.unit.history.runs import job
 from tests.unit.reports.records_of_runs import CURRENT_RUN, SLOW_FACT, failed, row
 
@@ -42,6 +43,11 @@ def slow_finding(name: str = "n017", **changes: Any) -> SweepFinding:
     return SweepFinding(**{**given, **changes})
 
 
+def among_tiles(records: Sequence[Record], sweep: Sweep) -> list[Record]:
+    """The records as a session writes them once all tiles have ended."""
+    return [replace(one, among_tiles=sweep.on_tile(sweep.rows[0], one.row.tile)) for one in records]
+
+
 def sweep_of(records: Sequence[Record], *findings: SweepFinding, **changes: Any) -> Sweep:
     """What the session found by these tiles; two more nodes are drained."""
     measured = {one.row.tile: one.measured for one in records if one.measured is not None}
@@ -50,6 +56,7 @@ def sweep_of(records: Sequence[Record], *findings: SweepFinding, **changes: Any)
         partition="batch",
         nodes=len(records) + 2,
         not_covered={"n901": DRAINED, "n902": DRAINED},
+        has_search=True,
         rows=(
             RowSweep(
                 **{

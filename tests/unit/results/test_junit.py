@@ -11,10 +11,10 @@ from hypothesis import given
 from pytest_gsw.jobs.model import JobState
 from pytest_gsw.results.junit import properties
 from pytest_gsw.results.manifest import (
+    CaseBesideRows,
     RunManifest,
     class_name,
     class_of,
-    class_of_incident,
     read_noted,
     suite_properties,
     write_noted,
@@ -119,7 +119,8 @@ def test_a_class_name_has_three_parts(parts: tuple[str, str, str], name: str) ->
 def test_a_row_of_two_clusters_is_two_tests() -> None:
     other = replace(SLOW, run=replace(SLOW.run, cluster="selene"))
     assert [class_of(SLOW), class_of(other)] == ["eos.maxtext.llama2_70b", "selene.maxtext.llama2_70b"]
-    assert class_of_incident("eos.h100") == "eos_h100.cluster"
+    case = CaseBesideRows("nodes::n017", "eos.h100", "n017", "node n017", "SLOW", "failed", 1, "slow", "gsw_node")
+    assert case.class_name == "eos_h100.nodes"
 
 
 def test_what_is_noted_is_read_again(tmp_path: Path) -> None:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_gsw.results.record import SweepFinding
 from pytest_gsw.results.sweep import (
     NAME,
     OddLoss,
     RowSweep,
     SearchJob,
     Sweep,
-    SweepFinding,
     histogram,
     next_lines,
+    node_cases,
     odd_losses,
     read_sweep,
     sweep_lines,
-    sweep_properties,
     with_row,
     write_sweep,
 )
@@ -68,29 +69,54 @@ def test_a_sweep_in_lines() -> None:
         "search         2 jobs in 2 rounds, noise of a job 1.2 %",
         "not measured   n4  round 2: job 10 failed with exit code 4",
         "next: scontrol update nodename=n3 state=drain reason='gsw run: 10.0 % slower than 3 peers'",
+        "next: scontrol update nodename=n2 state=drain reason='gsw run: loss 9.8112, 3 peers 9.8097'",
         "next: sbatch --exclude=n3 ...",
         "next: pytest --gsw-resume=run --gsw-find=7",
     ]
     assert sweep_lines(Sweep("node", "batch", 8), RowSweep(ROW), [], "run") == []
 
 
-def test_nodes_in_a_command_are_one_word_of_the_shell() -> None:
-    two = RowSweep(ROW, FOUND.peers, tuple(SweepFinding("slow", node, "", -0.1, -0.2, 0, 3) for node in ("n3", "n7")))
-    drain, exclude = next_lines(two, "run")
-    assert drain.startswith("scontrol update nodename='n[3,7]' state=drain ")
-    assert exclude == "sbatch --exclude='n[3,7]' ..."
+def test_each_node_has_a_command_of_its_own_and_none_within_the_tolerance() -> None:
+    slow = [("n3", -0.1), ("n[7-8]", -0.2), ("n9", -0.04)]
+    found = RowSweep(ROW, FOUND.peers, tuple(SweepFinding("slow", name, "", loss, -0.2, 0, 3) for name, loss in slow))
+    drain = "scontrol update nodename={} state=drain reason='gsw run: {} % slower than 3 peers'"
+    assert next_lines(found, "run") == [
+        ("drain it", drain.format("n3", "10.0")),
+        ("drain it", drain.format("'n[7-8]'", "20.0")),
+        ("or run elsewhere", "sbatch --exclude='n[3,7-8]' ..."),
+    ]
 
 
-def test_every_answer_is_a_property_of_the_suite() -> None:
-    assert dict(sweep_properties(with_row(SWEEP, FOUND), {})) == {
-        "gsw_slow_tiles": "n3 -10.0 %",
-        "gsw_between_tiles": "n[7-8] -6.0 %",
-        "gsw_intermittent_tiles": "n1 -15.1 %",
-        "gsw_not_decided_tiles": "n4 -3.1 %",
-        "gsw_tiles_once": "n[10-12] -8.1 %",
-        "gsw_odd_losses": "n2 9.8112",
-        "gsw_not_covered": "n[5-6] (drained: x)",
+NAMED = {
+    "n3": ("failed", 1, "node n3: slow -10.0 % (-12.0 % to -8.0 %), 3 jobs"),
+    "s2": ("failed", 1, "switch s2: between -6.0 % (-7.0 % to -5.0 %), 4 jobs, switch s2: its nodes together"),
+    "n1": ("failed", 1, "node n1: intermittent -15.1 % in job 7, fast in 3 jobs since"),
+}
+
+
+@pytest.mark.parametrize(
+    ("has_search", "warns", "slow", "left"),
+    [
+        (True, False, ("failed", 1), 6),
+        (True, True, ("passed", 0), 0),
+        (False, False, ("failed", 1), 0),
+    ],
+)
+def test_named_nodes_and_those_that_were_not_covered_are_test_cases(
+    has_search: bool, warns: bool, slow: tuple[str, int], left: int
+) -> None:
+    within = SweepFinding("slow", "n4", "", -0.03, -0.04, -0.02, 5)
+    row = replace(FOUND, findings=(*FOUND.findings, within))
+    sweep = replace(with_row(SWEEP, row), has_search=has_search, warns=warns)
+    cases = {one.name: one for one in node_cases(sweep, {"n9": "failed"}, "eos.h100")}
+    assert {name: (one.outcome, one.status, one.fact) for name, one in cases.items()} == {
+        **{name: (*of, f"{fact} of {ROW}") for name, (*of, fact) in NAMED.items()},
+        "n4": (*slow, f"node n4: slow -3.0 % (-4.0 % to -2.0 %), 5 jobs of {ROW}"),
+        **{name: ("skipped", left, f"node {name}: not covered: drained: x") for name in ("n5", "n6")},
+        "n9": ("skipped", left, "node n9: not covered: failed"),
     }
+    assert {one.class_name for one in cases.values()} == {"eos_h100.nodes"}
+    assert node_cases(None, {}, "eos") == []
 
 
 @given(st.lists(st.floats(-0.9, 0.9)))

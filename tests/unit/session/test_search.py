@@ -19,5 +19,7 @@ def test_no_search_among_tiles_that_were_all_skipped() -> None:
     tiles: Any = [SimpleNamespace(row=None, baseline=SimpleNamespace(tile=f"n{node}")) for node in (1, 2, 3)]
     start: Any = None
     config: Any = SimpleNamespace(stash=stash)
-    found = _RowSearch("tiny[H100x8]", tiles, start, Sweep("node", "batch", 3)).run(config, nullcontext)
+    search = _RowSearch("tiny[H100x8]", tiles, start, Sweep("node", "batch", 3))
+    search.run(config, nullcontext)
+    found = search.result(config)
     assert (found.row, found.peers, found.findings, found.jobs) == ("tiny[H100x8]", {}, (), ())

@@ -19,6 +19,7 @@ from pytest_gsw.stats.verdict import (
     Outcome,
     Reason,
     Verdict,
+    after_search,
     compare,
     judge,
     judge_metric,
@@ -527,3 +528,40 @@ def test_without_metrics_a_verdict_is_its_own() -> None:
     own = judge(LLAMA2_FP8_X128, measured(5.5), 0.05)
     assert with_metrics(own, []) is own
     assert (own.own, own.reason) == (Outcome.REGRESSED, Reason.SLOWER)
+
+
+@pytest.mark.parametrize(
+    ("measured_s", "level_s", "flags", "outcome", "reason"),
+    [
+        # A job beyond the tolerance, and tiles that are not, or are as well.
+        (4.5, 4.0, "", Outcome.PASSED, Reason.LIKE_PEERS),
+        (4.5, 4.4, "", Outcome.REGRESSED, Reason.SLOWER),
+        (4.5, None, "", Outcome.REGRESSED, Reason.SLOWER),
+        (3.5, 4.0, "", Outcome.PASSED, Reason.LIKE_PEERS),
+        (3.5, 3.6, "", Outcome.IMPROVED, Reason.FASTER),
+        (4.1, 4.0, "", Outcome.PASSED, Reason.WITHIN_TOLERANCE),
+        # What the search finds, however fast the first job was.
+        (4.1, 4.0, "is_slow", Outcome.REGRESSED, Reason.SLOW_NODE),
+        (4.5, 4.0, "is_open", Outcome.INCONCLUSIVE, Reason.NOT_DECIDED),
+        (4.1, 4.0, "is_open", Outcome.INCONCLUSIVE, Reason.NOT_DECIDED),
+        (4.5, 4.4, "is_open", Outcome.REGRESSED, Reason.SLOWER),
+        (4.1, None, "has_other_loss", Outcome.INCONCLUSIVE, Reason.OTHER_LOSS),
+        (4.5, None, "has_other_loss", Outcome.REGRESSED, Reason.SLOWER),
+    ],
+)
+def test_a_tile_is_judged_by_all_tiles_and_all_jobs(
+    measured_s: float, level_s: float | None, flags: str, outcome: Outcome, reason: Reason
+) -> None:
+    given = {name: name == flags for name in ("is_slow", "is_open", "has_other_loss")}
+    found = after_search(verdict(measured_s, documented=4.0), level_s, **given)
+    assert (found.outcome, found.reason, found.own_outcome) == (outcome, reason, None)
+
+
+def test_another_metric_of_a_tile_counts_whatever_its_peers_have() -> None:
+    memory = MetricVerdict(
+        Metric("memory", "memory", "GiB", Direction.LOWER_IS_BETTER), Outcome.REGRESSED, 70, 60, 0.05
+    )
+    too_much = with_metrics(verdict(4.0, documented=4.0), [memory])
+    flags = {"is_open": True, "has_other_loss": True}
+    assert after_search(too_much, 4.0, is_slow=False, **flags) == too_much
+    assert after_search(too_much, 4.0, is_slow=True, **flags).outcome is Outcome.REGRESSED

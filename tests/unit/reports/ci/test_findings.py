@@ -141,7 +141,7 @@ def test_a_row_that_is_too_slow_in_an_incident_is_a_finding_of_its_own() -> None
 
 
 def test_every_kind_has_its_place() -> None:
-    assert KINDS[:4] == ("incident", "regressed", "error", "unexpected success")
+    assert KINDS[:5] == ("incident", "slow node", "regressed", "error", "unexpected success")
     (found,) = findings(run_of((varied(PASSED, outcome="unexpected_success", fact="ran"),)))
     assert (found.kind, found.level) == ("unexpected success", Level.ERROR)
 
