@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from importlib.metadata import version
@@ -210,6 +210,15 @@ class _Allure:
         self._listener.add_parameter("cluster", parts[0], excluded=False, mode=None)
         for label, part in zip(_SUITES, parts, strict=True):
             self._listener.add_label(label, (part,))
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Make a row that could not be measured broken: Allure takes a failure of its set-up for one of the test."""
+        report = yield
+        is_error = report.when == "setup" and report.outcome == "failed" and isinstance(item, BaselineItem | BlankItem)
+        if is_error and self._listener is not None:
+            self._listener.allure_logger.get_test(None).status = "broken"
+        return report
 
     def pytest_gsw_run_recorded(self, record: Record) -> None:
         """Show the figures of a row, which must not distinguish one run's test from another's; attach its record."""

@@ -63,3 +63,10 @@ def test_other_reports_have_the_figures_of_rows_and_leave_tests_alone(pytester: 
     text = (pytester.path / "report.html").read_text(encoding="utf-8")
     assert "<th>Throughput</th>" in text
     assert "<th>Step time (s)</th>" in text
+
+
+def test_a_row_that_could_not_be_measured_is_broken_in_allure(pytester: pytest.Pytester, table: Path) -> None:
+    rows = ("--gsw-cluster=demo", str(table), "--gsw-demo=*H100x8]=slow:12%;*H100x16]=oom", "--alluredir=allure")
+    pytester.runpytest(*rows, "-k", "H100").assert_outcomes(failed=1, errors=1)
+    found = {name: result["status"] for name, result in allure(pytester.path / "allure").items()}
+    assert found == {SLOW: "failed", "tiny_1b_bf16[H100x16]": "broken"}
