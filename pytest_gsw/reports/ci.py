@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
-from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.text import ByNumber, by_number, enumerated, named, one_line, percent, plural, workflow_command
 from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind
 from pytest_gsw.history.comparison import COLUMNS, acknowledged_text, cells
 from pytest_gsw.history.model import cluster_of
 from pytest_gsw.history.row_history import FailingNode, SlowNode
-from pytest_gsw.reports.run_report import ReportedRow, ReportedSweep, RunReport, device, is_slow, since_facts
+from pytest_gsw.reports.run_report import ReportedRow, ReportedSweep, RunReport, is_slow, since_facts
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import ACCEPTED, IMPROVED, REGRESSED, Attention, Level
 from pytest_gsw.results.manifest import OF_CLUSTER, OF_NODES, facts_of
@@ -218,7 +217,7 @@ def markdown(report: RunReport, limit_bytes: int = LIMIT_BYTES) -> str:
     found = findings(report)
     head = _head(report, found)
     room = limit_bytes - _size(head)
-    rows = _overview(report.records, room // 2)
+    rows = _all_rows(report.records, room // 2)
     alarms = _alarms_table(report.alarms, room // 4)
     attention = _findings_table(found, room - _size(rows) - _size(alarms))
     return "\n".join([*head, *attention, *alarms, *rows]).rstrip("\n")
@@ -320,48 +319,26 @@ def _finding_line(finding: Finding) -> str:
     return _line(cells)
 
 
-def _overview(records: Sequence[Record], room_bytes: int) -> list[str]:
-    """The changes of throughput by workload and dtype (down) and GPUs (across)."""
-    gpus = sorted({record.row.gpus for record in records})
-    ordered = sorted(records, key=lambda one: (one.row.workload, one.row.dtype, one.row.accelerator, one.row.id))
-    lines = grouped([((one.row.workload, one.row.dtype, one.row.accelerator), one) for one in ordered])
-    headers = ("workload", "dtype", "accelerator", *(_column(number, records) for number in gpus))
-    shown = (
-        _line(
-            (
-                *(_code(_shorten(part, _LONGEST_FACT)) for part in key),
-                *(_cell([one for one in of_line if one.row.gpus == number]) for number in gpus),
-            )
-        )
-        for key, of_line in lines.items()
-    )
-    return _fit_table(_heading(headers, "lll" + "r" * len(gpus)), shown, len(lines), room_bytes, "workload")
+def _all_rows(records: Sequence[Record], room_bytes: int) -> list[str]:
+    """All rows but tiles that passed, those of one workload together, each with its own figure and unit."""
+    shown = [one for one in records if not one.row.tile or outcomes.of(one.outcome).attention.is_urgent]
+    shown.sort(key=lambda one: (one.row.workload, one.row.dtype, one.row.gpus, by_number(one.row.id)))
+    heads = _heading(("row", "verdict", "change", "measured", "against"), "llrrr")
+    return _fit_table(heads, map(_row_line, shown), len(shown), room_bytes, "row")
 
 
-def _cell(records: Sequence[Record]) -> str:
-    if not records:
-        return ""
-    if len(records) > 1:
-        by_word = grouped([(_word(record), record) for record in records]).items()
-        # The bold ones need attention.
-        ordered = sorted(by_word, key=lambda pair: (not pair[0].startswith("**"), pair[0]))
-        return ", ".join(f"{len(alike)} {word or outcomes.PASSED.text}" for word, alike in ordered)
-    (record,) = records
-    change = record.change
-    return " ".join(part for part in ("" if change is None else percent(change), _word(record)) if part)
-
-
-def _column(gpus: int, records: Iterable[Record]) -> str:
-    """``64 GPUs``; ``1 CPU`` if all rows of so many are of a machine without GPUs."""
-    nouns = {device(record.row.accelerator) for record in records if record.row.gpus == gpus}
-    return plural(gpus, nouns.pop() if len(nouns) == 1 else "GPU")
+def _row_line(record: Record) -> str:
+    reference = record.judged.reference if record.judged is not None else None
+    figures = ("" if one is None else _code(record.judged_metric.text(one)) for one in (record.measured, reference))
+    change = "" if record.change is None else percent(record.change)
+    return _line((_code(_shorten(record.row.id, _LONGEST_FACT)), _word(record), change, *figures))
 
 
 def _word(record: Record) -> str:
-    """The outcome's word in a cell; empty for a row that passed by its document."""
+    """The outcome's word in a cell."""
     outcome = outcomes.of(record.outcome)
-    if outcome is outcomes.PASSED:
-        return ACCEPTED.word if hides_loss(record) else ""
+    if outcome is outcomes.PASSED and hides_loss(record):
+        return ACCEPTED.word
     return _bold(outcome.text, outcome.attention)
 
 
@@ -429,6 +406,8 @@ _OUTCOMES = tuple(outcome.word for outcome in OUTCOMES)
 
 _Labels = Mapping[str, str]
 _Sample = tuple[_Labels, float]
+#: The records of a run, by their labels.
+_Records = Mapping[tuple[tuple[str, str], ...], Record]
 _Found = TypeVar("_Found", SlowNode, FailingNode)
 
 
@@ -491,7 +470,7 @@ def openmetrics(report: RunReport) -> str:
     """Gauges of each row, and when the run was recorded."""
     records = {tuple(_labels(record).items()): record for record in report.records}  # no series twice
     lines: list[str] = []
-    for metric in (*FAMILIES, *_of_sites(report)):
+    for metric in FAMILIES:
         values = ((dict(labels), metric.value(record)) for labels, record in records.items())
         lines += _gauge(metric.name, metric.help, ((of, value) for of, value in values if value is not None))
     for name, text, samples in _of_run(records, report):
@@ -511,24 +490,16 @@ def _gauge(name: str, text: str, samples: Iterable[_Sample]) -> list[str]:
     return [f"# HELP {name} {escaped}", f"# TYPE {name} gauge", *lines] if lines else []
 
 
-def _of_sites(report: RunReport) -> Iterator[_Metric]:
-    """Families of figures without one of their own, in the order of their keys: benchmarks' and further ones."""
-    found = {one.metric.key: one.metric for record in report.records for one in record.metrics}
-    found |= {record.row.label.key: record.row.label for record in report.records if record.row.label is not None}
-    for key, one in sorted(found.items()):
-        what = f"{one.label}{one.unit and f' in {one.unit}'}, {one.direction.value}."
-        yield _Metric(f"gsw_metric_{key}", f"Measured {what}", _site_figure("measured", key))
-        yield _Metric(f"gsw_documented_metric_{key}", f"Documented {what}", _site_figure("documented", key))
-
-
-def _site_figure(of: str, key: str) -> Callable[[Record], float | None]:
-    def value(record: Record) -> float | None:
-        if record.row.label is not None and record.row.label.key == key:
-            known: Mapping[str, float | None] = getattr(record.figures, of)
-            return known.get(VALUE)
-        return next((getattr(one, of) for one in record.metrics if one.metric.key == key), None)
-
-    return value
+def _further_figures(records: _Records, of: str) -> Iterator[_Sample]:
+    """Figures without a family of their own, benchmarks' and further ones, by the label ``metric``."""
+    for labels, record in records.items():
+        own: Mapping[str, float | None] = getattr(record.figures, of)
+        found = [(one.metric, getattr(one, of)) for one in record.metrics]
+        found += [(record.row.label, own.get(VALUE))] if record.row.label is not None else []
+        for metric, value in found:
+            if value is not None:
+                facts = {"metric": metric.key, "unit": metric.unit, "better": metric.direction.value}
+                yield {**dict(labels), **facts}, value
 
 
 def _labels(record: Record) -> _Labels:
@@ -545,10 +516,11 @@ def _row_labels(row_id: str, tile: str) -> _Labels:
     return {"row": without_tile(row_id), "tile": tile} if tile else {"row": row_id}
 
 
-def _of_run(
-    records: Mapping[tuple[tuple[str, str], ...], Record], report: RunReport
-) -> Iterator[tuple[str, str, Iterable[_Sample]]]:
+def _of_run(records: _Records, report: RunReport) -> Iterator[tuple[str, str, Iterable[_Sample]]]:
     """The families that are not of a record's figures: name, help, samples."""
+    yield "gsw_metric", "Measured figure of a benchmark or of a site.", _further_figures(records, "measured")
+    what = "Documented figure of a benchmark or of a site."
+    yield "gsw_documented_metric", what, _further_figures(records, "documented")
     yield "gsw_outcome", "Whether the row has this outcome.", _outcomes(records, report)
     slow, failing = _each_node(report.slow_nodes), _each_node(report.nodes_failing_jobs)
     what = "What a slow node does to the throughput of jobs."
@@ -597,7 +569,7 @@ def _cluster(report: RunReport) -> str:
     return next((cluster_of(record) for record in report.records), report.run.noted.cluster)
 
 
-def _outcomes(records: Mapping[tuple[tuple[str, str], ...], Record], report: RunReport) -> Iterator[_Sample]:
+def _outcomes(records: _Records, report: RunReport) -> Iterator[_Sample]:
     """A state set: one sample for each outcome, 1 for the row's own."""
     for labels, record in records.items():
         for outcome in _OUTCOMES:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -37,20 +41,35 @@ def test_commands_are_there(text: str) -> None:
         assert parser.parse_args(arguments).command == arguments[0]
 
 
+@pytest.mark.parametrize("name", ["github.yml", "gitlab.yml"])
+def test_what_a_killed_session_leaves_is_reported(name: str, pytester: pytest.Pytester, table: Path) -> None:
+    """The commands of the example itself, of a run in the workspace that has written no JUnit."""
+    text = (ROOT / "docs" / "examples" / name).read_text()
+    (block,) = re.findall(r"^( *)(\[ -f junit.xml \].*?\n\1done)$", text, re.MULTILINE | re.DOTALL)
+    (pytester.path / ".night").touch()
+    os.utime(".night", (1e9, 1e9))
+    pytester.runpytest("--gsw-cluster=demo", str(table), "-k", "H100x8").assert_outcomes(passed=1)
+    programs = pytester.path / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    (programs / "pytest-gsw").write_text(f'#!/bin/sh\nexec {sys.executable} -m pytest_gsw.cli "$@"\n')
+    (programs / "pytest-gsw").chmod(0o755)
+    environ = {**os.environ, "GITHUB_STEP_SUMMARY": str(pytester.path / "step.md")}
+    subprocess.run(["bash", "-ec", textwrap.dedent("".join(block))], env=environ, check=True)
+    wanted = {"github.yml": "step.md", "gitlab.yml": "report/gsw.prom"}
+    for file in ("junit.xml", "report/index.html", wanted[name]):
+        assert "tiny_1b" in (pytester.path / file).read_text(), file
+
+
 def test_every_format_is_documented() -> None:
     for name, text in TEXTS.items():
         assert f"| `{text.file}` | `{name}` |" in DOCUMENT
-
-
-#: Those of a site's own metric.
-SITES = {"gsw_metric_KEY", "gsw_documented_metric_KEY"}
 
 
 def test_every_metric_is_documented() -> None:
     source = (ROOT / "pytest_gsw" / "reports" / "ci.py").read_text()
     metrics = {family.name for family in FAMILIES} | set(re.findall(r'"(gsw_\w+)"', source))
     cells = re.findall(r"^\| (`gsw_.*?) \|", DOCUMENT, re.MULTILINE)
-    assert metrics | SITES == {name for cell in cells for name in re.findall(r"`(gsw_\w+)`", cell)}
+    assert metrics == {name for cell in cells for name in re.findall(r"`(gsw_\w+)`", cell)}
     assert {family.name for family in text_string_to_metric_families(f"{openmetrics(RUN)}\n")} <= metrics
 
 

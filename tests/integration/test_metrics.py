@@ -131,16 +131,16 @@ def test_history_report_and_prometheus_have_them(
     log(pytester.path, memory="70.1")
     judged(pytester, "--gsw-report=report").assert_outcomes(failed=1)
     (run,) = (pytester.path / ".gsw" / "runs").iterdir()
-    (page,) = (pytester.path / "report" / "rows").glob("*.html")
+    (page,) = (pytester.path / "report").glob("runs/*/rows/*.html")
     shown = re.sub(r"<[^>]+>", "|", page.read_text())
     assert re.search(r"peak memory \(GiB\)\|+70\.1\|+61\.2\|+\+14\.5\|+\+5\.0\|", shown)
     # The site's plugins are asked for nothing any more: the record has it all.
     for name in ("conftest.py", "memory.py", "output.py"):
         (pytester.path / name).unlink()
     text = gsw("report", run, "--format", "openmetrics").out
-    assert "# HELP gsw_metric_peak_memory_gib Measured peak memory in GiB, lower is better.\n" in text
-    assert re.search(r"^gsw_metric_peak_memory_gib\{.*\} 70\.1$", text, re.MULTILINE)
-    assert re.search(r"^gsw_documented_metric_output_tokens_per_s\{.*\} 1840\.0$", text, re.MULTILINE)
+    peak = 'metric="peak_memory_gib",unit="GiB",better="lower is better"'
+    assert re.search(rf"^gsw_metric\{{.*,{peak}\}} 70\.1$", text, re.MULTILINE)
+    assert re.search(r'^gsw_documented_metric\{.*metric="output_tokens_per_s".*\} 1840\.0$', text, re.MULTILINE)
 
 
 SLOWEST = """

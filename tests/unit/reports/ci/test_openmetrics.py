@@ -158,13 +158,15 @@ def test_nothing_is_nothing() -> None:
     assert families(run_of(())) == {}
 
 
-def test_a_label_of_a_site_in_a_help_is_read_by_both() -> None:
-    odd = Metric("peak_memory_gib", "GiB", Direction.LOWER_IS_BETTER, 'a "peak"\\n of \\ memory')
+def test_a_metric_of_a_site_is_a_label() -> None:
+    odd = Metric("peak_memory_gib", 'Gi"B\\', Direction.LOWER_IS_BETTER, "peak memory")
     assert REGRESSED.verdict is not None
     verdict = replace(REGRESSED.verdict, metrics=(MetricVerdict(odd, Outcome.PASSED, 70.1, 70.0, 0.05),))
     found = families(run_of((replace(REGRESSED, verdict=verdict),)))
-    help_text = "Measured a 'peak'\\n of \\ memory in GiB, lower is better."
-    assert found["gsw_metric_peak_memory_gib"].documentation == help_text
+    (sample,) = found["gsw_metric"].samples
+    labels = {"metric": "peak_memory_gib", "unit": 'Gi"B\\', "better": "lower is better"}
+    assert {**sample.labels, **labels} == sample.labels
+    assert sample.value == 70.1
 
 
 @given(texts)
