@@ -138,7 +138,7 @@ def measure(place: Path, directory: Path, records: Sequence[Record]) -> tuple[fl
     began_s, began_cpu_s = time.perf_counter(), time.process_time()
     with open_history(place) as history:
         report = run_report(records, ReportedRun(directory / "run", exit_status=1), history)
-        write_report([report], directory, history)
+        write_report([report], directory)
     return time.perf_counter() - began_s, time.process_time() - began_cpu_s
 
 

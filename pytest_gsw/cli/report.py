@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> Answer:
         accepted = accepted_in(args.ini.tables(args.baselines), records)
         try:
             reader = None if history is None else HistoryReader(history, accepted)
-            index = write_report(run_reports(records, reader, runs), directory, history)
+            index = write_report(run_reports(records, reader, runs), directory)
         except OSError as error:
             raise ConfigurationError(f"the report cannot be written: {error.strerror}: {error.filename}") from None
     return Answer(f"{index}: {_counts_text(found)}")

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, partial
 from itertools import islice, takewhile
 from operator import itemgetter
+from typing import NamedTuple
 
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import NodeSets, compressed, expand
@@ -35,6 +36,8 @@ from pytest_gsw.tables.model import Accepted
 # -- Nodes that make a cluster's jobs slow, by name and job; see :mod:`pytest_gsw.stats.slow_nodes` --
 
 
+#: The most jobs of a node that its page lists, and the number of newest runs that are searched for them.
+SHOWN_JOBS = 14
 #: The newest days, in which failures count: a repaired node is not blamed for ever.
 FAILURES_DAYS = 90
 
@@ -104,6 +107,18 @@ class FailingNode(_NodeGroup):
     usual: float
     #: True if that is beyond chance.
     named: bool
+
+
+class NodeJob(NamedTuple):
+    """One job on a node."""
+
+    row: str
+    run_id: str
+    job_id: str
+    time_s: float
+    nodes: str
+    #: Its row's outcome, or for a failed job the cause.
+    outcome: str
 
 
 class Nodes:
@@ -200,6 +215,22 @@ class Nodes:
     def sound(self) -> KnownGoodNodes:
         """Facts of the other nodes."""
         return KnownGoodNodes(self._named(bits(self._found.cleared)), self._named(bits(self._found.undecided)))
+
+    def newest_jobs(self) -> Mapping[str, Sequence[NodeJob]]:
+        """The newest jobs of each node, measured or failed because of the infrastructure, the newest first."""
+        first = max((job.run for job in self._jobs), default=0) - SHOWN_JOBS
+        ran: list[tuple[int, str, Point | Failure, str]] = [
+            (job.nodes, self._keys[job.row].row, one, one.outcome)
+            for job, one in zip(self._jobs, self._points, strict=True)
+            if job.run > first
+        ]
+        ran += [(nodes, one.row, one, one.why) for one, nodes in zip(self._failures, self._failed, strict=True)]
+        found: dict[str, list[NodeJob]] = defaultdict(list)
+        for nodes, row, one, outcome in sorted(ran, key=lambda each: -each[2].time_s):
+            for node in bits(nodes):
+                if len(of_node := found[self._names[node]]) < SHOWN_JOBS:
+                    of_node.append(NodeJob(row, one.run_id, one.job_id, one.time_s, one.nodes, outcome))
+        return found
 
     def _named(self, nodes: Iterable[int]) -> tuple[str, ...]:
         return tuple(sorted(self._names[node] for node in nodes))

@@ -18,15 +18,13 @@ from functools import cached_property
 from operator import itemgetter
 
 from pytest_gsw.common.groups import grouped
-from pytest_gsw.common.node_lists import compressed, expand
-from pytest_gsw.common.text import day, minute, named, plural, share, shortened
-from pytest_gsw.reports.elements import element, percent, plain, shown_nodes
-from pytest_gsw.reports.run_report import ReportedRow, device, is_implausible, is_slow
+from pytest_gsw.common.text import day, minute, named, plural, share
+from pytest_gsw.reports.elements import element, plain
+from pytest_gsw.reports.run_report import ReportedRow, RunListEntry, device, is_implausible, is_slow
 from pytest_gsw.results import attention
 from pytest_gsw.results.outcomes import OUTCOMES
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import hides_loss
-from pytest_gsw.results.sweep import LARGEST_BIN, LEAST_BIN, RowSweep, bin_of
 from pytest_gsw.stats.measurement import TimedStep, apply, select
 from pytest_gsw.stats.noise import reference
 from pytest_gsw.stats.verdict import UNUSUAL
@@ -489,73 +487,20 @@ def can_be_drawn(value: float) -> bool:
     return 0 <= value < MOST
 
 
-# -- the tiles of a row ----------------------------------------------------------------------------
+# -- the share of good rows ------------------------------------------------------------------------
 
 
-#: By the kind of a finding, the class of its tiles; others have the first one.
-_OF_TILES = {
-    "": "one",
-    "not decided": "inconclusive",
-    "intermittent": "inconclusive",
-    "between": "slow",
-    "slow": "slow",
-}
-#: The least span of the axis to either side, per cent, and the fewest tiles of a bar as high as the picture.
-_NEAR, _FEW_TILES = 4, 4
-#: Of more bars than these, every second has its number.
-_NAMED_BINS = 12
-#: The height of a name above its bar and the least of a bar, pixels, and the most letters of a name.
-_NAME_HIGH, _LEAST_BAR, _LONGEST_NAME = 16, 3, 15
-
-
-def peers_plot(one: RowSweep) -> Plot | None:
-    """The tiles of a row by their change against their peers, a bar for each per cent; findings by name."""
-    if not one.peers:
+def trend_plot(runs: Iterable[RunListEntry]) -> Plot | None:
+    """The share of rows in each run that need no attention, over time; sweeps are left out."""
+    known = [(one.time_s, one.good_percent) for one in runs if one.outcomes and can_be_drawn(one.time_s)]
+    if len(known) < 2:
         return None
-    found = {node: finding.kind for finding in one.findings for node in expand(finding.nodes)}
-    bins: dict[int, dict[str, list[str]]] = {}
-    for tile, change in one.peers.items():
-        kind = next((found[node] for node in expand(tile) if node in found), "")
-        bins.setdefault(bin_of(change), {}).setdefault(kind, []).append(tile)
-    counts = {at: sum(map(len, of_bin.values())) for at, of_bin in sorted(bins.items())}
-    low, high = min(-_NEAR, *bins), max(_NEAR, *bins)
-    x = across(low - 0.5, high + 0.5)
-    y = Scale(0, max(_FEW_TILES, *counts.values()), FLOOR, TOP + _NAME_HIGH)
-    named_bins = [at for at in range(low, high + 1) if high - low <= _NAMED_BINS or at % 2 == 0]
-    svg = frame(y, named_ticks((x(at), _bin_label(at)) for at in named_bins), "per cent")
-    wide = f"{0.9 * (x(0.5) - x(-0.5)):.2f}%"
-    marks: dict[str, tuple[float, str, float]] = {}
-    for at, of_bin in sorted(bins.items()):
-        top = float(FLOOR)
-        for kind, css in _OF_TILES.items():
-            if tiles := of_bin.get(kind, []):
-                height = round(max(FLOOR - y(len(tiles)), _LEAST_BAR), 1)
-                top -= height
-                told = f"{_bin_label(at)} %, {plural(len(tiles), 'tile')}{kind and f' {kind}'}: {compressed(tiles)}"
-                bar = element("rect", element("title", told), x=f"{x(at - 0.45):g}%", y=round(top, 1), class_=css)
-                bar.attrib |= {"width": wide, "height": f"{height:g}"}
-                svg.append(bar)
-        nodes = [node for kind in of_bin if kind for tile in of_bin[kind] for node in expand(tile) if node in found]
-        if nodes:
-            marks[f"{x(at):g}%"] = (x(at), shortened(compressed(nodes), _LONGEST_NAME), top - 5)
-    for name in named_ticks(((at, text) for at, text, _ in marks.values()), wide=_LONGEST_NAME / 5):
-        name.attrib |= {"y": f"{marks[name.get('x', '')][-1]:g}", "class": f"{name.get('class')} above"}
-        svg.append(name)
-    title = f"Change of throughput of {plural(len(one.peers), 'tile')} against the median of the others"
-    legend = [key("tiles", "one", "band")] if marks else []
-    legend += [
-        key(f"{finding.kind}: {shown_nodes(finding.nodes)}", _OF_TILES[finding.kind], "band")
-        for finding in one.findings
-    ]
-    words = [f"{_bin_label(at)} %: {count}" for at, count in counts.items()]
-    words += [f"{finding.kind} {finding.nodes} {percent(finding.change)}" for finding in one.findings]
-    return Plot(title, svg, f"{title}, in bars of 1 %; {', '.join(words)}", tuple(legend))
-
-
-def _bin_label(at: int) -> str:
-    """``−10``; that of the last bar at either end has all beyond it."""
-    sign = {LEAST_BIN: "\N{LESS-THAN OR EQUAL TO}", LARGEST_BIN: "\N{GREATER-THAN OR EQUAL TO}"}.get(at, "")
-    return sign + (f"{at:+d}".replace("-", "\N{MINUS SIGN}") if at else "0")
+    x, y = across(known[0][0], known[-1][0]), Scale(min(90.0, *(good for _, good in known)), 100.0, FLOOR, TOP)
+    title = f"Rows that need no attention in {plural(len(known), 'run')} (%)"
+    svg = frame(y, _days(x))
+    svg.append(line([(x(time_s), y(good)) for time_s, good in known], "one"))
+    svg.extend(point(x(time_s), y(good), f"{minute(time_s)}: {good:.1f} %") for time_s, good in known)
+    return Plot(title, svg, f"{title}, the newest {known[-1][1]:.1f}")
 
 
 # -- how workloads scale ---------------------------------------------------------------------------
@@ -739,7 +684,7 @@ def experiment(row: ReportedRow) -> dict[str, str]:
     """The properties that comparable rows share, by name, but for their batch."""
     facts = row.record.row
     layers = f"{facts.layers or 'an unknown number'}{', a proxy' if facts.proxy else ''}"
-    settings = {name: value for name, value in facts.settings.items() if name not in _WITH_GPUS}
+    settings = {name: value for name, value in row.settings.items() if name not in _WITH_GPUS}
     return {"dtype": facts.dtype, "framework": facts.framework, "layers": layers, **settings}
 
 

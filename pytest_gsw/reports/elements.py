@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from html import escape
 from typing import TypeAlias
 
 from pytest_gsw.common import text
+from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.redact import printable
 from pytest_gsw.common.text import calendar, plural, shortened
 from pytest_gsw.history import comparison
@@ -29,16 +30,18 @@ from pytest_gsw.tables.metrics import Metric
 
 #: The columns for which most phones have room.
 _NARROW = 4
+#: The most nodes of a list that are links to their own pages.
+_NAMED_NODES = 4
+#: The address of the list of all nodes.
+NODES = "nodes.html"
 #: The class of cells of numbers.
 NUMBER = "number"
 
 
-def page(
-    title: str, main: Iterable[Content], links: Sequence[tuple[str, str]], *, here: str = "", root: str = ""
-) -> ET.Element:
-    """A whole page."""
+def page(title: str, main: Iterable[Content], links: Sequence[tuple[str, str]], *, here: str = "") -> ET.Element:
+    """A whole page; its addresses are relative to the report's directory."""
     named = [
-        element("li", element("a", name, href=f"{root}{address}", aria_current="page" if address == here else None))
+        element("li", element("a", name, href=address, aria_current="page" if address == here else None))
         for name, address in links
     ]
     return element(
@@ -49,7 +52,7 @@ def page(
             element("meta", name="viewport", content="width=device-width, initial-scale=1"),
             element("meta", name="color-scheme", content="light dark"),
             element("title", title),
-            element("link", rel="stylesheet", href=f"{root}report.css"),
+            element("link", rel="stylesheet", href="report.css"),
         ),
         element(
             "body",
@@ -125,9 +128,16 @@ def section(name: str, heading: str, *contents: Content) -> ET.Element | None:
     return element("section", element("h2", heading, id=name), *there)
 
 
-def fact_list(facts: Iterable[tuple[str, str]]) -> ET.Element | None:
+def folded(summary: str, *contents: Content) -> ET.Element | None:
+    """Contents under their summary; nothing without contents."""
+    there = [content for content in contents if content is not None]
+    return element("details", element("summary", summary), *there) if there else None
+
+
+def fact_list(facts: Iterable[tuple[str, Content]]) -> ET.Element | None:
     """Facts with their names, without empty ones."""
-    pairs = [element("div", element("dt", name), element("dd", value)) for name, value in facts if value]
+    there = ((name, value) for name, value in facts if value is not None and value != "")
+    pairs = [element("div", element("dt", name), element("dd", value)) for name, value in there]
     return element("dl", *pairs, class_="facts") if pairs else None
 
 
@@ -160,8 +170,24 @@ def change(row: ReportedRow) -> ET.Element | None:
 
 
 def row_link(row: ReportedRow) -> ET.Element:
-    """A link to a row's page or section, from a page in the run's directory."""
+    """A link to a row's page or section."""
     return element("a", row.record.row.id, href=row.address)
+
+
+def node_links(nodes: str, report: RunReport) -> Content:
+    """A node list of which each of a few nodes is a link to its page, and a longer one a link to all nodes."""
+    names = expand(nodes.replace(", ", ","))
+    if not any(name in report.nodes for name in names):
+        return shown_nodes(nodes)
+    if len(names) > _NAMED_NODES:
+        return element("a", shown_nodes(nodes), href=NODES)
+    links = (element("a", name, href=report.nodes.get(name)) for name in names)
+    return element("span", *[part for link in links for part in (", ", link)][1:])
+
+
+def node_cell(nodes: str, report: RunReport) -> Content:
+    """A cell with the nodes of one job, or of several, a line each."""
+    return several(shown_nodes(nodes)) if ", " in nodes else node_links(nodes, report)
 
 
 def simulated_note(records: Iterable[Record]) -> ET.Element | None:
@@ -215,25 +241,34 @@ def plain(text: str) -> str:
     return shortened(printable(text), LONGEST_TEXT)
 
 
-def html_text(root: ET.Element) -> str:
-    """The text of a page."""
+def html_text(root: ET.Element, up: str = "") -> str:
+    """The text of a page; ``up`` is the path from its directory to the report's, of which its addresses are."""
+    for one in root.iter() if up else ():
+        if (address := one.get("href", "#")) and not address.startswith("#"):
+            one.set("href", f"{up}{address}")
     parts = ["<!DOCTYPE html>\n"]
     _write(root, parts.append)
     return "".join([*parts, "\n"])
 
 
+#: The attributes and texts of a page are mostly the same few.
+_attribute, _text = lru_cache(maxsize=4096)(escape), lru_cache(maxsize=4096)(partial(escape, quote=False))
+
+
 def _write(one: ET.Element, write: Callable[[str], object]) -> None:
     # ElementTree's own writer looks for a namespace in each name, which takes as long as all this.
-    attributes = "".join([f' {name}="{escape(value)}"' for name, value in one.items()])
-    write(f"<{one.tag}{attributes}>")
+    write(f"<{one.tag}")
+    for name, value in one.items():
+        write(f' {name}="{_attribute(value)}"')
+    write(">")
     if one.tag not in _EMPTY:
         if one.text:
-            write(escape(one.text, quote=False))
+            write(_text(one.text))
         for child in one:
             _write(child, write)
         write(f"</{one.tag}>")
     if one.tail:
-        write(escape(one.tail, quote=False))
+        write(_text(one.tail))
 
 
 def _value(value: str | float) -> str:
@@ -378,10 +413,9 @@ def without_unit(text: str) -> str:
     return text.removesuffix("%").rstrip()
 
 
-def figure_text(metric: Metric, value: float | None, *, unit: bool = False) -> str:
-    """A figure for a column, with its unit if the heading has none; empty if unknown."""
-    number = "" if value is None else metric.in_column(value)
-    return f"{number} {metric.unit}" if number and unit else number
+def figure_text(metric: Metric, value: float | None) -> str:
+    """A figure for a column, whose heading has the unit; empty if unknown."""
+    return "" if value is None else metric.in_column(value)
 
 
 def minute(time_s: float | None) -> str:

@@ -6,11 +6,12 @@ import hashlib
 import math
 import os
 import re
+import statistics
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from pytest_gsw.common.groups import grouped
@@ -20,7 +21,6 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import ByNumber, by_number, command, minute, plural
 from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind, State, alarms_of, whole_cluster
 from pytest_gsw.history.comparison import ClusterText, changes_text, cluster_text, failing_texts
-from pytest_gsw.history.database import HistoryError, HistoryUnavailableError
 from pytest_gsw.history.model import Point, RowOutcome, SeriesKey, cluster_of, points_of, record_time_s, series_key
 from pytest_gsw.history.model import by_run as newest_of
 from pytest_gsw.history.row_history import (
@@ -30,6 +30,7 @@ from pytest_gsw.history.row_history import (
     Drifting,
     FailingNode,
     KnownGoodNodes,
+    NodeJob,
     RowHistory,
     SlowNode,
     histories_of_records,
@@ -46,7 +47,6 @@ from pytest_gsw.results.manifest import (
     CaseBesideRows,
     RunManifest,
     begun,
-    facts_of,
     is_owned,
     left_text,
     newest_begun,
@@ -68,8 +68,10 @@ from pytest_gsw.results.sweep import (
     not_covered,
     read_sweep,
 )
+from pytest_gsw.stats.noise import PRIOR
 from pytest_gsw.stats.verdict import DOUBTS, Outcome, compare
 from pytest_gsw.tables.load import accepted_figures
+from pytest_gsw.tables.metrics import BY_KEY, FURTHER
 from pytest_gsw.tables.model import tile_of, without_tile
 
 # -- one row ---------------------------------------------------------------------------------------
@@ -80,13 +82,23 @@ KINDS = tuple(one.kind for one in attention.ATTENTIONS if one.sign)
 
 #: The least share of the documented throughput of a good row, whatever the row's tolerance.
 AT_DOCUMENT = 0.95
-#: The number of weeks in the trend of these rows, and the length of one.
-_WEEKS, _WEEK_S = 8, 7 * 86400.0
+#: The probability of naming a healthy node by the failures of one run.
+_FALSE = 0.01
 
 #: The most rows on a workload's page.
 _ON_PAGE = 40
 #: The longest name of a page: names of files may have 255 bytes.
 _LONGEST_NAME = 120
+
+
+#: Names of a document's columns that are figures, with and without their units.
+_FIGURES = frozenset(name for key in (*BY_KEY, *FURTHER) for name in (key, key.rpartition("_")[0]))
+
+
+@lru_cache(maxsize=512)
+def home_of(run_id: str) -> str:
+    """The folder of a run's pages, relative to the report's directory."""
+    return f"runs/{re.sub('[^A-Za-z0-9-]+', '_', run_id)[:100] or 'run'}/"
 
 
 @dataclass(frozen=True)
@@ -120,10 +132,18 @@ class ReportedRow:
         states = [self.needs, *(outcomes.of(one.outcome).attention.in_report for one in self.earlier[-1:])]
         return {*states} == {attention.PASSED} and len(self.jobs) < 2
 
-    @property
+    @cached_property
     def address(self) -> str:
-        """Its page in the run's directory, or its section of its workload's."""
-        return f"workloads/{self.shared_page}.html#row-{self.name}" if self.is_as_before else f"rows/{self.name}.html"
+        """Its page, or its section of its workload's, relative to the report's directory."""
+        shared = f"workloads/{self.shared_page}.html#row-{self.name}"
+        return shared if self.is_as_before else f"{home_of(self.record.run.id)}rows/{self.name}.html"
+
+    @cached_property
+    def usual(self) -> tuple[float, float] | None:
+        """Its usual figure, and the noise of a job; ``None`` without runs."""
+        runs, verdict = [one.judged for one in self.past.reference], self.record.judged
+        noise = PRIOR if verdict is None or verdict.noise is None else verdict.noise
+        return (statistics.median(runs), noise.sigma) if runs else None
 
     @property
     def peers_change(self) -> float | None:
@@ -131,9 +151,9 @@ class ReportedRow:
         return None if self.record.among_tiles is None else self.record.among_tiles.peers_change
 
     @property
-    def facts(self) -> Mapping[str, str]:
-        """Its facts by name: all of :data:`~pytest_gsw.results.manifest.FACTS`."""
-        return facts_of(self.record.row)
+    def settings(self) -> Mapping[str, str]:
+        """The settings of its training or benchmark; further figures of its document are none."""
+        return {name: value for name, value in self.record.row.settings.items() if name not in _FIGURES}
 
     @cached_property
     def drifting(self) -> Drifting | None:
@@ -164,24 +184,14 @@ class ReportedRow:
         """Its jobs in the order of their submission."""
         return tuple(sorted(self.record.jobs.all, key=submission_order))
 
-    @cached_property
-    def at_document(self) -> Mapping[str, tuple[float, bool]]:
-        """Time of each run, and true if the row was as fast as :data:`AT_DOCUMENT`; empty without a document."""
-        documented = self.record.judged_of(self.record.figures.documented)
+    @property
+    def is_at_document(self) -> bool | None:
+        """True if it was as fast as :data:`AT_DOCUMENT` demands; ``None`` without a document."""
+        documented, judged = self.record.judged_of(self.record.figures.documented), self.record.measured
         if not documented:
-            return {}
-        direction = self.record.judged_metric.direction
-
-        def is_good(judged: float | None, reason: str | None) -> bool:
-            is_fast = judged is not None and judged > 0 and direction.speed(judged, documented) >= AT_DOCUMENT
-            return is_fast and reason not in DOUBTS
-
-        this = self.record
-        return {
-            **{one.run_id: (one.time_s, False) for one in self.earlier},
-            **{one.run_id: (one.time_s, is_good(one.judged, one.reason)) for one in self.past.measured},
-            this.run.id: (record_time_s(this), is_good(this.measured, this.reason)),
-        }
+            return None
+        is_fast = bool(judged) and self.record.judged_metric.direction.speed(judged or 0.0, documented) >= AT_DOCUMENT
+        return is_fast and self.record.reason not in DOUBTS
 
 
 def submission_order(job: JobFacts) -> tuple[float, ByNumber]:
@@ -391,6 +401,24 @@ class RunListEntry:
     outcomes: Mapping[str, int]
     #: True if the whole cluster was slower.
     had_incident: bool = False
+    #: True if all its rows are tiles.
+    is_sweep: bool = False
+
+    @cached_property
+    def when(self) -> str:
+        """When it began, in words."""
+        return minute(self.time_s)
+
+    @property
+    def good_percent(self) -> float:
+        """The percentage of rows that need no attention."""
+        good = sum(count for word, count in self.outcomes.items() if not outcomes.of(word).attention.is_urgent)
+        return 100 * good / sum(self.outcomes.values())
+
+    @property
+    def anchor(self) -> str:
+        """Its place in the index of runs."""
+        return f"run-{home_of(self.run_id)[5:-1]}"
 
 
 @dataclass(frozen=True)
@@ -407,6 +435,8 @@ class RunReport:
     nodes_failing_jobs: Mapping[str, tuple[FailingNode, ...]] = field(default_factory=dict)
     #: By cluster, its other nodes; nothing without a history.
     known_good_nodes: Mapping[str, KnownGoodNodes] = field(default_factory=dict)
+    #: By node, its newest jobs in the history, the newest first.
+    node_jobs: Mapping[str, Sequence[NodeJob]] = field(default_factory=dict)
     #: The alarms of its rows and its clusters' nodes: those that page first.
     alarms: tuple[Alarm, ...] = ()
     #: By cluster, the text of all of its rows together.
@@ -427,6 +457,11 @@ class RunReport:
             return KINDS.index(row.kind), row.record.gain or 0.0, by_number(row.id)
 
         return tuple(sorted(self.rows, key=place))
+
+    @cached_property
+    def by_id(self) -> Mapping[str, ReportedRow]:
+        """Its rows by id."""
+        return {row.id: row for row in self.rows}
 
     @cached_property
     def records(self) -> tuple[Record, ...]:
@@ -549,7 +584,8 @@ class RunReport:
     @property
     def list_entry(self) -> RunListEntry:
         """The run in short, with its rows that have no record."""
-        return RunListEntry(self.run_id, self.begin_s or 0.0, self.outcomes, self.incident is not None)
+        is_sweep = bool(self.sweeps) and all(row.tile for row in self.rows)
+        return RunListEntry(self.run_id, self.begin_s or 0.0, self.outcomes, self.incident is not None, is_sweep)
 
     @cached_property
     def alarms_by_state(self) -> Mapping[str, list[Alarm]]:
@@ -598,18 +634,8 @@ class RunReport:
     @property
     def at_document(self) -> tuple[int, int]:
         """The number of rows at :data:`AT_DOCUMENT` or more, and of all rows with a documented figure."""
-        known = [row.at_document[row.record.run.id][1] for row in self.rows if row.at_document]
+        known = [one for row in self.rows if (one := row.is_at_document) is not None]
         return sum(known), len(known) + len(self.unrecorded)
-
-    @cached_property
-    def weekly_shares(self) -> tuple[float | None, ...]:
-        """The share of such rows in each of the weeks until this run, the oldest first; ``None`` without a run."""
-        known = [one for row in self.rows for one in row.at_document.values()]
-        newest_s = max((time_s for time_s, _ in known), default=0.0)
-        weeks = grouped([(int((newest_s - time_s) // _WEEK_S), is_good) for time_s, is_good in known])
-        first = max((week for week in weeks if week < _WEEKS), default=-1)
-        found = (weeks.get(week) for week in range(first, -1, -1))
-        return tuple(None if one is None else sum(one) / len(one) for one in found)
 
     @property
     def exit_status(self) -> int:
@@ -641,16 +667,57 @@ class RunReport:
         return tuple(sorted(jobs, key=lambda one: submission_order(one.facts)))
 
     @cached_property
-    def failing_nodes(self) -> tuple[tuple[str, int, int], ...]:
-        """Nodes on which jobs failed, with the numbers of failed and of all jobs; the greatest share first."""
+    def failing_nodes(self) -> tuple[FailingNode, ...]:
+        """Nodes on which more jobs of the run failed than by chance, those with the most failures first.
+
+        By Fisher's exact test of a node's jobs against all others, for as many nodes as ran.
+        """
         ran: Counter[str] = Counter()
         failed: Counter[str] = Counter()
         for job in self.jobs:
             nodes = expand(job.facts.nodes)
             ran.update(nodes)
             failed.update(nodes if job.failed else ())
-        listed = ((node, count, ran[node]) for node, count in failed.items())
-        return tuple(sorted(listed, key=lambda one: (-one[1] / one[2], -one[1], one[0])))
+        of, bad = len(self.jobs), sum(job.failed for job in self.jobs)
+        alike = grouped([((count, ran[node]), node) for node, count in failed.items()])
+
+        def chance(count: int, jobs: int) -> float:
+            ways = (math.comb(bad, one) * math.comb(of - bad, jobs - one) for one in range(count, min(bad, jobs) + 1))
+            return sum(ways) / math.comb(of, jobs)
+
+        return tuple(
+            FailingNode(tuple(nodes), *counts, bad / of, named=True)
+            for counts, nodes in sorted(alike.items(), reverse=True)
+            if chance(*counts) * len(ran) < _FALSE
+        )
+
+    @cached_property
+    def node_runs(self) -> Mapping[str, Sequence[RunJob]]:
+        """Its jobs, by node."""
+        return grouped([(node, job) for job in self.jobs for node in expand(job.facts.nodes)])
+
+    @property
+    def home(self) -> str:
+        """The folder of its pages, relative to the report's directory."""
+        return home_of(self.run_id)
+
+    @cached_property
+    def nodes(self) -> Mapping[str, str]:
+        """The address of each node's page: the nodes of its jobs, and those that are slow or fail jobs."""
+        groups = (*self.slow_nodes.values(), *self.nodes_failing_jobs.values())
+        found = {*self.node_runs, *(node for group in groups for one in group for node in one.nodes)}
+        return {node: f"nodes/{name}.html" for node, name in page_names(sorted(found, key=by_number)[:_NODES]).items()}
+
+    @cached_property
+    def runs_before(self) -> tuple[RunListEntry, ...]:
+        """The runs of its clusters before it, the newest first; sweeps, which are of tiles, are left out."""
+        until_s, known = self.list_entry.time_s, self.history_runs[::-1]
+        return tuple(one for one in known if one.time_s < until_s and one.run_id != self.run_id and not one.is_sweep)
+
+    @property
+    def matrix_runs(self) -> tuple[RunListEntry, ...]:
+        """The newest of them."""
+        return self.runs_before[:_MATRIX_RUNS]
 
 
 def advice_of(record: Record) -> str:
@@ -670,6 +737,8 @@ def _manifest_facts(noted: Mapping[str, str]) -> Mapping[str, str]:
 
 # -- reports from the records, the history, and the directories of runs ----------------------------
 
+#: The most nodes with a page, and the most runs of a matrix.
+_NODES, _MATRIX_RUNS = 600, 30
 #: The number of earlier runs whose outcomes are read: as many as a row's plot has.
 EARLIER_RUNS = 200
 #: The most runs of a row that its page lists.
@@ -793,14 +862,16 @@ class HistoryReader:
 
     def runs(self, clusters: Collection[str], incidents: Collection[str]) -> tuple[RunListEntry, ...]:
         """The runs of clusters, the oldest first; ``incidents`` are the ids of those that were incidents."""
-        earlier = [one for (cluster, _), of_row in self.earlier.items() if cluster in clusters for one in of_row]
-        found = grouped([(one.run_id, one) for one in earlier])
+        rows = [(row, of_row) for (cluster, row), of_row in self.earlier.items() if cluster in clusters]
+        found = grouped([(one.run_id, one) for _, of_row in rows for one in of_row])
+        nights = {one.run_id for row, of_row in rows if not tile_of(row) for one in of_row}
         runs = (
             RunListEntry(
                 run_id,
                 begin_of(run_id, min(one.time_s for one in of_run)),
                 Counter(one.outcome for one in of_run),
                 run_id in incidents,
+                run_id not in nights,
             )
             for run_id, of_run in found.items()
         )
@@ -899,6 +970,7 @@ def _build_report(run_id: str, records: Sequence[Record], run: ReportedRun, read
         slow_nodes=redact({cluster: suspects for cluster, suspects in slow.items() if suspects}, os.environ),
         nodes_failing_jobs=redact({cluster: of.failing for cluster, of in nodes.items() if of.failing}, os.environ),
         known_good_nodes=redact({cluster: of.sound for cluster, of in nodes.items()}, os.environ),
+        node_jobs={node: jobs for of in nodes.values() for node, jobs in of.newest_jobs().items()},
         alarms=alarms,
         cluster_texts=reader.cluster_texts(records),
     )
@@ -940,60 +1012,21 @@ def _build_rows(
     return tuple(rows), broken
 
 
-# -- references of earlier runs ----------------------------------------------------------------------
-
-
-def past_references(rows: Iterable[ReportedRow], history: History) -> dict[tuple[str, str], dict[str, float]]:
-    """The references of each row's newest runs in seconds, by row and cluster, if one is not the current reference.
-
-    Records are read of such rows alone: it takes longer than all else that a page needs.
-
-    Raises:
-        HistoryUnavailableError: The history could not be reached.
-    """
-    wanted: dict[str, set[str]] = {}
-    for row in rows:
-        newest = row.past.measured[-LISTED_RUNS:]
-        if any(_differs_from_current(row, point) for point in newest):
-            for point in newest:
-                wanted.setdefault(point.run_id, set()).add(row.record.row.id)
-    found: dict[tuple[str, str], dict[str, float]] = {}
-    for run_id, of_run in wanted.items():
-        try:
-            records = history.records(run_id, of_run)
-        except HistoryUnavailableError:
-            raise
-        except HistoryError:  # a later release wrote one of them
-            continue
-        for record in records:
-            if record.judged is not None:
-                found.setdefault((record.row.id, cluster_of(record)), {})[run_id] = record.judged.reference
-    return found
+# -- references of runs -----------------------------------------------------------------------------
 
 
 def current_reference(row: ReportedRow) -> tuple[float | None, str]:
     """The reference of the row's verdict, and its name."""
-    for held, name in (
-        (row.record.figures.accepted, "the accepted"),
-        (row.record.figures.documented, "the documented"),
-    ):
-        if figure := row.record.judged_of(held):
-            return figure, name
-    return None, ""
+    figures, judged_of = row.record.figures, row.record.judged_of
+    if accepted := judged_of(figures.accepted):
+        return accepted, "the accepted"
+    return judged_of(figures.documented), "the documented"
 
 
-def reference_at(row: ReportedRow, point: Point, known: Mapping[str, float]) -> float | None:
-    """The reference of a run of the row; ``None`` if it is unknown, and not the current one."""
-    found = known.get(point.run_id)
-    if found is not None or (point.run_id != row.record.run.id and _differs_from_current(row, point)):
-        return found
-    return current_reference(row)[0]
-
-
-def _differs_from_current(row: ReportedRow, point: Point) -> bool:
-    """True if the outcome of a run is not the one by the current reference and tolerance."""
-    held, _ = current_reference(row)
-    if held is None or point.outcome not in _BY_FIGURE:
-        return False
-    direction = row.record.judged_metric.direction
-    return compare(point.judged, held, row.record.row.tolerance, direction).value != point.outcome
+def reference_at(row: ReportedRow, point: Point) -> float | None:
+    """The reference of a run of the row; ``None`` if its outcome does not follow from the current one."""
+    held, facts = current_reference(row)[0], row.record.row
+    if held is None or point.run_id == row.record.run.id or point.outcome not in _BY_FIGURE:
+        return held
+    outcome = compare(point.judged, held, facts.tolerance, row.record.judged_metric.direction)
+    return held if outcome.value == point.outcome else None

@@ -40,7 +40,6 @@ from pytest_gsw.session.settings import ALARMS, CLUSTER_PEERS, CLUSTER_TEXT, SES
 from pytest_gsw.session.terminal import OUTCOME_COUNTS, run_records
 
 if TYPE_CHECKING:
-    from pytest_gsw.history.store import History
     from pytest_gsw.reports.run_report import RunReport
 
 
@@ -100,28 +99,24 @@ def report_run(config: pytest.Config, exit_status: int, *, has_alarms: bool, is_
                     if session_history is not None and records:
                         session_history.update(reader.series(cluster_of(records[0])))
                 if is_reported:
-                    report = _write_pages(run_report(records, run, reader), settings.report, history)
+                    report = run_report(records, run, reader)
         except HistoryError as error:
             problem = redact(str(error), os.environ)
             if has_alarms:
                 config.stash.setdefault(ALARMS, SessionAlarms(problem=problem))
             if is_reported:
                 write(config, f"gsw: the report does without the history: {problem}")
-                report = _write_pages(run_report(records, run), settings.report, None)
+                report = run_report(records, run)
         if report is not None:
+            if settings.report is not None:
+                from pytest_gsw.reports.pages import write_report  # few sessions write pages
+
+                write_report([report], settings.report)
             _write_texts(config, report, settings.report, is_on_github=is_on_github)
     except OSError as error:
         write(config, f"gsw: the report cannot be written: {error.strerror}: {error.filename}")
         return False
     return True
-
-
-def _write_pages(report: RunReport, directory: Path | None, history: History | None) -> RunReport:
-    if directory is not None:
-        from pytest_gsw.reports.pages import write_report  # few sessions write pages
-
-        write_report([report], directory, history)
-    return report
 
 
 def _write_texts(config: pytest.Config, report: RunReport, directory: Path | None, *, is_on_github: bool) -> None:

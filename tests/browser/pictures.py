@@ -40,8 +40,8 @@ _PICTURES = {
     "report": _Picture("index.html", _screen(1300), "body", 1300, 960),
     "report-dark": _Picture("index.html", {**_screen(1300), **DARK}, "body", 1300, 960),
     "report-phone": _Picture("index.html", PHONE, "body", 360, 740),
-    "report-verdicts": _Picture("index.html", _screen(1440), "#verdicts", 1440, 620),
-    "report-row": _Picture("rows/llama2_70b_fp8_H100x128.html", _screen(1100), "body", 1100, 1500),
+    "report-matrix": _Picture("index.html", _screen(1300), "#matrix", 1000, 760),
+    "report-row": _Picture("runs/*/rows/llama2_70b_fp8_H100x128.html", _screen(1100), "body", 1100, 1500),
 }
 
 
@@ -55,7 +55,9 @@ def main(target: Path) -> None:
         write_report(run.run, report)
         with Served(report) as served, Chromium() as chromium:
             for name, picture in _PICTURES.items():
-                _take(chromium, served, picture, target / f"{name}.png")
+                (path,) = report.glob(picture.page)
+                page = path.relative_to(report).as_posix()
+                _take(chromium, served, picture._replace(page=page), target / f"{name}.png")
 
 
 def _take(chromium: Chromium, served: Served, picture: _Picture, path: Path) -> None:

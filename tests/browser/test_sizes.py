@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from urllib.parse import unquote, urldefrag
 
 import pytest
 
@@ -15,16 +16,19 @@ from pytest_gsw.reports.run_report import HistoryReader, ReportedRun, run_report
 from pytest_gsw.results.record import Record
 from tests.unit.results.records import varied
 
+from .accessibility import TAB, violations
 from .chromium import DARK, Chromium
+from .crawl import crawl
 from .looks import higher_than, outside, pictures
 from .server import Served
+from .sixty import write_sixty
 
 #: A sheet of A4 at 96 dpi, without margins of 1 cm.
 SHEET = {"width": 718, "height": 1047}
 #: The last day of an acknowledgement, far from now.
 FAR_S = 4e9
 #: The widths of all that is to be as wide as the page.
-WIDTHS = """() => [...document.querySelectorAll('main > p, section > .cards, .turned, .commands pre, .wide table, figure')]
+WIDTHS = """() => [...document.querySelectorAll('main > p, section > .cards, .changes, .commands pre, .wide table, figure')]
     .map(one => Math.round(one.getBoundingClientRect().width)).filter(width => width)"""
 #: Tables that are wider than their place.
 CUT = """() => [...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth)
@@ -57,13 +61,13 @@ def many(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             history.decide(acknowledge(alarm, why=why, owner="Robin Doe", until_s=FAR_S, time_s=LAST_S))
         report = directory / "report"
         runs_of = {current_run[0].run.id: ReportedRun(directory / "run", exit_status=1)}
-        write_report(run_reports(current_run, history, runs_of), report, history)
+        write_report(run_reports(current_run, history, runs_of), report)
     of_kind = {one.outcome: one for one in current_run}
-    pages = {f"rows/{of_kind[word].row.id.replace('[', '_').rstrip(']')}.html" for word in of_kind}
-    pages = {path for path in pages if (report / path).is_file()}  # those that passed as before have none
-    workloads = sorted(report.glob("workloads/*.html"))[:2]
-    others = (*report.glob("*.html"), *report.glob("runs/*.html"), *workloads)
-    pages |= {path.relative_to(report).as_posix() for path in others}
+    names = {of_kind[word].row.id.replace("[", "_").rstrip("]") for word in of_kind}
+    found = [path for name in names for path in report.glob(f"runs/*/rows/{name}.html")]  # none if it passed as before
+    found += [*sorted(report.glob("workloads/*.html"))[:2], *sorted(report.glob("nodes/*.html"))[:2]]
+    found += [*report.glob("*.html"), *report.glob("runs/*/*.html")]
+    pages = {path.relative_to(report).as_posix() for path in found}
     with Served(report) as served:
         yield served, pages
 
@@ -95,3 +99,39 @@ def test_on_paper_nothing_is_cut_by_the_end_of_a_sheet(chromium: Chromium, many:
             tab.goto(path)
             assert outside(tab) == [], path
             assert higher_than(tab, SHEET["height"]) == [], path
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["night", "sweep"])
+def sixty(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The report of the last of sixty nights, and of a sweep of 48 nodes."""
+    index = write_sixty(tmp_path_factory.mktemp("sixty"), sweep=request.param)
+    with Served(index.parent) as served:
+        yield served
+
+
+def test_a_phone_shows_a_night_on_four_screens(chromium: Chromium, sixty: Served) -> None:
+    with chromium.tab(sixty.url, viewport={"width": 390, "height": 844}) as tab:
+        tab.goto("index.html")
+        assert tab.ask("() => document.documentElement.scrollHeight") <= 4 * 844
+        # The name and the change of an alarm need no sideways scroll.
+        assert tab.ask("() => [...document.querySelectorAll('.changes .scroll')].length") == 0
+        assert outside(tab) == []
+
+
+def test_everybody_can_read_matrix_map_and_nodes(chromium: Chromium, sixty: Served) -> None:
+    with chromium.tab(sixty.url, **TAB) as tab:
+        for path in ("index.html", "nodes.html", "nodes/n017.html", "runs.html"):
+            tab.goto(path)
+            assert violations(tab) == [], path
+
+
+def test_each_cell_of_a_matrix_is_a_link_that_leads_somewhere(chromium: Chromium, sixty: Served) -> None:
+    with chromium.tab(sixty.url) as tab:
+        pages = crawl(tab, sixty)
+        assert tab.complaints == []
+    for page in pages.values():
+        for written, url in page.links:
+            target, anchor = urldefrag(url)
+            assert sixty.file_of(target), f"{page.path}: {written}"
+            if anchor:
+                assert unquote(anchor) in pages[target.removeprefix(sixty.url)].anchors, f"{page.path}: {written}"

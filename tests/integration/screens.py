@@ -154,14 +154,16 @@ def read_alarm_cells(found: Screens, screen: str, cells: list[str]) -> None:
 def read_pages(found: Screens, report: Path) -> None:
     """The pages of the report."""
     index = (report / "index.html").read_text(encoding="utf-8").replace("\N{MINUS SIGN}", "-")
-    for cells in _table(index, "rows, the worst first"):
+    for cells in _table(index, "step time (s): "):
         row, verdict, since = cells[0], cells[1].split()[-1], cells[6]
         state = {"drifts": "passed", "accepted": "passed"}.get(verdict, verdict)
         found.add("page", f"row {row}", state=state)
         found.add("page", f"{'drift' if verdict == 'drifts' else 'row'} {row}", since=since or None)
-    for cells in _table(index, "", 'id="alarms"'):
-        read_alarm_cells(found, "page", [*cells[:4], "", *cells[4:]])  # of one cluster
-    for path in (report / "rows").glob("*.html"):
+    lately = index.partition('id="lately"')[2].partition("</section>")[0]
+    for entry in re.split("<li>|</details>", lately):
+        read_alarm(found, "page", html.unescape(re.sub("<.*?>", "", entry)))
+    newest = re.findall(r'<a href="(runs/[^"]*)index.html"><code>', index)[0]
+    for path in (report / newest).glob("rows/*.html"):
         text = path.read_text(encoding="utf-8").replace("\N{MINUS SIGN}", "-")
         row = html.unescape(text.partition("<h1>")[2].partition("</h1>")[0])
         facts = dict(re.findall(r"<div><dt>(.*?)</dt><dd>(.*?)</dd></div>", text))
@@ -173,9 +175,9 @@ def read_pages(found: Screens, report: Path) -> None:
             if badge[1] != "drifts":
                 changed = facts.get("changed then", facts.get("changed", ""))
                 found.add("page of the row", subject, changed=html.unescape(changed))
-    jobs = (report / "jobs.html").read_text(encoding="utf-8").replace("\N{MINUS SIGN}", "-")
-    for cells in _table(jobs, "Nodes that make jobs slow"):
-        found.add("page", f"node {cells[0]}", change=f"{cells[2]} %", since=cells[3], jobs=cells[4])
+    nodes = (report / "nodes.html").read_text(encoding="utf-8").replace("\N{MINUS SIGN}", "-")
+    for entry in re.findall("<p><a.*?>(.*?)</a></p>", nodes):
+        read_node(found, "page", html.unescape(entry))
 
 
 def _table(text: str, caption: str, begin: str = "") -> Iterator[list[str]]:

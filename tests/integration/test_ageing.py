@@ -171,7 +171,7 @@ def test_who_changes_a_variable_of_a_cluster_reads_it_as_a_cause(
     slower.stdout.fnmatch_lines(["since      this run", f"changed    {changed}"])
     assert f"\nchanged: {changed} (all rows)\n" in gsw("compare", *map(str, runs(pytester)), status=1).out
     assert f" {changed}: throughput -13.8 % " in gsw("history").out
-    (row_page,) = Path("report/rows").glob("*.html")
+    (row_page,) = Path("report/runs").glob("*/rows/*.html")
     for text in (Path("junit.xml").read_text(), Path("report/index.html").read_text()):
         assert changed.replace(">", "&gt;") in text
     assert "NCCL_IB_DISABLE=1, TINY_SECONDS=1.16" in row_page.read_text()

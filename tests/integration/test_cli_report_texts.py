@@ -40,9 +40,10 @@ def test_markdown(run: Path, gsw: Gsw) -> None:
         f"`demo`, run `{run.name}`, 7 rows: 3 passed, 1 improved, 1 regressed, 1 error, 1 failed as documented, "
     )
     assert lines[4] == "This is a simulation: no GPU was used, and its figures are made up."
-    (row,) = (line for line in lines if "| **regressed** |" in line)
+    row, listed = (line for line in lines if "| **regressed** |" in line)
     assert row.startswith("| `llama2_70b_fp8[H100x128]` | **regressed** | -10.")
     assert "--gsw-confirm=4" in row
+    assert listed.endswith(" s` | `4.556 s` |")
 
 
 def test_metrics(run: Path, gsw: Gsw) -> None:

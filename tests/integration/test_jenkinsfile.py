@@ -56,15 +56,14 @@ def test_what_becomes_of_the_build(groovy: Sequence[str], status: str, outcome: 
     assert junit == [{"testResults": "junit.xml", "keepProperties": True}]
 
 
-def test_of_the_run_before_first_pages_alone_stay(tmp_path: Path) -> None:
+def test_of_the_run_before_the_first_page_is_removed(tmp_path: Path) -> None:
     (cleaning,) = re.findall(r"sh '(rm .*)'", JENKINSFILE.read_text())
     files = (
         "index.html",
         "runs.html",
         "gsw.prom",
-        "rows/a.html",
         "workloads/a.html",
-        "runs/20261120-221000-7f3a.html",
+        "runs/20261120-221000-7f3a/index.html",
     )
     for name in files:
         (tmp_path / "report" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +71,7 @@ def test_of_the_run_before_first_pages_alone_stay(tmp_path: Path) -> None:
     (tmp_path / "junit.xml").write_text("")
     subprocess.run(["sh", "-c", cleaning], cwd=tmp_path, check=True)
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
-    assert left == {".night", "report/runs/20261120-221000-7f3a.html"}
+    assert left == {".night", "report/workloads/a.html", "report/runs/20261120-221000-7f3a/index.html"}
     # In a workspace that is new there is nothing to remove.
     (tmp_path / "new").mkdir()
     subprocess.run(["sh", "-c", cleaning], cwd=tmp_path / "new", check=True)

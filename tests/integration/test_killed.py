@@ -43,14 +43,12 @@ def test_rows_that_a_killed_session_never_judged_are_errors_in_all_reports(gsw: 
     assert typed.startswith(f" go on with 1 row that the session did not judge pytest --gsw-resume={killed.name} ")
     # pytest-gsw alone names the same command.
     assert f"next   pytest --gsw-resume={killed.name}\n" in gsw().out
-    # By workload and number of GPUs each row has its cell, and its line in the list of all.
-    verdicts, _, listed = index.partition(" Verdicts ")[2].partition("All rows")
-    assert verdicts.count("✖ error") == 1
+    listed = index.partition("All rows")[2]
     assert "3 rows, the worst first" in listed
     assert listed.index(f"{never} ✖ error") < listed.index("✔ passed")
 
     pytester.runpytest(*ROWS, "--gsw-report=report").assert_outcomes(passed=3, deselected=138)
     runs = re.sub(r"\s+", " ", text_of(Path("report/runs.html")))
-    assert re.search(rf"{killed.name} ✖ 2 ✔ 1 3 ", runs), runs
+    assert re.search(rf"{killed.name} ✖ 2 ✔ 1 3 night ", runs), runs
 
     pytester.runpytest(f"--gsw-resume={killed.name}").assert_outcomes(passed=3, deselected=138)

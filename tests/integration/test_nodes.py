@@ -143,12 +143,12 @@ def test_a_session_says_which_slow_node_explains_a_regression(pytester: pytest.P
     of_suite = suite_properties(Path("j.xml"))
     assert of_suite["gsw_slow_nodes"].startswith("node localhost (-")
     report = Path("report")
-    assert "slow: node localhost (" in (report / "index.html").read_text(encoding="utf-8")
-    section = (report / "index.html").read_text(encoding="utf-8").partition("slow: node localhost (")[2]
-    section = section.partition("</section>")[0]
-    assert "pytest-gsw nodes --cluster=demo" in section
-    assert "Nodes that make jobs slow" in (report / "jobs.html").read_text(encoding="utf-8")
-    assert "demo: 15 nodes cleared of a loss of 5.8 % or more" in (report / "jobs.html").read_text(encoding="utf-8")
+    index = (report / "index.html").read_text(encoding="utf-8")
+    assert "slow node localhost</a>: " in index.partition('id="lately"')[2].partition("</section>")[0]
+    assert "pytest-gsw nodes --cluster=demo" in index
+    nodes = (report / "nodes.html").read_text(encoding="utf-8")
+    assert ">node localhost (" in nodes
+    assert "demo: 15 nodes cleared of a loss of 5.8 % or more" in nodes
     assert 'node="localhost",one_of="1"} -0.' in (report / "gsw.prom").read_text(encoding="utf-8")
     told = properties(junit(pytester.path / "j.xml")[row])
     assert told["gsw_fact"].endswith(f"; {told['gsw_slow_nodes']}")

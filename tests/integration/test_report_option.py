@@ -15,7 +15,7 @@ FAULTS = ("--gsw-demo=*x128]=slow:12%", "--gsw-demo=*x256]=oom")
 FILES = {
     "index.html",
     "runs.html",
-    "jobs.html",
+    "nodes.html",
     "report.css",
     "summary.md",
     "gsw.prom",
@@ -33,7 +33,7 @@ def test_the_report_of_a_session_and_of_its_replay(pytester: pytest.Pytester, mo
     result.stdout.fnmatch_lines(["gsw: the report is report/index.html"])
     report = pytester.path / "report"
     assert {path.name for path in report.iterdir() if path.is_file()} == FILES
-    assert len(list((report / "rows").glob("*.html"))) == 2
+    assert len(list(report.glob("runs/*/rows/*.html"))) == 2
     assert (report / "workloads" / "llama2_70b.html").read_text().count("<h2 id=") == 6
     index = (report / "index.html").read_text()
     assert index.index("llama2_70b_fp8[H100x128]") < index.index("llama2_70b_fp8[H100x64]")  # the worst first

@@ -113,7 +113,7 @@ def write_report(
     records: Iterable[Record], history: History | None, directory: Path, runs: Mapping[str, ReportedRun] | None = None
 ) -> Path:
     """The first page of the report of records."""
-    return pages.write_report(run_reports(records, history, runs), directory, history)
+    return pages.write_report(run_reports(records, history, runs), directory)
 
 
 def attempt(number: str, why: str, nodes: str) -> JobFacts:

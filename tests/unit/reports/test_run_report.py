@@ -18,7 +18,8 @@ from pytest_gsw.history.since import Since
 from pytest_gsw.history.store import EXCLUDE, Event
 from pytest_gsw.jobs.journal import COPY, Journal
 from pytest_gsw.reports.elements import html_text
-from pytest_gsw.reports.pages import listed_runs, row_page
+from pytest_gsw.reports.matrix import listed_runs
+from pytest_gsw.reports.row_page import row_page
 from pytest_gsw.reports.run_report import (
     ReportedRow,
     ReportedRun,
@@ -42,7 +43,6 @@ from tests.unit.reports.records_of_runs import (
     PASSED,
     RUN_ID,
     SLOW,
-    attempt,
     failed,
     history_of,
     minute_of,
@@ -224,9 +224,24 @@ def test_a_cause_names_the_nodes_that_the_screen_names() -> None:
     assert line.endswith(f" on {cause.nodes}")
 
 
-def test_nodes_on_which_jobs_failed() -> None:
-    again = varied(PASSED, attempts=(attempt("7", "node failure", "pool0-0017"),))
-    assert report_of(again, BROKEN).failing_nodes == (("pool0-0017", 2, 3), ("pool0-0018", 1, 2))
+def on_node(number: int, node: str, *, fails: bool = False) -> Record:
+    """A row of one node, which failed or passed on it."""
+    name = f"a_bf16[H100x{number}]"
+    ran = {"job": job(CURRENT_RUN, id=f"{number}", nodes=node)}
+    return failed(name, "job 1 ended NODE_FAIL", **ran) if fails else row(name, **ran)
+
+
+def test_nodes_on_which_more_jobs_failed_than_by_chance() -> None:
+    passed = [on_node(number, f"n{number % 10}") for number in range(10, 40)]
+    # Three failures of three on one node of forty jobs are no chance; three on three nodes are, as is a job of 64 nodes.
+    black_hole = [on_node(number, "n77", fails=True) for number in range(3)]
+    (found,) = report_of(*passed, *black_hole).failing_nodes
+    assert (found.nodes, found.failed, found.of) == (("n77",), 3, 3)
+    apart = [on_node(number, f"n{number}", fails=True) for number in range(3)]
+    assert report_of(*passed, *apart).failing_nodes == ()
+    assert report_of(*passed, on_node(1, "m[001-064]", fails=True)).failing_nodes == ()
+    pair = [on_node(number, "n[77-78]", fails=True) for number in range(3)]
+    assert [one.nodes for one in report_of(*passed, *pair).failing_nodes] == [("n77", "n78")]
 
 
 def test_several_runs_are_as_many_runs_the_newest_first() -> None:
@@ -427,7 +442,7 @@ def test_a_run_its_rows_and_alarms_begin_with_it_and_points_keep_the_time_of_the
     assert found.since is not None
     assert found.since.good is not None
     assert found.since.good.begin_s == begin_s(CURRENT_RUN - 3)
-    text = html_text(row_page(found, run, [], [], {}, {}))
+    text = html_text(row_page(found, run, [], [], {}))
     for number in NUMBERS[1:]:
         assert f">{minute_when_began(number)}</time>" in text
     assert f"{minute_of(CURRENT_RUN - 1)}</title>" in text

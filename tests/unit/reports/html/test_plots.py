@@ -22,7 +22,6 @@ from pytest_gsw.reports.charts import (
     ticks,
     window_of,
 )
-from pytest_gsw.reports.pages import row_curve
 from pytest_gsw.reports.run_report import ReportedRow
 from pytest_gsw.results import attention
 from pytest_gsw.results.record import Record
@@ -247,65 +246,6 @@ def test_a_picture_with_links_is_no_image() -> None:
     assert shown[-1].get("role") == "group"
     assert shown[-1].get("aria-label") == "jobs of a night"
     assert figure(None) is None
-
-
-# -- curve -----------------------------------------------------------------------------------------
-
-TOO_GOOD = varied(
-    SLOW, measured={"step_time_s": 3.6}, series_s=(3.6,) * 5, outcome="inconclusive", reason=Reason.TOO_GOOD.value
-)
-
-
-def curve(directory: Path, current_run: Record, *before: Record) -> ET.Element:
-    found = row_curve(report_of(current_run, before=before, directory=directory).rows[0])
-    assert found is not None
-    return found
-
-
-def told(svg: ET.Element) -> str:
-    return (svg.get("aria-label") or "").replace("\N{NO-BREAK SPACE}", " ")
-
-
-def last_of_line(svg: ET.Element) -> list[str]:
-    (line,) = svg.iter("polyline")
-    return (line.get("points") or "").split()[-1].split(",")
-
-
-def test_the_last_dot_is_of_current_run(tmp_path: Path) -> None:
-    svg = curve(tmp_path, SLOW, *(row(SLOW.row.id, CURRENT_RUN - number) for number in (3, 2, 1)))
-    (dot,) = svg.iter("circle")
-    assert (dot.get("class"), [dot.get("cx"), dot.get("cy")]) == ("regressed", last_of_line(svg))
-    assert told(svg) == "Throughput of 4 runs from \N{MINUS SIGN}10.0 % to +0.0 %, \N{MINUS SIGN}10.0 % in the newest"
-
-
-def test_one_outlier_leaves_the_other_runs_their_height(tmp_path: Path) -> None:
-    before = [row(SLOW.row.id, CURRENT_RUN - number, 4.5 + number % 5 / 50) for number in range(20, 0, -1)]
-    before[7] = row(SLOW.row.id, CURRENT_RUN - 13, 0.045, outcome="improved")
-    svg = curve(tmp_path, SLOW, *before)
-    (line,) = svg.iter("polyline")
-    heights = [float(place.partition(",")[2]) for place in (line.get("points") or "").split()]
-    assert min(heights) == heights[7] == 4
-    assert max(heights[:7]) - min(heights[:7]) > 3
-    assert "to +9900.0 %" in told(svg)
-
-
-def test_what_is_not_believed_is_a_square_beside_the_line(tmp_path: Path) -> None:
-    svg = curve(tmp_path, TOO_GOOD, *(row(SLOW.row.id, CURRENT_RUN - number) for number in (3, 2, 1)))
-    assert list(svg.iter("circle")) == []
-    (square,) = svg.iter("rect")
-    assert square.get("class") == "inconclusive"
-    assert (square.get("x"), square.get("y")) == ("153", "1")  # at the right, and at the top: it is the fastest
-    assert float(last_of_line(svg)[0]) < 150
-    assert told(svg) == "Throughput of 4 runs from +0.0 % to +25.0 %, +25.0 % in the newest"
-
-
-def test_a_run_that_was_not_believed_stays_a_square(tmp_path: Path) -> None:
-    doubted = row(SLOW.row.id, CURRENT_RUN - 1, 3.6, outcome="inconclusive", reason=Reason.TOO_GOOD.value)
-    svg = curve(tmp_path, SLOW, row(SLOW.row.id, CURRENT_RUN - 2), doubted)
-    assert [(one.tag, one.get("class")) for one in svg if one.tag in {"rect", "circle"}] == [
-        ("rect", "inconclusive"),
-        ("circle", "regressed"),
-    ]
 
 
 def test_each_sign_of_an_outcome_is_its_own_in_pictures_and_texts() -> None:

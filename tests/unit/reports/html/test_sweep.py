@@ -7,14 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from pytest_gsw.reports.charts import peers_plot
 from pytest_gsw.reports.elements import report_text
-from pytest_gsw.results.record import Record, SweepFinding
-from pytest_gsw.results.sweep import RowSweep, SearchJob, Sweep, write_sweep
-from tests.unit.reports.html.test_write import text_of, written
-from tests.unit.reports.records_of_runs import CURRENT_RUN, PASSED, drawn, report_of, row
+from pytest_gsw.results.record import Record
+from pytest_gsw.results.sweep import SearchJob, Sweep, write_sweep
+from tests.unit.reports.html.test_write import HOME, text_of, written
+from tests.unit.reports.records_of_runs import CURRENT_RUN, PASSED, report_of, row
 from tests.unit.results.sweeps import (
     DRAINED,
     ROW,
@@ -54,9 +51,9 @@ def test_a_sweep_is_one_section_with_what_it_found_and_what_to_type(tmp_path: Pa
     text, whole = section(index), text_of(index)
     assert "1 slow node, 1 regressed, 1 error of 32 tiles of 1 row on eos" in whole
     assert f"32 tiles of {ROW}" in text
-    assert "Change of throughput of 31 tiles against the median of the others" in text
-    told = re.sub("[ \N{NO-BREAK SPACE}]+", " ", text)
-    assert f"slow n017 {MINUS}10.0 % ({MINUS}12.0 % to {MINUS}8.0 %), 3 jobs" in told
+    assert "Nodes by switch or block, per cent against peers" in text
+    card = f"n017: slow{MINUS}10.0 % ({MINUS}12.0 % to {MINUS}8.0 %), 3 jobs"
+    assert card in whole.replace(NBSP, " ")
     assert "31 of 34 nodes of the partition batch" in text
     assert re.search(rf"Not covered \(3\) *n\[901-902\] : {re.escape(DRAINED)} *n031 : job failed: node failure", text)
     assert "n009 9.41, 30 others 9.021: same seed and shape" in re.sub(" +", " ", text)
@@ -77,14 +74,14 @@ def test_the_gpu_hours_of_a_run_have_those_of_its_search() -> None:
     assert searched.gpu_hours == alone.gpu_hours + 3.0
 
 
-def test_tiles_that_passed_are_folded(tmp_path: Path) -> None:
+def test_tiles_that_passed_are_in_the_map_alone(tmp_path: Path) -> None:
     records = [*tiles(), PASSED]
     index = report(tmp_path, records, sweep_of(records, slow_finding()))
-    shown, _, folded = index.read_text().partition("<summary>30 tiles that passed</summary>")
-    listed = re.findall(r'href="(?:rows/|workloads/.*#row-)([^"]+)"', shown.partition('id="all-caption"')[2])
+    shown = index.read_text()
+    listed = re.findall(rf'href="(?:{HOME}rows/|workloads/.*#row-)([^"]+)"', shown.partition('id="all-1-caption"')[2])
     assert [re.sub(r".*8_|\.html", "", name) for name in listed] == ["n017", "n031", "llama2_70b_bf16_H100x64"]
-    assert len(re.findall('href="workloads/llama3_1_8b.html#row-', folded)) == 30
-    assert "33 rows, 32 of them tiles, the worst first; tiles that passed are below" in text_of(index)
+    assert "and 30 tiles that passed, in the map above" in text_of(index)
+    assert "3 rows, the worst first" in text_of(index)
 
 
 def test_a_slow_node_needs_attention_though_its_tile_passed(tmp_path: Path) -> None:
@@ -101,9 +98,9 @@ def test_a_tile_has_its_peers_and_no_history(tmp_path: Path) -> None:
     sweep = sweep_of(records, slow_finding())
     write_sweep(tmp_path, sweep)
     index = written(tmp_path, among_tiles(records, sweep), before)
-    slow, lost = (index.parent / "rows" / f"llama3_1_8b_bf16_H100x8_{name}.html" for name in ("n017", "n031"))
+    slow, lost = (index.parent / HOME / "rows" / f"llama3_1_8b_bf16_H100x8_{name}.html" for name in ("n017", "n031"))
     assert f"{MINUS}10.0{NBSP}% throughput vs its peers: 32 tiles of {ROW}" in text_of(slow)
-    assert "../index.html#tiles-1" in links(slow)
+    assert f"../../../{HOME}index.html#tiles-1" in links(slow)
     assert "not compared with its peers: 32 tiles" in text_of(lost)
     for page in (slow, lost):
         assert not {"Runs", "since", "first known run"} & {*re.split(r"\n|  +", text_of(page))}
@@ -118,40 +115,34 @@ def test_a_session_that_was_killed_has_named_what_it_did_not_cover(tmp_path: Pat
     assert f"5 tiles of {ROW}" in text
     assert "4 of 6 nodes of the partition" in text
     assert re.search("Not covered \\(3\\).*n005 : the session ended", text)
-    assert "against the median" not in text
+    assert "Nodes by switch" in text  # those that were not covered
 
 
 def test_tiles_without_notes_of_their_sweep_are_a_section_still(tmp_path: Path) -> None:
     index = report(tmp_path, [tile("n001"), tile("n002", SLOW_S)], None)
     assert "median" in section(index)
-    assert len({link for link in links(index) if link.startswith(("rows/", "workloads/"))}) == 2
+    assert len({link for link in links(index) if link.startswith((f"{HOME}rows/", "workloads/"))}) == 1
 
 
-@pytest.mark.parametrize(
-    ("finding", "alt"),
-    [
-        (slow_finding(), f"slow n017 {MINUS}10.0{NBSP}%"),
-        (slow_finding("n[001-004]", kind="between", switch="s1"), f"between n[001-004] {MINUS}10.0{NBSP}%"),
-    ],
-)
-def test_a_histogram_has_each_tile_once_and_names_what_was_found(finding: SweepFinding, alt: str) -> None:
-    peers = {"n001": -0.004, "n002": 0.004, "n003": 0.014, "n004": 0.2, "n017": -0.1, "n018": -0.5}
-    plot = drawn(peers_plot(RowSweep(ROW, peers, (finding,))))
-    assert alt in plot.alt
-    assert (
-        f"\N{LESS-THAN OR EQUAL TO}{MINUS}15 %: 1, {MINUS}10 %: 1, 0 %: 2, +1 %: 1, \N{GREATER-THAN OR EQUAL TO}+9 %: 1"
-        in plot.alt
-    )
-    told = [one.text or "" for one in plot.svg.iter("title")]
-    assert sum(int(re.findall(r"(\d+) tiles?", one)[0]) for one in told) == len(peers)
-    names = [one.text for one in plot.svg.iter("text") if "above" in (one.get("class") or "")]
-    assert names
-    assert {*names} <= {"n017", "n[001-002]", "n003", "n004"}
+def marks_of(index: Path) -> list[list[tuple[str | None, str | None]]]:
+    """The nodes of each line of the map: what is shown of them, with their class."""
+    text = section(index) and index.read_text().partition('id="tiles-1-map-caption"')[2].partition("</table>")[0]
+    lines = text.split("<tr>")[2:]
+    return [re.findall(r'<a[^>]* class="(\w+)">([^<]*)</a>', line) for line in lines]
 
 
-def test_one_slow_tile_of_thousands_can_be_seen() -> None:
-    peers = {f"n{number:04}": 0.0 for number in range(4000)} | {"n017": -0.1}
-    plot = drawn(peers_plot(RowSweep(ROW, peers, (slow_finding(),))))
-    (bar,) = (one for one in plot.svg.iter("rect") if one.get("class") == "slow")
-    assert float(bar.attrib["height"]) >= 3
-    assert peers_plot(RowSweep(ROW)) is None
+def test_the_map_has_the_nodes_of_each_switch_and_those_of_none(tmp_path: Path) -> None:
+    records = [tile("n001"), tile("n002", 4.2), tile("n003", SLOW_S), tile("n004", None)]
+    found = sweep_of(records, slow_finding("n003"), sigma=0.01)
+    index = report(tmp_path, records, replace(found, switches={"leaf1": "n[001-002]", "leaf2": "n[003,009]"}))
+    assert marks_of(index) == [
+        [("usual", "\N{MIDDLE DOT}"), ("faster", "+7")],
+        [("regressed", f"{MINUS}10")],
+        [("other", "\N{WHITE CIRCLE}")] * 3,
+    ]
+    assert "leaf1 n[001-002]" in re.sub(" +", " ", section(index))
+    assert "not known n[004,901-902]" in re.sub(" +", " ", section(index))
+    text = text_of(index)
+    assert "why not read: with 'facts: nvidia'" in re.sub("why", "why ", text)
+    card = text.partition("Slower than their peers")[2].partition("4 tiles")[0]
+    assert "scontrol update nodename=n003 state=drain" in card
