@@ -72,7 +72,7 @@ from pytest_gsw.stats.noise import PRIOR
 from pytest_gsw.stats.verdict import DOUBTS, Outcome, compare
 from pytest_gsw.tables.load import accepted_figures
 from pytest_gsw.tables.metrics import BY_KEY, FURTHER
-from pytest_gsw.tables.model import tile_of, without_tile
+from pytest_gsw.tables.model import rows_text, tile_of, without_tile
 
 # -- one row ---------------------------------------------------------------------------------------
 
@@ -535,11 +535,7 @@ class RunReport:
     @property
     def rows_text(self) -> str:
         """The number of its rows: ``12 rows``, ``32 tiles of 1 row``, ``35 rows, 32 of them tiles``."""
-        rows = len(self.rows) + len(self.unrecorded)
-        tiles = sum(len(sweep.tiles) + len(sweep.unrecorded) for sweep in self.sweeps)
-        if tiles and tiles == rows:
-            return f"{plural(tiles, 'tile')} of {plural(len(self.sweeps), 'row')}"
-        text = plural(rows, "row") + (f", {tiles} of them tiles" if tiles else "")
+        text = rows_text([*(row.id for row in self.rows), *(row.id for row in self.unrecorded)])
         return f"{text} so far" if self.goes_on else text
 
     @cached_property

@@ -26,7 +26,7 @@ from pytest_gsw.stats.cluster_effect import FEWEST_ROWS
 from pytest_gsw.stats.decision import is_below
 from pytest_gsw.stats.verdict import Outcome, Reason, compare
 from pytest_gsw.tables.metrics import MetricLabel, usual_tolerance
-from pytest_gsw.tables.model import TILE, TOLERANCE, without_tile
+from pytest_gsw.tables.model import TILE, TOLERANCE, rows_text, without_tile
 from pytest_gsw.validation.retryable import node_use
 
 _ROWS_SHOWN = 10
@@ -474,7 +474,7 @@ def _plan_sums(ready: Sequence[Mapping[str, Any]], failing: int, has_gpus: int |
     of = f" (the cluster has {has_gpus:,})" if has_gpus is not None and wanted > has_gpus else ""
     nodes = rounded(sum(row["nodes"] for row in ready), "node")
     total = f"{gpus} on {nodes} if all run at once{of}, {cost}"
-    return f"{rounded(len(ready), 'row')}, {total}{f'; {cannot}' if cannot else ''}"
+    return f"{rows_text([row['node_id'] for row in ready])}, {total}{f'; {cannot}' if cannot else ''}"
 
 
 def _error_lines(error: RunError | None) -> list[str]:

@@ -23,6 +23,7 @@ from pytest_gsw.session.settings import OF_SELECTION, SETTINGS, Settings, bundle
 from pytest_gsw.session.tiles import tiles_text, tiling_of
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import releases_for
+from pytest_gsw.tables.model import rows_text
 
 #: The name of the plugin that receives reports; a session that only collects rows has none.
 _REPORTS = "gsw-reports"
@@ -160,7 +161,7 @@ def _rows_text(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     if not settings.judges or config.getoption("verbose") < 0 or not there:
         return []
     rows = collect.runnable(items)
-    count = plural(len(rows), "row")
+    count = rows_text([item.baseline.id for item in rows])
     it = "it" if len(blanks) == 1 else "them"
     more = f"; {plural(len(blanks), 'more row')} cannot run: something of {it} is blank" if blanks else ""
     if settings.replay is not None:

@@ -22,7 +22,7 @@ from pytest_gsw.results.summary import gpu_hours
 from pytest_gsw.session.collect import NO_CLUSTER
 from pytest_gsw.session.node_ids import row_of
 from pytest_gsw.session.settings import ALARMS, CLUSTER_TEXT, CRITERION, SESSION_HISTORY, SETTINGS, SWEEP, Settings
-from pytest_gsw.tables.model import TILE
+from pytest_gsw.tables.model import TILE, rows_text
 
 # -- Outcomes of a session's rows -------------------------------------------------------------------
 
@@ -321,7 +321,8 @@ def _write_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None
     where = "" if settings.cluster is None else f" on {settings.cluster.name}"
     reference = "document" if all(one.reference == "documented" for one in records) else "reference"
     what = common_change_label(record.judged_metric for record in records) or "changes"
-    reporter.section(f"{what} of {plural(len(records) + len(missing), 'row')}{where} vs {reference}")
+    ids = [*(record.row.id for record in records), *missing]
+    reporter.section(f"{what} of {rows_text(ids)}{where} vs {reference}")
     table = run_table(records, line_width(reporter))
     # pytest's own summary has a line for each row that failed.
     causes = summary.error_lines(records, missing, fewest=2)

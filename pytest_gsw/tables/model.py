@@ -6,7 +6,7 @@ import fnmatch
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 from pytest_gsw.common.blocks import Block
 from pytest_gsw.common.redact import masked_text
+from pytest_gsw.common.text import rounded
 from pytest_gsw.tables.metrics import TOLERANCE as TOLERANCE
 from pytest_gsw.tables.metrics import Direction, Metric, metric_of
 from pytest_gsw.tables.releases import format_releases
@@ -377,6 +378,14 @@ def without_tile(row_id: str) -> str:
 def tile_of(row_id: str) -> str:
     """The tile in a row's id or its node id, ``n[001-008]``; empty if it has none."""
     return row_id.partition(f"]{TILE}")[2]
+
+
+def rows_text(ids: Collection[str]) -> str:
+    """A number of rows by their ids: ``12 rows``, ``32 tiles of 1 row``, ``35 rows, 32 of them tiles``."""
+    tiles = [one for one in ids if tile_of(one)]
+    if tiles and len(tiles) == len(ids):
+        return f"{rounded(len(tiles), 'tile')} of {rounded(len({*map(without_tile, tiles)}), 'row')}"
+    return rounded(len(ids), "row") + (f", {len(tiles)} of them tiles" if tiles else "")
 
 
 def on_tile(row: Baseline, tile: str) -> Baseline:
