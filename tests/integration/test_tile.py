@@ -83,6 +83,10 @@ def test_rows_on_tiles_by_their_ids(pytester: pytest.Pytester, project: Path) ->
 def test_the_plan_of_a_row_on_tiles(pytester: pytest.Pytester, project: Path) -> None:
     result = run(pytester, "--gsw-plan", f"site/tiny.yaml::{ROW}@n9", f"site/tiny.yaml::{ROW}@n10")
     result.stdout.fnmatch_lines(
-        ["2 tiles of 1 row, 16 GPUs on 2 nodes *", "  tiles        2: n9 n10", "  command      sbatch * --nodelist=n9 *"]
+        [
+            "2 tiles of 1 row, 16 GPUs on 2 nodes *",
+            "  tiles        2: n9 n10",
+            "  command      sbatch * --nodelist=n9 *",
+        ]
     )
     assert result.ret == 0
