@@ -13,12 +13,11 @@ from pathlib import Path, PurePosixPath
 
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.importing.arithmetic import Finding, findings
+from pytest_gsw.importing.arithmetic import FORMULAS, Finding, findings
 from pytest_gsw.importing.facts import DocumentFacts, Facts
 from pytest_gsw.importing.rows import CONVENTION, FACT, UNSAID, DocumentRow, Draft, RowFile, read_rows, with_cases
 from pytest_gsw.importing.tables import FIGURES, Remark, parse_document
 from pytest_gsw.importing.writer import flow_text, yaml_text
-from pytest_gsw.stats.figures import FORMULAS, gpt2
 from pytest_gsw.tables.load import StatedRow
 from pytest_gsw.tables.metrics import DOCUMENTED, FURTHER, SAVE_TIME, STEP_TIME, THROUGHPUTS, VALUE
 from pytest_gsw.tables.model import gpus_per_node
@@ -213,7 +212,7 @@ def _flops(values: Mapping[str, Stated], architecture: Mapping[str, str], of_row
         return found
     numbers |= {"layers": depth or full, "sequence_length": texts.get("sequence_length", "")}
     numbers |= {"parameters": f"{Decimal(size[1]) * 10**9:.0f}"} if size else {}
-    formula = {**FORMULAS, "gpt2": gpt2}[name]
+    formula = FORMULAS[name]
     inputs = {key: int(numbers[key]) for key in signature(formula).parameters if numbers.get(key)}
     if inputs.keys() == signature(formula).parameters.keys():
         flops = formula(**inputs)

@@ -9,7 +9,7 @@ import torch
 import transformers
 from torch.utils.flop_counter import FlopCounterMode
 
-from pytest_gsw.stats import figures as flops
+from pytest_gsw.importing import arithmetic as flops
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_table
 

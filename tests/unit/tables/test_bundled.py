@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pytest_gsw.stats import figures as flops
+from pytest_gsw.importing import arithmetic as flops
 from pytest_gsw.stats.figures import figures, peak_flops
 from pytest_gsw.tables.bundled import benchmarks, bundled_baselines
 from pytest_gsw.tables.load import load_tables, stated_rows, table_files
