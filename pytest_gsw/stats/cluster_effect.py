@@ -141,12 +141,12 @@ class ClusterReference:
     Args:
         runs: For each run, oldest first, the cost of the first job of each row for which the run counts.
         levels: Logarithm of each row's usual cost; rows without a level are left out.
-        slow: The rows that were too slow in each run, which are left out of the noise; empty for none.
+        slow: The rows that were too slow in each run, which are left out of the noise.
     """
 
     runs: Sequence[Mapping[str, float]]
     levels: Mapping[str, float]
-    slow: Sequence[Collection[str]] = ()
+    slow: Sequence[Collection[str]]
 
     @cached_property
     def _excess(self) -> dict[int, dict[str, float]]:
@@ -173,7 +173,7 @@ class ClusterReference:
     def _reference(self) -> Sequence[float]:
         """The effects of the first runs, without rows that were too slow."""
         excess = {
-            run: {row: value for row, value in rows.items() if not self._was_slow(run, row)}
+            run: {row: value for row, value in rows.items() if row not in self.slow[run]}
             for run, rows in self._excess.items()
         }
         return [*(effects_of(excess) or self.effects).values()][:REFERENCE_JOBS]
@@ -193,9 +193,6 @@ class ClusterReference:
     def limit(self) -> float:
         """The effect beyond which the next run is an incident."""
         return self._limits[None]
-
-    def _was_slow(self, run: int, row: str) -> bool:
-        return bool(self.slow) and row in self.slow[run]
 
     def left(self, row: str) -> Mapping[int, float]:
         """Costs of a row without the run's effect, by run."""
@@ -223,7 +220,7 @@ class ClusterReference:
         key = (row, tolerance)
         if key not in self._noises:
             left = self.left(row)
-            usual = [one for run, one in left.items() if not self._was_slow(run, row)]
+            usual = [one for run, one in left.items() if row not in self.slow[run]]
             noise = noise_of((usual or [*left.values()])[:REFERENCE_JOBS], prior_for(tolerance))
             if noise.jobs >= REFERENCE_JOBS:  # a row does not have to gain as much as all others
                 newest = (left[run] * math.exp(min(0.0, self.effects[run])) for run in [*left][-2:])
@@ -264,24 +261,13 @@ class ClusterEffect:
 
 
 @dataclass(frozen=True)
-class JointDecision:
+class JointDecision(Decision):
     """The decision on a row after its jobs of this run, with and without the run's effect."""
 
-    outcome: Outcome
-    #: Jobs to run before the row can be decided; 0 if it is decided.
-    more: int
-    #: The decision by the full figure, with the noise between runs; and by the figure without the run's effect.
-    raw: Decision
+    #: The decision by the figure without the run's effect.
     left: Decision
     #: True if its loss is part of an incident.
     is_part: bool
-
-    @property
-    def decision(self) -> Decision:
-        """The decision that counts of the two, with the common outcome."""
-        counts = self.left if self.left.outcome is self.outcome is not self.raw.outcome else self.raw
-        of_whole = {"median": self.raw.median, "loss": self.raw.loss}
-        return replace(counts, outcome=self.outcome, screen=self.left.screen, more=self.more, **of_whole)
 
 
 def decide_adjusted(
@@ -321,13 +307,15 @@ def decide_adjusted(
     usual_now = direction.slowed(cluster_effect.usual, cluster_effect.effect)
     is_usual_now = is_below(direction.speed(usual_now, reference), tolerance)
     is_needless = is_usual_now and len(jobs) >= first
-    more = max(left.more, 0 if is_needless else raw.more)
-    if cluster_effect.is_incident and left.outcome in _PASSING and raw.outcome not in _PASSING:
-        return JointDecision(Outcome.INCONCLUSIVE, more, raw, left, is_part=True)
+    is_part = cluster_effect.is_incident and left.outcome in _PASSING and raw.outcome not in _PASSING
     outcomes = {left.outcome, raw.outcome}
     # A gain is one of the row's own figure; faster than a slow run is none.
     worst = raw.outcome if outcomes <= _PASSING else min(outcomes, key=WORST_FIRST.index)
-    return JointDecision(worst, more, raw, left, is_part=False)
+    outcome = Outcome.INCONCLUSIVE if is_part else worst
+    counts = left if left.outcome is outcome is not raw.outcome else raw
+    of_both = {"outcome": outcome, "more": max(left.more, 0 if is_needless else raw.more), "screen": left.screen}
+    whole = {**vars(counts), "median": raw.median, "loss": raw.loss, **of_both}
+    return JointDecision(**whole, left=left, is_part=is_part)
 
 
 def _was_usual(noise: Noise, tolerance: float, direction: Direction) -> bool:

@@ -186,8 +186,6 @@ def is_above(ratio: float, allowed_gain: float) -> bool:
 def _check(jobs: Sequence[float], reference: float, first: int, confirm: int) -> None:
     if not jobs:
         raise ValueError("a row without a job cannot be decided")
-    for value in (*jobs, reference):
-        if not math.isfinite(value) or value <= 0:
-            raise ValueError(f"{value} is no figure of a job")
+    noises.logarithms([*jobs, reference])
     if first < 1 or confirm < 0:
         raise ValueError(f"{first} jobs and {confirm} more are no plan")

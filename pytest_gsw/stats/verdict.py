@@ -11,12 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from pytest_gsw.common.typed_json import NOT_IN_JSON
-from pytest_gsw.stats import noise as noises
 from pytest_gsw.stats.cluster_effect import ClusterEffect, decide_adjusted
 from pytest_gsw.stats.decision import WORST_FIRST, decide, is_above, is_below
 from pytest_gsw.stats.decision import Outcome as Outcome
 from pytest_gsw.stats.measurement import Measurement
-from pytest_gsw.stats.noise import Noise
+from pytest_gsw.stats.noise import Noise, gain_limit
 from pytest_gsw.stats.repeats import Repeats
 from pytest_gsw.tables.metrics import METRIC_KEY, STEP_TIME, Direction, Metric, MetricLabel
 from pytest_gsw.tables.model import Accepted, Baseline
@@ -36,22 +35,6 @@ class RankSpread:
     ranks: tuple[tuple[str, float], ...]
     #: The median of all the job's ranks, seconds.
     median_s: float
-
-
-def plausible_gain(max_gain: float, tolerance: float, noise: Noise) -> float:
-    """The gain of throughput beyond which a result is implausible, as a fraction.
-
-    It is that of a row without noise, or the gain that a single job may have by noise, if that is more.
-
-    Raises:
-        ValueError: The tolerance is not finite and above zero.
-    """
-    return max(max_gain, noises.gain_limit(tolerance, noise))
-
-
-def is_too_good(jobs: Sequence[float], reference: float, plausible: float, direction: Direction) -> bool:
-    """True if any job gains more than is plausible: a median may hide a job that trained nothing."""
-    return is_above(max([direction.speed(job, reference) for job in jobs]), plausible)
 
 
 def ranks_of_jobs(jobs: Iterable[Mapping[str, float]]) -> Mapping[str, float]:
@@ -142,8 +125,9 @@ class ReasonKind(NamedTuple):
     short: str = ""
 
 
-#: Every reason. A new one also has a case in ``inconclusive_text()`` of results/row_text.py, a line in docs/design.md.
-REASONS: Mapping[Reason, ReasonKind] = {
+#: Every reason, the usual one of an outcome first. A new one also has a case in ``inconclusive_text()`` of
+#: results/row_text.py, a line in docs/design.md.
+REASONS: dict[Reason, ReasonKind] = {
     Reason.WITHIN_TOLERANCE: ReasonKind(Outcome.PASSED),
     Reason.GAIN_WITHIN_NOISE: ReasonKind(Outcome.PASSED),
     Reason.FASTER: ReasonKind(Outcome.IMPROVED),
@@ -187,13 +171,8 @@ _METRIC_ROUNDING = 1e-12
 #: Noise of a row without a history: the tolerance is the limit.
 _NOISELESS = Noise(sigma=0.0, jobs=0)
 
-#: The reason of an outcome from a site's rule that gives none.
-_USUAL_REASON = {
-    Outcome.PASSED: Reason.WITHIN_TOLERANCE,
-    Outcome.IMPROVED: Reason.FASTER,
-    Outcome.REGRESSED: Reason.SLOWER,
-    Outcome.INCONCLUSIVE: Reason.WITHIN_NOISE,
-}
+#: The reason of an outcome from a site's rule that gives none: the first one that has it.
+_USUAL_REASON = {kind.outcome: reason for reason, kind in reversed(REASONS.items())}
 
 
 @dataclass(frozen=True)
@@ -431,11 +410,9 @@ def judge(
     metric, documented = baseline.judged_by, baseline.judged
     reference = documented if accepted is None else accepted.judged
     max_gain = baseline.max_gain if max_gain is None else max_gain
-    numbers = {"documented": documented, "measured": measurement.judged, "tolerance": tolerance}
+    numbers = {"documented": documented, "accepted": reference, "measured": measurement.judged, "tolerance": tolerance}
     numbers["greatest gain"] = max_gain
     numbers |= {f"rank {label}": seconds for label, seconds in measurement.ranks_s.items()}
-    if accepted is not None:
-        numbers["accepted"] = reference
     for name, number in numbers.items():
         if number is None or not math.isfinite(number) or number <= 0:
             raise ValueError(f"cannot judge {baseline.id}: its {name} figure is {number}")
@@ -445,14 +422,15 @@ def judge(
     row_noise = noise or _NOISELESS
     plan: Any = {"first": repeats.first, "confirm": repeats.confirm, "direction": direction}
     joint = None if cluster_effect is None else decide_adjusted(jobs, reference, tolerance, cluster_effect, **plan)
-    decision = joint.decision if joint else decide(jobs, reference, tolerance, row_noise, **plan)
+    decision = joint or decide(jobs, reference, tolerance, row_noise, **plan)
     outcome = decision.outcome
     allowed = decision.allowed_gain if outcome is Outcome.IMPROVED else decision.limit
     is_within = compare(decision.median, reference, tolerance, direction) is Outcome.PASSED
     reason = Reason.GAIN_WITHIN_NOISE if outcome is Outcome.PASSED and not is_within else _USUAL_REASON[outcome]
     if joint is not None and joint.is_part:
         reason = Reason.INCIDENT
-    plausible, ranks = plausible_gain(max_gain, tolerance, row_noise), ranks_apart(measurement.ranks_s, tolerance)
+    # Noise may make the gain of a single job more.
+    plausible, ranks = max(max_gain, gain_limit(tolerance, row_noise)), ranks_apart(measurement.ranks_s, tolerance)
     steady_s = usual_s = None
     if measurement.steady_s is not None:  # a figure alone has no steps
         steady_s = statistics.median(measurement.steadies_s or (measurement.steady_s,))
@@ -469,7 +447,7 @@ def judge(
             outcome, reason, steady_s = Outcome.INCONCLUSIVE, Reason.STEPS_SLOWER, usual_s
         elif measurement.third_s and is_below(max(measurement.judged, usual_s or 0.0) / measurement.third_s, tolerance):
             outcome, reason, steady_s = Outcome.INCONCLUSIVE, Reason.THIRD_SLOWER, measurement.third_s
-        elif is_too_good(jobs, reference, plausible, direction):
+        elif is_above(max(direction.speed(job, reference) for job in jobs), plausible):  # a median may hide such a job
             outcome, reason = Outcome.INCONCLUSIVE, Reason.TOO_GOOD
     return Verdict(
         outcome,
