@@ -17,6 +17,7 @@ reports COMPLETED. The log shows the failure. A line counts by its place and its
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import re
@@ -28,6 +29,7 @@ from functools import cached_property
 from heapq import nlargest
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.model import Dialect, LogFormat, StepLog
@@ -189,54 +191,45 @@ _OTHER_LINES = 200
 _MESSAGE_LINES = 5
 
 
-@dataclass(frozen=True)
-class Harmless:
-    """A traceback that is no sign of failure.
+class Harmless(NamedTuple):
+    """A traceback that is no sign of failure, by one of its parts."""
 
-    Attributes:
-        before: Pattern of the line before it, and so before all that are chained to it.
-        body: Pattern of its lines; in a chain, of the last traceback, with which the chain ends.
-        innermost: Pattern of the file that raised: that of the last frame outside Python and HTTP libraries.
-    """
-
-    before: re.Pattern[bytes] | None = None
-    body: re.Pattern[bytes] | None = None
-    innermost: re.Pattern[bytes] | None = None
+    #: The line before it, and so before all that are chained to it; its lines, in a chain those of the last traceback,
+    #: with which the chain ends; or the file that raised: that of the last frame outside Python and HTTP libraries.
+    part: Literal["before", "body", "innermost"]
+    pattern: bytes
 
 
 #: Tracebacks in logs of runs that ended well. A warning on the line before is no criterion: an exception that ends a
 #: program often follows warnings ("retrying ...").
 HARMLESS: tuple[Harmless, ...] = (
     # Python was deleting objects, and went on.
-    Harmless(before=re.compile(rb"Exception ignored (?:in|on|while)\b")),
+    Harmless("before", rb"Exception ignored (?:in|on|while)\b"),
     # A hook that runs after the program has ended; it does not change the exit code.
-    Harmless(before=re.compile(rb"Error in atexit\._run_exitfuncs")),
+    Harmless("before", rb"Error in atexit\._run_exitfuncs"),
     # A line that could not be logged.
-    Harmless(before=re.compile(rb"--- Logging error ---")),
+    Harmless("before", rb"--- Logging error ---"),
     # A task of asyncio that was no longer awaited.
-    Harmless(before=re.compile(rb"\A(?:\S{1,40} )?(?:future: <|handle: <)")),
+    Harmless("before", rb"\A(?:\S{1,40} )?(?:future: <|handle: <)"),
     # A thread that copies batches, and lost its worker when the loader was closed.
-    Harmless(body=re.compile(rb"in _pin_memory_loop|in do_one_step")),
+    Harmless("body", rb"in _pin_memory_loop|in do_one_step"),
     # Shared memory that two processes returned; Python's tracker of it is a process of its own.
-    Harmless(body=re.compile(rb"multiprocessing/resource_tracker\.py")),
+    Harmless("body", rb"multiprocessing/resource_tracker\.py"),
     # Temporary directories that a file server did not release.
     Harmless(
-        body=re.compile(
-            rb"multiprocessing/util\.py\", line \d{1,6}, in (?:_exit_function|_run_finalizers|_remove_temp_dir)"
-        )
+        "body", rb"multiprocessing/util\.py\", line \d{1,6}, in (?:_exit_function|_run_finalizers|_remove_temp_dir)"
     ),
     # A helper process whose parent had ended.
     Harmless(
-        body=re.compile(
-            rb"multiprocessing/(?:connection|managers|queues|resource_sharer|popen_\w{1,16})\.py\"[^\0]{0,16384}\n"
-            rb"(?:BrokenPipeError|ConnectionResetError|ConnectionRefusedError|EOFError|OSError: \[Errno 9\])"
-        )
+        "body",
+        rb"multiprocessing/(?:connection|managers|queues|resource_sharer|popen_\w{1,16})\.py\"[^\0]{0,16384}\n"
+        rb"(?:BrokenPipeError|ConnectionResetError|ConnectionRefusedError|EOFError|OSError: \[Errno 9\])",
     ),
     # An unreachable web service that displays runs; it has no part in the training. Its autologging and sweeps may wrap
     # the training: a frame of it elsewhere in the traceback proves nothing.
-    Harmless(innermost=re.compile(rb"-packages/(?:wandb|tensorboardX?|mlflow|comet_ml|clearml|neptune|aim)/")),
+    Harmless("innermost", rb"-packages/(?:wandb|tensorboardX?|mlflow|comet_ml|clearml|neptune|aim)/"),
     # An end with exit code 0.
-    Harmless(body=re.compile(rb"\nSystemExit: (?:0|None|False)\s{0,4}\Z")),
+    Harmless("body", rb"\nSystemExit: (?:0|None|False)\s{0,4}\Z"),
 )
 
 
@@ -262,11 +255,7 @@ class Traceback:
         """True if runs that end well print such tracebacks."""
         frames = (frame[1] for frame in _FRAME.finditer(self.body))
         innermost = next((file for file in reversed([*frames]) if not _LIBRARY_FILE.search(file)), b"")
-        return is_set_apart(self.before) or any(
-            (one.body is not None and one.body.search(self.body) is not None)
-            or (one.innermost is not None and one.innermost.search(innermost) is not None)
-            for one in HARMLESS
-        )
+        return is_set_apart(self.before) or _is_harmless("body", self.body) or _is_harmless("innermost", innermost)
 
     @property
     def is_teardown(self) -> bool:
@@ -277,7 +266,11 @@ class Traceback:
 
 def is_set_apart(before: bytes) -> bool:
     """True if the line before an exception shows that the exception is no sign of failure."""
-    return any(one.before is not None and one.before.search(before) is not None for one in HARMLESS)
+    return _is_harmless("before", before)
+
+
+def _is_harmless(part: str, text: bytes) -> bool:
+    return any(one.part == part and re.search(one.pattern, text) for one in HARMLESS)
 
 
 def line_before(path: Path, offset: int, label: bytes) -> bytes:
@@ -528,12 +521,8 @@ def find_fatal(
         cause = fatal_line(path, None, excused, of_shell=path == batch_output, output_scan=OutputScan(path))
         if cause is not None:
             # A script that displays its log (tee) has the steps, and with them their places, in this file, too.
-            try:
-                shown = read_log(path, log_format)
-            except LogError:
-                pass
-            else:
-                cause = fatal_line(path, shown, excused)
+            with contextlib.suppress(LogError):
+                cause = fatal_line(path, read_log(path, log_format), excused)
         if cause is not None:
             return cause
     return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -464,15 +464,10 @@ def find_cause(path: Path, start: int = 0) -> Cause | None:
         LogError: The file cannot be read.
     """
     with reading(path):
-        found = _choose_line(_cause_lines(path, start))
+        records = matching_records(path, _MARKERS, start=start)
+        lines = (cause_line(offset, record[:LINE_BYTES], SIGNATURES) for offset, record in records)
+        found = _choose_line(filter(None, lines))
     return None if found is None else found.cause(path)
-
-
-def _cause_lines(path: Path, start: int) -> Iterator[CauseLine]:
-    """The lines that match a cause."""
-    for offset, record in matching_records(path, _MARKERS, start=start):
-        if (found := cause_line(offset, record[:LINE_BYTES], SIGNATURES)) is not None:
-            yield found
 
 
 def _choose_line(lines: Iterable[CauseLine]) -> CauseLine | None:

@@ -618,10 +618,8 @@ def test_a_small_log_is_searched_as_a_large_one(write_log: WriteLog, filler: int
 
 
 def test_patterns_have_no_unbounded_repetition() -> None:
-    patterns = [re.compile(one.pattern) for one in (*SIGNATURES, *ENDINGS)]
-    patterns += [pattern for one in HARMLESS for pattern in (one.before, one.body) if pattern is not None]
-    for pattern in patterns:
-        source = pattern.pattern.decode().replace("[*+]", "").replace("[^*]", "")
+    for one in (*SIGNATURES, *ENDINGS, *HARMLESS):
+        source = one.pattern.decode().replace("[*+]", "").replace("[^*]", "")
         assert not re.search(r"(?<!\\)[*+]", source)
 
 
