@@ -40,6 +40,8 @@ class SeriesParser:
     def __init__(self, name: str, *series: StepSeries) -> None:
         self._name = name
         self._candidates = series
+        #: Planned steps of the run; 0 if its lines do not state them.
+        self.total_steps = 0
 
     def feed(self, offset: int, record: bytes) -> None:
         """Read the next record. Override this."""
@@ -60,6 +62,7 @@ class SeriesParser:
             format=self._name,
             steps=series.steps(),
             attempts=series.attempts,
+            total_steps=self.total_steps or None,
             not_finite=self.not_finite(series),
             diverged=tuple(series.diverged),
             losses=series.losses,
@@ -208,7 +211,6 @@ class _Parser(SeriesParser):
         self._unnumbered = UnnumberedSteps(unit)
         super().__init__(log_format.name, self._numbered, self._unnumbered)
         self._prints_losses = log_format.always_has_loss
-        self._total: int | None = None
         #: The first figure that is not finite in a line without a step.
         self._lost_figure: str | None = None
 
@@ -228,7 +230,7 @@ class _Parser(SeriesParser):
     def _add(self, offset: int, record: bytes, one: StepLine, value: float) -> None:
         loss, needs_loss = _number(one.loss), self._format.always_has_loss
         self._prints_losses = self._prints_losses or loss is not None
-        problem, self._total = one.problem or not_finite_text(record), one.total or self._total
+        problem, self.total_steps = one.problem or not_finite_text(record), one.total or self.total_steps
         rank, is_zero = rank_of(record) if one.rank is None else one.rank, has_zero_norm(record)
         known = (problem, loss, needs_loss, one.skipped)
         step = StepRecord(offset, one.index or 0, value, rank, *known, zero_norm=is_zero)
@@ -240,7 +242,7 @@ class _Parser(SeriesParser):
         return series.not_finite or lost_figure
 
     def log(self) -> StepLog:
-        log = replace(super().log(), total_steps=self._total)
+        log = super().log()
         return log if self._prints_losses else replace(log, losses=None)
 
 

@@ -17,10 +17,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
 
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
-from pytest_gsw.logs.model import StepLog
 from pytest_gsw.logs.scan import NOT_FINITE, has_zero_norm, number, number_of, rank_of, safe_text
 from pytest_gsw.logs.steps import MultiRankSteps, StepRecord, StepSeries, Unit, not_finite_text
 
@@ -44,8 +42,6 @@ class _Parser(SeriesParser):
         super().__init__("composer", self._tokens, self._samples)
         #: Blocks, with a rate or without: an attempt that ends before its first rate is one.
         self._blocks = MultiRankSteps()
-        #: Batches until the end of the run, or of the current epoch.
-        self._total: int | None = None
         #: By rank: the batch of the current block, and its loss. An evaluation's block has none.
         self._open: dict[int | None, tuple[int, float | None]] = {}
         #: Batches of the attempt with a gradient norm of 0, which ``OptimizerMonitor`` prints before or after rates.
@@ -60,7 +56,8 @@ class _Parser(SeriesParser):
             self._open.pop(rank, None)
             if not block[2]:
                 epoch, of_epoch = int(block[1] or 1), int(block[4])
-                batch, self._total = (epoch - 1) * of_epoch + int(block[3]), epoch * of_epoch
+                # Batches until the end of the run, or of the current epoch.
+                batch, self.total_steps = (epoch - 1) * of_epoch + int(block[3]), epoch * of_epoch
                 self._open[rank] = batch, None
                 if self._blocks.add(StepRecord(offset, batch, 0.0, rank)) and self._blocks.attempts > 1:
                     self._restart(offset)
@@ -96,9 +93,6 @@ class _Parser(SeriesParser):
             series.restart(offset)
         self._lost_loss = None
         self._zero_norms.clear()
-
-    def log(self) -> StepLog:
-        return replace(super().log(), total_steps=self._total)
 
     def series(self) -> StepSeries:
         return self._samples if self._samples.count and not self._tokens.count else self._tokens

@@ -83,7 +83,6 @@ class _Parser(SeriesParser):
         self._bridge_continues = False
         self._saves_s: list[float] = []
         self._bad_save: str | None = None
-        self._total: int | None = None
         self._batch: int | None = None
         #: The first evaluation that is not finite, in any attempt.
         self._lost_evaluation: str | None = None
@@ -107,7 +106,7 @@ class _Parser(SeriesParser):
             ):
                 self._saves_s.clear()
                 self._bad_save = None
-            self._total = int(head[2])
+            self.total_steps = int(head[2])
             self._batch = setup.global_batch_size or self._batch
         evaluated = _EVALUATED.search(record)
         if evaluated is not None:
@@ -143,7 +142,7 @@ class _Parser(SeriesParser):
         if not self._steps.attempts:
             return log
         batch = Identity(global_batch_size=self._batch)
-        return replace(log, total_steps=self._total, identity=batch, checkpoint_saves_s=tuple(self._saves_s))
+        return replace(log, identity=batch, checkpoint_saves_s=tuple(self._saves_s))
 
 
 def _setup(rest: bytes) -> StepSetup:

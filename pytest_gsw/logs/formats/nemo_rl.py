@@ -42,7 +42,7 @@ class _Parser(SeriesParser):
     def __init__(self) -> None:
         self._series = SingleRankSteps(Unit.SECONDS)
         super().__init__("nemo-rl", self._series)
-        self._next, self._total = 1, 0
+        self._next = 1
         self._loss: float | None = None
         #: The line of the current step's gradient norm, which some algorithms print.
         self._norm = b""
@@ -52,7 +52,7 @@ class _Parser(SeriesParser):
     def feed(self, offset: int, record: bytes) -> None:
         heading, time, rate = _HEADING.search(record), _TIME.search(record), _RATE.search(record)
         if heading is not None:
-            self._next, self._total, self._loss, self._norm = int(heading[1]), int(heading[2]), None, b""
+            self._next, self.total_steps, self._loss, self._norm = int(heading[1]), int(heading[2]), None, b""
         elif time is not None:
             seconds, problem, zero_norm = number_of(time) or 0.0, not_finite_text(self._norm), has_zero_norm(self._norm)
             step = StepRecord(offset, self._next, seconds, None, problem, self._loss, zero_norm=zero_norm)
@@ -81,7 +81,7 @@ class _Parser(SeriesParser):
             if lacking is None or log.not_finite
             else f"{len(figures[lacking])} of {len(log.steps)} steps have {lacking}"
         )
-        return replace(log, total_steps=self._total or None, figures=figures, fault=fault)
+        return replace(log, figures=figures, fault=fault)
 
 
 NEMO_RL = BuiltIn(

@@ -15,10 +15,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
 
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
-from pytest_gsw.logs.model import StepLog
 from pytest_gsw.logs.scan import number, rank_of, safe_text
 from pytest_gsw.logs.steps import SingleRankSteps, StepRecord, Unit
 
@@ -30,7 +28,7 @@ class _Parser(SeriesParser):
     def __init__(self) -> None:
         self._series = SingleRankSteps(Unit.TOKENS_PER_S_PER_GPU)
         super().__init__("olmo-core", self._series)
-        self._step, self._total = 0, 0
+        self._step = 0
         #: Of the current block.
         self._loss: float | None = None
         self._problem: str | None = None
@@ -39,7 +37,7 @@ class _Parser(SeriesParser):
     def feed(self, offset: int, record: bytes) -> None:
         step, metric = _STEP.search(record), _METRIC.search(record)
         if step is not None:
-            self._step, self._total = int(step[1]), int(step[2]) if step[2].isdigit() else 0
+            self._step, self.total_steps = int(step[1]), int(step[2]) if step[2].isdigit() else 0
             self._loss, self._problem, self._is_zero = None, None, False
         elif metric is not None and self._step:
             value = number(metric[2])
@@ -56,9 +54,6 @@ class _Parser(SeriesParser):
                 self._loss = value
             else:
                 self._is_zero = value == 0
-
-    def log(self) -> StepLog:
-        return replace(super().log(), total_steps=self._total or None)
 
 
 OLMO_CORE = BuiltIn(
