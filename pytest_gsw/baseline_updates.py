@@ -7,6 +7,7 @@ that may be compared, and whose row is unchanged; everything left out has a reas
 from __future__ import annotations
 
 import difflib
+import io
 import json
 import math
 import re
@@ -497,15 +498,10 @@ def _diff(path: Path, old: str, new: str) -> str:
         raise EditError("its name is not allowed in a diff")
     end = "\t" if " " in name else ""  # without it, patch(1) uses a name's first word
     before, after = (f"{side}/{name}{end}" if text else "/dev/null" for side, text in (("a", old), ("b", new)))
-    lines = difflib.unified_diff(_lines(old), _lines(new), before, after)
+    # Lines as counted by patch(1) and git: separated by line feeds alone.
+    old_lines, new_lines = ([*io.StringIO(text, newline="\n")] for text in (old, new))
+    lines = difflib.unified_diff(old_lines, new_lines, before, after)
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
-
-
-def _lines(text: str) -> list[str]:
-    """Lines as counted by patch(1) and git: separated by line feeds alone."""
-    lines = [f"{line}\n" for line in text.split("\n")]
-    lines[-1] = lines[-1][:-1]
-    return [line for line in lines if line]
 
 
 # -- the file of accepted figures, rewritten as a whole --------------------------------------------
@@ -593,9 +589,9 @@ def with_documented(path: Path, text: str, changes: Sequence[tuple[Baseline, Map
     """
     lines = text.splitlines(keepends=True)
     stated = {row.id: row.values for row in stated_rows(path)}
-    comments: dict[int, list[str]] = {}
+    comments = grouped((row.location.line - 1, _measured_by(accepted)) for row, _, accepted in changes)
     edits: list[tuple[int, int, str, float]] = []
-    for row, figures, accepted in changes:
+    for row, figures, _ in changes:
         judged = row.judged_by
         for key in _STEP_FIGURES if judged.series is Series.STEPS else (judged.field,):
             place = stated[row.id].get(key)
@@ -606,7 +602,6 @@ def with_documented(path: Path, text: str, changes: Sequence[tuple[Baseline, Map
             if key not in figures:
                 raise EditError(f"there is no new value for {key} of {row.id}")
             edits.append((place.line - 1, place.column - 1, key, figures[key]))
-        comments.setdefault(row.location.line - 1, []).append(_measured_by(accepted))
     # From the last to the first: edits do not move the places before them.
     for number, column, key, value in sorted(edits, reverse=True):
         lines[number] = _with_token(lines[number], column, key, value)

@@ -87,10 +87,8 @@ def minute(time_s: float) -> str:
 
     Empty if the calendar has no such time.
     """
-    try:
-        return time.strftime("%Y-%m-%d %H:%M", time.localtime(time_s))
-    except (OverflowError, ValueError, OSError):  # the error depends on the distance
-        return ""
+    found = calendar(time_s)
+    return "" if found is None else f"{found:%Y-%m-%d %H:%M}"
 
 
 def moment(time_s: float) -> str:

@@ -408,13 +408,8 @@ def transferred(row: Baseline, gpus: int) -> Baseline | None:
     batch, ratio = row.global_batch_size, gpus / row.gpus
     if batch is None or batch * gpus % row.gpus or gpus % min(row.gpus_per_node, gpus) or row.metrics:
         return None
-    documented_figures = row.documented
-    figures = replace(
-        documented_figures,
-        tokens_per_s=_times(documented_figures.tokens_per_s, ratio),
-        samples_per_s=_times(documented_figures.samples_per_s, ratio),
-        days_to_train_1t_tokens=_times(documented_figures.days_to_train_1t_tokens, 1 / ratio),
-    )
+    ratios = {"tokens_per_s": ratio, "samples_per_s": ratio, "days_to_train_1t_tokens": 1 / ratio}
+    figures = {key: value * ratios.get(key, 1) for key, value in vars(row.documented).items() if value is not None}
     head, _, behind = row.id.partition(f"[{row.accelerator}x{row.gpus}")
     title = f"{row.source.title or row.id}, transferred per GPU from {row.gpus} GPUs"
     return replace(
@@ -423,14 +418,10 @@ def transferred(row: Baseline, gpus: int) -> Baseline | None:
         gpus=gpus,
         global_batch_size=batch * gpus // row.gpus,
         parallelism=replace(row.parallelism, dp=None, fsdp=None),
-        documented=figures,
+        documented=Figures(**figures),
         accepted={},
         source=replace(row.source, title=title),
     )
-
-
-def _times(figure: float | None, ratio: float) -> float | None:
-    return None if figure is None else figure * ratio
 
 
 # -- The statistic over the steps of a log: ``last``, ``mean[35:44]``, ``median[-10:]`` ------------
