@@ -13,9 +13,7 @@ from pytest_gsw.demo.writers import (
     Event,
     Writer,
     clock,
-    info_line,
     lines,
-    settings,
     step_ends_s,
     step_line,
     with_identity,
@@ -27,6 +25,25 @@ UNLOGGED_STEPS = {"deepspeed": 2, "composer": 1, "olmo-core": 1}
 
 
 # -- DeepSpeed: `timer.py` --
+
+
+def info_line(run: SimulatedRun, at_s: float, place: str, text: str) -> str:
+    """A line of DeepSpeed's logger."""
+    now = clock(run, at_s)
+    return f"[{now:%Y-%m-%d %H:%M:%S},{now.microsecond // 1000:03d}] [INFO] [{place}] {text}"
+
+
+def settings(run: SimulatedRun) -> Iterator[str]:
+    """DeepSpeed's lines about its own configuration; its ``world_size`` counts data-parallel ranks."""
+    values = {
+        "bfloat16_enabled": run.precision == "bf16",
+        "fp16_auto_cast": None,
+        "fp16_enabled": run.precision == "fp16",
+        "train_batch_size": run.global_batch_size,
+        "train_micro_batch_size_per_gpu": run.micro_batch_size,
+        "world_size": run.degrees["dp"],
+    }
+    yield from (f"  {name} {'.' * (29 - len(name))} {value}" for name, value in values.items())
 
 
 def deepspeed(run: SimulatedRun) -> Iterator[Event]:

@@ -169,8 +169,6 @@ def _job(baseline: Baseline, environment: Mapping[str, str]) -> SimulatedJob:
         size=environment.get("MODEL_SIZE", baseline.size or ""),
         dtype=environment.get("DTYPE", baseline.dtype),
         version=environment.get("GSW_VERSION", "demo"),
-        optimization_name=environment.get("OPTIMIZATION_NAME", ""),
-        optimization_code=environment.get("OPTIMIZATION_CODE", ""),
         nccl_trace=environment.get("ENABLE_NCCL_TRACE") == "true",
     )
 

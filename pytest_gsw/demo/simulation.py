@@ -160,8 +160,6 @@ class SimulatedJob:
     size: str
     dtype: str
     version: str
-    optimization_name: str = ""
-    optimization_code: str = ""
     #: Traces of NCCL are long: recipes stop after a few steps when they write one.
     nccl_trace: bool = False
 

@@ -65,7 +65,7 @@ def identity(run: SimulatedRun) -> str:
         f"GSW: MODEL={row.model} FRAMEWORK={row.framework} MODEL_SIZE={job.size} JOB_NUM_NODES={job.nodes}"
         f" GPUS_PER_NODE={job.gpus_per_node} DTYPE={job.dtype} SYNTHETIC_DATA=True GSW_VERSION={job.version}"
         f" FW_VERSION=simulation IMAGE='simulation' JOB_ID={job.id} JOB_MODE=training"
-        f" OPTIMIZATION_NAME='{job.optimization_name}' OPTIMIZATION_CODE='{job.optimization_code}' BASE_CONFIG=''"
+        " OPTIMIZATION_NAME='' OPTIMIZATION_CODE='' BASE_CONFIG=''"
     )
 
 
@@ -93,42 +93,6 @@ def _interval(seconds: float) -> str:
     minutes, second = divmod(int(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02d}:{second:02d}" if hours else f"{minute:02d}:{second:02d}"
-
-
-# -- DeepSpeed: `pipe/engine.py`, `timer.py` --
-
-
-def info_line(run: SimulatedRun, at_s: float, place: str, text: str) -> str:
-    """A line of DeepSpeed's logger."""
-    now = clock(run, at_s)
-    return f"[{now:%Y-%m-%d %H:%M:%S},{now.microsecond // 1000:03d}] [INFO] [{place}] {text}"
-
-
-def iteration_lines(run: SimulatedRun, at_s: float, index: int) -> Iterator[Event]:
-    """DeepSpeed's lines about an iteration: the same step again, in its own format and units."""
-    seconds, step = run.steps_s[index], index + 1
-    samples_per_s = run.global_batch_size / seconds
-    rank_0 = f"[Rank 0] step={step}, skipped=0, lr=[{1.5e-4 * min(1.0, step / 8):.6g}], mom=[(0.9, 0.999)]"
-    yield from lines(at_s, info_line(run, at_s, "logging.py:60:log_dist", rank_0))
-    if (run.baseline.parallelism.pp or 1) > 1:
-        rate = f"iter time (s): {seconds:.3f} samples/sec: {samples_per_s:.3f}"
-        yield from lines(at_s, f"steps: {step} loss: {run.losses[index]:.4f} {rate}")
-    elif step > 2:
-        throughput = f"0/{step}, SamplesPerSec={samples_per_s}"
-        yield from lines(at_s, info_line(run, at_s, "timer.py:157:stop", throughput))
-
-
-def settings(run: SimulatedRun) -> Iterator[str]:
-    """DeepSpeed's lines about its own configuration; its ``world_size`` counts data-parallel ranks."""
-    values = {
-        "bfloat16_enabled": run.precision == "bf16",
-        "fp16_auto_cast": None,
-        "fp16_enabled": run.precision == "fp16",
-        "train_batch_size": run.global_batch_size,
-        "train_micro_batch_size_per_gpu": run.micro_batch_size,
-        "world_size": run.degrees["dp"],
-    }
-    yield from (f"  {name} {'.' * (29 - len(name))} {value}" for name, value in values.items())
 
 
 # -- Paxml: absl log lines, `programs.py` and `executors.py` --
@@ -411,7 +375,7 @@ def _arguments(run: SimulatedRun) -> Iterator[str]:
 
 
 def megatron(run: SimulatedRun) -> Iterator[Event]:
-    """Megatron-LM, alone or under DeepSpeed, whose engines report every iteration too."""
+    """Megatron-LM."""
     yield from lines(15.0, *_arguments(run))
     yield from lines(40.0, "time (ms) | model-and-optimizer-setup: 11002.57 | train/valid/test-data-iterators: 1280.95")
     yield from lines(STARTUP_S, "training ...", _moment(run, STARTUP_S, "before the start of training step"))
@@ -420,8 +384,6 @@ def megatron(run: SimulatedRun) -> Iterator[Event]:
     for index, seconds in enumerate(run.steps_s):
         iteration = index + 1
         at_s += seconds
-        if run.baseline.framework == "deepspeed":
-            yield from iteration_lines(run, at_s, index)
         if iteration % run.log_interval == 0:
             line = _megatron_line(run, at_s, iteration)
             # In a run that is about checkpoints, the figure that counts is the save's.
@@ -466,9 +428,6 @@ def huggingface(run: SimulatedRun) -> Iterator[Event]:
         return f"\r{bar_of(done, total, elapsed_s)}, {speed}]"
 
     yield from lines(25.0, *_training_arguments(run))
-    if run.baseline.dtype == "fp16":  # these rows train under DeepSpeed
-        place = "config.py:752:print"
-        yield from lines(28.0, *(info_line(run, 28.0, place, line) for line in settings(run)))
     head = (
         "***** Running training *****",
         f"  Num examples = {run.global_batch_size * total}",
