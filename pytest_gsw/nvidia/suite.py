@@ -11,7 +11,6 @@ single end-to-end execution". The baseline here is the row's documented figure.
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections import Counter
@@ -43,8 +42,6 @@ from pytest_gsw.validation.agreement import CONTAINER, RELEASE
 _SCALE, _REPEATS, _PROFILE = 512, 1, False
 #: Prefix of each workload's name, for training and not tuning or serving.
 _KIND = "pretrain_"
-#: Each release's file has about fifty cases of all accelerators together.
-_MOST_CASES = 1000
 
 _WORKLOAD = f.Nested(
     None,
@@ -97,16 +94,10 @@ def read_suite(path: Path) -> Suite:
     values = read_mapping(path, _FIELDS)
     config = {key: value.value for key, value in values["config"].value.items()}
     listed = values["workloads"]
-    faults = tuple(_faults(listed))
-    cases = () if faults else tuple(itertools.islice(_cases(listed.value), _MOST_CASES + 1))
-    if len(cases) > _MOST_CASES:
-        faults = (Fault(listed.line, listed.column, "workloads", f"has more than {_MOST_CASES} cases"),)
-    if faults:
+    if faults := tuple(_faults(listed)):
         raise FileError(path, faults)
-    profiled = config.get("profile", _PROFILE)
-    return Suite(
-        path, config.get("scale", _SCALE), max(1, config.get("repeats", _REPEATS) - (1 if profiled else 0)), cases
-    )
+    measured = config.get("repeats", _REPEATS) - config.get("profile", _PROFILE)
+    return Suite(path, config.get("scale", _SCALE), max(1, measured), tuple(_cases(listed.value)))
 
 
 def _faults(listed: Value) -> Iterator[Fault]:

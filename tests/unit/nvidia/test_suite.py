@@ -98,11 +98,6 @@ def test_what_is_no_suite_is_refused(tmp_path: Path, text: str, told: str) -> No
     assert any(fault.startswith(told) for fault in faults(tmp_path, text)), faults(tmp_path, text)
 
 
-def test_a_suite_of_more_cases_than_any_has_is_refused(tmp_path: Path) -> None:
-    entries = "".join(f"    - pretrain_a{n}: {{dtypes: [bf16, fp8]}}\n" for n in range(501))
-    assert faults(tmp_path, f"config: {{}}\nworkloads:\n  h100:\n{entries}") == ["3:3     workloads: has more than 1000 cases"]  # fmt: skip
-
-
 # ---- Which rows are a case's figures, and what such a figure is on another number of GPUs --------
 
 HEAD = """\
