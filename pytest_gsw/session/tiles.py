@@ -106,7 +106,7 @@ def _ask(config: pytest.Config, kind: str, only: str) -> Tiling:
         raise ConfigurationError(
             f"--gsw-tile: {name}, and tiles are nodes of Slurm's\nnext: name a cluster with 'scheduler: slurm'"
         )
-    ask = client.Client(environ, client.QUERY_TIMEOUT_S, client.COMMAND_TIMEOUT_S).ask
+    ask = client.Client(environ).ask
     tiling = Tiling(cluster, kind, only, ask_nodes(ask, cluster, environ))
     if not kind.isdigit():
         tiles(kind, 1, tiling.there, only)  # refuses what this cluster does not have

@@ -212,15 +212,16 @@ def test_a_job_sent_to_a_named_cluster_is_asked_about_there(slurm32: SlurmCluste
 
 
 def test_a_submission_whose_answer_is_lost_is_found_by_its_name(
-    slurm32: SlurmCluster, make_spec: SpecMaker, tmp_path: Path
+    slurm32: SlurmCluster, make_spec: SpecMaker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The controller has the job, and sbatch does not come back in time to say so."""
+    monkeypatch.setattr("pytest_gsw.jobs.slurm.client.COMMAND_TIMEOUT_S", 1.5)
     slow = tmp_path / "bin" / "sbatch"
     slow.parent.mkdir()
     path = slurm32.environ["PATH"]
     slow.write_text(f'#!/bin/bash\nPATH="{path}" sbatch "$@" >/dev/null\nexec sleep 20\n')
     slow.chmod(0o755)
-    launcher = SlurmLauncher(slurm32.environ | {"PATH": f"{slow.parent}:{path}"}, command_timeout_s=1.5)
+    launcher = SlurmLauncher(slurm32.environ | {"PATH": f"{slow.parent}:{path}"})
     # Python looks a program up on its own PATH unless the environment is given, as it is here.
     job = launcher.submit(make_spec("sleep 60"))
     assert wait(launcher, [job], JobState.RUNNING)[job.spec.row_id].state is JobState.RUNNING

@@ -59,7 +59,7 @@ def blocks() -> Iterator[SlurmCluster]:
 
 
 def ask(cluster: SlurmCluster, partition: str | None = None, *sbatch: str) -> ClusterNodes:
-    ask = Client(cluster.environ | {"SINFO_PARTITION": "high", "SINFO_FORMAT": "%n"}, 60, 60).ask
+    ask = Client(cluster.environ | {"SINFO_PARTITION": "high", "SINFO_FORMAT": "%n"}).ask
     return ask_nodes(ask, Cluster("eos", "slurm", partition=partition, sbatch=sbatch), cluster.environ)
 
 

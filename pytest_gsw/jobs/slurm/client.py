@@ -400,10 +400,8 @@ Ask = Callable[..., Output]
 class Client:
     """Runs Slurm's commands."""
 
-    def __init__(self, environ: Mapping[str, str], query_timeout_s: float, command_timeout_s: float) -> None:
+    def __init__(self, environ: Mapping[str, str]) -> None:
         self.environ = environ
-        self._query_timeout_s = query_timeout_s
-        self._command_timeout_s = command_timeout_s
         self.patience = Patience()
 
     @cached_property
@@ -419,13 +417,13 @@ class Client:
 
     def ask(self, command: tuple[str, ...], *, given: str | None = None) -> Output:
         """Output of a query, with this text as its input; failure to run the command is an output, too."""
-        return self._answer(command, self._query_timeout_s, self.patience, given)
+        return self._answer(command, QUERY_TIMEOUT_S, self.patience, given)
 
     def act(self, command: tuple[str, ...]) -> Output:
         """Output of a command that changes something, with a longer timeout than a query."""
         # One that ends many jobs takes long: it is given up only if Slurm was silent before it.
         patience = self.patience if self.patience.is_silent else None
-        return self._answer(command, self._command_timeout_s, patience)
+        return self._answer(command, COMMAND_TIMEOUT_S, patience)
 
     def submit(self, command: tuple[str, ...], spec: JobSpec, inherited: tuple[int, ...]) -> Output:
         """Output of sbatch.
@@ -433,9 +431,8 @@ class Client:
         Raises:
             OSError: It cannot be run.
         """
-        environment = job_environment(self.environ, spec)
-        limit_s, patience = self._command_timeout_s, self.patience
-        found = _run(command, environment, limit_s, patience=patience, directory=spec.directory, inherited=inherited)
+        environment, patience, place = job_environment(self.environ, spec), self.patience, spec.directory
+        found = _run(command, environment, COMMAND_TIMEOUT_S, patience=patience, directory=place, inherited=inherited)
         return patience.answered(found)
 
     def launch(self, command: tuple[str, ...], spec: JobSpec, output: Path, inherited: tuple[int, ...]) -> Output:

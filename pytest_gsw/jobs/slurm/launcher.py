@@ -19,7 +19,6 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 
 from pytest_gsw.clusters import LAUNCHER_KEYS
@@ -460,6 +459,12 @@ def submission_evidence(spec: JobSpec, command: Sequence[str]) -> tuple[tuple[st
     return (("command", shlex.join(masked_command(command))), ("directory", str(spec.directory)))
 
 
+def _not_run(spec: JobSpec, command: Sequence[str], error: OSError, advice: str) -> SubmissionError:
+    """The error of a program that could not be started."""
+    fact = f"{command[0]} could not be run: {error.strerror or error}"
+    return SubmissionError(fact, submission_evidence(spec, command), advice=advice)
+
+
 def unanswered(what: str, spec: JobSpec, command: Sequence[str], answer: Output) -> SchedulerUnreachableError:
     """The error of a query for jobs without an answer."""
     return SchedulerUnreachableError(
@@ -643,15 +648,6 @@ def _is_counted(state: JobState, follower: JobState | None) -> bool:
 # -- The check before any submission ----------------------------------------------------------------
 
 
-def missing_programs(specs: Sequence[JobSpec], environ: Mapping[str, str]) -> dict[str, SubmissionError]:
-    """The errors of jobs whose program is not there, by row; a recipe's virtual environment may contain it."""
-    names = ("PATH", *VIRTUAL_ENVIRONMENTS)
-    alike = grouped([((spec.launch.program, *map(spec.environment.get, names)), spec) for spec in specs]).values()
-    paths = [(same, job_environment(environ, same[0]).get("PATH", os.defpath)) for same in alike]
-    checked = [(same, _missing_program(same[0].launch.program, path)) for same, path in paths]
-    return {spec.row_id: error for same, error in checked if error is not None for spec in same}
-
-
 def _missing_program(program: str, path: str) -> SubmissionError | None:
     if shutil.which(program, path=path) is not None:
         return None
@@ -681,8 +677,6 @@ class SlurmLauncher(Launcher):
 
     Args:
         environ: The session's environment; by default that of this process when the launcher is made.
-        query_timeout_s: Timeout of one query.
-        command_timeout_s: Timeout of one submission or cancellation.
         lock: Taken by each submission while it is under way.
         work_directory: Directory of launch scripts' outputs; by default the system's for temporary files.
     """
@@ -701,13 +695,11 @@ class SlurmLauncher(Launcher):
     def __init__(
         self,
         environ: Mapping[str, str] | None = None,
-        query_timeout_s: float = client.QUERY_TIMEOUT_S,
-        command_timeout_s: float = client.COMMAND_TIMEOUT_S,
         lock: SubmissionLock | None = None,
         work_directory: Path | None = None,
     ) -> None:
         # Threads submit: the environment that they iterate over must not change meanwhile.
-        self._client = Client(session_environment(environ), query_timeout_s, command_timeout_s)
+        self._client = Client(session_environment(environ))
         self.patience = self._client.patience
         self._lock = lock
         #: Time of each submission, by the job's name, whose answer was lost; and the names of those that were repeated.
@@ -720,7 +712,7 @@ class SlurmLauncher(Launcher):
         #: Launch scripts run one at a time in each directory: they are not written to run in parallel.
         self._turns: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
 
-    @cached_property
+    @property
     def version(self) -> str:
         """Slurm's version, ``22.05.8``, from its commands without the controller; "" if unknown."""
         return self._client.version
@@ -748,11 +740,7 @@ class SlurmLauncher(Launcher):
         try:
             answer = self._client.submit(command, spec, () if self._lock is None else (self._lock.descriptor(),))
         except OSError as error:
-            raise SubmissionError(
-                f"sbatch could not be run: {error.strerror or error}",
-                submission_evidence(spec, command),
-                advice=_NO_SLURM,
-            ) from error
+            raise _not_run(spec, command, error, _NO_SLURM) from error
         except KeyboardInterrupt:
             # A session spends its first seconds here, where Ctrl-C is likely; without its id the job would
             # never be cancelled.
@@ -828,12 +816,18 @@ class SlurmLauncher(Launcher):
         return self._jobs_since(specs, since_s)
 
     def unready(self, specs: Sequence[JobSpec]) -> dict[str, SubmissionError]:
-        """The errors of jobs whose submission cannot begin, by row: a program is missing."""
-        environ = self._client.environ
-        error = _missing_program("sbatch", environ.get("PATH", os.defpath))
-        return (
-            missing_programs(specs, environ) if error is None else dict.fromkeys([one.row_id for one in specs], error)
-        )
+        """The errors of jobs whose submission cannot begin, by row: a program is missing.
+
+        A recipe's virtual environment may contain the program of its launcher.
+        """
+        environ, names, errors = self._client.environ, ("PATH", *VIRTUAL_ENVIRONMENTS), dict[str, SubmissionError]()
+        no_sbatch = _missing_program("sbatch", environ.get("PATH", os.defpath))
+        alike = grouped([((spec.launch.program, *map(spec.environment.get, names)), spec) for spec in specs]).values()
+        for same in alike:
+            path = job_environment(environ, same[0]).get("PATH", os.defpath)
+            if error := no_sbatch or _missing_program(same[0].launch.program, path):
+                errors |= dict.fromkeys([spec.row_id for spec in same], error)
+        return errors
 
     def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
         """The status of each job by its row's id; UNKNOWN if no command returned it. Never raises."""
@@ -1098,11 +1092,7 @@ class SlurmLauncher(Launcher):
                     command = tuple("single" if word == "submit" else word for word in command)  # llmb-run before 26.02
                     answer = self._client.launch(command, spec, output_file, inherited)
             except OSError as error:
-                raise SubmissionError(
-                    f"{command[0]} could not be run: {error.strerror or error}",
-                    submission_evidence(spec, command),
-                    advice=f"is the recipe set up? ls -l {spec.script}",
-                ) from error
+                raise _not_run(spec, command, error, f"is the recipe set up? ls -l {spec.script}") from error
         info = spec.launch.read_output(answer.stdout)
         if info.job_id is not None:
             job = self._job(spec, info.job_id, info.job_ids, submitted_s)

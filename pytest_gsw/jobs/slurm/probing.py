@@ -234,6 +234,4 @@ class Probe:
         answer = Output(process.returncode, text, printable(whole.decode(errors="replace")))
         if not why and process.returncode:
             why = answer.problem or f"exit code {process.returncode}"
-            if "unrecognized option" in answer.stderr and "--overlap" in answer.stderr:
-                why = "this Slurm has no --overlap (before 20.11)"
         return Probed(text, why and f"{'read in part' if text else 'not read'}: {why[:300]}")

@@ -243,11 +243,12 @@ def test_polling_without_slurm_raises_nothing(say: Say) -> None:
     assert poll() == JobStatus(JobState.UNKNOWN, reason="squeue: No such file or directory")
 
 
-def test_a_query_that_takes_too_long(tmp_path: Path) -> None:
+def test_a_query_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_gsw.jobs.slurm.client.QUERY_TIMEOUT_S", 0.2)
     slow = tmp_path / "squeue"
     slow.write_text("#!/bin/sh\nexec sleep 30\n")
     slow.chmod(0o755)
-    launcher = SlurmLauncher({"PATH": f"{tmp_path}:/usr/bin:/bin"}, query_timeout_s=0.2)
+    launcher = SlurmLauncher({"PATH": f"{tmp_path}:/usr/bin:/bin"})
     command = launcher._client.ask(("squeue",))
     assert (command.timed_out, command.problem) == (True, "squeue gave no answer within 0.2 s")
 

@@ -399,11 +399,6 @@ def test_output_before_a_failure_is_kept() -> None:
     assert run("exit 255") == Probed("", "not read: exit code 255")
 
 
-def test_a_slurm_without_overlap() -> None:
-    script = """echo "srun: unrecognized option '--overlap'" >&2; echo 'Try "srun --help" for more information' >&2; exit 1"""
-    assert run(script).problem == "not read: this Slurm has no --overlap (before 20.11)"
-
-
 def test_a_probe_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
     children = tmp_path / "children"
     found = run(f"trap '' TERM; echo fact; sleep 1000 & echo $$ $! >{children}; wait; sleep 1000", limit_s=3)
