@@ -435,8 +435,10 @@ def check_new(job: Job, log: Path, is_own: Callable[[Job, Path], bool] = lambda 
     if before is not None:
         is_old = before.inode == facts.st_ino
     else:
-        is_old = facts.st_mtime < job.submitted_s - CLOCK_SKEW_S
-        is_old = is_old and (job.logs_before is None or _is_put_there(facts, job)) and not is_own(job, log)
+        # It came with the times of another run, moved or copied, if it was written long before it got its name, by the
+        # file server's clock alone, which may be hours behind this machine's.
+        is_put_there = job.logs_before is None or facts.st_mtime < facts.st_ctime - CLOCK_SKEW_S
+        is_old = facts.st_mtime < job.submitted_s - CLOCK_SKEW_S and is_put_there and not is_own(job, log)
     if not is_old:
         return
     since = "" if then_ns == facts.st_mtime_ns else ", and something has written to it since"
@@ -445,13 +447,3 @@ def check_new(job: Job, log: Path, is_own: Callable[[Job, Path], bool] = lambda 
         (("log", str(log)), ("job", f"{job.id}, submitted at {moment(job.submitted_s)}")),
         advice="an earlier job had the same id; move its results away, and run the row again",
     )
-
-
-def _is_put_there(facts: os.stat_result, job: Job) -> bool:
-    """True if a file came with the times of another run: it was moved, or copied with its times.
-
-    Both must hold: it was last written before the submission, by this machine's clock, and long before it got its
-    name, by the file server's alone, which may be hours behind.
-    """
-    written_s = facts.st_mtime
-    return written_s < job.submitted_s - CLOCK_SKEW_S and written_s < facts.st_ctime - CLOCK_SKEW_S
