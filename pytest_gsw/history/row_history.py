@@ -501,9 +501,29 @@ class RowHistory:
 
     @cached_property
     def regressed(self) -> tuple[bool | None, ...]:
-        """True for each of :attr:`runs` that regressed; ``None`` if it was inconclusive, which shows nothing."""
+        """True for each of :attr:`runs` that regressed; ``None`` for one that shows nothing.
+
+        That is an inconclusive run, and one that a slow node explains before the row became slow without it.
+        """
         shown = {outcomes.INCONCLUSIVE.word: None, outcomes.REGRESSED.word: True}
-        return tuple(shown.get(run.outcome, False) for run in self.runs)
+        found = [shown.get(run.outcome, False) for run in self.runs]
+        if not self.slow or True not in found:
+            return tuple(found)
+        usual = statistics.median(
+            [run.judged for run, bad in zip(self.judged, found, strict=True) if bad is False] or [0]
+        )
+        own = [bool(bad) and not self._is_by_node(run, usual) for run, bad in zip(self.judged, found, strict=True)]
+        for period in periods(found, GOOD_RUNS, [run.time_s for run in self.runs]):
+            first = next((run for run in period.wrong if own[run]), period.wrong[0])
+            found[period.wrong[0] : first] = [None if one else one for one in found[period.wrong[0] : first]]
+        return tuple(found)
+
+    def _is_by_node(self, run: Point, usual: float) -> bool:
+        """True if a run would be about as fast as usual without the loss of its slow node."""
+        if not usual:
+            return False
+        loss, near = math.log(run.cost / run.metric.direction.cost(usual)), _DEVIATIONS * (self.noise() or PRIOR).sigma
+        return any(one.ran_in(run.nodes, run.time_s) and loss + math.log1p(one.change) < near for one in self.slow)
 
     @property
     def since(self) -> Since | None:

@@ -161,7 +161,7 @@ def _node_facts(node: str, report: RunReport) -> Iterator[tuple[str, Content]]:
     failing = (*report.failing_nodes, *(one for found in report.nodes_failing_jobs.values() for one in found))
     yield from (("fails jobs", failing_text(one)) for one in failing if node in one.nodes)
     if any(node in known.cleared for known in report.known_good_nodes.values()):
-        yield "known good", f"by the newest runs of {', '.join(report.known_good_nodes)}"
+        yield "not slow", f"by the newest runs of {', '.join(report.known_good_nodes)}"
     for alarm in report.alarms:
         if alarm.period.kind is Kind.NODE and node in alarm.period.things:
             yield "alarm", f"{alarm.id} {state_text(alarm)}, since {minute(alarm.since.time_s)}"

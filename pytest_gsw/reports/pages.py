@@ -540,7 +540,15 @@ def changes_section(report: RunReport) -> ET.Element | None:
     empty = [state for state, alarms in apart.items() if not alarms] if cards else []
     none = element("p", f"No alarm is {enumerated(empty, 'or')}.") if empty else None
     shown = element("div", *cards, class_="changes") if cards else None
-    return section("lately", "New, ongoing and fixed", shown, none, ended)
+    return section("lately", "New, ongoing and fixed", _new_errors(report), shown, none, ended)
+
+
+def _new_errors(report: RunReport) -> ET.Element | None:
+    """The number of rows with an error that the run before did not have: errors are no alarms."""
+    since = [row.since for row in report.of(attention.ERROR.kind)]
+    new = sum(one is not None and one.runs == 1 and one.good is not None for one in since)
+    link = element("a", f"{plural(new, 'error')} new in this run", href=f"#{attention.ERROR.kind}")
+    return element("p", sign(attention.ERROR.kind), " ", link) if new else None
 
 
 def _rows_list(entries: Sequence[ET.Element]) -> list[ET.Element]:

@@ -566,7 +566,8 @@ class RunReport:
     def next_commands(self) -> list[tuple[str, str]]:
         """The commands to type next, each after its purpose."""
         of_nodes = ((f"see the nodes to avoid on {cluster}", text) for cluster, text in self.nodes_commands.items())
-        listed = [*next_commands(self.records, self.run.directory, self.incident), *of_nodes]
+        # What runs again before its nodes are left out may meet them again.
+        listed = [*of_nodes, *next_commands(self.records, self.run.directory, self.incident)]
         if not self.unjudged:
             return listed
         what = f"go on with {plural(self.unjudged, 'row')} that the session did not judge"

@@ -121,6 +121,20 @@ def test_jobs_with_a_slow_node_are_neither_drift_nor_noise_of_their_row() -> Non
     assert past.noise() == RowHistory((*points[:3], *points[4::2])).noise() != replace(past, slow=()).noise()
 
 
+def test_a_row_is_slow_since_the_first_run_that_a_slow_node_does_not_explain() -> None:
+    past, suspect = with_slow_node(restless(20), 4, 8, 11)
+    runs = [replace(one, environment={"driver": "560" if n > 9 else "550"}) for n, one in enumerate(past.points)]
+    slow = [replace(one, judged=one.judged * 1.08) if n in {11, 13, 14} else one for n, one in enumerate(runs)]
+    wrong = [replace(one, outcome="regressed") if n in {4, 8, 11, 13, 14} else one for n, one in enumerate(slow)]
+    since = RowHistory(tuple(wrong[:15]), slow=[suspect]).since
+    assert since is not None
+    # n2 alone explains the first two, and not the third.
+    assert (since.time_s, since.runs) == (wrong[11].begin_s, 3)
+    without = RowHistory(tuple(wrong[:9]), slow=[suspect]).since
+    assert without is not None
+    assert without.time_s == wrong[8].begin_s
+
+
 def test_the_first_job_of_a_run_that_ran_without_a_slow_node_is_the_run() -> None:
     past, _ = with_slow_node(restless(12), 11)
     other = replace(past.points[11], job_id="77", nodes="n[3-4]", judged=1.0)
