@@ -25,7 +25,9 @@ def run(args: argparse.Namespace) -> Answer:
     """Answer the command without a subcommand."""
     directory = run_directory(args.ini, LAST)
     if directory is None:
-        return Answer(f"there is no run in {args.ini.runs}\nnext: pytest --gsw-cluster=NAME, or pytest-gsw --help")
+        return Answer(
+            f"there is no run in {args.ini.runs}\nnext: pytest --gsw-cluster=NAME, or of a history: pytest-gsw alarms"
+        )
     records, run = whole_run(args.ini, directory)
     report = report_of(args, records, run, every_alarm=True)
     facts = list(_facts(report))

@@ -203,11 +203,16 @@ def _run_facts(report: RunReport) -> list[Content]:
 
 
 def _summary_facts(report: RunReport) -> list[tuple[str, str]]:
-    """The run for readers who are responsible for the cluster: share of good rows, and GPU-hours."""
+    """The run for readers who are responsible for the cluster: share of good rows, drift of all, and GPU-hours."""
     good, rows = report.at_document
     limit = f"at ≥ {AT_DOCUMENT * 100:g} % of the document"
     return [
         ("rows", f"{good} of {rows} {limit} ({share(good / rows)})" if rows else ""),
+        *(
+            (f"all rows of {name}", text.drift or "no drift against the first runs")
+            for name, text in report.cluster_texts.items()
+            if text.drift is not None
+        ),
         ("GPU-hours", gpu_hours_text(report)),
     ]
 

@@ -240,7 +240,7 @@ ROWS = ("--gsw-cluster=demo", "-k", "llama2_70b and x128")
 
 def test_without_a_run_it_names_the_next_command(pytester: pytest.Pytester, gsw: Gsw) -> None:
     out = gsw().out
-    assert out == "there is no run in .gsw/runs\nnext: pytest --gsw-cluster=NAME, or pytest-gsw --help\n"
+    assert out == "there is no run in .gsw/runs\nnext: pytest --gsw-cluster=NAME, or of a history: pytest-gsw alarms\n"
 
 
 def test_the_newest_run_is_told_with_what_to_type_next(pytester: pytest.Pytester, gsw: Gsw) -> None:
