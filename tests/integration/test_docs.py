@@ -14,6 +14,7 @@ import pytest
 from pytest_gsw import JobState, JobStatus, Launcher, hookspecs
 from pytest_gsw.clusters import CLUSTER_FIELDS, find_cluster
 from pytest_gsw.demo.simulation import FAULTS
+from pytest_gsw.importing.facts import read_facts
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.signatures import SIGNATURES
 from pytest_gsw.results.outcomes import OUTCOMES
@@ -43,8 +44,15 @@ tables: [{dtype: bf16, rows: [{gpus: 8, step_time_s: 0.7, line: 1}]}]
 
 #: Hooks with an example in a file of its own, to which the hook's section leads.
 ON_ITS_OWN = {
+    "pytest_gsw_make_job_spec": "examples/hooks/make_job_spec.py",
     "pytest_gsw_make_launcher": "examples/flux/flux_launcher.py",
+    "pytest_gsw_log_format": "examples/hooks/log_format.py",
+    "pytest_gsw_evidence": "examples/hooks/evidence.py",
     "pytest_gsw_suite_rows": "examples/suite.py",
+    "pytest_gsw_metrics": "examples/hooks/peak_memory.py",
+    "pytest_gsw_judge": "examples/hooks/judge.py",
+    "pytest_gsw_job_state_changed": "examples/hooks/states.py",
+    "pytest_gsw_run_recorded": "examples/hooks/throughput.py",
     "pytest_gsw.testing": "examples/contracts.py",
 }
 
@@ -197,10 +205,19 @@ def test_a_key_of_clusters_has_its_meaning_on_the_page(key: str) -> None:
     assert f" | {CLUSTER_FIELDS[key].help}" in line
 
 
-def test_the_example_cluster_loads() -> None:
+def test_the_example_clusters_load() -> None:
     environ = {"SLURM_ACCOUNT": "eng", "STAGE_PATH": "/stage"}
-    cluster = find_cluster("eos", [ROOT / "docs" / "examples" / "clusters.yaml"], environ)
-    assert (cluster.accelerator, cluster.gpus, cluster.stage) == ("H100", 4608, "/stage/{recipe}")
+    eos, bridge = (
+        find_cluster(name, [ROOT / "docs" / "examples" / "clusters.yaml"], environ) for name in ("eos", "hsg")
+    )
+    assert (eos.accelerator, eos.gpus, eos.stage) == ("H100", 4608, "/stage/{recipe}")
+    assert (bridge.account, bridge.gpus_per_node, bridge.arguments[0]) == ("eng", 4, "--offline")
+
+
+def test_the_example_facts_load() -> None:
+    facts = read_facts(ROOT / "docs" / "examples" / "facts.yaml")
+    assert len(facts.families["ours"].labels) > 10
+    assert set(facts.documents["grok1/README.md"].tables) == {29, 46}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

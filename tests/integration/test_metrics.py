@@ -16,7 +16,7 @@ import pytest
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_table
 from tests.integration.conftest import Gsw
-from tests.integration.test_docs import TICK_TABLE, example
+from tests.integration.test_docs import ROOT, TICK_TABLE, example
 
 ROW = "own_1b_bf16[X100x8]"
 NODE_ID = f"own.yaml::{ROW}"
@@ -29,7 +29,7 @@ def site(pytester: pytest.Pytester) -> Path:
     """A site: its log format, and a file for each of the two metrics."""
     pytester.makeconftest(example("pytest_gsw_log_format"))
     (pytester.path / "memory.py").write_text(example("pytest_gsw_metrics"))
-    (pytester.path / "output.py").write_text(example("A metric that is better the higher it is"))
+    (pytester.path / "output.py").write_text((ROOT / "docs/examples/hooks/output_tokens.py").read_text())
     (pytester.path / "own.yaml").write_text(TABLE)
     pytester.syspathinsert()
     return pytester.path
