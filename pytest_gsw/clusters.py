@@ -60,24 +60,20 @@ def _number(help_: str) -> f.Field:
 
 #: The keys of a cluster that are settings of its sessions, by the names of the ini file's options without ``gsw_``.
 SETTINGS: f.Fields = {
-    "tolerance": f.tolerance("Accepted loss of throughput on this cluster."),
-    "max_gain": f.gain("Largest plausible gain of throughput on this cluster: a run beyond it is inconclusive."),
-    "strict": f.flag("Rows faster than the tolerance allows fail as well."),
-    "max_jobs": f.whole("Submit no more than this many jobs at once."),
-    "max_gpus": f.whole("Take no more than this many GPUs at once."),
-    "timeout": f.pattern(
-        rf"(?=.*[1-9]){_NUMBER}", "a number above 0, such as 30", "Limit on each job's run time, minutes."
-    ),
-    "max_pending": f.whole("Leave no more than this many jobs pending at once."),
-    "max_queue": _number(
-        "Hours that a job waits in the queue while none of the session runs, 24 by default; 0: no limit."
-    ),
-    "stall": _number("End a job that shows no new step for this long, minutes; 0: never."),
-    "slow_start": _number("End a job whose first steps take this multiple of the documented time; 0: never."),
+    "tolerance": f.tolerance("Accepted loss of throughput."),
+    "max_gain": f.gain("Largest plausible gain of throughput."),
+    "strict": f.flag("Rows that are too fast fail."),
+    "max_jobs": f.whole("Jobs submitted at once."),
+    "max_gpus": f.whole("GPUs in use at once."),
+    "timeout": f.pattern(rf"(?=.*[1-9]){_NUMBER}", "a number above 0, such as 30", "Run time of a job, minutes."),
+    "max_pending": f.whole("Jobs pending at once."),
+    "max_queue": _number("Hours in the queue while no job of the session runs, 24 by default; 0: no limit."),
+    "stall": _number("Minutes without a new step before a job is ended; 0: never."),
+    "slow_start": _number("Multiple of the documented time at which a job is ended; 0: never."),
     "poll_interval": f.pattern(
         r"0?[.][5-9][0-9]{0,5}|([1-9][0-9]?|[12][0-9]{2})([.][0-9]{1,6})?|300",
         "0.5 to 300 seconds",
-        "Seconds between two questions to the scheduler, 0.5 to 300.",
+        "Seconds between requests to the scheduler, 0.5 to 300.",
     ),
 }
 
@@ -91,37 +87,30 @@ CLUSTER_FIELDS: f.Fields = {
     ),
     "account": f.text("Slurm account; SLURM_ACCOUNT or SBATCH_ACCOUNT by default."),
     "partition": f.text("Slurm partition; SLURM_PARTITION or SBATCH_PARTITION by default."),
-    "accelerator": f.text("Accelerator of every node, such as H100. Rows of others are left out."),
+    "accelerator": f.text("Accelerator of every node, such as H100."),
     "gpus_per_node": f.whole(
         "GPUs of one node; SLURM_GPUS_PER_NODE or SBATCH_GPUS_PER_NODE by default, else the row's."
     ),
     "gpus": f.whole("GPUs of the whole cluster. Rows that need more are skipped."),
-    "gres": f.text("Generic resources of each node, such as gpu:8, where Slurm is configured with them."),
+    "gres": f.text("Generic resources of each node, such as gpu:8, if Slurm has them."),
     "constraint": f.text("Features that the nodes must have."),
     "launcher": f.choice(LAUNCHERS, f"{LAUNCHER_MEANING} A table's recipe.launcher comes first."),
     "stage": f.text("Staging area (STAGE_PATH by default); {recipe} is the recipe's directory."),
-    "recipes": f.text("Directory that holds the recipes' directories; the staging area by default."),
+    "recipes": f.text("Directory of the recipes' directories; the staging area by default."),
     "sbatch": f.Sequence_(None, "Further options of sbatch, one list entry each, such as --qos=acceptance."),
-    "environment": f.Nested(None, "Variables for every job, with {recipe} and the like; a table's own count first."),
-    "arguments": f.Sequence_(
-        None, "Further arguments of every launch script that submits its job itself, one list entry each."
-    ),
-    "release": release_field(
-        "Release of the recipes, or NeMo container, that is staged there, whose bundled rows run; see --gsw-release."
-    ),
+    "environment": f.Nested(None, "Variables for every job, with {recipe} and the like."),
+    "arguments": f.Sequence_(None, "Further arguments of launch scripts that submit their job, one list entry each."),
+    "release": release_field("Staged release of the recipes, or NeMo container, whose bundled rows run."),
     "facts": f.choice(
         ("nvidia", "amd", "host", "none"),
-        "Facts of each node that are read while a job runs, by nvidia-smi, by amd-smi, or of the host alone.",
+        "Facts of each node that are read while a job runs.",
     ),
-    "smoke": f.text(
-        "Command that tests each node of a job before its first step; it prints NAME VALUE, higher is better."
-    ),
+    "smoke": f.text("Command that tests each node before the first step; it prints NAME VALUE, higher is better."),
     "smoke_limit": _number("Limit on the smoke test's run time, seconds; 30 by default."),
     "smoke_ends_job": f.flag("A node below its peers in the smoke test ends the job."),
     "node_findings": f.choice(
         ("fail", "warn"),
-        "Nodes that --gsw-find names fail a session, and nodes that no tile covers leave it open; with warn only named "
-        "nodes beyond the tolerance do.",
+        "Outcome of nodes that --gsw-find names or no tile covers; warn fails only named ones beyond the tolerance.",
     ),
     **SETTINGS,
 }

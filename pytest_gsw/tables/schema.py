@@ -297,10 +297,7 @@ ROW_FIELDS: f.Fields = f.may_be_blank(
 
 #: Ways to submit a recipe's job.
 LAUNCHERS = ("sbatch", "nemo-run", "configured-sbatch", "llmb-run")
-LAUNCHER_MEANING = (
-    "How the job is submitted: sbatch (the default), nemo-run (the launch script submits it), configured-sbatch "
-    "(sbatch, with an experiment's directory), or llmb-run."
-)
+LAUNCHER_MEANING = "How the job is submitted: sbatch (the default), nemo-run, configured-sbatch or llmb-run."
 
 #: Placeholders in the environment of a recipe, or of a cluster: facts of a row, its recipe's directory, and the numbers
 #: of nodes and steps of its job.
