@@ -219,13 +219,14 @@ def unfit_lines(tiling: Tiling, left_out: Sequence[Baseline]) -> list[str]:
     if without:
         lines.append(f"gsw: {plural(len(without), 'row')} left out, no tile takes jobs: {named(list(without), _SHOWN)}")
         lines += _coverage_lines(tiling, {*without.values()})
-    rows = [f"{row.id} ({plural(tiling.unfit[row.id], 'node')})" for row in left_out if row.id in tiling.unfit]
+    wanted = {row.id: tiling.unfit[row.id] for row in left_out if row.id in tiling.unfit}
+    rows = [f"{row_id} ({plural(size, 'node')})" for row_id, size in wanted.items()]
     if not rows:
         return lines
     of = f"tiles of {tiling.kind} nodes" if tiling.kind.isdigit() else f"tiles of one {tiling.kind}"
     lines.append(f"gsw: {plural(len(rows), 'row')} left out, not for {of}: {named(rows, _SHOWN)}")
     if tiling.fitting:
         lines.append(f"gsw: rows that fit: {named(list(tiling.fitting), _SHOWN)}")
-    sizes = sorted({*tiling.unfit.values()})
+    sizes = sorted({size for size in wanted.values() if size <= len(tiling.there.usable)})
     step = enumerated([f"--gsw-tile={size}" for size in sizes], "or") if sizes else ""
     return [*lines, f"next: {step} covers the nodes with {'them' if len(rows) > 1 else 'it'}"] if step else lines
