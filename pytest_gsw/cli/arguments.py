@@ -176,6 +176,7 @@ def _compare(parser: argparse.ArgumentParser) -> None:
 
 
 def _nodes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("nodes", nargs="*", metavar="NODE", help="what is known of these, such as n017 or n[001-016]")
     parser.add_argument("--cluster", metavar="NAME", help="only this cluster")
     parser.add_argument(
         "--since", type=day_begin_s, default=0.0, metavar="DATE", help="only jobs from this day on: 2026-11-30"

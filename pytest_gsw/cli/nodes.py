@@ -15,10 +15,11 @@ from pytest_gsw.cli.run_arguments import clusters_of, opened
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.text import command, minute, percent, plain_table, plural, share
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.history.comparison import sound_text
+from pytest_gsw.history.comparison import failing_text, slow_since_text, sound_text
 from pytest_gsw.history.model import Point, cluster_of, record_time_s
 from pytest_gsw.history.row_history import FAILURES_DAYS, FailingNode, Nodes, SlowNode, series_of_cluster
 from pytest_gsw.history.store import History
+from pytest_gsw.results import outcomes
 from pytest_gsw.results.node_facts import Drift, drift_table
 from pytest_gsw.stats.slow_nodes import LOSS, NEWEST_RUNS
 
@@ -33,6 +34,8 @@ def run(args: argparse.Namespace) -> Answer:
         if args.facts:
             return _facts_answer(args, {cluster: _drifts(history, cluster, args.since) for cluster in clusters})
         found = {cluster: series_of_cluster(history, cluster, args.since).nodes for cluster in clusters}
+    if args.nodes:
+        return _named_answer(args, found)
     slow = [one for nodes in found.values() for one in nodes.slow if not one.recovered]
     avoided = [one for one in slow if not one.below]
     failing = [one for nodes in found.values() for one in nodes.failing]
@@ -45,6 +48,33 @@ def run(args: argparse.Namespace) -> Answer:
     facts = [_facts(*one) for one in found.items()]
     lines = [*_lines(found, known, len(slow)), *_next_lines(found, args.exclude_file)]
     return quoted_answer(args, facts, "\n".join(lines), status)
+
+
+def _named_answer(args: argparse.Namespace, found: Mapping[str, Nodes]) -> Answer:
+    """The state of some nodes: a line for each, and the exit status as of all."""
+    named = dict.fromkeys(node for text in args.nodes for node in expand(text))
+    facts = [{"cluster": name, "node": node, **_state_of(node, of)} for node in named for name, of in found.items()]
+    statuses = [_STATUSES.get(one["state"], outcomes.OPEN) for one in facts]
+    texts = ((f"{one['node']} on {one['cluster']}", one["state"], one["why"]) for one in facts)
+    lines = (": ".join(filter(None, text)) for text in texts)
+    return quoted_answer(args, facts, "\n".join(lines), outcomes.exit_status(statuses))
+
+
+#: The exit status of a node by its state; of others it is not known.
+_STATUSES = {"slow": outcomes.FAILED, "fails jobs": outcomes.FAILED, "cleared": outcomes.GREEN}
+
+
+def _state_of(node: str, nodes: Nodes) -> dict[str, str]:
+    """A node's state in a word, and what shows it."""
+    slow = [one for one in nodes.slow if node in one.nodes or node in expand(one.below)]
+    texts = [slow_since_text(one) + (", fast again" if one.recovered else "") for one in slow]
+    failing = [failing_text(one) for one in nodes.failing if node in one.nodes]
+    if failing or any(not one.recovered for one in slow):
+        return {"state": "fails jobs" if failing else "slow", "why": "; ".join([*texts, *failing])}
+    if node in nodes.sound.cleared:
+        loss = percent(math.exp(-LOSS) - 1).removeprefix("-")
+        return {"state": "cleared", "why": "; ".join([f"no loss of {loss} or more in the newest runs", *texts])}
+    return {"state": "without enough data" if node in nodes.sound.undecided else "no job had it", "why": ""}
 
 
 def _drifts(history: History, cluster: str, since_s: float) -> tuple[Drift, ...]:

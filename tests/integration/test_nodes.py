@@ -55,6 +55,16 @@ def runs(
         assert history.add(records) == len(records)
 
 
+def test_the_state_of_a_node(pytester: pytest.Pytester, table: Path, gsw: Gsw) -> None:
+    runs(table, {SLOW: (SUSPECT, RUNS)})
+    slow, sound, other = gsw("nodes", "pool0-[0007-0008]", "n017", status=1).out.splitlines()
+    assert slow.startswith("pool0-0007 on eos: slow: node pool0-0007 (-")
+    assert sound == "pool0-0008 on eos: cleared: no loss of 5.8 % or more in the newest runs"
+    assert other == "n017 on eos: no job had it"
+    gsw("nodes", "pool0-0008", status=0)
+    gsw("nodes", "n017", "pool0-0008", status=6)
+
+
 def test_a_slow_node_is_named(pytester: pytest.Pytester, table: Path, gsw: Gsw) -> None:
     runs(table, {SLOW: (SUSPECT, RUNS)})
     lines = gsw("nodes", status=1).out.splitlines()
