@@ -92,9 +92,10 @@ class Finding:
 def findings(report: RunReport) -> tuple[Finding, ...]:
     """All that needs attention, the worst first, and among equals the greatest loss."""
     known = {(one.period.kind, one.period.subject, one.period.cluster): one for one in report.alarms if one.is_active}
-    shown = {Reason.SLOW_NODE.value, *([] if report.incident is None else [Reason.INCIDENT.value])}
+    of_nodes = [*_node_findings(report, known)]
+    shown = {bool(of_nodes) and Reason.SLOW_NODE.value, report.incident is not None and Reason.INCIDENT.value}
     of_rows = (row for row in report.rows if row.record.reason not in shown)
-    found = [*_cluster_findings(report), *_node_findings(report, known)]
+    found = [*_cluster_findings(report), *of_nodes]
     found += [*(_with_alarm(one, known) for row in of_rows for one in _row_findings(row))]
     found += [Finding(attention.ERROR.kind, one.id, one.node_id, one.why) for one in report.unrecorded]
     return tuple(sorted(found, key=_rank))

@@ -28,6 +28,7 @@ from pytest_gsw.session.progress import write
 from pytest_gsw.session.resume import take_over
 from pytest_gsw.session.row import LiveRow, SessionRow
 from pytest_gsw.session.settings import NODE_PROBES, SESSION_HISTORY, SETTINGS, SWEEP, environment_of
+from pytest_gsw.session.terminal import run_records
 from pytest_gsw.session.tiles import most_jobs
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.tile_search import SearchState, TileFinding, TileJob, search
@@ -41,7 +42,7 @@ Wait = Callable[[], AbstractContextManager[None]]
 def end_sweep(session: pytest.Session, start: Start, wait: Wait) -> None:
     """Compare the tiles of each row, and with ``--gsw-find`` search among them for what is slow.
 
-    All tiles have ended. A replay takes what the run has found.
+    All tiles have ended. A replay takes what the run has found, and so does a session that resumes a part of the tiles.
 
     Raises:
         KeyboardInterrupt: The session is interrupted: what is not decided stays so.
@@ -51,6 +52,9 @@ def end_sweep(session: pytest.Session, start: Start, wait: Wait) -> None:
     on_tiles = [item for item in session.items if isinstance(item, BaselineItem) and item.baseline.tile]
     for row_id, items in grouped([(item.baseline.row_id, item) for item in on_tiles]).items():
         if config.stash[SWEEP].result_of(row_id) is not None:
+            recorded = {one.row.id: one.jobs.search for one in run_records(config)}
+            for row in (item.row for item in items if item.row is not None):
+                row.source.search = row.source.search or [*recorded.get(row.baseline.id, ())]
             continue
         search = _RowSearch(row_id, items, start, config.stash[SWEEP])
         try:

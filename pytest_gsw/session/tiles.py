@@ -148,22 +148,28 @@ def begin_sweep(config: pytest.Config, rows: Sequence[Baseline]) -> None:
 
     Raises:
         OSError: They cannot be written.
+        pytest.UsageError: Those of the run that is resumed or replayed cannot be read.
     """
     if not rows:
         return
-    from pytest_gsw.results.sweep import read_sweep, write_sweep
+    from pytest_gsw.common.files import relative_path
+    from pytest_gsw.results.sweep import NAME, read_sweep, write_sweep
 
     settings, tiling = config.stash[SETTINGS], tiling_of(config)
-    directory, cluster = settings.run_directory, settings.cluster
-    if tiling is not None:
-        sweep: Sweep | None = tiling.sweep({number_of(row.tile) or 0 for row in rows})
-    else:
-        sweep = read_sweep(settings.replay or directory)
+    directory, cluster, of_run = settings.run_directory, settings.cluster, settings.replay or settings.run_directory
+    sweep = read_sweep(of_run) if tiling is None else tiling.sweep({number_of(row.tile) or 0 for row in rows})
     if sweep is None:
+        if (of_run / NAME).is_file():
+            raise pytest.UsageError(
+                f"{relative_path(of_run / NAME)} is damaged, or of a later release: what the run has found is in it\n"
+                "next: remove it to judge each tile as its row is"
+            )
         return
-    if settings.replay is None:  # the search's jobs of a resumed run are found again
+    if settings.replay is None:  # the search's jobs of a resumed run are found again, unless tiles of it are left out
+        there = {(row.row_id, row.tile) for row in rows}
+        kept = tuple(one for one in sweep.rows if not there.issuperset((one.row, tile) for tile in one.peers))
         warns = cluster is not None and cluster.node_findings == "warn"
-        sweep = replace(sweep, rows=(), has_search=settings.find_gpu_hours is not None, warns=warns)
+        sweep = replace(sweep, rows=kept, has_search=settings.find_gpu_hours is not None, warns=warns)
     config.stash[SWEEP] = sweep
     write_sweep(directory, sweep)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.results.record import SweepFinding, write_record
+from pytest_gsw.results.record import SweepFinding, read_records, write_record
 from pytest_gsw.results.sweep import RowSweep, Sweep, read_sweep, write_sweep
 from pytest_gsw.session.settings import SETTINGS, SWEEP
 from pytest_gsw.tables.load import load_table
@@ -132,3 +132,46 @@ def test_a_tile_with_another_loss_is_neither_green_nor_cleared(
     assert properties(odd)["gsw_reason"] == ("other loss" if is_odd else "within tolerance")
     gsw("report", replay, "-o", "page")
     assert ("1 inconclusive of 8 tiles" in Path("page", "index.html").read_text()) is is_odd
+
+
+def test_a_part_of_a_sweep_that_is_resumed_takes_what_all_tiles_have_shown(
+    pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytest_gsw.session.row.check_tile", lambda *_: None)  # all of them are this machine
+    row = load_table(table)[0].id
+    tiles = [f"{table}::{row}@n{number}" for number in range(1, 5)]
+    pytester.runpytest("--gsw-cluster=demo", *tiles).assert_outcomes(passed=4)
+    (directory,) = Path(".gsw/runs").iterdir()
+    slow = SweepFinding("slow", "n3", "", -0.04, -0.05, -0.03, 3)
+    of_row = RowSweep(row, {f"n{number}": -0.04 * (number == 3) for number in range(1, 5)}, (slow,), level=1.0)
+    write_sweep(directory, Sweep("node", "batch", 4, rows=(of_row,), has_search=True))
+    (record,) = (one for one in read_records(directory) if one.row.tile == "n3")
+    assert record.jobs.last is not None
+    write_record(directory, replace(record, jobs=replace(record.jobs, search=(record.jobs.last,))))
+    result = pytester.runpytest("--gsw-resume=last", tiles[2], "--gsw-find")
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["slow n3: -4.0 % *", "search 1 *", "FAILED nodes::n3 *"])
+    found = read_sweep(directory)
+    assert found is not None
+    assert found.rows == (of_row,)
+
+
+@pytest.mark.parametrize("option", ["--gsw-resume=last", "--gsw-replay=last"])
+def test_a_damaged_sweep_is_not_taken_for_none(
+    pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    monkeypatch.setattr("pytest_gsw.session.row.check_tile", lambda *_: None)
+    tile = f"{table}::{load_table(table)[0].id}@n1"
+    pytester.runpytest("--gsw-cluster=demo", tile).assert_outcomes(passed=1)
+    (directory,) = Path(".gsw/runs").iterdir()
+    (directory / "sweep.json").write_text('{"kind": "node"')
+    result = pytester.runpytest(option, tile)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: .gsw/runs/{directory.name}/sweep.json is damaged, or *", "next: remove it *"])
+
+
+def test_a_report_without_its_sweep_still_lists_the_slow_tile(run: Path, gsw: Gsw) -> None:
+    (run / "sweep.json").unlink()
+    told = gsw("report", run, "--format=markdown").out
+    assert "no row needs attention" not in told
+    assert re.search(rf"^\| `{re.escape(ROW)}@n017` \| \*\*regressed\*\*", told, re.MULTILINE)
