@@ -214,7 +214,9 @@ class Nodes:
     @cached_property
     def sound(self) -> KnownGoodNodes:
         """Facts of the other nodes."""
-        return KnownGoodNodes(self._named(bits(self._found.cleared)), self._named(bits(self._found.undecided)))
+        named = {node for one in self._by_search if not one.recovered for node in one.nodes}
+        others = (self._named(bits(nodes)) for nodes in (self._found.cleared, self._found.undecided))
+        return KnownGoodNodes(*(tuple(node for node in nodes if node not in named) for nodes in others))
 
     def newest_jobs(self) -> Mapping[str, Sequence[NodeJob]]:
         """The newest jobs of each node, measured or failed because of the infrastructure, the newest first."""

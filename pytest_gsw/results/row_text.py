@@ -351,7 +351,7 @@ def figure_cells(record: Record, verdict: Verdict | None, *, only_measured: bool
             continue
         show, stated = metric.in_table, record.figures.stated(metric.field)
         allowed = "" if verdict is None else allowed_text(record, verdict, metric)
-        outcome = "" if verdict is None else verdict.own.value if allowed else "derived"
+        outcome = "" if verdict is None else _own_word(verdict) if allowed else "derived"
         by_document = _against(measured, stated, show)
         by_cluster = _against(measured, record.figures.accepted.get(metric.field), show)
         shown = "" if measured is None else show(measured)
@@ -362,6 +362,11 @@ def figure_cells(record: Record, verdict: Verdict | None, *, only_measured: bool
         by_document, allowed = (stated_text, percent(one.change)), percent(one.allowed_change)
         found.append(FigureCells(name, short(one.measured, _TABLE), by_document, ("", ""), allowed, one.outcome.value))
     return found
+
+
+def _own_word(verdict: Verdict) -> str:
+    """The outcome by the row's own metric; a slow tile may be within what its row allows."""
+    return verdict.reason.value if verdict.reason is Reason.SLOW_NODE else verdict.own.value
 
 
 def _against(measured: float | None, reference: float | None, show: Callable[[float], str]) -> tuple[str, str]:

@@ -878,9 +878,11 @@ class SessionRow:
 
     def _slow_nodes(self, run: Run, verdict: Verdict) -> str | None:
         """A slow node as the explanation of a regression, and the nodes avoided by its confirming jobs, in words."""
-        slow = self._session_history.slow if verdict.own is Outcome.REGRESSED else ()
+        if verdict.own is not Outcome.REGRESSED or verdict.reason is Reason.SLOW_NODE:  # which says it
+            return None
+        slow = self._session_history.slow
         if not slow:
-            return self.source.slow_nodes if verdict.own is Outcome.REGRESSED else None
+            return self.source.slow_nodes
         # Imported late: only a session with slow nodes needs these texts.
         from pytest_gsw.history.comparison import explaining, suspect_text
 

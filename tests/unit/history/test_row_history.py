@@ -16,6 +16,7 @@ from pytest_gsw.history.model import ExperimentKey, Point
 from pytest_gsw.history.row_history import (
     ClusterHistory,
     ClusterSeries,
+    KnownGoodNodes,
     RowHistory,
     SlowNode,
     histories_of_records,
@@ -387,6 +388,7 @@ def test_a_node_that_a_search_names_is_slow_until_a_sweep_passes_it(tmp_path: Pa
     with open_history(tmp_path / "h.sqlite") as history:
         history.add([tile_record(0, "n1", slow_node("n1"), search=3, outcome="regressed"), tile_record(0, "n2")])
         assert state() == [("n1", -0.1, 4, 0, False)]
+        assert series_of_cluster(history, "eos").nodes.sound == KnownGoodNodes((), ("n2",))
         # One that only warns is known as well; one that is not decided changes nothing.
         history.add([tile_record(1, "n1", slow_node("n1", -0.04), search=2)])
         history.add([tile_record(2, "n1", slow_node("n1", kind="not decided"), outcome="inconclusive")])

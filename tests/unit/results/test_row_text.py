@@ -121,6 +121,12 @@ def test_a_tolerance_of_everything_allows_any_time() -> None:
     )
 
 
+def test_a_slow_tile_within_what_its_row_allows_is_not_beyond_it_in_the_table() -> None:
+    verdict = Verdict(Outcome.REGRESSED, 4.7, 4.556, 0.05, given_reason=Reason.SLOW_NODE)
+    table = row_text.figures_table(varied(SLOW, measured={"step_time_s": 4.7}), verdict)
+    assert table.endswith("+3.2 %     +5.3 %  slower than its peers")
+
+
 @pytest.mark.parametrize(
     ("documented", "verdict", "tokens_per_s", "text"),
     [
