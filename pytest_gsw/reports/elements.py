@@ -305,7 +305,7 @@ def report_text(report: RunReport) -> str:
         parts.append(f"{drifting} drifting")
     rows = report.rows_text
     if not counts:
-        return "No row"
+        return "No row judged yet" if report.goes_on else "No row"
     if parts:
         return f"{', '.join(parts)} of {rows}"
     alarms = report.active_alarms

@@ -175,7 +175,8 @@ class _RowSearch:
         assert isinstance(spec, JobSpec)  # it was measured
         name = f"gsw-{settings.run_id}-find{number}-{slurm_name(placed.id)}"
         spec = replace(spec, row_id=baseline.id, name=name, node_list=tile, attempt=1, excluded_nodes=())
-        plan = replace(own.plan, baseline=baseline, spec=spec)
+        node_id = f"{own.plan.node_id.partition('::')[0]}::{baseline.id}"
+        plan = replace(own.plan, baseline=baseline, node_id=node_id, spec=spec)
         launcher, history = self._start.executor.launcher, config.stash[SESSION_HISTORY]
         return SessionRow(config, plan, LiveRow(baseline, settings, launcher, history, environ, spec), [])
 

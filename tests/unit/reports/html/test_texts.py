@@ -25,6 +25,7 @@ from pytest_gsw.reports.row_page import all_commands, log_ends
 from pytest_gsw.reports.run_report import ReportedRow
 from pytest_gsw.results import suggested_commands
 from pytest_gsw.results.record import Record
+from pytest_gsw.results.run_progress import RunProgress
 from pytest_gsw.stats.verdict import Reason
 from tests.unit.history.runs import FIRST_S
 from tests.unit.reports.ci.nights import run_of
@@ -55,6 +56,11 @@ def shown(record: Record, since: Since | None = None) -> ReportedRow:
 )
 def test_a_run_in_a_few_words(records: tuple[Record, ...], said: str) -> None:
     assert report_text(report_of(*records)) == said
+
+
+def test_a_run_that_goes_on_has_rows_before_their_verdicts() -> None:
+    report = report_of()
+    assert report_text(replace(report, run=replace(report.run, progress=RunProgress()))) == "No row judged yet"
 
 
 def test_an_incident_comes_first() -> None:
