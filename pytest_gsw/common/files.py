@@ -48,7 +48,7 @@ def write_whole(path: Path, text: str, mode: int = SHARED) -> None:
     """Write a file whole or not at all, with a mode less the umask; a link in its place is replaced, not followed.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: It cannot be written; the error names the file.
     """
     temporary = f"{path.parent}/.{path.name[:200]}.{secrets.token_hex(6)}"
     try:
@@ -56,7 +56,8 @@ def write_whole(path: Path, text: str, mode: int = SHARED) -> None:
         with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor has no path
             file.write(text.encode())
         os.replace(temporary, path)  # noqa: PTH105 - as above
-    except OSError:
+    except OSError as error:
+        error.filename = os.fspath(path)
         with contextlib.suppress(OSError):
             os.unlink(temporary)  # noqa: PTH108 - as above
         raise

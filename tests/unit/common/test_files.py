@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -75,9 +76,21 @@ def test_a_link_in_the_place_of_a_whole_file_is_replaced(tmp_path: Path) -> None
 
 def test_a_file_that_cannot_be_replaced_leaves_no_draft(tmp_path: Path) -> None:
     (tmp_path / "file" / "full").mkdir(parents=True)
-    with pytest.raises(OSError, match="directory"):
+    with pytest.raises(OSError, match="directory") as raised:
         write_whole(tmp_path / "file", "new")
+    assert raised.value.filename == str(tmp_path / "file")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_error_of_a_full_disk_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(OSError, match="No space left on device") as raised:
+        write_whole(tmp_path / "file", "new")
+    assert raised.value.filename == str(tmp_path / "file")
+    assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize("kind", ["/dev/zero", "/dev/null", "pipe", "directory", "nowhere", "large"])
