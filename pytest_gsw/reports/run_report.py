@@ -181,8 +181,9 @@ class ReportedRow:
 
     @cached_property
     def jobs(self) -> tuple[JobFacts, ...]:
-        """Its jobs in the order of their submission."""
-        return tuple(sorted(self.record.jobs.all, key=submission_order))
+        """Its jobs in the order of their submission, those of a search among them."""
+        jobs = self.record.jobs
+        return tuple(sorted((*jobs.all, *jobs.search), key=submission_order))
 
     @property
     def is_at_document(self) -> bool | None:

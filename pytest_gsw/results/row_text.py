@@ -246,7 +246,8 @@ def inconclusive_line(record: Record) -> str:
     """An inconclusive row's text in a session's summary; empty for others and for rows that an incident lists."""
     if record.outcome != outcomes.INCONCLUSIVE.word or record.reason == Reason.INCIDENT.value:
         return ""
-    return f"{record.reason}: {record.fact}" if record.reason and not record.own_outcome else record.fact
+    is_told = record.own_outcome or record.fact.startswith(record.reason)
+    return record.fact if is_told else f"{record.reason}: {record.fact}"
 
 
 def _statistic_gap(verdict: Verdict) -> str:

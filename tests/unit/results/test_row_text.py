@@ -540,3 +540,9 @@ def test_why_a_row_is_inconclusive_beside_a_slow_canary() -> None:
         "inconclusive: throughput is 10.8 % below; it is a canary: the cluster is not in its usual state, "
         "and rows that are too slow say nothing"
     )
+
+
+def test_a_tile_that_is_not_decided_says_so_once() -> None:
+    fact = "not decided n005: -10.3 % (-12.2 % to -8.3 %), 1 job"
+    record = varied(SLOW, outcome="inconclusive", reason="not decided", fact=fact)
+    assert row_text.inconclusive_line(record) == fact

@@ -12,6 +12,7 @@ from pytest_gsw.results.record import Record
 from pytest_gsw.results.sweep import SearchJob, Sweep, write_sweep
 from tests.unit.reports.html.test_write import HOME, text_of, written
 from tests.unit.reports.records_of_runs import CURRENT_RUN, PASSED, report_of, row
+from tests.unit.results.records import JOB, varied
 from tests.unit.results.sweeps import (
     DRAINED,
     ROW,
@@ -146,3 +147,13 @@ def test_the_map_has_the_nodes_of_each_switch_and_those_of_none(tmp_path: Path) 
     assert "why not read: with 'facts: nvidia'" in re.sub("why", "why ", text)
     card = text.partition("Slower than their peers")[2].partition("4 tiles")[0]
     assert "scontrol update nodename=n003 state=drain" in card
+
+
+def test_jobs_of_the_search_are_among_those_of_the_run_and_of_their_nodes(tmp_path: Path) -> None:
+    records = [
+        varied(one, search=(replace(JOB, id="9321", nodes="n004"),)) if one.row.tile == "n004" else one
+        for one in tiles()
+    ]
+    index = report(tmp_path, records, sweep_of(records, slow_finding()))
+    for page in (index.parent / HOME / "jobs.html", index.parent / "nodes" / "n004.html"):
+        assert "9321" in text_of(page), page
