@@ -106,7 +106,7 @@ def screens(site: Site, cluster: SlurmCluster, directory: Path, project: Misfort
         "nodes": {one["nodes"][0] for of in json.loads(gsw("nodes", "--json")) for one in of["slow"]},
         "alarms": {one["subject"] for one in json.loads(gsw("alarms", "--json"))},
         "overview": {*re.findall(r"^slow node +node (n\d+):", gsw(), re.MULTILINE)},
-        "page": {*re.findall(r"\b(n\d{3}) *: (?:slow|intermittent)", page)},
+        "page": {*re.findall(r"\b(n\d{3}) *: *(?:slow|intermittent)", page)},
         "summary.md": {*re.findall(r"^\| `node (n\d+)`", (report / "summary.md").read_text(), re.MULTILINE)},
         "openmetrics": {
             *re.findall(r'gsw_sweep_node_slow_change_ratio{.*node="(n\d+)"', (report / "gsw.prom").read_text())
