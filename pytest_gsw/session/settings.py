@@ -752,6 +752,11 @@ def _report(given: Path | None) -> Path | None:
             f"--gsw-report: got the file {given}, wanted a directory, in which index.html is written\n"
             f"next: --gsw-report={given.stem if given.suffix else 'report'}"
         )
+    there = next((path for path in (given, *given.parents) if path.exists()), None) if given else None
+    if there is not None and not (there.is_dir() and os.access(there, os.W_OK)):
+        raise ConfigurationError(
+            f"--gsw-report: {there} is no directory that can be written to\nnext: name another one"
+        )
     return given
 
 

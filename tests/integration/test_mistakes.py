@@ -94,6 +94,7 @@ MISTAKES: list[tuple[str, int, str, str]] = [
     (f"{DEMO} llama2_70b_fp8", 4, "there is no file llama2_70b_fp8", "--gsw-cluster=demo -k llama2_70b_fp8"),
     ("pytest -k llama2_70b_fp8", 5, "none is named", "next: pytest --gsw-cluster=NAME -k llama2_70b_fp8"),
     (f"{DEMO} -k '(fp8 or bf16'", 4, "'-k': (fp8 or bf16", "next: close"),
+    (f"{DEMO} --gsw-report=/dev/null/night", 4, "--gsw-report: /dev/null is no directory", "next: name another one"),
     (f"{DEMO} --gsw-report=night.html", 4, "--gsw-report: got the file", "next: --gsw-report=night"),
     (f"{DEMO} -k none --gsw-history=nope/h.sqlite", 5, "nope/h.sqlite is a new one", "its directory is not there"),
     # runs
