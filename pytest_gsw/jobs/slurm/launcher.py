@@ -528,6 +528,8 @@ _ADVICE = (
     (r"partition", "set `partition:` in the cluster file; sinfo -s lists them"),
     (r"configuration is not available|[Nn]ode count", "sinfo -o '%P %D %G' shows what this cluster has"),
     (r"time limit", "set a shorter time limit; sinfo -o '%P %l' shows the longest"),
+    (r"feature", "set `constraint:` in the cluster file; sinfo -o '%P %f' lists the features"),
+    (r"reservation|node name|unrecognized option|Invalid --", "correct `sbatch:` of the cluster; sbatch --help"),
     (r"Unable to open file", "is the recipe set up? The script must exist: ls -l {script}"),
     (
         r"contact slurm controller|timed out|gave no answer",

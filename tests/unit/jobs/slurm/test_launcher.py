@@ -341,6 +341,16 @@ def test_a_job_that_sbatch_sends_to_another_cluster_is_cancelled_there(say: Say,
             "sbatch refused the job: Unable to open file /r/launch.sh",
             "is the recipe set up? The script must exist: ls -l /r/launch.sh",
         ),
+        (
+            f"{FAILED}Invalid feature specification\n",
+            "sbatch refused the job: Invalid feature specification",
+            "set `constraint:` in the cluster file; sinfo -o '%P %f' lists the features",
+        ),
+        (
+            f"{FAILED}Requested reservation is invalid\n",
+            "sbatch refused the job: Requested reservation is invalid",
+            "correct `sbatch:` of the cluster; sbatch --help",
+        ),
         ("", "sbatch refused the job: exit code 1", "run the command by hand in that directory"),
     ],
 )
