@@ -76,9 +76,17 @@ def _parse(
     if unknown:
         command = commands.get(args.command, parser)
         known = re.findall(r"--[a-z][a-z-]+", command.format_help())
-        near = next(filter(None, (nearest(word.partition("=")[0], known) for word in unknown)), "")
+        near = next(filter(None, (_meant(word.partition("=")[0], args.command, known) for word in unknown)), "")
+        near = near or f"\nnext: {command.prog} --help, or if it is an option of sessions, pytest --gsw-cluster=NAME"
         command.error(f"unrecognized arguments: {' '.join(unknown)}{near}")
     return args
+
+
+def _meant(word: str, command: str, known: Sequence[str]) -> str:
+    """``; did you mean 'history exclude'?`` for an unknown argument of a command, or nothing."""
+    verb = f"{command} {word.lstrip('-')}"
+    meant = verb if verb in VERBS else f"{command} {word}" if word in known else ""
+    return f"; did you mean '{meant}'?" if meant else nearest(word, known)
 
 
 def _check_words(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:

@@ -66,7 +66,7 @@ def _rows(parser: argparse.ArgumentParser) -> None:
 
 
 def _metrics(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("log", type=path, metavar="LOG", help="a log, or a directory of logs, each with its row")
+    parser.add_argument("log", type=path, metavar="LOG", help="a log, or a directory of logs or run, each with its row")
     parser.add_argument("--format", metavar="NAME", help="log format (default: found by content)")
     parser.add_argument("--row", metavar="ID", help="the documented row that the log is a run of")
     parser.add_argument("--cluster", metavar="NAME", help="judge the row as a session on this cluster does")

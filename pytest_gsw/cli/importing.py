@@ -195,7 +195,8 @@ def _write(path: Path, text: str, *, overwrite: bool) -> str:
 
 def _document_lines(one: Imported) -> Iterator[str]:
     """Lines on one document: parts that are not read, refused or missing."""
-    yield f"{one.name}: {plural(len(one.rows), 'row')}"
+    why = "" if one.rows else ": no table has a column of GPUs and one of a figure; docs/importing.md says what is read"
+    yield f"{one.name}: {plural(len(one.rows), 'row')}{why}"
     for part in one.left_out:
         yield f"  left out   line {part.line}: {shortened(part.text, 200)}"
     for remark in one.remarks:

@@ -36,6 +36,10 @@ _AT = " at "
 
 def run(args: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
+    if not args.log.exists():
+        from pytest_gsw.cli.run_arguments import run_directory  # needs the history
+
+        args.log = run_directory(args.ini, str(args.log)) or args.log
     is_directory = args.log.is_dir()
     if args.cluster is not None and args.row is None and not is_directory:
         raise ConfigurationError("--cluster judges a row; add --row=ID")

@@ -125,7 +125,10 @@ def test_rows_on_a_cluster_that_a_table_knows(
             ["nodes", "--clustr=eos", "--json"],
             "pytest-gsw nodes: error: unrecognized arguments: --clustr=eos; did you mean '--cluster'?",
         ),
-        (["rows", "--zzzzz"], "pytest-gsw rows: error: unrecognized arguments: --zzzzz"),
+        (
+            ["rows", "--zzzzz"],
+            "next: pytest-gsw rows --help, or if it is an option of sessions, pytest --gsw-cluster=NAME",
+        ),
     ],
 )
 def test_a_command_and_an_option_that_are_misspelt(
