@@ -54,8 +54,8 @@ _SHORT_FLAGS = "HIOQVhksuv"
 _NUMBER = r"[0-9]{1,6}([.][0-9]{1,6})?"
 
 
-def _number(help_: str) -> f.Field:
-    return f.pattern(_NUMBER, "a number such as 30", help_)
+def _number(unit: str, help_: str) -> f.Field:
+    return f.pattern(_NUMBER, f"a number of {unit} such as 30", help_)
 
 
 #: The keys of a cluster that are settings of its sessions, by the names of the ini file's options without ``gsw_``.
@@ -65,11 +65,11 @@ SETTINGS: f.Fields = {
     "strict": f.flag("Rows that are too fast fail."),
     "max_jobs": f.whole("Jobs submitted at once."),
     "max_gpus": f.whole("GPUs in use at once."),
-    "timeout": f.pattern(rf"(?=.*[1-9]){_NUMBER}", "a number above 0, such as 30", "Run time of a job, minutes."),
+    "timeout": f.pattern(rf"(?=.*[1-9]){_NUMBER}", "minutes above 0, such as 30", "Run time of a job, minutes."),
     "max_pending": f.whole("Jobs pending at once."),
-    "max_queue": _number("Hours in the queue while no job of the session runs, 24 by default; 0: no limit."),
-    "stall": _number("Minutes without a new step before a job is ended; 0: never."),
-    "slow_start": _number("Multiple of the documented time at which a job is ended; 0: never."),
+    "max_queue": _number("hours", "Hours in the queue while no job of the session runs, 24 by default; 0: no limit."),
+    "stall": _number("minutes", "Minutes without a new step before a job is ended; 0: never."),
+    "slow_start": _number("times", "Multiple of the documented time at which a job is ended; 0: never."),
     "poll_interval": f.pattern(
         r"0?[.][5-9][0-9]{0,5}|([1-9][0-9]?|[12][0-9]{2})([.][0-9]{1,6})?|300",
         "0.5 to 300 seconds",
@@ -106,7 +106,7 @@ CLUSTER_FIELDS: f.Fields = {
         "Facts of each node that are read while a job runs.",
     ),
     "smoke": f.text("Command that tests each node before the first step; it prints NAME VALUE, higher is better."),
-    "smoke_limit": _number("Limit on the smoke test's run time, seconds; 30 by default."),
+    "smoke_limit": _number("seconds", "Limit on the smoke test's run time, seconds; 30 by default."),
     "smoke_ends_job": f.flag("A node below its peers in the smoke test ends the job."),
     "node_findings": f.choice(
         ("fail", "warn"),
@@ -397,7 +397,7 @@ def _check_environment(entry: Value, key: str, filled: Mapping[str, str]) -> _Pr
 
 def _check_sbatch(entry: Value, key: str, filled: Sequence[str]) -> _Problems:
     for place, text in zip(entry.value, filled, strict=True):
-        if re.match(r"--?[A-Za-z]", text) is None:
+        if re.match(r"--[A-Za-z][\w-]*(=|$)|-[A-Za-z]", text) is None:
             yield place, key, f"got '{text}', wanted options of one list entry each, such as --qos=acceptance"
             continue
         for name, (short, why) in _FORBIDDEN_OPTIONS.items():

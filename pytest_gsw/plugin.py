@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 #: Further plugins of a session with rows: its hooks, and those of NVIDIA's recipes.
 _HOOKS = "pytest_gsw.session.hooks"
 _WING = "pytest_gsw.nvidia.plugin"
+#: The names of all options, without what each begins with.
+_NAMES = {option.name for option in OPTIONS}
 _DISABLED_BY = {_HOOKS: "judging", _WING: "launching"}
 
 
@@ -71,12 +73,17 @@ def pytest_load_initial_conftests(
     unknown = [hook for hook in vars(early_config.pluginmanager.hook).values() if hook.spec is None]
     unknown = [hook for hook in unknown if hook.name.startswith("pytest_gsw_")]
     _check_hooks(impl.plugin for hook in unknown for impl in hook.get_hookimpls() if not impl.optionalhook)
-    if any(word.startswith("--gsw-") for word in args):
+    if any(map(_is_meant, args)):
         words = (word.partition("=")[0] for word in parser.parse_known_and_unknown_args(args)[1])
         flags = [option.flag for option in OPTIONS if not option.of_site]
-        _refuse(early_config, (("option ", word) for word in words if word.startswith("--gsw-")), flags)
+        _refuse(early_config, (("option ", word) for word in words if _is_meant(word)), flags)
     _refuse(early_config, _keys(early_config))
     return result
+
+
+def _is_meant(word: str) -> bool:
+    """True for an option of this plugin, however it is written: ``--gsw_cluster``, ``--cluster``."""
+    return word.startswith("--") and (word.startswith("--gsw") or word[2:].partition("=")[0] in _NAMES)
 
 
 def _keys(config: pytest.Config) -> Iterator[tuple[str, str]]:
@@ -88,7 +95,9 @@ def _keys(config: pytest.Config) -> Iterator[tuple[str, str]]:
         if path and line.startswith("gsw_") and "pytest" in section:
             yield f"{path.name}:{number}:1: key ", line.partition("=")[0].strip()
     given = getattr(config.known_args_namespace, "override_ini", None) or ()
-    yield from (("key ", word.partition("=")[0]) for word in given if word.startswith("gsw_"))
+    known = _NAMES if _has_rows(config) else ()  # in other sessions "stall" may be a key of anybody
+    keys = (word.partition("=")[0] for word in given)
+    yield from (("key ", key) for key in keys if key.startswith("gsw") or key.replace("_", "-") in known)
 
 
 def _refuse(config: pytest.Config, given: Iterable[tuple[str, str]], known: Collection[str] = ()) -> None:
@@ -102,8 +111,9 @@ def _refuse(config: pytest.Config, given: Iterable[tuple[str, str]], known: Coll
             continue
         from pytest_gsw.tables.value_types import nearest
 
-        key = name.lstrip("-").replace("-", "_")
-        near = f"; it is a key of the ini file, -o {key}=VALUE" if key in keys else nearest(name, known or keys)
+        key = f"gsw_{name.lstrip('-').replace('-', '_').removeprefix('gsw_')}"
+        is_key = key in keys and f"--{key.replace('_', '-')}" not in known
+        near = f"; it is a key of the ini file, -o {key}=VALUE" if is_key else nearest(name, known or keys)
         raise pytest.UsageError(f"{place}{name} is unknown{near}\nnext: pytest --help lists all of them")
 
 

@@ -29,7 +29,7 @@ from pytest_gsw.tables.bundled import benchmarks, bundled_baselines, bundled_rel
 from pytest_gsw.tables.load import LOG_FORMATS, Table, read_table, table_files
 from pytest_gsw.tables.model import TILE, Baseline, BlankRow, Parallelism, without_tile
 from pytest_gsw.tables.releases import format_releases
-from pytest_gsw.tables.value_types import nearest
+from pytest_gsw.tables.value_types import misspelt, nearest
 from pytest_gsw.tables.yaml_values import read_spelling
 
 if TYPE_CHECKING:
@@ -611,13 +611,17 @@ def keep_rows_of_run(config: pytest.Config, items: list[pytest.Item], past: RunS
         deselect(config, items, [item for item in rows if item.name not in had])
 
 
-def none_selected(config: pytest.Config, items: Iterable[pytest.Item]) -> Iterator[str]:
-    """Lines for a session of which ``-k`` and ``-m`` leave no row: their words that no row has, and the nearest ones.
+def none_selected(session: pytest.Session, items: Iterable[pytest.Item]) -> Iterator[str]:
+    """Lines for a session without rows: words of ``-k`` and ``-m`` that no row has, and the nearest ones.
 
     ``items`` are those before the selection.
     """
-    rows = [item for item in items if isinstance(item, (BaselineItem, BlankItem))]
+    config, rows = session.config, [item for item in items if isinstance(item, (BaselineItem, BlankItem))]
     keyword, expression, ids = config.option.keyword, config.option.markexpr, [row.name for row in rows]
+    settings = config.stash[SETTINGS]
+    tables = settings.baselines
+    if not rows and not session.testsfailed:
+        yield f"gsw: there is no row in {enumerated(map(str, map(relative_path, tables)))}; tables are .yaml files"
     if not rows or not (keyword or expression):
         return
     pieces = [re.split(r"[_\[\]]", name) for name in ids]
@@ -628,8 +632,6 @@ def none_selected(config: pytest.Config, items: Iterable[pytest.Item]) -> Iterat
     problems += [f"-m: {problem}" for problem in _marker_problems(config, expression, rows)]
     given = [f"-k '{keyword}'" if keyword else "", f"-m '{expression}'" if expression else ""]
     yield from (f"gsw: {problem}" for problem in problems or [f"no row matches {' '.join(filter(None, given))}"])
-    settings = config.stash[SETTINGS]
-    tables = settings.baselines
     if not tables[0].is_relative_to(bundled_baselines()):
         yield f"next: {command('pytest-gsw', 'rows', *map(str, map(relative_path, tables)))}"
         return
@@ -664,7 +666,8 @@ def _marker_problems(config: pytest.Config, expression: str, rows: Sequence[pyte
         if name not in _FACTS:
             yield f"no row has a fact '{name}'{nearest(name, _FACTS)}"
         elif value not in there:
-            yield f"no row has {name}={value!r}{nearest(str(value), [str(one) for one in there])}"
+            near = misspelt(repr(value), [*map(repr, there)])
+            yield f"no row has {name}={value!r}" + (f"; did you mean {near[0]}?" if near else "")
 
 
 def report_selection(config: pytest.Config, lines: Iterable[str]) -> None:

@@ -130,10 +130,12 @@ def pytest_collection_modifyitems(
     try:
         yield
     except pytest.UsageError as error:
-        step = "close and quote it: -k 'llama2_70b and (fp8 or bf16)'"
+        step = "close, join by and, or, not, and quote it: -k 'llama2_70b and (fp8 or bf16)'"
+        if "'-m'" in str(error):
+            step = "compare by = with texts in quotes: -m \"gsw(gpus=64, dtype='fp8')\""
         raise pytest.UsageError(f"{error}\nnext: {step}" if "Wrong expression" in str(error) else str(error)) from None
     if not items:
-        collect.report_selection(config, collect.none_selected(config, there))
+        collect.report_selection(config, collect.none_selected(session, there))
     collect.leave_out_others(config, items)
     collect.leave_out_unfit(config, items)
     if config.stash[SETTINGS].judges:

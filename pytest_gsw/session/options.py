@@ -224,4 +224,4 @@ def ini_value(config: pytest.Config, option: Option) -> Any:
     try:
         return config.getini(option.ini)
     except (ValueError, pytest.UsageError) as error:  # the former from pytest before 9
-        raise pytest.UsageError(f"{option.ini}: {error}\nnext: correct it, or leave it out") from None
+        raise pytest.UsageError(f"{option.ini}: {error}\nnext: write true or false, or a text in quotes") from None

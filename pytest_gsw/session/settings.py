@@ -497,7 +497,7 @@ def read_settings(config: pytest.Config) -> Settings:
     cluster = _cluster(config, values | of_run, run_directory, paths) if values["cluster"] else None
     own = values | of_cluster(config, values, cluster)
     values = own | of_run
-    _check_names(config, values["baselines"], cluster)
+    _check_names(config, values["baselines"], cluster, results)
     requested = requested_release(config, values, cluster, past, replay)
     faults: tuple[str, ...] = ()
     if values["demo"]:
@@ -563,14 +563,15 @@ def verdict_rules(config: pytest.Config, cluster: Cluster | None) -> tuple[float
     return tolerance, _percentage("max-gain", values["max-gain"], read_gain), values["strict"]
 
 
-def _check_names(config: pytest.Config, baselines: Iterable[Path], cluster: Cluster | None) -> None:
+def _check_names(config: pytest.Config, baselines: Iterable[Path], cluster: Cluster | None, results: Path) -> None:
     """Refuse arguments that are rows' names, and tables whose node ids are not UTF-8.
 
     Neither pytest's cache nor JUnit's file can hold the latter.
     """
     for given in config.option.file_or_dir:
         if "/" not in given and "::" not in given and not Path(config.invocation_params.dir, given).exists():
-            session = command("pytest", *(cluster.options if cluster else ("--gsw-cluster=NAME",)), "-k", given)
+            rows = [f"--gsw-replay={given}"] if (results / RUNS.name / given).is_dir() else ["-k", given]
+            session = command("pytest", *(cluster.options if cluster else ("--gsw-cluster=NAME",)), *rows)
             raise ConfigurationError(f"there is no file {given}: -k selects rows by their names\nnext: {session}")
     for given in (*config.args, *map(str, baselines)):
         name = os.path.relpath(given.partition("::")[0], config.rootpath)
@@ -686,7 +687,8 @@ def _positive(name: str, given: str | None, factor: float = 1.0) -> float | None
         return None
     number = positive(given)
     if number is None:
-        raise ConfigurationError(f"{SHOWN[name]}: got '{given}', wanted a number above 0")
+        unit = {60.0: " of minutes", 3600.0: " of hours"}.get(factor, "")
+        raise ConfigurationError(f"{SHOWN[name]}: got '{given}', wanted a number{unit} above 0")
     return number * factor
 
 

@@ -100,7 +100,8 @@ def pattern(regex: str, wanted: str, help_: str, *, required: bool = False, long
 
     def read(raw: str) -> str:
         if compiled.fullmatch(raw) is None:
-            raise ValueError(f"got '{raw}', wanted {wanted}")
+            near = nearest(raw, [raw.lower()] if len(raw) <= longest and compiled.fullmatch(raw.lower()) else [])
+            raise ValueError(f"got '{raw}', wanted {wanted}{near}")
         if len(raw) > longest:
             raise ValueError(f"has {len(raw)} characters, wanted at most {longest}")
         return raw

@@ -244,6 +244,10 @@ def mapping_with_faults(path: Path, content: str, fields: Fields) -> tuple[Value
     if not isinstance(root, yaml.MappingNode):
         problem = "is empty" if root is None else "wanted a mapping of keys at the top of the file"
         raise FileError(path, (Fault(1, 1, "", problem),))
+    keys = [str(key.value) for key, _ in root.value]
+    if not any(key in fields or misspelt(key, fields) for key in keys):
+        problem = f"is of another kind, by its keys {', '.join(keys[:5])}: wanted {', '.join(_required_keys(fields))}"
+        raise FileError(path, (fault_at(root, "", problem),))
     return _mapping(root, fields, "", faults), faults
 
 

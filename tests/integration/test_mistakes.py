@@ -50,6 +50,10 @@ FILES = {
     "wrong/forbidden.yaml": eos("sbatch: [--nodes=4]"),
     "wrong/slrum.yaml": eos(scheduler="scheduler: slrum"),
     "wrong/h1000.yaml": eos("accelerator: H1000"),
+    "wrong/blank.yaml": eos("sbatch: [--qos acceptance]"),
+    "wrong/minute.yaml": eos("smoke_limit: 1m"),
+    "wrong/capital.yaml": eos(scheduler="scheduler: Slurm"),
+    "wrong/notes.md": "# Notes\n",
     "wrong/eos.yaml": eos("accelerator: H100"),
     "tables/key.yaml": row("gpus: 8, step_time: 1.5,"),
     "tables/framework.yaml": TINY.replace("maxtext", "maxtxt"),
@@ -60,7 +64,9 @@ FILES = {
     "tables/metric.yaml": row("gpus: 8, step_time_s: 1.5, metric: step-time,"),
     "tables/brace.yaml": TINY.replace("line: 11}", "line: 11"),
     "tables/h1000.yaml": TINY.replace("H100", "H1000"),
+    "tables/capital.yaml": TINY.replace("bf16", "BF16"),
     "tables/none.yaml": row("gpus: 8,"),
+    "notes/notes.md": "# Notes\n",
     "named/conftest.py": hook("def pytest_gsw_make_luncher(config, cluster):"),
     "argued/conftest.py": hook("\ndef pytest_gsw_make_launcher(config, clustr):"),
     "keyed/pytest.ini": "[pytest]\ngsw_results = .gsw\ngsw_clustr = demo\n",
@@ -80,7 +86,14 @@ MISTAKES: list[tuple[str, int, str, str]] = [
     (f"{DEMO} --gsw-tolerance=five", 4, "--gsw-tolerance: got 'five'", "wanted a percentage such as 5%"),
     (f"{DEMO} --gsw-tolerance=500", 4, "--gsw-tolerance: got '500'", "wanted a percentage such as 5%"),
     (f"{DEMO} --gsw-confirm=yes", 4, "--gsw-confirm: got 'yes'", "wanted a whole number such as 1"),
-    (f"{DEMO} -o gsw_timeout=2h", 4, "gsw_timeout: got '2h'", "wanted a number above 0"),
+    (f"{DEMO} -o gsw_timeout=2h", 4, "gsw_timeout: got '2h'", "wanted a number of minutes above 0"),
+    (f"{DEMO} -o gsw_max_queue=2d", 4, "gsw_max_queue: got '2d'", "wanted a number of hours above 0"),
+    (f"{DEMO} -o gsw_strict=maybe", 4, "gsw_strict: invalid truth value 'maybe'", "next: write true or false"),
+    (f"{DEMO} -o gsw-stall=5", 4, "key gsw-stall ", "-o gsw_stall=VALUE"),
+    (f"{DEMO} -o stall=5", 4, "key stall ", "-o gsw_stall=VALUE"),
+    ("pytest --gsw_cluster=demo", 4, "option --gsw_cluster ", "did you mean '--gsw-cluster'?"),
+    ("pytest --cluster=demo", 4, "option --cluster ", "did you mean '--gsw-cluster'?"),
+    ("pytest --gsw-cluster=demo --stall=5", 4, "option --stall ", "-o gsw_stall=VALUE"),
     (f"{DEMO} -o gsw_max_gpus=lots", 4, "gsw_max_gpus: got 'lots'", "wanted a whole number above 0"),
     (f"{DEMO} --gsw-profile=nsite", 4, "--gsw-profile: got 'nsite'", "did you mean 'nsight'?"),
     (f"{DEMO} --gsw-demo='*=slo:12%'", 4, "'*=slo:12%'", "did you mean 'slow'?"),
@@ -95,6 +108,13 @@ MISTAKES: list[tuple[str, int, str, str]] = [
     ("pytest -k llama2_70b_fp8", 5, "none is named", "next: pytest --gsw-cluster=NAME -k llama2_70b_fp8"),
     (f"{DEMO} -k '(fp8 or bf16'", 4, "'-k': (fp8 or bf16", "next: close"),
     (f"{DEMO} --gsw-report=/dev/null/night", 4, "--gsw-report: /dev/null is no directory", "next: name another one"),
+    (f"{DEMO} -k '*fp8*'", 4, "'-k': *fp8*", "join by and, or, not"),
+    (f"{DEMO} -m gsw(dtype=fp8)", 4, "'-m': gsw(dtype=fp8)", "-m \"gsw(gpus=64, dtype='fp8')\""),
+    (f"{DEMO} -m gsw(gpus>64)", 4, "'-m': gsw(gpus>64)", "next: compare by ="),
+    (f"{DEMO} -m gsw(gpus='64')", 5, "-m: no row has gpus='64'", "did you mean 64?"),
+    (f"{DEMO} {RUN}", 4, f"there is no file {RUN}", f"next: pytest --gsw-cluster=demo --gsw-replay={RUN}"),
+    (f"cd notes && {DEMO} --gsw-baselines=. -k fp8", 5, "there is no row in .", "tables are .yaml files"),
+    (f"{DEMO} --gsw-baselines=wrong/eos.yaml -k fp8", 2, "eos.yaml:1:1 ", "of another kind, by its keys clusters"),
     (f"{DEMO} --gsw-report=night.html", 4, "--gsw-report: got the file", "next: --gsw-report=night"),
     (f"{DEMO} -k none --gsw-history=nope/h.sqlite", 5, "nope/h.sqlite is a new one", "its directory is not there"),
     # runs
@@ -134,9 +154,12 @@ MISTAKES: list[tuple[str, int, str, str]] = [
     (f"{ON}/percent.yaml", 2, "percent.yaml:5:16 ", "wanted a percentage such as 5%"),
     (f"{ON}/eight.yaml", 2, "eight.yaml:5:20 ", "wanted a whole number above 0, such as 64"),
     (f"{ON}/interval.yaml", 2, "interval.yaml:5:20 ", "wanted 0.5 to 300 seconds"),
-    (f"{ON}/timeout.yaml", 2, "timeout.yaml:5:14 ", "wanted a number above 0, such as 30"),
+    (f"{ON}/timeout.yaml", 2, "timeout.yaml:5:14 ", "wanted minutes above 0, such as 30"),
     (f"{PLAN} --gsw-clusters=wrong/gres.yaml", 4, "gres.yaml:5:11 ", "wanted resources of a node such as gpu:8"),
     (f"{PLAN} --gsw-clusters=wrong/smoke.yaml", 4, "smoke.yaml:5:12 ", "no closing quotation"),
+    (f"{ON}/minute.yaml", 2, "minute.yaml:5:18 ", "wanted a number of seconds such as 30"),
+    (f"{ON}/capital.yaml", 2, "capital.yaml:3:16 ", "did you mean 'slurm'?"),
+    (f"{PLAN} --gsw-clusters=wrong/blank.yaml", 4, "blank.yaml:5:14 ", "such as --qos=acceptance"),
     (f"{ON}/sbatch.yaml", 2, "sbatch.yaml:5:13 ", "wanted a list"),
     (f"{ON}/launcher.yaml", 2, "launcher.yaml:5:15 ", "did you mean 'sbatch'?"),
     (f"{PLAN} --gsw-clusters=wrong/placeholder.yaml", 4, "placeholder.yaml:5:18 ", "did you mean 'size'?"),
@@ -160,6 +183,7 @@ MISTAKES: list[tuple[str, int, str, str]] = [
     ("pytest-gsw rows tables/tab.yaml", 2, "tab.yaml:11:1 ", "line 11 is indented with a tab, indent it with spaces"),
     ("pytest-gsw rows tables/metric.yaml", 2, "metric.yaml:12:45 ", "did you mean 'step_time'?"),
     ("pytest-gsw rows tables/brace.yaml", 2, "brace.yaml:14:1 ", "it begins in line 13"),
+    ("pytest-gsw rows tables/capital.yaml", 2, "capital.yaml:10:12 ", "did you mean 'bf16'?"),
     ("pytest-gsw rows tables/none.yaml", 2, "none.yaml:12:9 ", "step_time_s"),
     (
         f"{PLAN} --gsw-clusters=wrong/eos.yaml --gsw-baselines=tables/h1000.yaml",
@@ -177,6 +201,17 @@ MISTAKES: list[tuple[str, int, str, str]] = [
     (f"GSW_HISTORY=postgresq://x {DEMO}", 4, "GSW_HISTORY", "wanted a SQLite file, a postgresql:// URL, or 'none'"),
     # commands
     ("pytest-gsw reprt", 2, "'reprt'", "did you mean 'report'?"),
+    ("pytest-gsw --json history", 2, "--json", "did you mean 'history --json'?"),
+    (
+        "pytest-gsw --gsw-cluster=demo",
+        2,
+        "--gsw-cluster=demo",
+        "it is an option of sessions, pytest --gsw-cluster=NAME",
+    ),
+    ("pytest-gsw rows -k fp8", 2, "arguments: -k", "next: pytest-gsw rows --help"),
+    (f"pytest-gsw history --exclude {RUN}", 2, "--exclude", "did you mean 'history exclude'?"),
+    (f"pytest-gsw metrics {RUN}", 2, f"there is no log in .gsw/runs/{RUN}", "wanted: *.out"),
+    ("pytest-gsw import wrong/notes.md -o site", 1, "notes.md: 0 rows", "docs/importing.md says what is read"),
     ("pytest-gsw report last --fomat=junit", 2, "--fomat=junit", "did you mean '--format'?"),
     ("pytest-gsw report last --format=jnit", 2, "--format", "did you mean 'junit'?"),
     ("pytest-gsw report last --format=prometheus", 2, "--format", "did you mean 'openmetrics'?"),
@@ -214,6 +249,8 @@ def answer(
         monkeypatch.chdir(pytester.path / place)
         while "=" in words[0]:
             monkeypatch.setenv(*words.pop(0).split("=", 1))
+        if "replay" in typed or RUN in typed:
+            (pytester.path / ".gsw" / "runs" / RUN).mkdir(parents=True)
         if words[0] == "pytest-gsw":
             if {"history", "nodes", "compare", "baseline"} & {*words}:
                 main(["history", "--add", *map(str, write_runs(pytester.path / ".gsw", table))])
@@ -221,8 +258,6 @@ def answer(
         if "-k" in words or "-m" in words or "tables/" in typed:
             result = pytester.runpytest(*words[1:])
             return int(result.ret), "\n".join([*result.outlines, *result.errlines])
-        if "replay" in typed:
-            (pytester.path / ".gsw" / "runs" / RUN).mkdir(parents=True)
         try:
             pytester.parseconfigure(*words[1:])
         except pytest.UsageError as error:

@@ -175,7 +175,7 @@ def test_help_has_the_options_in_groups_each_with_its_default(
     ("arguments", "message"),
     [
         (("--gsw-tolerance=101%",), "--gsw-tolerance: got '101%', wanted a percentage such as 5%"),
-        (("-ogsw_timeout=0",), "gsw_timeout: got '0', wanted a number above 0"),
+        (("-ogsw_timeout=0",), "gsw_timeout: got '0', wanted a number of minutes above 0"),
         (("-ogsw_poll_interval=0.1",), "gsw_poll_interval: got '0.1', wanted 0.5 to 300 seconds"),
         (
             ("--gsw-cluster=demo", "--gsw-replay=.", "--gsw-plan"),

@@ -328,7 +328,7 @@ def test_names_of_clusters(tmp_path: Path, name: str) -> None:
         (f"model_flops: {'9' * 1_000_000}\n", f"1:14    model_flops: got '{'9' * 195} ... 999"),
         (f"model_flops: 1e{'9' * 1_000_000}\n", f"1:14    model_flops: got '1e{'9' * 193} ... 999"),
         (f"statistic: mean[{'9' * 1_000_000}:]\n", "1:12    statistic: "),
-        (f"? {'k' * 1_000_000}\n: 1\n", f"1:3     {'k' * 200} ... {'k' * 200}: unknown key"),
+        (f"model: a\n? {'k' * 1_000_000}\n: 1\n", f"2:3     {'k' * 200} ... {'k' * 200}: unknown key"),
     ],
     ids=["integer", "float", "exponent", "statistic", "key"],
 )

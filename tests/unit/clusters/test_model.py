@@ -285,7 +285,10 @@ clusters:
         (
             SEVERAL_FAULTS,
             [
-                "2:18    clusters.a.scheduler: got 'Slurm', wanted slurm, local, or a name that a plugin provides",
+                (
+                    "2:18    clusters.a.scheduler: got 'Slurm', wanted slurm, local, or a name that a plugin provides; "
+                    "did you mean 'slurm'?"
+                ),
                 "2:25    clusters.a.acount: unknown key; did you mean 'account'?",
                 "2:53    clusters.a.gpus_per_node: got 'eight', wanted a whole number above 0, such as 64",
                 "3:6     clusters.b: missing 'scheduler'",

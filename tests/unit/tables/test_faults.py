@@ -96,7 +96,7 @@ CASE = "wanted a short name of a-z, 0-9, '.' and '-', at most 60 characters"
         ("case", "Big_Batch", f"got 'Big_Batch', {CASE}"),
         ("case", "x-", f"got 'x-', {CASE}"),
         ("case", "x" * 61, f"got '{'x' * 61}', {CASE}"),
-        ("size", "70B", "got '70B', wanted a name such as 70b"),
+        ("size", "70B", "got '70B', wanted a name such as 70b; did you mean '70b'?"),
         ("dtype", '"fp8\\n"', "got 'fp8\\n', wanted a name such as fp8"),
         ("size", "a" * 61, "has 61 characters, wanted at most 60"),
         ("accelerator", "two words", "got 'two words', wanted a name such as H100"),
