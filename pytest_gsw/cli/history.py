@@ -75,9 +75,10 @@ def run(args: argparse.Namespace) -> Answer:
         shown = {key: newest[key] for key in points}
         is_by_run = args.rows and len(shown) <= _BY_RUN and not args.json
         by_run = [_run_table(history, key, past, args.last) for key, past in shown.items() if is_by_run]
+        by_document = {} if args.json else _vs_document(history, {key: one[-1] for key, one in points.items()})
     noises = {key: past.noise() or PRIOR for key, past in shown.items()}
     lines = [
-        _table(points, noises, hidden=len(histories) - len(shown)),
+        _table(points, noises, by_document, hidden=len(histories) - len(shown)),
         *by_run,
         *_definition_changes(histories),
         *_changes(shown),
@@ -90,11 +91,19 @@ def run(args: argparse.Namespace) -> Answer:
 # -- the list of rows ----------------------------------------------------------------------------
 
 
-def _table(points: Mapping[SeriesKey, Sequence[Point]], noises: Mapping[SeriesKey, Noise], hidden: int) -> str:
+def _table(
+    points: Mapping[SeriesKey, Sequence[Point]],
+    noises: Mapping[SeriesKey, Noise],
+    by_document: Mapping[tuple[str, str, str], str],
+    hidden: int,
+) -> str:
     several = len({(key.row, key.cluster) for key in points}) < len(points)
-    table = [_line(key, of_row, noises[key], several) for key, of_row in points.items()]
+    table = [
+        [*_line(key, of_row, noises[key], several), by_document.get((key.row, key.cluster, of_row[-1].run_id))]
+        for key, of_row in points.items()
+    ]
     columns = ["row", "cluster", *(["definition"] if several else []), ">jobs", ">median", ">noise", "newest"]
-    lines = [plain_table(table, *columns, ">against median", style="simple")]
+    lines = [plain_table(table, *columns, ">against median", ">vs document", style="simple")]
     if any(noise.jobs == 0 for noise in noises.values()):
         lines.append(NOISE_NOTE)
     if hidden:
@@ -102,6 +111,17 @@ def _table(points: Mapping[SeriesKey, Sequence[Point]], noises: Mapping[SeriesKe
             f"{plural(hidden, 'series', 'series')} of earlier definitions or excluded runs not shown; --all shows them"
         )
     return "\n".join(lines)
+
+
+def _vs_document(history: History, newest: Mapping[SeriesKey, Point]) -> dict[tuple[str, str, str], str]:
+    """The changes of rows' newest runs against their documents, by row, cluster and run."""
+    by_run = grouped([(point.run_id, key.row) for key, point in newest.items()])
+    records = (one for run_id, rows in by_run.items() for one in history.records(run_id, {*rows}))
+    return {
+        (one.row.id, cluster_of(one), one.run.id): percent(one.judged.documented_change)
+        for one in records
+        if one.judged is not None
+    }
 
 
 def _run_table(history: History, key: SeriesKey, past: RowHistory, last: int) -> str:
@@ -122,8 +142,7 @@ def _run_table(history: History, key: SeriesKey, past: RowHistory, last: int) ->
                 (when, run_id, metric.text(median), "", outcomes, nodes, f"{plural(len(tiles), 'job')} of tiles")
             )
         for record in (one for one in history.records(run_id, {key.row}) if cluster_of(one) == key.cluster):
-            by_document = None if record.judged is None else record.judged.documented_change
-            change = "" if by_document is None else percent(by_document)
+            change = "" if record.judged is None else percent(record.judged.documented_change)
             took = metric.text(record.measured) if record.measured else ""
             outcome = record.outcome + (", excluded" if run_id in past.excluded else "")
             note = cause_of(record) if record.outcome == ERROR.word else changes.get(run_id, "")

@@ -27,10 +27,10 @@ DEFAULT = Path(".gsw", "history.sqlite")
 MAXTEXT = "completed step: {step}, seconds: {seconds}, TFLOP/s/device: 797.5, Tokens/s/device: 1796.5, loss: 9.021\n"
 
 TABLE = """\
-row                       cluster      jobs    median    noise  newest                    against median
-------------------------  ---------  ------  --------  -------  ----------------------  ----------------
-llama2_70b_fp8[H100x128]  eos            12       5 s    1.4 %  2026-11-12 21:00 5.5 s            -9.1 %
-llama2_70b_fp8[H100x128]  jz              3   4.925 s   1.7 %*  2026-11-03 21:00 5.5 s           -10.5 %
+row                       cluster      jobs    median    noise  newest                    against median    vs document
+------------------------  ---------  ------  --------  -------  ----------------------  ----------------  -------------
+llama2_70b_fp8[H100x128]  eos            12       5 s    1.4 %  2026-11-12 21:00 5.5 s            -9.1 %        -17.2 %
+llama2_70b_fp8[H100x128]  jz              3   4.925 s   1.7 %*  2026-11-03 21:00 5.5 s           -10.5 %        -17.2 %
 * too few jobs to measure the row's noise: the usual value is used
 """
 
