@@ -127,6 +127,7 @@ def _vs_document(history: History, newest: Mapping[SeriesKey, Point]) -> dict[tu
 def _run_table(history: History, key: SeriesKey, past: RowHistory, last: int) -> str:
     """The newest runs of a row, measured or not, the newest first: a line each."""
     metric = past.points[-1].metric
+    label = metric.label
     runs = [(point.time_s, point.run_id) for point in past.points]
     runs += [(one.time_s, one.run_id) for one in history.outcomes(key.cluster, last).get(key.row, ())]
     newest = sorted({run_id: time_s for time_s, run_id in sorted(runs)}.items(), key=lambda run: (run[1], run[0]))
@@ -143,12 +144,13 @@ def _run_table(history: History, key: SeriesKey, past: RowHistory, last: int) ->
             )
         for record in (one for one in history.records(run_id, {key.row}) if cluster_of(one) == key.cluster):
             change = "" if record.judged is None else percent(record.judged.documented_change)
+            label = record.judged_metric.label
             took = metric.text(record.measured) if record.measured else ""
             outcome = record.outcome + (", excluded" if run_id in past.excluded else "")
             note = cause_of(record) if record.outcome == ERROR.word else changes.get(run_id, "")
             when = minute(begin_of(run_id, time_s))
             lines.append((when, run_id, took, change, outcome, shortened(record.nodes, _NODES), one_line(note)))
-    columns = ("began", "run", f">{metric.label}", ">vs document", "outcome", "nodes", "changed, or error")
+    columns = ("began", "run", f">{label}", ">vs document", "outcome", "nodes", "changed, or error")
     return f"\n{key.row} on {key.cluster}, the newest run first\n{plain_table(lines, *columns, style='simple')}"
 
 

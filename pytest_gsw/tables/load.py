@@ -180,7 +180,7 @@ _VERDICT_KEYS = frozenset(
 
 #: Metrics of rows that train, and the keys of a figure, which these have not.
 _OF_TRAINING = frozenset(name for name, metric in metrics.JUDGED.items() if metric.series is not Series.FIGURES)
-_OF_FIGURE = frozenset({metrics.VALUE, "at", "read", "unit", "better"})
+_OF_FIGURE = frozenset({metrics.VALUE, "at", "read", "unit", "better", "label"})
 #: Names of figures that no table may give another meaning, and the beginning of pytest-gsw's names in JUnit.
 _RESERVED = frozenset({*metrics.BY_KEY, *metrics.DOCUMENTED, *metrics.FURTHER})
 _OWN_NAMES = "gsw_"
@@ -239,7 +239,7 @@ def read_table(path: Path) -> Table:
                 facts = {key: value for key, value in stated.items() if value is not None}
             facts, problems = _with_block(facts)
             judged = facts.get("metric", metrics.STEP_TIME.name)
-            metric = metrics.metric_of(judged, facts.get("unit"), facts.get("better"))
+            metric = metrics.metric_of(judged, facts.get("unit"), facts.get("better"), label=facts.get("label"))
             documented = _document_figures(facts, metric)
             problems = problems or _row_problems(facts, metric, documented, recipe, unknown)
             if not problems:
@@ -388,9 +388,10 @@ def _figure_problems(row: Mapping[str, Any], metric: Metric, unknown: AbstractSe
         is_better = "higher" if metric.direction is Direction.HIGHER_IS_BETTER else "lower"
         return [
             *(f"has '{key}', but {metric.key} is in {metric.unit}, and {is_better} is better" for key in own),
+            *([f"has 'label', and {metric.key} is called {metric.label}"] if "label" in row else []),
             *setting_problems(row.get("log_format") or row.get("framework", ""), row.get("attributes") or {}),
         ]
-    keys = [key for key in (metrics.VALUE, "at", "read", *own) if key in row]
+    keys = [key for key in (metrics.VALUE, "at", "read", *own, "label") if key in row]
     return [f"has '{key}', which belongs to a figure, and its metric is {metric.name}" for key in keys]
 
 

@@ -274,15 +274,17 @@ class Figure:
 
 
 @lru_cache(maxsize=256)
-def metric_of(name: str, unit: str | None = None, better: str | None = None, at: str | None = None) -> Metric:
-    """A metric by the value of a row's ``metric``, at a point; unit and direction are of a table's own."""
-    return (JUDGED.get(name) or own_metric(name, unit, better)).at(at)
+def metric_of(
+    name: str, unit: str | None = None, better: str | None = None, at: str | None = None, label: str | None = None
+) -> Metric:
+    """A metric by the value of a row's ``metric``, at a point; unit, direction and label are of a table's own."""
+    return (JUDGED.get(name) or own_metric(name, unit, better, label)).at(at)
 
 
-def own_metric(key: str, unit: str | None, better: str | None) -> Metric:
+def own_metric(key: str, unit: str | None, better: str | None, label: str | None = None) -> Metric:
     """A metric of a table's own, which a block reads."""
     direction = Direction.HIGHER_IS_BETTER if better == "higher" else Direction.LOWER_IS_BETTER
-    return Metric(key, unit or "", direction, key.replace("_", " "), series=Series.FIGURES)
+    return Metric(key, unit or "", direction, label or key.replace("_", " "), series=Series.FIGURES)
 
 
 def common_change_label(judged: Iterable[Metric]) -> str:

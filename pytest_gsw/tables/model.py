@@ -223,6 +223,8 @@ class Baseline:
     read: Block | None = None
     unit: str | None = None
     better: Literal["higher", "lower"] | None = None
+    #: Its name on screens; ``None`` for its key in words.
+    label: str | None = None
     #: Statistic over the log's steps, see :mod:`pytest_gsw.tables.model`.
     statistic: str = "last"
     #: Fewest steps that must be read from the log.
@@ -311,7 +313,7 @@ class Baseline:
     @property
     def judged_by(self) -> Metric:
         """The metric on which the verdict rests."""
-        return metric_of(self.metric, self.unit, self.better, self.at)
+        return metric_of(self.metric, self.unit, self.better, self.at, self.label)
 
     @property
     def judged(self) -> float | None:

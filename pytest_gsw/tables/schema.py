@@ -200,6 +200,11 @@ _METRIC: f.Fields = {
         r"[A-Za-z0-9%][A-Za-z0-9%/._-]{0,19}", "a unit such as GB/s", "Unit of a metric of the table's own."
     ),
     "better": f.choice(("higher", "lower"), "Better direction of a metric of the table's own."),
+    "label": f.pattern(
+        r"[A-Za-z0-9][^|\r\n]{0,59}",
+        "a name of at most 60 letters, such as random read",
+        "Its name on screens, by default the key.",
+    ),
 }
 #: The programs with blocks of their own.
 PROGRAM_FIELDS: f.Fields = {

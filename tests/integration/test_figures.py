@@ -122,6 +122,7 @@ READS = "".join(f"step {n} rate={rate}\n" for n, rate in enumerate((99, 101, 250
             *("REGRESSED", "generation throughput of a GPU -9.9 %  901 tokens/s/GPU"),
         ),
         (PATTERN, READS, "PASSED", "rate +1.0 %  101 img/s"),
+        (PATTERN.replace("unit:", "label: image rate, unit:"), READS, "PASSED", "image rate +1.0 %  101 img/s"),
         (PATTERN.replace("median", "last"), READS, "INCONCLUSIVE", "rate +150.0 %  too good to be true"),
         (PATTERN.replace("higher", "lower").replace("100", "80"), READS, "REGRESSED", "rate +26.2 %  101 img/s"),
     ],
@@ -252,6 +253,7 @@ def test_a_run_of_more_nodes_than_the_row_has(pytester: pytest.Pytester) -> None
         (table("metric: time_to_train_min", 90, "llama2", "mllog"), mllog(80, "aborted"), "*aborted*"),
         (PATTERN, "step 0 rate=nan\n", "*no single positive number at its place: step 0 rate=nan"),
         (PATTERN, "nothing\n", "*"),
+        (BUSBW.replace("at:", "label: bandwidth, at:"), "x", "*has 'label', and busbw_gbs is called bus bandwidth*"),
     ],
 )
 def test_a_broken_benchmark_is_an_error(pytester: pytest.Pytester, text: str, log: str, fact: str) -> None:
@@ -501,10 +503,12 @@ def test_old_logs_of_a_figure_show_its_drift(pytester: pytest.Pytester, gsw: Gsw
 
 
 def test_a_record_of_a_tables_own_metric_needs_no_table(pytester: pytest.Pytester, gsw: Gsw) -> None:
-    write(pytester, PATTERN, READS)
+    write(pytester, PATTERN.replace("unit:", "label: image rate, unit:"), READS)
     pytester.runpytest("--gsw-replay=own.log", "own.yaml").assert_outcomes(passed=1)
     (pytester.path / "own.yaml").unlink()
     (run,) = pytester.path.glob(".gsw/runs/*")
+    gsw("report", run, "-o", "pages")
+    assert "image rate" in Path("pages", "index.html").read_text()
     gsw("report", run, "--format=junit", "-o", "junit.xml")
     seen = properties(junit(pytester.path / "junit.xml")["net_float[CPUx1]"])
     assert (seen["gsw_measured_rate"], seen["gsw_unit"], seen["gsw_change"]) == ("101.0", "img/s", "0.01")

@@ -97,6 +97,8 @@ NOT_DEFINING = {
     "recipe.one_job_per_row": True,
     # What of its job is not measured.
     "recipe.may_fail": ("convert",),
+    # How its figure is called.
+    "label": "random read",
     # What its log is checked by.
     "model_layers": 7,
     "hidden_size": 64,
