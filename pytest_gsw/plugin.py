@@ -188,9 +188,10 @@ def _add(config: pytest.Config, name: str) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config) -> None:
     """Say what a session lacks that selects rows and names no cluster."""
-    has_file = os.path.exists(config.invocation_params.dir / "clusters.yaml")  # noqa: PTH110 - each session pays it
-    keyword = config.option.keyword
-    if exitstatus != pytest.ExitCode.NO_TESTS_COLLECTED or _has_rows(config) or not (has_file or keyword):
+    if exitstatus != pytest.ExitCode.NO_TESTS_COLLECTED or _has_rows(config):
+        return
+    keyword, has_file = config.option.keyword, (config.invocation_params.dir / "clusters.yaml").exists()
+    if not (has_file or keyword):
         return
     from pytest_gsw.common.text import command
     from pytest_gsw.tables.bundled import has_model

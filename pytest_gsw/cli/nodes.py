@@ -15,7 +15,7 @@ from pytest_gsw.cli.run_arguments import clusters_of, opened
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.text import command, minute, percent, plain_table, plural, share
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.history.comparison import failing_text, slow_since_text, sound_text
+from pytest_gsw.history.comparison import failing_text, least_loss_text, slow_since_text, sound_text
 from pytest_gsw.history.model import Point, cluster_of, record_time_s
 from pytest_gsw.history.row_history import FAILURES_DAYS, FailingNode, Nodes, SlowNode, series_of_cluster
 from pytest_gsw.history.store import History
@@ -72,8 +72,8 @@ def _state_of(node: str, nodes: Nodes) -> dict[str, str]:
     if failing or any(not one.recovered for one in slow):
         return {"state": "fails jobs" if failing else "slow", "why": "; ".join([*texts, *failing])}
     if node in nodes.sound.cleared:
-        loss = percent(math.exp(-LOSS) - 1).removeprefix("-")
-        return {"state": "cleared", "why": "; ".join([f"no loss of {loss} or more in the newest runs", *texts])}
+        no_loss = f"no loss of {least_loss_text()} or more in the newest runs"
+        return {"state": "cleared", "why": "; ".join([no_loss, *texts])}
     return {"state": "without enough data" if node in nodes.sound.undecided else "no job had it", "why": ""}
 
 

@@ -234,13 +234,18 @@ def failing_texts(records: Sequence[Record], failing: Iterable[FailingNode]) -> 
     return [*map(black_hole_text, holes), *(failing_text(one) for one in failing if known.isdisjoint(one.nodes))]
 
 
+def least_loss_text() -> str:
+    """The least loss that a node is cleared of: ``5.8 %``."""
+    return percent(math.exp(-LOSS) - 1).removeprefix("-")
+
+
 def sound_text(sound: KnownGoodNodes) -> str:
     """The number of nodes that are known good, and of those without enough data."""
     if not sound.cleared and not sound.undecided:
         return "no data on other nodes"
     cleared, undecided = len(sound.cleared), len(sound.undecided)
-    loss = percent(math.exp(-LOSS) - 1).removeprefix("-")
-    known = f"{plural(cleared, 'node')} cleared of a loss of {loss} or more by the last {NEWEST_RUNS} runs"
+    loss = f"a loss of {least_loss_text()} or more"
+    known = f"{plural(cleared, 'node')} cleared of {loss} by the last {NEWEST_RUNS} runs"
     return f"{known}, {undecided} without enough data" if undecided else known
 
 

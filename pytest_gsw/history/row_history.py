@@ -509,23 +509,24 @@ class RowHistory:
         """
         shown = {outcomes.INCONCLUSIVE.word: None, outcomes.REGRESSED.word: True}
         found = [shown.get(run.outcome, False) for run in self.runs]
-        if not self.slow or True not in found:
+        if not self.slow or not {True, False}.issubset(found):
             return tuple(found)
-        usual = statistics.median(
-            [run.judged for run, bad in zip(self.judged, found, strict=True) if bad is False] or [0]
-        )
-        own = [bool(bad) and not self._is_by_node(run, usual) for run, bad in zip(self.judged, found, strict=True)]
+        usual = statistics.median(run.judged for run, bad in zip(self.judged, found, strict=True) if bad is False)
+        direction, noise = self.judged[-1].metric.direction, self.noise() or PRIOR
+        level = math.log(direction.cost(usual)) + _DEVIATIONS * noise.sigma
         for period in periods(found, GOOD_RUNS, [run.time_s for run in self.runs]):
-            first = next((run for run in period.wrong if own[run]), period.wrong[0])
-            found[period.wrong[0] : first] = [None if one else one for one in found[period.wrong[0] : first]]
+            own = (run for run in period.wrong if found[run] and not self._is_by_node(self.judged[run], level))
+            begin = period.wrong[0]
+            first = next(own, begin)
+            found[begin:first] = [None if one else one for one in found[begin:first]]
         return tuple(found)
 
-    def _is_by_node(self, run: Point, usual: float) -> bool:
-        """True if a run would be about as fast as usual without the loss of its slow node."""
-        if not usual:
-            return False
-        loss, near = math.log(run.cost / run.metric.direction.cost(usual)), _DEVIATIONS * (self.noise() or PRIOR).sigma
-        return any(one.ran_in(run.nodes, run.time_s) and loss + math.log1p(one.change) < near for one in self.slow)
+    def _is_by_node(self, run: Point, level: float) -> bool:
+        """True if a run would be below a level, a logarithm of cost, without the loss of its slow node."""
+        return any(
+            one.ran_in(run.nodes, run.time_s) and math.log(run.cost) + math.log1p(one.change) < level
+            for one in self.slow
+        )
 
     @property
     def since(self) -> Since | None:

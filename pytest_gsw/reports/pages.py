@@ -70,7 +70,7 @@ from pytest_gsw.reports.run_report import (
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import Attention
 from pytest_gsw.results.node_facts import why_lines
-from pytest_gsw.results.record import SweepFinding
+from pytest_gsw.results.record import NAMED, SweepFinding
 from pytest_gsw.results.row_text import finding_text
 from pytest_gsw.results.run_progress import COLUMNS as OPEN_COLUMNS
 from pytest_gsw.results.suggested_commands import again, history_command, next_command
@@ -351,13 +351,12 @@ def _unrecorded_card(report: RunReport) -> ET.Element | None:
 
 # -- tiles -----------------------------------------------------------------------------------------
 
-#: Kinds of findings of what is slow, and facts of a sweep with a place of their own.
-_SLOW_KINDS = frozenset({"slow", "between", "intermittent"})
-_ELSEWHERE = _SLOW_KINDS | {"not decided", "not covered"}
+#: Facts of a sweep with a place of their own.
+_ELSEWHERE = NAMED | {"not decided", "not covered"}
 
 
 def _finding_kind(finding: SweepFinding) -> Attention:
-    return attention.REGRESSED if finding.kind in _SLOW_KINDS else attention.INCONCLUSIVE
+    return attention.REGRESSED if finding.is_named else attention.INCONCLUSIVE
 
 
 def _without_tiles(rows: Iterable[ReportedRow]) -> list[ReportedRow]:
