@@ -422,9 +422,8 @@ def _reads(name: str, text: str) -> bool:
 
 def fixed_by(baseline: Baseline) -> dict[str, str | None]:
     """The recipes' variables that a row fixes, with its values; ``None`` if the row leaves one to the recipe."""
-    facts = {**vars(baseline.parallelism), "steps": baseline.recipe.steps, "gpu_type": baseline.accelerator.lower()}
-    found = {name: facts[fact] if fact in facts else getattr(baseline, fact) for name, fact in _ROW.items()}
-    return {name: None if value is None else str(value) for name, value in found.items()}
+    facts = {**baseline.conditions, "steps": baseline.recipe.steps, "gpu_type": baseline.accelerator.lower()}
+    return {name: None if facts[fact] is None else str(facts[fact]) for name, fact in _ROW.items()}
 
 
 def own_variables(baseline: Baseline, scripts: Scripts, log_path: str) -> dict[str, str | None]:

@@ -22,7 +22,6 @@ from pytest_gsw.jobs.model import VIRTUAL_ENVIRONMENTS, JobSpec
 from pytest_gsw.jobs.scripts import own_variables, requested_time_s, scripts_of, value_of
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import IMAGE_VARIABLE, Accepted, Baseline, Recipe, accepted_to_expect, image_of
-from pytest_gsw.tables.schema import PLACEHOLDERS
 
 #: Steps that a recipe runs when it traces NCCL (the Grok 1 document: "limited to the first 10 steps").
 NCCL_TRACE_STEPS = 10
@@ -149,11 +148,11 @@ def make_job_spec(
     The session's id makes the job's name unique. Without a given limit the run time has the default one, with
     profiling the script's own.
     """
-    recipe = baseline.recipe
+    recipe, workload = baseline.recipe, baseline.workload
     stage = stage_of(cluster, baseline)
     directory = recipe_directory(cluster, baseline, stage)
     slug = slurm_name(baseline.id)
-    glob = log_glob(baseline.framework, baseline.model, baseline.size, baseline.dtype, baseline.gpus)
+    glob = log_glob(workload.framework, workload.model, workload.size, workload.dtype, baseline.gpus)
     environment = _environment(baseline, cluster, stage, profile)
     script = launch_script(cluster, baseline, directory)
     own = _own_variables(baseline, cluster, script, f"{stage}/{glob}")
@@ -214,19 +213,19 @@ def _path(*parts: str) -> Path:
 
 
 def _environment(baseline: Baseline, cluster: Cluster, stage: Path, profile: Profile | None) -> dict[str, str]:
-    nodes = nodes_for(baseline, cluster)
+    nodes, workload = nodes_for(baseline, cluster), baseline.workload
     given = configured_variables(baseline, cluster.environment, nodes)
     return {
         **({} if "LLMB_INSTALL" in given else {"STAGE_PATH": str(stage)}),
-        "DTYPE": baseline.dtype,
-        **({} if baseline.size is None else {"MODEL_SIZE": baseline.size}),
+        "DTYPE": workload.dtype,
+        **({} if workload.size is None else {"MODEL_SIZE": workload.size}),
         "NUM_NODES": str(nodes),
         "RUN_CONF_GPU_PER_NODE": str(min(baseline.gpus, cluster.gpus_per_node or baseline.gpus_per_node)),
         # The row, for recipes that keep a snapshot of their environment, and for the demo.
         "GSW_ROW": baseline.row_id,
         "GSW_BASELINE_FILE": str(baseline.location.path),
         # Without it each simulated job would start a second Python, which takes as long as its training.
-        **({"GSW_DEMO_TRAINS": f"{baseline.model} {baseline.framework}"} if cluster.simulated else {}),
+        **({"GSW_DEMO_TRAINS": f"{workload.model} {workload.framework}"} if cluster.simulated else {}),
         # Rows may differ in these attributes only, and the script has to distinguish them.
         **{f"GSW_ROW_{name.upper()}": value for name, value in baseline.attributes.items()},
         **given,
@@ -236,7 +235,7 @@ def _environment(baseline: Baseline, cluster: Cluster, stage: Path, profile: Pro
 
 def _own_variables(baseline: Baseline, cluster: Cluster, launch_script: Path, log_path: str) -> dict[str, str | None]:
     """The recipe's own variables that the row fixes, as far as its scripts read them; ``None`` unsets one."""
-    no_size: dict[str, str | None] = {} if baseline.size is not None else {"MODEL_SIZE": None}
+    no_size: dict[str, str | None] = {} if baseline.workload.size is not None else {"MODEL_SIZE": None}
     if cluster.simulated or cluster.scheduler == "replay":
         return no_size  # no recipe runs
     return {**no_size, **own_variables(baseline, scripts_of(launch_script), log_path)}
@@ -253,8 +252,14 @@ def configured_variables(baseline: Baseline, site: Mapping[str, str], nodes: int
     if not any("{" in text for texts in (site, own) for text in texts.values()):
         return {**site, **own}  # as of most rows
     recipe = baseline.recipe
-    other = {**vars(baseline.parallelism), "nodes": nodes, "steps": recipe.steps, "recipe": recipe.name}
-    facts = {name: other[name] if name in other else getattr(baseline, name) for name in PLACEHOLDERS}
+    facts = {
+        **baseline.conditions,
+        "workload": baseline.workload.name,
+        "parameters_in_billions": baseline.workload.parameters_in_billions,
+        "nodes": nodes,
+        "steps": recipe.steps,
+        "recipe": recipe.name,
+    }
     # Other braces in a cluster's value are literal: a secret may contain some.
     doubled = {name: text.replace("{", "{{").replace("}", "}}") for name, text in site.items()}
     templates = {name: _WORD.sub(lambda at: at[at[2] in facts], text) for name, text in doubled.items()}

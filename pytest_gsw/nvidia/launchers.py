@@ -321,7 +321,7 @@ class Configured(Experiment):
         spec = super().started(spec)
         row, root = self.baseline, spec.environment.get("LLMB_INSTALL") or str(spec.stage)
         workload = row.recipe.name.replace("/", "_")
-        task = "_".join(filter(None, (workload, row.size, row.dtype, f"gpus{row.gpus}")))
+        task = "_".join(filter(None, (workload, row.workload.size, row.workload.dtype, f"gpus{row.gpus}")))
         experiment = Path(root) / "workloads" / workload / "experiments" / task / spec.name
         at = len(spec.options) - len(self.cluster.sbatch)
         own = f"--ntasks-per-node={_tasks_per_node(row, self.cluster)}"
@@ -628,7 +628,7 @@ def _slurm_arguments(script: Path, options: Mapping[str, str | None], limit: str
 
 def _selectors(baseline: Baseline, script: Path) -> tuple[str, ...]:
     """The recipe of a row of the summaries, from the row's facts."""
-    recipe, precision = _RECIPES.get(baseline.workload), _PRECISIONS.get(baseline.dtype)
+    recipe, precision = _RECIPES.get(baseline.workload.name), _PRECISIONS.get(baseline.workload.dtype)
     if recipe is None or precision is None:
         raise _row_error(
             baseline, "name it as recipe.arguments of a table: --model_family_name, --model_recipe_name, …"
@@ -641,9 +641,9 @@ def _selectors(baseline: Baseline, script: Path) -> tuple[str, ...]:
     task = next((task for task in _TASKS if baseline.id.endswith(f"-{task}]")), "pretrain")
     facts = {
         "--max_steps": baseline.recipe.steps,
-        "--global_batch_size": baseline.global_batch_size,
-        "--micro_batch_size": baseline.micro_batch_size,
-        "--seq_length": baseline.sequence_length,
+        "--global_batch_size": baseline.batch.global_batch_size,
+        "--micro_batch_size": baseline.batch.micro_batch_size,
+        "--seq_length": baseline.workload.sequence_length,
     }
     chosen = ("--model_family_name", recipe[0], "--model_recipe_name", recipe[1], "--task", task)
     target = ("--gpu", baseline.accelerator.lower(), "--compute_dtype", precision)

@@ -27,7 +27,7 @@ from pytest_gsw.session.settings import OF_SELECTION, SETTINGS, Settings, bundle
 from pytest_gsw.session.tiles import rows_on_tiles, tiling_of, unfit_lines
 from pytest_gsw.tables.bundled import benchmarks, bundled_baselines, bundled_releases, models_like
 from pytest_gsw.tables.load import LOG_FORMATS, Table, read_table, table_files
-from pytest_gsw.tables.model import TILE, Baseline, BlankRow, Parallelism, without_tile
+from pytest_gsw.tables.model import TILE, Baseline, BlankRow, without_tile
 from pytest_gsw.tables.releases import format_releases
 from pytest_gsw.tables.value_types import misspelt, nearest
 from pytest_gsw.tables.yaml_values import read_spelling
@@ -298,17 +298,24 @@ class MarkedItem(pytest.Item):
 #: The facts of a row.
 _FACTS = (
     *("workload", "model", "size", "framework", "dtype", "accelerator", "gpus", "nodes"),
-    *("sequence_length", "global_batch_size", "micro_batch_size", *Parallelism.__dataclass_fields__),
+    *("sequence_length", "global_batch_size", "micro_batch_size", "tp", "pp", "cp", "ep", "dp", "vp", "fsdp"),
     *("metric", "proxy", "canary", "document"),
 )
 
 
 def _markers(baseline: Baseline, settings: Settings) -> Iterator[pytest.MarkDecorator]:
     """Markers for a row's selection, as in ``-m "gsw(gpus=64, dtype='fp8')"``, and to skip it."""
-    apart = {**vars(baseline.parallelism), "document": baseline.source.document}
-    facts = {name: apart[name] if name in apart else getattr(baseline, name) for name in _FACTS}
-    yield pytest.mark.gsw(row=baseline.id, **facts)
-    if baseline.proxy:
+    facts = {
+        **baseline.conditions,
+        "workload": baseline.workload.name,
+        "nodes": baseline.nodes,
+        "metric": baseline.criterion.metric,
+        "proxy": baseline.workload.proxy,
+        "canary": baseline.canary,
+        "document": baseline.source.document,
+    }
+    yield pytest.mark.gsw(row=baseline.id, **{name: facts[name] for name in _FACTS})
+    if baseline.workload.proxy:
         yield pytest.mark.proxy
     if baseline.canary:
         yield pytest.mark.canary
@@ -453,7 +460,7 @@ class BaselineFile(SessionNode, pytest.File):
         Raises:
             FileError: Neither pytest-gsw nor a plugin has one.
         """
-        if not rows or rows[0].log_format in _BUILT_IN or any(map(self._has_reader, rows)):
+        if not rows or rows[0].workload.log_format in _BUILT_IN or any(map(self._has_reader, rows)):
             return
         spelt: Any = read_spelling(self.path)
         key, what = ("log_format", "log format") if "log_format" in spelt else ("framework", "framework")
@@ -684,7 +691,7 @@ def check_faults(items: list[BaselineItem], settings: Settings) -> None:
     faults = parse_faults(";".join(settings.faults))
     missed = [fault.pattern for fault in faults if not any(fault.matches(item.baseline.id) for item in items)]
     if missed:
-        rows = [name for item in items for name in (item.baseline.workload, item.baseline.id)]
+        rows = [name for item in items for name in (item.baseline.workload.name, item.baseline.id)]
         lines = [f"no selected row matches '{one}'{nearest(one, rows)}" for one in missed]
         raise pytest.UsageError("\n".join([*(f"--gsw-demo: {line}" for line in lines), "next: pytest-gsw rows"]))
 

@@ -645,7 +645,7 @@ def _log_error(row: Baseline, log_format: LogFormat | None) -> SubmissionError |
     if log_format is not None:
         return None
     return SubmissionError(
-        f"unknown log format '{row.log_format}'{nearest(row.log_format, FORMATS)}",
+        f"unknown log format '{row.workload.log_format}'{nearest(row.workload.log_format, FORMATS)}",
         evidence=(("baseline", str(row.location)), ("known", ", ".join(sorted(FORMATS)))),
         advice="correct log_format (or framework) there, or install the plugin that provides it",
     )

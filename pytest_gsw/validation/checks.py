@@ -173,7 +173,7 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> tuple[Ste
         check_end(run, file, log, log_format)
         provenance = provenance_in(file)
         not_finite = log.not_finite
-        if not_finite is None and log.overflows is not None and baseline.dtype not in SCALED_DTYPES:
+        if not_finite is None and log.overflows is not None and baseline.workload.dtype not in SCALED_DTYPES:
             not_finite = (None, log.overflows.text)  # of a step that no loss scaler has skipped
         if not_finite is not None:
             index, text = not_finite
@@ -485,7 +485,7 @@ def check_steps(
     if of_run is not None and not of_saves and last is None and len(timed) > of_run:
         found = f"the log holds {plural(len(timed), 'step')} and nothing that numbers them"
         refuse(Problem(f"{found}, and the run has {of_run}", _TWO_ATTEMPTS), run, log)
-    min_steps = baseline.min_steps if steps is None else min(baseline.min_steps, steps)
+    min_steps = baseline.criterion.min_steps if steps is None else min(baseline.criterion.min_steps, steps)
     # If the last step is there, lines are lost, not steps: a tenth of five lines for ten steps each is less than one.
     if covered < (min_steps // interval * interval if ended else min_steps):
         logged = baseline.recipe.logged_steps or steps if not of_saves else None
@@ -561,7 +561,7 @@ def stray_problem(
         place: Returns the place of a step's line.
     """
     for name, field in _STEP_SETTINGS:
-        wanted = getattr(baseline, field)
+        wanted = baseline.conditions[field]
         values: list[int | None] = [getattr(step.setup, field) for step in steps]
         if wanted is None or set(values) <= {None, wanted}:
             continue
@@ -600,7 +600,7 @@ def _without(baseline: Baseline, steps: Sequence[Step], stray: int, last: int) -
     """The advice that leaves out the last step with other settings, and those before it."""
     if stray >= last:
         return "correct what the recipe is given (recipe.environment in the table, or the launch script), or the row"
-    left = replace(parse_statistic(baseline.statistic), first=_number(steps, stray) + 1)
+    left = replace(parse_statistic(baseline.criterion.statistic), first=_number(steps, stray) + 1)
     return f"write 'statistic: {left}' in the table, which leaves those steps out, or run without a ramp-up"
 
 
@@ -754,7 +754,7 @@ def skipped_problem(baseline: Baseline, log: StepLog, each_line: int, min_steps:
     if not any(skipped):
         return None
     total = len(skipped) * each_line
-    scaled = baseline.dtype in SCALED_DTYPES
+    scaled = baseline.workload.dtype in SCALED_DTYPES
     needed = math.ceil(min_steps / 2) if scaled else min_steps
     trained = each_line * sum(is_trained(step, each_line) for step in log.steps)
     start = START_UP_STEPS if scaled else 0
@@ -807,7 +807,7 @@ def loss_problem(baseline: Baseline, log: StepLog) -> Problem | None:
             f"{where} has no loss: {len(log.without_loss)} of {plural(len(log.steps), 'step')}",
             f"every step line of {log.format} has one: find out what changed its log",
         )
-    if baseline.loss != "falls":
+    if baseline.criterion.loss != "falls":
         return None
     if log.losses is None:
         return Problem(

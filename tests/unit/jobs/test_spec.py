@@ -24,7 +24,7 @@ from pytest_gsw.jobs.spec import (
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Accepted, Baseline, Figures, Location, Parallelism, Recipe, definition_hash
-from tests.unit.rows import LLAMA2_FP8_X128
+from tests.unit.rows import LLAMA2_FP8_X128, with_facts
 
 EOS = Cluster(name="eos", scheduler="slurm", stage="/lustre/{recipe}", path=Path("clusters.yaml"))
 
@@ -34,7 +34,7 @@ def spec(baseline: Baseline = LLAMA2_FP8_X128, cluster: Cluster = EOS, **changes
 
 
 def spec_of(recipe: Recipe, **changes: Any) -> JobSpec:
-    return spec(replace(LLAMA2_FP8_X128, recipe=recipe, **changes))
+    return spec(with_facts(LLAMA2_FP8_X128, recipe=recipe, **changes))
 
 
 def test_the_launch_contract_of_the_recipes() -> None:
@@ -147,7 +147,7 @@ def test_a_run_before_the_measured_one_counts() -> None:
     profiled = replace(row, recipe=replace(row.recipe, steps_before=15))
     assert (expected_run_s(row), expected_run_s(profiled)) == (300 + 50 * 20, 2 * 300 + 65 * 20)
     assert spec(profiled).time_limit_s == 3 * (600 + 65 * 20)
-    bundled = [row for row in load_tables([bundled_baselines()]) if row.framework == "maxtext"]
+    bundled = [row for row in load_tables([bundled_baselines()]) if row.workload.framework == "maxtext"]
     assert {row.recipe.steps_before for row in bundled} == {15}
 
 
@@ -163,9 +163,9 @@ def test_a_job_gets_three_times_the_duration_that_its_cluster_has_accepted() -> 
     assert spec(row, chosen).time_limit_s == 4500.0
     # It is of another image, of another definition, of another cluster, or of something else than steps.
     assert spec(row, replace(EOS, environment={"RUN_CONF_IMAGE": "y.sqsh"})).time_limit_s == 1800.0
-    assert spec(replace(row, statistic="median")).time_limit_s == 1800.0
+    assert spec(replace(row, criterion=replace(row.criterion, statistic="median"))).time_limit_s == 1800.0
     assert spec(row, replace(EOS, name="selene")).time_limit_s == 1800.0
-    assert spec(with_accepted(replace(of(50, 4.0), metric="checkpoint_save_time"), None)).time_limit_s == 1800.0
+    assert spec(with_accepted(with_facts(of(50, 4.0), metric="checkpoint_save_time"), None)).time_limit_s == 1800.0
 
 
 @pytest.mark.parametrize(
@@ -321,7 +321,7 @@ def test_every_bundled_row_can_be_started_under_a_name_of_its_own() -> None:
 
 
 def test_rows_of_the_recipes_documents_differ_in_what_their_scripts_are_told() -> None:
-    rows = [row for row in load_tables([bundled_baselines()]) if row.framework in {"paxml", "maxtext", "nemo"}]
+    rows = [row for row in load_tables([bundled_baselines()]) if row.workload.framework in {"paxml", "maxtext", "nemo"}]
     told = []
     for row in rows:
         environment = dict(spec(row).environment)

@@ -68,7 +68,10 @@ def test_the_releases_that_a_constant_of_the_scripts_stands_for(version: str, re
 
 def test_a_table_has_its_own_releases_or_the_files(tmp_path: Path) -> None:
     rows = load_table(written(tmp_path, "[24.11.1, 25.10]"))
-    assert {row.dtype: row.source.releases for row in rows} == {"bf16": ("25.10",), "fp8": ("24.11.1", "25.10")}
+    assert {row.workload.dtype: row.source.releases for row in rows} == {
+        "bf16": ("25.10",),
+        "fp8": ("24.11.1", "25.10"),
+    }
 
 
 @pytest.mark.parametrize(
