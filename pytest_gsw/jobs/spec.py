@@ -126,7 +126,7 @@ def default_time_limit_s(baseline: Baseline, cluster: Cluster, launch_script: Pa
     """
     environment = {**cluster.environment, **baseline.recipe.environment}
     expected_s = expected_run_s(baseline, accepted_to_expect(baseline, cluster.name, image_of(environment)))
-    given = value_of(cluster.sbatch, "time") is not None
+    given = value_of(cluster.submission.sbatch, "time") is not None
     given = given or not {"SBATCH_TIMELIMIT", "TIME_LIMIT"}.isdisjoint(environment)
     if expected_s is None or given:
         return None
@@ -274,13 +274,13 @@ def _options(baseline: Baseline, cluster: Cluster) -> tuple[str, ...]:
     if cluster.scheduler != "slurm":
         return ()
     named = {
-        "--account": cluster.account,
-        "--partition": cluster.partition,
-        "--gres": cluster.gres,
-        "--constraint": cluster.constraint,
+        "--account": cluster.submission.account,
+        "--partition": cluster.submission.partition,
+        "--gres": cluster.submission.gres,
+        "--constraint": cluster.submission.constraint,
         "--dependency": "singleton" if baseline.recipe.one_job_per_row else None,
     }
-    return (*(f"{option}={value}" for option, value in named.items() if value is not None), *cluster.sbatch)
+    return (*(f"{option}={value}" for option, value in named.items() if value is not None), *cluster.submission.sbatch)
 
 
 # -- The environment of jobs and of queries to the scheduler, and its printable form ---------------

@@ -323,7 +323,7 @@ class Configured(Experiment):
         workload = row.recipe.name.replace("/", "_")
         task = "_".join(filter(None, (workload, row.workload.size, row.workload.dtype, f"gpus{row.gpus}")))
         experiment = Path(root) / "workloads" / workload / "experiments" / task / spec.name
-        at = len(spec.options) - len(self.cluster.sbatch)
+        at = len(spec.options) - len(self.cluster.submission.sbatch)
         own = f"--ntasks-per-node={_tasks_per_node(row, self.cluster)}"
         return replace(
             spec,
@@ -383,7 +383,7 @@ class NemoRun(_SubmitsItself):
         environment, install = spec.environment, spec.environment.get("LLMB_INSTALL")
         if install and environment.keys().isdisjoint(VIRTUAL_ENVIRONMENTS):
             environment = {**environment, **_installed_environment(spec.script, install)}
-        arguments = (*self.cluster.arguments, *self.baseline.recipe.arguments)
+        arguments = (*self.cluster.submission.arguments, *self.baseline.recipe.arguments)
         return replace(spec, environment=environment, arguments=arguments)
 
     def command(self, spec: JobSpec) -> tuple[str, ...]:
@@ -414,7 +414,7 @@ class Bridge(NemoRun):
                 advice=f"leave the profiling out, or run {spec.script} --help and profile by hand",
             )
         # Reported without its value, which may be a secret after --env.
-        changed = next(filter(_changes_training, cluster.arguments), None)
+        changed = next(filter(_changes_training, cluster.submission.arguments), None)
         if changed is not None:
             name = changed.partition("=")[0]
             raise SubmissionError(
@@ -439,7 +439,7 @@ class Bridge(NemoRun):
             # This image overrides any that the shell exports.
             environment={**spec.environment, IMAGE_VARIABLE: image},
             # The scripts use the last of two values.
-            arguments=(*cluster.arguments, *selected, *size, _SCRIPTS[script.name].image, image),
+            arguments=(*cluster.submission.arguments, *selected, *size, _SCRIPTS[script.name].image, image),
         )
 
     def command(self, spec: JobSpec) -> tuple[str, ...]:
@@ -501,7 +501,7 @@ def launched(spec: JobSpec, baseline: Baseline, cluster: Cluster, found: Launche
         SubmissionError: It cannot be launched this way.
     """
     is_replay = cluster.scheduler == "replay"  # the launcher determines the names of logs
-    name = baseline.recipe.launcher or (not is_replay and cluster.launcher) or RecipeScripts.name
+    name = baseline.recipe.launcher or (not is_replay and cluster.submission.launcher) or RecipeScripts.name
     if name != RecipeScripts.name and cluster.scheduler not in {"slurm", "replay"}:
         raise SubmissionError(
             f"the launcher {name} submits jobs to Slurm, and {cluster.name} has the scheduler {cluster.scheduler}",

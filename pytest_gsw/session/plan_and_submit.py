@@ -492,7 +492,7 @@ def _node_probes(
     cluster = settings.cluster
     if cluster is None or cluster.scheduler != "slurm" or settings.replay is not None:
         return None
-    if cluster.facts in {None, "none"} and not cluster.smoke:
+    if cluster.node_checks.facts in {None, "none"} and not cluster.node_checks.smoke:
         return None
     from pytest_gsw.session.node_probes import NodeProbes  # few sessions probe
 
@@ -713,8 +713,8 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
     for line in plan_text(planned, skipped, redact(errors, environ), has_gpus, cost, most):
         write(config, line)
     cluster = _cluster_of(settings)
-    probes = [f"facts ({cluster.facts})"] if cluster.facts not in {None, "none"} else []
-    probes += [f"{cluster.smoke} before the first step"] if cluster.smoke else []
+    probes = [f"facts ({cluster.node_checks.facts})"] if cluster.node_checks.facts not in {None, "none"} else []
+    probes += [f"{cluster.node_checks.smoke} before the first step"] if cluster.node_checks.smoke else []
     if planned and probes:
         write(config, f"each job's nodes are probed: {redact('; '.join(probes), environ)}")
     if planned and not cluster.simulated:

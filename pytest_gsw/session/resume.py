@@ -154,7 +154,7 @@ def _ids(submissions: Iterable[Submission]) -> str:
 def _scancel(config: pytest.Config, *ids: str) -> str:
     """The command line that ends jobs of the session's cluster."""
     cluster = config.stash[SETTINGS].cluster
-    return scancel(value_of(() if cluster is None else cluster.sbatch, "clusters") or "", *ids)
+    return scancel(value_of(() if cluster is None else cluster.submission.sbatch, "clusters") or "", *ids)
 
 
 def _vanished_text(row_id: str, past: Submission | None, config: pytest.Config) -> str:

@@ -22,13 +22,13 @@ from pytest_gsw.common.files import at_home, relative_path
 from pytest_gsw.common.text import command, plural, positive
 from pytest_gsw.errors import ConfigurationError, refuse_empty
 from pytest_gsw.executor.limits import Limits, Policies
+from pytest_gsw.hardware import BY_NAME, is_same
 from pytest_gsw.history.location import VARIABLE, history_place, open_history
 from pytest_gsw.results.runs_directory import LAST, RECORDS, RESULTS, RUNS, new_run_id, no_run
 from pytest_gsw.session.options import OPTIONS, SHOWN, UNLIMITED, Option, ini_value
 from pytest_gsw.stats.repeats import Repeats
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
 from pytest_gsw.tables.load import benchmarks_for, directories_for, releases_for, states_none
-from pytest_gsw.tables.model import BY_NAME, is_same
 from pytest_gsw.tables.releases import NEMO, NO_FIGURES_SINCE, is_container
 from pytest_gsw.tables.value_types import nearest, read_gain, read_tolerance
 

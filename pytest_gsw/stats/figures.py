@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
+from pytest_gsw.hardware import ACCELERATORS
 from pytest_gsw.tables.metrics import CALIBRATION, MFU, TFLOPS_PER_GPU, Series
-from pytest_gsw.tables.model import ACCELERATORS, Baseline, Figures
+from pytest_gsw.tables.model import Baseline, Figures
 from pytest_gsw.tables.value_types import nearest
 
 #: By accelerator and dtype, FLOP/s of one GPU: dense matrix operations, no sparsity.

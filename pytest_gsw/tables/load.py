@@ -18,6 +18,7 @@ from pytest_gsw.common.blocks import PROGRAMS, Block, BlockError, text_block
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.text import command, enumerated
 from pytest_gsw.errors import ConfigurationError, Fault, FileError, RunError
+from pytest_gsw.hardware import is_same
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.bundled import (
     FACTS_FILE,
@@ -47,7 +48,6 @@ from pytest_gsw.tables.model import (
     Workload,
     blank_id,
     has_ended,
-    is_same,
     row_id,
 )
 from pytest_gsw.tables.releases import NO_FIGURES_SINCE, format_releases, is_container, releases_of

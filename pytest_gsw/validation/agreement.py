@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_gsw.demo import FIRST_LINE
+from pytest_gsw.hardware import accelerator_of, is_same
 from pytest_gsw.jobs.spec import configured_variables
 from pytest_gsw.logs.identity import RECIPE_MARKER, precision_of
 from pytest_gsw.logs.model import Identity
 from pytest_gsw.logs.scan import LogFile, matching_records, opened, safe_text
 from pytest_gsw.tables.benchmark_settings import amounts, letters, stated_settings
 from pytest_gsw.tables.load import holds_for
-from pytest_gsw.tables.model import Baseline, Parallelism, accelerator_of, image_name, is_same
+from pytest_gsw.tables.model import Baseline, Parallelism, image_name
 from pytest_gsw.tables.releases import container_of, is_container
 
 _PLAIN = frozenset({"bf16", "fp16", "fp32", "tf32"})

@@ -114,7 +114,12 @@ def test_a_clusters_variables_have_placeholders(written: str, filled: str | None
 
 @pytest.mark.parametrize("time_limit_s", [60.0, 86400.0])
 @pytest.mark.parametrize(
-    "changes", [{}, {"cluster": replace(EOS, sbatch=("--time=10",))}, {"profile": Profile("nsight")}]
+    "changes",
+    [
+        {},
+        {"cluster": replace(EOS, submission=replace(EOS.submission, sbatch=("--time=10",)))},
+        {"profile": Profile("nsight")},
+    ],
 )
 def test_a_time_limit_is_handed_on(changes: dict[str, Any], time_limit_s: float) -> None:
     assert spec(**changes, time_limit_s=time_limit_s).time_limit_s == time_limit_s
@@ -172,14 +177,14 @@ def test_a_job_gets_three_times_the_duration_that_its_cluster_has_accepted() -> 
     "options", [("--time=30",), ("--time", "30"), ("-t", "30"), ("-t30",), ("--qos=high", "-t", "1-00:00:00")]
 )
 def test_a_limit_of_the_clusters_own_stands(options: tuple[str, ...]) -> None:
-    made = spec(cluster=replace(EOS, sbatch=options))
+    made = spec(cluster=replace(EOS, submission=replace(EOS.submission, sbatch=options)))
     assert (made.time_limit_s, made.options) == (None, options)
     assert spec(cluster=replace(EOS, environment={"SBATCH_TIMELIMIT": "30"})).time_limit_s is None
 
 
 @pytest.mark.parametrize("options", [(), ("--qos=high", "--exclusive", "--tasks-per-node=8")])
 def test_other_options_of_the_cluster_set_no_limit(options: tuple[str, ...]) -> None:
-    assert spec(cluster=replace(EOS, sbatch=options)).time_limit_s == LEAST_LIMIT_S
+    assert spec(cluster=replace(EOS, submission=replace(EOS.submission, sbatch=options))).time_limit_s == LEAST_LIMIT_S
 
 
 @pytest.mark.parametrize("kind", ["nsight", "nccl-trace"])
@@ -189,7 +194,15 @@ def test_a_profiled_run_has_the_limit_of_its_script(kind: Literal["nsight", "ncc
 
 def test_the_options_of_a_slurm_cluster_in_order() -> None:
     cluster = replace(
-        EOS, account="eng", partition="batch", gres="gpu:8", constraint="h100", sbatch=("--qos=high", "--exclusive")
+        EOS,
+        submission=replace(
+            EOS.submission,
+            account="eng",
+            partition="batch",
+            gres="gpu:8",
+            constraint="h100",
+            sbatch=("--qos=high", "--exclusive"),
+        ),
     )
     assert spec(cluster=cluster).options == (
         *("--account=eng", "--partition=batch", "--gres=gpu:8", "--constraint=h100", "--qos=high", "--exclusive"),

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_gsw.hardware import ACCELERATORS
 from pytest_gsw.stats.figures import (
     PEAKS,
     calibration_factor,
@@ -19,7 +20,7 @@ from pytest_gsw.stats.figures import (
 )
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
-from pytest_gsw.tables.model import ACCELERATORS, Baseline, Figures
+from pytest_gsw.tables.model import Baseline, Figures
 from tests.unit.rows import LLAMA2_FP8_X128
 
 GPT3 = replace(
