@@ -21,7 +21,8 @@ from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.text import shortened
 from pytest_gsw.errors import HookError, InvalidHookResultError
 from pytest_gsw.jobs.layout import JOB_ID
-from pytest_gsw.jobs.model import JobSpec, JobState, JobStep, Launch, Launcher
+from pytest_gsw.jobs.model import JobSpec, Launch, Launcher
+from pytest_gsw.jobs.states import JobState, JobStep
 from pytest_gsw.tables.metrics import BY_KEY, DOCUMENTED, METRIC_KEY, STATISTICS, Direction
 from pytest_gsw.tables.value_types import nearest
 

@@ -60,24 +60,10 @@ from pytest_gsw.executor.phases import (
 from pytest_gsw.executor.progress_monitor import Sample
 from pytest_gsw.jobs.journal import Journal, Submission, by_row, is_next
 from pytest_gsw.jobs.layout import check_new, logs_before, names_before, names_in, open_anew, other_outputs_of, sizes_of
-from pytest_gsw.jobs.model import (
-    AT_ONCE,
-    COMPLETING,
-    LOST_AT_START,
-    NO_OTHER_NODE,
-    NODE_LOST,
-    NOT_LAUNCHED,
-    STANDING_STILL,
-    Attempt,
-    EarlyStop,
-    Job,
-    JobSpec,
-    JobState,
-    JobStatus,
-    Launcher,
-)
+from pytest_gsw.jobs.model import AT_ONCE, LOST_AT_START, NO_OTHER_NODE, Attempt, EarlyStop, Job, JobSpec, Launcher
 from pytest_gsw.jobs.pending import begins_after, reason_of
 from pytest_gsw.jobs.spec import session_environment
+from pytest_gsw.jobs.states import COMPLETING, NODE_LOST, NOT_LAUNCHED, STANDING_STILL, JobState, JobStatus
 from pytest_gsw.logs.reader import detect_format
 from pytest_gsw.stats.black_holes import AT_ONCE_S, BlackHole, black_holes
 from pytest_gsw.stats.decision import Done, Repeat, Undecided

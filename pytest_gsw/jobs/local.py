@@ -21,8 +21,9 @@ from pathlib import Path
 from pytest_gsw.common.files import make_directory, open_own
 from pytest_gsw.errors import JobError, SubmissionError
 from pytest_gsw.jobs import layout
-from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
+from pytest_gsw.jobs.model import Job, JobSpec, Launcher
 from pytest_gsw.jobs.spec import job_environment, session_environment
+from pytest_gsw.jobs.states import JobState, JobStatus
 
 
 def next_job_id(last: str) -> str:

@@ -20,8 +20,7 @@ from pytest_gsw.clusters import Cluster
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.redact import printable
 from pytest_gsw.errors import FileError, LogError, RefusedError, SubmissionError
-from pytest_gsw.jobs.layout import FoundLog
-from pytest_gsw.jobs.model import VIRTUAL_ENVIRONMENTS, ExperimentInfo, JobSpec, Launch
+from pytest_gsw.jobs.model import VIRTUAL_ENVIRONMENTS, ExperimentInfo, FoundLog, JobSpec, Launch
 from pytest_gsw.jobs.named_log import named_log, with_log
 from pytest_gsw.jobs.preflight import directory_keys
 from pytest_gsw.jobs.scripts import options_in, row_variables, script_text, value_of

@@ -27,8 +27,8 @@ from pytest_gsw.history.database import SESSION_WAIT_S, WaitBudget
 from pytest_gsw.history.location import open_history
 from pytest_gsw.hook_checks import hook_error, is_own
 from pytest_gsw.jobs.journal import Journal, Submission
-from pytest_gsw.jobs.layout import FoundLog, error_files_of, in_traced_results, is_nccl_traced
-from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus, Launcher
+from pytest_gsw.jobs.layout import error_files_of, in_traced_results, is_nccl_traced
+from pytest_gsw.jobs.model import FoundLog, JobSpec, Launcher
 from pytest_gsw.jobs.preflight import (
     cluster_problem,
     demands_of,
@@ -51,6 +51,7 @@ from pytest_gsw.jobs.spec import (
     profiling_in,
     steps_of,
 )
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.logs.failure_scan import find_fatal
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat

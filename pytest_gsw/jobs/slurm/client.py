@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from pytest_gsw.common.files import make_directory, open_own
-from pytest_gsw.jobs.model import EXIT_CODE, Job, JobSpec, JobState, JobStatus, JobStep, exit_and_signal, job_state
+from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.jobs.pending import dated
 from pytest_gsw.jobs.scripts import cluster_of, options_in
 from pytest_gsw.jobs.spec import job_environment, query_environment
+from pytest_gsw.jobs.states import EXIT_CODE, JobState, JobStatus, JobStep, exit_and_signal, job_state
 
 # -- Slurm's commands as argument lists; none runs through a shell ----------------------------------
 

@@ -38,29 +38,23 @@ from pytest_gsw.errors import (
     SubmissionError,
 )
 from pytest_gsw.jobs import layout
-from pytest_gsw.jobs.model import (
-    COMPLETING,
-    NEVER_STARTS,
-    NODE_LOST,
-    NOT_LAUNCHED,
-    VIRTUAL_ENVIRONMENTS,
-    ExperimentInfo,
-    FailedJob,
-    FoundJob,
-    Job,
-    JobSpec,
-    JobState,
-    JobStatus,
-    JobStep,
-    Launch,
-    Launcher,
-)
+from pytest_gsw.jobs.model import VIRTUAL_ENVIRONMENTS, ExperimentInfo, FoundJob, Job, JobSpec, Launch, Launcher
 from pytest_gsw.jobs.pending import OF_ONE, reason_of
 from pytest_gsw.jobs.run_lock import PATIENCE_S, SubmissionLock
 from pytest_gsw.jobs.scripts import STDOUT_BEFORE_23_02, check_one_job, cluster_of
 from pytest_gsw.jobs.slurm import client
 from pytest_gsw.jobs.slurm.client import Answer, Ask, Client, Output, why
 from pytest_gsw.jobs.spec import job_environment, masked_command, session_environment
+from pytest_gsw.jobs.states import (
+    COMPLETING,
+    NEVER_STARTS,
+    NODE_LOST,
+    NOT_LAUNCHED,
+    FailedJob,
+    JobState,
+    JobStatus,
+    JobStep,
+)
 
 # -- The status of jobs, from the answers of three commands -----------------------------------------
 #

@@ -16,7 +16,8 @@ from pytest_gsw.errors import QueueFullError, SchedulerUnreachableError, Submiss
 from pytest_gsw.executor.executor import Executor
 from pytest_gsw.jobs import journal as journal_module
 from pytest_gsw.jobs.journal import COPY, NAME, Journal, RunState, run_state_of
-from pytest_gsw.jobs.model import Job, JobSpec, JobStatus
+from pytest_gsw.jobs.model import Job, JobSpec
+from pytest_gsw.jobs.states import JobStatus
 from tests.unit.executor.conftest import Clock, FakeLauncher, error_of, executor_of, spec
 
 ROWS = [f"r{number:02}" for number in range(40)]

@@ -10,7 +10,8 @@ import pytest
 from pytest_gsw.errors import JobError, SchedulerUnreachableError, SubmissionError
 from pytest_gsw.executor.limits import Limits
 from pytest_gsw.executor.phases import Queued, RowJobs, RowTable, SubmittedJob
-from pytest_gsw.jobs.model import FoundJob, Job, JobSpec, JobState, JobStatus
+from pytest_gsw.jobs.model import FoundJob, Job, JobSpec
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.stats.decision import Done, Repeat
 from pytest_gsw.validation.run import Run
 from tests.unit.executor.conftest import (

@@ -30,17 +30,8 @@ from pytest_gsw.executor.limits import Limits
 from pytest_gsw.executor.phases import Active, AwaitingLog, Finished, submitted_job_of
 from pytest_gsw.executor.progress_monitor import Sample, Watch
 from pytest_gsw.jobs.journal import Journal, Submission
-from pytest_gsw.jobs.model import (
-    AT_ONCE,
-    NODE_LOST,
-    NOT_LAUNCHED,
-    Attempt,
-    EarlyStop,
-    Job,
-    JobSpec,
-    JobState,
-    JobStatus,
-)
+from pytest_gsw.jobs.model import AT_ONCE, Attempt, EarlyStop, Job, JobSpec
+from pytest_gsw.jobs.states import NODE_LOST, NOT_LAUNCHED, JobState, JobStatus
 from pytest_gsw.stats.decision import Done, Repeat, Undecided
 from pytest_gsw.validation.run import Run
 from tests.unit.executor.conftest import (

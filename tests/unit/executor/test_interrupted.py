@@ -12,7 +12,8 @@ import pytest
 from pytest_gsw.executor.executor import SETTLE_S, Executor
 from pytest_gsw.executor.phases import RowTable
 from pytest_gsw.jobs.journal import Journal, Submission, read_journal
-from pytest_gsw.jobs.model import COMPLETING, EarlyStop, Job, JobState, JobStatus
+from pytest_gsw.jobs.model import EarlyStop, Job
+from pytest_gsw.jobs.states import COMPLETING, JobState, JobStatus
 from tests.unit.executor.conftest import (
     CANCELLED,
     COMPLETED,

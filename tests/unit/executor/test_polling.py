@@ -12,7 +12,8 @@ import pytest
 from pytest_gsw.executor import executor as executor_module
 from pytest_gsw.executor.executor import SETTLE_S, Executor
 from pytest_gsw.executor.progress_monitor import Sample, Watch
-from pytest_gsw.jobs.model import Job, JobSpec, JobStatus
+from pytest_gsw.jobs.model import Job, JobSpec
+from pytest_gsw.jobs.states import JobStatus
 from tests.unit.executor.conftest import (
     COMPLETED,
     POLL_S,

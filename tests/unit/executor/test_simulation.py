@@ -31,7 +31,8 @@ from pytest_gsw.executor.executor import MOST_POLLS_PER_INTERVAL
 from pytest_gsw.executor.limits import Limits
 from pytest_gsw.executor.progress_monitor import Sample, Watch
 from pytest_gsw.jobs.journal import NAME, Journal, read_journal
-from pytest_gsw.jobs.model import EarlyStop, Job, JobSpec, JobState, JobStatus
+from pytest_gsw.jobs.model import EarlyStop, Job, JobSpec
+from pytest_gsw.jobs.states import JobState, JobStatus
 from tests.unit.executor.conftest import POLL_S, Clock, FakeLauncher, Repeats, executor_of, spec
 
 ROWS = 200
