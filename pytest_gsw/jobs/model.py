@@ -77,6 +77,10 @@ class Launch:
         """The command in the recipe's directory that submits the job, if that is not sbatch."""
         raise NotImplementedError
 
+    def older_command(self, command: tuple[str, ...], errors: str) -> tuple[str, ...] | None:
+        """The command of an older program, which refused this one with such errors; ``None`` if there is none."""
+        return None
+
     def variables(self, spec: JobSpec) -> dict[str, str]:
         """The variables in place of sbatch's options.
 

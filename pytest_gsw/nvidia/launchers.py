@@ -474,6 +474,12 @@ class LlmbRun(_SubmitsItself):
         profile = ("--profile",) if environment.get("ENABLE_PROFILE") == "true" else ()
         return ("llmb-run", "submit", *task, *profile)
 
+    def older_command(self, command: tuple[str, ...], errors: str) -> tuple[str, ...] | None:
+        """The command of llmb-run before 26.02."""
+        if "invalid choice: 'submit'" not in errors:
+            return None
+        return tuple("single" if word == "submit" else word for word in command)
+
     def metadata_of(self, spec: JobSpec) -> Path:
         """The recipe's own metadata, or those in the checkout of recipes that it launches it from."""
         beside = super().metadata_of(spec)
