@@ -179,9 +179,9 @@ def test_rows_that_were_not_begun_wait_in_their_order_while_the_queue_is_full(wa
     scheduler = FullQueue(Clock())
     executor = started(watched, scheduler)
     while not executor.full:
-        executor._submitting.wait(60)
-        executor._submitting.collect()
-    waiting = [one.row.row_id for one in executor._rows.waiting]
+        executor._submitter.wait(60)
+        executor._submitter.collect()
+    waiting = [one.row.row_id for one in executor._rows.queued]
     scheduler.let_go.set()
     executor.close(detach=True)
     begun = scheduler.submitted

@@ -241,14 +241,14 @@ def test_a_job_that_a_script_names_while_the_jobs_are_counted(clock: Clock) -> N
         rows.activate(RowJobs(row_id, spec(row_id)), SubmittedJob(job))
 
     for row_id in ("a", "b"):
-        rows.wait(Queued(RowJobs(row_id, spec(row_id))), first=False)
+        rows.queue(Queued(RowJobs(row_id, spec(row_id))), first=False)
         rows.begin()
     answer("b")
     count = rows.count(has_reason=True)
     answer("a")
     rows.hold(count)
     assert [seen.job.id for seen in rows.strays.values()] == ["12"]
-    assert list(rows.live) == ["a"]
+    assert list(rows.active) == ["a"]
 
 
 def test_a_launcher_that_cannot_be_asked_by_name(clock: Clock) -> None:

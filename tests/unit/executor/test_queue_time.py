@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pytest_gsw.errors import QueueFullError
-from pytest_gsw.executor.executor import STUCK_S
 from pytest_gsw.executor.limits import Limits
+from pytest_gsw.executor.polls import STUCK_S
 from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.jobs.pending import OF_ONE, dated
 from pytest_gsw.jobs.states import JobState, JobStatus
