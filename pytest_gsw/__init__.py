@@ -22,8 +22,9 @@ if TYPE_CHECKING:
         SchedulerUnreachableError,
         SubmissionError,
     )
+    from pytest_gsw.jobs.launcher import Launcher
     from pytest_gsw.jobs.layout import log_of
-    from pytest_gsw.jobs.model import ExperimentInfo, FoundJob, Job, JobSpec, Launch, Launcher
+    from pytest_gsw.jobs.model import ExperimentInfo, FoundJob, Job, JobSpec, Launch
     from pytest_gsw.jobs.run_lock import SubmissionLock
     from pytest_gsw.jobs.spec import job_environment
     from pytest_gsw.jobs.states import JobState, JobStatus
@@ -46,7 +47,8 @@ _NAMES = {
     ),
     "jobs.spec": ("job_environment",),
     "jobs.layout": ("log_of",),
-    "jobs.model": ("Job", "JobSpec", "Launch", "Launcher", "FoundJob", "ExperimentInfo"),
+    "jobs.launcher": ("Launcher",),
+    "jobs.model": ("Job", "JobSpec", "Launch", "FoundJob", "ExperimentInfo"),
     "jobs.states": ("JobState", "JobStatus"),
     "jobs.run_lock": ("SubmissionLock",),
     "logs.formats.base": ("LineFormat", "StepLine"),

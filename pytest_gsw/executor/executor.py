@@ -45,8 +45,9 @@ from pytest_gsw.executor.repeats import Repeats
 from pytest_gsw.executor.running_logs import RunningLogs
 from pytest_gsw.executor.submitter import Submitter
 from pytest_gsw.jobs.journal import Journal, Submission
+from pytest_gsw.jobs.launcher import Launcher
 from pytest_gsw.jobs.layout import other_outputs_of
-from pytest_gsw.jobs.model import Attempt, Job, JobSpec, Launcher
+from pytest_gsw.jobs.model import Attempt, Job, JobSpec
 from pytest_gsw.jobs.spec import session_environment
 from pytest_gsw.jobs.states import COMPLETING, JobState, JobStatus
 from pytest_gsw.stats.decision import Done
@@ -136,22 +137,20 @@ class Executor:
         self.strays, self.late = rows.strays, rows.late
         #: The newest job's spec by row; a row whose jobs cannot be taken over owns none.
         self.started = rows.started
-        self._submitter = Submitter(rows, launcher, self.journal, clock)
-        self._repeats = Repeats(rows, launcher, self.journal, clock, retries, decide, on_repeat)
-        self._ended_jobs = EndedJobs(rows, launcher, self._repeats, check, clock)
+        shared = (rows, launcher, self.journal, clock)
+        self._submitter = Submitter(*shared)
+        self._repeats = Repeats(*shared, retries, decide, on_repeat)
+        self._ended_jobs = EndedJobs(rows, launcher, clock, self._repeats, check)
         self._polls = Polls(
-            rows,
-            launcher,
-            self.journal,
+            *shared,
             self._ended_jobs,
             self._repeats,
             self._submitter.backoff,
             PollSchedule(poll_interval_s, clock),
             observer,
             session_environment(environ),
-            clock,
         )
-        self._running_logs = RunningLogs(rows, launcher, self._polls, watcher, on_look, clock)
+        self._running_logs = RunningLogs(rows, launcher, clock, self._polls, watcher, on_look)
         self._cancelling: Future[None] | None = None
 
     @property
@@ -182,39 +181,29 @@ class Executor:
             elif spec.gpus > self._rows.limits.gpus:
                 self._rows.finish(Finished(row_id, too_large(spec, self._rows.limits)))
             else:
-                self._enqueue(row_id, spec, (past or {}).get(row_id))
+                before = (past or {}).get(row_id, Submission(0.0))
+                row, since_s = RowJobs(row_id, spec, before.attempts), before.intended_s or None
+                try:
+                    self._rows.queue(Queued(self._restore_runs(row), since_s), first=False)
+                except LogError as error:  # a log that an earlier session measured is missing
+                    self._rows.finish(Finished(row_id, error, row, since_s=since_s))
         self._pump()
 
-    def attach(self, job: Job, past: Submission | None = None) -> None:
+    def attach(self, job: Job, past: Submission) -> None:
         """Take over an earlier session's job, with its end if that is recorded."""
         rows, row_id, submitted = self._rows, job.spec.row_id, SubmittedJob(job)
-        row = RowJobs(row_id, job.spec)
-        if past is not None:
-            submitted.status = past.ended or submitted.status
-            submitted.stopped, submitted.cancelled_before = past.stopped, past.cancelled
-            row = replace(row, attempts=past.attempts)
-            try:
-                row = self._restore_runs(row)
-            except LogError as error:
-                rows.finish(Finished(row_id, error, row, submitted))
-                return
+        row = RowJobs(row_id, job.spec, past.attempts)
+        submitted.status = past.ended or submitted.status
+        submitted.stopped, submitted.cancelled_before = past.stopped, past.cancelled
+        try:
+            row = self._restore_runs(row)
+        except LogError as error:
+            rows.finish(Finished(row_id, error, row, submitted))
+            return
         rows.take_place(row)
         active = rows.activate(row, submitted)
         if not rows.is_shared(rows.claims.job(job), row_id) and submitted.status.state.ended:
             self._polls.leave_queue(active)
-
-    def _enqueue(self, row_id: str, spec: JobSpec, past: Submission | None) -> None:
-        """Queue a row, unless a log that an earlier session measured is missing."""
-        if past is None:
-            self._rows.queue(Queued(RowJobs(row_id, spec)), first=False)
-            return
-        row, since_s = RowJobs(row_id, spec, past.attempts), past.intended_s or None
-        try:
-            row = self._restore_runs(row)
-        except LogError as error:
-            self._rows.finish(Finished(row_id, error, row, since_s=since_s))
-        else:
-            self._rows.queue(Queued(row, since_s), first=False)
 
     def _restore_runs(self, row: RowJobs) -> RowJobs:
         """A row with the jobs that an earlier session measured.

@@ -17,7 +17,8 @@ from pytest_gsw.errors import JobError, LogError, RunError, SchedulerUnreachable
 from pytest_gsw.executor.limits import Limits
 from pytest_gsw.executor.progress_monitor import Sample, Watch
 from pytest_gsw.jobs.journal import by_row
-from pytest_gsw.jobs.model import NO_OTHER_NODE, Attempt, EarlyStop, FoundJob, Job, JobSpec, Launcher
+from pytest_gsw.jobs.launcher import Launcher
+from pytest_gsw.jobs.model import NO_OTHER_NODE, Attempt, EarlyStop, FoundJob, Job, JobSpec
 from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.stats.decision import Done, Repeat, Undecided
 from pytest_gsw.validation.run import Run

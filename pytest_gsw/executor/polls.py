@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -21,8 +21,9 @@ from pytest_gsw.executor.phases import Active, Count, RowTable, StateObserver, S
 from pytest_gsw.executor.repeats import Repeats
 from pytest_gsw.executor.submitter import LONGEST_BACK_OFF_S, UNKNOWN_LIMIT_S, Backoff
 from pytest_gsw.jobs.journal import Journal, by_row
+from pytest_gsw.jobs.launcher import Launcher
 from pytest_gsw.jobs.layout import other_outputs_of
-from pytest_gsw.jobs.model import LOST_AT_START, NO_OTHER_NODE, Attempt, EarlyStop, Job, Launcher
+from pytest_gsw.jobs.model import LOST_AT_START, NO_OTHER_NODE, Attempt, EarlyStop, Job
 from pytest_gsw.jobs.pending import begins_after, reason_of
 from pytest_gsw.jobs.states import COMPLETING, NODE_LOST, NOT_LAUNCHED, JobState, JobStatus
 from pytest_gsw.validation.checks import not_alone
@@ -91,38 +92,29 @@ class PollSchedule:
         self.due_s = min(self.due_s, soon_s)
 
 
+@dataclass(eq=False)
 class Polls:
-    """Polls the jobs of active rows, in a thread if the launcher allows it, and acts on the answers.
+    """Polls the jobs of active rows, in a thread if the launcher allows it, and acts on the answers."""
 
-    Args:
-        rows: The rows.
-        launcher: Polls and cancels jobs.
-        journal: The run's journal.
-        ended_jobs: Await the logs of jobs that have ended.
-        repeats: Queues rows again.
-        backoff: The waits of submissions.
-        schedule: The times of polls.
-        observer: Called at every change of a job's state.
-        environ: The session's environment, whose secrets are redacted.
-        clock: Monotonic seconds.
-    """
+    rows: RowTable
+    #: Polls and cancels jobs.
+    launcher: Launcher
+    journal: JournalWriter
+    #: Monotonic seconds.
+    clock: Callable[[], float]
+    #: Awaits the logs of jobs that have ended.
+    ended_jobs: EndedJobs
+    #: Queues rows again.
+    repeats: Repeats
+    #: The waits of submissions.
+    backoff: Backoff
+    schedule: PollSchedule
+    #: Called at every change of a job's state.
+    observer: StateObserver
+    #: The session's environment, whose secrets are redacted.
+    environ: Mapping[str, str]
 
-    def __init__(
-        self,
-        rows: RowTable,
-        launcher: Launcher,
-        journal: JournalWriter,
-        ended_jobs: EndedJobs,
-        repeats: Repeats,
-        backoff: Backoff,
-        schedule: PollSchedule,
-        observer: StateObserver,
-        environ: Mapping[str, str],
-        clock: Callable[[], float],
-    ) -> None:
-        self._rows, self._launcher, self._journal, self._ended_jobs = rows, launcher, journal, ended_jobs
-        self._repeats, self._backoff, self.schedule = repeats, backoff, schedule
-        self._observer, self._environ, self._clock = observer, environ, clock
+    def __post_init__(self) -> None:
         #: The jobs of the poll that is under way.
         self._polled: list[Active] = []
         #: The answer of the poll in the thread; ``None`` if none is under way.
@@ -136,9 +128,9 @@ class Polls:
     def poll(self) -> None:
         """Poll all active jobs and, if that is due, count the run's jobs."""
         self.schedule.begin()
-        self._polled = list(self._rows.active.values())
+        self._polled = list(self.rows.active.values())
         request = partial(self._request, [active.job for active in self._polled])
-        if self._polled and self._launcher.polls_in_a_thread:
+        if self._polled and self.launcher.polls_in_a_thread:
             self.answer = run_in_background(request, "gsw-ask")
         else:
             self._finish_poll(request)
@@ -151,35 +143,35 @@ class Polls:
 
     def _is_settling(self) -> bool:
         """True if all remaining jobs have ended their scripts."""
-        rows = self._rows
+        rows = self.rows
         if rows.queued or rows.submitting or not rows.active:
             return False
         return all(COMPLETING in active.status.raw_state for active in rows.active.values())
 
     def _request(self, jobs: list[Job]) -> tuple[Mapping[str, JobStatus], Count]:
         # A row is finished only after its jobs are counted, by the poll's own answer if that lists all of them.
-        specs, answers = self._rows.to_count(), self._launcher.poll(jobs)
-        if (named := self._launcher.named_in_poll(specs)) is not None:
+        specs, answers = self.rows.to_count(), self.launcher.poll(jobs)
+        if (named := self.launcher.named_in_poll(specs)) is not None:
             return answers, by_row(specs, named)
-        return answers, self._rows.count(any(status.state.ended for status in answers.values()))
+        return answers, self.rows.count(any(status.state.ended for status in answers.values()))
 
     def _finish_poll(self, answer: Callable[[], tuple[Mapping[str, JobStatus], Count]]) -> None:
         """Process a poll's answer, except for rows that were given up or interrupted meanwhile."""
         try:
             answers, count = answer() if self._polled else ({}, {})
-            polled = [active for active in self._polled if self._rows.active.get(active.row.row_id) is active]
+            polled = [active for active in self._polled if self.rows.active.get(active.row.row_id) is active]
             if polled:
                 self._apply_answers([(active, self._redacted_status(active, answers)) for active in polled])
-            self._rows.hold(count)
-            if self._polled and not self._rows.active:
-                self._rows.is_counted = not isinstance(count, RunError) and self._rows.have_ended()
+            self.rows.hold(count)
+            if self._polled and not self.rows.active:
+                self.rows.is_counted = not isinstance(count, RunError) and self.rows.have_ended()
         finally:
             self.schedule.end(self._is_settling())
 
     def _redacted_status(self, active: Active, answers: Mapping[str, JobStatus]) -> JobStatus:
         """The new status, with secrets redacted for screen, journal and record; the last one itself if unchanged."""
         status = answers.get(active.row.row_id, _NO_ANSWER)
-        return active.status if status == active.status else redact(status, self._environ, active.job.spec.environment)
+        return active.status if status == active.status else redact(status, self.environ, active.job.spec.environment)
 
     def _apply_answers(self, answers: list[tuple[Active, JobStatus]]) -> None:
         """Record which jobs have ended, and only then act on the answers."""
@@ -187,12 +179,12 @@ class Polls:
             (active.job, status) for active, status in answers if status is not active.status and status.state.ended
         ]
         if ended:
-            self._journal.write(Journal.ended, *ended)
+            self.journal.write(Journal.ended, *ended)
         for active, status in answers:
             self._update(active, status)
         for active, status in answers:
             if status.siblings:
-                self._rows.give_up([active.row.row_id], not_alone(Run(active.job.id, status, None)))
+                self.rows.give_up([active.row.row_id], not_alone(Run(active.job.id, status, None)))
         # Jobs that avoid nodes and cannot start: the other nodes are down, drained or reserved.
         avoiding = [
             active
@@ -201,28 +193,28 @@ class Polls:
             and active.row.spec.avoided_nodes
             and status.reason.startswith(_NODES_UNAVAILABLE)
         ]
-        if not self._rows.is_interrupted:
-            self._resubmit([active for active in avoiding if active.row.row_id in self._rows.active], NO_OTHER_NODE)
+        if not self.rows.is_interrupted:
+            self._resubmit([active for active in avoiding if active.row.row_id in self.rows.active], NO_OTHER_NODE)
             for active in [active for active, _ in answers if self._was_not_launched(active)]:
                 self._resubmit([active], active.status.reason.replace(NOT_LAUNCHED, LOST_AT_START))
             self._end_waits(answers)
         silent = all(status.state is JobState.UNKNOWN for _, status in answers)
         self.schedule.answered(not silent)
         if not silent:
-            self._backoff.answered(self._clock())
+            self.backoff.answered(self.clock())
 
     def _was_not_launched(self, active: Active) -> bool:
         """True if a job is held because a node was lost at its start, and its row may run again elsewhere."""
         row, status = active.row, active.status
         is_lost = status.state is JobState.PENDING and status.reason.startswith(f"{NOT_LAUNCHED}: ")
-        return is_lost and not row.spec.node_list and self._repeats.may_retry(row) and row.row_id in self._rows.active
+        return is_lost and not row.spec.node_list and self.repeats.may_retry(row) and row.row_id in self.rows.active
 
     def _resubmit(self, pending: list[Active], why: str) -> None:
         """Cancel jobs that cannot start, and submit them again: anywhere if they avoid all nodes that there are."""
         if not pending:
             return
         try:
-            self._launcher.cancel([active.job for active in pending])
+            self.launcher.cancel([active.job for active in pending])
         except JobError:
             return  # tried again after the next poll
         for active in pending:
@@ -230,13 +222,13 @@ class Polls:
             spec = row.spec.again()
             if why == NO_OTHER_NODE:
                 spec = replace(spec, avoided_nodes=())
-            self._journal.write(Journal.ended, (active.job, status))
-            self._rows.leave_queue(active)
-            self._repeats.requeue(row, Attempt(active.job.id, status, why), spec, row.earlier)
+            self.journal.write(Journal.ended, (active.job, status))
+            self.rows.leave_queue(active)
+            self.repeats.requeue(row, Attempt(active.job.id, status, why), spec, row.earlier)
 
     def _end_waits(self, answers: list[tuple[Active, JobStatus]]) -> None:
         """End pending jobs that do not start by themselves, or have waited for too long."""
-        rows, now_s = self._rows, self._clock()
+        rows, now_s = self.rows, self.clock()
         if [active for active, status in answers if status.state not in _NOT_STARTED]:
             rows.ran_s = now_s
         stops = [
@@ -252,7 +244,7 @@ class Polls:
 
     def _end_of_wait(self, active: Active, status: JobStatus, now_s: float) -> EarlyStop | None:
         """Why a job that a poll has found pending is not awaited any longer; ``None`` if it is."""
-        job, reason, limit_s = active.job, status.reason, self._rows.limits.queue_s
+        job, reason, limit_s = active.job, status.reason, self.rows.limits.queue_s
         tile = job.spec.node_list
         if tile and reason.startswith((NODE_LOST, *_NEVER_FITS)):
             why = reason.removeprefix(f"{NODE_LOST}: ")
@@ -272,7 +264,7 @@ class Polls:
                 if kind.is_final:
                     return _never_starts(job, status, kind.advice)
                 return EarlyStop(f"job {job.id} does not start by itself: {reason}", kind.advice)
-        waited_s = now_s - max(active.queued_s, self._rows.ran_s)
+        waited_s = now_s - max(active.queued_s, self.rows.ran_s)
         if waited_s >= limit_s:
             return EarlyStop(
                 f"job {job.id} waited {duration(waited_s)} in the queue: {reason or 'no reason is known'}",
@@ -285,7 +277,7 @@ class Polls:
         if status is submitted.status:  # unchanged, as most jobs are in most polls
             active.unknown_since_s = None
             return
-        now_s = self._clock()
+        now_s = self.clock()
         if status.state is JobState.UNKNOWN:
             if active.unknown_since_s is None:
                 active.unknown_since_s = now_s
@@ -296,7 +288,7 @@ class Polls:
         changed = status.state is not submitted.status.state
         submitted.status = status
         if changed:
-            self._observer(active.row.row_id, submitted.job.id, status)
+            self.observer(active.row.row_id, submitted.job.id, status)
         if status.state.ended or status.state is JobState.UNKNOWN:
             self.leave_queue(active)
         elif status.state is JobState.PENDING:
@@ -306,19 +298,19 @@ class Polls:
 
     def leave_queue(self, active: Active) -> None:
         """Release the place of a job that has ended or was given up, and await its log."""
-        self._rows.leave_queue(active)
-        self._backoff.room()
-        self._ended_jobs.await_log(active)
+        self.rows.leave_queue(active)
+        self.backoff.room()
+        self.ended_jobs.await_log(active)
 
     def end_early(self, stops: list[tuple[SubmittedJob, EarlyStop]]) -> None:
         """End jobs early with one request; if that fails, the next look tries again."""
         for submitted, why in stops:
-            stop = redact(why, self._environ, submitted.job.spec.environment)  # it may quote the log
+            stop = redact(why, self.environ, submitted.job.spec.environment)  # it may quote the log
             if submitted.stopped is None:
-                self._journal.write(Journal.stopped, submitted.job, stop)
+                self.journal.write(Journal.stopped, submitted.job, stop)
             submitted.stopped = stop
         try:
-            self._launcher.cancel([submitted.job for submitted, _ in stops])
+            self.launcher.cancel([submitted.job for submitted, _ in stops])
         except JobError:
             return
         for submitted, _ in stops:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from itertools import starmap
 
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.executor.journal_writer import JournalWriter
 from pytest_gsw.executor.phases import AwaitingLog, Decide, Queued, RepeatObserver, RowJobs, RowTable, is_healthy
 from pytest_gsw.jobs.journal import Journal
-from pytest_gsw.jobs.model import AT_ONCE, Attempt, JobSpec, Launcher
+from pytest_gsw.jobs.launcher import Launcher
+from pytest_gsw.jobs.model import AT_ONCE, Attempt, JobSpec
 from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.stats.black_holes import AT_ONCE_S, BlackHole, black_holes
 from pytest_gsw.stats.decision import Repeat, Undecided
@@ -27,31 +29,23 @@ HOLD_S = 1.5 * AT_ONCE_S
 _NODES_DECIDED_S = 1.0
 
 
+@dataclass(eq=False)
 class Repeats:
-    """Decides if another job follows an ended one, and queues it.
+    """Decides if another job follows an ended one, and queues it."""
 
-    Args:
-        rows: The rows.
-        launcher: The launcher of the jobs.
-        journal: The run's journal.
-        clock: Monotonic seconds.
-        retries: Most reruns of a row after infrastructure failures.
-        decide: Decides after each job that ended well if its row needs another one.
-        on_repeat: Called for every job that is not its row's last.
-    """
+    rows: RowTable
+    launcher: Launcher
+    journal: JournalWriter
+    #: Monotonic seconds.
+    clock: Callable[[], float]
+    #: Most reruns of a row after infrastructure failures.
+    retries: int
+    #: Decides after each job that ended well if its row needs another one.
+    decide: Decide
+    #: Called for every job that is not its row's last.
+    on_repeat: RepeatObserver
 
-    def __init__(
-        self,
-        rows: RowTable,
-        launcher: Launcher,
-        journal: JournalWriter,
-        clock: Callable[[], float],
-        retries: int,
-        decide: Decide,
-        on_repeat: RepeatObserver,
-    ) -> None:
-        self._rows, self._launcher, self._journal, self._clock = rows, launcher, journal, clock
-        self._retries, self._decide, self._on_repeat = retries, decide, on_repeat
+    def __post_init__(self) -> None:
         #: Ended jobs as evidence on nodes: row, id, status, and true if it failed at once.
         self._ends: list[tuple[str, str, JobStatus, bool]] = []
         #: Nodes that may be, or are, black holes; the time of that decision, and the number of jobs that it rests on.
@@ -64,13 +58,13 @@ class Repeats:
 
     def may_retry(self, row: RowJobs) -> bool:
         """True if a row may run again after one more infrastructure failure."""
-        return row.retried < self._retries
+        return row.retried < self.retries
 
     def requeue(self, row: RowJobs, attempt: Attempt, spec: JobSpec, earlier: tuple[Run, ...]) -> None:
         """Put a row at the head of the queue, after an attempt that is not its last."""
-        self._journal.write(Journal.repeated, row.row_id, attempt)
-        self._on_repeat(row.row_id, attempt)
-        self._rows.queue(Queued(RowJobs(row.row_id, spec, (*row.attempts, attempt), earlier)), first=True)
+        self.journal.write(Journal.repeated, row.row_id, attempt)
+        self.on_repeat(row.row_id, attempt)
+        self.rows.queue(Queued(RowJobs(row.row_id, spec, (*row.attempts, attempt), earlier)), first=True)
 
     def attempt_of(self, ended: AwaitingLog, run: Run) -> Attempt | Undecided | None:
         """The attempt that another job follows; ``None`` if the job is its row's last."""
@@ -79,9 +73,9 @@ class Repeats:
             return Attempt(run.job_id, run.status, SESSION_ENDED)
         is_on_tile = bool(row.spec.node_list)  # it has no other nodes
         if ended.run is None:
-            has_failed = self._launcher.jobs_outlive_session and failed_at_once(run)  # else there is one machine
+            has_failed = self.launcher.jobs_outlive_session and failed_at_once(run)  # else there is one machine
             self._ends.append((row.row_id, run.job_id, run.status, has_failed))
-            ended.held_until_s = self._clock() + HOLD_S if has_failed else -math.inf
+            ended.held_until_s = self.clock() + HOLD_S if has_failed else -math.inf
             failure = infrastructure_failure(run) if self.may_retry(row) else None
             if failure is not None:
                 return Attempt(run.job_id, run.status, failure.why, () if is_on_tile else failure.nodes)
@@ -90,7 +84,7 @@ class Repeats:
         if not is_healthy(run.status) or run.log is None:
             return None
         try:
-            decided = self._decide(row.row_id, run)
+            decided = self.decide(row.row_id, run)
         except Exception:  # in a site's own rule: reported when the row is judged
             return None
         if isinstance(decided, Repeat):
@@ -104,7 +98,7 @@ class Repeats:
         Jobs on a black hole cost the row no retry. Any other one is repeated once on other nodes if there are retries:
         a recipe that is broken fails there, too. One that ran out of memory is not: its row may need too much of it.
         """
-        row, rows, nodes = ended.row, self._rows, set(expand(run.status.nodes))
+        row, rows, nodes = ended.row, self.rows, set(expand(run.status.nodes))
         if not nodes or row.spec.node_list:
             return None  # it has no other nodes
         suspects = self._find_suspects()
@@ -118,14 +112,14 @@ class Repeats:
             other.run is None and other is not ended for other in rows.awaiting_log.values()
         )
         may_be_shown = may_get_it or rows.submitting or has_news or (rows.active and not nodes.isdisjoint(suspects))
-        return Undecided() if may_be_shown and self._clock() < ended.held_until_s else None
+        return Undecided() if may_be_shown and self.clock() < ended.held_until_s else None
 
     def _find_suspects(self) -> Mapping[str, BlackHole]:
         """The nodes that fail each job at once; those that are found to do so get no further job of the session."""
-        if self._clock() >= self._suspects_s + _NODES_DECIDED_S:
-            self._suspects_s, self._decided = self._clock(), len(self._ends)
-            running = [(row, active.job.id, active.status, False) for row, active in self._rows.active.items()]
+        if self.clock() >= self._suspects_s + _NODES_DECIDED_S:
+            self._suspects_s, self._decided = self.clock(), len(self._ends)
+            running = [(row, active.job.id, active.status, False) for row, active in self.rows.active.items()]
             uses = starmap(node_use, [*self._ends, *running])
             self._suspects = {suspect.node: suspect for suspect in black_holes(filter(None, uses))}
-            self._rows.left_out = tuple(node for node, suspect in self._suspects.items() if suspect.elsewhere)
+            self.rows.left_out = tuple(node for node, suspect in self._suspects.items() if suspect.elsewhere)
         return self._suspects

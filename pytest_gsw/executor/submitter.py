@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,9 @@ from pytest_gsw.errors import (
 from pytest_gsw.executor.journal_writer import JournalWriter
 from pytest_gsw.executor.phases import Finished, Queued, RowTable, SubmittedJob
 from pytest_gsw.jobs.journal import Journal, is_next
+from pytest_gsw.jobs.launcher import Launcher
 from pytest_gsw.jobs.layout import logs_before, names_before, names_in
-from pytest_gsw.jobs.model import Job, JobSpec, Launcher
+from pytest_gsw.jobs.model import Job, JobSpec
 
 #: Rows are given up after the scheduler was unreachable for this long: longer than a controller's restart.
 UNKNOWN_LIMIT_S = 600.0
@@ -96,19 +97,19 @@ _ANSWERS_WAIT_S = 0.5
 _NO_ROOM = "make room there, or give another directory with --gsw-results=DIR"
 
 
+@dataclass(eq=False)
 class Submitter:
-    """Submits rows in their order, in threads if the launcher accepts several at once.
+    """Submits rows in their order, in threads if the launcher accepts several at once."""
 
-    Args:
-        rows: The rows.
-        launcher: Starts jobs and finds them again.
-        journal: The run's journal.
-        clock: Monotonic seconds.
-    """
+    rows: RowTable
+    #: Starts jobs and finds them again.
+    launcher: Launcher
+    journal: JournalWriter
+    #: Monotonic seconds.
+    clock: Callable[[], float]
 
-    def __init__(self, rows: RowTable, launcher: Launcher, journal: JournalWriter, clock: Callable[[], float]) -> None:
-        self._rows, self._launcher, self._journal, self._clock = rows, launcher, journal, clock
-        threads = launcher.parallel_submissions
+    def __post_init__(self) -> None:
+        threads = self.launcher.parallel_submissions
         self._threads = ThreadPoolExecutor(threads, "gsw-submit") if threads > 1 else None
         self.backoff = Backoff(threads * (1 + _QUEUED_PER_THREAD))
         #: True after a wait for answers: those available are then collected, however few.
@@ -118,7 +119,7 @@ class Submitter:
     def due_s(self) -> float:
         """End of the postponement of all submissions, monotonic seconds; infinity if none is postponed or queued."""
         due_s = self.backoff.due_s
-        return due_s if self._rows.queued and due_s > self._clock() else math.inf
+        return due_s if self.rows.queued and due_s > self.clock() else math.inf
 
     def submit(self) -> None:
         """Submit queued rows as far as the limits allow; no row overtakes one that does not fit."""
@@ -128,14 +129,14 @@ class Submitter:
     def wait(self, timeout_s: float, other: Future[Any] | None = None) -> bool:
         """Wait at most this long for some of the answers or for ``other``; false if there is nothing to wait for."""
         self._waited = True
-        futures = [queued.answer for queued in self._rows.submitting.values() if queued.answer is not None]
+        futures = [queued.answer for queued in self.rows.submitting.values() if queued.answer is not None]
         awaited = [other] if other is not None else []
         if futures:  # they complete in about their order
-            unanswered = self.backoff.window // 2 if self._rows.queued else 0
+            unanswered = self.backoff.window // 2 if self.rows.queued else 0
             awaited.append(futures[max(0, len(futures) - unanswered - 1)])
         if awaited:
             wait(awaited, timeout=min(timeout_s, _ANSWERS_WAIT_S), return_when=FIRST_COMPLETED)
-        return bool(awaited or self._rows.submitting)
+        return bool(awaited or self.rows.submitting)
 
     def collect(self, until_all_done: bool = False) -> None:
         """Process the answers of submissions in other threads; if all are to be done, withdraw those not begun.
@@ -144,7 +145,7 @@ class Submitter:
         """
         if until_all_done:
             self._withdraw()
-        submitting = self._rows.submitting.values()
+        submitting = self.rows.submitting.values()
         answered = [
             (queued, queued.answer)
             for queued in submitting
@@ -168,12 +169,12 @@ class Submitter:
 
     def _next_batch(self) -> list[Queued]:
         """Rows to submit next: many together, because one sync of the journal covers all of them."""
-        rows, backoff = self._rows, self.backoff
+        rows, backoff = self.rows, self.backoff
         batch: list[Queued] = []
         if len(rows.submitting) > backoff.window // 2:
             return batch
         most = backoff.window - len(rows.submitting) if self._threads is not None else 1
-        while rows.queued and len(batch) < most and self._clock() >= backoff.due_s:
+        while rows.queued and len(batch) < most and self.clock() >= backoff.due_s:
             if not rows.fits(rows.queued[0].row):
                 break
             batch.append(rows.begin())
@@ -184,11 +185,11 @@ class Submitter:
         now_s = time.time()
         for queued in batch:
             queued.tried_s = now_s
-        problem = self._journal.intents([queued.row.spec for queued in batch], now_s)
+        problem = self.journal.intents([queued.row.spec for queued in batch], now_s)
         look = cache(names_in)
         for queued in batch:
             if problem is not None:
-                self._rows.submitting.pop(queued.row.row_id, None)
+                self.rows.submitting.pop(queued.row.row_id, None)
                 self._handle_answer(queued, SubmissionError(problem, advice=_NO_ROOM))
                 continue
             queued.answer = Future()  # exists before the submission begins: Ctrl-C may hit at any moment
@@ -204,13 +205,13 @@ class Submitter:
 
         Runs in a thread.
         """
-        self._journal.check()  # it may have waited for long
+        self.journal.check()  # it may have waited for long
         spec = queued.row.spec
-        lost_job = _find_lost_job(self._launcher, queued)
+        lost_job = _find_lost_job(self.launcher, queued)
         if lost_job is not None:
             return lost_job
         queued.away = None
-        if queued.names is None and self._journal.kept:
+        if queued.names is None and self.journal.kept:
             queued.names = names_before(spec, look)
         try:
             job = self._submit_avoiding(spec)
@@ -225,11 +226,11 @@ class Submitter:
     def _submit_avoiding(self, spec: JobSpec) -> Job:
         """Submit a job to other nodes than before, or to any nodes if too few others are left."""
         try:
-            return self._launcher.submit(spec)
+            return self.launcher.submit(spec)
         except RefusedError:
             if not spec.avoided_nodes:
                 raise
-        return self._launcher.submit(replace(spec, avoided_nodes=()))
+        return self.launcher.submit(replace(spec, avoided_nodes=()))
 
     def _answer_of(self, queued: Queued, answer: Future[Job]) -> Job | RunError:
         """Result of a submission; waits for it if needed."""
@@ -247,19 +248,19 @@ class Submitter:
         """The job of a submission that Ctrl-C interrupted: the launcher may have created it before it could answer."""
         queued.since_s = queued.since_s or queued.tried_s
         try:
-            job = _find_lost_job(self._launcher, queued)
+            job = _find_lost_job(self.launcher, queued)
         except RunError as error:
             return SchedulerUnreachableError(error.fact)
         return SchedulerUnreachableError("Ctrl-C hit while the job was submitted") if job is None else job
 
     def _withdraw(self) -> None:
         """Return rows without a begun submission to the queue, and record that they were not submitted."""
-        rows = self._rows
+        rows = self.rows
         withdrawn = [queued for queued in rows.submitting.values() if queued.answer is None or queued.answer.cancel()]
         # If an earlier answer was lost, a job may exist nevertheless.
         unsubmitted = [queued.row.row_id for queued in withdrawn if queued.since_s is None]
         if unsubmitted:
-            self._journal.write(Journal.refused, *unsubmitted)
+            self.journal.write(Journal.refused, *unsubmitted)
         for queued in reversed(withdrawn):
             del rows.submitting[queued.row.row_id]
             rows.free_place(queued.row)
@@ -270,26 +271,26 @@ class Submitter:
         jobs = [answer for _, answer in answers if isinstance(answer, Job)]
         refused = [queued.row.row_id for queued, _ in answers if queued.refused]
         if jobs:
-            self._journal.write(Journal.submitted, *jobs)
+            self.journal.write(Journal.submitted, *jobs)
         if refused:
-            self._journal.write(Journal.refused, *refused)
+            self.journal.write(Journal.refused, *refused)
         if any(isinstance(answer, QueueFullError | SchedulerUnreachableError) for _, answer in answers):
             self._withdraw()  # submissions that have not begun would only be refused as well
         for queued, answer in answers:
             self._handle_answer(queued, answer)
             # Only afterwards: Ctrl-C may hit in between; handling an answer twice is harmless, losing it is not.
-            self._rows.submitting.pop(queued.row.row_id, None)
+            self.rows.submitting.pop(queued.row.row_id, None)
 
     def _handle_answer(self, queued: Queued, answer: Job | RunError) -> None:
-        rows, row = self._rows, queued.row
+        rows, row = self.rows, queued.row
         if isinstance(answer, Job):
-            rows.activate(row, SubmittedJob(answer, away=queued.away)).queued_s = self._clock()
+            rows.activate(row, SubmittedJob(answer, away=queued.away)).queued_s = self.clock()
             self.backoff.taken()
             rows.is_shared(rows.claims.job(answer), row.row_id)
             return
         rows.free_place(row)
         if isinstance(answer, QueueFullError) and not self._is_full_too_long():
-            self.backoff.no_room(answer.fact, self._clock())
+            self.backoff.no_room(answer.fact, self.clock())
             rows.queue(queued, first=True)
         elif isinstance(answer, SchedulerUnreachableError) and self._is_worth_waiting(queued):
             queued.away = queued.away or answer
@@ -299,10 +300,10 @@ class Submitter:
 
     def _is_full_too_long(self) -> bool:
         """True if the queue has taken no job for longer than jobs may wait in it, and none of the session has run."""
-        return self._clock() - max(self.backoff.full_since_s, self._rows.ran_s) >= self._rows.limits.queue_s
+        return self.clock() - max(self.backoff.full_since_s, self.rows.ran_s) >= self.rows.limits.queue_s
 
     def _is_worth_waiting(self, queued: Queued) -> bool:
-        now_s = self._clock()
+        now_s = self.clock()
         if queued.away_since_s is None:
             queued.away_since_s = now_s
         return self.backoff.is_worth_waiting(queued.away_since_s, now_s)

@@ -27,8 +27,9 @@ from pytest_gsw.history.database import SESSION_WAIT_S, WaitBudget
 from pytest_gsw.history.location import open_history
 from pytest_gsw.hook_checks import hook_error, is_own
 from pytest_gsw.jobs.journal import Journal, Submission
+from pytest_gsw.jobs.launcher import Launcher
 from pytest_gsw.jobs.layout import error_files_of, in_traced_results, is_nccl_traced
-from pytest_gsw.jobs.model import FoundLog, JobSpec, Launcher
+from pytest_gsw.jobs.model import FoundLog, JobSpec
 from pytest_gsw.jobs.preflight import (
     cluster_problem,
     demands_of,

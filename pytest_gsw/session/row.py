@@ -27,8 +27,9 @@ from pytest_gsw.history.model import Point, points_of
 from pytest_gsw.history.row_history import RowHistory
 from pytest_gsw.hook_checks import hook_error
 from pytest_gsw.jobs.journal import Submission
+from pytest_gsw.jobs.launcher import Launcher
 from pytest_gsw.jobs.layout import error_files_of, in_traced_results, is_nccl_traced
-from pytest_gsw.jobs.model import BOOST_NOT_SET, JobSpec, Launcher
+from pytest_gsw.jobs.model import BOOST_NOT_SET, JobSpec
 from pytest_gsw.jobs.spec import job_image, job_variable, profiling_in, steps_of
 from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.logs.model import LogFormat

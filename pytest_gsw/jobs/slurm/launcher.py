@@ -29,8 +29,8 @@ from pytest_gsw.errors import (
     SchedulerUnreachableError,
     SubmissionError,
 )
-from pytest_gsw.jobs import layout
-from pytest_gsw.jobs.model import VIRTUAL_ENVIRONMENTS, FoundJob, Job, JobSpec, Launcher
+from pytest_gsw.jobs.launcher import Launcher
+from pytest_gsw.jobs.model import VIRTUAL_ENVIRONMENTS, FoundJob, Job, JobSpec
 from pytest_gsw.jobs.run_lock import PATIENCE_S, SubmissionLock
 from pytest_gsw.jobs.scripts import STDOUT_BEFORE_23_02, check_one_job, cluster_of
 from pytest_gsw.jobs.slurm import client
@@ -260,7 +260,7 @@ class SlurmLauncher(Launcher):
             LogError: There is none (yet), or more than one.
         """
         if not job.spec.launch.has_directory:
-            return layout.log_of(job)
+            return super().find_log(job)
         directory = self._scripts.directory_of_job(job)
         if directory is None:
             raise LogError(
