@@ -31,10 +31,12 @@ from pytest_gsw.common.text import (
     shortened,
 )
 from pytest_gsw.errors import ConfigurationError, NotJudgedError, RunError
+from pytest_gsw.history.cluster_series import newest_histories
 from pytest_gsw.history.comparison import change_text, changes_text, cluster_drift_text
+from pytest_gsw.history.environment_changes import EnvironmentChange
 from pytest_gsw.history.imports import Imported, Judged, JudgeLog, import_logs, import_runs
 from pytest_gsw.history.model import OF_TILES, SIMULATED, Point, SeriesKey, cluster_of, newest_definitions
-from pytest_gsw.history.row_history import ClusterDrifting, Drifting, EnvironmentChange, RowHistory, newest_histories
+from pytest_gsw.history.row_history import ClusterDrifting, Drifting, RowHistory
 from pytest_gsw.history.since import changes_of
 from pytest_gsw.history.store import EXCLUDE, REVOKE, Event, History
 from pytest_gsw.results.outcomes import ERROR

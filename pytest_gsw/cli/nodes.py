@@ -15,9 +15,10 @@ from pytest_gsw.cli.run_arguments import clusters_of, opened
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.text import command, minute, percent, plain_table, plural, share
 from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.history.cluster_series import series_of_cluster
 from pytest_gsw.history.comparison import failing_text, least_loss_text, slow_since_text, sound_text
 from pytest_gsw.history.model import Point, cluster_of, record_time_s
-from pytest_gsw.history.row_history import FAILURES_DAYS, FailingNode, Nodes, SlowNode, series_of_cluster
+from pytest_gsw.history.node_search import FAILURES_DAYS, FailingNode, Nodes, SlowNode
 from pytest_gsw.history.store import History
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.node_facts import Drift, drift_table

@@ -81,7 +81,8 @@ from pytest_gsw.jobs.spec import session_environment
 from pytest_gsw.logs.reader import detect_format
 from pytest_gsw.stats.black_holes import AT_ONCE_S, BlackHole, black_holes
 from pytest_gsw.stats.decision import Done, Repeat, Undecided
-from pytest_gsw.validation.checks import is_own, not_alone, read_identity
+from pytest_gsw.validation.job_end import not_alone
+from pytest_gsw.validation.log_identity import is_own, read_identity
 from pytest_gsw.validation.retryable import failed_at_once, infrastructure_failure, node_use
 from pytest_gsw.validation.run import CAUSE_OF_STATE, Run, cause_of, ran_out_of_memory
 

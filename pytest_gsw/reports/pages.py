@@ -56,17 +56,9 @@ from pytest_gsw.reports.elements import (
 )
 from pytest_gsw.reports.jobs_page import JOBS, gpu_hours_text, jobs_page, node_page, nodes_page
 from pytest_gsw.reports.matrix import RUN_INDEX, RunPages, listed_runs, marks, matrix, run_index_page
+from pytest_gsw.reports.reported_row import AT_DOCUMENT, ReportedRow, home_of, since_line
 from pytest_gsw.reports.row_page import likely_cause, log_ends_of, row_page, workload_page
-from pytest_gsw.reports.run_report import (
-    AT_DOCUMENT,
-    Cause,
-    ReportedRow,
-    ReportedSweep,
-    RunListEntry,
-    RunReport,
-    home_of,
-    since_line,
-)
+from pytest_gsw.reports.run_report import Cause, ReportedSweep, RunListEntry, RunReport
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import Attention
 from pytest_gsw.results.node_facts import why_lines

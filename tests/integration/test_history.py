@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from pytest_gsw.history import open_history
+from pytest_gsw.history.cluster_series import histories_of_records
 from pytest_gsw.history.model import Point
-from pytest_gsw.history.row_history import RowHistory, histories_of_records
+from pytest_gsw.history.row_history import RowHistory
 from pytest_gsw.results.record import Record
 from tests.integration.conftest import Gsw, tiny_table
 from tests.integration.runs import record, write_runs

@@ -16,7 +16,8 @@ from pytest_gsw.stats.verdict import Outcome, judge
 from pytest_gsw.tables.bundled import benchmarks
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Baseline
-from pytest_gsw.validation.checks import check_job, read_steps
+from pytest_gsw.validation.checks import read_steps
+from pytest_gsw.validation.job_end import check_job
 from pytest_gsw.validation.measure import read_metrics
 from pytest_gsw.validation.run import Run
 from tests.unit.demo.conftest import Trained

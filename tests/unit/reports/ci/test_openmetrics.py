@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families as leniently
 
 from pytest_gsw.history.alarms import Alarm, Occurrence, State
 from pytest_gsw.history.comparison import ClusterText
-from pytest_gsw.history.row_history import FailingNode, SlowNode
+from pytest_gsw.history.node_search import FailingNode, SlowNode
 from pytest_gsw.reports.ci import openmetrics
 from pytest_gsw.reports.run_report import RunReport
 from pytest_gsw.stats.verdict import MetricVerdict, Outcome
