@@ -62,13 +62,13 @@ from pytest_gsw.reports.run_report import Cause, ReportedSweep, RunListEntry, Ru
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import Attention
 from pytest_gsw.results.node_facts import why_lines
-from pytest_gsw.results.record import NAMED, SweepFinding
 from pytest_gsw.results.row_text import finding_text
 from pytest_gsw.results.run_progress import COLUMNS as OPEN_COLUMNS
 from pytest_gsw.results.suggested_commands import again, history_command, next_command
 from pytest_gsw.results.summary import outcome_texts
 from pytest_gsw.results.sweep import next_lines, sweep_facts
 from pytest_gsw.stats.figures import SECONDS_PER_DAY
+from pytest_gsw.stats.sweep_finding import NAMED, SweepFinding
 from pytest_gsw.tables.metrics import MFU
 
 #: The first page of a run, in its directory.

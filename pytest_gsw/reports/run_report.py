@@ -21,12 +21,13 @@ from pytest_gsw.reports.reported_row import KINDS, ReportedRow, home_of, page_na
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.cluster_result import ClusterResult, cluster_result_of
 from pytest_gsw.results.manifest import FACTS, CaseBesideRows, RunManifest, left_text, resume_command
-from pytest_gsw.results.record import JobFacts, Record, SweepFinding, used_gpu_hours
+from pytest_gsw.results.record import JobFacts, Record, used_gpu_hours
 from pytest_gsw.results.run_progress import RunProgress
 from pytest_gsw.results.runs_directory import begin_of
 from pytest_gsw.results.suggested_commands import next_commands
 from pytest_gsw.results.summary import cause_of, error_nodes
 from pytest_gsw.results.sweep import RowSweep, Sweep, lost_tiles, node_cases, not_covered
+from pytest_gsw.stats.sweep_finding import SweepFinding
 from pytest_gsw.tables.model import rows_text, tile_of, without_tile
 
 #: The probability of naming a healthy node by the failures of one run.

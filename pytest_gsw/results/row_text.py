@@ -16,9 +16,10 @@ from pytest_gsw.errors import RunError
 from pytest_gsw.jobs.model import BOOST_NOT_SET, JobState
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.node_facts import why_lines
-from pytest_gsw.results.record import AmongTiles, JobFacts, Record, SweepFinding
+from pytest_gsw.results.record import AmongTiles, JobFacts, Record
 from pytest_gsw.stats.decision import WORST_FIRST, is_below
 from pytest_gsw.stats.noise import Noise, jobs_to_resolve, median_interval
+from pytest_gsw.stats.sweep_finding import SweepFinding
 from pytest_gsw.stats.verdict import REASONS, MetricVerdict, Outcome, RankSpread, Reason, Verdict, is_longer_than_job
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import Metric, MetricLabel, short

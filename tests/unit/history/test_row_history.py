@@ -18,10 +18,11 @@ from pytest_gsw.history.node_search import KnownGoodNodes, SlowNode
 from pytest_gsw.history.row_history import ClusterHistory, RowHistory
 from pytest_gsw.history.since import Period
 from pytest_gsw.history.store import Event
-from pytest_gsw.results.record import AmongTiles, Record, SweepFinding
+from pytest_gsw.results.record import AmongTiles, Record
 from pytest_gsw.stats.cluster_effect import decide_adjusted
 from pytest_gsw.stats.decision import Outcome, decide
 from pytest_gsw.stats.noise import REFERENCE_JOBS, Noise, prior_for
+from pytest_gsw.stats.sweep_finding import SweepFinding
 from pytest_gsw.tables.model import Accepted
 from tests.unit.history.runs import DAY_S, FIRST_S, KEY, job
 from tests.unit.history.runs import run_record as record
