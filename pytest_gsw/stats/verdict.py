@@ -118,23 +118,23 @@ class ReasonKind(NamedTuple):
     #: The outcome that has it; ``None`` for none.
     outcome: Outcome | None
     #: Why such a run shows neither the noise of its row nor a figure to accept, behind "it"; empty if it shows both.
-    forbids: str = ""
+    forbids: str
     #: True if the figure is implausible; then it forbids something.
     is_doubt: bool = False
     #: Its text on a card, if it has a shorter one than the row's page.
     short: str = ""
 
 
-#: Every reason, the usual one of an outcome first. A new one also has a case in ``inconclusive_text()`` of
-#: results/row_text.py, a line in docs/design.md.
+#: Every reason, the usual one of an outcome first. An inconclusive one also has a text in results/row_text.py, and a
+#: line in docs/design.md.
 REASONS: dict[Reason, ReasonKind] = {
-    Reason.WITHIN_TOLERANCE: ReasonKind(Outcome.PASSED),
-    Reason.GAIN_WITHIN_NOISE: ReasonKind(Outcome.PASSED),
-    Reason.FASTER: ReasonKind(Outcome.IMPROVED),
-    Reason.SLOWER: ReasonKind(Outcome.REGRESSED),
-    Reason.WITHIN_NOISE: ReasonKind(Outcome.INCONCLUSIVE, short="jobs of this row differ by as much"),
+    Reason.WITHIN_TOLERANCE: ReasonKind(Outcome.PASSED, ""),
+    Reason.GAIN_WITHIN_NOISE: ReasonKind(Outcome.PASSED, ""),
+    Reason.FASTER: ReasonKind(Outcome.IMPROVED, ""),
+    Reason.SLOWER: ReasonKind(Outcome.REGRESSED, ""),
+    Reason.WITHIN_NOISE: ReasonKind(Outcome.INCONCLUSIVE, "", short="jobs of this row differ by as much"),
     Reason.CANARY: ReasonKind(Outcome.INCONCLUSIVE, "is of a run in which a canary was too slow"),
-    Reason.INCIDENT: ReasonKind(Outcome.INCONCLUSIVE),
+    Reason.INCIDENT: ReasonKind(Outcome.INCONCLUSIVE, ""),
     Reason.TOO_GOOD: ReasonKind(
         Outcome.INCONCLUSIVE,
         "is too good to be true; --max-gain=PERCENT counts such runs, once it is clear why they are so fast",
@@ -153,13 +153,13 @@ REASONS: dict[Reason, ReasonKind] = {
     ),
     Reason.NOT_KNOWN: ReasonKind(Outcome.INCONCLUSIVE, "is of a log that leaves open what was measured", is_doubt=True),
     Reason.SLOW_NODE: ReasonKind(Outcome.REGRESSED, "is of a tile with a slow node"),
-    Reason.LIKE_PEERS: ReasonKind(Outcome.PASSED),
-    Reason.NOT_DECIDED: ReasonKind(Outcome.INCONCLUSIVE, short="further jobs have not decided it"),
+    Reason.LIKE_PEERS: ReasonKind(Outcome.PASSED, ""),
+    Reason.NOT_DECIDED: ReasonKind(Outcome.INCONCLUSIVE, "", short="further jobs have not decided it"),
     Reason.OTHER_LOSS: ReasonKind(Outcome.INCONCLUSIVE, "has another loss than its peers"),
     Reason.TILE: ReasonKind(None, "is of a tile, and shows its nodes"),
 }
 #: By the word in records, what a reason forbids.
-FORBIDS = {reason.value: kind.forbids for reason, kind in REASONS.items() if kind.forbids}
+FORBIDS = {reason.value: REASONS[reason].forbids for reason in Reason if REASONS[reason].forbids}
 #: Reasons of runs with an implausible figure, as in records.
 DOUBTS = frozenset(reason.value for reason, kind in REASONS.items() if kind.is_doubt)
 #: The same, runs with an unusual state of the cluster, and tiles: none of them measures the noise of a row.
