@@ -520,7 +520,7 @@ class _Settings:
         return None if any(one.value != last.value for one in near) else last
 
 
-def with_identity(log: StepLog, records: Iterable[Record], lines: RecipeLines | None = None, **facts: Any) -> StepLog:
+def with_identity(log: StepLog, records: Iterable[Record], lines: RecipeLines | None = None) -> StepLog:
     """The log with the identity that its records state; if they differ, the last counts.
 
     Values from step lines, and those that the format has filled in, take precedence.
@@ -529,7 +529,6 @@ def with_identity(log: StepLog, records: Iterable[Record], lines: RecipeLines | 
         log: The log, whose format selects the patterns of its lines.
         records: Lines with their byte offsets.
         lines: The recipe's own lines of the run; ``None`` if the records hold them.
-        facts: Further fields of the log.
     """
     own = RecipeLines()
     numbers: dict[_Fact, tuple[int, int]] = {}
@@ -561,7 +560,7 @@ def with_identity(log: StepLog, records: Iterable[Record], lines: RecipeLines | 
     places |= log.identity.places
     more = {"settings": log.identity.settings, "remarks": log.identity.remarks}
     identity = Identity.of(known, requested=requested, places=places, **more)
-    return replace(log, identity=identity, total_steps=total_steps, **facts)
+    return replace(log, identity=identity, total_steps=total_steps)
 
 
 def _first(numbers: dict[_Fact, tuple[int, int]], facts: tuple[_Fact, ...]) -> tuple[int, int] | None:

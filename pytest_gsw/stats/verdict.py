@@ -175,6 +175,13 @@ _NOISELESS = Noise(sigma=0.0, jobs=0)
 _USUAL_REASON = {kind.outcome: reason for reason, kind in reversed(REASONS.items())}
 
 
+def _check_numbers(of: str, numbers: Mapping[str, float]) -> None:
+    """Raise a ValueError for a number that nothing can be compared with."""
+    for name, number in numbers.items():
+        if not 0 < number < math.inf:
+            raise ValueError(f"'{of}.{name}' is {number!r}, wanted a number above 0")
+
+
 @dataclass(frozen=True)
 class MetricVerdict:
     """The outcome by one of a site's metrics, and its numbers, in the metric's unit."""
@@ -193,10 +200,8 @@ class MetricVerdict:
         """Raise a ValueError for a key that no metric has, and for numbers that nothing can be compared with."""
         if re.fullmatch(METRIC_KEY, self.metric.key) is None:
             raise ValueError(f"'{self.metric.key}' is no key of a metric")
-        for name in ("measured", "documented", "tolerance"):
-            number = getattr(self, name)
-            if not 0 < number < math.inf and (name != "tolerance" or number != 0):
-                raise ValueError(f"'{self.metric.key}.{name}' is {number!r}, wanted a number above 0")
+        numbers = {"measured": self.measured, "documented": self.documented, "tolerance": self.tolerance or 1.0}
+        _check_numbers(self.metric.key, numbers)
 
     @property
     def change(self) -> float:
@@ -256,11 +261,10 @@ class Verdict:
 
     def __post_init__(self) -> None:
         """Refuse numbers that cannot be compared: a ValueError."""
-        for name in ("measured", "documented", "tolerance", "accepted", "jobs"):
-            value = getattr(self, name)
-            for number in value if isinstance(value, tuple) else (value,):
-                if number is not None and not 0 < number < math.inf:
-                    raise ValueError(f"'verdict.{name}' is {number!r}, wanted a number above 0")
+        numbers = {"measured": self.measured, "documented": self.documented, "tolerance": self.tolerance}
+        _check_numbers("verdict", numbers | ({} if self.accepted is None else {"accepted": self.accepted}))
+        for job in self.jobs:
+            _check_numbers("verdict", {"jobs": job})
 
     @property
     def own(self) -> Outcome:
@@ -421,13 +425,15 @@ def judge(
     direction, jobs, repeats = metric.direction, measurement.jobs or (measurement.judged,), repeats or Repeats()
     row_noise = noise or _NOISELESS
     plan: Any = {"first": repeats.first, "confirm": repeats.confirm, "direction": direction}
-    joint = None if cluster_effect is None else decide_adjusted(jobs, reference, tolerance, cluster_effect, **plan)
-    decision = joint or decide(jobs, reference, tolerance, row_noise, **plan)
+    if cluster_effect is None:
+        decision = decide(jobs, reference, tolerance, row_noise, **plan)
+    else:
+        decision = decide_adjusted(jobs, reference, tolerance, cluster_effect, **plan)
     outcome = decision.outcome
     allowed = decision.allowed_gain if outcome is Outcome.IMPROVED else decision.limit
     is_within = compare(decision.median, reference, tolerance, direction) is Outcome.PASSED
     reason = Reason.GAIN_WITHIN_NOISE if outcome is Outcome.PASSED and not is_within else _USUAL_REASON[outcome]
-    if joint is not None and joint.is_part:
+    if decision.is_part:
         reason = Reason.INCIDENT
     # Noise may make the gain of a single job more.
     plausible, ranks = max(max_gain, gain_limit(tolerance, row_noise)), ranks_apart(measurement.ranks_s, tolerance)

@@ -42,10 +42,6 @@ def check_measured(
     refuse(stray_problem(baseline, log.steps, measured, each_line, place), run, log)
 
 
-#: Settings that a step's line may state, by the field of :class:`~pytest_gsw.logs.model.StepSetup`.
-_STEP_SETTINGS = (("global batch size", "global_batch_size"), ("sequence length", "sequence_length"))
-
-
 def stray_problem(
     baseline: Baseline, steps: Sequence[Step], measured: Sequence[int], each_line: int, place: Callable[[Step], str]
 ) -> Problem | None:
@@ -58,9 +54,10 @@ def stray_problem(
         each_line: Steps in a line. A line with another value than the line before may have steps of both.
         place: Returns the place of a step's line.
     """
-    for name, field in _STEP_SETTINGS:
-        wanted = getattr(baseline, field)
-        values: list[int | None] = [getattr(step.setup, field) for step in steps]
+    for name, wanted, values in (
+        ("global batch size", baseline.global_batch_size, [step.setup.global_batch_size for step in steps]),
+        ("sequence length", baseline.sequence_length, [step.setup.sequence_length for step in steps]),
+    ):
         if wanted is None or set(values) <= {None, wanted}:
             continue
         strays = [at for at in measured if _stray_values(values, at, each_line, wanted)]
