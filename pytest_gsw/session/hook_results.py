@@ -27,8 +27,8 @@ from pytest_gsw.hook_checks import (
     suite_problems,
     wrong_answer,
 )
-from pytest_gsw.jobs.layout import FoundLog
-from pytest_gsw.jobs.model import JobSpec, Launcher
+from pytest_gsw.jobs.launcher import Launcher
+from pytest_gsw.jobs.model import FoundLog, JobSpec
 from pytest_gsw.logs.formats.base import BuiltIn
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat

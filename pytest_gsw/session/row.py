@@ -27,9 +27,11 @@ from pytest_gsw.history.model import Point, points_of
 from pytest_gsw.history.row_history import RowHistory
 from pytest_gsw.hook_checks import hook_error
 from pytest_gsw.jobs.journal import Submission
+from pytest_gsw.jobs.launcher import Launcher
 from pytest_gsw.jobs.layout import error_files_of, in_traced_results, is_nccl_traced
-from pytest_gsw.jobs.model import BOOST_NOT_SET, JobSpec, JobState, JobStatus, Launcher
+from pytest_gsw.jobs.model import BOOST_NOT_SET, JobSpec
 from pytest_gsw.jobs.spec import job_image, job_variable, profiling_in, steps_of
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.logs.reader import read_log
 from pytest_gsw.results import junit, outcomes, row_text
@@ -60,15 +62,17 @@ from pytest_gsw.session.settings import (
 )
 from pytest_gsw.session.terminal import OUTCOME_COUNTS
 from pytest_gsw.stats.cluster_effect import ClusterEffect
-from pytest_gsw.stats.decision import Done, Repeat, Undecided, is_known
+from pytest_gsw.stats.decision import Done, Outcome, Repeat, Undecided, is_known
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.stats.repeats import Repeats
-from pytest_gsw.stats.verdict import UNUSUAL, Outcome, Reason, Verdict, after_search, compare
+from pytest_gsw.stats.verdict import UNUSUAL, Reason, Verdict, after_search, compare
 from pytest_gsw.tables.metrics import STEP_TIME, Metric
 from pytest_gsw.tables.model import Accepted, Baseline, accepted_for, definition_hash, experiment_hash, image_name
 from pytest_gsw.validation.agreement import Evidence, Provenance, provenance_in
-from pytest_gsw.validation.checks import check_identity, check_job, check_steps, check_tile, read_identity
+from pytest_gsw.validation.completeness import check_steps
+from pytest_gsw.validation.job_end import check_job, check_tile
+from pytest_gsw.validation.log_identity import check_identity, read_identity
 from pytest_gsw.validation.measure import of_all_jobs, timed_steps
 from pytest_gsw.validation.run import Run, ran_out_of_memory, unset_boost
 

@@ -12,15 +12,17 @@ import pytest
 from pytest_gsw.errors import LogError
 from pytest_gsw.history.row_history import RowHistory
 from pytest_gsw.jobs.journal import Submission
-from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus, Launcher
+from pytest_gsw.jobs.launcher import Launcher
+from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.logs.model import Identity
 from pytest_gsw.session.row import Context, LiveRow, ReplayedRow, decide
 from pytest_gsw.session.session_history import SessionHistory
 from pytest_gsw.session.settings import Settings
-from pytest_gsw.stats.decision import Done, Repeat, Undecided
+from pytest_gsw.stats.decision import Done, Outcome, Repeat, Undecided
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.stats.repeats import Repeats
-from pytest_gsw.stats.verdict import Outcome, Verdict
+from pytest_gsw.stats.verdict import Verdict
 from pytest_gsw.tables.model import definition_hash
 from pytest_gsw.validation.agreement import Evidence
 from pytest_gsw.validation.run import Run
