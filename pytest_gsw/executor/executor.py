@@ -271,7 +271,7 @@ class Submitter:
             self._waited = False
             self._handle_answers([(one, self._answer_of(one, answer)) for one, answer in answered])
 
-    def aside(self, task: Callable[[list[SubmittedJob]], None], jobs: list[SubmittedJob]) -> Future[None] | None:
+    def in_thread(self, task: Callable[[list[SubmittedJob]], None], jobs: list[SubmittedJob]) -> Future[None] | None:
         """Run a task in a thread; at once, and without a future, if there are no threads."""
         if self._threads is not None:
             return self._threads.submit(task, jobs)
@@ -871,7 +871,7 @@ class Executor:
         if running and not detach:
             self.journal.write(Journal.cancelled, *(seen.job for seen in running))
             # Slurm needs long to cancel hundreds of jobs; rows are reported meanwhile.
-            self._cancelling = self._submitting.aside(rows.cancel, running)
+            self._cancelling = self._submitting.in_thread(rows.cancel, running)
         return len(running)
 
     def _poll_once_more(self) -> None:

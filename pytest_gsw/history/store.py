@@ -76,7 +76,7 @@ class Event:
     id: int = 0
 
 
-def standing(events: Iterable[Event]) -> tuple[Event, ...]:
+def active(events: Iterable[Event]) -> tuple[Event, ...]:
     """The events in effect: neither revoked nor revocations."""
     all_of_them = tuple(events)
     revoked = {one.revokes for one in all_of_them}
@@ -105,7 +105,7 @@ def add_event(database: Database, event: Event) -> Event:
     Raises:
         HistoryError: It revokes an event that is missing or revoked already.
     """
-    if event.revokes is not None and event.revokes not in {one.id for one in standing(read_events(database))}:
+    if event.revokes is not None and event.revokes not in {one.id for one in active(read_events(database))}:
         raise HistoryError(f"no event {event.revokes} is active in {database.shown}")
     texts = [printable(text) for text in (event.cluster, event.kind, event.subject)]
     database.execute(
@@ -565,7 +565,7 @@ class History:
     def events(self, cluster: str | None = None, kind: str | None = None) -> tuple[Event, ...]:
         """The events in effect, in order; of one cluster or one kind, if given."""
         with self._transaction(write=False) as database:
-            found = standing(read_events(database))
+            found = active(read_events(database))
         return tuple(one for one in found if cluster in {None, one.cluster} and kind in {None, one.kind})
 
     def failures(self, cluster: str, since_s: float = 0.0) -> tuple[Failure, ...]:

@@ -624,12 +624,12 @@ class RowLine:
         return "".join(self.texts(width, ids)).rstrip()
 
 
-def line_of(record: Record, said: str = "") -> RowLine:
-    """The line of a row by its record; ``said`` is the line most like a cause in an unknown error's log."""
+def line_of(record: Record, error_line: str = "") -> RowLine:
+    """The line of a row by its record; ``error_line`` is the likely cause in the log of an unknown error."""
     outcome = outcomes.of(record.outcome)
     parts: tuple[str, ...] = figures(record)
     if outcome.pytest == "error":
-        parts = (_error(record, said),)
+        parts = (_error(record, error_line),)
     elif outcome.pytest == "xfailed" or not record.figures.measured:
         parts = (record.fact, _job(record))
     return RowLine(record.row.id, outcome.shown, tuple(part for part in parts if part))
@@ -721,16 +721,16 @@ def _reason(record: Record) -> str:
     return record.reason if record.by_own_metric == outcomes.INCONCLUSIVE.word or record.reason in shown else ""
 
 
-def _error(record: Record, said: str) -> str:
+def _error(record: Record, error_line: str) -> str:
     """The cause of a row's error, and its job and nodes if the cause does not name them."""
     last = record.jobs.last
     named = _JOB.match(record.fact)
     if named is not None:  # the job has ended for a known cause, or with a code alone
-        cause, said = record.fact[named.end() :], ""
+        cause, error_line = record.fact[named.end() :], ""
     else:
         cause = _ENDED.sub("", record.fact)
-    if said:
-        return f"{cause.removeprefix('failed with ')}: {said}"
+    if error_line:
+        return f"{cause.removeprefix('failed with ')}: {error_line}"
     if last is None or not last.id or last.id in cause:
         return cause
     return f"{cause}, job {last.id}{f' on {last.nodes}' if last.nodes else ''}"

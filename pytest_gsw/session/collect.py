@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 # -- pytest's report of a failed row: its whole text, and its fact where one line has to do ---------
 
 
-class TellsFact:
+class OneLineFailure:
     """An item whose failure is a text with a one-line fact at its beginning."""
 
 
@@ -333,7 +333,7 @@ def _skip(gpus: int | None, settings: Settings) -> Iterator[pytest.MarkDecorator
 # -- A row as a pytest item; the modules that judge it are imported when it runs --------------------
 
 
-class BaselineItem(TellsFact, SessionNode, MarkedItem):
+class BaselineItem(OneLineFailure, SessionNode, MarkedItem):
     """One documented row."""
 
     #: The row in a session that runs it; else ``None``.
@@ -364,7 +364,7 @@ class BaselineItem(TellsFact, SessionNode, MarkedItem):
         return shown if isinstance(excinfo.value, pytest.fail.Exception) else redact(str(shown), os.environ)
 
 
-class BlankItem(TellsFact, SessionNode, pytest.Item):
+class BlankItem(OneLineFailure, SessionNode, pytest.Item):
     """A row that cannot run because a value is missing: an error with the place to write it."""
 
     def __init__(self, *, blank: BlankRow, **kwargs: Any) -> None:

@@ -264,7 +264,7 @@ def pytest_runtest_makereport(
 
 
 def _match_record(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-    if isinstance(item, collect.TellsFact):
+    if isinstance(item, collect.OneLineFailure):
         collect.show_fact(item, call, report)
     if type(item) is collect.BlankItem:
         report.gsw_row = True  # type: ignore[attr-defined]

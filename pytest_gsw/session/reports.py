@@ -13,7 +13,7 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import plural
 from pytest_gsw.results.row_text import MOST_FOR_IDS, RowLine
 from pytest_gsw.results.suggested_commands import is_interrupted
-from pytest_gsw.session.collect import RERUNS, BaselineItem, BlankItem, TellsFact
+from pytest_gsw.session.collect import RERUNS, BaselineItem, BlankItem, OneLineFailure
 from pytest_gsw.session.node_ids import row_of
 from pytest_gsw.session.settings import FINISHED, SETTINGS, SWEEP, is_typed
 from pytest_gsw.session.terminal import OUTCOME_COUNTS, OutcomeCounts, line_of_report, line_width
@@ -92,7 +92,7 @@ class Reports:
         """Keep the session, whose number of tests is the base of percentages, and its rows."""
         self._session = session
         if self._config.stash[SETTINGS].judges:
-            self._rows = frozenset(item.nodeid for item in session.items if isinstance(item, TellsFact))
+            self._rows = frozenset(item.nodeid for item in session.items if isinstance(item, OneLineFailure))
         lengths = (len(row_of(node_id)) for node_id in self._rows)
         self._columns = max((length for length in lengths if length <= MOST_FOR_IDS), default=0)
 

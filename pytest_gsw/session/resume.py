@@ -31,7 +31,7 @@ from pytest_gsw.jobs.run_lock import RunLock
 from pytest_gsw.jobs.scripts import value_of
 from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.suggested_commands import is_interrupted
-from pytest_gsw.session.collect import BaselineItem, TellsFact, fail, is_selective
+from pytest_gsw.session.collect import BaselineItem, OneLineFailure, fail, is_selective
 from pytest_gsw.session.node_ids import row_of
 from pytest_gsw.session.settings import SETTINGS, Settings
 from pytest_gsw.tables.model import BLANK
@@ -43,7 +43,7 @@ from pytest_gsw.tables.model import BLANK
 LEFT_ALONE = pytest.StashKey[str]()
 
 
-class LostRow(TellsFact, pytest.Item):
+class LostRow(OneLineFailure, pytest.Item):
     """A row of the run that has vanished: an error, with its job."""
 
     def __init__(self, *, text: str, path_: str, **kwargs: Any) -> None:

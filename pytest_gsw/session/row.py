@@ -457,7 +457,7 @@ class SessionRow:
         #: The error of a hook that observes the row's job.
         self.hook_failure: HookError | None = None
         #: The most likely error line of a failed job whose cause is unknown.
-        self.said = ""
+        self.error_line = ""
         #: Start of a regression, and the changes at that time.
         self._since: tuple[tuple[str, str], ...] = ()
         #: The newer jobs that a replay skipped, and the age of the one that it judges.
@@ -757,7 +757,7 @@ class SessionRow:
     def _error_text(self, error: RunError, run: Run | None) -> str:
         """Record an error, and return the text of the row's report."""
         error = self.source.shown(error)
-        self.said = informative_line(error.tail)
+        self.error_line = informative_line(error.tail)
         advice = None if isinstance(error, JobError) else error.advice or None
         record = self._record(RowResult(outcomes.ERROR.word, error.fact, advice=advice), run)
         return row_text.error_text(error, self._facts(record))

@@ -360,7 +360,7 @@ def make_report(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.
             named = [finding.short for finding in row.record.named]
             shorten_failure(report, ", ".join(named) or change_first(row.record.judged))
         report.gsw_record = row.record  # type: ignore[attr-defined]
-        report.gsw_said = row.said  # type: ignore[attr-defined]
+        report.gsw_error_line = row.error_line  # type: ignore[attr-defined]
         report.gsw_status = outcomes.FAILED if row.judged[0] == "failed" else row.record.status  # type: ignore[attr-defined]
 
 

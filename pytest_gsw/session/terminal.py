@@ -141,7 +141,7 @@ def line_of_report(report: Any) -> RowLine:
         fact = fact.removeprefix(f"{case.subject}: ").removeprefix(f"{case.word.lower()} ")
         return RowLine(case.subject, case.word, (fact,))
     record = getattr(report, "gsw_record", None)
-    line = RowLine(row, "", ()) if record is None else line_of(record, report.gsw_said)
+    line = RowLine(row, "", ()) if record is None else line_of(record, report.gsw_error_line)
     if report.outcome == "skipped" and not line.word:
         return RowLine(row, "SKIPPED", (_reason(report),))
     if report.outcome == "failed" and line.word not in _FAILING:
