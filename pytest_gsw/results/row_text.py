@@ -177,6 +177,13 @@ def change_first(verdict: Verdict) -> str:
     return f"{percent(change)} {label}, allowed {math.copysign(tolerance * 100, change) + 0.0:+g} %"
 
 
+def short_fact(record: Record) -> str:
+    """The fact of a record in a few words, for pytest's short summary: a finding of its nodes, or its change."""
+    if record.judged is None:
+        return record.fact
+    return ", ".join(finding.short for finding in record.named) or change_first(record.judged)
+
+
 def _worst(verdict: Verdict) -> tuple[str, float, float]:
     """The metric that decides a row, its change and its tolerance."""
     if verdict.own_outcome is None:
@@ -609,19 +616,12 @@ class RowLine:
     #: The most important first; the first is cut if it has no room, the others are left out.
     parts: tuple[str, ...] = ()
 
-    def texts(self, width: int, ids: int = 0) -> tuple[str, str, str]:
-        """Id, word and the rest, each with the blanks after it, within a width.
-
-        ``ids`` is the width of ids; a longer one moves the rest.
-        """
+    def text(self, width: int, ids: int = 0) -> str:
+        """Id, word and the rest within a width; ``ids`` is the width of ids, and a longer one moves the rest."""
         longest = min(_LONGEST_ID, max(_SHORTEST_ID, width - _AFTER_ID))
         name = without_middle(self.row, longest).ljust(min(ids, MOST_FOR_IDS, longest))
         head = f"{name}  {self.word.ljust(_WORD)}"
-        return f"{name}  ", self.word.ljust(_WORD), fitted(self.parts, width - len(head))
-
-    def text(self, width: int, ids: int = 0) -> str:
-        """The same as one text."""
-        return "".join(self.texts(width, ids)).rstrip()
+        return f"{head}{fitted(self.parts, width - len(head))}".rstrip()
 
 
 def line_of(record: Record, error_line: str = "") -> RowLine:

@@ -52,16 +52,15 @@ def fail(text: str) -> NoReturn:
 
 def fail_report(item: pytest.Item, report: pytest.TestReport, text: str) -> None:
     """Make a failure of a report, whatever ended the item."""
-    report.outcome, report.longrepr = "failed", failure_of(item, text)
+    report.outcome, report.longrepr = "failed", failure_of(text, *item.location[:2])
 
 
-def failure_of(item: pytest.Item, text: str) -> Any:
-    """Representation of a failure with this text, as pytest would make it."""
+def failure_of(text: str, path: str, line: int | None = None, fact: str = "") -> Any:
+    """Representation of a failure with this text at a place, as pytest would make it; the fact is its first line."""
     try:
         fail(text)
     except pytest.fail.Exception:
-        shown: Any = item.repr_failure(pytest.ExceptionInfo.from_current())
-        return _with_fact(item, shown, text)
+        return _with_fact(pytest.ExceptionInfo.from_current().getrepr(style="value"), fact or text, path, line)
 
 
 def show_fact(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
@@ -71,22 +70,22 @@ def show_fact(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Tes
         and call.excinfo is not None
         and isinstance(call.excinfo.value, pytest.fail.Exception)
     ):
-        _with_fact(item, report.longrepr, str(call.excinfo.value))
+        _with_fact(report.longrepr, str(call.excinfo.value), *item.location[:2])
 
 
-def shorten_failure(report: pytest.TestReport, fact: str) -> None:
-    """Use another line than the text's first one in the short summary."""
+def shorten_failure(report: pytest.TestReport, text: str, fact: str) -> None:
+    """Use another line than the text's first one in the short summary, unless the failure is another one."""
     crash = getattr(report.longrepr, "reprcrash", None)
-    if crash is not None:
+    if crash is not None and crash.message == text.partition("\n")[0]:
         crash.message = fact
 
 
-def _with_fact(item: pytest.Item, shown: Any, text: str) -> Any:
+def _with_fact(shown: Any, text: str, path: str, line: int | None) -> Any:
     """Set the fact and the row's place in its table, instead of the whole text and a place in this package."""
     crash = getattr(shown, "reprcrash", None)
     if crash is not None:
         crash.message = text.partition("\n")[0]
-        crash.path, crash.lineno = item.location[0], (item.location[1] or 0) + 1
+        crash.path, crash.lineno = path, (line or 0) + 1
     return shown
 
 
@@ -361,7 +360,10 @@ class BaselineItem(OneLineFailure, SessionNode, MarkedItem):
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The text of a report; redacted if it is a traceback, which shows arguments and perhaps the environment."""
         shown = super().repr_failure(excinfo, style)
-        return shown if isinstance(excinfo.value, pytest.fail.Exception) else redact(str(shown), os.environ)
+        if isinstance(excinfo.value, pytest.fail.Exception):
+            return shown
+        text, fact = redact((str(shown), excinfo.exconly()), os.environ)
+        return failure_of(text, *self.location[:2], fact)
 
 
 class BlankItem(OneLineFailure, SessionNode, pytest.Item):

@@ -35,7 +35,7 @@ from pytest_gsw.results.run_progress import NAME as PROGRESS
 from pytest_gsw.results.summary import ClusterResult
 from pytest_gsw.session.collect import BaselineItem
 from pytest_gsw.session.settings import SETTINGS, Settings
-from pytest_gsw.session.terminal import OUTCOME_COUNTS
+from pytest_gsw.session.terminal import OUTCOME_COUNTS, end_line, reporter_of
 
 if TYPE_CHECKING:
     from pytest_gsw.session.row import RowPlan, SessionRow
@@ -69,7 +69,7 @@ def make_ticker(config: pytest.Config, rows: Mapping[str, SessionRow]) -> Ticker
     On a terminal it rewrites one line; else it writes a line every few minutes. With ``-q`` or without a terminal
     plugin, it shows only what is asked for.
     """
-    reporter, settings, now_s = _reporter(config), config.stash[SETTINGS], time.monotonic()
+    reporter, settings, now_s = reporter_of(config), config.stash[SETTINGS], time.monotonic()
     repeated = []
     if reporter is not None and config.getoption("verbose", -1) >= 0:
         live = reporter.isatty and reporter.hasmarkup
@@ -165,44 +165,40 @@ def repeat_reporter(config: pytest.Config) -> RepeatObserver:
     return report
 
 
-def _reporter(config: pytest.Config) -> pytest.TerminalReporter | None:
-    """The terminal reporter; ``None`` without one."""
-    reporter: pytest.TerminalReporter | None = config.pluginmanager.get_plugin("terminalreporter")
-    return reporter
-
-
 def write(config: pytest.Config, line: str) -> None:
     """Write a line of its own."""
     line = redact(line, os.environ)
-    reporter = _reporter(config)
+    reporter = reporter_of(config)
     with contextlib.suppress(OSError):  # a closed terminal must not stop the monitoring of jobs
         if reporter is not None:
             clear_live(config)
-            reporter.ensure_newline()
+            end_line(config)
             reporter.write_line(line)
         else:
             sys.stdout.write(f"{line}\n")
 
 
 def _write_live(config: pytest.Config, text: str) -> None:
-    """Write a line that the next one replaces, cut to the width of the terminal."""
-    reporter = _reporter(config)
-    if reporter is not None:
-        if _LIVE not in config.stash:
-            reporter.ensure_newline()
-        config.stash[_LIVE] = True
-        with contextlib.suppress(OSError):
-            reporter.rewrite(text[: shutil.get_terminal_size().columns - 1], erase=True)
+    """Write a line that the next one replaces, as wide as the terminal."""
+    if _LIVE not in config.stash:
+        end_line(config)
+    config.stash[_LIVE] = True
+    _rewrite(text)
 
 
 def clear_live(config: pytest.Config) -> None:
     """Clear the progress line before other output."""
-    reporter = _reporter(config)
-    if reporter is not None and _LIVE in config.stash:
+    if _LIVE in config.stash:
         del config.stash[_LIVE]
-        with contextlib.suppress(OSError):
-            reporter.rewrite("", erase=True)
-            reporter.write("\r")
+        _rewrite("")
+
+
+def _rewrite(text: str) -> None:
+    """Write to the terminal past pytest, which takes the line for empty."""
+    widest = shutil.get_terminal_size().columns - 1
+    with contextlib.suppress(OSError):
+        sys.stdout.write(f"\r{text[:widest].ljust(widest)}\r")
+        sys.stdout.flush()
 
 
 # -- The live file of a session's run ----------------------------------------------------------------

@@ -22,7 +22,8 @@ from pytest_gsw.executor.executor import Executor
 from pytest_gsw.executor.phases import stray_text
 from pytest_gsw.hook_checks import hook_error
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.row_text import change_first
+from pytest_gsw.results.junit import run_seconds
+from pytest_gsw.results.row_text import short_fact
 from pytest_gsw.session.collect import (
     BaselineItem,
     BlankItem,
@@ -32,11 +33,11 @@ from pytest_gsw.session.collect import (
     runs_nothing,
     shorten_failure,
 )
-from pytest_gsw.session.junit_file import add_case
+from pytest_gsw.session.junit_file import name_case
 from pytest_gsw.session.plan_and_submit import Start, plan_rows, report_delivery
 from pytest_gsw.session.progress import add_row, ask_for_table, clear_live, end_live, write
 from pytest_gsw.session.resume import leave_run, left_over
-from pytest_gsw.session.settings import CRITERION, EXECUTOR, FINISHED, NOT_READY, SESSION_HISTORY, SETTINGS, SWEEP
+from pytest_gsw.session.settings import CRITERION, EXECUTOR, NOT_READY, SESSION_HISTORY, SETTINGS, SWEEP
 from pytest_gsw.session.terminal import OUTCOME_COUNTS, OutcomeCounts, run_records
 
 # -- The rule of a session: every selected row is judged, or the session is not green ---------------
@@ -92,10 +93,10 @@ def report_error(item: BaselineItem, error: RunError, when: Literal["setup", "te
     """Report and record an error of a row that the session runs, in place of its protocol or after it."""
     assert item.row is not None
     text = item.row.leave_error(error)
-    report = pytest.TestReport(item.nodeid, item.location, {}, "failed", failure_of(item, text), when)
+    report = pytest.TestReport(item.nodeid, item.location, {}, "failed", failure_of(text, *item.location[:2]), when)
     report.user_properties = item.user_properties
     report.gsw_row = True  # type: ignore[attr-defined]
-    add_case(item, report)
+    name_case(item, report)
     item.ihook.pytest_runtest_logreport(report=report)
 
 
@@ -355,10 +356,10 @@ def make_report(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.
     hold_to_the_record(item, call, report)
     row = item.row
     if row is not None and row.record is not None:
+        if report.when != "teardown" and not (report.when == "setup" and report.passed):
+            report.duration = run_seconds(row.record)
         add_row(item, row.record)
-        if report.failed and row.record.judged is not None:
-            named = [finding.short for finding in row.record.named]
-            shorten_failure(report, ", ".join(named) or change_first(row.record.judged))
+        shorten_failure(report, row.judged[1], short_fact(row.record))
         report.gsw_record = row.record  # type: ignore[attr-defined]
         report.gsw_error_line = row.error_line  # type: ignore[attr-defined]
         report.gsw_status = outcomes.FAILED if row.judged[0] == "failed" else row.record.status  # type: ignore[attr-defined]
@@ -374,7 +375,6 @@ def finish(session: pytest.Session) -> None:
 
 def _finish(session: pytest.Session) -> None:
     config = session.config
-    config.stash[FINISHED] = True
     clear_live(config)
     executor = config.stash.get(EXECUTOR, None)
     if executor is not None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -170,14 +170,9 @@ def report_cluster(session: pytest.Session) -> None:
 
 
 def _report_case(session: pytest.Session, case: CaseBesideRows) -> None:
-    name, text = case.node_id, case.text or case.fact
-    shown: Any = (name, None, text) if case.outcome == "skipped" else text
-    call = pytest.TestReport(name, (name, None, name), {}, case.outcome, shown, "call")
-    properties = [(case.property_name, case.fact)]  # which pytest writes after a teardown
-    teardown = pytest.TestReport(name, call.location, {}, "passed", None, "teardown", user_properties=properties)
-    for report in (call, teardown):
-        report.gsw_junit = (case.class_name, case.name, 0.0, case.fact)  # type: ignore[attr-defined]
+    for report in junit_file.reports_of_case(case):
         report.gsw_case = case  # type: ignore[attr-defined]
+        report.gsw_junit = case.class_name, case.name  # type: ignore[attr-defined]
         session.config.hook.pytest_runtest_logreport(report=report)
     if case.status == outcomes.FAILED and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

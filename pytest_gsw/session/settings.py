@@ -810,8 +810,6 @@ CLUSTER_TEXT: pytest.StashKey[ClusterText] = pytest.StashKey()
 CANARIES = pytest.StashKey[list[str]]()
 #: True if the session fails whatever its rows' outcomes: a plan has rows that cannot be submitted, or a worker failed.
 NOT_READY = pytest.StashKey[bool]()
-#: True once all rows have run.
-FINISHED = pytest.StashKey[bool]()
 #: Lines on the suite's criterion at the end.
 CRITERION = pytest.StashKey["tuple[str, ...]"]()
 #: The alarms of the session's run.

@@ -6,7 +6,6 @@ import os
 import shutil
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,8 +20,9 @@ from pytest_gsw.results.row_text import WIDEST, RowLine, accepted_line, attempt_
 from pytest_gsw.results.summary import gpu_hours
 from pytest_gsw.session.collect import NO_CLUSTER
 from pytest_gsw.session.node_ids import row_of
+from pytest_gsw.session.pytest_private import show_whole_id
 from pytest_gsw.session.settings import ALARMS, CLUSTER_TEXT, CRITERION, SESSION_HISTORY, SETTINGS, SWEEP, Settings
-from pytest_gsw.tables.model import TILE, rows_text
+from pytest_gsw.tables.model import rows_text
 
 # -- Outcomes of a session's rows -------------------------------------------------------------------
 
@@ -130,24 +130,24 @@ def run_records(config: pytest.Config) -> tuple[Record, ...]:
     return read_run(config.stash[SETTINGS].run_directory, config.stash[OUTCOME_COUNTS].records)[0]
 
 
-# -- Each row's own line on the screen, in place of pytest's, which has a path in front and no figures
+# -- Each row's line on the screen, in place of a dot -----------------------------------------------
 
 
-def line_of_report(report: Any) -> RowLine:
-    """A row's line by its report, which may have no record."""
+def line_of_report(report: Any, word: str) -> RowLine:
+    """A row's line by its report, which may have no record; ``word`` is pytest's."""
     row, case = row_of(report.nodeid), getattr(report, "gsw_case", None)
     if case is not None:
         fact = (case.text or case.fact).partition("\n")[0]
         fact = fact.removeprefix(f"{case.subject}: ").removeprefix(f"{case.word.lower()} ")
         return RowLine(case.subject, case.word, (fact,))
     record = getattr(report, "gsw_record", None)
-    line = RowLine(row, "", ()) if record is None else line_of(record, report.gsw_error_line)
-    if report.outcome == "skipped" and not line.word:
-        return RowLine(row, "SKIPPED", (_reason(report),))
-    if report.outcome == "failed" and line.word not in _FAILING:
-        kind = outcomes.ERROR.shown if report.when == "setup" else "FAILED"
-        return RowLine(row, kind, (str(report.longrepr).partition("\n")[0],))
-    return RowLine(row, line.word or report.outcome.upper(), line.parts)
+    line = RowLine(row, "") if record is None else line_of(record, report.gsw_error_line)
+    text = ""
+    if report.failed and (line.word not in _FAILING or report.when == "teardown"):
+        text = str(report.longrepr)
+    elif report.skipped and not line.word:
+        text = report.wasxfail if hasattr(report, "wasxfail") else report.longrepr[2].removeprefix("Skipped: ")
+    return RowLine(row, word, (text.partition("\n")[0],)) if text or not line.word else line
 
 
 #: Words of outcomes that a failed report may have: with ``gsw_strict`` also those of rows that are too fast.
@@ -156,18 +156,25 @@ _FAILING = {
 } - {outcomes.PASSED.shown}
 
 
-def _reason(report: Any) -> str:
-    """The reason why a row was skipped."""
-    if hasattr(report, "wasxfail"):
-        return str(report.wasxfail)
-    shown = report.longrepr
-    reason = str(shown[2] if isinstance(shown, tuple) else shown).removeprefix("Skipped: ")
-    return reason.partition("\n")[0]
+def reporter_of(config: pytest.Config) -> pytest.TerminalReporter | None:
+    """The terminal reporter; ``None`` without one."""
+    reporter: pytest.TerminalReporter | None = config.pluginmanager.get_plugin("terminalreporter")
+    return reporter
 
 
 def line_width(reporter: pytest.TerminalReporter) -> int:
     """The longest line: no wider than the terminal, nor than the windows in which logs are read."""
     return min(WIDEST, shutil.get_terminal_size().columns - 1) if reporter.isatty else WIDEST
+
+
+def end_line(config: pytest.Config) -> None:
+    """End an unfinished line, of rows or of other tests."""
+    reporter = reporter_of(config)
+    if reporter is not None:
+        reporter.ensure_newline()
+        writer = config.get_terminal_writer()
+        if writer.width_of_current_line:
+            writer.line()
 
 
 # -- The summary at the session's end ---------------------------------------------------------------
@@ -182,8 +189,9 @@ _COMMANDS = ("pytest", "pytest-gsw", "scontrol", "sbatch")
 def report_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Write the summary of the run: notable rows, a table, counts, errors by cause, alarms, cost."""
     settings = config.stash[SETTINGS]
-    reporter.ensure_newline()
-    _show_whole_ids(reporter)
+    end_line(config)
+    for report in (*reporter.getreports("failed"), *reporter.getreports("error")):
+        show_whole_id(report)
     reports = [report for kind in ("passed", "failed", "skipped") for report in reporter.getreports(kind)]
     records = [report.gsw_record for report in reports if hasattr(report, "gsw_record")]
     cluster_text = config.stash.get(CLUSTER_TEXT, None)
@@ -217,14 +225,6 @@ def report_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> 
     if settings.cluster.simulated:
         reporter.section("simulation")
         reporter.write_line("The cluster 'demo' is simulated: no GPU was used, and its figures are made up.")
-
-
-def _show_whole_ids(reporter: pytest.TerminalReporter) -> None:
-    """Let pytest's short summary show the ids of tiles: from 9.2 on it takes all after a bracket for parameters."""
-    for report in (one for kind in ("failed", "error") for one in reporter.getreports(kind)):
-        if TILE in report.nodeid and "_id" in vars(report):
-            row = report.nodeid.partition("::")[2]
-            vars(report)["_id"] = replace(vars(report)["_id"], names=(row,), params=None)
 
 
 def _write_lines(reporter: pytest.TerminalReporter, section: str, lines: list[str] | tuple[str, ...]) -> None:
