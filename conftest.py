@@ -3,7 +3,6 @@
 import gc
 import os
 import tempfile
-from importlib import import_module
 
 import pytest
 
@@ -12,10 +11,6 @@ pytest_plugins = ["pytester", "tests.rerun", "tests.sample"]
 
 def pytest_configure(config: pytest.Config) -> None:
     """Local jobs are counted in the user's home; those of tests are not."""
-    # pytester drops the modules that a session within this process imports, but their packages keep them: the next
-    # session would have some of them twice. Modules imported here are not dropped.
-    for name in ("jobs.local", "jobs.slurm.launcher", "session.hooks", "session.reports", "session.runner"):
-        import_module(f"pytest_gsw.{name}")
     state = tempfile.TemporaryDirectory(prefix="gsw-state-")
     config.add_cleanup(state.cleanup)
     os.environ["XDG_STATE_HOME"] = state.name

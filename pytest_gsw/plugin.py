@@ -138,6 +138,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "canary: the row says whether the cluster is in its usual state")
     if _has_rows(config) or are_given(config, config.option) or any(map(_is_row_name, config.args)):
         _begin(config)
+    if config.pluginmanager.has_plugin("pytester"):
+        # pytester drops the modules that a session within this process imports, but their packages keep them: the
+        # next session would have some of them twice. Modules imported here are not dropped.
+        from pytest_gsw.jobs import local  # noqa: F401
+        from pytest_gsw.jobs.slurm import launcher  # noqa: F401
+        from pytest_gsw.session import hooks, reports, row, runner  # noqa: F401
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> BaselineFile | None:

@@ -49,6 +49,8 @@ def junit_of_run(
         strict: Rows faster than the tolerance allows have failed, as with ``gsw_strict``.
         since: By node id, lines on when rows became too slow.
     """
+    # A session redacts what it records; records from elsewhere may hold anything.
+    records, missing, since = redact((records, missing, since), os.environ)
     noted = read_noted(directory)
     cases: list[JunitCase] = []
     for record in records:
@@ -62,11 +64,11 @@ def junit_of_run(
     incident = incident_of(records)
     lost = {**lost_tiles(records), **{tile: why for name, why in missing.items() if (tile := tile_of(name))}}
     beside = [*([] if incident is None else [incident.case()]), *node_cases(read_sweep(directory), lost, noted.cluster)]
-    cases += [(case.class_name, case.name, reports_of_case(case)) for case in redact(beside, os.environ)]
+    cases += [(case.class_name, case.name, reports_of_case(case)) for case in beside]
     run_id = next((record.run.id for record in records), directory.name)
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "junit.xml"
-        write_junit(path, redact(suite_properties(noted, run_id, records), os.environ), cases)
+        write_junit(path, suite_properties(noted, run_id, records), cases)
         return path.read_text("utf-8").encode("ascii", "xmlcharrefreplace").decode("ascii")
 
 
@@ -78,8 +80,7 @@ def _reports_of(record: Record, directory: Path, strict: bool, begun: _Facts) ->
         since = begun if record.by_own_metric == outcomes.REGRESSED.word else ()
         return [*since, *row_text.run_facts(record), *repeat_commands(record, directory)]
 
-    # A session redacts what it records; a record from elsewhere may hold anything.
-    row = redact(reported_status(record, facts, strict=strict), os.environ)
+    row = reported_status(record, facts, strict=strict)
     path, _, line = record.row.baseline.rpartition(":")
     reports = partial(case_reports, record.row.node_id, properties=properties(record), took_s=run_seconds(record))
     match row.outcome.pytest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import textwrap
@@ -170,11 +171,12 @@ def line_width(reporter: pytest.TerminalReporter) -> int:
 def end_line(config: pytest.Config) -> None:
     """End an unfinished line, of rows or of other tests."""
     reporter = reporter_of(config)
-    if reporter is not None:
-        reporter.ensure_newline()
-        writer = config.get_terminal_writer()
-        if writer.width_of_current_line:
-            writer.line()
+    with contextlib.suppress(OSError):  # a closed terminal must not keep jobs from being cancelled
+        if reporter is not None:
+            reporter.ensure_newline()
+            writer = config.get_terminal_writer()
+            if writer.width_of_current_line:
+                writer.line()
 
 
 # -- The summary at the session's end ---------------------------------------------------------------
