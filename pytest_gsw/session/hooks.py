@@ -17,9 +17,10 @@ from pytest_gsw.common.process import collector_paused
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import plural
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.session import collect
+from pytest_gsw.session import collect, failure_text, selection
 from pytest_gsw.session.node_ids import node_id_of
-from pytest_gsw.session.settings import OF_SELECTION, SETTINGS, Settings, bundled_rows, read_settings
+from pytest_gsw.session.release_choice import bundled_rows
+from pytest_gsw.session.settings import OF_SELECTION, SETTINGS, Settings, read_settings
 from pytest_gsw.session.tiles import tiles_text, tiling_of
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import releases_for
@@ -65,7 +66,7 @@ def _run_in_one_process(config: pytest.Config) -> None:
     if getattr(config.option, "dist", "no") != "no":
         config.option.dist, config.option.tx = "no", []
         line = "gsw: -n is left out: one process submits all rows, whose jobs run side by side"
-        collect.report_selection(config, [line])
+        selection.report_selection(config, [line])
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -125,7 +126,7 @@ def pytest_collection_modifyitems(
 ) -> Generator[None, None, None]:
     """Keep the rows of the run that is replayed or resumed; rows that are gone become errors."""
     past = collect.run_before(config)
-    collect.keep_rows_of_run(config, items, past)
+    selection.keep_rows_of_run(config, items, past)
     there = items[:]
     try:
         yield
@@ -135,15 +136,15 @@ def pytest_collection_modifyitems(
             step = "compare by = with texts in quotes: -m \"gsw(gpus=64, dtype='fp8')\""
         raise pytest.UsageError(f"{error}\nnext: {step}" if "Wrong expression" in str(error) else str(error)) from None
     if not items:
-        collect.report_selection(config, collect.none_selected(session, there))
-    collect.leave_out_others(config, items)
-    collect.leave_out_unfit(config, items)
+        selection.report_selection(config, selection.none_selected(session, there))
+    selection.leave_out_others(config, items)
+    selection.leave_out_unfit(config, items)
     if config.stash[SETTINGS].judges:
-        collect.report_selection(config, _reruns_text(config, items))
+        selection.report_selection(config, _reruns_text(config, items))
     if past is not None:
         from pytest_gsw.session.resume import find_lost
 
-        ids = [item.baseline.id for item in collect.runnable(items)] + [item.name for item in collect.blank_rows(items)]
+        ids = [item.name for item in (*selection.runnable(items), *collect.blank_rows(items))]
         lost = find_lost(session, past, ids)
         gone = {item.nodeid for item in lost}
         items[:] = [*(item for item in items if item.nodeid not in gone), *lost]
@@ -162,7 +163,7 @@ def _rows_text(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     there = blanks or any(isinstance(i, collect.BaselineItem) for i in items)
     if not settings.judges or config.getoption("verbose") < 0 or not there:
         return []
-    rows = collect.runnable(items)
+    rows = selection.runnable(items)
     count = rows_text([item.baseline.id for item in rows])
     it = "it" if len(blanks) == 1 else "them"
     more = f"; {plural(len(blanks), 'more row')} cannot run: something of {it} is blank" if blanks else ""
@@ -220,8 +221,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     is_plan = settings.plan and bool(collect.blank_rows(session.items))
     if not settings.judges or not (items or is_plan) or broken:
         return None
-    collect.check_faults(items, settings)
-    collect.check_release(items, settings)
+    selection.check_faults(items, settings)
+    selection.check_release(items, settings)
     if config.option.collectonly or collect.runs_nothing(config):
         return None
     from pytest_gsw.session.runner import run_rows
@@ -264,8 +265,8 @@ def pytest_runtest_makereport(
 
 
 def _match_record(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-    if isinstance(item, collect.TellsFact):
-        collect.show_fact(item, call, report)
+    if isinstance(item, failure_text.TellsFact):
+        failure_text.show_fact(item, call, report)
     if type(item) is collect.BlankItem:
         report.gsw_row = True  # type: ignore[attr-defined]
     if isinstance(item, collect.BaselineItem):

@@ -20,9 +20,9 @@ from pytest_gsw.results import junit, outcomes
 from pytest_gsw.results.manifest import RunManifest, class_name, class_of, facts_of, read_noted, write_noted
 from pytest_gsw.results.record import NO_CLUSTER, Record
 from pytest_gsw.session.collect import BaselineItem, BlankItem
+from pytest_gsw.session.outcome_counts import run_records
 from pytest_gsw.session.resume import LostRow
 from pytest_gsw.session.settings import SESSION_HISTORY, SETTINGS, Settings
-from pytest_gsw.session.terminal import run_records
 from pytest_gsw.tables.metrics import MFU, STEP_TIME
 
 # -- Test cases of a session's rows: names in their reports, and the manifest in the run's directory

@@ -5,41 +5,29 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from pytest_gsw.clusters import Cluster, keys_error
 from pytest_gsw.common.files import relative_path
-from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.redact import redact
-from pytest_gsw.common.text import command, minute, plural
-from pytest_gsw.errors import AS_OF, IncompleteLogError, InvalidHookResultError, LogError, RunError, SubmissionError
-from pytest_gsw.executor.executor import Executor, too_large
+from pytest_gsw.common.text import command, plural
+from pytest_gsw.errors import InvalidHookResultError, RunError, SubmissionError
+from pytest_gsw.executor.executor import Executor
 from pytest_gsw.executor.phases import Finished, LookObserver, StateObserver
 from pytest_gsw.executor.progress_monitor import Watch
 from pytest_gsw.history.database import SESSION_WAIT_S, WaitBudget
 from pytest_gsw.history.location import open_history
-from pytest_gsw.hook_checks import hook_error, is_own
+from pytest_gsw.hook_checks import hook_error
 from pytest_gsw.jobs.journal import Journal, Submission
-from pytest_gsw.jobs.layout import FoundLog, error_files_of, in_traced_results, is_nccl_traced
-from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus, Launcher
-from pytest_gsw.jobs.preflight import (
-    cluster_problem,
-    demands_of,
-    environment_problem,
-    recipe_problem,
-    release_problems,
-    stage_problem,
-    variables_problem,
-)
+from pytest_gsw.jobs.layout import is_nccl_traced
+from pytest_gsw.jobs.model import JobSpec, JobStatus, Launcher
 from pytest_gsw.jobs.replay import RECIPE, RecordedRun, ReplayLauncher, left_out_lines
-from pytest_gsw.jobs.scripts import differences, exported_to, scripts_of
+from pytest_gsw.jobs.scripts import exported_to, scripts_of
 from pytest_gsw.jobs.spec import (
     PROFILING_VARIABLES,
     estimate_text,
@@ -51,18 +39,22 @@ from pytest_gsw.jobs.spec import (
     profiling_in,
     steps_of,
 )
-from pytest_gsw.logs.failure_scan import find_fatal
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
-from pytest_gsw.logs.reader import open_log, read_log
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import plan_text
 from pytest_gsw.session import hook_results
-from pytest_gsw.session.collect import BaselineItem, are_rows_named, blank_rows, deselect, recorded_rows, runnable
+from pytest_gsw.session.collect import BaselineItem, blank_rows, recorded_rows
 from pytest_gsw.session.junit_file import note_rows
-from pytest_gsw.session.progress import begin_live, make_ticker, repeat_reporter, write
+from pytest_gsw.session.newest_log import newest_chooser
+from pytest_gsw.session.preflight import check_rows, other_clusters, report_differences
+from pytest_gsw.session.progress import begin_live, make_ticker, repeat_reporter
 from pytest_gsw.session.resume import LEFT_ALONE, own_run, take_over, unwritable
-from pytest_gsw.session.row import LiveRow, ReplayedRow, RowPlan, SessionRow
+from pytest_gsw.session.row import SessionRow
+from pytest_gsw.session.row_plan import RowPlan
+from pytest_gsw.session.row_source import LiveRow, ReplayedRow
+from pytest_gsw.session.screen import write
+from pytest_gsw.session.selection import are_rows_named, deselect, runnable
 from pytest_gsw.session.session_history import ClusterPeers, SessionHistory
 from pytest_gsw.session.settings import (
     CANARIES,
@@ -78,286 +70,8 @@ from pytest_gsw.session.tiles import begin_sweep
 from pytest_gsw.stats.decision import Done
 from pytest_gsw.tables.model import Baseline, accepted_to_expect, definition_hash, image_name
 from pytest_gsw.tables.value_types import nearest
-from pytest_gsw.validation.checks import check_steps, check_whole, final_step
 from pytest_gsw.validation.matching import match_log
-from pytest_gsw.validation.measure import impossible_table, timed_steps
-from pytest_gsw.validation.run import Run
-
-# -- Known differences between jobs and their rows, reported before submission; their logs decide ---
-
-
-def report_differences(
-    config: pytest.Config, rows: Sequence[BaselineItem], specs: Mapping[str, JobSpec | RunError], settings: Settings
-) -> None:
-    """Print each difference once, with its rows; a replay and a simulation run no recipe."""
-    if settings.replay is not None or settings.cluster is None or settings.cluster.simulated:
-        return
-    environ = environment_of(config)
-    site, where = settings.cluster.environment, f"of {settings.cluster.name} does not count: the table sets it"
-    found: list[tuple[str, str]] = []
-    for row, spec in _planned(rows, specs):
-        unused = [f"{name} {where}" for name, value in row.recipe.environment.items() if site.get(name, value) != value]
-        found += [(text, row.id) for text in (*unused, *differences(row, spec, environ))]
-    for text, row_ids in grouped(found).items():
-        more = f" and {plural(len(row_ids) - 1, 'more row')}" if len(row_ids) > 1 else ""
-        write(config, f"gsw: {text} ({row_ids[0]}{more})")
-
-
-# -- Checks before submission: each recipe, staging area and partition once -------------------------
-#
-# For ``--gsw-plan`` and every session. A row with a finding is an error; the others run.
-
-
-class Planned(NamedTuple):
-    """A row to be submitted, with the spec of its job."""
-
-    baseline: Baseline
-    spec: JobSpec
-
-
-def _planned(rows: Iterable[BaselineItem], specs: Mapping[str, JobSpec | RunError]) -> list[Planned]:
-    """The rows that have a spec."""
-    return [Planned(item.baseline, spec) for item in rows if isinstance(spec := specs.get(item.baseline.id), JobSpec)]
-
-
-class Here(NamedTuple):
-    """The place of submissions."""
-
-    cluster: Cluster
-    launcher: Launcher
-    environ: Mapping[str, str]
-
-
-#: Errors of rows that cannot be submitted, by the row's id.
-Findings = dict[str, SubmissionError]
-
-
-def check_rows(
-    rows: Sequence[BaselineItem],
-    specs: Mapping[str, JobSpec | RunError],
-    launcher: Launcher,
-    settings: Settings,
-    environ: Mapping[str, str],
-) -> dict[str, RunError]:
-    """The errors of rows that have a spec but cannot be submitted, by their ids.
-
-    A simulation needs no checks, a replay submits nothing, and a site's own launcher refuses jobs itself.
-    """
-    planned, cluster, limits = _planned(rows, specs), settings.cluster, settings.limits
-    found = {one.spec.row_id: too_large(one.spec, limits) for one in planned if one.spec.gpus > limits.gpus}
-    if cluster is None or settings.replay is not None:
-        return dict(found)
-    if not cluster.simulated and is_own(launcher):
-        here = Here(cluster, launcher, environ)
-        for check in _OF_RECIPE:
-            found |= check([one for one in planned if one.spec.row_id not in found], here)
-            planned = [one for one in planned if check is not _recipes or one.spec.row_id not in found]
-        for check in _CHECKS:
-            found |= {row_id: _joined(found.get(row_id), one) for row_id, one in check(planned, here).items()}
-    ids = (item.baseline.id for item in rows)
-    return without_repetition({row_id: found[row_id] for row_id in ids if row_id in found})
-
-
-def _joined(first: SubmissionError | None, finding: SubmissionError) -> SubmissionError:
-    """The first finding of a row, with another one as evidence."""
-    if first is None:
-        return finding
-    also = ("also", f"{finding.fact}; next: {finding.advice}" if finding.advice else finding.fact)
-    return type(first)(first.fact, (*first.evidence, also), first.tail, first.advice)
-
-
-def other_clusters(specs: Sequence[JobSpec], settings: Settings) -> dict[str, RunError]:
-    """The errors of rows that may run on another Slurm cluster than the first one: the session polls one only."""
-    cluster = settings.cluster
-    if cluster is None or cluster.scheduler != "slurm" or settings.replay is not None:
-        return {}
-    found: Findings = {}
-    first: JobSpec | None = None
-    for spec in specs:
-        problem = cluster_problem(spec, cluster, first or spec)
-        if problem is not None:
-            found[spec.row_id] = problem
-        elif first is None:
-            first = spec
-    return without_repetition(found)
-
-
-def without_repetition(found: Mapping[str, SubmissionError]) -> dict[str, RunError]:
-    """The findings by row: the first of several rows with the same finding has its details, the others refer to it."""
-    shortened: dict[str, RunError] = {}
-    for first, *others in grouped([(str(finding), row_id) for row_id, finding in found.items()]).values():
-        finding = found[first]
-        also = (("rows", f"{first} and {plural(len(others), 'more row')}"),) if others else ()
-        shortened[first] = type(finding)(finding.fact, (*finding.evidence, *also), finding.tail, finding.advice)
-        shortened |= {row_id: type(finding)(finding.fact, advice=f"{AS_OF}{first}") for row_id in others}
-    return {row_id: shortened[row_id] for row_id in found}
-
-
-def _recipe_key(one: Planned) -> tuple[object, ...]:
-    """The key of rows that share one check of their recipe."""
-    recipe, spec = one.baseline.recipe, one.spec
-    return spec.directory, spec.script, spec.launch.name, one.baseline.location.path, *recipe.environment
-
-
-def _releases(planned: Sequence[Planned], here: Here) -> Findings:
-    """Recipes of another release than the row's figures, which do not apply to their logs."""
-    scripts = ((one.baseline, one.spec.script_path) for one in planned)
-    return dict(release_problems(scripts, here.cluster))
-
-
-def _launchers(planned: Sequence[Planned], _here: Here) -> Findings:
-    """Recipes that need another launcher; checked after the release, for which this advice would be wrong.
-
-    Then rows whose table sets a variable that no script reads: the script's own value would be used.
-    """
-    return _once(
-        planned,
-        _recipe_key,
-        lambda one: one.spec.launch.problem(one.spec) or environment_problem(one.spec, one.baseline),
-    )
-
-
-def _stages(planned: Sequence[Planned], here: Here) -> Findings:
-    """Staging areas that cannot be written to."""
-
-    def of_stage(one: Planned) -> tuple[object, ...]:
-        spec = one.spec
-        return spec.stage, spec.log_glob.partition("/")[0], spec.environment.get(spec.launch.home)
-
-    return _once(planned, of_stage, lambda one: stage_problem(one.spec, here.cluster))
-
-
-def _variables(planned: Sequence[Planned], here: Here) -> Findings:
-    """Launch scripts whose required variables are not set."""
-    demands = cache(demands_of)
-    checked = [(one, variables_problem(one.spec, here.environ, demands(one.spec.script_path))) for one in planned]
-    return {one.spec.row_id: problem for one, problem in checked if problem is not None}
-
-
-def _submissions(planned: Sequence[Planned], here: Here) -> Findings:
-    """The launcher's own checks."""
-    return here.launcher.unready([one.spec for one in planned])
-
-
-def _recipes(planned: Sequence[Planned], here: Here) -> Findings:
-    """Recipes whose launch script cannot be submitted."""
-    return _once(planned, _recipe_key, lambda one: recipe_problem(one.spec, one.baseline, here.cluster))
-
-
-def _once(
-    planned: Iterable[Planned], key: Callable[[Planned], object], check: Callable[[Planned], SubmissionError | None]
-) -> Findings:
-    """The finding of each row; rows with the same key are checked once."""
-    checked = [(check(some[0]), some) for some in grouped([(key(one), one) for one in planned]).values()]
-    return {one.spec.row_id: finding for finding, some in checked if finding is not None for one in some}
-
-
-_Check = Callable[[Sequence[Planned], Here], Findings]
-#: Checks of recipes; each covers the rows without a finding so far.
-_OF_RECIPE: tuple[_Check, ...] = (_recipes, _releases, _launchers)
-#: Checks of all rows whose launch script is there.
-_CHECKS: tuple[_Check, ...] = (_stages, _variables, _submissions)
-
-
-# -- A replay's log of a row with several jobs: the newest that completed ---------------------------
-
-
-def newest_chooser(
-    config: pytest.Config, rows: Mapping[str, SessionRow]
-) -> Callable[[JobSpec, Sequence[FoundLog]], FoundLog]:
-    """A function that chooses a row's newest completed job, and reports newer incomplete ones."""
-
-    def choose(spec: JobSpec, found: Sequence[FoundLog]) -> FoundLog:
-        row = rows[spec.row_id]
-        log_format = row.plan.log_format
-        assert log_format is not None  # a row without a log format is not submitted
-        traced = is_nccl_traced(spec.environment) or any(in_traced_results(log.path) for log in found)
-        newest = newest_complete(found, row.baseline, log_format, steps_of(row.baseline, traced=traced))
-        if newest.passed_over:
-            passed_over = "; ".join(f"job {log.job_id} ({why})" for log, why in newest.passed_over)
-            written_s = newest.log.path.stat().st_mtime
-            age = f"{plural(int((time.time() - written_s) // 86400), 'day')} old ({minute(written_s)})"
-            text = f"job {newest.log.job_id} is judged; passed over: {passed_over}; the log that is judged is {age}"
-            row.passed_over = redact(text, os.environ)  # a log is arbitrary text
-            write(config, f"gsw: {spec.row_id}: {row.passed_over}")
-        return newest.log
-
-    return choose
-
-
-#: A copy of a log may have the time of the copy.
-_LATER_ID = "its id is later, though its log was written earlier"
-
-
-@dataclass(frozen=True)
-class Newest:
-    """The log that is judged."""
-
-    log: FoundLog
-    #: Newer logs that are incomplete, and logs that may be newer, each with the reason, the newest first.
-    passed_over: tuple[tuple[FoundLog, str], ...] = ()
-
-
-def newest_complete(logs: Sequence[FoundLog], baseline: Baseline, log_format: LogFormat, steps: int | None) -> Newest:
-    """The newest complete log of several jobs of one row, or the newest of all if none is complete.
-
-    The verdict reports the faults of the latter.
-
-    Args:
-        logs: The logs, at least one.
-        baseline: The row.
-        log_format: The format of its logs.
-        steps: Steps of a run of the row; ``None`` if unknown.
-    """
-    # Of two with the same age, the later job's id is greater.
-    newest_first = sorted(logs, key=lambda log: (log.path.stat().st_mtime, _number(log)), reverse=True)
-    passed_over: list[tuple[FoundLog, str]] = []
-    for place, log in enumerate(newest_first):
-        why = _why_incomplete(log, baseline, log_format, steps)
-        if why is None:
-            later = ((one, _LATER_ID) for one in newest_first[place + 1 :] if _number(one) > _number(log))
-            return Newest(log, (*passed_over, *later))
-        passed_over.append((log, why))
-    return Newest(newest_first[0])
-
-
-def _number(log: FoundLog) -> int:
-    return int(log.job_id) if log.job_id.isdecimal() else 0
-
-
-def _why_incomplete(found: FoundLog, baseline: Baseline, log_format: LogFormat, steps: int | None) -> str | None:
-    """The reason why a log's job failed or has not ended; ``None`` for a complete log.
-
-    A complete log may have other faults, which the verdict reports: an older log must not hide them.
-    """
-    try:
-        with open_log(found.path) as file:
-            log = read_log(file, log_format)
-            fatal = find_fatal(file, log, log_format, error_files_of(found.path))
-    except (LogError, OSError) as error:
-        return error.fact if isinstance(error, LogError) else str(error)
-    if fatal is not None:
-        return f"{'the log' if fatal.path == found.path else 'its stderr'} shows a failure: {fatal.name}"
-    first_index = log_format.first_index
-    is_numbered = final_step(baseline, log, steps, first_index) is not None
-    # If the last step is unknown, the log must end like that of a successful job.
-    state = JobState.REPLAYED if is_numbered else JobState.COMPLETED
-    run = Run(found.job_id, JobStatus(state, state.value), found.path)
-    try:
-        check_steps(baseline, run, log, timed_steps(baseline, log), steps, first_index)
-    except IncompleteLogError as error:
-        return error.fact
-    except LogError:
-        return None
-    try:
-        if not is_numbered:
-            check_whole(baseline, run, log)
-    except LogError as error:
-        return error.fact
-    return None
-
-
-# -- Starting
+from pytest_gsw.validation.measure import impossible_table
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,6 @@ import contextlib
 import json
 import math
 import os
-import shutil
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -34,11 +32,13 @@ from pytest_gsw.results.run_progress import COLUMNS, OpenRow, RunProgress, State
 from pytest_gsw.results.run_progress import NAME as PROGRESS
 from pytest_gsw.results.summary import ClusterResult
 from pytest_gsw.session.collect import BaselineItem
+from pytest_gsw.session.outcome_counts import OUTCOME_COUNTS
+from pytest_gsw.session.screen import terminal_reporter, write, write_live
 from pytest_gsw.session.settings import SETTINGS, Settings
-from pytest_gsw.session.terminal import OUTCOME_COUNTS
 
 if TYPE_CHECKING:
-    from pytest_gsw.session.row import RowPlan, SessionRow
+    from pytest_gsw.session.row import SessionRow
+    from pytest_gsw.session.row_plan import RowPlan
 
 #: Seconds between two progress lines of a waiting session: some CI servers end builds after ten minutes without output.
 HEARTBEAT_S = 570.0
@@ -48,8 +48,6 @@ HEARTBEAT_S = 570.0
 LIVE_S, FILE_S, PAGES_S = 1.0, 5.0, 60.0
 _LEAST_PAUSE = 50
 
-#: True while that line is shown.
-_LIVE = pytest.StashKey[bool]()
 #: True once the table of open rows is asked for.
 _ASKED = pytest.StashKey[bool]()
 
@@ -69,11 +67,11 @@ def make_ticker(config: pytest.Config, rows: Mapping[str, SessionRow]) -> Ticker
     On a terminal it rewrites one line; else it writes a line every few minutes. With ``-q`` or without a terminal
     plugin, it shows only what is asked for.
     """
-    reporter, settings, now_s = _reporter(config), config.stash[SETTINGS], time.monotonic()
+    reporter, settings, now_s = terminal_reporter(config), config.stash[SETTINGS], time.monotonic()
     repeated = []
     if reporter is not None and config.getoption("verbose", -1) >= 0:
         live = reporter.isatty and reporter.hasmarkup
-        interval_s, show = (LIVE_S, _write_live) if live else (HEARTBEAT_S, write)
+        interval_s, show = (LIVE_S, write_live) if live else (HEARTBEAT_S, write)
         repeated.append(_Repeated(lambda progress: show(config, _line_of(progress)), interval_s, now_s + interval_s))
     if settings.replay is None:
         repeated.append(_Repeated(partial(write_progress, settings.run_directory), FILE_S, now_s))
@@ -163,46 +161,6 @@ def repeat_reporter(config: pytest.Config) -> RepeatObserver:
             write(config, f"gsw: {row_id}: job {attempt_text(facts)}; submitted again{without}")
 
     return report
-
-
-def _reporter(config: pytest.Config) -> pytest.TerminalReporter | None:
-    """The terminal reporter; ``None`` without one."""
-    reporter: pytest.TerminalReporter | None = config.pluginmanager.get_plugin("terminalreporter")
-    return reporter
-
-
-def write(config: pytest.Config, line: str) -> None:
-    """Write a line of its own."""
-    line = redact(line, os.environ)
-    reporter = _reporter(config)
-    with contextlib.suppress(OSError):  # a closed terminal must not stop the monitoring of jobs
-        if reporter is not None:
-            clear_live(config)
-            reporter.ensure_newline()
-            reporter.write_line(line)
-        else:
-            sys.stdout.write(f"{line}\n")
-
-
-def _write_live(config: pytest.Config, text: str) -> None:
-    """Write a line that the next one replaces, cut to the width of the terminal."""
-    reporter = _reporter(config)
-    if reporter is not None:
-        if _LIVE not in config.stash:
-            reporter.ensure_newline()
-        config.stash[_LIVE] = True
-        with contextlib.suppress(OSError):
-            reporter.rewrite(text[: shutil.get_terminal_size().columns - 1], erase=True)
-
-
-def clear_live(config: pytest.Config) -> None:
-    """Clear the progress line before other output."""
-    reporter = _reporter(config)
-    if reporter is not None and _LIVE in config.stash:
-        del config.stash[_LIVE]
-        with contextlib.suppress(OSError):
-            reporter.rewrite("", erase=True)
-            reporter.write("\r")
 
 
 # -- The live file of a session's run ----------------------------------------------------------------

@@ -13,10 +13,13 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import plural
 from pytest_gsw.results.row_text import MOST_FOR_IDS, RowLine
 from pytest_gsw.results.suggested_commands import is_interrupted
-from pytest_gsw.session.collect import RERUNS, BaselineItem, BlankItem, TellsFact
+from pytest_gsw.session.collect import RERUNS, BaselineItem, BlankItem
+from pytest_gsw.session.failure_text import TellsFact
 from pytest_gsw.session.node_ids import row_of
-from pytest_gsw.session.settings import FINISHED, SETTINGS, SWEEP, is_typed
-from pytest_gsw.session.terminal import OUTCOME_COUNTS, OutcomeCounts, line_of_report, line_width
+from pytest_gsw.session.options import is_typed
+from pytest_gsw.session.outcome_counts import OUTCOME_COUNTS, OutcomeCounts
+from pytest_gsw.session.settings import FINISHED, SETTINGS, SWEEP
+from pytest_gsw.session.terminal import line_of_report, line_width
 
 if TYPE_CHECKING:
     from pytest_gsw.session.junit_file import JunitCases
@@ -141,7 +144,7 @@ class Reports:
         untold = set([id(report) for report in errors if _is_interrupted(report)][_MOST_INTERRUPTED:])
         if not untold:
             return (yield)
-        from pytest_gsw.session.progress import write  # few sessions are interrupted
+        from pytest_gsw.session.screen import write  # few sessions are interrupted
 
         write(self._config, f"gsw: {plural(len(untold), 'more row')} interrupted")
         terminalreporter.stats["error"] = [report for report in errors if id(report) not in untold]

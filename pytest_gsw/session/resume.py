@@ -31,8 +31,10 @@ from pytest_gsw.jobs.run_lock import RunLock
 from pytest_gsw.jobs.scripts import value_of
 from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.suggested_commands import is_interrupted
-from pytest_gsw.session.collect import BaselineItem, TellsFact, fail, is_selective
+from pytest_gsw.session.collect import BaselineItem
+from pytest_gsw.session.failure_text import TellsFact, fail
 from pytest_gsw.session.node_ids import row_of
+from pytest_gsw.session.selection import is_selective
 from pytest_gsw.session.settings import SETTINGS, Settings
 from pytest_gsw.tables.model import BLANK
 

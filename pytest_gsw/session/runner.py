@@ -23,21 +23,15 @@ from pytest_gsw.executor.phases import stray_text
 from pytest_gsw.hook_checks import hook_error
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.row_text import change_first
-from pytest_gsw.session.collect import (
-    BaselineItem,
-    BlankItem,
-    blank_rows,
-    fail_report,
-    failure_of,
-    runs_nothing,
-    shorten_failure,
-)
+from pytest_gsw.session.collect import BaselineItem, BlankItem, blank_rows, runs_nothing
+from pytest_gsw.session.failure_text import fail_report, failure_of, shorten_failure
 from pytest_gsw.session.junit_file import add_case
+from pytest_gsw.session.outcome_counts import OUTCOME_COUNTS, OutcomeCounts, run_records
 from pytest_gsw.session.plan_and_submit import Start, plan_rows, report_delivery
-from pytest_gsw.session.progress import add_row, ask_for_table, clear_live, end_live, write
+from pytest_gsw.session.progress import add_row, ask_for_table, end_live
 from pytest_gsw.session.resume import leave_run, left_over
+from pytest_gsw.session.screen import clear_live, write
 from pytest_gsw.session.settings import CRITERION, EXECUTOR, FINISHED, NOT_READY, SESSION_HISTORY, SETTINGS, SWEEP
-from pytest_gsw.session.terminal import OUTCOME_COUNTS, OutcomeCounts, run_records
 
 # -- The rule of a session: every selected row is judged, or the session is not green ---------------
 #

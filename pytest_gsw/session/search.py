@@ -23,12 +23,13 @@ from pytest_gsw.results.make_record import job_facts
 from pytest_gsw.results.record import SweepFinding
 from pytest_gsw.results.sweep import RowSweep, SearchJob, Sweep, odd_losses, with_row, write_sweep
 from pytest_gsw.session.collect import BaselineItem
+from pytest_gsw.session.outcome_counts import run_records
 from pytest_gsw.session.plan_and_submit import Start
-from pytest_gsw.session.progress import write
 from pytest_gsw.session.resume import take_over
-from pytest_gsw.session.row import LiveRow, SessionRow
+from pytest_gsw.session.row import SessionRow
+from pytest_gsw.session.row_source import LiveRow
+from pytest_gsw.session.screen import write
 from pytest_gsw.session.settings import NODE_PROBES, SESSION_HISTORY, SETTINGS, SWEEP, environment_of
-from pytest_gsw.session.terminal import run_records
 from pytest_gsw.session.tiles import most_jobs
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.tile_search import SearchState, TileFinding, TileJob, search

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,61 +11,30 @@ import pytest
 
 from pytest_gsw.common.files import relative_path, write_whole
 from pytest_gsw.common.redact import redact
-from pytest_gsw.history.alarms import Acknowledgement, Alarm, Kind, State, alarms, drifts, regressions
-from pytest_gsw.history.comparison import ClusterText, advice_line, cluster_text, line_of
+from pytest_gsw.history.comparison import ClusterText, cluster_text
 from pytest_gsw.history.database import HistoryError
-from pytest_gsw.history.model import ExperimentKey, cluster_of, points_of
-from pytest_gsw.history.row_history import RowHistory
+from pytest_gsw.history.model import cluster_of, points_of
 from pytest_gsw.reports.run_report import (
     HistoryReader,
-    ReportedRow,
     ReportedRun,
     accepted_in,
     run_report,
-    since_facts,
-    since_of,
 )
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.junit import read_whole_run
 from pytest_gsw.results.manifest import CaseBesideRows
-from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import incident_of
 from pytest_gsw.results.sweep import lost_tiles, node_cases
 from pytest_gsw.session import junit_file
-from pytest_gsw.session.progress import add_incident, write
+from pytest_gsw.session.outcome_counts import OUTCOME_COUNTS, run_records
+from pytest_gsw.session.progress import add_incident
+from pytest_gsw.session.screen import write
+from pytest_gsw.session.session_alarms import SessionAlarms
 from pytest_gsw.session.session_history import history_at
 from pytest_gsw.session.settings import ALARMS, CLUSTER_PEERS, CLUSTER_TEXT, SESSION_HISTORY, SETTINGS, SWEEP
-from pytest_gsw.session.terminal import OUTCOME_COUNTS, run_records
 
 if TYPE_CHECKING:
     from pytest_gsw.reports.run_report import RunReport
-
-
-@dataclass(frozen=True)
-class SessionAlarms:
-    """The alarms of a session's rows, and of its cluster's nodes."""
-
-    found: tuple[Alarm, ...] = ()
-    #: Why the history could not be read; empty if it was.
-    problem: str = ""
-
-    def lines(self, slow: Collection[str] = ()) -> tuple[str, ...]:
-        """The lines for the screen; none if the rows' own lines have all of it.
-
-        ``slow`` are nodes with a line of their own: their alarms are listed if acknowledged or ended.
-        """
-        if self.problem:
-            return (f"not known: {self.problem}",)
-        of_nodes = [one for one in self.found if one.period.kind is Kind.NODE and one.period.subject in slow]
-        found = [one for one in self.found if one not in of_nodes or not one.is_active or one.acknowledged]
-        # The line of a row has all that is known of a regression of this run.
-        if all(one.state is State.NEW and one.period.kind is Kind.REGRESSION for one in found):
-            return ()
-        return tuple(line for one in found for line in (line_of(one), advice_line(one)) if line)
-
-    def of_nodes(self) -> Mapping[str, str]:
-        """The ids of the nodes' alarms, by node."""
-        return {one.period.subject: one.id for one in self.found if one.period.kind is Kind.NODE}
 
 
 def report_run(config: pytest.Config, exit_status: int, *, has_alarms: bool, is_on_github: bool) -> bool:
@@ -133,20 +100,6 @@ def _write_texts(config: pytest.Config, report: RunReport, directory: Path | Non
                 summary.write(f"{TEXTS['markdown'].of(report)}\n")
         for line in github(report).splitlines():
             write(config, line)
-
-
-def row_alarms(
-    record: Record, past: RowHistory, known: Sequence[Acknowledgement]
-) -> tuple[str | None, tuple[tuple[str, str], ...]]:
-    """The active alarms of a row, and since when it is too slow as the report has it; without secrets.
-
-    ``past`` are the runs of the row before this one.
-    """
-    key = ExperimentKey(record.row.row_id, record.run.cluster, record.row.experiment)
-    whole = past.including_run(points_of(record))
-    found = alarms((*regressions(key, whole), *drifts(key, whole)), known, time.time())
-    text = "; ".join(line_of(one) for one in found if one.is_active)
-    return redact((text or None, since_facts(since_of(ReportedRow(record, record.row.id, whole)))), os.environ)
 
 
 def report_cluster(session: pytest.Session) -> None:

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from pytest_gsw.session.collect import NO_CLUSTER, _markers
+from pytest_gsw.session.collect import _markers
+from pytest_gsw.session.screen import NO_CLUSTER
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_gsw.results.sweep import Sweep
-from pytest_gsw.session.row import RowPlan
+from pytest_gsw.session.row_plan import RowPlan
 from pytest_gsw.session.search import _RowSearch
 from pytest_gsw.session.settings import SESSION_HISTORY, SETTINGS
 from pytest_gsw.tables.model import on_tile

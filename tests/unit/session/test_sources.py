@@ -14,7 +14,8 @@ from pytest_gsw.history.row_history import RowHistory
 from pytest_gsw.jobs.journal import Submission
 from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus, Launcher
 from pytest_gsw.logs.model import Identity
-from pytest_gsw.session.row import Context, LiveRow, ReplayedRow, decide
+from pytest_gsw.session.row_plan import Context, decide
+from pytest_gsw.session.row_source import LiveRow, ReplayedRow
 from pytest_gsw.session.session_history import SessionHistory
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.stats.decision import Done, Repeat, Undecided
