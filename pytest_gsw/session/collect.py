@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -16,13 +15,13 @@ import pytest
 from pytest_gsw.clusters import why_it_does_not_fit
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.redact import redact
-from pytest_gsw.common.text import command
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.session.failure_text import TellsFact, fail
 from pytest_gsw.session.node_ids import node_id_below
 from pytest_gsw.session.screen import NO_CLUSTER
-from pytest_gsw.session.settings import SETTINGS, Settings
+from pytest_gsw.session.settings import Settings
+from pytest_gsw.session.state import SESSION
 from pytest_gsw.session.tiles import rows_on_tiles
 from pytest_gsw.tables.bundled import benchmarks, bundled_baselines, bundled_releases
 from pytest_gsw.tables.load import LOG_FORMATS, Table, read_table, table_files
@@ -32,26 +31,8 @@ from pytest_gsw.tables.yaml_values import read_spelling
 
 if TYPE_CHECKING:
     from pytest_gsw.errors import RunError
-    from pytest_gsw.jobs.journal import RunState
-    from pytest_gsw.results.record import Record
-    from pytest_gsw.session.row import SessionRow
 
 # -- The collected tables, and their node ids -------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Selection:
-    """Tables that are collected without a walk through the file system."""
-
-    #: Each table's node id and path.
-    files: Mapping[str, Path]
-    #: Selected rows by a table's node id; a missing table means all of its rows.
-    rows: Mapping[str, frozenset[str]]
-
-
-SELECTION = pytest.StashKey[Selection]()
-#: By table, the rows that are named on the command line, of a session with tiles that pytest collects by itself.
-_ROWS_NAMED = pytest.StashKey[Mapping[Path, frozenset[str]]]()
 
 
 class SessionNode:
@@ -69,7 +50,8 @@ class SessionNode:
         if self._hooks is not None:
             return self._hooks
         # pytest collects selected tables without a walk past any conftest.py.
-        is_selected, manager = SELECTION in self.config.stash, self.config.pluginmanager
+        is_selected = self.config.stash[SESSION].tables is not None
+        manager = self.config.pluginmanager
         directories = () if is_selected else self.path.parents
         is_walked_to = any(manager.has_plugin(str(directory / "conftest.py")) for directory in directories)
         hooks = self.session.gethookproxy(self.path if is_walked_to else self.config.rootpath)
@@ -80,7 +62,7 @@ class SessionNode:
 
 def point_at_tables(config: pytest.Config, roots: tuple[Path, ...]) -> None:
     """Make pytest collect the tables: all if no path is given, else those in node ids such as ``baselines/…``."""
-    tables = _tables(config, roots)
+    state, tables = config.stash[SESSION], _tables(config, roots)
     given = config.args if config.args_source is pytest.Config.ArgsSource.ARGS else []
     named = [argument.partition("::") for argument in given]
     if any((config.invocation_params.dir / name).exists() for name, _, _ in named):
@@ -93,8 +75,8 @@ def point_at_tables(config: pytest.Config, roots: tuple[Path, ...]) -> None:
             if path.suffix in {".yaml", ".yml"}:
                 of_table.setdefault(path, set()).add(row)
         # A row stands for all of its tiles, and a tile is known by its name alone: pytest knows neither.
-        has_tiles = config.stash[SETTINGS].tile is not None
-        config.stash[_ROWS_NAMED] = on_tiles = {
+        has_tiles = state.settings.tile is not None
+        state.selected = on_tiles = {
             path: frozenset(rows)
             for path, rows in of_table.items()
             if "" not in rows and (has_tiles or any(TILE in row for row in rows))
@@ -110,18 +92,17 @@ def point_at_tables(config: pytest.Config, roots: tuple[Path, ...]) -> None:
     if given:
         chosen = [_tables_named(name, tables) or _bundled_named(name, tables, config) for name, _, _ in named]
         files = {node_id: path for found in chosen for node_id, path in found.items()}
-    rows = {name: frozenset(row for other, _, row in named if other == name) for name, _, row in named if row}
-    whole = {name for name, _, row in named if not row}
-    selection = Selection(files, {name: ids for name, ids in rows.items() if name not in whole})
+    rows = {name: frozenset(row for other, _, row in named if other == name) for name, _, row in named}
     for name, _, row in named:
         _check_row(config, name, row, files.get(name, config.rootpath))
-    config.stash[SELECTION] = selection
+    state.tables = files
+    state.selected = {files[name]: ids for name, ids in rows.items() if name in files and "" not in ids}
     config.args = [str(config.rootpath)]
 
 
 def table_in(config: pytest.Config, path: Path) -> Table:
     """The rows of a table that the session may run; a FileError lists the faults of an invalid one."""
-    table, suite = read_table(path), config.stash[SETTINGS].suite
+    table, suite = read_table(path), config.stash[SESSION].suite
     return table if suite is None else Table(tuple(suite.of_table(path)), ())
 
 
@@ -143,7 +124,7 @@ def _tables(config: pytest.Config, roots: tuple[Path, ...]) -> dict[str, Path]:
 
 def _benchmarks_named(config: pytest.Config) -> dict[str, Path]:
     """The bundled tables of benchmarks that a word of ``-k`` is about, or rows of the run that is continued."""
-    words, past = re.findall(r"\w{3,}", config.option.keyword), run_before(config)
+    words, past = re.findall(r"\w{3,}", config.option.keyword), config.stash[SESSION].run_before
     if not words and past is None:
         return {}
     earlier = {node_id.partition("::")[0] for node_id in past.rows} if past else frozenset()
@@ -187,7 +168,7 @@ def _check_row(config: pytest.Config, node_id: str, row: str, path: Path) -> Non
         raise pytest.UsageError(f"not found: {node_id}::{row}{nearest(row_id, there)}")
     if TILE in row and not _NODES.fullmatch(" ".join(expand(row.partition(TILE)[2]))):
         raise pytest.UsageError(f"{node_id}::{row}: no node list such as n[001-004] after the {TILE}")
-    cluster = config.stash[SETTINGS].cluster
+    cluster = config.stash[SESSION].settings.cluster
     accelerator = next((one.accelerator for one in table.rows if one.id == row_id), None)
     if cluster is not None and (why := why_it_does_not_fit(accelerator, None, cluster)):
         advice = f"name a cluster that has {accelerator} with --gsw-cluster, or rows for {cluster.accelerator}"
@@ -211,7 +192,7 @@ class MarkedItem(pytest.Item):
 
     def _mark(self) -> None:
         self._is_marked = True  # set first, since add_marker() reads the markers
-        for marker in _markers(self.baseline, self.config.stash[SETTINGS]):
+        for marker in _markers(self.baseline, self.config.stash[SESSION].settings):
             self.add_marker(marker)
 
     @property
@@ -278,9 +259,6 @@ def _skip(gpus: int | None, settings: Settings) -> Iterator[pytest.MarkDecorator
 class BaselineItem(TellsFact, SessionNode, MarkedItem):
     """One documented row."""
 
-    #: The row in a session that runs it; else ``None``.
-    row: SessionRow | None = None
-
     def reportinfo(self) -> tuple[os.PathLike[str], int, str]:
         """The row's place in its table."""
         # The trailing blank prevents pytest from treating the name as that of a Python function, whose dots
@@ -289,16 +267,16 @@ class BaselineItem(TellsFact, SessionNode, MarkedItem):
 
     def setup(self) -> None:
         """Wait for the job, measure its log, and judge."""
-        if self.row is None:
+        row = self.config.stash[SESSION].rows.get(self.baseline.id)
+        if row is None:
             pytest.skip(
                 "not run: this session judges nothing (--setup-only, --setup-plan, --gsw-plan or a foreign loop)"
             )
-        self.row.set_up()
+        row.set_up()
 
     def runtest(self) -> None:
         """Report the verdict of the set-up."""
-        if self.row is not None:
-            self.row.report()
+        self.config.stash[SESSION].rows[self.baseline.id].report()
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The text of a report; redacted if it is a traceback, which shows arguments and perhaps the environment."""
@@ -312,7 +290,7 @@ class BlankItem(TellsFact, SessionNode, pytest.Item):
     def __init__(self, *, blank: BlankRow, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.blank = blank
-        for marker in blank_markers(blank, self.config.stash[SETTINGS]):
+        for marker in blank_markers(blank, self.config.stash[SESSION].settings):
             self.add_marker(marker)
 
     @cached_property
@@ -357,8 +335,7 @@ class BaselineTables(pytest.Directory):
 
     def collect(self) -> Iterator[BaselineFile]:
         """One file for each selected table."""
-        selection = self.config.stash[SELECTION]
-        for node_id, path in selection.files.items():
+        for node_id, path in (self.config.stash[SESSION].tables or {}).items():
             yield BaselineFile.from_parent(self, path=path, name=node_id, nodeid=node_id)
 
 
@@ -367,21 +344,20 @@ class BaselineFile(SessionNode, pytest.File):
 
     def collect(self) -> list[pytest.Item]:
         """One item for each row; an invalid file is one collection error with all its faults."""
-        selection = self.config.stash.get(SELECTION, None)
-        of_path = self.config.stash.get(_ROWS_NAMED, {})
-        wanted = selection.rows.get(self.nodeid) if selection else of_path.get(self.path)
+        state = self.config.stash[SESSION]
+        wanted = state.selected.get(self.path)
         try:
             table = table_in(self.config, self.path)
             self._check_log_format(table.rows)
         except ConfigurationError as error:
             raise self.CollectError(redact(str(error), os.environ)) from None
-        past = run_before(self.config)
-        rows = rows_on_tiles(self.config, table.rows, wanted, None if past is None else past.row_ids)
+        past = state.run_before
+        named = {argument.partition("::")[2] for argument in self.config.args} if wanted is None else wanted
+        rows = rows_on_tiles(state.tiling, table.rows, named, None if past is None else past.row_ids)
         chosen = [self._item(row) for row in rows if wanted is None or {row.id, row.row_id} & wanted]
-        suite = self.config.stash[SETTINGS].suite
-        if suite is not None:
+        if state.suite is not None:
             for item in chosen:
-                item.user_properties.append(("gsw_suite_case", suite.case_of(item.baseline)))
+                item.user_properties.append(("gsw_suite_case", state.suite.case_of(item.baseline)))
         blanks = [
             BlankItem.from_parent(self, name=row.id, nodeid=f"{self.nodeid}::{row.id}", blank=row)
             for row in table.blanks
@@ -417,65 +393,6 @@ class BaselineFile(SessionNode, pytest.File):
         return item
 
 
-# -- The run that is replayed or resumed ------------------------------------------------------------
-
-
-#: The records of the replayed run, once they were read.
-_RECORDED = pytest.StashKey["dict[str, Record] | None"]()
-
-
-def recorded_rows(config: pytest.Config) -> dict[str, Record] | None:
-    """The records in a replayed run's directory, by row; ``None`` if it is no such directory. They are read once."""
-    if _RECORDED not in config.stash:
-        config.stash[_RECORDED] = _read_recorded(config.stash[SETTINGS])
-    return config.stash[_RECORDED]
-
-
-def _read_recorded(settings: Settings) -> dict[str, Record] | None:
-    if settings.replay is None:
-        return None
-    from pytest_gsw.results.record import read_records
-
-    try:
-        if not (settings.replay / "records").is_dir():
-            return None
-        records = read_records(settings.replay)
-    except ValueError as error:
-        raise pytest.UsageError(f"--gsw-replay: {error}") from None
-    except OSError as error:
-        raise pytest.UsageError(f"--gsw-replay: {error.filename}: {error.strerror}") from None
-    _check_cluster(settings, records)
-    return {record.row.id: record for record in records}
-
-
-def _check_cluster(settings: Settings, records: Iterable[Record]) -> None:
-    """Check that a replayed run is not judged by the figures of another cluster."""
-    if settings.cluster is None:
-        return
-    from pytest_gsw.results.record import NO_CLUSTER
-
-    name = settings.cluster.name
-    # A replay without a cluster does not record the origin of its logs.
-    other = next((record for record in records if record.run.cluster not in {name, NO_CLUSTER}), None)
-    if other is not None:
-        raise pytest.UsageError(
-            f"--gsw-replay: the run {other.run.id} was of the cluster '{other.run.cluster}', not '{name}'\n"
-            f"next: give {command(*other.run.cluster_options)}, or leave it out to judge by the document"
-        )
-
-
 def runs_nothing(config: pytest.Config) -> bool:
     """True if pytest only shows the set-up of items."""
     return bool(config.option.setuponly or config.option.setupplan)
-
-
-def run_before(config: pytest.Config) -> RunState | None:
-    """The run that is replayed or resumed; for a replayed one with its rows only, judged or not."""
-    settings, recorded = config.stash[SETTINGS], recorded_rows(config)
-    if recorded is None or settings.replay is None:
-        return settings.past
-    from pytest_gsw.jobs.journal import RunState
-    from pytest_gsw.results.manifest import read_noted
-
-    node_ids = [*read_noted(settings.replay).rows, *(record.row.node_id for record in recorded.values())]
-    return RunState("", tuple(dict.fromkeys(node_ids)))

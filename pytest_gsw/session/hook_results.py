@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -38,24 +38,21 @@ from pytest_gsw.tables.metrics import FINAL_LOSS, FURTHER, Metric, Series
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.value_types import nearest
 
-if TYPE_CHECKING:
-    from pytest_gsw.session.settings import Settings
-
 #: What a hook may raise, besides an interrupt: pytest's own outcomes are no ``Exception``.
 RAISED = (Exception, pytest.skip.Exception, pytest.fail.Exception, SystemExit)
 
 
-def ask_for_launcher(config: pytest.Config, settings: Settings) -> Launcher | None:
+def ask_for_launcher(config: pytest.Config, cluster: Cluster, run_directory: Path) -> Launcher | None:
     """The hook's launcher, checked if it is a site's own; ``None`` if no plugin has one for the scheduler.
 
     Raises:
         pytest.UsageError: The hook raised, or its result is no launcher.
     """
-    given = {"cluster": settings.cluster, "run_directory": settings.run_directory}
+    given = {"cluster": cluster, "run_directory": run_directory}
     try:
         launcher: Launcher | None = _call_hook(config, "pytest_gsw_make_launcher", launcher_problems, "launcher", given)
-        if launcher is not None and settings.cluster is not None:
-            check_keys(settings.cluster, launcher.name, launcher.cluster_keys)
+        if launcher is not None:
+            check_keys(cluster, launcher.name, launcher.cluster_keys)
     except ConfigurationError as error:
         raise pytest.UsageError(redact(str(error), os.environ)) from None
     return launcher

@@ -20,9 +20,9 @@ from pytest_gsw.results import junit, outcomes
 from pytest_gsw.results.manifest import RunManifest, class_name, class_of, facts_of, read_noted, write_noted
 from pytest_gsw.results.record import NO_CLUSTER, Record
 from pytest_gsw.session.collect import BaselineItem, BlankItem
-from pytest_gsw.session.outcome_counts import run_records
 from pytest_gsw.session.resume import LostRow
-from pytest_gsw.session.settings import SESSION_HISTORY, SETTINGS, Settings
+from pytest_gsw.session.settings import Settings
+from pytest_gsw.session.state import SESSION
 from pytest_gsw.tables.metrics import MFU, STEP_TIME
 
 # -- Test cases of a session's rows: names in their reports, and the manifest in the run's directory
@@ -36,7 +36,7 @@ def add_case(item: pytest.Item, report: pytest.TestReport) -> None:
     """Name the test case in the report of a row, with or without a record; that of its call follows a set-up."""
     if not isinstance(item, BaselineItem | BlankItem | LostRow) or (report.when == "setup" and report.passed):
         return
-    row = item.row if isinstance(item, BaselineItem) else None
+    row = item.config.stash[SESSION].rows.get(item.baseline.id) if isinstance(item, BaselineItem) else None
     record = None if row is None else row.record
     if record is None:
         case = (class_of_item(item), item.name, 0.0, "")
@@ -57,8 +57,9 @@ def note_rows(settings: Settings, items: Iterable[pytest.Item]) -> None:
     release = "" if settings.release is None else settings.release
     errors = {item.nodeid: item.error.fact for item in rows if isinstance(item, BlankItem)}
     known = {item.nodeid: _facts_of(item) for item in rows}
-    replay, replayed = settings.replay, ""
-    if replay is not None:  # the run, or the place of the logs
+    replayed = ""
+    if settings.replay is not None:  # the run, or the place of the logs
+        replay = settings.replay.place
         replayed = replay.resolve().name if (replay / "records").is_dir() else str(relative_path(replay))
     noted = RunManifest(cluster_of(settings), release, versions, errors, replayed, known)
     write_noted(settings.run_directory, redact(noted, os.environ))
@@ -75,7 +76,7 @@ def _facts_of(item: BaselineItem | BlankItem) -> dict[str, str]:
 
 def class_of_item(item: pytest.Item) -> str:
     """The class name of a row that has no record yet."""
-    settings = item.config.stash[SETTINGS]
+    settings = item.config.stash[SESSION].settings
     if not isinstance(item, BaselineItem | BlankItem):
         return read_noted(settings.run_directory).class_of(item.nodeid)
     facts = _facts_of(item)
@@ -143,9 +144,10 @@ class JunitCases:
         # A session that only collects rows comes here as well.
         from pytest_gsw.results.manifest import read_noted, suite_properties
 
-        settings = config.stash[SETTINGS]
-        found = suite_properties(read_noted(settings.run_directory), settings.run_id, run_records(config))
-        if SESSION_HISTORY in config.stash and (slow := config.stash[SESSION_HISTORY].known_slow):
+        state = config.stash[SESSION]
+        noted = read_noted(state.settings.run_directory)
+        found = suite_properties(noted, state.settings.run_id, state.run_records())
+        if state.history is not None and (slow := state.history.known_slow):
             from pytest_gsw.history.comparison import suspect_text
 
             found.append(("gsw_slow_nodes", "; ".join(map(suspect_text, slow))))

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import pytest
-
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import Record
 from pytest_gsw.session.screen import NO_CLUSTER
-from pytest_gsw.session.settings import SETTINGS
 
 
 class OutcomeCounts:
@@ -103,14 +100,3 @@ class OutcomeCounts:
         """True if there were rows, and all of them were skipped."""
         skipped = {""} if self._profiled_on_purpose else {"", outcomes.PROFILED.word}
         return bool(self._outcomes) and set(self._outcomes.values()) <= skipped
-
-
-#: The outcomes of the session's rows.
-OUTCOME_COUNTS = pytest.StashKey[OutcomeCounts]()
-
-
-def run_records(config: pytest.Config) -> tuple[Record, ...]:
-    """The records of the session's run, with those of sessions before it; each file is read once."""
-    from pytest_gsw.results.junit import read_run
-
-    return read_run(config.stash[SETTINGS].run_directory, config.stash[OUTCOME_COUNTS].records)[0]

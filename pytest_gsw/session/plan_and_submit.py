@@ -7,8 +7,9 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import command, plural
 from pytest_gsw.errors import InvalidHookResultError, RunError, SubmissionError
 from pytest_gsw.executor.executor import Executor
-from pytest_gsw.executor.phases import Finished, LookObserver, StateObserver
+from pytest_gsw.executor.phases import Finished, StateObserver
 from pytest_gsw.executor.progress_monitor import Watch
 from pytest_gsw.history.database import SESSION_WAIT_S, WaitBudget
 from pytest_gsw.history.location import open_history
@@ -41,37 +42,35 @@ from pytest_gsw.jobs.spec import (
 )
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
-from pytest_gsw.results.record import Record
+from pytest_gsw.results.record import NO_CLUSTER, Record
+from pytest_gsw.results.run_progress import NAME as PROGRESS
 from pytest_gsw.results.summary import plan_text
 from pytest_gsw.session import hook_results
-from pytest_gsw.session.collect import BaselineItem, blank_rows, recorded_rows
+from pytest_gsw.session.collect import BaselineItem, blank_rows
 from pytest_gsw.session.junit_file import note_rows
+from pytest_gsw.session.live_file import LiveFile
 from pytest_gsw.session.newest_log import newest_chooser
 from pytest_gsw.session.preflight import check_rows, other_clusters, report_differences
-from pytest_gsw.session.progress import begin_live, make_ticker, repeat_reporter
-from pytest_gsw.session.resume import LEFT_ALONE, own_run, take_over, unwritable
-from pytest_gsw.session.row import SessionRow
+from pytest_gsw.session.progress import make_ticker, repeat_reporter
+from pytest_gsw.session.resume import own_run, take_over, unwritable
+from pytest_gsw.session.row import SessionRow, Shared
 from pytest_gsw.session.row_plan import RowPlan
-from pytest_gsw.session.row_source import LiveRow, ReplayedRow
+from pytest_gsw.session.row_source import LiveRow, ReplayedRow, RowSource
 from pytest_gsw.session.screen import write
 from pytest_gsw.session.selection import are_rows_named, deselect, runnable
 from pytest_gsw.session.session_history import ClusterPeers, SessionHistory
-from pytest_gsw.session.settings import (
-    CANARIES,
-    CLUSTER_PEERS,
-    EXECUTOR,
-    NODE_PROBES,
-    NOT_READY,
-    SESSION_HISTORY,
-    Settings,
-    environment_of,
-)
+from pytest_gsw.session.settings import Settings
+from pytest_gsw.session.state import SESSION
+from pytest_gsw.session.tile_row import TileRow
 from pytest_gsw.session.tiles import begin_sweep
 from pytest_gsw.stats.decision import Done
 from pytest_gsw.tables.model import Baseline, accepted_to_expect, definition_hash, image_name
 from pytest_gsw.tables.value_types import nearest
 from pytest_gsw.validation.matching import match_log
 from pytest_gsw.validation.measure import impossible_table
+
+if TYPE_CHECKING:
+    from pytest_gsw.session.node_probes import NodeProbes
 
 
 @dataclass(frozen=True)
@@ -84,8 +83,8 @@ class Start:
     #: The specs of all other rows, and the submissions of an earlier session for some of them.
     specs: Mapping[str, JobSpec | RunError]
     taken: Mapping[str, Submission]
-    #: All rows by their ids; the executor's callbacks find those of the search in it, too.
-    rows: dict[str, SessionRow]
+    #: What the rows share, those of the search, too.
+    shared: Shared
 
     def submit(self) -> None:
         """Submit the rows that can be submitted."""
@@ -95,45 +94,48 @@ class Start:
 def plan_rows(session: pytest.Session, settings: Settings) -> Start:
     """Check every selected row, or take over an earlier session's jobs; nothing is submitted yet."""
     config = session.config
-    rows = runnable(session.items)
+    state, rows = config.stash[SESSION], runnable(session.items)
     # Other rows of a replayed run are errors: they have no job.
-    recorded = {name: one for name, one in (recorded_rows(config) or {}).items() if one.jobs.last is not None}
-    by_row: dict[str, SessionRow] = {}
+    recorded = {name: one for name, one in (state.recorded or {}).items() if one.jobs.last is not None}
+    by_row = state.rows
     launcher = make_launcher(config, settings, recorded, by_row, [item.baseline for item in rows])
     submits = settings.replay is None
-    settings, journal = own_run(config, settings, lambda line: write(config, line))
-    config.stash[SESSION_HISTORY] = session_history = _session_history(config, settings)
-    config.stash[CANARIES] = []
-    environ = environment_of(config)
-    executor = Executor(
+    past, journal = own_run(state, partial(write, config))
+    state.history = history = _session_history(config, settings)
+    environ = state.environ
+    state.probes = _node_probes(config, settings, launcher, environ)
+    state.executor = executor = Executor(
         launcher,
-        settings.poll_interval_s or launcher.poll_interval_s,
+        settings.jobs.poll_interval_s or launcher.poll_interval_s,
         _observer(config, by_row),
         journal,
-        settings.limits,
-        ticker=make_ticker(config, by_row),
-        watcher=(lambda row_id: _watch(by_row[row_id], environ)) if submits else None,
-        retries=settings.retries if submits else 0,
+        settings.jobs.limits,
+        ticker=make_ticker(config, lambda row_id: by_row[row_id].plan),
+        watcher=(lambda row_id: _watch(by_row[row_id], settings, environ)) if submits else None,
+        retries=settings.jobs.retries if submits else 0,
         decide=(lambda row_id, run: by_row[row_id].decide(run)) if submits else (lambda *_: Done()),
-        check=(lambda row_id, run: by_row[row_id].check(run)) if submits else None,
+        check=(lambda row_id, run: by_row[row_id].jobs.check(run)) if submits else None,
         on_repeat=repeat_reporter(config),
-        on_look=_node_probes(config, settings, launcher, environ) or (lambda *_: None),
+        on_look=(lambda *_: None) if state.probes is None else state.probes.look,
         environ=environ,
     )
-    config.stash[EXECUTOR] = executor
     plans = make_plans(rows, settings)
-    if isinstance(launcher, ReplayLauncher) and recorded_rows(config) is None and not are_rows_named(config):
+    if isinstance(launcher, ReplayLauncher) and state.recorded is None and not are_rows_named(config):
         rows = _rows_with_logs(session, rows, plans, launcher)
-    config.stash[CLUSTER_PEERS] = _cluster_peers(config, settings, rows, session_history)
+    state.peers = peers = _cluster_peers(executor, settings, rows, history)
+    shared = Shared(settings, executor, history, peers, state.counts.records, state.probes, lambda: state.sweep)
     specs = {item.baseline.id: plans[item.baseline.id].spec for item in rows}
     for item in rows:
-        row_id, facts = item.baseline.id, (item.baseline, settings, launcher, session_history, environ)
-        source = ReplayedRow(*facts, record=recorded[row_id]) if row_id in recorded else LiveRow(*facts)
-        item.row = by_row[row_id] = SessionRow(config, plans[row_id], source, item.user_properties)
-    _note_rows(config, settings, journal, [*rows, *blank_rows(session.items)])
-    if left_alone := config.stash.get(LEFT_ALONE, ""):
-        write(config, left_alone)
-    taken = take_over(executor, settings.past, specs, lambda line: write(config, line))
+        row_id = item.baseline.id
+        source: RowSource = LiveRow(item.baseline, settings, launcher, environ)
+        if row_id in recorded:
+            source = ReplayedRow(item.baseline, settings.cluster, recorded[row_id])
+        kind = TileRow if item.baseline.tile else SessionRow
+        by_row[row_id] = kind(config, plans[row_id], source, item.user_properties, shared)
+    _note_rows(config, journal, [*rows, *blank_rows(session.items)])
+    if state.left_alone:
+        write(config, state.left_alone)
+    taken = take_over(executor, past, specs, partial(write, config))
     # A submission whose answer was lost may have a job already, whatever is wrong by now.
     new = [item for item in rows if item.baseline.id not in taken or not taken[item.baseline.id].intended_s]
     specs |= check_rows(new, specs, launcher, settings, environ)
@@ -145,10 +147,10 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
     bad = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, RunError)}
     some = next((spec for spec in specs.values() if isinstance(spec, JobSpec)), None)
     if some is not None and submits:
-        session_history.note_switches(lambda: launcher.switches(some))
+        history.note_switches(lambda: launcher.switches(some))
     executor.submit(bad, taken)
     ready = _in_order(rows, {row_id: spec for row_id, spec in specs.items() if row_id not in bad})
-    return Start(executor, [item for item in rows if item.baseline.id in bad], ready, taken, by_row)
+    return Start(executor, [item for item in rows if item.baseline.id in bad], ready, taken, shared)
 
 
 def _rows_with_logs(
@@ -171,21 +173,24 @@ def _rows_with_logs(
     return [item for item in rows if item.baseline.id not in left_out]
 
 
-def _note_rows(
-    config: pytest.Config, settings: Settings, journal: Journal | None, items: Sequence[pytest.Item]
-) -> None:
+def _note_rows(config: pytest.Config, journal: Journal | None, items: Sequence[pytest.Item]) -> None:
     """Record the rows of the run before any of them has a job.
 
     Raises:
         pytest.UsageError: The run's directory cannot be written to.
     """
-    node_ids = [item.nodeid for item in items]
+    state, node_ids = config.stash[SESSION], [item.nodeid for item in items]
+    settings = state.settings
     try:
         if journal is not None and settings.cluster is not None:
             journal.session(settings.cluster.name, node_ids, settings.release, settings.shared)
         note_rows(settings, items)
-        begin_sweep(config, [item.baseline for item in items if isinstance(item, BaselineItem) and item.baseline.tile])
-        begin_live(config, items)
+        on_tiles = [item.baseline for item in items if isinstance(item, BaselineItem) and item.baseline.tile]
+        state.sweep = begin_sweep(settings, state.tiling, on_tiles)
+        (settings.run_directory / PROGRESS).unlink(missing_ok=True)  # of an earlier session
+        state.live = LiveFile(settings.run_directory, partial(write, config))
+        config.add_cleanup(state.live.close)
+        state.live.begin(NO_CLUSTER if settings.cluster is None else settings.cluster.name, node_ids)
     except OSError as error:
         raise unwritable(settings.run_directory, error) from None
 
@@ -201,7 +206,7 @@ def _in_order(rows: list[BaselineItem], specs: dict[str, JobSpec | RunError]) ->
 
 def _node_probes(
     config: pytest.Config, settings: Settings, launcher: Launcher, environ: Mapping[str, str]
-) -> LookObserver | None:
+) -> NodeProbes | None:
     """The probes of running jobs' nodes; ``None`` if the cluster asks for none."""
     cluster = settings.cluster
     if cluster is None or cluster.scheduler != "slurm" or settings.replay is not None:
@@ -210,15 +215,14 @@ def _node_probes(
         return None
     from pytest_gsw.session.node_probes import NodeProbes  # few sessions probe
 
-    probes = config.stash[NODE_PROBES] = NodeProbes(cluster, environ, launcher.version)
+    probes = NodeProbes(cluster, environ, launcher.version)
     config.add_cleanup(probes.close)
-    return probes.look
+    return probes
 
 
-def _watch(planned: SessionRow, environ: Mapping[str, str]) -> Watch | None:
+def _watch(planned: SessionRow, settings: Settings, environ: Mapping[str, str]) -> Watch | None:
     """The monitor of a row's job by its log; ``None`` if no plugin reads the format."""
-    log_format, source, row = planned.plan.log_format, planned.source, planned.baseline
-    spec, settings = source.spec, source.settings
+    log_format, spec, row = planned.plan.log_format, planned.source.spec, planned.baseline
     if log_format is None or spec is None:
         return None
     profiled = settings.profile is not None or profiling_in(spec.environment) is not None
@@ -226,33 +230,32 @@ def _watch(planned: SessionRow, environ: Mapping[str, str]) -> Watch | None:
     return Watch(
         row,
         log_format,
-        settings.policies,
+        settings.jobs.policies,
         steps=steps_of(row, traced=is_nccl_traced(spec.environment)),
         time_limit_s=spec.time_limit_s,
         judged=not profiled,
-        accepted=None if source.cluster is None else accepted_to_expect(row, source.cluster, image),
+        accepted=None if settings.cluster is None else accepted_to_expect(row, settings.cluster.name, image),
     )
 
 
 def _session_history(config: pytest.Config, settings: Settings) -> SessionHistory:
     """The history for this session; records that an earlier session could not deliver are delivered first."""
-    if settings.history is None or settings.replay is not None or settings.cluster is None:
-        return SessionHistory(None, settings.results, None)
+    if settings.output.history is None or settings.replay is not None or settings.cluster is None:
+        return SessionHistory(None, settings.output.results, None)
     budget = WaitBudget(SESSION_WAIT_S)
-    history = open_history(settings.history, budget)
-    session_history = SessionHistory(history, settings.results, settings.cluster.name, budget)
+    history = open_history(settings.output.history, budget)
+    session_history = SessionHistory(history, settings.output.results, settings.cluster.name, budget)
     report_delivery(config, session_history)
     return session_history
 
 
 def _cluster_peers(
-    config: pytest.Config, settings: Settings, rows: Sequence[BaselineItem], session_history: SessionHistory
+    executor: Executor, settings: Settings, rows: Sequence[BaselineItem], session_history: SessionHistory
 ) -> ClusterPeers:
     """The effect of the cluster on all rows, with the accepted figures known by now."""
     cluster = "" if settings.cluster is None else settings.cluster.name
     alone = (item.baseline for item in rows if not item.baseline.tile)
     expected = [(row, accepted_to_expect(row, cluster, None)) for row in alone]
-    executor = config.stash[EXECUTOR]
     return ClusterPeers(
         session_history, expected, settings.run_id, lambda row_id: isinstance(executor.phase(row_id), Finished | None)
     )
@@ -292,11 +295,11 @@ def make_launcher(
             for row, record in recorded.items()
             if (job := record.jobs.last) is not None
         }
-        choose = newest_chooser(config, rows) if settings.replay_last else None
-        return ReplayLauncher(settings.replay, runs, choose, lambda path: match_log(path, baselines))
-    launcher = hook_results.ask_for_launcher(config, settings)
+        choose = newest_chooser(config, rows) if settings.replay.takes_newest else None
+        return ReplayLauncher(settings.replay.place, runs, choose, lambda path: match_log(path, baselines))
+    assert settings.cluster is not None  # else nothing is submitted
+    launcher = hook_results.ask_for_launcher(config, settings.cluster, settings.run_directory)
     if launcher is None:
-        assert settings.cluster is not None
         name = settings.cluster.scheduler
         problem = f"no launcher is installed for '{name}'{nearest(name, ['slurm', 'local'])}; known: slurm, local"
         raise pytest.UsageError(str(keys_error(settings.cluster, ["scheduler"], problem)))
@@ -367,7 +370,7 @@ def _log_error(row: Baseline, log_format: LogFormat | None) -> SubmissionError |
 
 def _complete_spec(config: pytest.Config, row: Baseline, spec: JobSpec, settings: Settings) -> JobSpec:
     """A hook's spec with variables of the session's environment, and with the row's current definition."""
-    environ = environment_of(config)
+    environ = config.stash[SESSION].environ
     # Inherited variables are part of the job's settings.
     if handed_on := {name: environ[name] for name in PROFILING_VARIABLES if name in environ}:
         spec = dataclasses.replace(spec, environment={**handed_on, **spec.environment})
@@ -388,7 +391,7 @@ def _cluster_of(settings: Settings) -> Cluster:
     cluster = settings.cluster or Cluster("replay", "replay")
     if settings.replay is None or cluster.simulated:
         return cluster
-    stage = str(settings.replay)
+    stage = str(settings.replay.place)
     return dataclasses.replace(cluster, stage=stage if RECIPE in stage else f"{stage}/{RECIPE}")
 
 
@@ -406,7 +409,7 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
     specs = {row_id: plan.spec for row_id, plan in make_plans(rows, settings).items()}
     specs_of = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, JobSpec)}
     problems = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, RunError)}
-    environ = environment_of(config)
+    environ = config.stash[SESSION].environ
     problems |= check_rows(rows, specs, launcher, settings, environ)
     report_differences(config, rows, specs, settings)
     skipped = [
@@ -419,10 +422,10 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
     ]
     errors = {item.nodeid: problems[item.baseline.id] for item in rows if item.baseline.id in problems}
     errors |= {item.nodeid: item.error for item in blank_rows(session.items)}
-    config.stash[NOT_READY] = bool(errors)
+    config.stash[SESSION].is_unready = bool(errors)
     has_gpus = settings.cluster.gpus if settings.cluster is not None else None
     ready = [item for item in rows if item.nodeid not in errors and item.baseline.id in specs_of]
-    cost = estimate_text((item.baseline, settings.repeats.first) for item in ready)
+    cost = estimate_text((item.baseline, settings.judging.repeats.first) for item in ready)
     most = None if config.getoption("verbose", 0) > 0 else _MOST_PLANNED
     for line in plan_text(planned, skipped, redact(errors, environ), has_gpus, cost, most):
         write(config, line)
@@ -432,7 +435,7 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
     if planned and probes:
         write(config, f"each job's nodes are probed: {redact('; '.join(probes), environ)}")
     if planned and not cluster.simulated:
-        limit_s = settings.limits.queue_s
+        limit_s = settings.jobs.limits.queue_s
         limit = "no limit" if limit_s == math.inf else f"{limit_s / 3600:g} hours while none of the session runs"
         write(config, f"a job's wait in the queue: {limit} (max_queue)")
 
@@ -446,7 +449,7 @@ def _entry(item: BaselineItem, spec: JobSpec, settings: Settings, launcher: Laun
         "gpus": spec.gpus,
         "nodes": spec.nodes,
         "minutes": None if run_s is None else run_s / 60,
-        "jobs": settings.repeats.first,
+        "jobs": settings.judging.repeats.first,
         "directory": spec.directory,
         "command": command(*masked_command(launcher.command(spec))),
         "environment": masked_environment({**spec.environment, **spec.launch.variables(spec)}),

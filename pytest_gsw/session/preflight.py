@@ -30,7 +30,8 @@ from pytest_gsw.jobs.preflight import (
 from pytest_gsw.jobs.scripts import differences
 from pytest_gsw.session.collect import BaselineItem
 from pytest_gsw.session.screen import write
-from pytest_gsw.session.settings import Settings, environment_of
+from pytest_gsw.session.settings import Settings
+from pytest_gsw.session.state import SESSION
 from pytest_gsw.tables.model import Baseline
 
 
@@ -40,7 +41,7 @@ def report_differences(
     """Print each difference once, with its rows; a replay and a simulation run no recipe."""
     if settings.replay is not None or settings.cluster is None or settings.cluster.simulated:
         return
-    environ = environment_of(config)
+    environ = config.stash[SESSION].environ
     site, where = settings.cluster.environment, f"of {settings.cluster.name} does not count: the table sets it"
     found: list[tuple[str, str]] = []
     for row, spec in _planned(rows, specs):
@@ -86,7 +87,7 @@ def check_rows(
 
     A simulation needs no checks, a replay submits nothing, and a site's own launcher refuses jobs itself.
     """
-    planned, cluster, limits = _planned(rows, specs), settings.cluster, settings.limits
+    planned, cluster, limits = _planned(rows, specs), settings.cluster, settings.jobs.limits
     found = {one.spec.row_id: too_large(one.spec, limits) for one in planned if one.spec.gpus > limits.gpus}
     if cluster is None or settings.replay is not None:
         return dict(found)

@@ -17,8 +17,8 @@ from pytest_gsw.session.collect import RERUNS, BaselineItem, BlankItem
 from pytest_gsw.session.failure_text import TellsFact
 from pytest_gsw.session.node_ids import row_of
 from pytest_gsw.session.options import is_typed
-from pytest_gsw.session.outcome_counts import OUTCOME_COUNTS, OutcomeCounts
-from pytest_gsw.session.settings import FINISHED, SETTINGS, SWEEP
+from pytest_gsw.session.outcome_counts import OutcomeCounts
+from pytest_gsw.session.state import SESSION
 from pytest_gsw.session.terminal import line_of_report, line_width
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ class Reports:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._tally = config.stash[OUTCOME_COUNTS] = OutcomeCounts(profiled_on_purpose=is_typed(config, "profile"))
+        self._tally = OutcomeCounts(profiled_on_purpose=is_typed(config, "profile"))
+        config.stash[SESSION].counts = self._tally
         self._junit: JunitCases | None = None
         if getattr(config.option, "xmlpath", None):
             from pytest_gsw.session.junit_file import JunitCases
@@ -87,14 +88,14 @@ class Reports:
         """Suppress pytest's output of a row's outcome if it has its line; it is still counted."""
         status = yield
         # pytest's short summary needs the bare word, after all rows have run.
-        if self._has_line(report) and not self._config.stash.get(FINISHED, False):
+        if self._has_line(report) and not self._config.stash[SESSION].is_finished:
             return status[0], "", ""
         return status
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Keep the session, whose number of tests is the base of percentages, and its rows."""
         self._session = session
-        if self._config.stash[SETTINGS].judges:
+        if self._config.stash[SESSION].settings.judges:
             self._rows = frozenset(item.nodeid for item in session.items if isinstance(item, TellsFact))
         lengths = (len(row_of(node_id)) for node_id in self._rows)
         self._columns = max((length for length in lengths if length <= MOST_FOR_IDS), default=0)
@@ -130,7 +131,7 @@ class Reports:
             return
         from pytest_gsw.stats.cluster_effect import FEWEST_ROWS
 
-        if self._tally.rows >= FEWEST_ROWS or SWEEP in self._config.stash:
+        if self._tally.rows >= FEWEST_ROWS or self._config.stash[SESSION].sweep is not None:
             from pytest_gsw.session.session_report import report_cluster
 
             report_cluster(session)

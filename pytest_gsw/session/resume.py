@@ -35,14 +35,10 @@ from pytest_gsw.session.collect import BaselineItem
 from pytest_gsw.session.failure_text import TellsFact, fail
 from pytest_gsw.session.node_ids import row_of
 from pytest_gsw.session.selection import is_selective
-from pytest_gsw.session.settings import SETTINGS, Settings
+from pytest_gsw.session.state import SESSION, Session
 from pytest_gsw.tables.model import BLANK
 
 # -- Rows of a run that vanished before it was resumed or replayed: they must not be forgotten
-
-
-#: The line on jobs that are left alone on purpose.
-LEFT_ALONE = pytest.StashKey[str]()
 
 
 class LostRow(TellsFact, pytest.Item):
@@ -72,7 +68,7 @@ def find_lost(session: pytest.Session, past: RunState, runnable: Sequence[str]) 
     selects = is_selective(session.config)
     left_out = [node_id for node_id in missing if selects or not _is_named(session.config, node_id)]
     if left_out:
-        session.config.stash[LEFT_ALONE] = _left_alone_text(past, left_out)
+        session.config.stash[SESSION].left_alone = _left_alone_text(past, left_out)
     return [
         LostRow.from_parent(
             session,
@@ -119,13 +115,13 @@ def left_over(session: pytest.Session, executor: Executor | None) -> list[str]:
     # The files that are to cover the whole run in the end.
     named = (("--junitxml", "xmlpath"), ("--gsw-report", "gsw_report"))
     files = [f"{flag}={value}" for flag, name in named if (value := session.config.getoption(name, None))]
-    resume = command("pytest", f"--gsw-resume={session.config.stash[SETTINGS].run_id}", *files)
+    resume = command("pytest", f"--gsw-resume={session.config.stash[SESSION].settings.run_id}", *files)
     return [f"next: {resume} goes on where this session was interrupted"]
 
 
 def _abandoned_lines(session: pytest.Session, executor: Executor | None) -> list[str]:
     """Lines on the run's jobs that a session did not take over before Ctrl-C ended it."""
-    settings = session.config.stash[SETTINGS]
+    settings = session.config.stash[SESSION].settings
     ended_with_it = executor is not None and not executor.launcher.jobs_outlive_session
     if session.exitstatus != pytest.ExitCode.INTERRUPTED or settings.past is None or ended_with_it:
         return []
@@ -155,13 +151,13 @@ def _ids(submissions: Iterable[Submission]) -> str:
 
 def _scancel(config: pytest.Config, *ids: str) -> str:
     """The command line that ends jobs of the session's cluster."""
-    cluster = config.stash[SETTINGS].cluster
+    cluster = config.stash[SESSION].settings.cluster
     return scancel(value_of(() if cluster is None else cluster.sbatch, "clusters") or "", *ids)
 
 
 def _vanished_text(row_id: str, past: Submission | None, config: pytest.Config) -> str:
     fact = f"{row_id} was a row of this run, and is not there any more: renamed, removed or skipped"
-    if config.stash[SETTINGS].replay is not None:
+    if config.stash[SESSION].settings.replay is not None:
         return f"{fact}\n\nnext       name the tables of that run: --gsw-baselines, --gsw-release or --gsw-suite"
     if past is None or (past.job_id is None and not past.intended_s):
         # Filled in, a row with a blank has another name.
@@ -180,8 +176,6 @@ def _vanished_text(row_id: str, past: Submission | None, config: pytest.Config) 
     return f"{fact}; {fate}\n\nnext       {advice}"
 
 
-#: The session's lock on its run.
-_LOCK = pytest.StashKey[RunLock]()
 _MOST_LINES = 5
 
 
@@ -195,30 +189,27 @@ def resume_summary(directory: Path, past: RunState) -> str:
     return f"gsw: goes on with run {directory.name}{begun}: {len(judged)} of {rows} {verb} judged, {more} to run"
 
 
-def own_run(config: pytest.Config, settings: Settings, tell: Callable[[str], None]) -> tuple[Settings, Journal | None]:
-    """Lock the run for this session; the returned settings include the journal up to the earlier session's very end.
+def own_run(state: Session, tell: Callable[[str], None]) -> tuple[RunState | None, Journal | None]:
+    """Lock the run for this session; return its state at the earlier session's very end, and its journal.
 
     A replay, which submits nothing, has no journal, and owns nothing.
 
     Args:
-        config: pytest's.
-        settings: The session's.
+        state: The session.
         tell: Writes a line on the screen.
 
     Raises:
         pytest.UsageError: Another session owns it, or nothing can be written there.
     """
-    directory = settings.run_directory
+    directory, past = state.settings.run_directory, state.settings.past
     lock = RunLock(directory)
     try:
         make_directory(directory, private=True)
-        if settings.replay is not None:
-            return settings, None
+        if state.settings.replay is not None:
+            return past, None
         lock.take(tell)
-        config.stash[_LOCK] = lock
-        if settings.past is not None:
-            settings = dataclasses.replace(settings, past=read_journal(directory))
-        return settings, Journal(directory, lock.check)
+        state.lock = lock
+        return None if past is None else read_journal(directory), Journal(directory, lock.check)
     except ConfigurationError as error:
         raise pytest.UsageError(str(error)) from None
     except OSError as error:
@@ -232,13 +223,6 @@ def unwritable(directory: Path, error: OSError) -> pytest.UsageError:
         f"the results cannot be written to {directory}: {error.strerror}\n"
         f"next: {room}give another directory with --gsw-results=DIR"
     )
-
-
-def leave_run(config: pytest.Config) -> None:
-    """Release the run at the session's end."""
-    lock = config.stash.get(_LOCK, None)
-    if lock is not None:
-        lock.release()
 
 
 def take_over(

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol
 
+from pytest_gsw.clusters import Cluster
 from pytest_gsw.common.node_lists import number_of
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import plural
-from pytest_gsw.errors import JobError, LogError, RunError
+from pytest_gsw.errors import JobError, LogError
 from pytest_gsw.history.comparison import drift_text
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.row_history import RowHistory
@@ -21,17 +23,14 @@ from pytest_gsw.jobs.model import BOOST_NOT_SET, JobSpec, JobState, Launcher
 from pytest_gsw.jobs.spec import job_image, job_variable, profiling_in
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.session.judging import not_comparable
-from pytest_gsw.session.session_history import SessionHistory
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.stats.cluster_effect import ClusterEffect
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.stats.repeats import Repeats
 from pytest_gsw.stats.verdict import UNUSUAL, Reason
-from pytest_gsw.tables.model import Accepted, Baseline, accepted_for, definition_hash, experiment_hash, image_name
+from pytest_gsw.tables.model import Baseline, definition_hash, experiment_hash, image_name
 from pytest_gsw.validation.agreement import Provenance, provenance_in
 from pytest_gsw.validation.run import Run, unset_boost
-
-_Error = TypeVar("_Error", bound=RunError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,50 +52,83 @@ class Circumstances:
     is_simulated: bool
 
 
+def is_traced(run: Run, spec: JobSpec | None) -> bool:
+    """True if a run did only the few steps of an NCCL trace."""
+    return in_traced_results(run.log) or (spec is not None and is_nccl_traced(spec.environment))
+
+
+class RowSource(Protocol):
+    """The facts of an ended row besides its steps: measuring and judging do not depend on where they come from."""
+
+    #: The row's job in this session; ``None`` if unknown.
+    spec: JobSpec | None
+    #: The submission of an earlier session, if this one resumes it.
+    submitted: Submission | None
+    #: Software of jobs whose logs were read, by their ids.
+    provenance: dict[str, Provenance]
+    #: Limits on the row's jobs, and the launcher of its last job.
+    repeats: Repeats
+    launcher_name: str
+    #: True if a recorded run was excused by a canary row.
+    was_excused: bool
+    #: The recorded effects on its outcome: of slow nodes, in words, and of the cluster on the rows of its run.
+    slow_nodes: str | None
+    cluster_effect: ClusterEffect | None
+    #: Of a tile, its jobs of the search.
+    search: list[JobFacts]
+
+    def circumstances(self, run: Run | None) -> Circumstances:
+        """The circumstances of the row's job; without a run, those known before its end."""
+
+    def noise(self, past: RowHistory, tolerance: float) -> Noise | None:
+        """The noise between jobs of the row on its cluster."""
+
+    def with_earlier_jobs(self, run: Run) -> Run:
+        """The run with the row's earlier jobs, over which its figure is the median."""
+
+    def check_logs(self, run: Run) -> None:
+        """Check that logs are unchanged since they were recorded, and belong to a job on the row's nodes.
+
+        Raises:
+            RunError: A log has changed, or its job ran on other nodes.
+        """
+
+    def not_comparable(self, run: Run) -> str | None:
+        """The reason why the row's figures are not comparable: a profile or an NCCL trace, by option or environment."""
+
+    def image_was_chosen(self, run: Run) -> bool:
+        """True if the log may have another image than the table's, chosen by the submitter's environment."""
+
+    def drift(self, past: RowHistory, points: Sequence[Point]) -> str | None:
+        """The drift of the row's newest runs, with the jobs of this one, in one line; else ``None``."""
+
+
 @dataclass(eq=False)
 class LiveRow:
-    """The facts of an ended row besides its steps: of a row that this session runs or resumes, or of a given log."""
+    """A row that this session runs or resumes, or whose log is given."""
 
     baseline: Baseline
     settings: Settings
     launcher: Launcher
-    #: Results of earlier runs.
-    session_history: SessionHistory
     #: The session's environment.
     environ: Mapping[str, str] = field(repr=False)
-    #: The row's job in this session; ``None`` if unknown.
     spec: JobSpec | None = None
-    #: The submission of an earlier session, if this one resumes it.
     submitted: Submission | None = None
-    #: Software of jobs whose logs were read, by their ids.
     provenance: dict[str, Provenance] = field(default_factory=dict, init=False)
+    was_excused: bool = field(default=False, init=False)
+    slow_nodes: str | None = field(default=None, init=False)
+    cluster_effect: ClusterEffect | None = field(default=None, init=False)
+    search: list[JobFacts] = field(default_factory=list, init=False)
     #: The image and its source, once found.
     _image: tuple[str | None, str] | None = field(default=None, init=False)
     #: Circumstances of the last job and log.
     _circumstances: tuple[tuple[str, Path | None] | None, Circumstances] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self.cluster = self.settings.cluster.name if self.settings.cluster else None
-        #: Limits on the row's jobs, recorded ones for a replay; and the launcher of its last job.
-        self.repeats, self.launcher_name = self.settings.repeats, self.launcher.name
-        #: True if a recorded run was excused by a canary row.
-        self.was_excused = False
-        #: The recorded effects on its outcome: of slow nodes, in words, and of the cluster on the rows of its run.
-        self.slow_nodes: str | None = None
-        self.cluster_effect: ClusterEffect | None = None
-        #: Of a tile, its jobs of the search.
-        self.search: list[JobFacts] = []
-
-    def shown(self, error: _Error) -> _Error:
-        """An error without the secrets of the session's environment and of the job's."""
-        return redact(error, os.environ, self.spec.environment if self.spec else {})
-
-    def is_traced(self, run: Run) -> bool:
-        """True if a run did only the few steps of an NCCL trace."""
-        return in_traced_results(run.log) or (self.spec is not None and is_nccl_traced(self.spec.environment))
+        self.repeats, self.launcher_name = self.settings.judging.repeats, self.launcher.name
 
     def circumstances(self, run: Run | None) -> Circumstances:
-        """The circumstances of the row's job, cached; without a run, those known before its end."""
+        """The circumstances, cached."""
         key = None if run is None else (run.job_id, run.log)
         if self._circumstances is None or self._circumstances[0] != key:
             self._circumstances = key, self._circumstances_of(run)
@@ -123,33 +155,16 @@ class LiveRow:
             is_simulated=(cluster is not None and cluster.simulated) or written.is_simulated,
         )
 
-    def accepted(self, run: Run) -> tuple[Accepted | None, Accepted | None]:
-        """The cluster's accepted figure for the row: first if it applies, second if it does not."""
-        ran = self.circumstances(run)
-        accepted, unused = accepted_for(self.baseline, self.cluster, ran.definition_now)
-        return (accepted, unused) if ran.definition == ran.definition_now else (None, accepted or unused)
-
-    def past(self, run: Run, accepted: Accepted | None) -> RowHistory:
-        """The row's history without this run; cached."""
-        ran, row_id, run_id = self.circumstances(run), self.baseline.row_id, self.settings.run_id
-        return self.session_history.past(row_id, ran.definition, ran.experiment, accepted, run_id)
-
-    def noise(self, run: Run, accepted: Accepted | None, tolerance: float) -> Noise | None:
-        """The noise between jobs of the row on its cluster."""
-        return self.past(run, accepted).noise(tolerance)
+    def noise(self, past: RowHistory, tolerance: float) -> Noise | None:
+        """The noise by the history."""
+        return past.noise(tolerance)
 
     def with_earlier_jobs(self, run: Run) -> Run:
-        """The run with the row's earlier jobs, over which its figure is the median."""
+        """The run: the executor has added its earlier jobs."""
         return run
 
     def check_logs(self, run: Run) -> None:
-        """Check that logs are unchanged since they were recorded, and belong to a job on the row's nodes.
-
-        A live row has no record yet, but a script that submits its job itself may have requested other nodes.
-
-        Raises:
-            RunError: A log has changed, or its job ran on other nodes.
-        """
+        """Check the nodes: a script that submits its job itself may have requested other ones."""
         started = self._started()
         if started is None or not started.launch.submits_itself:
             return
@@ -163,7 +178,7 @@ class LiveRow:
                 )
 
     def not_comparable(self, run: Run) -> str | None:
-        """The reason why the row's figures are not comparable: a profile or an NCCL trace, by option or environment."""
+        """The reason by the session's option, the job's files or its environment."""
         if self.settings.profile is not None:
             return f"--gsw-profile={self.settings.profile.kind}"
         why = not_comparable(run)
@@ -176,13 +191,13 @@ class LiveRow:
         return None if variable is None else f"{variable} in the environment"
 
     def image_was_chosen(self, run: Run) -> bool:
-        """True if the log may have another image than the table's, chosen by the submitter's environment."""
+        """True if the table names no image, or the job's environment has named one."""
         if self.baseline.recipe.image is None:
             return True
         return self._image_at_start(self._submission_of(run))[1] == "environment"
 
     def drift(self, past: RowHistory, points: Sequence[Point]) -> str | None:
-        """The drift of the row's newest runs, with the jobs of this one, in one line; else ``None``."""
+        """The drift by the history."""
         is_usual = past.points and points[0].reason not in UNUSUAL
         found = past.including_run(points).drifting if is_usual else None
         return None if found is None else redact(drift_text(found), os.environ)
@@ -227,13 +242,18 @@ class LiveRow:
 
 
 @dataclass(eq=False)
-class ReplayedRow(LiveRow):
+class ReplayedRow:
     """A row of an earlier session: its facts come from the record, and its logs are measured again."""
 
-    record: Record = field(kw_only=True)
+    baseline: Baseline
+    #: The session's cluster.
+    cluster: Cluster | None
+    record: Record
+    spec: JobSpec | None = None
+    submitted: Submission | None = None
+    provenance: dict[str, Provenance] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         record = self.record
         assert record.jobs.last is not None  # others are not replayed
         self.launcher_name = record.jobs.last.launcher
@@ -242,7 +262,7 @@ class ReplayedRow(LiveRow):
         self.was_excused = record.reason == Reason.CANARY.value
         self.slow_nodes = record.slow_nodes
         self.cluster_effect = None if record.verdict is None else record.verdict.cluster_effect
-        self.search += record.jobs.search
+        self.search = list(record.jobs.search)
 
     def with_earlier_jobs(self, run: Run) -> Run:
         """The run with the recorded earlier jobs."""
@@ -274,8 +294,13 @@ class ReplayedRow(LiveRow):
         """True: a record does not exclude it."""
         return True
 
-    def _circumstances_of(self, run: Run | None) -> Circumstances:
-        row, ran, cluster = self.record.row, self.record.run, self.settings.cluster
+    def circumstances(self, run: Run | None) -> Circumstances:
+        """The recorded circumstances."""
+        return self._circumstances
+
+    @cached_property
+    def _circumstances(self) -> Circumstances:
+        row, ran, cluster = self.record.row, self.record.run, self.cluster
         return Circumstances(
             image=ran.image,
             image_from=ran.image_from,
@@ -287,7 +312,7 @@ class ReplayedRow(LiveRow):
             is_simulated=ran.simulated or (cluster is not None and cluster.simulated),
         )
 
-    def noise(self, run: Run, accepted: Accepted | None, tolerance: float) -> Noise | None:
+    def noise(self, past: RowHistory, tolerance: float) -> Noise | None:
         """The noise recorded with the verdict."""
         return None if self.record.verdict is None else self.record.verdict.noise
 

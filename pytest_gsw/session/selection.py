@@ -15,8 +15,9 @@ from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.text import command, enumerated, plural
 from pytest_gsw.session.collect import _FACTS, BaselineItem, BlankItem
 from pytest_gsw.session.release_choice import bundled_rows
-from pytest_gsw.session.settings import OF_SELECTION, SETTINGS, Settings
-from pytest_gsw.session.tiles import tiling_of, unfit_lines
+from pytest_gsw.session.settings import Settings
+from pytest_gsw.session.state import SESSION
+from pytest_gsw.session.tiles import unfit_lines
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases, models_like
 from pytest_gsw.tables.releases import format_releases
 from pytest_gsw.tables.value_types import misspelt, nearest
@@ -39,7 +40,7 @@ def _is_skipped(mark: pytest.Mark) -> bool:
 
 def leave_out_others(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect rows for other accelerators than the cluster's, in one line; if none is left, with the next command."""
-    settings = config.stash[SETTINGS]
+    settings = config.stash[SESSION].settings
     cluster, rows = settings.cluster, [item for item in items if isinstance(item, (BaselineItem, BlankItem))]
     names = {_accelerator_of(item) for item in rows if cluster is not None}
     others = {str(name) for name in names if cluster and why_it_does_not_fit(name, None, cluster)}
@@ -59,7 +60,7 @@ def leave_out_others(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 def leave_out_unfit(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect rows that the tiles do not fit, in one line with those that do."""
-    tiling = tiling_of(config)
+    tiling = config.stash[SESSION].tiling
     if tiling is not None:
         unfit = [item for item in items if isinstance(item, BaselineItem) and not item.baseline.tile]
         report_selection(config, unfit_lines(tiling, [item.baseline for item in unfit]))
@@ -79,7 +80,7 @@ def deselect(config: pytest.Config, items: list[pytest.Item], dropped: Sequence[
 
 def are_rows_named(config: pytest.Config) -> bool:
     """True if the user chose rows or tables, all of which are to be judged; False for the bundled ones by default."""
-    settings = config.stash[SETTINGS]
+    settings = config.stash[SESSION].settings
     is_bundled = settings.suite is None and settings.baselines[0].is_relative_to(bundled_baselines())
     return not is_bundled or bool(config.option.file_or_dir) or is_selective(config)
 
@@ -104,7 +105,7 @@ def none_selected(session: pytest.Session, items: Iterable[pytest.Item]) -> Iter
     """
     config, rows = session.config, [item for item in items if isinstance(item, (BaselineItem, BlankItem))]
     keyword, expression, ids = config.option.keyword, config.option.markexpr, [row.name for row in rows]
-    settings = config.stash[SETTINGS]
+    settings = config.stash[SESSION].settings
     tables = settings.baselines
     if not rows and not session.testsfailed:
         yield f"gsw: there is no row in {enumerated(map(str, map(relative_path, tables)))}; tables are .yaml files"
@@ -158,7 +159,7 @@ def _marker_problems(config: pytest.Config, expression: str, rows: Sequence[pyte
 
 def report_selection(config: pytest.Config, lines: Iterable[str]) -> None:
     """Print these lines once all is collected."""
-    config.stash.setdefault(OF_SELECTION, []).extend(lines)
+    config.stash[SESSION].notes.extend(lines)
 
 
 def check_faults(items: list[BaselineItem], settings: Settings) -> None:

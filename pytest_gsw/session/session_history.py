@@ -202,6 +202,8 @@ class ClusterPeers:
     run_id: str
     #: True for a row that has finished.
     is_over: Callable[[str], bool]
+    #: Ids of the canary rows that were too slow in this session.
+    canaries: list[str] = field(default_factory=list, init=False)
     #: The cost of the first job of each row.
     _first: dict[str, float] = field(default_factory=dict, init=False)
     _left_out: set[str] = field(default_factory=set, init=False)

@@ -26,12 +26,10 @@ from pytest_gsw.results.manifest import CaseBesideRows
 from pytest_gsw.results.summary import incident_of
 from pytest_gsw.results.sweep import lost_tiles, node_cases
 from pytest_gsw.session import junit_file
-from pytest_gsw.session.outcome_counts import OUTCOME_COUNTS, run_records
-from pytest_gsw.session.progress import add_incident
 from pytest_gsw.session.screen import write
 from pytest_gsw.session.session_alarms import SessionAlarms
 from pytest_gsw.session.session_history import history_at
-from pytest_gsw.session.settings import ALARMS, CLUSTER_PEERS, CLUSTER_TEXT, SESSION_HISTORY, SETTINGS, SWEEP
+from pytest_gsw.session.state import SESSION
 
 if TYPE_CHECKING:
     from pytest_gsw.reports.run_report import RunReport
@@ -45,24 +43,24 @@ def report_run(config: pytest.Config, exit_status: int, *, has_alarms: bool, is_
     Returns:
         True if all files were written.
     """
-    settings = config.stash[SETTINGS]
-    is_reported = settings.report is not None or is_on_github
+    state = config.stash[SESSION]
+    settings, session_history = state.settings, state.history
+    is_reported = settings.output.report is not None or is_on_github
     # Only the report has the rows without a record.
-    known = config.stash[OUTCOME_COUNTS].records
-    whole = read_whole_run(settings.run_directory, known) if is_reported else (run_records(config), {}, None)
+    known = state.counts.records
+    whole = read_whole_run(settings.run_directory, known) if is_reported else (state.run_records(), {}, None)
     records, missing, _ = whole
     run = ReportedRun(relative_path(settings.run_directory), missing, exit_status, alarms=())
     report = None
     try:
         try:
-            session_history = config.stash.get(SESSION_HISTORY, None)
             budget = None if session_history is None else session_history.budget
-            with history_at(settings.history, budget) as history:
+            with history_at(settings.output.history, budget) as history:
                 reader = None if history is None else HistoryReader(history, accepted_in(settings.baselines, records))
                 if reader is not None and has_alarms:
                     slow_before = None if session_history is None else session_history.slow_before
                     run = replace(run, alarms=reader.alarms(records, slow_before))
-                    config.stash[ALARMS] = SessionAlarms(run.alarms or ())
+                    state.alarms = SessionAlarms(run.alarms or ())
                     if session_history is not None and records:
                         session_history.update(reader.series(cluster_of(records[0])))
                 if is_reported:
@@ -70,16 +68,16 @@ def report_run(config: pytest.Config, exit_status: int, *, has_alarms: bool, is_
         except HistoryError as error:
             problem = redact(str(error), os.environ)
             if has_alarms:
-                config.stash.setdefault(ALARMS, SessionAlarms(problem=problem))
+                state.alarms = state.alarms or SessionAlarms(problem=problem)
             if is_reported:
                 write(config, f"gsw: the report does without the history: {problem}")
                 report = run_report(records, run)
         if report is not None:
-            if settings.report is not None:
+            if settings.output.report is not None:
                 from pytest_gsw.reports.pages import write_report  # few sessions write pages
 
-                write_report([report], settings.report)
-            _write_texts(config, report, settings.report, is_on_github=is_on_github)
+                write_report([report], settings.output.report)
+            _write_texts(config, report, settings.output.report, is_on_github=is_on_github)
     except OSError as error:
         write(config, f"gsw: the report cannot be written: {error.strerror}: {error.filename}")
         return False
@@ -105,21 +103,20 @@ def _write_texts(config: pytest.Config, report: RunReport, directory: Path | Non
 def report_cluster(session: pytest.Session) -> None:
     """Report incident and nodes to pytest and JUnit as test cases, and keep the cluster's text for the summary."""
     config = session.config
-    records = run_records(config)
-    if CLUSTER_PEERS in config.stash:
+    state = config.stash[SESSION]
+    records, cluster_state = state.run_records(), ClusterText()
+    if state.peers is not None:
         current_run = {record.row.id: points[0] for record in records if (points := points_of(record))}
-        together = config.stash[CLUSTER_PEERS].together.including_run(current_run)
-        config.stash[CLUSTER_TEXT] = redact(cluster_text(together), os.environ)
-    cluster_state = config.stash.setdefault(CLUSTER_TEXT, ClusterText())
+        cluster_state = redact(cluster_text(state.peers.together.including_run(current_run)), os.environ)
+    state.cluster_text = cluster_state
     incident = redact(incident_of(records), os.environ)
     cases = [] if incident is None else [incident.case(cluster_state.since)]
-    sweep = config.stash.get(SWEEP, None)
-    cases += redact(node_cases(sweep, lost_tiles(records), junit_file.cluster_of(config.stash[SETTINGS])), os.environ)
+    cases += redact(node_cases(state.sweep, lost_tiles(records), junit_file.cluster_of(state.settings)), os.environ)
     session.testscollected += len(cases)  # or pytest counts beyond 100 %
     for case in cases:
         _report_case(session, case)
-    if incident is not None:
-        add_incident(config, incident, cluster_state.since)
+    if incident is not None and state.live is not None:
+        state.live.add_incident(incident, cluster_state.since)
 
 
 def _report_case(session: pytest.Session, case: CaseBesideRows) -> None:

@@ -42,15 +42,8 @@ from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.value_types import nearest, read_gain, read_tolerance
 
 if TYPE_CHECKING:
-    from pytest_gsw.executor.executor import Executor
-    from pytest_gsw.history.comparison import ClusterText
     from pytest_gsw.jobs.journal import RunState
     from pytest_gsw.jobs.spec import Profile
-    from pytest_gsw.results.suites import SuiteRows
-    from pytest_gsw.results.sweep import Sweep
-    from pytest_gsw.session.node_probes import NodeProbes
-    from pytest_gsw.session.session_alarms import SessionAlarms
-    from pytest_gsw.session.session_history import ClusterPeers, SessionHistory
 
 
 #: The options that a cluster may set; they apply if neither command line nor ini file does.
@@ -67,6 +60,62 @@ def of_cluster(config: pytest.Config, values: Mapping[str, Any], cluster: Cluste
 
 
 @dataclass(frozen=True)
+class Judging:
+    """How rows are judged."""
+
+    #: Accepted loss of throughput that overrides that of rows: the option's, else the cluster's.
+    tolerance: float | None
+    #: Largest plausible gain of throughput, likewise.
+    max_gain: float | None
+    #: Number of jobs of a row.
+    repeats: Repeats
+    strict: bool
+
+
+@dataclass(frozen=True)
+class JobOptions:
+    """How jobs run."""
+
+    time_limit_s: float | None
+    poll_interval_s: float | None
+    limits: Limits
+    #: Most reruns of a row after infrastructure failures.
+    retries: int
+    #: Conditions of early stops.
+    policies: Policies
+    detach: bool
+
+
+@dataclass(frozen=True)
+class Output:
+    """What is written."""
+
+    #: Directory of all runs' records.
+    results: Path
+    #: The history of all runs, a path or a URL, perhaps with a password; ``None`` without one.
+    history: str | Path | None = field(repr=False)
+    #: Directory of the session's report; ``None`` for no report.
+    report: Path | None
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Logs that exist already."""
+
+    #: A log, a directory of logs, or that of a run.
+    place: Path
+    #: True if the newest completed one of several jobs of a row is requested.
+    takes_newest: bool
+
+    @property
+    def option(self) -> str:
+        """The place as ``--gsw-replay`` takes it."""
+        from pytest_gsw.jobs.replay import LAST as LAST_JOBS  # few sessions replay anything
+
+        return f"{relative_path(self.place)}{LAST_JOBS if self.takes_newest else ''}"
+
+
+@dataclass(frozen=True)
 class Settings:
     """The options of this session, checked and resolved."""
 
@@ -77,39 +126,20 @@ class Settings:
     baselines: tuple[Path, ...]
     #: The release of the bundled rows; ``None`` for the documents' own.
     release: str | None
+    #: True if the tables or their release were chosen.
+    are_tables_named: bool
+    #: The file of the suite that selects the rows; ``None`` without one.
+    suite: Path | None
     #: Values of the command line for a session that resumes this one, by option.
     shared: Mapping[str, tuple[str, ...]]
     #: Values of the resumed run that differ from ini file and cluster now, a line each.
     changed_since: tuple[str, ...]
-    #: The suite that selects the rows, and its criterion for the session; ``None`` without one.
-    suite: SuiteRows | None
-    #: The path in the option.
-    suite_path: Path | None
-    #: Accepted loss of throughput that overrides that of rows: the option's, else the cluster's.
-    tolerance: float | None
-    #: Largest plausible gain of throughput, likewise.
-    max_gain: float | None
-    #: Number of jobs of a row.
-    repeats: Repeats
-    #: The history of all runs, a path or a URL, perhaps with a password; ``None`` without one.
-    history: str | Path | None = field(repr=False)
-    strict: bool
+    judging: Judging
+    jobs: JobOptions
+    output: Output
+    #: The logs that are judged in place of new jobs.
+    replay: Replay | None
     plan: bool
-    replay: Path | None
-    #: True if the newest completed one of several jobs of a replayed row is requested.
-    replay_last: bool
-    #: Directory of all runs' records.
-    results: Path
-    #: Directory of the session's report; ``None`` for no report.
-    report: Path | None
-    time_limit_s: float | None
-    poll_interval_s: float | None
-    limits: Limits
-    #: Most reruns of a row after infrastructure failures.
-    retries: int
-    #: Conditions of early stops.
-    policies: Policies
-    detach: bool
     #: The tiles on which each row runs, ``node``, ``switch``, ``block`` or a number of nodes, and the nodes on which
     #: they lie, all if empty; ``None`` for jobs on any nodes.
     tile: tuple[str, str] | None
@@ -124,14 +154,14 @@ class Settings:
     @cached_property
     def run_directory(self) -> Path:
         """The directory of this session's files."""
-        return self.results / RUNS.name / self.run_id
+        return self.output.results / RUNS.name / self.run_id
 
     @property
     def row_options(self) -> tuple[str, ...]:
         """Options, besides the cluster's, without which a row would be missing or different."""
         by_cluster = self.cluster.release if self.cluster else None
         release = [f"--gsw-release={self.release}"] if self.release not in {None, by_cluster} else []
-        return (*release, *([f"--gsw-suite={relative_path(self.suite_path)}"] if self.suite_path else []))
+        return (*release, *([f"--gsw-suite={relative_path(self.suite)}"] if self.suite else []))
 
     @property
     def tile_options(self) -> tuple[str, ...]:
@@ -139,13 +169,6 @@ class Settings:
         tile = () if self.tile is None else (f"--gsw-tile={':'.join(filter(None, self.tile))}",)
         hours = self.find_gpu_hours
         return tile if hours is None else (*tile, f"--gsw-find={hours:g}" if hours else "--gsw-find")
-
-    @property
-    def replay_option(self) -> str | None:
-        """The place of the logs as ``--gsw-replay`` takes it; ``None`` if nothing is replayed."""
-        from pytest_gsw.jobs.replay import LAST as LAST_JOBS  # few sessions replay anything
-
-        return None if self.replay is None else f"{relative_path(self.replay)}{LAST_JOBS if self.replay_last else ''}"
 
     @property
     def judges(self) -> bool:
@@ -162,10 +185,9 @@ def read_settings(config: pytest.Config) -> Settings:
     values = {option.name: _value(config, option) for option in OPTIONS}
     _check_conflicts(config, values)
     results: Path = values["results"] or config.rootpath / RESULTS
-    replay: Path | None = values["replay"]
-    replay_last = False
-    if replay is not None:
-        replay, replay_last = replayed_place(replay, _base(config, "gsw_replay"), results)
+    replay = None
+    if values["replay"] is not None:
+        replay = Replay(*replayed_place(values["replay"], _base(config, "gsw_replay"), results))
     run_id = new_run_id()
     past = None
     if values["resume"]:
@@ -186,7 +208,9 @@ def read_settings(config: pytest.Config) -> Settings:
     own = values | of_cluster(config, values, cluster)
     values = own | of_run
     _check_names(config, values["baselines"], cluster, results)
-    requested = requested_release(config, values, cluster, past, replay)
+    requested = requested_release(config, values, cluster, past, replay.place if replay else None)
+    if values["suite"] is not None and cluster is None and replay is None:
+        raise ConfigurationError("--gsw-suite needs a cluster or logs; add --gsw-cluster=NAME or --gsw-replay=PATH")
     faults: tuple[str, ...] = ()
     if values["demo"]:
         from pytest_gsw.demo.simulation import fault_texts  # few sessions have faults
@@ -197,26 +221,38 @@ def read_settings(config: pytest.Config) -> Settings:
         cluster=cluster,
         baselines=_baselines(values["baselines"], requested),
         release=None if requested is None else requested.release,
+        are_tables_named=bool(requested or values["baselines"]),
+        suite=values["suite"],
         shared={name: tuple(map(str, given)) for name, given in paths.items()}
         | kept
         | {name: recorded_texts(values[name]) for name in JUDGING},
         changed_since=changed_since(own, of_run),
-        suite=_suite(config, values, cluster, requested),
-        suite_path=values["suite"],
-        tolerance=_percentage("tolerance", values["tolerance"], read_tolerance),
-        max_gain=_percentage("max-gain", values["max-gain"], read_gain),
-        repeats=Repeats(
-            _count("repeat", values["repeat"]) or 1,
-            # The search confirms what is slow.
-            _retries("confirm", values["confirm"] if values["find"] is None else None),
-        ),
-        history=history,
-        strict=values["strict"],
-        plan=values["plan"],
+        judging=_judging(values),
+        jobs=_job_options(values),
+        output=Output(results, history, _report(values["report"])),
         replay=replay,
-        replay_last=replay_last,
-        results=results,
-        report=_report(values["report"]),
+        plan=values["plan"],
+        tile=_tile(values["tile"]),
+        find_gpu_hours=_find_gpu_hours(values["find"]),
+        past=past,
+        profile=_profile(values["profile"]),
+        faults=faults,
+    )
+
+
+def _judging(values: Mapping[str, Any]) -> Judging:
+    # The search confirms what is slow.
+    confirm = _retries("confirm", values["confirm"] if values["find"] is None else None)
+    return Judging(
+        _percentage("tolerance", values["tolerance"], read_tolerance),
+        _percentage("max-gain", values["max-gain"], read_gain),
+        Repeats(_count("repeat", values["repeat"]) or 1, confirm),
+        values["strict"],
+    )
+
+
+def _job_options(values: Mapping[str, Any]) -> JobOptions:
+    return JobOptions(
         time_limit_s=_positive("timeout", values["timeout"], factor=60),
         poll_interval_s=_poll_interval_s(values["poll-interval"]),
         limits=Limits(
@@ -231,11 +267,6 @@ def read_settings(config: pytest.Config) -> Settings:
             slow_start=_or_never("slow-start", values["slow-start"]) or Policies.slow_start,
         ),
         detach=values["detach"],
-        tile=_tile(values["tile"]),
-        find_gpu_hours=_find_gpu_hours(values["find"]),
-        past=past,
-        profile=_profile(values["profile"]),
-        faults=faults,
     )
 
 
@@ -338,20 +369,6 @@ def _cluster(
         return cluster  # the logs may come from another machine, and nothing is staged
     faults = ";".join(values["demo"])
     return ready_cluster(cluster, run_directory, os.environ, {"GSW_DEMO": faults} if faults else {})
-
-
-def _suite(
-    config: pytest.Config, values: Mapping[str, Any], cluster: Cluster | None, requested: RequestedRelease | None
-) -> SuiteRows | None:
-    path: Path | None = values["suite"]
-    if path is None:
-        return None
-    if cluster is None and values["replay"] is None:
-        raise ConfigurationError("--gsw-suite needs a cluster or logs; add --gsw-cluster=NAME or --gsw-replay=PATH")
-    from pytest_gsw.session.hook_results import ask_for_suite
-
-    named = bool(requested or values["baselines"])
-    return ask_for_suite(config, path, cluster, _baselines(values["baselines"], requested) if named else ())
 
 
 def _baselines(given: tuple[Path, ...], requested: RequestedRelease | None) -> tuple[Path, ...]:
@@ -481,42 +498,3 @@ def _profile(given: Any) -> Profile | None:
         gpu_metrics=metrics["gpu-metrics"],
         cpu_metrics=metrics["cpu-metrics"],
     )
-
-
-# -- The stash of a session -------------------------------------------------------------------------
-
-
-SETTINGS = pytest.StashKey[Settings]()
-EXECUTOR: pytest.StashKey[Executor] = pytest.StashKey()
-#: Results of earlier runs.
-SESSION_HISTORY: pytest.StashKey[SessionHistory] = pytest.StashKey()
-#: The effect of the cluster on the session's rows.
-CLUSTER_PEERS: pytest.StashKey[ClusterPeers] = pytest.StashKey()
-#: The cluster's state by its runs, at the session's end.
-CLUSTER_TEXT: pytest.StashKey[ClusterText] = pytest.StashKey()
-#: Ids of the canary rows that were too slow in this session.
-CANARIES = pytest.StashKey[list[str]]()
-#: True if the session fails whatever its rows' outcomes: a plan has rows that cannot be submitted, or a worker failed.
-NOT_READY = pytest.StashKey[bool]()
-#: True once all rows have run.
-FINISHED = pytest.StashKey[bool]()
-#: Lines on the suite's criterion at the end.
-CRITERION = pytest.StashKey["tuple[str, ...]"]()
-#: The alarms of the session's run.
-ALARMS: pytest.StashKey[SessionAlarms] = pytest.StashKey()
-#: The probes of running jobs' nodes, if the cluster has any.
-NODE_PROBES: pytest.StashKey[NodeProbes] = pytest.StashKey()
-#: The sweep of the session's tiles.
-SWEEP: pytest.StashKey[Sweep] = pytest.StashKey()
-#: Lines on the selection: words that match no row, and that rows are not rerun.
-OF_SELECTION = pytest.StashKey["list[str]"]()
-_ENVIRON = pytest.StashKey["Mapping[str, str]"]()
-
-
-def environment_of(config: pytest.Config) -> Mapping[str, str]:
-    """The session's environment; read once, when its first job is planned, after conftests could change it."""
-    from pytest_gsw.jobs.spec import session_environment
-
-    if _ENVIRON not in config.stash:
-        config.stash[_ENVIRON] = session_environment()
-    return config.stash[_ENVIRON]

@@ -20,9 +20,10 @@ from pytest_gsw.results.record import Record, used_gpu_hours
 from pytest_gsw.results.row_text import WIDEST, RowLine, accepted_line, attempt_text, inconclusive_line, line_of
 from pytest_gsw.results.summary import gpu_hours
 from pytest_gsw.session.node_ids import row_of
-from pytest_gsw.session.outcome_counts import OUTCOME_COUNTS, OutcomeCounts, run_records
+from pytest_gsw.session.outcome_counts import OutcomeCounts
 from pytest_gsw.session.screen import NO_CLUSTER
-from pytest_gsw.session.settings import ALARMS, CLUSTER_TEXT, CRITERION, SESSION_HISTORY, SETTINGS, SWEEP, Settings
+from pytest_gsw.session.settings import Settings
+from pytest_gsw.session.state import SESSION
 from pytest_gsw.tables.model import TILE, rows_text
 
 # -- Each row's own line on the screen, in place of pytest's, which has a path in front and no figures
@@ -76,12 +77,12 @@ _COMMANDS = ("pytest", "pytest-gsw", "scontrol", "sbatch")
 
 def report_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Write the summary of the run: notable rows, a table, counts, errors by cause, alarms, cost."""
-    settings = config.stash[SETTINGS]
+    state = config.stash[SESSION]
+    settings, cluster_text = state.settings, state.cluster_text
     reporter.ensure_newline()
     _show_whole_ids(reporter)
     reports = [report for kind in ("passed", "failed", "skipped") for report in reporter.getreports(kind)]
     records = [report.gsw_record for report in reports if hasattr(report, "gsw_record")]
-    cluster_text = config.stash.get(CLUSTER_TEXT, None)
     cluster = "cluster" if settings.cluster is None else f"cluster {settings.cluster.name}"
     cluster_drift = [f"{cluster}  {cluster_text.drift}"] if cluster_text is not None and cluster_text.drift else []
     _write_section(reporter, "accepted figures", records, accepted_line)
@@ -93,11 +94,11 @@ def report_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> 
     _write_slow_nodes(reporter, config)
     _write_run(reporter, config)
     _write_sweep(reporter, config)
-    slow = [one.name for one in config.stash[SESSION_HISTORY].known_slow] if SESSION_HISTORY in config.stash else []
-    alarms = config.stash[ALARMS].lines(slow) if ALARMS in config.stash else ()
+    slow = [] if state.history is None else [one.name for one in state.history.known_slow]
+    alarms = () if state.alarms is None else state.alarms.lines(slow)
     _write_lines(reporter, "alarms", alarms)
-    _write_lines(reporter, "suite", config.stash.get(CRITERION, ()))
-    tally = config.stash[OUTCOME_COUNTS]
+    _write_lines(reporter, "suite", state.criterion)
+    tally = state.counts
     if tally.without_cluster:
         reporter.ensure_newline()
         reporter.write_line(f"gsw: {plural(tally.without_cluster, 'row')} skipped: {NO_CLUSTER}")
@@ -159,17 +160,18 @@ def _write_section(
 
 def _write_slow_nodes(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Write the nodes that fail jobs of the session, or make jobs of the cluster slow or fail them, a line each."""
-    session_history = config.stash.get(SESSION_HISTORY, None)
-    has_repeats = [1 for record in config.stash[OUTCOME_COUNTS].reported.values() if record.jobs.attempts]
+    state = config.stash[SESSION]
+    session_history = state.history
+    has_repeats = [1 for record in state.counts.reported.values() if record.jobs.attempts]
     if session_history is None or not (has_repeats or session_history.failing or session_history.known_slow):
         return
     from pytest_gsw.history.comparison import failing_texts, slow_since_text, sound_text
 
-    lines = failing_texts(run_records(config), session_history.failing)
+    lines = failing_texts(state.run_records(), session_history.failing)
     _write_lines(reporter, "nodes that fail jobs", tuple(redact(line, os.environ) for line in lines))
     if not session_history.known_slow:
         return
-    ids = config.stash[ALARMS].of_nodes() if ALARMS in config.stash else {}
+    ids = {} if state.alarms is None else state.alarms.of_nodes()
     slow = [
         f"{slow_since_text(one)}{f', alarm {ids[one.name]}' if one.name in ids else ''}"
         for one in session_history.known_slow
@@ -191,14 +193,15 @@ def _write_cost(reporter: pytest.TerminalReporter, tally: OutcomeCounts, setting
     stopped = [hours for record in records if (hours := record.jobs.saved_gpu_hours) is not None]
     if settings.replay is None and (stopped or not cluster.simulated):
         used = sum(map(used_gpu_hours, records))
-        if (sweep := reporter.config.stash.get(SWEEP, None)) is not None:
+        if (sweep := reporter.config.stash[SESSION].sweep) is not None:
             used += sweep.gpu_hours
         reporter.write_line(gpu_hours(used, sum(stopped), len(stopped)))
 
 
 def _write_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Write the table of several rows; not with -q, nor of a single row, whose line has all of it."""
-    settings, tally = config.stash[SETTINGS], config.stash[OUTCOME_COUNTS]
+    state = config.stash[SESSION]
+    settings, tally = state.settings, state.counts
     if config.getoption("verbose") < 0 or tally.rows < 2:
         return
     # Only a session that has run rows has a table.
@@ -208,7 +211,7 @@ def _write_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None
     from pytest_gsw.results.summary import run_table
     from pytest_gsw.tables.metrics import common_change_label
 
-    records = run_records(config)
+    records = state.run_records()
     missing = tally.errors_without(record.row.node_id for record in records)
     if not records or len(records) + len(missing) < 2:
         return
@@ -234,12 +237,13 @@ def _write_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None
 
 def _write_sweep(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Write what the tiles of each row show together."""
-    sweep, settings = config.stash.get(SWEEP, None), config.stash[SETTINGS]
+    state = config.stash[SESSION]
+    sweep, settings = state.sweep, state.settings
     if sweep is None:
         return
     from pytest_gsw.results.sweep import sweep_lines  # few sessions have tiles
 
-    records = run_records(config)
+    records = state.run_records()
     where = "" if settings.cluster is None else f" on {settings.cluster.name}"
     for one in sweep.rows:
         tiles = [record for record in records if record.row.tile and record.row.row_id == one.row]
