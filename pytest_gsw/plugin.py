@@ -215,9 +215,11 @@ def _begin(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_gsw_make_launcher(config: pytest.Config, cluster: Cluster, run_directory: Path) -> Launcher | None:
     """The built-in launchers; the batch shells of jobs on this machine write to the run's directory."""
+    from pytest_gsw.jobs.spec import session_environment
     from pytest_gsw.session.state import SESSION
 
-    directory, environ = run_directory / "batch", config.stash[SESSION].environ
+    state, directory = config.stash.get(SESSION, None), run_directory / "batch"
+    environ = session_environment() if state is None else state.environ
     if cluster.scheduler == "slurm":
         from pytest_gsw.jobs.run_lock import SubmissionLock
         from pytest_gsw.jobs.slurm.launcher import SlurmLauncher

@@ -55,7 +55,7 @@ def test_the_same_path_may_be_given_again() -> None:
 
 def test_other_paths_than_those_of_the_run() -> None:
     given = {**NOW, "suite": Path("/other.yaml")}
-    with pytest.raises(ConfigurationError, match="--gsw-suite of that run is /s.yaml"):
+    with pytest.raises(ConfigurationError, match=r"--gsw-suite of that run is /s.yaml"):
         module.shared_paths(config(gsw_suite="other.yaml"), given, past(suite=("/s.yaml",)))
 
 
@@ -107,18 +107,18 @@ def test_a_resumed_session_has_the_history_of_its_run(monkeypatch: pytest.Monkey
 
 
 def test_another_history_than_that_of_the_run() -> None:
-    with pytest.raises(ConfigurationError, match="--gsw-history of that run is /h.sqlite"):
+    with pytest.raises(ConfigurationError, match=r"--gsw-history of that run is /h.sqlite"):
         module.shared_history(config(gsw_history="x"), Path("/x"), past(history=("/h.sqlite",)))
 
 
 def test_a_history_whose_password_was_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GSW_HISTORY", raising=False)
-    with pytest.raises(ConfigurationError, match="give the option again"):
+    with pytest.raises(ConfigurationError, match=r"give the option again"):
         module.shared_history(config(), None, past(history=(f"postgresql://{MASK}@host/runs",)))
 
 
 def test_a_home_that_is_unknown() -> None:
-    with pytest.raises(ConfigurationError, match="^--gsw-results: "):
+    with pytest.raises(ConfigurationError, match=r"^--gsw-results: "):
         module.path_given("~there-is-none/x", "results")
 
 
@@ -136,9 +136,9 @@ def test_a_run_by_its_id_its_path_or_as_the_last(tmp_path: Path) -> None:
 
 
 def test_a_run_that_there_is_not(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="there is no run 'nigth'"):
+    with pytest.raises(ConfigurationError, match=r"there is no run 'nigth'"):
         module.resumed_run("nigth", tmp_path)
-    with pytest.raises(ConfigurationError, match="no run to resume"):
+    with pytest.raises(ConfigurationError, match=r"no run to resume"):
         module.resumed_run("last", tmp_path)
 
 
@@ -151,5 +151,5 @@ def test_the_place_of_logs(tmp_path: Path) -> None:
 
 def test_no_place_of_logs(tmp_path: Path) -> None:
     for given in ("none.log", "none@last", "last"):
-        with pytest.raises(ConfigurationError, match="^--gsw-replay: there is no "):
+        with pytest.raises(ConfigurationError, match=r"^--gsw-replay: there is no "):
             module.replayed_place(tmp_path / given, tmp_path, tmp_path)

@@ -25,7 +25,7 @@ NONE: dict[str, Any] = {option.name: False if option.kind == "flag" else None fo
 
 @pytest.mark.parametrize("given", ["0", "-1", "1.5", "x", "", "1234567890"])
 def test_a_count_is_a_whole_number_above_0(given: str) -> None:
-    with pytest.raises(ConfigurationError, match="^gsw_max_jobs: "):
+    with pytest.raises(ConfigurationError, match=r"^gsw_max_jobs: "):
         module._count("max-jobs", given)
 
 
@@ -35,7 +35,7 @@ def test_a_count() -> None:
 
 @pytest.mark.parametrize("given", ["-1", "1.5", "1234", "x"])
 def test_retries_are_a_small_number(given: str) -> None:
-    with pytest.raises(ConfigurationError, match="^--gsw-retries: "):
+    with pytest.raises(ConfigurationError, match=r"^--gsw-retries: "):
         module._retries("retries", given)
 
 
@@ -50,7 +50,7 @@ def test_gpu_hours_of_a_search(given: str | None, hours: float | None) -> None:
 
 @pytest.mark.parametrize("given", ["0", "-3", "all"])
 def test_no_gpu_hours_of_a_search(given: str) -> None:
-    with pytest.raises(ConfigurationError, match="^--gsw-find: "):
+    with pytest.raises(ConfigurationError, match=r"^--gsw-find: "):
         module._find_gpu_hours(given)
 
 
@@ -61,7 +61,7 @@ def test_a_poll_interval(given: str | None, seconds: float | None) -> None:
 
 @pytest.mark.parametrize("given", ["0.49", "301", "0", "often"])
 def test_a_poll_interval_that_is_too_short_or_too_long(given: str) -> None:
-    with pytest.raises(ConfigurationError, match="^gsw_poll_interval: "):
+    with pytest.raises(ConfigurationError, match=r"^gsw_poll_interval: "):
         module._poll_interval_s(given)
 
 
@@ -71,7 +71,7 @@ def test_0_turns_a_policy_off(given: str | None, value: float | None) -> None:
 
 
 def test_the_unit_of_a_wrong_number() -> None:
-    with pytest.raises(ConfigurationError, match="a number of minutes above 0"):
+    with pytest.raises(ConfigurationError, match=r"a number of minutes above 0"):
         module._positive("timeout", "soon", factor=60)
 
 
@@ -116,14 +116,14 @@ def test_a_profile_of_one_step() -> None:
 
 @pytest.mark.parametrize("given", ["nsys", "nccl-trace:steps=1", "nsight:steps=5-4", "nsight:all"])
 def test_no_such_profile(given: str) -> None:
-    with pytest.raises(ConfigurationError, match="^--gsw-profile: "):
+    with pytest.raises(ConfigurationError, match=r"^--gsw-profile: "):
         module._profile(given)
 
 
 def test_a_report_is_a_directory(tmp_path: Path) -> None:
     (tmp_path / "there").touch()
     for given in (tmp_path / "there", tmp_path / "report.html", tmp_path / "there" / "below"):
-        with pytest.raises(ConfigurationError, match="^--gsw-report: "):
+        with pytest.raises(ConfigurationError, match=r"^--gsw-report: "):
             module._report(given)
     assert module._report(tmp_path / "new" / "report") == tmp_path / "new" / "report"
 
@@ -134,7 +134,7 @@ def test_the_bundled_tables_by_default() -> None:
 
 
 def test_tables_that_are_missing(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="^--gsw-baselines: "):
+    with pytest.raises(ConfigurationError, match=r"^--gsw-baselines: "):
         module._baselines((tmp_path / "none",), None)
 
 
