@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -192,7 +192,7 @@ class MarkedItem(pytest.Item):
 
     def _mark(self) -> None:
         self._is_marked = True  # set first, since add_marker() reads the markers
-        for marker in _markers(self.baseline, self.config.stash[SESSION].settings):
+        for marker in markers(self.baseline.id, facts_of(self.baseline), self.config.stash[SESSION].settings):
             self.add_marker(marker)
 
     @property
@@ -219,37 +219,31 @@ class MarkedItem(pytest.Item):
 
 
 #: The facts of a row.
-_FACTS = (
+FACTS = (
     *("workload", "model", "size", "framework", "dtype", "accelerator", "gpus", "nodes"),
     *("sequence_length", "global_batch_size", "micro_batch_size", *Parallelism.__dataclass_fields__),
     *("metric", "proxy", "canary", "document"),
 )
 
 
-def _markers(baseline: Baseline, settings: Settings) -> Iterator[pytest.MarkDecorator]:
-    """Markers for a row's selection, as in ``-m "gsw(gpus=64, dtype='fp8')"``, and to skip it."""
+def facts_of(baseline: Baseline) -> dict[str, Any]:
+    """The facts of a row, for its selection."""
     apart = {**vars(baseline.parallelism), "document": baseline.source.document}
-    facts = {name: apart[name] if name in apart else getattr(baseline, name) for name in _FACTS}
-    yield pytest.mark.gsw(row=baseline.id, **facts)
-    if baseline.proxy:
+    return {name: apart[name] if name in apart else getattr(baseline, name) for name in FACTS}
+
+
+def markers(row_id: str, facts: Mapping[str, Any], settings: Settings) -> Iterator[pytest.MarkDecorator]:
+    """Markers for a row's selection, as in ``-m "gsw(gpus=64, dtype='fp8')"``, and to skip it.
+
+    It is skipped if the session cannot run it; rows for another accelerator are deselected.
+    """
+    yield pytest.mark.gsw(row=row_id, **facts)
+    if facts["proxy"]:
         yield pytest.mark.proxy
-    if baseline.canary:
+    if facts["canary"]:
         yield pytest.mark.canary
-    yield from _skip(baseline.gpus, settings)
-
-
-def blank_markers(row: BlankRow, settings: Settings) -> Iterator[pytest.MarkDecorator]:
-    """The same for a row with blanks, from its known values."""
-    facts = {name: row.known.get(name) for name in _FACTS}
-    yield pytest.mark.gsw(row=row.id, **facts)
-    yield from (getattr(pytest.mark, name) for name in ("proxy", "canary") if facts[name])
-    yield from _skip(facts["gpus"], settings)
-
-
-def _skip(gpus: int | None, settings: Settings) -> Iterator[pytest.MarkDecorator]:
-    """The marker of a row that this session cannot run; rows for another accelerator are deselected."""
     cluster = settings.cluster
-    if reason := (cluster and why_it_does_not_fit(None, gpus, cluster)) if settings.judges else NO_CLUSTER:
+    if reason := (cluster and why_it_does_not_fit(None, facts["gpus"], cluster)) if settings.judges else NO_CLUSTER:
         yield pytest.mark.skip(reason=reason)
 
 
@@ -290,7 +284,8 @@ class BlankItem(TellsFact, SessionNode, pytest.Item):
     def __init__(self, *, blank: BlankRow, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.blank = blank
-        for marker in blank_markers(blank, self.config.stash[SESSION].settings):
+        facts = {name: blank.known.get(name) for name in FACTS}
+        for marker in markers(blank.id, facts, self.config.stash[SESSION].settings):
             self.add_marker(marker)
 
     @cached_property

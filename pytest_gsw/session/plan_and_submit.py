@@ -24,22 +24,12 @@ from pytest_gsw.executor.progress_monitor import Watch
 from pytest_gsw.history.database import SESSION_WAIT_S, WaitBudget
 from pytest_gsw.history.location import open_history
 from pytest_gsw.hook_checks import hook_error
+from pytest_gsw.jobs import spec as job_specs
 from pytest_gsw.jobs.journal import Journal, Submission
 from pytest_gsw.jobs.layout import is_nccl_traced
 from pytest_gsw.jobs.model import JobSpec, JobStatus, Launcher
 from pytest_gsw.jobs.replay import RECIPE, RecordedRun, ReplayLauncher, left_out_lines
 from pytest_gsw.jobs.scripts import exported_to, scripts_of
-from pytest_gsw.jobs.spec import (
-    PROFILING_VARIABLES,
-    estimate_text,
-    expected_run_s,
-    job_image,
-    kept_variables,
-    masked_command,
-    masked_environment,
-    profiling_in,
-    steps_of,
-)
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.results.record import NO_CLUSTER, Record
@@ -199,7 +189,8 @@ def _in_order(rows: list[BaselineItem], specs: dict[str, JobSpec | RunError]) ->
     """Canaries first, since rows that are too slow wait for their verdict; then the rows that take longest."""
     # A row with an unknown time counts its GPUs.
     weights = {
-        row.id: (row.canary, row.gpus * (expected_run_s(row) or 1.0)) for row in (item.baseline for item in rows)
+        row.id: (row.canary, row.gpus * (job_specs.expected_run_s(row) or 1.0))
+        for row in (item.baseline for item in rows)
     }
     return dict(sorted(specs.items(), key=lambda pair: weights[pair[0]], reverse=True))
 
@@ -225,13 +216,13 @@ def _watch(planned: SessionRow, settings: Settings, environ: Mapping[str, str]) 
     log_format, spec, row = planned.plan.log_format, planned.source.spec, planned.baseline
     if log_format is None or spec is None:
         return None
-    profiled = settings.profile is not None or profiling_in(spec.environment) is not None
-    image = job_image(environ, spec)
+    profiled = settings.profile is not None or job_specs.profiling_in(spec.environment) is not None
+    image = job_specs.job_image(environ, spec)
     return Watch(
         row,
         log_format,
         settings.jobs.policies,
-        steps=steps_of(row, traced=is_nccl_traced(spec.environment)),
+        steps=job_specs.steps_of(row, traced=is_nccl_traced(spec.environment)),
         time_limit_s=spec.time_limit_s,
         judged=not profiled,
         accepted=None if settings.cluster is None else accepted_to_expect(row, settings.cluster.name, image),
@@ -372,14 +363,14 @@ def _complete_spec(config: pytest.Config, row: Baseline, spec: JobSpec, settings
     """A hook's spec with variables of the session's environment, and with the row's current definition."""
     environ = config.stash[SESSION].environ
     # Inherited variables are part of the job's settings.
-    if handed_on := {name: environ[name] for name in PROFILING_VARIABLES if name in environ}:
+    if handed_on := {name: environ[name] for name in job_specs.PROFILING_VARIABLES if name in environ}:
         spec = dataclasses.replace(spec, environment={**handed_on, **spec.environment})
     runs_recipe = settings.replay is None and not _cluster_of(settings).simulated
     exported = exported_to(spec, environ, scripts_of(spec.script)) if runs_recipe else ()
-    image = job_image(environ, spec) or row.recipe.image
+    image = job_specs.job_image(environ, spec) or row.recipe.image
     return dataclasses.replace(
         spec,
-        variables=kept_variables(environ, spec, exported),
+        variables=job_specs.kept_variables(environ, spec, exported),
         definition=definition_hash(row, image),  # the current one: the table may change before the job ends
         image=None if image is None else redact(image_name(image), environ),
         documented={name: figure for name, figure in vars(row.documented).items() if figure is not None},
@@ -425,7 +416,7 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
     config.stash[SESSION].is_unready = bool(errors)
     has_gpus = settings.cluster.gpus if settings.cluster is not None else None
     ready = [item for item in rows if item.nodeid not in errors and item.baseline.id in specs_of]
-    cost = estimate_text((item.baseline, settings.judging.repeats.first) for item in ready)
+    cost = job_specs.estimate_text((item.baseline, settings.judging.repeats.first) for item in ready)
     most = None if config.getoption("verbose", 0) > 0 else _MOST_PLANNED
     for line in plan_text(planned, skipped, redact(errors, environ), has_gpus, cost, most):
         write(config, line)
@@ -442,7 +433,7 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
 
 def _entry(item: BaselineItem, spec: JobSpec, settings: Settings, launcher: Launcher) -> dict[str, Any]:
     """The plan's entry of a row that can be submitted."""
-    run_s = expected_run_s(item.baseline)
+    run_s = job_specs.expected_run_s(item.baseline)
     return {
         "node_id": item.nodeid,
         "source": item.baseline.source.in_words,
@@ -451,7 +442,7 @@ def _entry(item: BaselineItem, spec: JobSpec, settings: Settings, launcher: Laun
         "minutes": None if run_s is None else run_s / 60,
         "jobs": settings.judging.repeats.first,
         "directory": spec.directory,
-        "command": command(*masked_command(launcher.command(spec))),
-        "environment": masked_environment({**spec.environment, **spec.launch.variables(spec)}),
+        "command": command(*job_specs.masked_command(launcher.command(spec))),
+        "environment": job_specs.masked_environment({**spec.environment, **spec.launch.variables(spec)}),
         "log": "in the directory of its experiment" if spec.launch.has_directory else spec.stage / spec.log_glob,
     }

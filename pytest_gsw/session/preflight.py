@@ -17,16 +17,8 @@ from pytest_gsw.common.text import plural
 from pytest_gsw.errors import AS_OF, RunError, SubmissionError
 from pytest_gsw.executor.executor import too_large
 from pytest_gsw.hook_checks import is_own
+from pytest_gsw.jobs import preflight
 from pytest_gsw.jobs.model import JobSpec, Launcher
-from pytest_gsw.jobs.preflight import (
-    cluster_problem,
-    demands_of,
-    environment_problem,
-    recipe_problem,
-    release_problems,
-    stage_problem,
-    variables_problem,
-)
 from pytest_gsw.jobs.scripts import differences
 from pytest_gsw.session.collect import BaselineItem
 from pytest_gsw.session.screen import write
@@ -118,7 +110,7 @@ def other_clusters(specs: Sequence[JobSpec], settings: Settings) -> dict[str, Ru
     found: Findings = {}
     first: JobSpec | None = None
     for spec in specs:
-        problem = cluster_problem(spec, cluster, first or spec)
+        problem = preflight.cluster_problem(spec, cluster, first or spec)
         if problem is not None:
             found[spec.row_id] = problem
         elif first is None:
@@ -146,7 +138,7 @@ def _recipe_key(one: Planned) -> tuple[object, ...]:
 def _releases(planned: Sequence[Planned], here: Here) -> Findings:
     """Recipes of another release than the row's figures, which do not apply to their logs."""
     scripts = ((one.baseline, one.spec.script_path) for one in planned)
-    return dict(release_problems(scripts, here.cluster))
+    return dict(preflight.release_problems(scripts, here.cluster))
 
 
 def _launchers(planned: Sequence[Planned], _here: Here) -> Findings:
@@ -157,7 +149,7 @@ def _launchers(planned: Sequence[Planned], _here: Here) -> Findings:
     return _once(
         planned,
         _recipe_key,
-        lambda one: one.spec.launch.problem(one.spec) or environment_problem(one.spec, one.baseline),
+        lambda one: one.spec.launch.problem(one.spec) or preflight.environment_problem(one.spec, one.baseline),
     )
 
 
@@ -168,13 +160,15 @@ def _stages(planned: Sequence[Planned], here: Here) -> Findings:
         spec = one.spec
         return spec.stage, spec.log_glob.partition("/")[0], spec.environment.get(spec.launch.home)
 
-    return _once(planned, of_stage, lambda one: stage_problem(one.spec, here.cluster))
+    return _once(planned, of_stage, lambda one: preflight.stage_problem(one.spec, here.cluster))
 
 
 def _variables(planned: Sequence[Planned], here: Here) -> Findings:
     """Launch scripts whose required variables are not set."""
-    demands = cache(demands_of)
-    checked = [(one, variables_problem(one.spec, here.environ, demands(one.spec.script_path))) for one in planned]
+    demands = cache(preflight.demands_of)
+    checked = [
+        (one, preflight.variables_problem(one.spec, here.environ, demands(one.spec.script_path))) for one in planned
+    ]
     return {one.spec.row_id: problem for one, problem in checked if problem is not None}
 
 
@@ -185,7 +179,7 @@ def _submissions(planned: Sequence[Planned], here: Here) -> Findings:
 
 def _recipes(planned: Sequence[Planned], here: Here) -> Findings:
     """Recipes whose launch script cannot be submitted."""
-    return _once(planned, _recipe_key, lambda one: recipe_problem(one.spec, one.baseline, here.cluster))
+    return _once(planned, _recipe_key, lambda one: preflight.recipe_problem(one.spec, one.baseline, here.cluster))
 
 
 def _once(

@@ -28,14 +28,6 @@ from pytest_gsw.hook_checks import hook_error
 from pytest_gsw.results import junit, outcomes, row_text
 from pytest_gsw.results.make_record import RowResult, record_of, row_facts
 from pytest_gsw.results.record import AmongTiles, Record, write_record
-from pytest_gsw.results.row_text import (
-    accepted_text,
-    ignored_text,
-    informative_line,
-    outdated_text,
-    reported_status,
-    unused_text,
-)
 from pytest_gsw.results.suggested_commands import repeat_commands
 from pytest_gsw.session.failure_text import fail
 from pytest_gsw.session.judging import Judge, excused
@@ -233,7 +225,9 @@ class SessionRow:
             found = self._judge(run, measurement)
         record = self._record(found, run)
         facts, strict = partial(self._facts, record, self._since), self._settings.judging.strict
-        row = reported_status(record, facts, strict=strict, verdict=found.verdict, canaries=self._peers.canaries)
+        row = row_text.reported_status(
+            record, facts, strict=strict, verdict=found.verdict, canaries=self._peers.canaries
+        )
         return row.outcome.pytest, row.text
 
     # -- its record: for the run's directory, observers, the history and JUnit ---------------
@@ -315,7 +309,7 @@ class SessionRow:
     def _error_text(self, error: RunError, run: Run | None) -> str:
         """Record an error, and return the text of the row's report."""
         error = self.shown(error)
-        self.said = informative_line(error.tail)
+        self.said = row_text.informative_line(error.tail)
         advice = None if isinstance(error, JobError) else error.advice or None
         record = self._record(RowResult(outcomes.ERROR.word, error.fact, advice=advice), run)
         return row_text.error_text(error, self._facts(record))
@@ -438,11 +432,12 @@ class SessionRow:
         if unused is not None:
             ran = self.source.circumstances(run)
             if ran.definition != ran.definition_now:
-                return outdated_text(unused, ran.definition, ran.definition_now, metric)
-            return unused_text(self.baseline, unused, ran.definition_now, redact(ran.image, os.environ))
+                return row_text.outdated_text(unused, ran.definition, ran.definition_now, metric)
+            return row_text.unused_text(self.baseline, unused, ran.definition_now, redact(ran.image, os.environ))
         if accepted is None:
             return None
-        return ignored_text(accepted, metric) if verdict.accepted is None else accepted_text(accepted, metric)
+        text = row_text.ignored_text if verdict.accepted is None else row_text.accepted_text
+        return text(accepted, metric)
 
     def _apply_rule(
         self, run: Run, measurement: Measurement, accepted: Accepted | None, cluster_effect: ClusterEffect | None

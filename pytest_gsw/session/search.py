@@ -211,4 +211,5 @@ class _RowSearch:
     def _finding(self, one: TileFinding) -> SweepFinding:
         run = next(run for name, (_, run, _) in self._tiles.items() if one.nodes[0] in expand(name))
         job_id = run.job_id if one.kind == "intermittent" else ""
-        return SweepFinding(**{**vars(one), "nodes": compressed(one.nodes)}, job_id=job_id)
+        nodes, change, jobs = compressed(one.nodes), (one.change, one.low, one.high), (one.jobs, one.more_jobs)
+        return SweepFinding(one.kind, nodes, one.switch, *change, *jobs, job_id)

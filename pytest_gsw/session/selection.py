@@ -13,7 +13,7 @@ import pytest
 from pytest_gsw.clusters import why_it_does_not_fit
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.text import command, enumerated, plural
-from pytest_gsw.session.collect import _FACTS, BaselineItem, BlankItem
+from pytest_gsw.session.collect import FACTS, BaselineItem, BlankItem
 from pytest_gsw.session.release_choice import bundled_rows
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.state import SESSION
@@ -150,8 +150,8 @@ def _marker_problems(config: pytest.Config, expression: str, rows: Sequence[pyte
             continue
         name, value = str(node.arg), node.value.value
         there = {mark.kwargs.get(name) for row in rows for mark in row.iter_markers("gsw")} - {None}
-        if name not in _FACTS:
-            yield f"no row has a fact '{name}'{nearest(name, _FACTS)}"
+        if name not in FACTS:
+            yield f"no row has a fact '{name}'{nearest(name, FACTS)}"
         elif value not in there:
             near = misspelt(repr(value), [*map(repr, there)])
             yield f"no row has {name}={value!r}" + (f"; did you mean {near[0]}?" if near else "")

@@ -24,19 +24,9 @@ from pytest_gsw.errors import ConfigurationError, refuse_empty
 from pytest_gsw.executor.limits import Limits, Policies
 from pytest_gsw.history.location import history_place, open_history
 from pytest_gsw.results.runs_directory import RESULTS, RUNS, new_run_id
+from pytest_gsw.session import resumed_options
 from pytest_gsw.session.options import OPTIONS, SHOWN, UNLIMITED, Option, ini_value
 from pytest_gsw.session.release_choice import RequestedRelease, requested_release, tables_of
-from pytest_gsw.session.resumed_options import (
-    JUDGING,
-    changed_since,
-    judging_of_run,
-    path_given,
-    recorded_texts,
-    replayed_place,
-    resumed_run,
-    shared_history,
-    shared_paths,
-)
 from pytest_gsw.stats.repeats import Repeats
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.value_types import nearest, read_gain, read_tolerance
@@ -187,21 +177,21 @@ def read_settings(config: pytest.Config) -> Settings:
     results: Path = values["results"] or config.rootpath / RESULTS
     replay = None
     if values["replay"] is not None:
-        replay = Replay(*replayed_place(values["replay"], _base(config, "gsw_replay"), results))
+        replay = Replay(*resumed_options.replayed_place(values["replay"], _base(config, "gsw_replay"), results))
     run_id = new_run_id()
     past = None
     if values["resume"]:
         from pytest_gsw.jobs.journal import read_journal
 
-        resumed = resumed_run(values["resume"], results)
+        resumed = resumed_options.resumed_run(values["resume"], results)
         past, run_id = read_journal(resumed), resumed.name
         if values["cluster"] not in {None, past.cluster}:
             raise ConfigurationError(f"--gsw-resume: the run {run_id} is of the cluster '{past.cluster}'")
         values["cluster"] = past.cluster
-    paths = shared_paths(config, values, past)
+    paths = resumed_options.shared_paths(config, values, past)
     values |= {name: given if name == "baselines" else given[0] for name, given in paths.items()}
-    of_run = judging_of_run(config, values, past)
-    history, kept = shared_history(config, _history(config, values["history"], results), past)
+    of_run = resumed_options.judging_of_run(config, values, past)
+    history, kept = resumed_options.shared_history(config, _history(config, values["history"], results), past)
     _check_clusters(config, values["clusters"], values["cluster"])
     run_directory = results / RUNS.name / run_id
     cluster = _cluster(config, values | of_run, run_directory, paths) if values["cluster"] else None
@@ -225,8 +215,8 @@ def read_settings(config: pytest.Config) -> Settings:
         suite=values["suite"],
         shared={name: tuple(map(str, given)) for name, given in paths.items()}
         | kept
-        | {name: recorded_texts(values[name]) for name in JUDGING},
-        changed_since=changed_since(own, of_run),
+        | {name: resumed_options.recorded_texts(values[name]) for name in resumed_options.JUDGING},
+        changed_since=resumed_options.changed_since(own, of_run),
         judging=_judging(values),
         jobs=_job_options(values),
         output=Output(results, history, _report(values["report"])),
@@ -317,9 +307,9 @@ def _value(config: pytest.Config, option: Option) -> Any:
     if option.kind == "flag":
         return bool(given)
     if option.kind == "path":
-        return None if given is None else base / path_given(given, option.name)
+        return None if given is None else base / resumed_options.path_given(given, option.name)
     if option.kind == "paths":
-        return tuple(base / path_given(entry, option.name) for entry in given or ())
+        return tuple(base / resumed_options.path_given(entry, option.name) for entry in given or ())
     return tuple(given or ()) if option.kind == "texts" else given
 
 

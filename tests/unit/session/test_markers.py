@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.session.collect import _markers
+from pytest_gsw.session.collect import facts_of, markers
 from pytest_gsw.session.screen import NO_CLUSTER
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
@@ -21,7 +21,9 @@ JUDGES = replace(SETTINGS, replay=replay_of("/run"))
 @cache
 def facts_of_all_rows() -> list[dict[str, Any]]:
     """The facts of each row's mark, and what other marks it has."""
-    rows = [[marker.mark for marker in _markers(row, JUDGES)] for row in load_tables([bundled_baselines()])]
+    rows = [
+        [marker.mark for marker in markers(row.id, facts_of(row), JUDGES)] for row in load_tables([bundled_baselines()])
+    ]
     return [{**marks[0].kwargs, "marks": {mark.name for mark in marks}} for marks in rows]
 
 
@@ -44,5 +46,5 @@ def test_rows_are_selected_by_their_facts(wanted: dict[str, Any], count: int) ->
 
 
 def test_a_row_without_a_cluster_is_skipped() -> None:
-    (skip,) = [marker.mark for marker in _markers(LLAMA2_FP8_X128, SETTINGS) if marker.name == "skip"]
+    (skip,) = [marker.mark for marker in markers("a", facts_of(LLAMA2_FP8_X128), SETTINGS) if marker.name == "skip"]
     assert skip.kwargs == {"reason": NO_CLUSTER}
