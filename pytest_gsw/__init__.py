@@ -22,10 +22,12 @@ if TYPE_CHECKING:
         SchedulerUnreachableError,
         SubmissionError,
     )
+    from pytest_gsw.jobs.launcher import Launcher
     from pytest_gsw.jobs.layout import log_of
-    from pytest_gsw.jobs.model import ExperimentInfo, FoundJob, Job, JobSpec, JobState, JobStatus, Launch, Launcher
+    from pytest_gsw.jobs.model import ExperimentInfo, FoundJob, Job, JobSpec, Launch
     from pytest_gsw.jobs.run_lock import SubmissionLock
     from pytest_gsw.jobs.spec import job_environment
+    from pytest_gsw.jobs.states import JobState, JobStatus
     from pytest_gsw.logs.formats.base import LineFormat, StepLine
     from pytest_gsw.logs.model import EndMarkers, Identity, LogFormat, Parser, Step, StepLog
     from pytest_gsw.results.record import JobFacts, Record
@@ -45,7 +47,9 @@ _NAMES = {
     ),
     "jobs.spec": ("job_environment",),
     "jobs.layout": ("log_of",),
-    "jobs.model": ("Job", "JobSpec", "JobState", "JobStatus", "Launch", "Launcher", "FoundJob", "ExperimentInfo"),
+    "jobs.launcher": ("Launcher",),
+    "jobs.model": ("Job", "JobSpec", "Launch", "FoundJob", "ExperimentInfo"),
+    "jobs.states": ("JobState", "JobStatus"),
     "jobs.run_lock": ("SubmissionLock",),
     "logs.formats.base": ("LineFormat", "StepLine"),
     "logs.model": ("Identity", "EndMarkers", "LogFormat", "Parser", "Step", "StepLog"),

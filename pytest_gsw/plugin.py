@@ -21,7 +21,8 @@ from pytest_gsw.session.options import COMMAND_LINE, OPTIONS, add_options, are_g
 
 if TYPE_CHECKING:
     from pytest_gsw.clusters import Cluster
-    from pytest_gsw.jobs.model import JobSpec, Launcher
+    from pytest_gsw.jobs.launcher import Launcher
+    from pytest_gsw.jobs.model import JobSpec
     from pytest_gsw.logs.model import LogFormat
     from pytest_gsw.session.collect import BaselineFile
     from pytest_gsw.stats.cluster_effect import ClusterEffect

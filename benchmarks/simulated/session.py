@@ -12,7 +12,7 @@ from benchmarks.simulated.cluster import NOTHING, Life, Ran, block_nodes
 from pytest_gsw.history.model import ExperimentKey, Point, points_of
 from pytest_gsw.history.row_history import ClusterAdjustment, ClusterHistory
 from pytest_gsw.history.store import TOPOLOGY, Event, Failure, History
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results.record import FigureFacts, JobFacts, Jobs, Record, RowFacts, RunFacts
 from pytest_gsw.session.session_history import SessionHistory
 from pytest_gsw.stats.cluster_effect import ClusterEffect, CurrentRun

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from pytest_gsw.clusters import LOCAL
 from pytest_gsw.common.text import at_line, command, duration, percent, plain_table, rounded, share
 from pytest_gsw.errors import RunError
-from pytest_gsw.jobs.model import BOOST_NOT_SET, JobState
+from pytest_gsw.jobs.model import BOOST_NOT_SET
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.node_facts import why_lines
 from pytest_gsw.results.record import AmongTiles, JobFacts, Record, SweepFinding

@@ -14,7 +14,8 @@ from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import expand, named_nodes
 from pytest_gsw.common.text import by_number, hours_text, named, percent, plain_table, plural, rounded
 from pytest_gsw.errors import RunError
-from pytest_gsw.jobs.model import AT_ONCE, JobState
+from pytest_gsw.jobs.model import AT_ONCE
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.attention import ACCEPTED, INCIDENT, INCIDENT_WITHIN_TOLERANCE, Attention
 from pytest_gsw.results.manifest import OF_CLUSTER, CaseBesideRows

@@ -16,8 +16,8 @@ from pytest_gsw import hook_checks
 from pytest_gsw.clusters import Cluster, check_keys
 from pytest_gsw.common.redact import redact
 from pytest_gsw.errors import ConfigurationError, GswError, NotJudgedError, RunError, SubmissionError
-from pytest_gsw.jobs.layout import FoundLog
-from pytest_gsw.jobs.model import JobSpec, Launcher
+from pytest_gsw.jobs.launcher import Launcher
+from pytest_gsw.jobs.model import FoundLog, JobSpec
 from pytest_gsw.logs.formats.base import BuiltIn
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat

@@ -13,9 +13,9 @@ from pytest_gsw.clusters import Cluster
 from pytest_gsw.errors import ConfigurationError, GswError, LogError, NotJudgedError, RunError
 from pytest_gsw.hook_checks import hook_error, wrong_answer
 from pytest_gsw.jobs.layout import error_files_of, in_traced_results
-from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.jobs.replay import job_id_of_file
 from pytest_gsw.jobs.spec import steps_of
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.logs.model import LogFormat, StepLog
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.row_text import has_failed

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from pytest_gsw.errors import IncompleteLogError, LogError, RunError
 from pytest_gsw.hook_checks import hook_error
-from pytest_gsw.jobs.model import JobStatus
 from pytest_gsw.jobs.spec import steps_of
+from pytest_gsw.jobs.states import JobStatus
 from pytest_gsw.logs.reader import read_log
 from pytest_gsw.session.judging import Judge
 from pytest_gsw.session.row_source import RowSource, is_traced

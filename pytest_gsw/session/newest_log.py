@@ -12,9 +12,10 @@ import pytest
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import minute, plural
 from pytest_gsw.errors import IncompleteLogError, LogError
-from pytest_gsw.jobs.layout import FoundLog, error_files_of, in_traced_results, is_nccl_traced
-from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus
+from pytest_gsw.jobs.layout import error_files_of, in_traced_results, is_nccl_traced
+from pytest_gsw.jobs.model import FoundLog, JobSpec
 from pytest_gsw.jobs.spec import steps_of
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.logs.failure_scan import find_fatal
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.logs.reader import open_log, read_log

@@ -26,10 +26,12 @@ from pytest_gsw.history.location import open_history
 from pytest_gsw.hook_checks import hook_error
 from pytest_gsw.jobs import spec as job_specs
 from pytest_gsw.jobs.journal import Journal, Submission
+from pytest_gsw.jobs.launcher import Launcher
 from pytest_gsw.jobs.layout import is_nccl_traced
-from pytest_gsw.jobs.model import JobSpec, JobStatus, Launcher
+from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.replay import RECIPE, RecordedRun, ReplayLauncher, left_out_lines
 from pytest_gsw.jobs.scripts import exported_to, scripts_of
+from pytest_gsw.jobs.states import JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.results.record import NO_CLUSTER, Record

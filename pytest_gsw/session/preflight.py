@@ -18,7 +18,8 @@ from pytest_gsw.errors import AS_OF, RunError, SubmissionError
 from pytest_gsw.executor.executor import too_large
 from pytest_gsw.hook_checks import is_own
 from pytest_gsw.jobs import preflight
-from pytest_gsw.jobs.model import JobSpec, Launcher
+from pytest_gsw.jobs.launcher import Launcher
+from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.scripts import differences
 from pytest_gsw.session.collect import BaselineItem
 from pytest_gsw.session.screen import write

@@ -20,7 +20,7 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import plain_table
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.executor.executor import Executor, Ticker
-from pytest_gsw.executor.phases import Finished, Phase, RepeatObserver, submitted_job_of
+from pytest_gsw.executor.phases import Finished, Phase, RepeatObserver
 from pytest_gsw.executor.progress_monitor import Sample
 from pytest_gsw.jobs.model import Attempt
 from pytest_gsw.jobs.spec import expected_run_s
@@ -129,7 +129,7 @@ def _simulated_s(settings: Settings) -> float | None:
 
 
 def _open_row(plan: RowPlan, phase: Phase, simulated_s: float | None) -> OpenRow:
-    row, seen = plan.baseline, submitted_job_of(phase)
+    row, seen = plan.baseline, phase.submitted
     expected_s = expected_run_s(row) if simulated_s is None else simulated_s
     if seen is None:
         return OpenRow(plan.node_id, State.QUEUED, row.gpus, left_s=expected_s)

@@ -7,7 +7,7 @@ import time
 
 from pytest_gsw.common.redact import redact
 from pytest_gsw.executor.executor import Executor
-from pytest_gsw.jobs.model import JobStatus
+from pytest_gsw.jobs.states import JobStatus
 from pytest_gsw.results.make_record import job_facts, saved_gpu_hours
 from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Jobs, RunFacts
 from pytest_gsw.session.measured_jobs import MeasuredJobs

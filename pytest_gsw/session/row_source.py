@@ -18,9 +18,11 @@ from pytest_gsw.history.comparison import drift_text
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.row_history import RowHistory
 from pytest_gsw.jobs.journal import Submission
+from pytest_gsw.jobs.launcher import Launcher
 from pytest_gsw.jobs.layout import error_files_of, in_traced_results, is_nccl_traced
-from pytest_gsw.jobs.model import BOOST_NOT_SET, JobSpec, JobState, Launcher
+from pytest_gsw.jobs.model import BOOST_NOT_SET, JobSpec
 from pytest_gsw.jobs.spec import job_image, job_variable, profiling_in
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.session.judging import not_comparable
 from pytest_gsw.session.settings import Settings

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.common.files import relative_path
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results.junit import counts, junit_text, read_run, rebuild_junit
 from pytest_gsw.results.record import Record, write_record
 from tests.integration.conftest import Gsw, junit, properties, suite_properties

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_gsw.demo.benchmarks import BENCHMARKS
 from pytest_gsw.errors import ConfigurationError, LogError
-from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.stats.verdict import Outcome, judge

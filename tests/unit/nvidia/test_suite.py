@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import FileError
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.nvidia.evidence import Case, has_dtype
 from pytest_gsw.nvidia.suite import CaseResult, CaseRun, Conclusion, Suite, figures_of, read_suite
 from pytest_gsw.nvidia.suite import conclusions_of as conclude

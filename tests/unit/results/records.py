@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_gsw.common.text import command
 from pytest_gsw.common.typed_json import plain
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results import outcomes, row_text
 from pytest_gsw.results.record import SCHEMA, JobFacts, Record, of_content
 from pytest_gsw.results.row_text import accepted_text

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_gsw.history.store import decode, encode
-from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.record import (

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.errors import LogError, SubmissionError
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results import junit, row_text
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import (

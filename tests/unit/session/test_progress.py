@@ -9,8 +9,9 @@ import pytest
 from pytest_gsw.clusters import DEMO
 from pytest_gsw.executor.phases import Active, Queued, RowJobs, SubmittedJob
 from pytest_gsw.executor.progress_monitor import Sample
-from pytest_gsw.jobs.model import Job, JobState, JobStatus
+from pytest_gsw.jobs.model import Job
 from pytest_gsw.jobs.spec import expected_run_s
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.results.run_progress import OpenRow, State
 from pytest_gsw.session import progress
 from pytest_gsw.session.row_plan import RowPlan

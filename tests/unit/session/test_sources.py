@@ -12,7 +12,9 @@ import pytest
 from pytest_gsw.errors import LogError
 from pytest_gsw.history.row_history import RowHistory
 from pytest_gsw.jobs.journal import Submission
-from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus, Launcher
+from pytest_gsw.jobs.launcher import Launcher
+from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.logs.model import Identity
 from pytest_gsw.session.row_plan import Context, decide
 from pytest_gsw.session.row_source import LiveRow, ReplayedRow
