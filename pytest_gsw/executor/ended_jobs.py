@@ -16,7 +16,7 @@ from pytest_gsw.jobs.model import Job
 from pytest_gsw.jobs.states import JobState
 from pytest_gsw.logs.reader import detect_format
 from pytest_gsw.stats.decision import Undecided
-from pytest_gsw.validation.checks import is_own, read_identity
+from pytest_gsw.validation.log_identity import is_own, read_identity
 from pytest_gsw.validation.run import Run
 
 #: Longest interval between two searches for the log of an ended job.

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.common.files import PRIVATE
+from pytest_gsw.results.cluster_result import ClusterResult
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.summary import ClusterResult
 
 #: The file's name in the run's directory.
 _NAME = "live.jsonl"

@@ -13,7 +13,8 @@ from pytest_gsw.session.judging import Judge
 from pytest_gsw.session.row_source import RowSource, is_traced
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.validation.agreement import Evidence
-from pytest_gsw.validation.checks import check_job, check_steps, check_tile
+from pytest_gsw.validation.completeness import check_steps
+from pytest_gsw.validation.job_end import check_job, check_tile
 from pytest_gsw.validation.measure import of_all_jobs, timed_steps
 from pytest_gsw.validation.run import Run
 

@@ -22,7 +22,7 @@ from pytest_gsw.logs.reader import open_log, read_log
 from pytest_gsw.session.row import SessionRow
 from pytest_gsw.session.screen import write
 from pytest_gsw.tables.model import Baseline
-from pytest_gsw.validation.checks import check_steps, check_whole, final_step
+from pytest_gsw.validation.completeness import check_steps, check_whole, final_step
 from pytest_gsw.validation.measure import timed_steps
 from pytest_gsw.validation.run import Run
 

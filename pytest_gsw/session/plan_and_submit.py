@@ -34,9 +34,9 @@ from pytest_gsw.jobs.scripts import exported_to, scripts_of
 from pytest_gsw.jobs.states import JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
+from pytest_gsw.results.plan_text import plan_text
 from pytest_gsw.results.record import NO_CLUSTER, Record
 from pytest_gsw.results.run_progress import NAME as PROGRESS
-from pytest_gsw.results.summary import plan_text
 from pytest_gsw.session import hook_results
 from pytest_gsw.session.collect import BaselineItem, blank_rows
 from pytest_gsw.session.junit_file import note_rows

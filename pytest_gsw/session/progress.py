@@ -106,8 +106,9 @@ def _line_of(progress: RunProgress) -> str:
 
 def _write_pages(config: pytest.Config, directory: Path, _: RunProgress) -> None:
     """Write the pages of a session that goes on; the history, which may be slow, is left to its end."""
+    from pytest_gsw.reports.from_records import run_report
     from pytest_gsw.reports.pages import write_report  # few sessions write pages
-    from pytest_gsw.reports.run_report import ReportedRun, run_report
+    from pytest_gsw.reports.run_report import ReportedRun
     from pytest_gsw.results.junit import read_whole_run
 
     state = config.stash[SESSION]

@@ -38,13 +38,13 @@ from pytest_gsw.session.row_source import RowSource
 from pytest_gsw.session.session_history import ClusterPeers, SessionHistory
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.stats.cluster_effect import ClusterEffect
-from pytest_gsw.stats.decision import Done, Repeat, Undecided
+from pytest_gsw.stats.decision import Done, Outcome, Repeat, Undecided
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.noise import Noise
-from pytest_gsw.stats.verdict import Outcome, Reason, Verdict
+from pytest_gsw.stats.verdict import Reason, Verdict
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Accepted, accepted_for
-from pytest_gsw.validation.checks import check_identity, read_identity
+from pytest_gsw.validation.log_identity import check_identity, read_identity
 from pytest_gsw.validation.run import Run, ran_out_of_memory
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pytest_gsw.history.alarms import Acknowledgement, Alarm, Kind, State, alarm
 from pytest_gsw.history.comparison import advice_line, line_of
 from pytest_gsw.history.model import ExperimentKey, points_of
 from pytest_gsw.history.row_history import RowHistory
-from pytest_gsw.reports.run_report import ReportedRow, since_facts, since_of
+from pytest_gsw.reports.reported_row import ReportedRow, since_facts, since_of
 from pytest_gsw.results.record import Record
 
 

@@ -11,9 +11,10 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_gsw.history import row_history
+from pytest_gsw.history.cluster_series import ClusterSeries, series_of_cluster
 from pytest_gsw.history.database import SESSION_WAIT_S, HistoryError, WaitBudget
 from pytest_gsw.history.location import open_history
+from pytest_gsw.history.row_history import GONE_DAYS, ClusterAdjustment, ClusterHistory, RowHistory
 from pytest_gsw.history.spool import DIRECTORY, Delivered, Spool
 from pytest_gsw.history.store import TOPOLOGY, Event, History
 from pytest_gsw.results.record import Record
@@ -22,7 +23,7 @@ from pytest_gsw.tables.model import Accepted, Baseline, experiment_hash
 
 if TYPE_CHECKING:
     from pytest_gsw.history.alarms import Acknowledgement
-    from pytest_gsw.history.row_history import FailingNode, KnownGoodNodes, SlowNode
+    from pytest_gsw.history.node_search import FailingNode, KnownGoodNodes, SlowNode
 
 #: Time after which a cluster's switches are asked for again.
 _SWITCHES_S = 7 * 86400.0
@@ -62,8 +63,8 @@ class SessionHistory:
         self.not_kept = ""
         #: Why the history is unavailable; empty if it is not.
         self.problem = ""
-        self._series: row_history.ClusterSeries | None = None
-        self._pasts: dict[tuple[str, str, str, Accepted | None, str], row_history.RowHistory] = {}
+        self._series: ClusterSeries | None = None
+        self._pasts: dict[tuple[str, str, str, Accepted | None, str], RowHistory] = {}
         #: The nodes that make jobs slow, once the history was read.
         self.known_slow: tuple[SlowNode, ...] = ()
 
@@ -73,9 +74,7 @@ class SessionHistory:
         series = self._read_series()
         return series is not None and bool(series.runs)
 
-    def past(
-        self, row: str, definition: str, experiment: str, accepted: Accepted | None, run_id: str
-    ) -> row_history.RowHistory:
+    def past(self, row: str, definition: str, experiment: str, accepted: Accepted | None, run_id: str) -> RowHistory:
         """The history of a row on this cluster; empty if the history is unavailable.
 
         Args:
@@ -87,7 +86,7 @@ class SessionHistory:
         """
         lines, key = self._read_series(), (row, definition, experiment, accepted, run_id)
         if lines is None:
-            return row_history.RowHistory()
+            return RowHistory()
         if key not in self._pasts:  # all tiles of a row have the same
             self._pasts[key] = lines.past(row, definition, experiment, accepted).without(run_id)
         return self._pasts[key]
@@ -122,7 +121,7 @@ class SessionHistory:
 
         A node without a job for a month may be gone, and Slurm refuses a list with an unknown name.
         """
-        since_s = time.time() - row_history.GONE_DAYS * 86400.0
+        since_s = time.time() - GONE_DAYS * 86400.0
         there = (one for one in self.slow if max(map(_time_s, (*one.slow_jobs, *one.fast_jobs))) >= since_s)
         return tuple(dict.fromkeys(node for one in there if not one.below for node in one.nodes))
 
@@ -150,16 +149,16 @@ class SessionHistory:
             with contextlib.suppress(HistoryError):  # the next session asks again
                 self._history.decide(Event(TOPOLOGY, self._cluster, self._cluster, now_s, found))
 
-    def _read_series(self) -> row_history.ClusterSeries | None:
+    def _read_series(self) -> ClusterSeries | None:
         """The runs of the cluster, read when they are first needed."""
         if self._series is None and self._history is not None and self._cluster is not None and not self.problem:
             try:
-                self.update(row_history.series_of_cluster(self._history, self._cluster))
+                self.update(series_of_cluster(self._history, self._cluster))
             except HistoryError as error:
                 self.problem = str(error)
         return self._series
 
-    def update(self, series: row_history.ClusterSeries) -> None:
+    def update(self, series: ClusterSeries) -> None:
         """Replace the runs of the cluster."""
         self._series = series
         self.known_slow = tuple(one for one in series.slow if not one.recovered)
@@ -209,10 +208,10 @@ class ClusterPeers:
         self._directions = {row.id: row.judged_by.direction for row, _ in self.rows}
 
     @cached_property
-    def together(self) -> row_history.ClusterHistory:
+    def together(self) -> ClusterHistory:
         """The earlier runs of all rows; none if the session has too few rows or no earlier run."""
         rows = self.rows if len(self.rows) >= FEWEST_ROWS and self.session_history.has_runs else ()
-        return row_history.ClusterHistory(
+        return ClusterHistory(
             {
                 row.id: self.session_history.past(row.id, "", experiment_hash(row), accepted, self.run_id)
                 for row, accepted in rows
@@ -240,11 +239,9 @@ class ClusterPeers:
             return None
         return current_run.effect_on(row, tolerance, direction=self._directions[row])
 
-    def adjustment_for(self, cluster_effect: ClusterEffect | None) -> row_history.ClusterAdjustment:
+    def adjustment_for(self, cluster_effect: ClusterEffect | None) -> ClusterAdjustment:
         """The adjustment of earlier runs and of this one."""
-        return row_history.ClusterAdjustment(
-            self.together, {} if cluster_effect is None else {self.run_id: cluster_effect.effect}
-        )
+        return ClusterAdjustment(self.together, {} if cluster_effect is None else {self.run_id: cluster_effect.effect})
 
     def possible_effects(self, row: str, tolerance: float) -> tuple[ClusterEffect | None, ...]:
         """The effects that are still possible for a row whose first job has ended.

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.results.summary import incident_of
+from pytest_gsw.results.cluster_result import incident_of
 from pytest_gsw.session.live_file import LiveFile
 from tests.unit.results.records import SLOW
 from tests.unit.results.test_incident import run_records
