@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from pytest_gsw.history.database import SESSION_WAIT_S, WaitBudget
 from pytest_gsw.history.location import open_history
 from pytest_gsw.hook_checks import hook_error
 from pytest_gsw.jobs import spec as job_specs
-from pytest_gsw.jobs.journal import Journal, Submission
+from pytest_gsw.jobs.journal import Journal
 from pytest_gsw.jobs.launcher import Launcher
 from pytest_gsw.jobs.layout import is_nccl_traced
 from pytest_gsw.jobs.model import JobSpec
@@ -72,15 +72,10 @@ class Start:
     executor: Executor
     #: The rows that cannot be submitted, in the order of the session.
     unready: Sequence[BaselineItem]
-    #: The specs of all other rows, and the submissions of an earlier session for some of them.
-    specs: Mapping[str, JobSpec | RunError]
-    taken: Mapping[str, Submission]
+    #: Submits all other rows.
+    submit: Callable[[], None]
     #: What the rows share, those of the search, too.
     shared: Shared
-
-    def submit(self) -> None:
-        """Submit the rows that can be submitted."""
-        self.executor.submit(self.specs, self.taken)
 
 
 def plan_rows(session: pytest.Session, settings: Settings) -> Start:
@@ -142,7 +137,8 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
         history.note_switches(lambda: launcher.switches(some))
     executor.submit(bad, taken)
     ready = _in_order(rows, {row_id: spec for row_id, spec in specs.items() if row_id not in bad})
-    return Start(executor, [item for item in rows if item.baseline.id in bad], ready, taken, shared)
+    unready = [item for item in rows if item.baseline.id in bad]
+    return Start(executor, unready, partial(executor.submit, ready, taken), shared)
 
 
 def _rows_with_logs(

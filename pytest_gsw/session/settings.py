@@ -51,7 +51,7 @@ def of_cluster(config: pytest.Config, values: Mapping[str, Any], cluster: Cluste
 
 @dataclass(frozen=True)
 class Judging:
-    """How rows are judged."""
+    """Options of verdicts."""
 
     #: Accepted loss of throughput that overrides that of rows: the option's, else the cluster's.
     tolerance: float | None
@@ -64,7 +64,7 @@ class Judging:
 
 @dataclass(frozen=True)
 class JobOptions:
-    """How jobs run."""
+    """Options of jobs."""
 
     time_limit_s: float | None
     poll_interval_s: float | None
@@ -78,7 +78,7 @@ class JobOptions:
 
 @dataclass(frozen=True)
 class Output:
-    """What is written."""
+    """Places of results."""
 
     #: Directory of all runs' records.
     results: Path

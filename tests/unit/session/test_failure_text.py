@@ -1,4 +1,4 @@
-"""How the failure of a row is reported: its whole text, and its first line where there is one line only."""
+"""How the failure of a row is reported: its whole text, and its first line if there is one line only."""
 
 from __future__ import annotations
 

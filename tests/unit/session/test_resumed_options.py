@@ -88,7 +88,7 @@ def test_values_that_have_changed_since() -> None:
     assert "left out" in line
 
 
-def test_a_history_that_nobody_has_named_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_history_by_default_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GSW_HISTORY", raising=False)
     assert module.shared_history(config(), Path("/h.sqlite"), None) == (Path("/h.sqlite"), {})
 
