@@ -29,7 +29,7 @@ from pytest_gsw.history.model import (
     record_time_s,
     series_key,
 )
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.logs.signatures import SIGNATURES
 from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.results.record import JobFacts, Record, figure_of_cost, of_content

@@ -25,19 +25,10 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import minute
 from pytest_gsw.common.typed_json import facts, plain, read
 from pytest_gsw.errors import ConfigurationError, SubmissionError, TakenOverError
-from pytest_gsw.jobs.model import (
-    Attempt,
-    EarlyStop,
-    FoundJob,
-    Job,
-    JobSpec,
-    JobState,
-    JobStatus,
-    LogBefore,
-    limited_steps,
-    scancel,
-)
+from pytest_gsw.jobs.model import Attempt, EarlyStop, FoundJob, Job, JobSpec, LogBefore, scancel
 from pytest_gsw.jobs.scripts import cluster_of
+from pytest_gsw.jobs.states import JobState, JobStatus
+from pytest_gsw.jobs.step_ends import limited_steps
 
 # -- Lines of a journal -----------------------------------------------------------------------------
 #

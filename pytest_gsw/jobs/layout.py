@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from pytest_gsw.common.text import moment
 from pytest_gsw.errors import LogError, NoLogError
-from pytest_gsw.jobs.model import ERROR_SUFFIX, Job, JobSpec, LogBefore
+from pytest_gsw.jobs.model import ERROR_SUFFIX, FoundLog, Job, JobSpec, LogBefore
 
 if TYPE_CHECKING:
     from pytest_gsw.tables.model import Baseline
@@ -61,14 +61,6 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._]+")
 
 #: Cached: rows have few words, and those of one table share most of them.
 _escaped = lru_cache(maxsize=1024)(glob.escape)
-
-
-@dataclass(frozen=True)
-class FoundLog:
-    """A log, and the job's id in its name."""
-
-    path: Path
-    job_id: str
 
 
 @dataclass(frozen=True)

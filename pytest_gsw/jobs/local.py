@@ -20,9 +20,10 @@ from pathlib import Path
 
 from pytest_gsw.common.files import make_directory, open_own
 from pytest_gsw.errors import JobError, SubmissionError
-from pytest_gsw.jobs import layout
-from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
+from pytest_gsw.jobs.launcher import Launcher
+from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.jobs.spec import job_environment, session_environment
+from pytest_gsw.jobs.states import JobState, JobStatus
 
 
 def next_job_id(last: str) -> str:
@@ -215,7 +216,6 @@ class LocalLauncher(Launcher):
     name = "local"
     log_wait_s = 2.0
     poll_interval_s = 0.1
-    find_log = staticmethod(layout.log_of)
 
     #: GPUs of all jobs that run at one time.
     slots_gpus: int

@@ -16,8 +16,10 @@ from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.text import command, moment, named, plural
 from pytest_gsw.errors import JobError, LogError
 from pytest_gsw.jobs import layout
-from pytest_gsw.jobs.layout import FoundLog, Match
-from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
+from pytest_gsw.jobs.launcher import Launcher
+from pytest_gsw.jobs.layout import Match
+from pytest_gsw.jobs.model import FoundLog, Job, JobSpec
+from pytest_gsw.jobs.states import JobState, JobStatus
 
 #: Suffix of a replayed path: choose the newest completed one of several jobs of a row.
 LAST = "@last"

@@ -26,10 +26,11 @@ from pytest_gsw.results.manifest import (
     write_noted,
 )
 from pytest_gsw.results.record import NO_CLUSTER, Record
-from pytest_gsw.session.collect import BaselineItem, BlankItem, failure_of
+from pytest_gsw.session.collect import BaselineItem, BlankItem
+from pytest_gsw.session.failure_text import failure_of
 from pytest_gsw.session.pytest_private import break_case
-from pytest_gsw.session.settings import SESSION_HISTORY, SETTINGS, Settings
-from pytest_gsw.session.terminal import run_records
+from pytest_gsw.session.settings import Settings
+from pytest_gsw.session.state import SESSION
 from pytest_gsw.tables.metrics import MFU, STEP_TIME
 
 # -- Test cases of a session's rows, and the manifest in the run's directory ------------------------
@@ -55,8 +56,9 @@ def note_rows(settings: Settings, items: Iterable[pytest.Item]) -> None:
     release = "" if settings.release is None else settings.release
     errors = {item.nodeid: item.error.fact for item in rows if isinstance(item, BlankItem)}
     known = {item.nodeid: _facts_of(item) for item in rows}
-    replay, replayed = settings.replay, ""
-    if replay is not None:  # the run, or the place of the logs
+    replayed = ""
+    if settings.replay is not None:  # the run, or the place of the logs
+        replay = settings.replay.place
         replayed = replay.resolve().name if (replay / "records").is_dir() else str(relative_path(replay))
     noted = RunManifest(cluster_of(settings), release, versions, errors, replayed, known)
     write_noted(settings.run_directory, redact(noted, os.environ))
@@ -73,7 +75,7 @@ def _facts_of(item: BaselineItem | BlankItem) -> dict[str, str]:
 
 def class_of_item(item: pytest.Item) -> str:
     """The class name of a row that has no record yet."""
-    settings = item.config.stash[SETTINGS]
+    settings = item.config.stash[SESSION].settings
     if not isinstance(item, BaselineItem | BlankItem):
         return read_noted(settings.run_directory).class_of(item.nodeid)
     facts = _facts_of(item)
@@ -89,9 +91,10 @@ def cluster_of(settings: Settings) -> str:
 
 def properties_of_session(config: pytest.Config) -> list[tuple[str, str]]:
     """The properties of the session's suite."""
-    settings = config.stash[SETTINGS]
-    found = suite_properties(read_noted(settings.run_directory), settings.run_id, run_records(config))
-    if SESSION_HISTORY in config.stash and (slow := config.stash[SESSION_HISTORY].known_slow):
+    state = config.stash[SESSION]
+    noted = read_noted(state.settings.run_directory)
+    found = suite_properties(noted, state.settings.run_id, state.run_records())
+    if state.history is not None and (slow := state.history.known_slow):
         from pytest_gsw.history.comparison import suspect_text
 
         found.append(("gsw_slow_nodes", "; ".join(map(suspect_text, slow))))

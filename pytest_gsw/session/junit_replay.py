@@ -16,14 +16,14 @@ import pytest
 
 from pytest_gsw.common.redact import redact
 from pytest_gsw.results import outcomes, row_text
+from pytest_gsw.results.cluster_result import incident_of
 from pytest_gsw.results.junit import properties, run_seconds
 from pytest_gsw.results.manifest import class_of, read_noted, suite_properties
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import reported_status
 from pytest_gsw.results.suggested_commands import repeat_commands
-from pytest_gsw.results.summary import incident_of
 from pytest_gsw.results.sweep import lost_tiles, node_cases, read_sweep
-from pytest_gsw.session.collect import failure_of
+from pytest_gsw.session.failure_text import failure_of
 from pytest_gsw.session.junit_file import case_reports, reports_of_case
 from pytest_gsw.session.pytest_private import JunitCase, write_junit
 from pytest_gsw.tables.model import tile_of

@@ -11,11 +11,15 @@ import pytest
 from pytest_gsw.common.redact import redact
 from pytest_gsw.results.row_text import MOST_FOR_IDS, RowLine
 from pytest_gsw.results.suggested_commands import is_interrupted
-from pytest_gsw.session.collect import RERUNS, BaselineItem, BlankItem, OneLineFailure
+from pytest_gsw.session.collect import RERUNS, BaselineItem, BlankItem
+from pytest_gsw.session.failure_text import OneLineFailure
 from pytest_gsw.session.node_ids import row_of
+from pytest_gsw.session.options import is_typed
+from pytest_gsw.session.outcome_counts import OutcomeCounts
 from pytest_gsw.session.pytest_private import junit_of, log_case, progress_width
-from pytest_gsw.session.settings import SETTINGS, SWEEP, is_typed
-from pytest_gsw.session.terminal import OUTCOME_COUNTS, OutcomeCounts, end_line, line_of_report, line_width, reporter_of
+from pytest_gsw.session.screen import end_line, terminal_reporter
+from pytest_gsw.session.state import SESSION
+from pytest_gsw.session.terminal import line_of_report, line_width
 
 #: The most interrupted rows with lines of their own.
 _MOST_INTERRUPTED = 3
@@ -32,7 +36,8 @@ class Reports:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._tally = config.stash[OUTCOME_COUNTS] = OutcomeCounts(profiled_on_purpose=is_typed(config, "profile"))
+        self._tally = OutcomeCounts(profiled_on_purpose=is_typed(config, "profile"))
+        config.stash[SESSION].counts = self._tally
         self._tests = 0
         self._interrupted = 0
         #: The report that pytest shows at the moment.
@@ -44,7 +49,7 @@ class Reports:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Leave out the path before a row: its line has the id."""
-        reporter = reporter_of(self._config)
+        reporter = terminal_reporter(self._config)
         if reporter is not None:
             reporter.showfspath = False if nodeid in self._rows else None
 
@@ -69,7 +74,7 @@ class Reports:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Keep the rows of the session."""
         self._tests = session.testscollected
-        if self._config.stash[SETTINGS].judges:
+        if self._config.stash[SESSION].settings.judges:
             self._rows = frozenset(item.nodeid for item in session.items if isinstance(item, OneLineFailure))
         lengths = (len(row_of(node_id)) for node_id in self._rows)
         self._columns = max((length for length in lengths if length <= MOST_FOR_IDS), default=0)
@@ -110,7 +115,7 @@ class Reports:
             return
         from pytest_gsw.stats.cluster_effect import FEWEST_ROWS
 
-        if self._tally.rows >= FEWEST_ROWS or SWEEP in self._config.stash:
+        if self._tally.rows >= FEWEST_ROWS or self._config.stash[SESSION].sweep is not None:
             from pytest_gsw.session.session_report import report_cluster
 
             report_cluster(session)
@@ -129,7 +134,7 @@ class Reports:
 
     def _full_line(self, line: RowLine) -> str:
         """A row's line, with blanks up to the column in which pytest writes its progress and ends the line."""
-        reporter = reporter_of(self._config)
+        reporter = terminal_reporter(self._config)
         assert reporter is not None  # which asks for it
         progress = progress_width(reporter, self._tests)
         widest = line_width(reporter) - progress

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.common.files import relative_path
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results.record import Record, write_record
 from pytest_gsw.session.junit_replay import junit_of_run
 from tests.integration.conftest import Gsw, junit, properties, suite_properties

@@ -89,9 +89,9 @@ def test_a_record_that_cannot_be_written_is_no_pass(pytester: pytest.Pytester) -
     pytester.makeconftest(
         """
         def pytest_gsw_job_state_changed(config, baseline):
-            from pytest_gsw.session.settings import SETTINGS
+            from pytest_gsw.session.state import SESSION
 
-            records = config.stash[SETTINGS].run_directory / "records"
+            records = config.stash[SESSION].settings.run_directory / "records"
             if not records.exists():
                 records.touch()
         """
