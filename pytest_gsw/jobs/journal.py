@@ -15,7 +15,7 @@ import socket
 import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -240,7 +240,7 @@ class Journal:
 
     def stopped(self, job: Job, stop: EarlyStop) -> None:
         """Note a job before it is ended early."""
-        self._write({"event": "stopped", "row": job.spec.row_id, "job": job.id, **asdict(stop)})
+        self._write({"event": "stopped", "row": job.spec.row_id, "job": job.id, **facts(EarlyStop, stop)})
 
     def cancelled(self, *jobs: Job) -> None:
         """Note jobs before they are cancelled at the session's end."""

@@ -177,9 +177,10 @@ def directory_keys(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Itera
         yield _BY_HOOK
         return
     if not baseline.recipe.is_next_to_table:
-        yield _stage_key(spec, cluster) if cluster.recipes is None else ("recipes", _cluster_line(cluster, "recipes"))
         if cluster.recipes is None:
+            yield _stage_key(spec, cluster)
             return
+        yield "recipes", _cluster_line(cluster, "recipes", cluster.recipes)
     path, wanted = baseline.location.path, baseline.recipe.directory
     line = _table_line(baseline, lambda text: _directory_in(text) == wanted)
     yield "recipe", f"{relative_path(path)}:{line}  directory: {wanted}"
@@ -190,14 +191,14 @@ def _stage_key(spec: JobSpec, cluster: Cluster) -> tuple[str, str]:
         return "stage", str(spec.stage)
     if "stage" not in cluster.given:
         return "stage", "STAGE_PATH of the environment"
-    return "stage", _cluster_line(cluster, "stage")
+    return "stage", _cluster_line(cluster, "stage", cluster.stage)
 
 
-def _cluster_line(cluster: Cluster, key: str) -> str:
+def _cluster_line(cluster: Cluster, key: str, value: str | None) -> str:
     """File and line of a key of a cluster, with its value after substitution."""
     if cluster.path is None or key not in cluster.given:
-        return str(vars(cluster)[key])
-    return f"{relative_path(cluster.path)}:{cluster.given[key][0]}  {key}: {vars(cluster)[key]}"
+        return str(value)
+    return f"{relative_path(cluster.path)}:{cluster.given[key][0]}  {key}: {value}"
 
 
 def _table_line(baseline: Baseline, is_one: Callable[[str], object]) -> int:

@@ -9,7 +9,7 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -264,17 +264,22 @@ def _words(text: str) -> tuple[str, ...]:
 # or passes to its container; those in its directory are parsed as well.
 
 
-#: The recipes' variables, and the row's field for each.
-_ROW = {
-    "GBS": "global_batch_size",
-    "MBS": "micro_batch_size",
-    "SEQ_LEN": "sequence_length",
-    "NUM_LAYERS": "layers",
-    "JOB_TOTAL_GPUS": "gpus",
-    "GPU_TYPE": "gpu_type",
-    "MAX_STEPS": "steps",
-    "RUN_CONF_MAX_STEPS": "steps",
-    **{name.upper(): name for name in ("tp", "pp", "cp", "ep", "dp", "vp")},
+#: The recipes' variables that a row fixes, and its value for each.
+_ROW: Mapping[str, Callable[[Baseline], object]] = {
+    "GBS": lambda row: row.global_batch_size,
+    "MBS": lambda row: row.micro_batch_size,
+    "SEQ_LEN": lambda row: row.sequence_length,
+    "NUM_LAYERS": lambda row: row.layers,
+    "JOB_TOTAL_GPUS": lambda row: row.gpus,
+    "GPU_TYPE": lambda row: row.accelerator.lower(),
+    "MAX_STEPS": lambda row: row.recipe.steps,
+    "RUN_CONF_MAX_STEPS": lambda row: row.recipe.steps,
+    "TP": lambda row: row.parallelism.tp,
+    "PP": lambda row: row.parallelism.pp,
+    "CP": lambda row: row.parallelism.cp,
+    "EP": lambda row: row.parallelism.ep,
+    "DP": lambda row: row.parallelism.dp,
+    "VP": lambda row: row.parallelism.vp,
 }
 _CHOSEN = """
     CONFIG_VARIANT FP8_RECIPE CONFIG_OVERRIDES LLMB_MBRIDGE_EXTRA_ARGS CUDA_GRAPH CUDA_GRAPH_SCOPE DISABLE_CG ET
@@ -422,9 +427,8 @@ def _reads(name: str, text: str) -> bool:
 
 def fixed_by(baseline: Baseline) -> dict[str, str | None]:
     """The recipes' variables that a row fixes, with its values; ``None`` if the row leaves one to the recipe."""
-    facts = {**vars(baseline.parallelism), "steps": baseline.recipe.steps, "gpu_type": baseline.accelerator.lower()}
-    found = {name: facts[fact] if fact in facts else getattr(baseline, fact) for name, fact in _ROW.items()}
-    return {name: None if value is None else str(value) for name, value in found.items()}
+    values = {name: value_of_row(baseline) for name, value_of_row in _ROW.items()}
+    return {name: None if value is None else str(value) for name, value in values.items()}
 
 
 def own_variables(baseline: Baseline, scripts: Scripts, log_path: str) -> dict[str, str | None]:
