@@ -371,7 +371,7 @@ class Executor:
 
     def _find_lost_jobs(self) -> list[Job]:
         """Jobs whose submission's answer was lost: no other session would cancel them."""
-        found = []
+        lost_jobs = []
         for phase in self._rows.phases.values():
             since_s = phase.since_s
             if since_s is not None and phase.row is not None:
@@ -385,10 +385,10 @@ class Executor:
                     continue
                 if isinstance(phase, Finished):
                     phase.submitted, phase.since_s = None if job is None else SubmittedJob(job), None
-                found += [job] if job is not None else []
-        if found:
-            self.journal.write(Journal.submitted, *found)
-        return found
+                lost_jobs += [job] if job is not None else []
+        if lost_jobs:
+            self.journal.write(Journal.submitted, *lost_jobs)
+        return lost_jobs
 
     # -- waiting ------------------------------------------------------------------------------
 

@@ -150,8 +150,8 @@ def _long(word: str, rest: Iterator[str]) -> Option:
 
 def _full_name(given: str) -> str | None:
     """The one option with this name or prefix; ``None`` if there is none, or several."""
-    found = [given] if given in _LONG else [name for name in _LONG if name.startswith(given)]
-    return _ALSO.get(found[0], found[0]) if len(found) == 1 else None
+    names = [given] if given in _LONG else [name for name in _LONG if name.startswith(given)]
+    return _ALSO.get(names[0], names[0]) if len(names) == 1 else None
 
 
 def _short(word: str, rest: Iterator[str]) -> Iterator[Option]:
@@ -233,13 +233,13 @@ def directives_of(script: Path) -> tuple[tuple[int, tuple[str, ...]], ...]:
 @lru_cache(maxsize=64)
 def _parse_directives(text: str) -> tuple[tuple[int, tuple[str, ...]], ...]:
     """The same for a script's text, cached: many rows have one script."""
-    found = []
+    directives = []
     for number, line in enumerate(text.split("\n"), 1):
         if line.startswith("#SBATCH"):
-            found.append((number, _words(line.removeprefix("#SBATCH"))))
+            directives.append((number, _words(line.removeprefix("#SBATCH"))))
         elif _COMMAND.match(line):
             break  # sbatch stops reading at the first command
-    return tuple(found)
+    return tuple(directives)
 
 
 def requested_time_s(script: Path) -> float | None:
@@ -410,19 +410,19 @@ def unread(names: Iterable[str], launch_script: Path) -> tuple[str, str] | None:
     is_known = 0 < len(below) <= _MOST_FILES and programs <= {path.name for path in files}
     if not is_known or any(map(_ANY.search, texts)):
         return None
-    own = [one for one in sorted(_scripts(tuple(named)).taken) if not one.startswith((*_OF_SITE, *_OF_PROGRAMS))]
-    found = (name for name in wanted if not any(_reads(name, text) for text in texts))
-    return next(((name, "".join(difflib.get_close_matches(name, own, 1, 0.0))) for name in found), None)
+    own = [name for name in sorted(_scripts(tuple(named)).taken) if not name.startswith((*_OF_SITE, *_OF_PROGRAMS))]
+    unread_names = (name for name in wanted if not any(_reads(name, text) for text in texts))
+    return next(((name, "".join(difflib.get_close_matches(name, own, 1, 0.0))) for name in unread_names), None)
 
 
 def _reads(name: str, text: str) -> bool:
     used = re.compile(rf"(?<!\w){re.escape(name)}(?!\w|\+?=(?!=))")
     own = (
-        one
-        for one in re.finditer(rf"^(?:export )?{re.escape(name)}=.*", text, re.MULTILINE)
-        if _ALWAYS_SET.match(one[0]) and _BLOCK.findall(text, 0, one.start())[-1:] != [""]
+        match
+        for match in re.finditer(rf"^(?:export )?{re.escape(name)}=.*", text, re.MULTILINE)
+        if _ALWAYS_SET.match(match[0]) and _BLOCK.findall(text, 0, match.start())[-1:] != [""]
     )
-    return used.search(text, 0, next((one.end() for one in own), len(text))) is not None
+    return used.search(text, 0, next((match.end() for match in own), len(text))) is not None
 
 
 def fixed_by(baseline: Baseline) -> dict[str, str | None]:

@@ -109,11 +109,11 @@ def start_up_s(baseline: Baseline) -> float:
 
 def estimate_text(rows: Iterable[tuple[Baseline, int]]) -> str:
     """The expected GPU-hours of rows, each with its number of jobs, with their start-up and their steps apart."""
-    found = [(row, row.gpus * jobs / 3600, run_s) for row, jobs in rows if (run_s := expected_run_s(row)) is not None]
-    if not found:
+    known = [(row, row.gpus * jobs / 3600, run_s) for row, jobs in rows if (run_s := expected_run_s(row)) is not None]
+    if not known:
         return "run times not known"
-    whole = sum(gpu_hours * run_s for _, gpu_hours, run_s in found)
-    start_up = sum(gpu_hours * start_up_s(row) for row, gpu_hours, _ in found)
+    whole = sum(gpu_hours * run_s for _, gpu_hours, run_s in known)
+    start_up = sum(gpu_hours * start_up_s(row) for row, gpu_hours, _ in known)
     parts = f"{hours_text(whole - start_up)} of documented steps, {hours_text(start_up)} allowed for start-up"
     return f"about {rounded(whole, 'GPU-hour')}: {parts}"
 
@@ -370,8 +370,8 @@ def session_environment(environ: Mapping[str, str] | None = None) -> Mapping[str
     would then fail. A variable that is deleted before it is read counts as not set.
     """
     source: Mapping[str, str] = os.environ if environ is None else environ
-    found = ((name, source.get(name)) for name in list(source))
-    return MappingProxyType({name: value for name, value in found if value is not None})
+    variables = ((name, source.get(name)) for name in list(source))
+    return MappingProxyType({name: value for name, value in variables if value is not None})
 
 
 def job_environment(session: Mapping[str, str], spec: JobSpec) -> dict[str, str]:
@@ -440,10 +440,10 @@ def kept_variables(session: Mapping[str, str], spec: JobSpec, taken: Iterable[st
     wanted = {*taken, *(name for name in session if name.startswith(_OF_LIBRARIES))}
     inherited = {name: value for name in wanted if (value := job_variable(session, spec, name))}
     own = spec.environment.keys() - _OF_THE_JOB
-    found = inherited | {name: spec.environment[name] for name in own if not name.startswith(("GSW_", "SLURM_JOB"))}
-    if len(found) > _MOST_KEPT:
+    kept = inherited | {name: spec.environment[name] for name in own if not name.startswith(("GSW_", "SLURM_JOB"))}
+    if len(kept) > _MOST_KEPT:
         return None
-    return {printable(name): _value(name, value, session, spec.environment) for name, value in sorted(found.items())}
+    return {printable(name): _value(name, value, session, spec.environment) for name, value in sorted(kept.items())}
 
 
 def _value(name: str, value: str, *environments: Mapping[str, str]) -> str:
