@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from pytest_gsw.logs.model import EndMarkers, Identity, LogFormat, Parser, Step, StepLog
     from pytest_gsw.results.record import JobFacts, Record
     from pytest_gsw.results.suites import Concluded
+    from pytest_gsw.stats.decision import Outcome
     from pytest_gsw.stats.measurement import Measurement
-    from pytest_gsw.stats.verdict import Outcome, Verdict, judge
+    from pytest_gsw.stats.verdict import Verdict, judge
     from pytest_gsw.tables.metrics import Direction, Metric
     from pytest_gsw.tables.model import Accepted, Baseline, Figures, Parallelism, Recipe, Source
     from pytest_gsw.validation.agreement import Evidence

@@ -20,22 +20,16 @@ from pytest_gsw.common.text import moment, one_line, plain_table, plural
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.store import History
 from pytest_gsw.reports.ci import TEXTS
-from pytest_gsw.reports.run_report import (
-    HistoryReader,
-    ReportedRun,
-    RunReport,
-    accepted_in,
-    run_report,
-    run_reports,
-    since_facts,
-    with_own_figures,
-)
+from pytest_gsw.reports.from_records import HistoryReader, accepted_in, run_report, run_reports, with_own_figures
+from pytest_gsw.reports.reported_row import since_facts
+from pytest_gsw.reports.run_report import ReportedRun, RunReport
 from pytest_gsw.results import outcomes
+from pytest_gsw.results.cluster_result import incident_of
 from pytest_gsw.results.junit import counts, junit_text, read_whole_run, rebuild_junit
 from pytest_gsw.results.manifest import WAITS, is_owned
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.run_progress import COLUMNS
-from pytest_gsw.results.summary import counts_line, incident_of
+from pytest_gsw.results.summary import counts_line
 from pytest_gsw.tables.load import accepted_figures
 
 #: Where a run's report is in its directory by default.

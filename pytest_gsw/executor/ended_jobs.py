@@ -33,7 +33,7 @@ from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.logs.reader import detect_format
 from pytest_gsw.stats.black_holes import AT_ONCE_S, BlackHole, black_holes
 from pytest_gsw.stats.decision import Repeat, Undecided
-from pytest_gsw.validation.checks import is_own, read_identity
+from pytest_gsw.validation.log_identity import is_own, read_identity
 from pytest_gsw.validation.retryable import failed_at_once, infrastructure_failure, node_use
 from pytest_gsw.validation.run import Run, ran_out_of_memory
 

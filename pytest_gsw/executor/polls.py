@@ -24,7 +24,7 @@ from pytest_gsw.jobs.layout import other_outputs_of
 from pytest_gsw.jobs.model import LOST_AT_START, NO_OTHER_NODE, Attempt, EarlyStop, Job
 from pytest_gsw.jobs.pending import begins_after, reason_of
 from pytest_gsw.jobs.states import COMPLETING, NODE_LOST, NOT_LAUNCHED, JobState, JobStatus
-from pytest_gsw.validation.checks import not_alone
+from pytest_gsw.validation.job_end import not_alone
 from pytest_gsw.validation.run import CAUSE_OF_STATE, Run, cause_of
 
 #: A job whose log shows its last step gets this long to end before the next poll.

@@ -19,18 +19,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_gsw.common.text import by_number
+from pytest_gsw.history.cluster_series import ClusterSeries
+from pytest_gsw.history.environment_changes import COMPARED
 from pytest_gsw.history.model import ExperimentKey, Point
-from pytest_gsw.history.row_history import (
-    COMPARED,
-    GONE_DAYS,
-    ClusterDrifting,
-    ClusterHistory,
-    ClusterSeries,
-    Drifting,
-    RowHistory,
-    SlowNode,
-    first_jobs,
-)
+from pytest_gsw.history.node_search import SlowNode
+from pytest_gsw.history.row_history import GONE_DAYS, ClusterDrifting, ClusterHistory, Drifting, RowHistory, first_jobs
 from pytest_gsw.history.since import AGAIN_S, GOOD_RUNS, Changes, Period, Since, changed, periods
 from pytest_gsw.history.store import ACKNOWLEDGE, Event, History
 from pytest_gsw.results.runs_directory import begin_of

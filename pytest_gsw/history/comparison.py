@@ -16,17 +16,10 @@ from dataclasses import dataclass, field, replace
 
 from pytest_gsw.common.text import by_number, command, day, minute, percent, plural, share
 from pytest_gsw.history.alarms import Alarm, IncidentPeriod, Kind, State
+from pytest_gsw.history.environment_changes import EnvironmentChange
 from pytest_gsw.history.model import SIMULATED, SeriesKey, is_judged, series_key
-from pytest_gsw.history.row_history import (
-    GONE_DAYS,
-    ClusterDrifting,
-    ClusterHistory,
-    Drifting,
-    EnvironmentChange,
-    FailingNode,
-    KnownGoodNodes,
-    SlowNode,
-)
+from pytest_gsw.history.node_search import FailingNode, KnownGoodNodes, SlowNode
+from pytest_gsw.history.row_history import GONE_DAYS, ClusterDrifting, ClusterHistory, Drifting
 from pytest_gsw.history.since import Since, changes_of
 from pytest_gsw.results.outcomes import FAILED, GREEN, OPEN
 from pytest_gsw.results.record import Record

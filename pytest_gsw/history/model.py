@@ -125,6 +125,11 @@ def run_key(point: Point) -> str:
     )
 
 
+def time_order(point: Point) -> tuple[float, str, str]:
+    """The sort key of points in the order of time."""
+    return point.time_s, point.run_id, point.job_id
+
+
 def cluster_of(record: Record) -> str:
     """The cluster of a record's figures."""
     return SIMULATED if record.run.simulated else record.run.cluster

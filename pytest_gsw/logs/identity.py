@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pytest_gsw.common.text import shortened
-from pytest_gsw.logs.model import Contradiction, Dialect, Identity, StepLog
+from pytest_gsw.logs.model import DEGREES, Contradiction, Dialect, Identity, StepLog
 from pytest_gsw.logs.scan import Record, safe_text
 
 # -- The settings that frameworks print: sequence length, layers, precision, parallelism, batch --
@@ -382,16 +382,15 @@ class RecipeLines:
             self.contradiction = max(found, key=lambda one: one.first_at, default=self.contradiction)
         self._newest, self._offset = line, offset
 
-    def identity(self) -> Identity:
-        """The identity from all lines, with the place of each value."""
-        if self._newest is None:
-            return Identity()
-        merged = self._merge(self._newest)
+    def stated(self) -> tuple[dict[str, Any], dict[str, int]]:
+        """The known values from all lines by our names, and the place of each."""
+        merged = {} if self._newest is None else self._merge(self._newest)
         values: dict[str, Any] = {"gpus": _gpu_count(merged)}
         for name, one in merged.items():
             if name not in _GPU_COUNTS:
                 values[_OURS[name]] = number_of(one.value.encode()) if name in NUMBERS else one.value
-        return Identity(**values, places={_OURS[name]: one.offset for name, one in merged.items()})
+        known = {name: value for name, value in values.items() if value is not None}
+        return known, {_OURS[name]: one.offset for name, one in merged.items() if _OURS[name] in known}
 
     def _merge(self, newest: RecipeLine) -> dict[str, _Value]:
         """The values of all lines; a value that is cut in a torn line is taken from another."""
@@ -467,7 +466,6 @@ _MARKERS: tuple[bytes, ...] = (
     RECIPE_MARKER,
     *dict.fromkeys(fact.marker for fact in (*_GLOBAL_BATCH, *_GPUS, *_TOTAL_STEPS)),
 )
-_IDENTITY_FIELDS = tuple(known.name for known in fields(Identity) if known.compare)
 
 
 @cache
@@ -522,7 +520,7 @@ class _Settings:
         return None if any(one.value != last.value for one in near) else last
 
 
-def with_identity(log: StepLog, records: Iterable[Record], lines: RecipeLines | None = None, **facts: Any) -> StepLog:
+def with_identity(log: StepLog, records: Iterable[Record], lines: RecipeLines | None = None) -> StepLog:
     """The log with the identity that its records state; if they differ, the last counts.
 
     Values from step lines, and those that the format has filled in, take precedence.
@@ -531,7 +529,6 @@ def with_identity(log: StepLog, records: Iterable[Record], lines: RecipeLines | 
         log: The log, whose format selects the patterns of its lines.
         records: Lines with their byte offsets.
         lines: The recipe's own lines of the run; ``None`` if the records hold them.
-        facts: Further fields of the log.
     """
     own = RecipeLines()
     numbers: dict[_Fact, tuple[int, int]] = {}
@@ -545,9 +542,7 @@ def with_identity(log: StepLog, records: Iterable[Record], lines: RecipeLines | 
                     numbers[fact] = int(match[1].replace(b",", b"")), offset
         for one in settings:
             one.read(offset, record)
-    found = (lines or own).identity()
-    known = {name: value for name in _IDENTITY_FIELDS if (value := getattr(found, name)) is not None}
-    places = {name: at for name, at in found.places.items() if name in known}
+    known, places = (lines or own).stated()
     stated = dict(_iterate_settings(settings))
     for name, alternatives in (("global_batch_size", _GLOBAL_BATCH), ("gpus", _GPUS)):
         number = _first(numbers, alternatives)
@@ -557,16 +552,15 @@ def with_identity(log: StepLog, records: Iterable[Record], lines: RecipeLines | 
     requested = {name: known[name] for name, (value, _) in stated.items() if known.get(name, value) != value}
     for name, (value, offset) in stated.items():
         known[name], places[name] = value, offset
-    for name in _IDENTITY_FIELDS:
-        stated_by_format = getattr(log.identity, name)
-        if stated_by_format is not None:
-            known[name] = stated_by_format
-            places.pop(name, None)
+    for name, value in log.identity.stated.items():
+        known[name] = value
+        places.pop(name, None)
     total = _first(numbers, _TOTAL_STEPS)
     total_steps = log.total_steps if log.total_steps is not None or total is None else total[0]
     places |= log.identity.places
-    identity = replace(log.identity, **known, requested=requested, places=places)
-    return replace(log, identity=identity, total_steps=total_steps, **facts)
+    more = {"settings": log.identity.settings, "remarks": log.identity.remarks}
+    identity = Identity.of(known, requested=requested, places=places, **more)
+    return replace(log, identity=identity, total_steps=total_steps)
 
 
 def _first(numbers: dict[_Fact, tuple[int, int]], facts: tuple[_Fact, ...]) -> tuple[int, int] | None:
@@ -575,7 +569,7 @@ def _first(numbers: dict[_Fact, tuple[int, int]], facts: tuple[_Fact, ...]) -> t
 
 _NUMBERS = (
     *("sequence_length", "global_batch_size", "micro_batch_size", "layers", "hidden_size"),
-    *("tp", "pp", "cp", "ep", "dp", "fsdp"),
+    *DEGREES,
 )
 
 

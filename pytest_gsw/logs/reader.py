@@ -175,10 +175,8 @@ def _read(file: LogFile, log_format: LogFormat, noting: Iterable[Dialect]) -> St
             # A recipe calibrates when it has trained.
             behind = max(log.steps[-1].offset or 0 if log.steps else 0, file.size - _END_BYTES)
             last = matching_records(file, (CALIBRATION,), start=behind)
-            return with_identity(
-                log,
-                _identity_records(file, log, runs.begin),
-                runs.lines,
+            return replace(
+                with_identity(log, _identity_records(file, log, runs.begin), runs.lines),
                 has_end_marker=has_end_marker(file, log_format, log, runs.begin),
                 open_line=open_line(file),
                 calibration_flops=calibration_flops(record for _, record in last),

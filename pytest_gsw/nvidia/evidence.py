@@ -190,14 +190,15 @@ def _identity(text: str, facts: Mapping[str, str]) -> Identity:
     """The task in the form of a log's identity, but for its dtype, which names a family here."""
     image = _IMAGE.search(text)
     given: dict[str, Any] = {name.upper(): number_of(value.encode()) for name, value in _OVERRIDE.findall(text)}
+    numbers = {ours: given[name] for name, ours in NUMBERS.items() if given.get(name) is not None}
     scale, release = facts.get("scale", ""), facts.get("gsw_version", "")
-    return Identity(
+    return Identity.of(
+        numbers,
         size=facts.get("model_size"),
         gpus=int(scale) if scale.isdecimal() else None,
         job_id=facts.get("job_id"),
         release=release.removeprefix("v") or None,
         image=image[1] if image is not None else None,
-        **{ours: given[name] for name, ours in NUMBERS.items() if name in given},
     )
 
 
@@ -245,7 +246,7 @@ def _configuration(place: str, facts: dict[tuple[str, str], str]) -> Evidence:
         for key, field in _CONFIGURED_NUMBERS.items()
         if re.fullmatch(r"[0-9]{1,12}", facts.get(key, ""))
     }
-    return Evidence(Path(place), Identity(quantization=_quantization(facts), **numbers))
+    return Evidence(Path(place), Identity.of(numbers, quantization=_quantization(facts)))
 
 
 def _configured_in(text: str) -> dict[tuple[str, str], str]:

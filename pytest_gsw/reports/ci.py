@@ -12,17 +12,19 @@ from pytest_gsw.common.text import ByNumber, by_number, enumerated, named, one_l
 from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind
 from pytest_gsw.history.comparison import COLUMNS, acknowledged_text, cells
 from pytest_gsw.history.model import cluster_of
-from pytest_gsw.history.row_history import FailingNode, SlowNode
-from pytest_gsw.reports.run_report import ReportedRow, ReportedSweep, RunReport, is_slow, since_facts
+from pytest_gsw.history.node_search import FailingNode, SlowNode
+from pytest_gsw.reports.reported_row import ReportedRow, is_slow, since_facts
+from pytest_gsw.reports.run_report import ReportedSweep, RunReport
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import ACCEPTED, IMPROVED, REGRESSED, Attention, Level
+from pytest_gsw.results.cluster_result import ClusterResult
 from pytest_gsw.results.manifest import OF_CLUSTER, OF_NODES, facts_of
 from pytest_gsw.results.outcomes import ERROR, OUTCOMES
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import accepted_line, hides_loss, inconclusive_line
 from pytest_gsw.results.runs_directory import RUNS
 from pytest_gsw.results.suggested_commands import history_command, next_command
-from pytest_gsw.results.summary import ClusterResult, counts_line
+from pytest_gsw.results.summary import counts_line
 from pytest_gsw.results.sweep import next_lines, sweep_facts
 from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.metrics import METRICS, TOKENS_PER_S, VALUE, common_change_label

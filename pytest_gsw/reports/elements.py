@@ -21,7 +21,8 @@ from pytest_gsw.history import comparison
 from pytest_gsw.history.comparison import changes_text
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.since import Since
-from pytest_gsw.reports.run_report import ReportedRow, RunReport, since_line
+from pytest_gsw.reports.reported_row import ReportedRow, since_line
+from pytest_gsw.reports.run_report import RunReport
 from pytest_gsw.results import attention, outcomes, row_text
 from pytest_gsw.results.attention import BY_KIND, Attention
 from pytest_gsw.results.record import Record

@@ -10,7 +10,7 @@ from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.text import command, duration, plural
 from pytest_gsw.history.alarms import Kind
 from pytest_gsw.history.comparison import failing_text, slow_since_text, sound_text, state_text
-from pytest_gsw.history.row_history import FAILURES_DAYS
+from pytest_gsw.history.node_search import FAILURES_DAYS
 from pytest_gsw.reports.elements import (
     NODES,
     Content,
@@ -29,7 +29,8 @@ from pytest_gsw.reports.elements import (
     time_element,
 )
 from pytest_gsw.reports.matrix import RunPages, address_in
-from pytest_gsw.reports.run_report import RunJob, RunReport, home_of
+from pytest_gsw.reports.reported_row import home_of
+from pytest_gsw.reports.run_report import RunJob, RunReport
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.node_facts import why_lines
 

@@ -20,14 +20,8 @@ from pytest_gsw.reports.elements import (
     time_element,
     without_unit,
 )
-from pytest_gsw.reports.run_report import (
-    KINDS,
-    ReportedRow,
-    RunListEntry,
-    RunReport,
-    current_reference,
-    home_of,
-)
+from pytest_gsw.reports.reported_row import KINDS, ReportedRow, current_reference, home_of
+from pytest_gsw.reports.run_report import RunListEntry, RunReport
 from pytest_gsw.results import attention, outcomes
 
 #: By run, the names of the rows that have a page in it; runs without pages are missing.

@@ -56,27 +56,19 @@ from pytest_gsw.reports.elements import (
 )
 from pytest_gsw.reports.jobs_page import JOBS, gpu_hours_text, jobs_page, node_page, nodes_page
 from pytest_gsw.reports.matrix import RUN_INDEX, RunPages, listed_runs, marks, matrix, run_index_page
+from pytest_gsw.reports.reported_row import AT_DOCUMENT, ReportedRow, home_of, since_line
 from pytest_gsw.reports.row_page import likely_cause, log_ends_of, row_page, workload_page
-from pytest_gsw.reports.run_report import (
-    AT_DOCUMENT,
-    Cause,
-    ReportedRow,
-    ReportedSweep,
-    RunListEntry,
-    RunReport,
-    home_of,
-    since_line,
-)
+from pytest_gsw.reports.run_report import Cause, ReportedSweep, RunListEntry, RunReport
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import Attention
 from pytest_gsw.results.node_facts import why_lines
-from pytest_gsw.results.record import NAMED, SweepFinding
 from pytest_gsw.results.row_text import finding_text
 from pytest_gsw.results.run_progress import COLUMNS as OPEN_COLUMNS
 from pytest_gsw.results.suggested_commands import again, history_command, next_command
 from pytest_gsw.results.summary import outcome_texts
 from pytest_gsw.results.sweep import next_lines, sweep_facts
 from pytest_gsw.stats.figures import SECONDS_PER_DAY
+from pytest_gsw.stats.sweep_finding import NAMED, SweepFinding
 from pytest_gsw.tables.metrics import MFU
 
 #: The first page of a run, in its directory.

@@ -43,15 +43,8 @@ from pytest_gsw.reports.elements import (
     without_unit,
 )
 from pytest_gsw.reports.matrix import RunPages, address_in, matrix
-from pytest_gsw.reports.run_report import (
-    LISTED_RUNS,
-    ReportedRow,
-    RunReport,
-    advice_of,
-    current_reference,
-    device,
-    reference_at,
-)
+from pytest_gsw.reports.reported_row import ReportedRow, current_reference, device, reference_at
+from pytest_gsw.reports.run_report import LISTED_RUNS, RunReport, advice_of
 from pytest_gsw.results import attention, outcomes, row_text
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.results.row_text import accepted_line, compared_text, hides_loss, informative_line

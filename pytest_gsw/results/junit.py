@@ -19,6 +19,7 @@ from typing import Any
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import at_line, calendar
 from pytest_gsw.results import outcomes, row_text
+from pytest_gsw.results.cluster_result import incident_of
 from pytest_gsw.results.manifest import (
     CaseBesideRows,
     RunManifest,
@@ -32,7 +33,6 @@ from pytest_gsw.results.record import Record, read_record, record_files, record_
 from pytest_gsw.results.row_text import attempt_text, compared_text, doubt_text, repeat_text, reported_status
 from pytest_gsw.results.run_progress import RunProgress, read_progress
 from pytest_gsw.results.suggested_commands import repeat_commands
-from pytest_gsw.results.summary import incident_of
 from pytest_gsw.results.sweep import lost_tiles, node_cases, read_sweep
 from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.metrics import MetricLabel

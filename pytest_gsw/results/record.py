@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from pytest_gsw.clusters import clusters_option
 from pytest_gsw.common.files import PRIVATE, make_directory, read_bounded, write_whole
-from pytest_gsw.common.text import by_number, percent
+from pytest_gsw.common.text import by_number
 from pytest_gsw.common.typed_json import check_known, facts, is_number, plain, read, shapes, shown
 from pytest_gsw.jobs.layout import cut_name
 from pytest_gsw.jobs.model import is_failure
@@ -22,6 +22,7 @@ from pytest_gsw.jobs.step_ends import limited_steps
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.node_facts import NodeFacts
 from pytest_gsw.stats.measurement import Timing
+from pytest_gsw.stats.sweep_finding import SweepFinding
 from pytest_gsw.stats.verdict import MetricVerdict, Verdict
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import Metric, MetricLabel
@@ -232,36 +233,6 @@ def _ran_with(job: RanWith, names: Iterable[str]) -> dict[str, str]:
     variables = job.variables
     given = {} if variables is None else {name: variables.get(name, "not set") or "empty" for name in names}
     return {**job.environment, **image, **given}
-
-
-#: Kinds of findings that name nodes.
-NAMED = frozenset({"slow", "between", "intermittent"})
-
-
-@dataclass(frozen=True)
-class SweepFinding:
-    """Nodes that are slow, or not decided; see :class:`~pytest_gsw.stats.tile_search.TileFinding`."""
-
-    kind: str
-    nodes: str
-    switch: str
-    change: float
-    low: float
-    high: float
-    jobs: int
-    more_jobs: int | None = None
-    #: The slow job of an intermittent node.
-    job_id: str = ""
-
-    @property
-    def is_named(self) -> bool:
-        """True if it names nodes: another one is not decided."""
-        return self.kind in NAMED
-
-    @property
-    def short(self) -> str:
-        """``slow n017 -9.8 %``."""
-        return f"{self.kind} {self.nodes} {percent(self.change)}"
 
 
 @dataclass(frozen=True)

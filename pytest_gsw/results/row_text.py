@@ -17,10 +17,11 @@ from pytest_gsw.jobs.model import BOOST_NOT_SET
 from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.node_facts import why_lines
-from pytest_gsw.results.record import AmongTiles, JobFacts, Record, SweepFinding
-from pytest_gsw.stats.decision import WORST_FIRST, is_below
+from pytest_gsw.results.record import AmongTiles, JobFacts, Record
+from pytest_gsw.stats.decision import WORST_FIRST, Outcome, is_below
 from pytest_gsw.stats.noise import Noise, jobs_to_resolve, median_interval
-from pytest_gsw.stats.verdict import REASONS, MetricVerdict, Outcome, RankSpread, Reason, Verdict, is_longer_than_job
+from pytest_gsw.stats.sweep_finding import SweepFinding
+from pytest_gsw.stats.verdict import REASONS, MetricVerdict, RankSpread, Reason, Verdict, is_longer_than_job
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import Metric, MetricLabel, short
 from pytest_gsw.tables.model import Accepted, Baseline
@@ -29,10 +30,12 @@ from pytest_gsw.tables.model import Accepted, Baseline
 _TABLE = "{:,.4g}"
 #: The most ranks that are named: in a job of thousands, all may differ.
 _RANKS_SHOWN = 4
-_RANKS_WAIT = (
-    "ranks of one job wait for each other in every step, so that all take the same time: "
-    "look at the nodes of these ranks, and whether its log is that of one run"
-)
+#: Reasons with which a row passes that is beyond its tolerance.
+_PASSED_BEYOND = {
+    reason.value
+    for reason, kind in REASONS.items()
+    if kind.outcome is Outcome.PASSED and reason is not Reason.WITHIN_TOLERANCE
+}
 
 
 def attempt_text(attempt: JobFacts) -> str:
@@ -270,41 +273,27 @@ def inconclusive_text(record: Record, verdict: Verdict, canaries: Sequence[str] 
     fact = f"inconclusive: {record.fact}"
     if verdict.own is not Outcome.INCONCLUSIVE:  # one of the site's metrics is, and the fact has it
         return fact
-    unusual = "the cluster is not in its usual state"
-    match verdict.reason:
-        case Reason.CANARY if record.row.canary:
-            return f"{fact}; it is a canary: {unusual}, and rows that are too slow say nothing"
-        case Reason.CANARY:
-            which = f" {', '.join(canaries)}" if canaries else " row"
-            return f"{fact}; the canary{which} was too slow as well: {unusual}"
-        case Reason.INCIDENT:
-            return f"{fact}; it is part of the cluster's incident"
-        case Reason.NOT_DECIDED:
-            return f"{fact}; more jobs would tell (--gsw-find)"
-        case Reason.OTHER_LOSS:
-            return f"{fact}; tiles of one seed and shape lose alike: silent data corruption is possible"
-        case Reason.TOO_GOOD:
-            return f"{fact}; {_too_good_text(record, verdict)}"
-        case Reason.RANKS_DIFFER:
-            return f"{fact}; {_RANKS_WAIT}"
-        case Reason.STEPS_SLOWER:
-            took = f"{record.timing.statistic} {verdict.measured:.4g} s, steady steps {verdict.steady_s:.4g} s"
-            return f"{fact}; a statistic is not a run ({took}): look at its steps and nodes, and run it again"
-        case Reason.NOT_KNOWN:
-            return f"{fact}: let the recipe print the arguments of its benchmark, or the bar"
-        case Reason.THIRD_SLOWER:
-            return f"{fact}; a statistic is not a run: look at its steps and nodes, and run it again"
-        case Reason.LAST_STEP:
-            return f"{fact}; its other steps are within the tolerance: another job tells (--gsw-confirm=2)"
-    is_other = REASONS[verdict.reason].outcome is Outcome.INCONCLUSIVE and verdict.reason is not Reason.WITHIN_NOISE
-    if verdict.noise is None or is_other:
-        return fact
+    text = INCONCLUSIVE_TEXTS.get(verdict.reason, _within_noise_text)
+    return f"{fact}{text if isinstance(text, str) else text(record, verdict, canaries)}"
+
+
+def _within_noise_text(record: Record, verdict: Verdict, _: Sequence[str]) -> str:
+    if verdict.noise is None:
+        return ""
     jobs = rounded(jobs_to_resolve(record.row.tolerance, verdict.noise), "job")
-    told = f"{jobs} would distinguish a loss of {record.row.tolerance * 100:g} % from noise"
-    return f"{fact}; jobs of this row differ by as much: {told} (--gsw-repeat)"
+    wanted = f"{jobs} would distinguish a loss of {record.row.tolerance * 100:g} % from noise"
+    return f"; jobs of this row differ by as much: {wanted} (--gsw-repeat)"
 
 
-def _too_good_text(record: Record, verdict: Verdict) -> str:
+def _canary_text(record: Record, _: Verdict, canaries: Sequence[str]) -> str:
+    unusual = "the cluster is not in its usual state"
+    if record.row.canary:
+        return f"; it is a canary: {unusual}, and rows that are too slow say nothing"
+    which = f" {', '.join(canaries)}" if canaries else " row"
+    return f"; the canary{which} was too slow as well: {unusual}"
+
+
+def _too_good_text(record: Record, verdict: Verdict, _: Sequence[str]) -> str:
     """The text of an implausible gain: where its cause may be, and how it is accepted."""
     gain, metric = verdict.greatest_gain, verdict.metric
     fastest = f": one of its jobs {metric.did} {metric.text(verdict.best_job)}" if gain > verdict.gain else ""
@@ -313,7 +302,30 @@ def _too_good_text(record: Record, verdict: Verdict) -> str:
     log = f"{record.run.log} " if record.run.log else "its log "
     look = f"look at the {table}, and at what {log}says of {metric.conditions}"
     accept = f"max_gain: {math.floor(gain * 100) + 1}% in the table or in clusters.yaml"
-    return f"that is too good to be true{fastest}; {look}; if it is true, {accept} accepts it"
+    return f"; that is too good to be true{fastest}; {look}; if it is true, {accept} accepts it"
+
+
+def _steps_slower_text(record: Record, verdict: Verdict, _: Sequence[str]) -> str:
+    took = f"{record.timing.statistic} {verdict.measured:.4g} s, steady steps {verdict.steady_s:.4g} s"
+    return f"; a statistic is not a run ({took}): {_LOOK_AT_STEPS}"
+
+
+_LOOK_AT_STEPS = "look at its steps and nodes, and run it again"
+#: The text of each inconclusive reason, behind the fact.
+INCONCLUSIVE_TEXTS: Mapping[Reason, str | Callable[[Record, Verdict, Sequence[str]], str]] = {
+    Reason.WITHIN_NOISE: _within_noise_text,
+    Reason.CANARY: _canary_text,
+    Reason.INCIDENT: "; it is part of the cluster's incident",
+    Reason.TOO_GOOD: _too_good_text,
+    Reason.RANKS_DIFFER: "; ranks of one job wait for each other in every step, so that all take the same time: "
+    "look at the nodes of these ranks, and whether its log is that of one run",
+    Reason.LAST_STEP: "; its other steps are within the tolerance: another job tells (--gsw-confirm=2)",
+    Reason.STEPS_SLOWER: _steps_slower_text,
+    Reason.THIRD_SLOWER: f"; a statistic is not a run: {_LOOK_AT_STEPS}",
+    Reason.NOT_KNOWN: ": let the recipe print the arguments of its benchmark, or the bar",
+    Reason.NOT_DECIDED: "; more jobs would tell (--gsw-find)",
+    Reason.OTHER_LOSS: "; tiles of one seed and shape lose alike: silent data corruption is possible",
+}
 
 
 def _change_words(change: float, words: tuple[str, str]) -> str:
@@ -718,8 +730,8 @@ def without_middle(text: str, width: int) -> str:
 
 
 def _reason(record: Record) -> str:
-    shown = {Reason.GAIN_WITHIN_NOISE.value, Reason.LIKE_PEERS.value}
-    return record.reason if record.by_own_metric == outcomes.INCONCLUSIVE.word or record.reason in shown else ""
+    is_shown = record.by_own_metric == outcomes.INCONCLUSIVE.word or record.reason in _PASSED_BEYOND
+    return record.reason if is_shown else ""
 
 
 def _error(record: Record, said: str) -> str:

@@ -17,9 +17,10 @@ from pytest_gsw.errors import AS_OF, INTERRUPTED
 from pytest_gsw.jobs.model import AT_ONCE
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import Attention
+from pytest_gsw.results.cluster_result import ClusterResult
 from pytest_gsw.results.record import NO_CLUSTER, Record
 from pytest_gsw.results.row_text import hides_loss
-from pytest_gsw.results.summary import ClusterResult, black_holes_of
+from pytest_gsw.results.summary import black_holes_of
 from pytest_gsw.stats.noise import jobs_to_resolve
 from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.model import row_matches, without_tile

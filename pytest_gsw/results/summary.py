@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import math
 import re
-import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import expand, named_nodes
 from pytest_gsw.common.text import by_number, hours_text, named, percent, plain_table, plural, rounded
-from pytest_gsw.errors import RunError
 from pytest_gsw.jobs.model import AT_ONCE
 from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.attention import ACCEPTED, INCIDENT, INCIDENT_WITHIN_TOLERANCE, Attention
-from pytest_gsw.results.manifest import OF_CLUSTER, CaseBesideRows
+from pytest_gsw.results.attention import ACCEPTED
+from pytest_gsw.results.cluster_result import ClusterResult
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import hides_loss, without_middle
 from pytest_gsw.results.run_progress import RunProgress
 from pytest_gsw.stats.black_holes import BlackHole, black_holes
-from pytest_gsw.stats.cluster_effect import FEWEST_ROWS
-from pytest_gsw.stats.decision import is_below
-from pytest_gsw.stats.verdict import Outcome, Reason, compare
-from pytest_gsw.tables.metrics import MetricLabel, usual_tolerance
-from pytest_gsw.tables.model import TILE, TOLERANCE, rows_text, without_tile
+from pytest_gsw.stats.decision import Outcome
+from pytest_gsw.stats.verdict import compare
+from pytest_gsw.tables.metrics import TOLERANCE, MetricLabel, usual_tolerance
 from pytest_gsw.validation.retryable import node_use
 
 _ROWS_SHOWN = 10
@@ -296,196 +290,9 @@ def _crowd(node: str, changes: Iterable[tuple[float, int, int]]) -> Crowd:
     return Crowd(node, most[1], most[0])
 
 
-# -- the whole cluster -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class ClusterResult:
-    """The effect of a run on all rows of its cluster, which may be an incident."""
-
-    cluster: str
-    #: The logarithm of the rows' time over their usual time, and the limit beyond which that is an incident.
-    effect: float
-    limit: float
-    #: The loss of throughput, as a fraction, beyond which an incident fails: the tolerance of most rows.
-    tolerance: float
-    #: The number of rows that it is computed from, of the slower ones, and the rows that are inconclusive by it alone.
-    rows: int
-    slower: int
-    parts: tuple[str, ...]
-    #: The canary rows that were too slow as well.
-    canaries: tuple[str, ...] = ()
-
-    @property
-    def is_incident(self) -> bool:
-        """True if it is an incident, which it always is if a row's loss was attributed to it."""
-        return self.effect > self.limit or bool(self.parts)
-
-    @property
-    def fails(self) -> bool:
-        """True for an incident that is beyond the tolerance; a smaller one is a warning."""
-        return self.is_incident and is_below(1 + self.change, self.tolerance)
-
-    @property
-    def needs(self) -> Attention:
-        """The kind of an incident, with its urgency."""
-        return INCIDENT if self.fails else INCIDENT_WITHIN_TOLERANCE
-
-    @property
-    def change(self) -> float:
-        """The change of throughput, a fraction; below 0 if the run is slower."""
-        return math.exp(-self.effect) - 1
-
-    @property
-    def allowed(self) -> float:
-        """The change of throughput beyond which it is an incident."""
-        return math.exp(-self.limit) - 1
-
-    @property
-    def fact(self) -> str:
-        """One line: ``cluster pool: 28 of 30 rows slower, -6.1 % (an incident beyond -2.0 %)``."""
-        slower = f"{self.slower} of {self.rows} rows slower, {percent(self.change)}"
-        limits = f"an incident beyond {percent(self.allowed)}"
-        if not self.fails:
-            limits += f", a failure beyond {percent(-self.tolerance)}"
-        return f"cluster {self.cluster}: {slower} ({limits})"
-
-    def case(self, since: str = "") -> CaseBesideRows:
-        """Its test case, with its onset if known."""
-        return CaseBesideRows(
-            *(f"{OF_CLUSTER}{self.cluster}", self.cluster, INCIDENT.kind, f"cluster {self.cluster}"),
-            word=INCIDENT.kind.upper(),
-            outcome="failed" if self.fails else "passed",
-            status=outcomes.FAILED if self.fails else outcomes.GREEN,
-            fact=self.fact,
-            property_name="gsw_incident",
-            text=self.text(since),
-        )
-
-    def text(self, since: str = "") -> str:
-        """The fact, its onset if known, the slow canaries, and the rows that are part of it."""
-        lines = [f"{self.fact}{since}"]
-        if self.canaries:
-            were = "canary {} was" if len(self.canaries) == 1 else "canaries {} were"
-            lines.append(f"the {were.format(', '.join(self.canaries))} too slow as well")
-        if self.parts:
-            lines += ["", "rows that are part of it, and inconclusive for that:", *(f"  {one}" for one in self.parts)]
-        return "\n".join(lines)
-
-
-def incident_of(records: Iterable[Record]) -> ClusterResult | None:
-    """The incident of a run; ``None`` if it is none, or has too few rows."""
-    found = cluster_result_of(records)
-    return found if found is not None and found.is_incident else None
-
-
-def cluster_result_of(records: Iterable[Record]) -> ClusterResult | None:
-    """The effect of a run on its whole cluster, an incident or not; ``None`` if it has too few rows.
-
-    It is computed from the first job of each row with a cluster effect, whatever its outcome, unless that job had a
-    slow node.
-    """
-    rows = list(records)
-    known = [
-        (record, cluster_effect, -math.log(record.judged_metric.direction.speed(judged, cluster_effect.usual)))
-        for record in rows
-        if record.verdict is not None and (cluster_effect := record.verdict.cluster_effect) is not None
-        if record.measured_jobs and (judged := record.measured_jobs[0].judged)
-    ]
-    parts = tuple(record.row.node_id for record, _, _ in known if record.reason == Reason.INCIDENT.value)
-    counted = [one for one in known if one[1].is_counted]
-    if len(counted) < FEWEST_ROWS and not parts:
-        return None
-    over = [one for _, _, one in counted or known]
-    effect, limit = statistics.median(over), statistics.median(cluster_effect.limit for _, cluster_effect, _ in known)
-    tolerance = statistics.median(record.row.tolerance for record, _, _ in known)
-    slower = sum(one > 0 for one in over)
-    canaries = [one.row.node_id for one in rows if one.row.canary and one.reason == Reason.CANARY.value]
-    return ClusterResult(known[0][0].run.cluster, effect, limit, tolerance, len(over), slower, parts, tuple(canaries))
-
-
-# -- a session -----------------------------------------------------------------------------------
-
-
 def gpu_hours(used: float, saved: float, stopped: int) -> str:
     """The GPU-hours of a session, and those saved by ending jobs early."""
     text = f"gsw: {hours_text(used)} GPU-hours used"
     if not stopped:
         return text
     return f"{text}, about {hours_text(saved)} saved by ending {rounded(stopped, 'job')} early"
-
-
-def plan_text(
-    rows: Sequence[Mapping[str, Any]],
-    skipped: Sequence[tuple[str, str]],
-    errors: Mapping[str, RunError] | None = None,
-    has_gpus: int | None = None,
-    cost: str = "run times not known",
-    most: int | None = None,
-) -> list[str]:
-    """The lines of ``--gsw-plan``: the sums of the rows that can be submitted, then a block a row, first of errors.
-
-    ``has_gpus`` is the number of the cluster's GPUs, if known, ``cost`` the estimate of the rows that can be submitted,
-    and ``most`` the most blocks.
-    """
-    left = dict(errors or {})
-    ready = [row for row in rows if row["node_id"] not in left]
-    tiles: dict[str, list[str]] = {}
-    for row in ready:
-        name, _, tile = row["node_id"].partition(TILE)
-        tiles.setdefault(name, []).extend([tile] if tile else [])
-    blocks = {node_id: _error_lines(error) for node_id, error in left.items()}
-    shown: set[str] = set()
-    for row in rows:
-        name = without_tile(row["node_id"])
-        if name in shown and row["node_id"] not in left and tiles.get(name):
-            continue  # on another tile, all else is the same
-        shown.add(name)
-        of_row = tiles.get(name, [])
-        took = "run time not known" if row["minutes"] is None else f"about {rounded(row['minutes'], 'minute')}"
-        took += f", {row['jobs']} times" if row["jobs"] > 1 else ""
-        blocks[row["node_id"]] = [
-            f"  {rounded(row['gpus'], 'GPU')} on {rounded(row['nodes'], 'node')}, {took}",
-            *([f"  tiles        {len(of_row)}: {' '.join(of_row)}"] if len(of_row) > 1 else []),
-            *([f"  source       {row['source']}"] if row.get("source") else []),
-            f"  directory    {row['directory']}",
-            f"  command      {row['command']}",
-            *(f"  environment  {name}={value}" for name, value in row["environment"].items()),
-            f"  log          {row['log']}",
-            *blocks.get(row["node_id"], ()),
-        ]
-    blocks |= {node_id: [f"  skipped: {reason}"] for node_id, reason in skipped}
-    lines = [_plan_sums(ready, len(left), has_gpus, cost)]
-    for node_id in [*blocks][:most]:
-        lines += ["", node_id, *blocks[node_id]]
-    if most is not None and len(blocks) > most:
-        lines += ["", f"and {rounded(len(blocks) - most, 'more row')}; -v shows each"]
-    return lines
-
-
-def _plan_sums(ready: Sequence[Mapping[str, Any]], failing: int, has_gpus: int | None, cost: str) -> str:
-    cannot = f"{rounded(failing, 'row')} cannot be submitted" if failing else ""
-    if not ready:
-        return f"nothing would be submitted{f': {cannot}' if cannot else ''}"
-    unknown = sum(row["minutes"] is None for row in ready)
-    if 0 < unknown < len(ready):
-        cost += f" without the {rounded(unknown, 'row')} whose run time is not known"
-    wanted = sum(row["gpus"] for row in ready)
-    gpus = rounded(wanted, "GPU")
-    of = f" (the cluster has {has_gpus:,})" if has_gpus is not None and wanted > has_gpus else ""
-    nodes = rounded(sum(row["nodes"] for row in ready), "node")
-    total = f"{gpus} on {nodes} if all run at once{of}, {cost}"
-    return f"{rows_text([row['node_id'] for row in ready])}, {total}{f'; {cannot}' if cannot else ''}"
-
-
-def _error_lines(error: RunError | None) -> list[str]:
-    """The error that keeps a row from being submitted, in the columns of its block."""
-    if error is None:
-        return []
-    facts = [("error", error.fact), *error.evidence, ("next", error.advice)]
-    return [
-        f"  {label if first else '':<12} {line}"
-        for label, text in facts
-        if text
-        for first, line in [(number == 0, line) for number, line in enumerate(text.split("\n"))]
-    ]

@@ -20,13 +20,13 @@ from pytest_gsw.common.typed_json import plain, read
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.manifest import OF_NODES, CaseBesideRows
 from pytest_gsw.results.node_facts import NodeFacts, why_lines
-from pytest_gsw.results.record import AmongTiles, Record, SweepFinding, figure_of_cost, read_records
+from pytest_gsw.results.record import AmongTiles, Record, figure_of_cost, read_records
 from pytest_gsw.results.row_text import finding_text
 from pytest_gsw.results.suggested_commands import drain_command
 from pytest_gsw.results.summary import cause_of
 from pytest_gsw.stats.decision import is_below
-from pytest_gsw.tables.metrics import STEP_TIME
-from pytest_gsw.tables.model import TOLERANCE
+from pytest_gsw.stats.sweep_finding import SweepFinding
+from pytest_gsw.tables.metrics import STEP_TIME, TOLERANCE
 
 #: The file in a run's directory.
 NAME = "sweep.json"

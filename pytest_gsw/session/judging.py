@@ -22,10 +22,11 @@ from pytest_gsw.results.row_text import has_failed
 from pytest_gsw.session import hook_results
 from pytest_gsw.session.settings import verdict_rules
 from pytest_gsw.stats.cluster_effect import ClusterEffect
+from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.stats.repeats import Repeats
-from pytest_gsw.stats.verdict import MetricVerdict, Outcome, Reason, Verdict, judge_metric, with_metrics
+from pytest_gsw.stats.verdict import MetricVerdict, Reason, Verdict, judge_metric, with_metrics
 from pytest_gsw.tables.metrics import FURTHER, Metric
 from pytest_gsw.tables.model import Accepted, Baseline
 from pytest_gsw.validation.agreement import Evidence, Provenance

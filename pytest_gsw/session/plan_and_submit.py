@@ -57,8 +57,8 @@ from pytest_gsw.logs.failure_scan import find_fatal
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.logs.reader import open_log, read_log
+from pytest_gsw.results.plan_text import plan_text
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.summary import plan_text
 from pytest_gsw.session import hook_results
 from pytest_gsw.session.collect import BaselineItem, are_rows_named, blank_rows, deselect, recorded_rows, runnable
 from pytest_gsw.session.junit_file import note_rows
@@ -80,7 +80,7 @@ from pytest_gsw.session.tiles import begin_sweep
 from pytest_gsw.stats.decision import Done
 from pytest_gsw.tables.model import Baseline, accepted_to_expect, definition_hash, image_name
 from pytest_gsw.tables.value_types import nearest
-from pytest_gsw.validation.checks import check_steps, check_whole, final_step
+from pytest_gsw.validation.completeness import check_steps, check_whole, final_step
 from pytest_gsw.validation.matching import match_log
 from pytest_gsw.validation.measure import impossible_table, timed_steps
 from pytest_gsw.validation.run import Run

@@ -28,11 +28,11 @@ from pytest_gsw.executor.phases import Finished, Phase, RepeatObserver
 from pytest_gsw.executor.progress_monitor import Sample
 from pytest_gsw.jobs.model import Attempt
 from pytest_gsw.jobs.spec import expected_run_s
+from pytest_gsw.results.cluster_result import ClusterResult
 from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Record
 from pytest_gsw.results.row_text import attempt_text
 from pytest_gsw.results.run_progress import COLUMNS, OpenRow, RunProgress, State, write_progress
 from pytest_gsw.results.run_progress import NAME as PROGRESS
-from pytest_gsw.results.summary import ClusterResult
 from pytest_gsw.session.collect import BaselineItem
 from pytest_gsw.session.settings import SETTINGS, Settings
 from pytest_gsw.session.terminal import OUTCOME_COUNTS
@@ -117,8 +117,9 @@ def _line_of(progress: RunProgress) -> str:
 
 def _write_pages(config: pytest.Config, directory: Path, _: RunProgress) -> None:
     """Write the pages of a session that goes on; the history, which may be slow, is left to its end."""
+    from pytest_gsw.reports.from_records import run_report
     from pytest_gsw.reports.pages import write_report  # few sessions write pages
-    from pytest_gsw.reports.run_report import ReportedRun, run_report
+    from pytest_gsw.reports.run_report import ReportedRun
     from pytest_gsw.results.junit import read_whole_run
 
     place, known = config.stash[SETTINGS].run_directory, config.stash[OUTCOME_COUNTS].records

@@ -62,15 +62,17 @@ from pytest_gsw.session.settings import (
 )
 from pytest_gsw.session.terminal import OUTCOME_COUNTS
 from pytest_gsw.stats.cluster_effect import ClusterEffect
-from pytest_gsw.stats.decision import Done, Repeat, Undecided, is_known
+from pytest_gsw.stats.decision import Done, Outcome, Repeat, Undecided, is_known
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.stats.repeats import Repeats
-from pytest_gsw.stats.verdict import UNUSUAL, Outcome, Reason, Verdict, after_search, compare
+from pytest_gsw.stats.verdict import UNUSUAL, Reason, Verdict, after_search, compare
 from pytest_gsw.tables.metrics import STEP_TIME, Metric
 from pytest_gsw.tables.model import Accepted, Baseline, accepted_for, definition_hash, experiment_hash, image_name
 from pytest_gsw.validation.agreement import Evidence, Provenance, provenance_in
-from pytest_gsw.validation.checks import check_identity, check_job, check_steps, check_tile, read_identity
+from pytest_gsw.validation.completeness import check_steps
+from pytest_gsw.validation.job_end import check_job, check_tile
+from pytest_gsw.validation.log_identity import check_identity, read_identity
 from pytest_gsw.validation.measure import of_all_jobs, timed_steps
 from pytest_gsw.validation.run import Run, ran_out_of_memory, unset_boost
 

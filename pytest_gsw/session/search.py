@@ -20,7 +20,6 @@ from pytest_gsw.executor.executor import Executor
 from pytest_gsw.jobs.layout import slurm_name
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.results.make_record import job_facts
-from pytest_gsw.results.record import SweepFinding
 from pytest_gsw.results.sweep import RowSweep, SearchJob, Sweep, odd_losses, with_row, write_sweep
 from pytest_gsw.session.collect import BaselineItem
 from pytest_gsw.session.plan_and_submit import Start
@@ -31,7 +30,8 @@ from pytest_gsw.session.settings import NODE_PROBES, SESSION_HISTORY, SETTINGS, 
 from pytest_gsw.session.terminal import run_records
 from pytest_gsw.session.tiles import most_jobs
 from pytest_gsw.stats.measurement import Measurement
-from pytest_gsw.stats.tile_search import SearchState, TileFinding, TileJob, search
+from pytest_gsw.stats.sweep_finding import SweepFinding
+from pytest_gsw.stats.tile_search import SearchState, TileJob, search
 from pytest_gsw.tables.model import TILE, on_tile
 from pytest_gsw.validation.run import Run
 
@@ -192,7 +192,7 @@ class _RowSearch:
         return RowSweep(
             row=self._row_id,
             peers=state.peers,
-            findings=tuple(self._finding(one) for one in state.findings),
+            findings=tuple(map(self._with_job, state.findings)),
             cleared=compressed(node for node in state.cleared if node not in doubtful),
             once=compressed(node for node in state.once if node not in doubtful),
             once_loss=state.once_loss,
@@ -204,7 +204,11 @@ class _RowSearch:
             tolerance=self._first.tolerance,
         )
 
-    def _finding(self, one: TileFinding) -> SweepFinding:
-        run = next(run for name, (_, run, _) in self._tiles.items() if one.nodes[0] in expand(name))
-        job_id = run.job_id if one.kind == "intermittent" else ""
-        return SweepFinding(**{**vars(one), "nodes": compressed(one.nodes)}, job_id=job_id)
+    def _with_job(self, finding: SweepFinding) -> SweepFinding:
+        """A finding with the slow job of an intermittent node."""
+        if finding.kind != "intermittent":
+            return finding
+        node = expand(finding.nodes)[0]
+        return replace(
+            finding, job_id=next(run.job_id for name, (_, run, _) in self._tiles.items() if node in expand(name))
+        )

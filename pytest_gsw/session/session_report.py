@@ -18,20 +18,14 @@ from pytest_gsw.history.comparison import ClusterText, advice_line, cluster_text
 from pytest_gsw.history.database import HistoryError
 from pytest_gsw.history.model import ExperimentKey, cluster_of, points_of
 from pytest_gsw.history.row_history import RowHistory
-from pytest_gsw.reports.run_report import (
-    HistoryReader,
-    ReportedRow,
-    ReportedRun,
-    accepted_in,
-    run_report,
-    since_facts,
-    since_of,
-)
+from pytest_gsw.reports.from_records import HistoryReader, accepted_in, run_report
+from pytest_gsw.reports.reported_row import ReportedRow, since_facts, since_of
+from pytest_gsw.reports.run_report import ReportedRun
 from pytest_gsw.results import outcomes
+from pytest_gsw.results.cluster_result import incident_of
 from pytest_gsw.results.junit import read_whole_run
 from pytest_gsw.results.manifest import CaseBesideRows
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.summary import incident_of
 from pytest_gsw.results.sweep import lost_tiles, node_cases
 from pytest_gsw.session import junit_file
 from pytest_gsw.session.progress import add_incident, write

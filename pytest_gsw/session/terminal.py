@@ -308,9 +308,9 @@ def _write_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None
         return
     # Only a session that has run rows has a table.
     from pytest_gsw.common.files import relative_path
-    from pytest_gsw.results import summary
+    from pytest_gsw.results.cluster_result import incident_of
     from pytest_gsw.results.suggested_commands import next_commands, own_advice
-    from pytest_gsw.results.summary import run_table
+    from pytest_gsw.results.summary import counts_line, error_lines, run_table
     from pytest_gsw.tables.metrics import common_change_label
 
     records = run_records(config)
@@ -325,9 +325,9 @@ def _write_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None
     reporter.section(f"{what} of {rows_text(ids)}{where} vs {reference}")
     table = run_table(records, line_width(reporter))
     # pytest's own summary has a line for each row that failed.
-    causes = summary.error_lines(records, missing, fewest=2)
-    incident = summary.incident_of(records)
-    counts = summary.counts_line(records, len(missing), incident)
+    causes = error_lines(records, missing, fewest=2)
+    incident = incident_of(records)
+    counts = counts_line(records, len(missing), incident)
     for line in _wrapped_lines(reporter, (*table, "", counts, *causes)):
         reporter.write_line(line)
     _write_crowd(reporter, settings.cluster, records)

@@ -105,7 +105,7 @@ def agreed(compared: tuple[Compared, ...]) -> dict[str, str]:
 
 
 def _compare(baseline: Baseline, identity: Identity, job_id: str | None, image: str | None) -> Iterator[Compared]:
-    parallelism = stated_parallelism(baseline)
+    parallelism, stated = stated_parallelism(baseline), identity.stated
     for name, wanted, field in (
         ("model", baseline.model, "model"),
         ("model size", baseline.size, "size"),
@@ -118,10 +118,15 @@ def _compare(baseline: Baseline, identity: Identity, job_id: str | None, image: 
         ("layers", baseline.all_layers, "layers"),
         ("hidden size", baseline.hidden_size, "hidden_size"),
         ("micro-batch size", _micro_batch_size(baseline), "micro_batch_size"),
-        *[(name.upper(), getattr(parallelism, name), name) for name in ("tp", "pp", "cp", "ep", "dp", "fsdp")],
+        ("TP", parallelism.tp, "tp"),
+        ("PP", parallelism.pp, "pp"),
+        ("CP", parallelism.cp, "cp"),
+        ("EP", parallelism.ep, "ep"),
+        ("DP", parallelism.dp, "dp"),
+        ("FSDP", parallelism.fsdp, "fsdp"),
     ):
         # The actual value first; if it is the row's, also the one that the recipe requested.
-        for found in (getattr(identity, field), identity.requested.get(field)):
+        for found in (stated.get(field), identity.requested.get(field)):
             if found is not None and wanted is not None:
                 # Rows without a name may show one of several collectives.
                 agrees = _spelling(wanted, field) in {_spelling(one, field) for one in str(found).split(" or ")}
@@ -238,10 +243,11 @@ def _micro_batch_size(baseline: Baseline) -> int | None:
 
 def _gpus_of_degrees(baseline: Baseline, identity: Identity) -> Iterator[Compared]:
     """The product of a log's degrees of parallelism in GPUs, if it states all of them."""
-    if identity.tp is None or identity.pp is None or identity.dp is None or identity.fsdp is not None:
+    degrees = identity.degrees
+    if not {"tp", "pp", "dp"} <= degrees.keys() or "fsdp" in degrees:
         return
-    gpus = math.prod((identity.tp, identity.pp, identity.cp or 1, identity.dp))
-    name = f"GPUs by TP·PP·{'' if identity.cp is None else 'CP·'}DP"
+    gpus = math.prod(degrees.get(name, 1) for name in ("tp", "pp", "cp", "dp"))
+    name = f"GPUs by TP·PP·{'CP·' if 'cp' in degrees else ''}DP"
     yield Compared(name, str(gpus), str(baseline.gpus), "dp", agrees=gpus == baseline.gpus)
 
 

@@ -30,8 +30,10 @@ from pytest_gsw.stats.measurement import (
 from pytest_gsw.stats.verdict import ranks_of_jobs
 from pytest_gsw.tables.metrics import CALIBRATION, FINAL_LOSS, FURTHER, STEP_TIME, Metric, Series
 from pytest_gsw.tables.model import Baseline, Figures, parse_statistic
-from pytest_gsw.validation.checks import check_measured, check_steps, check_whole, is_trained, steps_each_line
+from pytest_gsw.validation.completeness import check_steps, check_whole
 from pytest_gsw.validation.run import Run, log_evidence
+from pytest_gsw.validation.step_settings import check_measured
+from pytest_gsw.validation.training import is_trained, steps_each_line
 
 
 def measure(

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.results.record import SweepFinding, read_records, write_record
+from pytest_gsw.results.record import read_records, write_record
 from pytest_gsw.results.sweep import RowSweep, Sweep, read_sweep, write_sweep
 from pytest_gsw.session.settings import SETTINGS, SWEEP
+from pytest_gsw.stats.sweep_finding import SweepFinding
 from pytest_gsw.tables.load import load_table
 from tests.integration.conftest import Gsw, junit, properties, records
 from tests.integration.test_cli_report_junit import assert_alike, rebuilt

@@ -19,7 +19,7 @@ from pytest_gsw.jobs.slurm.client import Output
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 from pytest_gsw.jobs.slurm.poll import RECORD_WAIT_S, SETTLED_S, Poller
 from pytest_gsw.jobs.states import JobState, JobStatus
-from pytest_gsw.validation.checks import is_own
+from pytest_gsw.validation.log_identity import is_own
 
 GLOB = "results/*/bf16/1b/8/log-maxtext_tiny_1b_8_{job_id}.out"
 SPEC = JobSpec("a", "gsw-a", Path("/r/launch.sh"), Path("/r"), Path("/s"), 1, 8, {}, log_glob=GLOB, unique_name=True)

@@ -14,7 +14,8 @@ from pytest_gsw.nvidia.suite import CaseResult, CaseRun, Conclusion, Suite, figu
 from pytest_gsw.nvidia.suite import conclusions_of as conclude
 from pytest_gsw.nvidia.suite import table as lines
 from pytest_gsw.results.record import Record
-from pytest_gsw.stats.verdict import Outcome, Reason, Verdict
+from pytest_gsw.stats.decision import Outcome
+from pytest_gsw.stats.verdict import Reason, Verdict
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Baseline, transferred
 from tests.unit.results.records import JOB, SLOW

@@ -26,8 +26,9 @@ from pytest_gsw.results.row_text import (
     line_of,
     unused_text,
 )
+from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.stats.noise import Noise
-from pytest_gsw.stats.verdict import MetricVerdict, Outcome, RankSpread, Reason, Verdict
+from pytest_gsw.stats.verdict import MetricVerdict, RankSpread, Reason, Verdict
 from pytest_gsw.tables.metrics import STEP_TIME, Direction, MetricLabel
 from tests.unit.results.records import (
     ACCEPTED,

@@ -19,10 +19,10 @@ from pytest_gsw.logs.model import Identity
 from pytest_gsw.session.row import Context, LiveRow, ReplayedRow, decide
 from pytest_gsw.session.session_history import SessionHistory
 from pytest_gsw.session.settings import Settings
-from pytest_gsw.stats.decision import Done, Repeat, Undecided
+from pytest_gsw.stats.decision import Done, Outcome, Repeat, Undecided
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.stats.repeats import Repeats
-from pytest_gsw.stats.verdict import Outcome, Verdict
+from pytest_gsw.stats.verdict import Verdict
 from pytest_gsw.tables.model import definition_hash
 from pytest_gsw.validation.agreement import Evidence
 from pytest_gsw.validation.run import Run

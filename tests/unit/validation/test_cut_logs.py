@@ -16,7 +16,8 @@ from pytest_gsw.logs.reader import read_log
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline, Recipe
-from pytest_gsw.validation.checks import check_job, read_steps
+from pytest_gsw.validation.checks import read_steps
+from pytest_gsw.validation.job_end import check_job
 from pytest_gsw.validation.run import Run
 from tests.unit.logs import lines
 from tests.unit.logs.lines import ANY_ROW, events_of
