@@ -125,12 +125,12 @@ def propose(records: Iterable[Record], find: Find, rules: Rules | None = None) -
             continue
         key = row.location.path, row.id
         rows[key] = row
-        for one in _split_jobs(record):
-            assert one.jobs.last is not None  # else it is no point
-            job = *key, one.jobs.last.id, _ended_s(one)
+        for of_job in _split_jobs(record):
+            assert of_job.jobs.last is not None  # else it is no point
+            job = *key, of_job.jobs.last.id, _ended_s(of_job)
             if job not in clusters:
                 clusters[job] = cluster
-                points.setdefault((*key, cluster), []).append(one)
+                points.setdefault((*key, cluster), []).append(of_job)
             elif clusters[job] != cluster:
                 refused[row.id, cluster, f"is of a job that was recorded on {clusters[job]} before"] += 1
     proposed: list[Proposal] = []
@@ -340,7 +340,7 @@ def make_patch(proposals: Iterable[Proposal], *, documented: bool = False) -> Pa
         except (ValueError, FileError, OSError) as error:
             problem = error.strerror if isinstance(error, OSError) else error
             why = f"{table} cannot be changed: {problem}"
-            left_out += (LeftOut(one.row.id, one.accepted.cluster, why) for one in of_table)
+            left_out += (LeftOut(changed.row.id, changed.accepted.cluster, why) for changed in of_table)
         else:
             proposed += of_table
     head = [f"# {proposal_text(proposal, documented=documented)}\n" for proposal in proposed]
@@ -374,7 +374,7 @@ def review_text(patch: Patch, path: Path) -> str:
         places = {table: str(table.resolve().relative_to(patch.base).parent) for table in sorted(installed)}
         copies = [
             ["mkdir", "-p", *dict.fromkeys(places.values())],
-            *(["cp", str(one), to] for one, to in places.items()),
+            *(["cp", str(source), to] for source, to in places.items()),
         ]
         steps = " && ".join(map(shlex.join, [*copies, ["patch", "-p1", "-i", str(path)]]))
         why = "its tables are part of an installed package, which no diff changes; to use copies of them with"
@@ -399,9 +399,9 @@ def _files(table: Path, proposals: Sequence[Proposal], *, documented: bool) -> l
     text, old = (path.read_bytes().decode("utf-8") if path.exists() else "" for path in (table, accepted_path))
     if documented:
         new_text = with_documented(table, text, [(one.row, _documented(one), one.accepted) for one in proposals])
-        new = accepted_text(table, [], {(one.row.id, one.accepted.cluster) for one in proposals})
+        new = accepted_text(table, [], {(proposal.row.id, proposal.accepted.cluster) for proposal in proposals})
     else:
-        new_text, new = text, accepted_text(table, [(one.row, one.accepted) for one in proposals])
+        new_text, new = text, accepted_text(table, [(proposal.row, proposal.accepted) for proposal in proposals])
     check(table, new_text, new, _rows_after(proposals, documented=documented))
     files = ((table.resolve(), text, new_text), (accepted_path.resolve(), old, new))
     return [(path, before, after) for path, before, after in files if before != after]
@@ -410,13 +410,13 @@ def _files(table: Path, proposals: Sequence[Proposal], *, documented: bool) -> l
 def _rows_after(proposals: Iterable[Proposal], *, documented: bool) -> dict[str, Baseline]:
     """The rows after the proposals, by id."""
     rows: dict[str, Baseline] = {}
-    for one in proposals:
-        row = rows.get(one.row.id, one.row)
-        accepted = {**row.accepted, one.accepted.cluster: one.accepted}
+    for proposal in proposals:
+        row = rows.get(proposal.row.id, proposal.row)
+        accepted = {**row.accepted, proposal.accepted.cluster: proposal.accepted}
         figures = row.documented
         if documented:
-            del accepted[one.accepted.cluster]
-            values = _documented(one)
+            del accepted[proposal.accepted.cluster]
+            values = _documented(proposal)
             stated = {key: values.get(key, old) for key, old in vars(figures).items() if old is not None}
             figures = replace(figures, **stated)
         rows[row.id] = replace(row, accepted=accepted, documented=figures)
@@ -454,7 +454,7 @@ def _same(expected: Baseline | None, found: Baseline | None) -> bool:
     if expected is None or found is None:
         return False
     figures = zip(vars(expected.documented).values(), vars(found.documented).values(), strict=True)
-    close = all(math.isclose(one or 0.0, other or 0.0, rel_tol=1e-3) for one, other in figures)
+    close = all(math.isclose(figure or 0.0, other or 0.0, rel_tol=1e-3) for figure, other in figures)
     source, place = expected.source, expected.location
     if (source.document, source.line) == (place.path.name, place.line):  # the table is its own document
         expected = replace(expected, source=replace(source, line=found.location.line))

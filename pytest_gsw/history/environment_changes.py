@@ -52,7 +52,7 @@ def environment_changes(runs: Sequence[Point], noise: Noise) -> tuple[Environmen
     for begin, (number, named), end in zip(begins, found, ends, strict=False):
         before = _with(facts, range(number - 1, begin - 1, -1), {name: old for name, (old, _) in named.items()})
         since = _with(facts, range(number, end), {name: new for name, (_, new) in named.items()})
-        changes.append(_change([runs[one] for one in before], [runs[one] for one in since], named, noise))
+        changes.append(_change([runs[run] for run in before], [runs[run] for run in since], named, noise))
     return tuple(changes)
 
 
@@ -65,7 +65,7 @@ def _with(facts: Sequence[Mapping[str, str]], runs: Iterable[int], values: Mappi
 def _change(
     before: Sequence[Point], after: Sequence[Point], named: Mapping[str, tuple[str, str]], noise: Noise
 ) -> EnvironmentChange:
-    medians = [statistics.median(one.judged for one in runs) for runs in (after, before)]
+    medians = [statistics.median(point.judged for point in runs) for runs in (after, before)]
     ratio = after[0].metric.direction.speed(*medians)
     wide = DEVIATIONS * ratio_sd(noise, len(before), len(after))
     low, high = ratio * math.exp(-wide), ratio * math.exp(wide)

@@ -79,8 +79,8 @@ class Event:
 def standing(events: Iterable[Event]) -> tuple[Event, ...]:
     """The events in effect: neither revoked nor revocations."""
     all_of_them = tuple(events)
-    revoked = {one.revokes for one in all_of_them}
-    return tuple(one for one in all_of_them if one.revokes is None and one.id not in revoked)
+    revoked = {event.revokes for event in all_of_them}
+    return tuple(event for event in all_of_them if event.revokes is None and event.id not in revoked)
 
 
 def read_events(database: Database) -> tuple[Event, ...]:
@@ -105,7 +105,7 @@ def add_event(database: Database, event: Event) -> Event:
     Raises:
         HistoryError: It revokes an event that is missing or revoked already.
     """
-    if event.revokes is not None and event.revokes not in {one.id for one in standing(read_events(database))}:
+    if event.revokes is not None and event.revokes not in {other.id for other in standing(read_events(database))}:
         raise HistoryError(f"no event {event.revokes} is active in {database.shown}")
     texts = [printable(text) for text in (event.cluster, event.kind, event.subject)]
     database.execute(
@@ -170,7 +170,7 @@ def add_records(database: Database, records: Mapping[tuple[str, str], Record]) -
         ],
     )
     database.execute_many("DELETE FROM gsw_failure WHERE record_id = ?", [(record_id,) for record_id in taken])
-    failed = [(key, record, *one) for key, record in taken.items() for one in failed_jobs(record)]
+    failed = [(key, record, *failure) for key, record in taken.items() for failure in failed_jobs(record)]
     database.execute_many(
         _INSERT_FAILURE,
         [
@@ -296,7 +296,7 @@ def decode(body: bytes) -> Record:
     return of_content(content)
 
 
-_CAUSES = {one.name for one in SIGNATURES if one.infrastructure} | {
+_CAUSES = {signature.name for signature in SIGNATURES if signature.infrastructure} | {
     CAUSE_OF_STATE[state] for state in (JobState.NODE_FAIL, JobState.BOOT_FAIL)
 }
 
@@ -566,7 +566,7 @@ class History:
         """The events in effect, in order; of one cluster or one kind, if given."""
         with self._transaction(write=False) as database:
             found = standing(read_events(database))
-        return tuple(one for one in found if cluster in {None, one.cluster} and kind in {None, one.kind})
+        return tuple(event for event in found if cluster in {None, event.cluster} and kind in {None, event.kind})
 
     def failures(self, cluster: str, since_s: float = 0.0) -> tuple[Failure, ...]:
         """The jobs of a cluster that failed because of the infrastructure, the oldest first.
@@ -604,7 +604,7 @@ class History:
     def outcomes(self, cluster: str, last: int) -> Mapping[str, tuple[RowOutcome, ...]]:
         """Outcomes of the last runs of a cluster by row, measured or not, the oldest first."""
         rows = self._query(_OUTCOMES, (*plain(cluster), last, *plain(cluster)))
-        found = grouped([(row, RowOutcome(*one)) for row, *one in rows])
+        found = grouped([(row, RowOutcome(*facts)) for row, *facts in rows])
         return {row: tuple(of_row) for row, of_row in found.items()}
 
     def records(self, run_id: str, rows: Collection[str] | None = None) -> tuple[Record, ...]:

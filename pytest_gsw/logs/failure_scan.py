@@ -270,7 +270,7 @@ def is_set_apart(before: bytes) -> bool:
 
 
 def _is_harmless(part: str, text: bytes) -> bool:
-    return any(one.part == part and re.search(one.pattern, text) for one in HARMLESS)
+    return any(harmless.part == part and re.search(harmless.pattern, text) for harmless in HARMLESS)
 
 
 def line_before(path: Path, offset: int, label: bytes) -> bytes:
@@ -287,21 +287,21 @@ def read_traceback(path: Path, offset: int, line: bytes) -> Traceback:
     with path.open("rb") as file:
         file.seek(offset)
         behind = file.read(_BEHIND_BYTES).split(b"\n")
-    lines = [without_escapes(one).rstrip(b"\r") for one in behind]
+    lines = [without_escapes(raw_line).rstrip(b"\r") for raw_line in behind]
     label = head = line[: line.index(TRACEBACK)]
-    if not any(one.startswith(label) for one in lines[1:_OTHER_LINES]):
+    if not any(raw_line.startswith(label) for raw_line in lines[1:_OTHER_LINES]):
         label = b""  # a logger's label, which the lines after it lack
     before = line_before(path, offset, label)
     body: list[bytes] = []
     chained: list[int] = []
     last, last_offset, end, at = b"", offset, offset, offset
     message_lines, is_chain = 0, False
-    for number, one in enumerate(lines):
+    for number, raw_line in enumerate(lines):
         begin, at = at, at + len(behind[number]) + 1
-        if not number or not one.startswith(label):
+        if not number or not raw_line.startswith(label):
             end = end if last else at
             continue
-        text = one[len(label) :]
+        text = raw_line[len(label) :]
         if not last:
             body.append(text)
             end = at
@@ -478,18 +478,18 @@ _WARNING = re.compile(
     rb"\A[^\n]{0,160}?(?:\b(?:WARN|WARNING|DEBUG)\b|\b[A-Z][A-Za-z]{0,40}Warning: |\bW\d{3,6} |\d: W |\[NeMo [WD] )"
 )
 #: Causes of a failed job that are also possible for a run with all its steps.
-_POSSIBLE = tuple(one for one in SIGNATURES if one.name not in _NEVER_STARTED)
+_POSSIBLE = tuple(entry for entry in SIGNATURES if entry.name not in _NEVER_STARTED)
 _WITH_LAST_WORDS = (*_POSSIBLE, *ENDINGS)
-_NAMED_CAUSES = tuple(one for one in _WITH_LAST_WORDS if one.name != LAST_WORDS)
+_NAMED_CAUSES = tuple(entry for entry in _WITH_LAST_WORDS if entry.name != LAST_WORDS)
 
 
 def _markers(signatures: Iterable[Signature], names: Collection[str]) -> Dialect:
-    named = [(one.markers, WHEREVER[one.name]) for one in signatures if one.name in names]
+    named = [(signature.markers, WHEREVER[signature.name]) for signature in signatures if signature.name in names]
     return tuple(dict.fromkeys(mark for own, words in named for mark in (words.encode().split(b"|") if words else own)))
 
 
 WHEREVER_MARKERS = _markers(_NAMED_CAUSES, WHEREVER)
-_LAST_MARKERS = (TRACEBACK, *dict.fromkeys(mark for one in _WITH_LAST_WORDS for mark in one.markers))
+_LAST_MARKERS = (TRACEBACK, *dict.fromkeys(mark for entry in _WITH_LAST_WORDS for mark in entry.markers))
 _EARLY_MARKERS = (b"CANCELLED AT", *_markers(_POSSIBLE, HARDWARE))
 
 

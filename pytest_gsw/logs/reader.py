@@ -81,7 +81,7 @@ class Runs:
     def log(self) -> StepLog:
         """The last run in the file; attempts, diverged ones included, are counted from the file's beginning."""
         log, before = self._parser.log(), self._attempts_before
-        own = (replace(one, attempt=one.attempt + before) for one in log.diverged)
+        own = (replace(diverged, attempt=diverged.attempt + before) for diverged in log.diverged)
         return replace(
             log,
             attempts=before + log.attempts,

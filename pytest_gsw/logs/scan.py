@@ -471,8 +471,8 @@ class _Finder:
     def _find_by_rare_bytes(self, block: bytearray, end: int) -> tuple[list[int], tuple[bytes, ...]]:
         """The places of words that are found by a rare byte, and the words to find singly."""
         if self._blocks % _SAMPLE_EVERY == 0:
-            one, two, three = ({*block[at : at + _SAMPLE_BYTES]} for at in (0, end // 3, 2 * end // 3))
-            frequent = frozenset(one & two | two & three | three & one)
+            first, middle, last = ({*block[at : at + _SAMPLE_BYTES]} for at in (0, end // 3, 2 * end // 3))
+            frequent = frozenset(first & middle | middle & last | last & first)
             self._search = _search_by_bytes(self._groups, frequent)
         self._blocks += 1
         found = list[int]()

@@ -467,7 +467,7 @@ def _spread_skips(offsets: Sequence[int], counts: dict[int, tuple[int, int]]) ->
         between = offsets[bisect_right(offsets, behind) : bisect_right(offsets, place)]
         if skipped > before and between:
             each = math.ceil((skipped - before) / len(between))
-            yield from ((one, each) for one in between[-math.ceil((skipped - before) / each) :])
+            yield from ((at, each) for at in between[-math.ceil((skipped - before) / each) :])
 
 
 # -- The machine's own speed, measured by a recipe: FLOP/s of a matrix product in the same job --

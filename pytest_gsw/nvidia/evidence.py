@@ -138,7 +138,7 @@ class Task(Evidence):
             Compared("proxy", "true", "false", "proxy", agrees=not proxy),
             self._dtype(row, quantization),
         )
-        return tuple(one for one in compared if not one.agrees)
+        return tuple(value for value in compared if not value.agrees)
 
     def _dtype(self, row: Baseline, quantization: str | None) -> Compared:
         """Comparison of its dtype: ``fp8`` is MXFP8 or not, as stated by the run or else by the recipe's script."""

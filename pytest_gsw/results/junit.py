@@ -122,13 +122,13 @@ def run_seconds(record: Record) -> float:
 def _site_metrics(record: Record) -> dict[str, Any]:
     """The site's metrics of a record, by key."""
     found: dict[str, Any] = {"gsw_own_outcome": record.own_outcome or None}
-    for one in record.metrics:
-        key = one.metric.key
+    for verdict in record.metrics:
+        key = verdict.metric.key
         found |= {
-            f"gsw_measured_{key}": one.measured,
-            f"gsw_documented_{key}": one.documented,
-            f"gsw_tolerance_{key}": one.tolerance,
-            f"gsw_outcome_{key}": one.outcome.value,
+            f"gsw_measured_{key}": verdict.measured,
+            f"gsw_documented_{key}": verdict.documented,
+            f"gsw_tolerance_{key}": verdict.tolerance,
+            f"gsw_outcome_{key}": verdict.outcome.value,
         }
     return found
 
@@ -239,7 +239,7 @@ def read_whole_run(
     unjudged = [name for name in missing if name not in errors]
     progress = read_progress(directory).compared(records, unjudged, errors)
     is_open = {row.node_id for row in progress.rows}
-    return tuple(one for one in records if one.row.node_id not in is_open), errors, progress
+    return tuple(judged for judged in records if judged.row.node_id not in is_open), errors, progress
 
 
 def junit_text(root: ET.Element) -> str:

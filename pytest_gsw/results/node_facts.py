@@ -460,14 +460,14 @@ _KINDS = ("why", "differs", "errors", "smoke")
 
 def _ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Findings by kind and weight; those of one place stay together, and those of several GPUs of a node are one."""
-    units = [(one, "gpu" if one.unit.startswith("gpu") else one.unit) for one in findings]
-    groups = grouped([((one.kind, one.node, one.name, unit), one) for one, unit in units])
-    worst = [max(group, key=lambda one: one.weight) for group in groups.values()]
+    units = [(finding, "gpu" if finding.unit.startswith("gpu") else finding.unit) for finding in findings]
+    groups = grouped([((finding.kind, finding.node, finding.name, unit), finding) for finding, unit in units])
+    worst = [max(group, key=lambda finding: finding.weight) for group in groups.values()]
     merged = [
-        replace(one, unit=compressed(of.unit for of in group))
-        for one, group in zip(worst, groups.values(), strict=True)
+        replace(finding, unit=compressed(of.unit for of in group))
+        for finding, group in zip(worst, groups.values(), strict=True)
     ]
-    weights = grouped([((one.kind, one.node, one.unit), one.weight) for one in merged])
+    weights = grouped([((finding.kind, finding.node, finding.unit), finding.weight) for finding in merged])
 
     def order(one: Finding) -> tuple[Any, ...]:
         heaviest = max(0.0, *weights[one.kind, one.node, one.unit])
@@ -538,9 +538,9 @@ def why_lines(facts: NodeFacts) -> list[tuple[str, str]]:
 def finding_lines(findings: Iterable[Finding]) -> list[tuple[str, str]]:
     """One line for each kind and place, its findings after each other."""
     lines: dict[tuple[str, str, str], list[str]] = {}
-    for one in findings:
-        texts = lines.setdefault((one.kind, one.node, one.unit if one.node else one.name), [])
-        texts.append(_format_finding(one, is_first=not texts))
+    for finding in findings:
+        texts = lines.setdefault((finding.kind, finding.node, finding.unit if finding.node else finding.name), [])
+        texts.append(_format_finding(finding, is_first=not texts))
     return [
         (kind, f"{' '.join(filter(None, (node, _format_units(unit))))}: {', '.join(texts)}" if node else texts[0])
         for (kind, node, unit), texts in lines.items()

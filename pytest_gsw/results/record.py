@@ -530,7 +530,7 @@ def figure_of_cost(cost: Any, direction: metrics.Direction) -> Any:
     To fifteen digits, which a figure of a log or a table has at most: its inverse is rounded.
     """
     if isinstance(cost, list):
-        return [figure_of_cost(one, direction) for one in cost]
+        return [figure_of_cost(each_cost, direction) for each_cost in cost]
     return float(f"{direction.cost(cost):.15g}") if direction is _HIGHER and is_number(cost) else cost
 
 
@@ -542,12 +542,12 @@ def _of_first_schema(content: Mapping[str, Any]) -> dict[str, Any]:
 
     def renamed(value: Any) -> Any:
         if isinstance(value, list):
-            return [renamed(one) for one in value]
+            return [renamed(entry) for entry in value]
         if not isinstance(value, dict):
             return value
-        pairs = ((key, one if key == "metrics" else renamed(one)) for key, one in value.items())
-        known = ((key, _FIRST_NAMES.get(key), one) for key, one in pairs if key != "steady_s" or not label)
-        return {new or key: figure_of_cost(one, direction) if new else one for key, new, one in known}
+        pairs = ((key, entry if key == "metrics" else renamed(entry)) for key, entry in value.items())
+        known = ((key, _FIRST_NAMES.get(key), entry) for key, entry in pairs if key != "steady_s" or not label)
+        return {new or key: figure_of_cost(entry, direction) if new else entry for key, new, entry in known}
 
     parts = ("job", "attempts", "repeats", "verdict")
     return {**content, **{name: renamed(content[name]) for name in parts if name in content}}

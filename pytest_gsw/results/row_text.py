@@ -162,10 +162,10 @@ def finding_text(one: SweepFinding) -> str:
     return f"{text}{', ' if one.switch else ': '}{': '.join(notes)}" if notes else text
 
 
-def tile_texts(one: AmongTiles) -> list[str]:
+def tile_texts(tile: AmongTiles) -> list[str]:
     """Texts of what the other tiles show of a tile."""
-    texts = [f"{found.kind} {found.nodes}: {finding_text(found)}" for found in one.findings]
-    return [*texts, *([f"other loss: {one.other_loss}"] if one.other_loss else [])]
+    texts = [f"{found.kind} {found.nodes}: {finding_text(found)}" for found in tile.findings]
+    return [*texts, *([f"other loss: {tile.other_loss}"] if tile.other_loss else [])]
 
 
 def worst_change(verdict: Verdict) -> str:
@@ -184,7 +184,7 @@ def _worst(verdict: Verdict) -> tuple[str, float, float]:
     """The metric that decides a row, its change and its tolerance."""
     if verdict.own_outcome is None:
         return verdict.metric.change_label, verdict.change, shown_limit(verdict.tolerance, verdict.metric)
-    worst = next(one for one in verdict.metrics if one.outcome is verdict.outcome)
+    worst = next(metric_verdict for metric_verdict in verdict.metrics if metric_verdict.outcome is verdict.outcome)
     return worst.metric.label, worst.change, worst.tolerance
 
 
@@ -198,9 +198,9 @@ def jobs_change(verdict: Verdict) -> str:
 
 def row_fact(own: str, verdict: Verdict) -> str:
     """The first line of a row, with ``own`` of its own metric; the worst metric comes first."""
-    worst_first = sorted(verdict.metrics, key=lambda one: WORST_FIRST.index(one.outcome))
-    facts = [metric_fact(one, len(verdict.jobs)) for one in worst_first]
-    place = sum(WORST_FIRST.index(one.outcome) < WORST_FIRST.index(verdict.own) for one in worst_first)
+    worst_first = sorted(verdict.metrics, key=lambda metric_verdict: WORST_FIRST.index(metric_verdict.outcome))
+    facts = [metric_fact(metric_verdict, len(verdict.jobs)) for metric_verdict in worst_first]
+    place = sum(WORST_FIRST.index(further.outcome) < WORST_FIRST.index(verdict.own) for further in worst_first)
     return "; ".join([*facts[:place], own, *facts[place:]])
 
 

@@ -260,17 +260,17 @@ def change_in(scores: Sequence[float], first: int) -> LevelChange:
     course = _likeliest_change(scores, first)
     if course is None or len(scores) <= _FITTED_RUNS:
         return LevelChange()
-    begin = next(run for run, one in enumerate(course) if one)
+    begin = next(run for run, level in enumerate(course) if level)
     counts = 1 - _FITTED_RUNS / len(scores)
     quiet, changed = _log_likelihoods(scores, course, _CANDIDATES[0])
     independent, common = counts * (changed - quiet), _CANDIDATES[0]
     if independent <= BELIEVED:
         return LevelChange(independent, begin=begin)
-    for one in _CANDIDATES[1:]:
-        one_quiet, one_changed = _log_likelihoods(scores, course, one)
+    for candidate in _CANDIDATES[1:]:
+        one_quiet, one_changed = _log_likelihoods(scores, course, candidate)
         quiet = max(quiet, one_quiet)
         if one_changed - _PENALTY > changed:
-            common, changed = one, one_changed - _PENALTY
+            common, changed = candidate, one_changed - _PENALTY
     return LevelChange(min(counts * (changed - quiet), independent), common, begin)
 
 

@@ -101,7 +101,7 @@ def compare(
 
 def agreed(compared: tuple[Compared, ...]) -> dict[str, str]:
     """Values that agree, by name, for records."""
-    return {one.name: one.found for one in compared if one.agrees}
+    return {value.name: value.found for value in compared if value.agrees}
 
 
 def _compare(baseline: Baseline, identity: Identity, job_id: str | None, image: str | None) -> Iterator[Compared]:
@@ -129,7 +129,7 @@ def _compare(baseline: Baseline, identity: Identity, job_id: str | None, image: 
         for found in (stated.get(field), identity.requested.get(field)):
             if found is not None and wanted is not None:
                 # Rows without a name may show one of several collectives.
-                agrees = _spelling(wanted, field) in {_spelling(one, field) for one in str(found).split(" or ")}
+                agrees = _spelling(wanted, field) in {_spelling(word, field) for word in str(found).split(" or ")}
                 yield Compared(name, str(found), str(wanted), field, agrees=agrees)
                 if not agrees:
                     break
@@ -188,7 +188,7 @@ def _accelerator(baseline: Baseline, identity: Identity) -> Iterator[Compared]:
     # A driver may have one name for two models: MI250X/MI250.
     devices = [list(filter(None, map(accelerator_of, device.split("/")))) for device in name.split(",")]
     if wanted is not None and any(devices):
-        agrees = all(any(is_same(one, wanted) for one in names) for names in devices if names)
+        agrees = all(any(is_same(device_name, wanted) for device_name in names) for names in devices if names)
         yield Compared("accelerator", name, baseline.accelerator, "accelerator", agrees=agrees)
 
 
@@ -208,7 +208,7 @@ def _settings(baseline: Baseline, identity: Identity) -> Iterator[Compared]:
         ratio = _MEAN_RATIO if name.startswith(_MEAN) else 1.0
         ours, theirs = amounts(found), amounts(wanted)
         if wanted and bool(ours) == bool(theirs):
-            agrees = any(one <= other * ratio <= one * ratio**2 for one in theirs for other in ours)
+            agrees = any(amount <= other * ratio <= amount * ratio**2 for amount in theirs for other in ours)
             yield Compared(name, found, wanted, key, agrees=agrees or found.lower() == wanted.lower())
 
 

@@ -101,14 +101,14 @@ def _check_attempts(run: Run, path: Path, log: StepLog) -> None:
     Raises:
         LogError: One did.
     """
-    for one in log.diverged:
-        at = "" if one.index is None else f" at step {one.index}"
-        fact = f"attempt {one.attempt} of {log.attempts} diverged{at}: {one.text}"
-        if is_requeued(path, one.begin, one.end):
+    for diverged in log.diverged:
+        at = "" if diverged.index is None else f" at step {diverged.index}"
+        fact = f"attempt {diverged.attempt} of {log.attempts} diverged{at}: {diverged.text}"
+        if is_requeued(path, diverged.begin, diverged.end):
             warnings.warn(LogWarning(f"job {run.job_id}: {fact}; the scheduler requeued it"), stacklevel=2)
             continue
         advice = "a run that diverges and begins anew is no measure of performance: find out why before measuring"
-        begin = ("attempt", f"{path}:{line_number(path, one.begin)}")
+        begin = ("attempt", f"{path}:{line_number(path, diverged.begin)}")
         refuse(Problem(fact, advice, (begin,)), run, log)
 
 

@@ -305,5 +305,5 @@ def _at(value: Any, keys: Sequence[str]) -> Iterator[Any]:
         inner = value if keys[0] == "*" else value[int(keys[0]) :][:1] if keys[0].isdecimal() else []
     elif isinstance(value, dict) and keys[0] in value:
         inner = [value[keys[0]]]
-    for one in inner:
-        yield from _at(one, keys[1:])
+    for place in inner:
+        yield from _at(place, keys[1:])

@@ -147,7 +147,7 @@ class _Test:
         rates = [values[-1] for key, values in self.figures.items() if key.startswith(("algbw_gbs ", "busbw_gbs "))]
         algbw, busbw = (0.0, 0.0, *rates)[-2:]  # of the largest size
         share = 1 - 1 / max(len(self.ranks), 1)
-        factor = min((2 * share, share, 1.0), key=lambda one: abs(busbw - algbw * one))
+        factor = min((2 * share, share, 1.0), key=lambda bus_factor: abs(busbw - algbw * bus_factor))
         return [name for name, *of, shares in _COLLECTIVES if (*of,) == look and factor in {shares * share or 1.0, 0.0}]
 
     def identity(self) -> Identity:
