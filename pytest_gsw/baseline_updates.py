@@ -143,11 +143,11 @@ def propose(records: Iterable[Record], find: Find, rules: Rules | None = None) -
         if len(same) < len(of_cluster):
             why = f"ran another image than the newest run, {newest.run.image or 'an image that is not known'}"
             left_out.append(LeftOut(row_id, cluster, why, len(of_cluster) - len(same)))
-        found = _figure(rows[path, row_id], same, rules)
-        if isinstance(found, str):
-            left_out.append(LeftOut(row_id, cluster, found))
+        proposal = _figure(rows[path, row_id], same, rules)
+        if isinstance(proposal, str):
+            left_out.append(LeftOut(row_id, cluster, proposal))
         else:
-            proposed.append(found)
+            proposed.append(proposal)
     proposed.sort(key=lambda one: (one.row.location.path, one.row.location.line, one.accepted.cluster))
     return Proposals(tuple(proposed), tuple(left_out))
 
@@ -303,8 +303,8 @@ def _date(record: Record) -> str | None:
 
 def _day(seconds: float | None) -> str | None:
     """The day (UTC) of a time since the epoch; ``None`` if out of the calendar's range."""
-    found = calendar(seconds, timezone.utc)
-    return None if found is None else found.date().isoformat()
+    moment = calendar(seconds, timezone.utc)
+    return None if moment is None else moment.date().isoformat()
 
 
 # -- from proposals to a diff that a person reviews: this module changes no file -------------------
@@ -442,10 +442,10 @@ def check(table: Path, text: str, accepted: str, wanted: Mapping[str, Baseline])
         if accepted:
             accepted_file(draft).write_bytes(accepted.encode("utf-8"))
         try:
-            found = {row.id: row for row in load_table(draft)}
+            rows = {row.id: row for row in load_table(draft)}
         except FileError as error:
             raise EditError(f"the changed text would be wrong: {error.faults[0]}") from None
-    different = [row_id for row_id in {**expected, **found} if not _same(expected.get(row_id), found.get(row_id))]
+    different = [row_id for row_id in {**expected, **rows} if not _same(expected.get(row_id), rows.get(row_id))]
     if different:
         raise EditError(f"the changed text would not say what was meant of {different[0]}")
 
@@ -465,10 +465,10 @@ def _documented(proposal: Proposal) -> dict[str, float]:
     """Every figure that a document may state, from a proposal's."""
     row = proposal.row
     all_figures = vars(figures_of(row, proposal.accepted.judged, documented_peak_flops(row)))
-    found = {name: value for name, value in all_figures.items() if value is not None}
-    if TOKENS_PER_S.key in found:
-        found[TOKENS_PER_S_PER_GPU] = found[TOKENS_PER_S.key] / row.gpus
-    return found
+    figures = {name: value for name, value in all_figures.items() if value is not None}
+    if TOKENS_PER_S.key in figures:
+        figures[TOKENS_PER_S_PER_GPU] = figures[TOKENS_PER_S.key] / row.gpus
+    return figures
 
 
 def _base(paths: Iterable[Path]) -> Path:

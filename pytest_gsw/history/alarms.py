@@ -203,7 +203,7 @@ def alarms(periods: Iterable[IncidentPeriod], known: Sequence[Acknowledgement], 
         known: Acknowledgements, the newest last.
         now_s: Seconds since the epoch, to find expired acknowledgements.
     """
-    found: list[Alarm] = []
+    listed: list[Alarm] = []
     taken: set[str] = set()
     for period in periods:
         alarm = _alarm(period, known, now_s)
@@ -211,9 +211,9 @@ def alarms(periods: Iterable[IncidentPeriod], known: Sequence[Acknowledgement], 
             # The known start may change; the identity that people have known does not.
             alarm = replace(alarm, id=alarm.acknowledged.alarm)
         taken.add(alarm.id)
-        found.append(alarm)
-    by_identity = {identity(alarm.period): alarm for alarm in found}
-    found = _with_first([_with_cause(alarm, by_identity) for alarm in found])
+        listed.append(alarm)
+    by_identity = {identity(alarm.period): alarm for alarm in listed}
+    listed = _with_first([_with_cause(alarm, by_identity) for alarm in listed])
     kinds, states = list(Kind), list(State)
 
     def rank(alarm: Alarm) -> tuple[Any, ...]:
@@ -221,7 +221,7 @@ def alarms(periods: Iterable[IncidentPeriod], known: Sequence[Acknowledgement], 
         what = (alarm.period.cluster, by_number(alarm.period.subject), alarm.id)
         return (not alarm.is_active, not alarm.pages, *place, alarm.gain or 0.0, *what)
 
-    return tuple(sorted(found, key=rank))
+    return tuple(sorted(listed, key=rank))
 
 
 def _with_cause(alarm: Alarm, known: Mapping[str, Alarm]) -> Alarm:
@@ -308,8 +308,8 @@ def acknowledge(alarm: Alarm, *, why: str, owner: str, until_s: float, time_s: f
 
 def acknowledgements(events: Iterable[Event]) -> tuple[Acknowledgement, ...]:
     """The acknowledgements among events; unreadable ones are skipped."""
-    found = (_acknowledgement(event) for event in events if event.kind == ACKNOWLEDGE)
-    return tuple(acknowledgement for acknowledgement in found if acknowledgement is not None)
+    known = (_acknowledgement(event) for event in events if event.kind == ACKNOWLEDGE)
+    return tuple(acknowledgement for acknowledgement in known if acknowledgement is not None)
 
 
 def _acknowledgement(event: Event) -> Acknowledgement | None:
@@ -591,9 +591,9 @@ def incident_periods_of(
     of_cluster = tuple(incidents(cluster, together))
     drifted = tuple(cluster_drifts(cluster, together, of_cluster))
     of_cluster = (*(_with_drift(other, drifted) for other in of_cluster), *drifted)
-    found = [*of_nodes, *(_with_rows(other, together, slow_rows) for other in of_cluster), *of_rows]
+    all_periods = [*of_nodes, *(_with_rows(other, together, slow_rows) for other in of_cluster), *of_rows]
     oldest_end_s = newest.time_s - AGAIN_S  # since then, a fixed alarm may still continue
-    known = [_as_of(newest.time_s, period) for period in found]
+    known = [_as_of(newest.time_s, period) for period in all_periods]
     ends = ((period, period.gone_s if period.fixed_s is None else period.fixed_s) for period in known)
     return tuple(period for period, end_s in ends if end_s is None or end_s >= oldest_end_s)
 
@@ -665,8 +665,8 @@ def alarms_of(
         HistoryError: The history did not answer.
     """
     periods = incident_periods_of(cluster, lines.until(until_s), slow_before)
-    found = [other if _is_seen(other, measured) else replace(other, is_newest=False, is_new=False) for other in periods]
-    return alarms(found, acknowledgements(history.events(cluster)), now_s)
+    shown = [other if _is_seen(other, measured) else replace(other, is_newest=False, is_new=False) for other in periods]
+    return alarms(shown, acknowledgements(history.events(cluster)), now_s)
 
 
 def _is_seen(period: IncidentPeriod, measured: Collection[str] | None) -> bool:

@@ -139,11 +139,11 @@ def newest_histories(
     history: History, series: Iterable[SeriesKey], accepted: AllAccepted | None = None
 ) -> Mapping[SeriesKey, RowHistory]:
     """One history for each experiment, the one with the newest point of a row first."""
-    found: dict[SeriesKey, RowHistory] = {}
+    histories: dict[SeriesKey, RowHistory] = {}
     covered: set[SeriesKey] = set()
     read = partial(series_of_cluster, history, accepted=accepted)
     for key, past in histories_of(dict.fromkeys(series, ""), read).items():
         if key not in covered:
-            found[key] = past
+            histories[key] = past
             covered |= {replace(key, definition=point.definition) for point in past.points}
-    return found
+    return histories

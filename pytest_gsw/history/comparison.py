@@ -322,14 +322,14 @@ def compare_runs(
 def together(rows: Sequence[RowRatio]) -> list[RowRatio]:
     """The rows with their intervals, the surest first: each at the level at which Holm's procedure tests it."""
     surest = sorted(rows, key=lambda ratio: (-_deviations(ratio), by_number(ratio.row)))
-    found: list[RowRatio] = []
+    intervals: list[RowRatio] = []
     left = len(surest)
     for row in surest:
         wide = row.sd * deviations_of(-_NORMAL.inv_cdf((1 - CONFIDENCE) / left / 2), row.noise.jobs)
-        found.append(replace(row, low=row.ratio * math.exp(-wide), high=row.ratio * math.exp(wide)))
+        intervals.append(replace(row, low=row.ratio * math.exp(-wide), high=row.ratio * math.exp(wide)))
         # The procedure ends with the first unchanged row: those after it are less sure, and not tested.
-        left -= found[-1].change != "same" and left > 1
-    return found
+        left -= intervals[-1].change != "same" and left > 1
+    return intervals
 
 
 def deviations_of(z: float, jobs: int) -> float:

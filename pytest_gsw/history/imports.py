@@ -70,8 +70,8 @@ def imported_record(
     metrics = {metric_verdict.metric.key: metric_verdict.measured for metric_verdict in verdict.metrics}
     jobs = Jobs(replace(job, judged=measurement.judged, metrics=metrics))
     fact = f"{row.judged_by.text(measurement.judged)}, imported from {relative_path(source)}"
-    found = RowResult(verdict.outcome.value, fact, measurement=measurement, verdict=verdict)
-    return redact(record_of(row, facts, run, jobs, found, None), os.environ)
+    result = RowResult(verdict.outcome.value, fact, measurement=measurement, verdict=verdict)
+    return redact(record_of(row, facts, run, jobs, result, None), os.environ)
 
 
 def _table(path: Path) -> str:

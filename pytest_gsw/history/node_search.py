@@ -157,7 +157,7 @@ class Nodes:
     def slow(self) -> tuple[SlowNode, ...]:
         """Slow nodes and switches, those that still are first; what a search names counts before other jobs."""
         still = {node for one in self._by_search if not one.recovered for node in (*one.nodes, *expand(one.below))}
-        found = [
+        nodes = [
             SlowNode(
                 self._named(group.nodes) if group.switch is None else self._switches[group.switch][:1],
                 math.exp(-group.excess) - 1,
@@ -169,8 +169,8 @@ class Nodes:
             for group in self._found.slow_groups
             if group.slow_jobs
         ]
-        found = [*self._by_search, *(slow_node for slow_node in found if still.isdisjoint(slow_node.nodes))]
-        return tuple(sorted(found, key=lambda slow_node: (slow_node.recovered, slow_node.change, slow_node.nodes)))
+        nodes = [*self._by_search, *(slow_node for slow_node in nodes if still.isdisjoint(slow_node.nodes))]
+        return tuple(sorted(nodes, key=lambda slow_node: (slow_node.recovered, slow_node.change, slow_node.nodes)))
 
     @cached_property
     def _by_search(self) -> tuple[SlowNode, ...]:
@@ -212,12 +212,12 @@ class Nodes:
             if job.run > first
         ]
         ran += [(nodes, one.row, one, one.why) for one, nodes in zip(self._failures, self._failed, strict=True)]
-        found: dict[str, list[NodeJob]] = defaultdict(list)
+        jobs_of: dict[str, list[NodeJob]] = defaultdict(list)
         for nodes, row, ran_job, outcome in sorted(ran, key=lambda each: -each[2].time_s):
             for node in bits(nodes):
-                if len(of_node := found[self._names[node]]) < SHOWN_JOBS:
+                if len(of_node := jobs_of[self._names[node]]) < SHOWN_JOBS:
                     of_node.append(NodeJob(row, ran_job.run_id, ran_job.job_id, ran_job.time_s, ran_job.nodes, outcome))
-        return found
+        return jobs_of
 
     def _named(self, nodes: Iterable[int]) -> tuple[str, ...]:
         return tuple(sorted(self._names[node] for node in nodes))
@@ -249,8 +249,8 @@ class Nodes:
             for failure, mask in zip(self._failures, self._failed, strict=True)
             if failure.time_s >= since_s
         ]
-        found = failures([*ended, *failed])
-        return tuple(FailingNode(self._named(one.nodes), one.failed, one.of, one.usual, one.named) for one in found)
+        groups = failures([*ended, *failed])
+        return tuple(FailingNode(self._named(one.nodes), one.failed, one.of, one.usual, one.named) for one in groups)
 
     @property
     def failing(self) -> tuple[FailingNode, ...]:

@@ -135,8 +135,8 @@ class ClusterHistory:
     @property
     def since(self) -> Since | None:
         """The onset of the incident that the newest run is, or is part of; ``None`` if it is none."""
-        found = periods(self.slower, times_s=[run.time_s for run in self.runs])
-        return self.onset(found[-1]) if found and found[-1].recovered is None else None
+        episodes = periods(self.slower, times_s=[run.time_s for run in self.runs])
+        return self.onset(episodes[-1]) if episodes and episodes[-1].recovered is None else None
 
     @property
     def knows_drift(self) -> bool:
@@ -148,11 +148,11 @@ class ClusterHistory:
         """The drift of all rows together, its start and the changes then; ``None`` if there is none."""
         runs = [self.runs[number] for number in self.before.effects]
         ratios = [math.exp(effect) for effect in self.before.effects.values()]
-        found = drift(ratios)
-        if found is None:
+        change = drift(ratios)
+        if change is None:
             return None
-        _, onset = drift_onset(found, ratios, lambda run: _cluster_onset(runs, runs[:run], run, len(runs) - run))
-        return ClusterDrifting(found, onset, len(runs[-1].points))
+        _, onset = drift_onset(change, ratios, lambda run: _cluster_onset(runs, runs[:run], run, len(runs) - run))
+        return ClusterDrifting(change, onset, len(runs[-1].points))
 
     @cached_property
     def taken(self) -> Mapping[str, float]:
@@ -212,18 +212,18 @@ class RowHistory:
         That is an inconclusive run, and one that a slow node explains before the row became slow without it.
         """
         shown = {outcomes.INCONCLUSIVE.word: None, outcomes.REGRESSED.word: True}
-        found = [shown.get(run.outcome, False) for run in self.runs]
-        if not self.slow or not {True, False}.issubset(found):
-            return tuple(found)
-        usual = statistics.median(run.judged for run, bad in zip(self.judged, found, strict=True) if bad is False)
+        states = [shown.get(run.outcome, False) for run in self.runs]
+        if not self.slow or not {True, False}.issubset(states):
+            return tuple(states)
+        usual = statistics.median(run.judged for run, bad in zip(self.judged, states, strict=True) if bad is False)
         direction, noise = self.judged[-1].metric.direction, self.noise() or PRIOR
         level = math.log(direction.cost(usual)) + DEVIATIONS * noise.sigma
-        for period in periods(found, GOOD_RUNS, [run.time_s for run in self.runs]):
-            own = (run for run in period.wrong if found[run] and not self._is_by_node(self.judged[run], level))
+        for period in periods(states, GOOD_RUNS, [run.time_s for run in self.runs]):
+            own = (run for run in period.wrong if states[run] and not self._is_by_node(self.judged[run], level))
             begin = period.wrong[0]
             first = next(own, begin)
-            found[begin:first] = [None if is_wrong else is_wrong for is_wrong in found[begin:first]]
-        return tuple(found)
+            states[begin:first] = [None if is_wrong else is_wrong for is_wrong in states[begin:first]]
+        return tuple(states)
 
     def _is_by_node(self, run: Point, level: float) -> bool:
         """True if a run would be below a level, a logarithm of cost, without the loss of its slow node."""
@@ -240,8 +240,8 @@ class RowHistory:
         alike = outcomes.SLOW if is_slow else {outcomes.IMPROVED.word}
         # A row without an alarm was inconclusive at most.
         of_alarm = periods(self.regressed, GOOD_RUNS, [run.time_s for run in self.runs]) if is_slow else ()
-        found = (*periods([word in alike for word in words]), *of_alarm)
-        return next((self.onset(period) for period in reversed(found) if period.recovered is None), None)
+        episodes = (*periods([word in alike for word in words]), *of_alarm)
+        return next((self.onset(period) for period in reversed(episodes) if period.recovered is None), None)
 
     def onset(self, period: Period) -> Since:
         """The onset of a state, by the indices of its runs."""
@@ -453,8 +453,8 @@ def drifting(runs: Sequence[Point], adjusted_costs: Sequence[float] | None = Non
         adjusted_costs: Their costs adjusted for the cluster; ``None`` for the measured ones.
     """
     costs = [run.cost for run in runs] if adjusted_costs is None else adjusted_costs
-    found = drift(costs)
-    if found is None:
+    change = drift(costs)
+    if change is None:
         return None
-    first, since = drift_onset(found, costs, lambda run: onset(runs, runs[:run], run, len(runs) - run))
-    return Drifting(found, runs[first], since, adjusted_costs is not None)
+    first, since = drift_onset(change, costs, lambda run: onset(runs, runs[:run], run, len(runs) - run))
+    return Drifting(change, runs[first], since, adjusted_costs is not None)

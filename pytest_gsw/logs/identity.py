@@ -579,12 +579,12 @@ def _iterate_settings(settings: Iterable[_Settings]) -> Iterator[tuple[str, tupl
     for settings_group in settings:
         if not settings_group.by_name:
             continue
-        found: dict[str, tuple[int | str, int] | None] = {name: _number(settings_group, name) for name in _NUMBERS}
+        values: dict[str, tuple[int | str, int] | None] = {name: _number(settings_group, name) for name in _NUMBERS}
         encoder = settings_group.get("encoder_tp")
         if encoder is not None and number_of(encoder.value) is not None:
-            found["dp"] = None  # such an encoder has its own ranks, which data_parallel_size does not count
-        found |= {"precision": _precision(settings_group), "quantization": _quantization(settings_group)}
-        for name, value in found.items():
+            values["dp"] = None  # such an encoder has its own ranks, which data_parallel_size does not count
+        values |= {"precision": _precision(settings_group), "quantization": _quantization(settings_group)}
+        for name, value in values.items():
             if value is not None and name not in seen:
                 seen.add(name)
                 yield name, value

@@ -211,15 +211,15 @@ def detect_format(path: Path) -> LogFormat:
     """
     size = _size(path)
     with reading(path):
-        found = _find_format(path, size)
-    if found is None:
+        log = _find_format(path, size)
+    if log is None:
         raise LogError(
             f"no step times of a known format in the log: {path.name}",
             evidence=(("log", f"{path}, {size:,} bytes"), ("known", ", ".join(sorted(FORMATS)))),
             tail=tail_lines(path),
             advice=_program_advice(path),
         )
-    return FORMATS[found.format]
+    return FORMATS[log.format]
 
 
 def read_beginning(path: Path) -> StepLog:

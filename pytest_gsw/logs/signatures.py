@@ -434,8 +434,8 @@ def command_line(path: Path) -> Cause | None:
     with reading(path):
         last = deque(matching_records(path, (_COMMAND_MESSAGE,)), maxlen=1)
     signatures = [signature for signature in SIGNATURES if signature.name == COMMAND]
-    found = [cause_line(offset, record[:LINE_BYTES], signatures) for offset, record in last]
-    return found[0].cause(path) if found and found[0] is not None else None
+    causes = [cause_line(offset, record[:LINE_BYTES], signatures) for offset, record in last]
+    return causes[0].cause(path) if causes and causes[0] is not None else None
 
 
 def killed_task(path: Path) -> Cause | None:
@@ -466,8 +466,8 @@ def find_cause(path: Path, start: int = 0) -> Cause | None:
     with reading(path):
         records = matching_records(path, _MARKERS, start=start)
         lines = (cause_line(offset, record[:LINE_BYTES], SIGNATURES) for offset, record in records)
-        found = _choose_line(filter(None, lines))
-    return None if found is None else found.cause(path)
+        line = _choose_line(filter(None, lines))
+    return None if line is None else line.cause(path)
 
 
 def _choose_line(lines: Iterable[CauseLine]) -> CauseLine | None:

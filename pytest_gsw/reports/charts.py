@@ -261,8 +261,8 @@ def _powers(low: float, high: float) -> Sequence[float]:
     """The numbers 1, 2 and 5 times a power of ten between two; of many, the powers alone."""
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     factors = (1, 2, 5) if len(exponents) <= 3 else (1,)
-    found = (factor * 10.0**exponent for exponent in exponents for factor in factors)
-    return [value for value in found if low <= value <= high]
+    values = (factor * 10.0**exponent for exponent in exponents for factor in factors)
+    return [value for value in values if low <= value <= high]
 
 
 def _short(value: float) -> str:
@@ -663,10 +663,10 @@ def workloads(rows: Iterable[ReportedRow]) -> Mapping[str, tuple[Curve, ...]]:
     known = sorted(rows, key=lambda row: (row.record.row.gpus, row.record.row.id))
     several = len({row.record.row.accelerator for row in known}) > 1
     facts = [(row.record.row, row) for row in known]
-    found = grouped([(f"{of.workload} on {of.accelerator}" if several else of.workload, row) for of, row in facts])
+    groups = grouped([(f"{of.workload} on {of.accelerator}" if several else of.workload, row) for of, row in facts])
     return {
         name: _curves(of_name)
-        for name, of_name in sorted(found.items())
+        for name, of_name in sorted(groups.items())
         if len({row.record.row.gpus for row in of_name}) > 1
     }
 
@@ -698,17 +698,17 @@ def _rate(row: ReportedRow, figure: Callable[[str], float | None]) -> float | No
 
 def _curves(rows: Sequence[ReportedRow]) -> tuple[Curve, ...]:
     alike = grouped([(tuple(sorted(experiment(row).items())), row) for row in rows])
-    found = [
+    curves = [
         (rule, batch, one_of_each)
         for of_experiment in alike.values()
         for rule in Rule
         for batch, of_batch in _by_batch(of_experiment, rule).items()
         if len(one_of_each := tuple({row.record.row.gpus: row for row in reversed(of_batch)}.values())[::-1]) > 1
     ]
-    varies = varying_names([experiment(of_curve[0]) for _, _, of_curve in found])
+    varies = varying_names([experiment(of_curve[0]) for _, _, of_curve in curves])
     listed = [
         Curve(rule, _name(of_curve[0], varies), of_curve, batch)
-        for rule, batch, of_curve in sorted(found, key=lambda curve: (curve[2][0].record.row.id, curve[0].value))
+        for rule, batch, of_curve in sorted(curves, key=lambda curve: (curve[2][0].record.row.id, curve[0].value))
     ]
     # Names are unique within a rule: curves of one name differ in their batches.
     names = Counter((curve.rule, curve.name) for curve in listed)

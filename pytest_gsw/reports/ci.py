@@ -97,10 +97,10 @@ def findings(report: RunReport) -> tuple[Finding, ...]:
     of_nodes = [*_node_findings(report, known)]
     shown = {bool(of_nodes) and Reason.SLOW_NODE.value, report.incident is not None and Reason.INCIDENT.value}
     of_rows = (row for row in report.rows if row.record.reason not in shown)
-    found = [*_cluster_findings(report), *of_nodes]
-    found += [*(_with_alarm(finding, known) for row in of_rows for finding in _row_findings(row))]
-    found += [Finding(attention.ERROR.kind, one.id, one.node_id, one.why) for one in report.unrecorded]
-    return tuple(sorted(found, key=_rank))
+    listed = [*_cluster_findings(report), *of_nodes]
+    listed += [*(_with_alarm(finding, known) for row in of_rows for finding in _row_findings(row))]
+    listed += [Finding(attention.ERROR.kind, one.id, one.node_id, one.why) for one in report.unrecorded]
+    return tuple(sorted(listed, key=_rank))
 
 
 def regressed_metrics(record: Record) -> tuple[str, ...]:
@@ -217,12 +217,12 @@ _FINDINGS = 20
 
 def markdown(report: RunReport, limit_bytes: int = LIMIT_BYTES) -> str:
     """A summary of a run; lines without room are counted."""
-    found = findings(report)
-    head = _head(report, found)
+    listed = findings(report)
+    head = _head(report, listed)
     room = limit_bytes - _size(head)
     rows = _all_rows(report.records, room // 2)
     alarms = _alarms_table(report.alarms, room // 4)
-    attention = _findings_table(found, room - _size(rows) - _size(alarms))
+    attention = _findings_table(listed, room - _size(rows) - _size(alarms))
     return "\n".join([*head, *attention, *alarms, *rows]).rstrip("\n")
 
 
@@ -497,9 +497,9 @@ def _further_figures(records: _Records, of: str) -> Iterator[_Sample]:
     """Figures without a family of their own, benchmarks' and further ones, by the label ``metric``."""
     for labels, record in records.items():
         own: Mapping[str, float | None] = getattr(record.figures, of)
-        found = [(verdict.metric, getattr(verdict, of)) for verdict in record.metrics]
-        found += [(record.row.label, own.get(VALUE))] if record.row.label is not None else []
-        for metric, value in found:
+        figures = [(verdict.metric, getattr(verdict, of)) for verdict in record.metrics]
+        figures += [(record.row.label, own.get(VALUE))] if record.row.label is not None else []
+        for metric, value in figures:
             if value is not None:
                 facts = {"metric": metric.key, "unit": metric.unit, "better": metric.direction.value}
                 yield {**dict(labels), **facts}, value
@@ -557,14 +557,14 @@ def _of_run(records: _Records, report: RunReport) -> Iterator[tuple[str, str, It
 
 def _of_sweeps(report: RunReport) -> Iterator[tuple[str, str, Iterable[_Sample]]]:
     """The families of tiles: each against its peers, slow nodes, and the number of nodes that were not covered."""
-    found = [({"row": sweep.of_row.row, "cluster": _cluster(report)}, sweep) for sweep in report.sweeps]
+    sweeps = [({"row": sweep.of_row.row, "cluster": _cluster(report)}, sweep) for sweep in report.sweeps]
     what = "Throughput of a tile against the median of the others, less one."
-    peers = (({**of, "tile": tile}, value) for of, sweep in found for tile, value in sweep.of_row.peers.items())
+    peers = (({**of, "tile": tile}, value) for of, sweep in sweeps for tile, value in sweep.of_row.peers.items())
     yield "gsw_tile_peers_change_ratio", what, peers
-    named = ((of, node, finding) for of, sweep in found for node, finding in sweep.slow_nodes.items())
+    named = ((of, node, finding) for of, sweep in sweeps for node, finding in sweep.slow_nodes.items())
     slow = (({**of, "node": node, "finding": finding.kind}, finding.change) for of, node, finding in named)
     yield "gsw_sweep_node_slow_change_ratio", "What a node that tiles show to be slow does to throughput.", slow
-    left = ((of, sweep.not_covered_nodes) for of, sweep in found)
+    left = ((of, sweep.not_covered_nodes) for of, sweep in sweeps)
     yield "gsw_sweep_nodes_not_covered", "Nodes of the partition that no tile has measured.", left
 
 

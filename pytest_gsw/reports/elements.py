@@ -200,10 +200,10 @@ def simulated_note(records: Iterable[Record]) -> ET.Element | None:
 
 def time_element(time_s: float) -> ET.Element:
     """A time, for people and for programs."""
-    found = calendar(time_s)
-    if found is None:
+    moment = calendar(time_s)
+    if moment is None:
         return element("span", "at a time that is not known")
-    return element("time", minute(time_s), datetime=found.isoformat(timespec="seconds"))
+    return element("time", minute(time_s), datetime=moment.isoformat(timespec="seconds"))
 
 
 #: The contents of an element.
@@ -332,8 +332,8 @@ def fact_text(row: ReportedRow) -> str:
 
 def drift_text(row: ReportedRow) -> str:
     """The drift of a row, in one line; empty if it does not drift."""
-    found, record = row.drifting, row.record
-    return signed(comparison.drift_text(found) if found else record.drift or "")
+    drift, record = row.drifting, row.record
+    return signed(comparison.drift_text(drift) if drift else record.drift or "")
 
 
 def since_text(since: Since, reference: float | None = None) -> str:

@@ -55,13 +55,13 @@ def with_own_figures(alarms: Iterable[Alarm], records: Collection[Record]) -> tu
     result = cluster_result_of(records)
     if result is None:
         return tuple(alarms)
-    found = ((alarm, alarm.period.runs[-1]) for alarm in alarms)
+    newest = ((alarm, alarm.period.runs[-1]) for alarm in alarms)
     runs = {record.run.id for record in records}
     return tuple(
         replace(alarm, period=replace(alarm.period, runs=(*alarm.period.runs[:-1], replace(last, level=result.effect))))
         if alarm.period.kind is Kind.INCIDENT and last.run_id in runs
         else alarm
-        for alarm, last in found
+        for alarm, last in newest
     )
 
 
@@ -93,7 +93,7 @@ class HistoryReader:
         ``slow_before`` are the nodes that were slow before it, if known.
         """
         of_cluster = grouped([(key.cluster, other) for other in records if (key := series_key(other)) is not None])
-        found: list[Alarm] = []
+        alarms: list[Alarm] = []
         for cluster, ran in of_cluster.items():
             rows = {record.row.id for record in ran}
             known = alarms_of(
@@ -108,8 +108,8 @@ class HistoryReader:
             shown = {*rows, whole_cluster(cluster)}
             of_run = (alarm for alarm in known if alarm.period.kind not in OF_ROWS or alarm.period.subject in shown)
             listed = {name for alarm in of_run for name in (alarm.id, alarm.part_of)}
-            found += (alarm for alarm in known if alarm.id in listed)
-        return redact(with_own_figures(found, records), os.environ)
+            alarms += (alarm for alarm in known if alarm.id in listed)
+        return redact(with_own_figures(alarms, records), os.environ)
 
     def read(self, records: Collection[Record], runs: Collection[ReportedRun]) -> None:
         """Read the histories of rows, and the outcomes of earlier runs without excluded ones.
@@ -149,17 +149,17 @@ class HistoryReader:
             if key is not None and points and adjustment is not None and not record.row.tile:
                 current_run.setdefault(key.cluster, {})[key.row] = points[0]
                 together[key.cluster] = adjustment.together
-        found = {}
+        texts = {}
         for cluster, points_of_rows in current_run.items():
             until_s = max(point.time_s for point in points_of_rows.values())
             before = together[cluster].until(until_s, next(iter(points_of_rows.values())).run_id)
-            found[cluster] = redact(cluster_text(before.including_run(points_of_rows)), os.environ)
-        return found
+            texts[cluster] = redact(cluster_text(before.including_run(points_of_rows)), os.environ)
+        return texts
 
     def runs(self, clusters: Collection[str], incidents: Collection[str]) -> tuple[RunListEntry, ...]:
         """The runs of clusters, the oldest first; ``incidents`` are the ids of those that were incidents."""
         rows = [(row, of_row) for (cluster, row), of_row in self.earlier.items() if cluster in clusters]
-        found = grouped([(outcome.run_id, outcome) for _, of_row in rows for outcome in of_row])
+        outcomes_of = grouped([(outcome.run_id, outcome) for _, of_row in rows for outcome in of_row])
         nights = {outcome.run_id for row, of_row in rows if not tile_of(row) for outcome in of_row}
         runs = (
             RunListEntry(
@@ -169,7 +169,7 @@ class HistoryReader:
                 run_id in incidents,
                 run_id not in nights,
             )
-            for run_id, of_run in found.items()
+            for run_id, of_run in outcomes_of.items()
         )
         return tuple(sorted(runs, key=lambda run: (run.time_s, run.run_id)))
 
@@ -208,8 +208,8 @@ def run_report(
     """
     listed = list(records)
     run_id = listed[0].run.id if listed else run.directory.name
-    (found,) = _build_reports({run_id: listed}, {run_id: run}, history)
-    return found
+    (report,) = _build_reports({run_id: listed}, {run_id: run}, history)
+    return report
 
 
 def run_reports(
@@ -221,10 +221,10 @@ def run_reports(
     by_run: dict[str, list[Record]] = {run_id: [] for run_id in runs or {}}
     for record in newest_of(records).values():
         by_run.setdefault(record.run.id, []).append(record)
-    found = _build_reports(
+    reports = _build_reports(
         by_run, {run_id: (runs or {}).get(run_id) or ReportedRun(RUNS / run_id) for run_id in by_run}, history
     )
-    return tuple(sorted(found, key=lambda report: (report.begin_s or 0.0, report.run_id), reverse=True))
+    return tuple(sorted(reports, key=lambda report: (report.begin_s or 0.0, report.run_id), reverse=True))
 
 
 @collector_paused()

@@ -116,14 +116,14 @@ def nodes_page(report: RunReport, links: Sequence[tuple[str, str]]) -> ET.Elemen
 
 def _failing(report: RunReport) -> list[ET.Element]:
     """The nodes on which more jobs fail than by chance, by this run and by the history; a text if there is none."""
-    found = [("this run", node) for node in report.failing_nodes]
+    listed = [("this run", node) for node in report.failing_nodes]
     by_history = f"the last {FAILURES_DAYS} days"
-    found += [(by_history, node) for failing in report.nodes_failing_jobs.values() for node in failing]
-    if not found:
+    listed += [(by_history, node) for failing in report.nodes_failing_jobs.values() for node in failing]
+    if not listed:
         failed = sum(job.failed for job in report.jobs)
         told = f"{plural(failed, 'failed job')} of {len(report.jobs)}, on no node more than by chance"
         return [element("p", told)]
-    return [_node_line(node.nodes, f"{failing_text(node)} in {when}", report) for when, node in found[:_NODES]]
+    return [_node_line(node.nodes, f"{failing_text(node)} in {when}", report) for when, node in listed[:_NODES]]
 
 
 def _slow(report: RunReport) -> list[ET.Element]:

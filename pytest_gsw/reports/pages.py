@@ -651,11 +651,11 @@ def _runs_with_pages(
 
 def _shared_pages(reports: Iterable[RunReport]) -> Mapping[str, Sequence[tuple[ReportedRow, RunReport]]]:
     """The rows of each workload's page, by its address, each with the newest run that has it."""
-    found: dict[str, dict[str, tuple[ReportedRow, RunReport]]] = {}
+    pages: dict[str, dict[str, tuple[ReportedRow, RunReport]]] = {}
     for report in reports:
         for row in report.rows:
-            found.setdefault(f"workloads/{row.shared_page}.html", {}).setdefault(row.name, (row, report))
-    return {address: [*rows.values()] for address, rows in found.items()}
+            pages.setdefault(f"workloads/{row.shared_page}.html", {}).setdefault(row.name, (row, report))
+    return {address: [*rows.values()] for address, rows in pages.items()}
 
 
 def _write_run(report: RunReport, directory: Path, pages: RunPages) -> str:

@@ -371,8 +371,8 @@ def likely_cause(ends: Sequence[LogEnd]) -> str:
 
     Empty if there is neither: the last line of a training log may be a progress bar.
     """
-    found = (*(end.cause for end in ends), *(informative_line(end.lines) for end in ends))
-    return next(filter(None, found), "")
+    causes = (*(end.cause for end in ends), *(informative_line(end.lines) for end in ends))
+    return next(filter(None, causes), "")
 
 
 def log_ends_of(row: ReportedRow, directory: Path) -> tuple[LogEnd, ...]:

@@ -319,8 +319,8 @@ class RunReport:
     @property
     def nodes_commands(self) -> Mapping[str, str]:
         """The commands that list nodes that are slow or fail jobs, by cluster."""
-        found = sorted({*self.slow_nodes, *self.nodes_failing_jobs})
-        return {cluster: command("pytest-gsw", "nodes", f"--cluster={cluster}") for cluster in found}
+        clusters = sorted({*self.slow_nodes, *self.nodes_failing_jobs})
+        return {cluster: command("pytest-gsw", "nodes", f"--cluster={cluster}") for cluster in clusters}
 
     @property
     def next_commands(self) -> list[tuple[str, str]]:
@@ -350,13 +350,13 @@ class RunReport:
 
         Each row of a common cause is listed, but nothing that a node, or another alarm of the row, explains.
         """
-        found: dict[str, list[Alarm]] = {"new": [], "ongoing": [], "fixed": []}
+        alarms: dict[str, list[Alarm]] = {"new": [], "ongoing": [], "fixed": []}
         runs = {self.run_id, *(record.run.id for record in self.records)}
         for alarm in (alarm for alarm in self.alarms if not (alarm.part_of and alarm.period.part_of)):
             state = "new" if alarm.state is State.WORSE else alarm.state.value
-            if state in found and (alarm.is_active or alarm.period.fixed_by in runs):
-                found[state].append(alarm)
-        return found
+            if state in alarms and (alarm.is_active or alarm.period.fixed_by in runs):
+                alarms[state].append(alarm)
+        return alarms
 
     @cached_property
     def begin_s(self) -> float | None:
@@ -410,8 +410,8 @@ class RunReport:
     @cached_property
     def causes(self) -> tuple[Cause, ...]:
         """The causes of errors, the most frequent first."""
-        found = grouped([(cause_of(row.record), row) for row in self.of(attention.ERROR.kind)])
-        ordered = sorted(found.items(), key=lambda cause: (-len(cause[1]), cause[0]))
+        of_causes = grouped([(cause_of(row.record), row) for row in self.of(attention.ERROR.kind)])
+        ordered = sorted(of_causes.items(), key=lambda cause: (-len(cause[1]), cause[0]))
         return tuple(
             Cause(fact, tuple(rows), error_nodes(row.record for row in rows), advice_of(rows[0].record))
             for fact, rows in ordered
@@ -462,8 +462,8 @@ class RunReport:
     def nodes(self) -> Mapping[str, str]:
         """The address of each node's page: the nodes of its jobs, and those that are slow or fail jobs."""
         groups = (*self.slow_nodes.values(), *self.nodes_failing_jobs.values())
-        found = {*self.node_runs, *(node for group in groups for node_group in group for node in node_group.nodes)}
-        return {node: f"nodes/{name}.html" for node, name in page_names(sorted(found, key=by_number)[:_NODES]).items()}
+        nodes = {*self.node_runs, *(node for group in groups for node_group in group for node in node_group.nodes)}
+        return {node: f"nodes/{name}.html" for node, name in page_names(sorted(nodes, key=by_number)[:_NODES]).items()}
 
     @cached_property
     def runs_before(self) -> tuple[RunListEntry, ...]:

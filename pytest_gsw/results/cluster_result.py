@@ -93,8 +93,8 @@ class ClusterResult:
 
 def incident_of(records: Iterable[Record]) -> ClusterResult | None:
     """The incident of a run; ``None`` if it is none, or has too few rows."""
-    found = cluster_result_of(records)
-    return found if found is not None and found.is_incident else None
+    result = cluster_result_of(records)
+    return result if result is not None and result.is_incident else None
 
 
 def cluster_result_of(records: Iterable[Record]) -> ClusterResult | None:

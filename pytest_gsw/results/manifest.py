@@ -104,13 +104,13 @@ def suite_properties(noted: RunManifest, run_id: str, records: Iterable[Record])
     rows = list(records)
     slurm = next((version for record in rows if (version := record.run.environment.get("slurm"))), "")
     versions = {**noted.versions, "slurm": slurm}
-    found = {
+    properties = {
         "gsw_cluster": noted.cluster or next((record.run.cluster for record in rows), ""),
         "gsw_run": run_id,
         "gsw_release": noted.release,
         **{f"gsw_version_{name.replace('-', '_')}": version for name, version in versions.items()},
     }
-    return [(name, value) for name, value in found.items() if value]
+    return [(name, value) for name, value in properties.items() if value]
 
 
 def write_noted(directory: Path, noted: RunManifest) -> None:

@@ -111,6 +111,6 @@ def counts(words: Iterable[str], missing: int = 0) -> dict[OutcomeKind, int]:
         words: The outcomes of records.
         missing: How many more rows have no record: each is an error.
     """
-    found = Counter(words)
-    found[ERROR.word] += missing
-    return {outcome: found[outcome.word] for outcome in OUTCOMES if found[outcome.word]}
+    numbers = Counter(words)
+    numbers[ERROR.word] += missing
+    return {outcome: numbers[outcome.word] for outcome in OUTCOMES if numbers[outcome.word]}

@@ -471,7 +471,7 @@ def _names(kind: type, names: Mapping[str, str]) -> frozenset[str]:
 def content(record: Record) -> dict[str, Any]:
     """A record as JSON has it: its parts' keys beside each other, and the verdict as a whole."""
     row, run, jobs = record.row, record.run, record.jobs
-    found = {
+    keyed = {
         "run_id": run.id,
         "row": row.id,
         **{name: value for name, value in vars(row).items() if value is not None or name not in {"label", "at"}},
@@ -487,10 +487,10 @@ def content(record: Record) -> dict[str, Any]:
         **({} if record.among_tiles is None else {"among_tiles": record.among_tiles}),
         "schema": SCHEMA,
     }
-    del found["id"], found["last"]
+    del keyed["id"], keyed["last"]
     if not jobs.search:
-        del found["search"]
-    return found
+        del keyed["search"]
+    return keyed
 
 
 def of_content(content: Any) -> Record:
@@ -597,11 +597,11 @@ def record_files(directory: Path) -> list[str]:
 
 def read_records(directory: Path) -> tuple[Record, ...]:
     """All records of a run's directory, by their names; a ValueError if one is none, or two are of one row."""
-    found: dict[str, tuple[Path, Record]] = {}
+    records: dict[str, tuple[Path, Record]] = {}
     for name in record_files(directory):
         path = directory / "records" / name
         record = read_record(path)
-        if record.row.id in found:
-            raise ValueError(f"{found[record.row.id][0]} and {path} are both records of {record.row.id}")
-        found[record.row.id] = (path, record)
-    return tuple(record for _, record in found.values())
+        if record.row.id in records:
+            raise ValueError(f"{records[record.row.id][0]} and {path} are both records of {record.row.id}")
+        records[record.row.id] = (path, record)
+    return tuple(record for _, record in records.values())

@@ -355,7 +355,7 @@ def figure_cells(record: Record, verdict: Verdict | None, *, only_measured: bool
 
     ``only_measured`` leaves out those that are not measured, and minor ones that are not documented.
     """
-    found = []
+    cells = []
     for metric in record.judged_metric.shown_with:
         measured, documented = record.figures.measured.get(metric.field), record.figures.documented.get(metric.field)
         if measured is None and (documented is None or only_measured):
@@ -368,13 +368,13 @@ def figure_cells(record: Record, verdict: Verdict | None, *, only_measured: bool
         by_document = _against(measured, stated, show)
         by_cluster = _against(measured, record.figures.accepted.get(metric.field), show)
         shown = "" if measured is None else show(measured)
-        found.append(FigureCells(title(metric, record), shown, by_document, by_cluster, allowed, outcome))
+        cells.append(FigureCells(title(metric, record), shown, by_document, by_cluster, allowed, outcome))
     for one in record.metrics:
         name = f"{one.metric.label} ({one.metric.unit})" if one.metric.unit else one.metric.label
         stated_text = f"{_limit_name(one)} {short(one.documented, _TABLE)}".lstrip()
         by_document, allowed = (stated_text, percent(one.change)), percent(one.allowed_change)
-        found.append(FigureCells(name, short(one.measured, _TABLE), by_document, ("", ""), allowed, one.outcome.value))
-    return found
+        cells.append(FigureCells(name, short(one.measured, _TABLE), by_document, ("", ""), allowed, one.outcome.value))
+    return cells
 
 
 def _own_word(verdict: Verdict) -> str:
@@ -702,8 +702,8 @@ def _tolerance_text(tolerance: float, change: float, metric: MetricLabel) -> str
 
 def informative_line(lines: Iterable[str]) -> str:
     """The last line that looks like the cause of an error; empty if none does."""
-    found = [text for line in lines if _CAUSE_WORDS.search(text := line.strip())]
-    return next((text for text in reversed(found) if not _EXIT_CODE_ALONE.search(text)), found[-1] if found else "")
+    likely = [text for line in lines if _CAUSE_WORDS.search(text := line.strip())]
+    return next((text for text in reversed(likely) if not _EXIT_CODE_ALONE.search(text)), likely[-1] if likely else "")
 
 
 def fitted(parts: Sequence[str], room: int) -> str:

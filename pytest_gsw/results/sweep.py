@@ -301,9 +301,9 @@ def node_cases(sweep: Sweep | None, lost: Mapping[str, str], cluster: str) -> li
     """
     if sweep is None:
         return []
-    found = grouped([(one.switch or one.nodes, (of_row, one)) for of_row in sweep.rows for one in of_row.named])
+    by_name = grouped([(one.switch or one.nodes, (of_row, one)) for of_row in sweep.rows for one in of_row.named])
     cases: list[CaseBesideRows] = []
-    for name, of_name in found.items():
+    for name, of_name in by_name.items():
         first = of_name[0][1]
         subject = f"{'switch' if first.switch else 'tile' if first.kind == 'between' else 'node'} {name}"
         facts = [f"{finding.kind} {finding_text(finding)} of {of_row.row}" for of_row, finding in of_name]
@@ -325,7 +325,7 @@ def node_cases(sweep: Sweep | None, lost: Mapping[str, str], cluster: str) -> li
             *(f"node {node}: not covered: {why}", "gsw_node"),
         )
         for node, why in left
-        if node not in found
+        if node not in by_name
     ]
 
 

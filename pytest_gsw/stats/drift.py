@@ -207,8 +207,8 @@ def _warn(frozen: Sequence[float], all_logs: Sequence[float], kept: Sequence[int
 
 def _change_since(frozen: Sequence[float], logs: Sequence[float]) -> LevelChange:
     """The change since the usual runs of the reference."""
-    found = change_in(normal_scores([*frozen, *logs[REFERENCE_JOBS:]]), len(frozen))
-    return found if found.begin is None else replace(found, begin=found.begin + REFERENCE_JOBS - len(frozen))
+    change = change_in(normal_scores([*frozen, *logs[REFERENCE_JOBS:]]), len(frozen))
+    return change if change.begin is None else replace(change, begin=change.begin + REFERENCE_JOBS - len(frozen))
 
 
 @dataclass(frozen=True)
@@ -333,13 +333,13 @@ def _log_likelihoods(scores: Sequence[float], change: Sequence[float], common: A
 @functools.cache
 def _filter(common: Autocorrelation) -> tuple[tuple[float, float], ...]:
     """For each run, the weight of its innovation (one over its variance), and the part that the next run keeps."""
-    found, uncertain = [], common.share
+    states, uncertain = [], common.share
     for _ in range(_FILTER_RUNS):
         variance = uncertain + 1 - common.share
-        found.append((1 / variance, common.decay * uncertain / variance))
+        states.append((1 / variance, common.decay * uncertain / variance))
         left = uncertain * (1 - uncertain / variance)
         uncertain = common.decay**2 * left + common.share * (1 - common.decay**2)
-    return tuple(found)
+    return tuple(states)
 
 
 # -- ranks --------------------------------------------------------------------------------------

@@ -193,7 +193,7 @@ class _Search:
         Returns:
             True if any was found: the levels are to be fitted again.
         """
-        found = False
+        is_new = False
         tops = {suspect: top for suspect, top in self._tops(self.most).items() if top > self.enough / 2}
         #: Switches that are no suspects.
         self.sound = {switch for switch in range(self.nodes, self.rows) if switch not in tops}
@@ -228,7 +228,7 @@ class _Search:
             for index in jobs:
                 self.highest[self.runs[index]] -= max(-2 * self.most, self.ratios[index])
             self._leave_out(jobs)
-            found = True
+            is_new = True
             if others:  # it is not the nodes: these jobs have a level of their own
                 levels = {self.levels[index] for index in jobs}
                 if levels.isdisjoint(self.levels[index] for index in self.jobs_of[best] if index not in jobs):
@@ -242,7 +242,7 @@ class _Search:
                 self.slow_runs[best] |= dict.fromkeys((self.runs[index] for index in jobs), peak.top)
             elif sum(len(self.alike[rival]) for rival in rivals) <= MOST_TOGETHER:
                 named.append((rivals, since, peak.run, fixed, ()))
-        return found
+        return is_new
 
     def _fit_levels(self) -> None:
         """Compute each job's excess over its level and run, the spread of the excesses, and the evidence from both."""

@@ -164,17 +164,17 @@ def search(
     suspects = [_Suspect(tile, test, of_switch.get(_switch(tile, switch_of))) for tile in slowest]
     next_jobs = _next_jobs(suspects, test, met, switch_of, failed, most_jobs) if begins and level.is_known else []
     findings = _findings(suspects, of_switch, test)
-    found = {node for finding in findings for node in expand(finding.nodes)}
+    in_findings = {node for finding in findings for node in expand(finding.nodes)}
     fast_bounds = {tile: test.bound([excess, *test.jobs.get(tile, ())]) for tile, excess in test.fast.items()}
     bounds = {node: bound for tile, bound in fast_bounds.items() for node in tile}
     bounds.update(pair for suspect in suspects for pair in suspect.bounds.items())
-    once = {node for node, bound in bounds.items() if not (level.is_known and bound < _LOSS)} - found
+    once = {node for node, bound in bounds.items() if not (level.is_known and bound < _LOSS)} - in_findings
     return SearchState(
         tuple(next_jobs),
         following,
         {job.tile: math.expm1(-excess) for job, excess in zip(sweep, excesses, strict=True)},
         findings,
-        tuple(sorted(bounds.keys() - once - found)),
+        tuple(sorted(bounds.keys() - once - in_findings)),
         tuple(sorted(once)),
         -math.expm1(-max((bounds[node] for node in once), default=0.0)),
         test.sigma,
@@ -541,20 +541,20 @@ def _switch(nodes: Iterable[str], switch_of: Mapping[str, str]) -> str:
 def _switches(test: _Test, switch_of: Mapping[str, str]) -> dict[str, _Switch]:
     """The switches by name."""
     names = {*switch_of.values()}
-    found = {name: _Switch(name, math.log(len(names) / _FALSELY)) for name in names}
+    switches = {name: _Switch(name, math.log(len(names) / _FALSELY)) for name in names}
     for node in (node for tile in test.in_sweep for node in tile if node in switch_of):
-        found[switch_of[node]].nodes.add(node)
-    for tile, in_sweep in test.in_sweep.items() if found else ():
+        switches[switch_of[node]].nodes.add(node)
+    for tile, in_sweep in test.in_sweep.items() if switches else ():
         for group in [tile] if tile in test.fast else test.shared(tile):
             jobs = test.jobs.get(group, [])
-            if switch := found.get(_switch(group, switch_of)):
+            if switch := switches.get(_switch(group, switch_of)):
                 own, ratio = test.own_node(group), test.ratio([in_sweep, *jobs] if tile in test.fast else jobs)
                 more = ratio - math.log(own * math.exp(ratio) + 1 - own)
                 # The sweep alone names nothing, but a fast tile of it speaks against the switch.
                 switch.ratio += min(more, 0.0) if tile in test.fast else more
                 switch.groups += tile not in test.fast
                 switch.jobs += jobs
-    return found
+    return switches
 
 
 def _findings(suspects: Sequence[_Suspect], of_switch: Mapping[str, _Switch], test: _Test) -> tuple[SweepFinding, ...]:

@@ -198,18 +198,18 @@ def _settings(baseline: Baseline, identity: Identity) -> Iterator[Compared]:
         return
     given = configured_variables(baseline, {}, baseline.nodes)
     row = stated_settings(baseline.log_format, {**given, **baseline.attributes}) | {"nodes": str(baseline.nodes)}
-    for key, found in identity.settings.items():
+    for key, stated in identity.settings.items():
         name, _, point = key.partition(" at ")
         if point not in {"", baseline.at}:
             continue
         wanted = row.get(name.removeprefix(_MEAN), "")
         if name == "model" and not wanted:
-            yield from _served_model(baseline, found)
+            yield from _served_model(baseline, stated)
         ratio = _MEAN_RATIO if name.startswith(_MEAN) else 1.0
-        ours, theirs = amounts(found), amounts(wanted)
+        ours, theirs = amounts(stated), amounts(wanted)
         if wanted and bool(ours) == bool(theirs):
             agrees = any(amount <= other * ratio <= amount * ratio**2 for amount in theirs for other in ours)
-            yield Compared(name, found, wanted, key, agrees=agrees or found.lower() == wanted.lower())
+            yield Compared(name, stated, wanted, key, agrees=agrees or stated.lower() == wanted.lower())
 
 
 def stated_parallelism(baseline: Baseline) -> Parallelism:
@@ -292,9 +292,9 @@ def _image(identity: Identity, image: str | None) -> Iterator[Compared]:
     if identity.image is None or image is None:
         return
     # Enroot separates the registry by a "#".
-    found, wanted = (image_name(name).replace("#", "/") for name in (identity.image, image))
-    if found == wanted or _is_file(found) == _is_file(wanted):
-        yield Compared("image", found, wanted, "image", agrees=found == wanted)
+    ran, wanted = (image_name(name).replace("#", "/") for name in (identity.image, image))
+    if ran == wanted or _is_file(ran) == _is_file(wanted):
+        yield Compared("image", ran, wanted, "image", agrees=ran == wanted)
 
 
 def _is_file(image: str) -> bool:

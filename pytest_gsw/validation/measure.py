@@ -136,8 +136,8 @@ def _measure_figure(
             f"the log holds {plural(len(values), 'number')} of {metric.label}, too few for {baseline.statistic}",
             evidence=log_evidence(run, log),
         ) from error
-    found = Measurement(value, Figures(value=value), Timing(baseline.statistic), jobs=(value,))
-    return replace(found, doubt=log.doubt, remarks=log.identity.remarks)
+    measurement = Measurement(value, Figures(value=value), Timing(baseline.statistic), jobs=(value,))
+    return replace(measurement, doubt=log.doubt, remarks=log.identity.remarks)
 
 
 def _missing_figure(
@@ -292,12 +292,12 @@ def read_metrics(baseline: Baseline, path: Path, log: StepLog, known: Mapping[st
     if not baseline.metrics:
         return {}
     built_in = [key for key in baseline.metrics if key not in known]
-    found = {key: _further_figure(FURTHER[key], baseline, path, log) for key in built_in}
-    if len(found) < len(baseline.metrics):
+    numbers = {key: _further_figure(FURTHER[key], baseline, path, log) for key in built_in}
+    if len(numbers) < len(baseline.metrics):
         source = MetricLog(baseline, log.steps, path, _begin(path, log))
         with reading(path):
-            found |= {key: _number(known[key], source) for key in baseline.metrics if key not in found}
-    return {key: found[key] for key in baseline.metrics}
+            numbers |= {key: _number(known[key], source) for key in baseline.metrics if key not in numbers}
+    return {key: numbers[key] for key in baseline.metrics}
 
 
 def _further_figure(metric: Metric, baseline: Baseline, path: Path, log: StepLog) -> float:
