@@ -265,44 +265,27 @@ def configured_variables(baseline: Baseline, site: Mapping[str, str], nodes: int
 def _placeholder_values(baseline: Baseline, nodes: int) -> dict[str, str | int | float | None]:
     """The values of :data:`~pytest_gsw.tables.schema.PLACEHOLDERS`; ``None`` for those that the document lacks."""
     return {
-        "model": baseline.model,
-        "size": baseline.size,
-        "framework": baseline.framework,
-        "dtype": baseline.dtype,
-        "accelerator": baseline.accelerator,
-        "gpus": baseline.gpus,
+        **baseline.conditions,
+        "workload": baseline.workload.name,
+        "parameters_in_billions": baseline.workload.parameters_in_billions,
         "nodes": nodes,
-        "gpus_per_node": baseline.gpus_per_node,
-        "layers": baseline.layers,
-        "sequence_length": baseline.sequence_length,
-        "global_batch_size": baseline.global_batch_size,
-        "micro_batch_size": baseline.micro_batch_size,
-        "gradient_accumulation_steps": baseline.gradient_accumulation_steps,
-        "parameters_in_billions": baseline.parameters_in_billions,
-        "recipe": baseline.recipe.name,
         "steps": baseline.recipe.steps,
-        "workload": baseline.workload,
-        "tp": baseline.parallelism.tp,
-        "pp": baseline.parallelism.pp,
-        "cp": baseline.parallelism.cp,
-        "ep": baseline.parallelism.ep,
-        "dp": baseline.parallelism.dp,
-        "vp": baseline.parallelism.vp,
-        "fsdp": baseline.parallelism.fsdp,
+        "recipe": baseline.recipe.name,
     }
 
 
 def _options(baseline: Baseline, cluster: Cluster) -> tuple[str, ...]:
     if cluster.scheduler != "slurm":
         return ()
+    submission = cluster.submission
     named = {
-        "--account": cluster.submission.account,
-        "--partition": cluster.submission.partition,
-        "--gres": cluster.submission.gres,
-        "--constraint": cluster.submission.constraint,
+        "--account": submission.account,
+        "--partition": submission.partition,
+        "--gres": submission.gres,
+        "--constraint": submission.constraint,
         "--dependency": "singleton" if baseline.recipe.one_job_per_row else None,
     }
-    return (*(f"{option}={value}" for option, value in named.items() if value is not None), *cluster.submission.sbatch)
+    return (*(f"{option}={value}" for option, value in named.items() if value is not None), *submission.sbatch)
 
 
 # -- The environment of jobs and of queries to the scheduler, and its printable form ---------------

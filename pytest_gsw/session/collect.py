@@ -25,7 +25,7 @@ from pytest_gsw.session.state import SESSION
 from pytest_gsw.session.tiles import rows_on_tiles
 from pytest_gsw.tables.bundled import benchmarks, bundled_baselines, bundled_releases
 from pytest_gsw.tables.load import LOG_FORMATS, Table, read_table, table_files
-from pytest_gsw.tables.model import TILE, Baseline, BlankRow, Parallelism, without_tile
+from pytest_gsw.tables.model import TILE, Baseline, BlankRow, without_tile
 from pytest_gsw.tables.value_types import nearest
 from pytest_gsw.tables.yaml_values import read_spelling
 
@@ -228,8 +228,16 @@ FACTS = (
 
 def facts_of(baseline: Baseline) -> dict[str, Any]:
     """The facts of a row, for its selection."""
-    apart = {**vars(baseline.parallelism), "document": baseline.source.document}
-    return {name: apart[name] if name in apart else getattr(baseline, name) for name in FACTS}
+    facts = {
+        **baseline.conditions,
+        "workload": baseline.workload.name,
+        "nodes": baseline.nodes,
+        "metric": baseline.criterion.metric,
+        "proxy": baseline.workload.proxy,
+        "canary": baseline.canary,
+        "document": baseline.source.document,
+    }
+    return {name: facts[name] for name in FACTS}
 
 
 def markers(row_id: str, facts: Mapping[str, Any], settings: Settings) -> Iterator[pytest.MarkDecorator]:

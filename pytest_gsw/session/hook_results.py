@@ -115,10 +115,10 @@ def ask_for_peak(config: pytest.Config, row: Baseline) -> float | None:
         InvalidHookResultError: The hook returned no number above 0.
     """
     hook = config.hook.pytest_gsw_peak_flops
-    peak: float | None = hook(config=config, accelerator=row.accelerator, dtype=row.dtype)
+    peak: float | None = hook(config=config, accelerator=row.accelerator, dtype=row.workload.dtype)
     problem = hook_checks.peak_problem(peak)
     if problem is not None:
-        raise hook_checks.wrong_answer(hook, f"{problem}, for {row.accelerator} and {row.dtype}")
+        raise hook_checks.wrong_answer(hook, f"{problem}, for {row.accelerator} and {row.workload.dtype}")
     return peak
 
 

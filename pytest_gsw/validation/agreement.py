@@ -198,7 +198,9 @@ def _settings(baseline: Baseline, identity: Identity) -> Iterator[Compared]:
     if not identity.settings:
         return
     given = configured_variables(baseline, {}, baseline.nodes)
-    row = stated_settings(baseline.log_format, {**given, **baseline.attributes}) | {"nodes": str(baseline.nodes)}
+    row = stated_settings(baseline.workload.log_format, {**given, **baseline.attributes}) | {
+        "nodes": str(baseline.nodes)
+    }
     for key, stated in identity.settings.items():
         name, _, point = key.partition(" at ")
         if point not in {"", baseline.criterion.at}:

@@ -144,7 +144,7 @@ _FACTS = ("model", "number of GPUs", "dtype")
 def _stated(path: Path, row: Baseline, values: Sequence[Compared]) -> Iterator[str]:
     """The facts that a log states as a row does."""
     agreed = {value.name.partition(" by TP")[0] for value in values if value.agrees}
-    by_name = "model" in agreed and ("model size" in agreed or row.size is None)
+    by_name = "model" in agreed and ("model size" in agreed or row.workload.size is None)
     if by_name or _SIZE_BY_LAYERS in agreed or ({"layers", "hidden size"} <= agreed and _mentions(path, row)):
         yield "model"
     if "GPUs" in agreed:

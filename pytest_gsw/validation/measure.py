@@ -137,7 +137,7 @@ def _measure_figure(
             f"the log holds {plural(len(values), 'number')} of {metric.label}, too few for {statistic}",
             evidence=log_evidence(run, log),
         ) from error
-    measurement = Measurement(value, Figures(value=value), Timing(baseline.statistic), jobs=(value,))
+    measurement = Measurement(value, Figures(value=value), Timing(baseline.criterion.statistic), jobs=(value,))
     return replace(measurement, doubt=log.doubt, remarks=log.identity.remarks)
 
 

@@ -26,7 +26,7 @@ from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Accepted, Baseline, Figures, Location, Parallelism, Recipe, definition_hash
 from pytest_gsw.tables.schema import PLACEHOLDERS
-from tests.unit.rows import LLAMA2_FP8_X128
+from tests.unit.rows import LLAMA2_FP8_X128, with_facts
 
 EOS = Cluster(name="eos", scheduler="slurm", stage="/lustre/{recipe}", path=Path("clusters.yaml"))
 
