@@ -1,23 +1,50 @@
-"""Rows whose job has ended: the wait for its log, until it is whole."""
+"""Rows whose job has ended: the wait for its log, until it is whole, and further jobs of the row.
+
+Another job follows after an infrastructure failure or a cancellation, or to measure once more.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import starmap
 from pathlib import Path
 
+from pytest_gsw.common.node_lists import expand
 from pytest_gsw.errors import IncompleteLogError, LogError, NoLogError
-from pytest_gsw.executor.phases import Active, AwaitingLog, Check, Finished, RowTable, is_healthy
-from pytest_gsw.executor.repeats import Repeats
+from pytest_gsw.executor.phases import (
+    Active,
+    AwaitingLog,
+    Check,
+    Decide,
+    Finished,
+    Queued,
+    RepeatObserver,
+    RowJobs,
+    RowTable,
+    is_healthy,
+)
+from pytest_gsw.jobs.journal import Journal, JournalWriter
 from pytest_gsw.jobs.launcher import Launcher
 from pytest_gsw.jobs.layout import check_new, open_anew, other_outputs_of, sizes_of
-from pytest_gsw.jobs.model import Job
-from pytest_gsw.jobs.states import JobState
+from pytest_gsw.jobs.model import AT_ONCE, Attempt, Job, JobSpec
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.logs.reader import detect_format
-from pytest_gsw.stats.decision import Undecided
+from pytest_gsw.stats.black_holes import AT_ONCE_S, BlackHole, black_holes
+from pytest_gsw.stats.decision import Repeat, Undecided
 from pytest_gsw.validation.log_identity import is_own, read_identity
-from pytest_gsw.validation.run import Run
+from pytest_gsw.validation.retryable import failed_at_once, infrastructure_failure, node_use
+from pytest_gsw.validation.run import Run, ran_out_of_memory
+
+#: Reason for the next job of a row whose job an earlier session of the run cancelled.
+SESSION_ENDED = "its session ended early"
+
+#: Wait of a row whose job failed at once for other rows to show that its node is the cause: a job that began with it
+#: has shown by then that it works, and was polled.
+HOLD_S = 1.5 * AT_ONCE_S
+#: Least time between two decisions on all nodes of the session.
+_NODES_DECIDED_S = 1.0
 
 #: Longest interval between two searches for the log of an ended job.
 _LONGEST_LOG_LOOK_S = 1.0
@@ -74,21 +101,30 @@ def in_batch_output(error: LogError, job: Job, output: Path | None) -> Path | Lo
 
 @dataclass(eq=False)
 class EndedJobs:
-    """Finds the logs of ended jobs, and finishes their rows or repeats them."""
+    """Finds the logs of ended jobs, decides if another job of the row follows, and finishes the row or queues it."""
 
     rows: RowTable
-    #: Finds logs.
     launcher: Launcher
+    journal: JournalWriter
     #: Monotonic seconds.
     clock: Callable[[], float]
-    #: Decides if another job follows.
-    repeats: Repeats
+    #: Most reruns of a row after infrastructure failures.
+    retries: int
+    #: Decides after each job that ended well if its row needs another one.
+    decide: Decide
+    #: Called for every job that is not its row's last.
+    on_repeat: RepeatObserver
     #: Measures each job that ended well, once its log is there and whenever its files have grown.
     check: Check | None
 
     def __post_init__(self) -> None:
         #: The ended jobs that were measured, with the sizes of their files then, by row and job.
         self._measured: dict[tuple[str, str], tuple[Job, Run, Mapping[str, int]]] = {}
+        #: Ended jobs as evidence on nodes: row, id, status, and true if it failed at once.
+        self._ends: list[tuple[str, str, JobStatus, bool]] = []
+        #: Nodes that may be, or are, black holes; the time of that decision, and the number of jobs that it rests on.
+        self._suspects: Mapping[str, BlackHole] = {}
+        self._suspects_s, self._decided = -math.inf, 0
 
     def await_log(self, active: Active) -> None:
         """Await the log of a job that has ended or was given up, if it should have one."""
@@ -98,7 +134,7 @@ class EndedJobs:
         self.rows.phases[row.row_id] = self.rows.awaiting_log[row.row_id] = ended
 
     def find_logs(self) -> None:
-        """Finish rows with an ended job whose log is found or overdue."""
+        """Finish rows with an ended job whose log is found or overdue, or queue them for another job."""
         now_s = self.clock()
         for ended in [ended for ended in self.rows.awaiting_log.values() if now_s >= ended.look_s]:
             row_id = ended.row.row_id
@@ -111,29 +147,17 @@ class EndedJobs:
             end = ended.run or self._run_of(ended, now_s)
             self.rows.news += isinstance(end, Run) and ended.run is None
             run = Run(ended.submitted.job.id, ended.submitted.status, None) if isinstance(end, NoLogError) else end
-            if isinstance(run, Run) and self._continue_row(ended, run):
+            attempt = self._attempt(ended, run) if isinstance(run, Run) and not self.rows.is_interrupted else None
+            if isinstance(attempt, Undecided):
                 ended.run, ended.look_s = end, now_s + ended.pause_s  # it may be past its log's deadline
                 ended.asked = self.rows.news, now_s
-                continue
-            if end is not None:
+            elif isinstance(run, Run) and attempt is not None:
+                del self.rows.awaiting_log[row_id]
+                earlier = run.jobs if attempt.measured else ended.row.earlier
+                self.requeue(ended.row, attempt, attempt.after(ended.row.spec), earlier)
+            elif end is not None:
                 self.rows.finish(Finished(row_id, end, ended.row, ended.submitted))
                 del self.rows.awaiting_log[row_id]
-
-    def _continue_row(self, ended: AwaitingLog, run: Run) -> bool:
-        """Return a row to the queue if it needs another job; true if it is not finished.
-
-        It is if the infrastructure failed it, an earlier session cancelled it, or one more job is wanted; or it waits
-        for other rows.
-        """
-        row = ended.row
-        attempt = None if self.rows.is_interrupted else self.repeats.attempt_of(ended, run)
-        if attempt is None:
-            return False
-        if isinstance(attempt, Undecided):
-            return True
-        del self.rows.awaiting_log[row.row_id]
-        self.repeats.requeue(row, attempt, attempt.after(row.spec), run.jobs if attempt.measured else row.earlier)
-        return True
 
     def _has_no_news(self, ended: AwaitingLog, now_s: float) -> bool:
         """True if a row that waits for others need not be decided again: nothing has changed for them."""
@@ -204,3 +228,77 @@ class EndedJobs:
             phase, error = self.rows.phases[row_id], self.check(row_id, replace(run, other_files=others, earlier=()))
             if error is not None and isinstance(phase, Finished) and isinstance(phase.end, Run):
                 self.rows.late[row_id] = error
+
+    # -- further jobs of a row ----------------------------------------------------------------
+
+    def restore(self, row: RowJobs) -> None:
+        """Note the jobs of an earlier session that were not measured."""
+        self._ends += [(row.row_id, past.job_id, past.status, past.why == AT_ONCE) for past in row.failures]
+
+    def may_retry(self, row: RowJobs) -> bool:
+        """True if a row may run again after one more infrastructure failure."""
+        return row.retried < self.retries
+
+    def requeue(self, row: RowJobs, attempt: Attempt, spec: JobSpec, earlier: tuple[Run, ...]) -> None:
+        """Put a row at the head of the queue, after an attempt that is not its last."""
+        self.journal.write(Journal.repeated, row.row_id, attempt)
+        self.on_repeat(row.row_id, attempt)
+        self.rows.queue(Queued(RowJobs(row.row_id, spec, (*row.attempts, attempt), earlier)), first=True)
+
+    def _attempt(self, ended: AwaitingLog, run: Run) -> Attempt | Undecided | None:
+        """The attempt that another job follows; ``None`` if the job is its row's last."""
+        row, is_cancelled = ended.row, run.status.state is JobState.CANCELLED
+        if is_cancelled and ended.submitted.cancelled_before and run.stopped is None:
+            return Attempt(run.job_id, run.status, SESSION_ENDED)
+        is_on_tile = bool(row.spec.node_list)  # it has no other nodes
+        if ended.run is None:
+            has_failed = self.launcher.jobs_outlive_session and failed_at_once(run)  # else there is one machine
+            self._ends.append((row.row_id, run.job_id, run.status, has_failed))
+            ended.held_until_s = self.clock() + HOLD_S if has_failed else -math.inf
+            failure = infrastructure_failure(run) if self.may_retry(row) else None
+            if failure is not None:
+                return Attempt(run.job_id, run.status, failure.why, () if is_on_tile else failure.nodes)
+        if ended.held_until_s > -math.inf:
+            return self._after_failure_at_once(ended, run)
+        if not is_healthy(run.status) or run.log is None:
+            return None
+        try:
+            decided = self.decide(row.row_id, run)
+        except Exception:  # in a site's own rule: reported when the row is judged
+            return None
+        if isinstance(decided, Repeat):
+            nodes = () if is_on_tile else decided.avoiding
+            return Attempt(run.job_id, run.status, decided.why, nodes, measured=True)
+        return decided if isinstance(decided, Undecided) else None
+
+    def _after_failure_at_once(self, ended: AwaitingLog, run: Run) -> Attempt | Undecided | None:
+        """The attempt of a job that failed at once; it is its row's last if the row is to blame.
+
+        Jobs on a black hole cost the row no retry. Any other one is repeated once on other nodes if there are retries:
+        a recipe that is broken fails there, too. One that ran out of memory is not: its row may need too much of it.
+        """
+        row, rows, nodes = ended.row, self.rows, set(expand(run.status.nodes))
+        if not nodes or row.spec.node_list:
+            return None  # it has no other nodes
+        suspects = self._find_suspects()
+        holes, before = set(rows.left_out), [set(past.excluded_nodes) for past in row.failures if past.why == AT_ONCE]
+        avoidable = nodes.difference(*before)  # the others could not be avoided
+        blamed, may_retry = avoidable & holes, self.may_retry(row) and all(excluded & holes for excluded in before)
+        if avoidable and (blamed or (may_retry and not ran_out_of_memory(run))):
+            return Attempt(run.job_id, run.status, AT_ONCE, tuple(sorted(blamed or nodes)))
+        may_get_it = rows.queued or any(active.status.state is JobState.PENDING for active in rows.active.values())
+        has_news = len(self._ends) > self._decided or any(
+            other.run is None and other is not ended for other in rows.awaiting_log.values()
+        )
+        may_be_shown = may_get_it or rows.submitting or has_news or (rows.active and not nodes.isdisjoint(suspects))
+        return Undecided() if may_be_shown and self.clock() < ended.held_until_s else None
+
+    def _find_suspects(self) -> Mapping[str, BlackHole]:
+        """The nodes that fail each job at once; those that are found to do so get no further job of the session."""
+        if self.clock() >= self._suspects_s + _NODES_DECIDED_S:
+            self._suspects_s, self._decided = self.clock(), len(self._ends)
+            running = [(row, active.job.id, active.status, False) for row, active in self.rows.active.items()]
+            uses = starmap(node_use, [*self._ends, *running])
+            self._suspects = {suspect.node: suspect for suspect in black_holes(filter(None, uses))}
+            self.rows.left_out = tuple(node for node, suspect in self._suspects.items() if suspect.elsewhere)
+        return self._suspects

@@ -24,7 +24,6 @@ from pytest_gsw.errors import (
     SubmissionError,
 )
 from pytest_gsw.executor.ended_jobs import EndedJobs, batch_output_of, log_of
-from pytest_gsw.executor.journal_writer import JournalWriter
 from pytest_gsw.executor.limits import Limits
 from pytest_gsw.executor.phases import (
     Check,
@@ -41,10 +40,9 @@ from pytest_gsw.executor.phases import (
     Watcher,
 )
 from pytest_gsw.executor.polls import SETTLE_S, Polls, PollSchedule
-from pytest_gsw.executor.repeats import Repeats
 from pytest_gsw.executor.running_logs import RunningLogs
 from pytest_gsw.executor.submitter import Submitter
-from pytest_gsw.jobs.journal import Journal, Submission
+from pytest_gsw.jobs.journal import Journal, JournalWriter, Submission
 from pytest_gsw.jobs.launcher import Launcher
 from pytest_gsw.jobs.layout import other_outputs_of
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec
@@ -139,12 +137,10 @@ class Executor:
         self.started = rows.started
         shared = (rows, launcher, self.journal, clock)
         self._submitter = Submitter(*shared)
-        self._repeats = Repeats(*shared, retries, decide, on_repeat)
-        self._ended_jobs = EndedJobs(rows, launcher, clock, self._repeats, check)
+        self._ended_jobs = EndedJobs(*shared, retries, decide, on_repeat, check)
         self._polls = Polls(
             *shared,
             self._ended_jobs,
-            self._repeats,
             self._submitter.backoff,
             PollSchedule(poll_interval_s, clock),
             observer,
@@ -211,7 +207,7 @@ class Executor:
         Raises:
             LogError: A log of these jobs is missing, or belongs to another job of this session.
         """
-        self._repeats.restore(row)
+        self._ended_jobs.restore(row)
         numbered = [(replace(row.spec, attempt=number), past) for number, past in enumerate(row.attempts, start=1)]
         for spec, attempt in numbered:
             self._rows.claims.job(Job(attempt.job_id, spec, 0.0))
@@ -375,7 +371,7 @@ class Executor:
 
     def _find_lost_jobs(self) -> list[Job]:
         """Jobs whose submission's answer was lost: no other session would cancel them."""
-        found = []
+        lost_jobs = []
         for phase in self._rows.phases.values():
             since_s = phase.since_s
             if since_s is not None and phase.row is not None:
@@ -389,10 +385,10 @@ class Executor:
                     continue
                 if isinstance(phase, Finished):
                     phase.submitted, phase.since_s = None if job is None else SubmittedJob(job), None
-                found += [job] if job is not None else []
-        if found:
-            self.journal.write(Journal.submitted, *found)
-        return found
+                lost_jobs += [job] if job is not None else []
+        if lost_jobs:
+            self.journal.write(Journal.submitted, *lost_jobs)
+        return lost_jobs
 
     # -- waiting ------------------------------------------------------------------------------
 

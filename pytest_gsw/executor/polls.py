@@ -16,11 +16,9 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import duration
 from pytest_gsw.errors import JobError, LogError, RunError
 from pytest_gsw.executor.ended_jobs import EndedJobs
-from pytest_gsw.executor.journal_writer import JournalWriter
 from pytest_gsw.executor.phases import Active, Count, RowTable, StateObserver, SubmittedJob
-from pytest_gsw.executor.repeats import Repeats
 from pytest_gsw.executor.submitter import LONGEST_BACK_OFF_S, UNKNOWN_LIMIT_S, Backoff
-from pytest_gsw.jobs.journal import Journal, by_row
+from pytest_gsw.jobs.journal import Journal, JournalWriter, by_row
 from pytest_gsw.jobs.launcher import Launcher
 from pytest_gsw.jobs.layout import other_outputs_of
 from pytest_gsw.jobs.model import LOST_AT_START, NO_OTHER_NODE, Attempt, EarlyStop, Job
@@ -102,10 +100,8 @@ class Polls:
     journal: JournalWriter
     #: Monotonic seconds.
     clock: Callable[[], float]
-    #: Awaits the logs of jobs that have ended.
+    #: Awaits the logs of jobs that have ended, and queues rows again.
     ended_jobs: EndedJobs
-    #: Queues rows again.
-    repeats: Repeats
     #: The waits of submissions.
     backoff: Backoff
     schedule: PollSchedule
@@ -207,7 +203,7 @@ class Polls:
         """True if a job is held because a node was lost at its start, and its row may run again elsewhere."""
         row, status = active.row, active.status
         is_lost = status.state is JobState.PENDING and status.reason.startswith(f"{NOT_LAUNCHED}: ")
-        return is_lost and not row.spec.node_list and self.repeats.may_retry(row) and row.row_id in self.rows.active
+        return is_lost and not row.spec.node_list and self.ended_jobs.may_retry(row) and row.row_id in self.rows.active
 
     def _resubmit(self, pending: list[Active], why: str) -> None:
         """Cancel jobs that cannot start, and submit them again: anywhere if they avoid all nodes that there are."""
@@ -224,7 +220,7 @@ class Polls:
                 spec = replace(spec, avoided_nodes=())
             self.journal.write(Journal.ended, (active.job, status))
             self.rows.leave_queue(active)
-            self.repeats.requeue(row, Attempt(active.job.id, status, why), spec, row.earlier)
+            self.ended_jobs.requeue(row, Attempt(active.job.id, status, why), spec, row.earlier)
 
     def _end_waits(self, answers: list[tuple[Active, JobStatus]]) -> None:
         """End pending jobs that do not start by themselves, or have waited for too long."""

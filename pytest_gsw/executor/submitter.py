@@ -19,9 +19,8 @@ from pytest_gsw.errors import (
     SubmissionError,
     TakenOverError,
 )
-from pytest_gsw.executor.journal_writer import JournalWriter
 from pytest_gsw.executor.phases import Finished, Queued, RowTable, SubmittedJob
-from pytest_gsw.jobs.journal import Journal, is_next
+from pytest_gsw.jobs.journal import Journal, JournalWriter, is_next
 from pytest_gsw.jobs.launcher import Launcher
 from pytest_gsw.jobs.layout import logs_before, names_before, names_in
 from pytest_gsw.jobs.model import Job, JobSpec

@@ -101,16 +101,16 @@ def run_seconds(record: Record) -> float:
 
 def _site_metrics(record: Record) -> dict[str, Any]:
     """The site's metrics of a record, by key."""
-    found: dict[str, Any] = {"gsw_own_outcome": record.own_outcome or None}
-    for one in record.metrics:
-        key = one.metric.key
-        found |= {
-            f"gsw_measured_{key}": one.measured,
-            f"gsw_documented_{key}": one.documented,
-            f"gsw_tolerance_{key}": one.tolerance,
-            f"gsw_outcome_{key}": one.outcome.value,
+    facts: dict[str, Any] = {"gsw_own_outcome": record.own_outcome or None}
+    for verdict in record.metrics:
+        key = verdict.metric.key
+        facts |= {
+            f"gsw_measured_{key}": verdict.measured,
+            f"gsw_documented_{key}": verdict.documented,
+            f"gsw_tolerance_{key}": verdict.tolerance,
+            f"gsw_outcome_{key}": verdict.outcome.value,
         }
-    return found
+    return facts
 
 
 def _repeats(record: Record) -> dict[str, Any]:
@@ -138,11 +138,11 @@ def read_run(directory: Path, known: dict[str, Record] | None = None) -> tuple[t
     ``known`` are records that need not be read, by the names of their files; those that are read are added to it.
     """
     known = {} if known is None else known
-    found = {name: known.get(name) or _read(directory / "records" / name) for name in record_files(directory)}
-    known |= {name: record for name, record in found.items() if isinstance(record, Record)}
-    records = tuple(record for record in found.values() if isinstance(record, Record))
+    records_by_name = {name: known.get(name) or _read(directory / "records" / name) for name in record_files(directory)}
+    known |= {name: record for name, record in records_by_name.items() if isinstance(record, Record)}
+    records = tuple(record for record in records_by_name.values() if isinstance(record, Record))
     # One that cannot be read must not hide the others, nor be lost itself.
-    return records, {f"records/{name}": why for name, why in found.items() if isinstance(why, str)}
+    return records, {f"records/{name}": why for name, why in records_by_name.items() if isinstance(why, str)}
 
 
 def _read(path: Path) -> Record | str:

@@ -72,15 +72,15 @@ def _call_hook(
     """
     hook = getattr(config.hook, name)
     try:
-        found = hook(config=config, **given)
-        problems = [] if found is None or hook_checks.is_own(found) else problems_of(found)
+        answer = hook(config=config, **given)
+        problems = [] if answer is None or hook_checks.is_own(answer) else problems_of(answer)
     except GswError:
         raise
     except RAISED as error:
         raise _configuration_error(hook_checks.hook_error(error, config.pluginmanager)) from None
     if problems:
-        raise _configuration_error(hook_checks.wrong_answer(hook, hook_checks.not_that(found, kind, problems)))
-    return found
+        raise _configuration_error(hook_checks.wrong_answer(hook, hook_checks.not_that(answer, kind, problems)))
+    return answer
 
 
 def check_answers(config: pytest.Config, row: Baseline, spec: object, log_format: object) -> None:
@@ -137,7 +137,7 @@ def site_metrics(config: pytest.Config) -> Mapping[str, Metric]:
         answers = hook(config=config)
     except Exception as error:
         raise _usage(hook_checks.hook_error(error, config.pluginmanager)) from None
-    found: dict[str, Metric] = {}
+    metrics: dict[str, Metric] = {}
     for answer in answers:  # pluggy omits None
         if isinstance(answer, str | bytes | Metric) or not hasattr(answer, "__iter__"):
             raise _usage(hook_checks.wrong_answer(hook, f"{type(answer).__name__}, wanted a list of Metric"))
@@ -145,10 +145,10 @@ def site_metrics(config: pytest.Config) -> Mapping[str, Metric]:
             problems = hook_checks.metric_problems(metric)
             if problems:
                 raise _usage(hook_checks.wrong_answer(hook, hook_checks.not_that(metric, "metric", problems)))
-            if metric.key in found:
+            if metric.key in metrics:
                 raise _usage(hook_checks.wrong_answer(hook, f"two metrics of the key '{metric.key}', wanted one"))
-            found[metric.key] = metric
-    return found
+            metrics[metric.key] = metric
+    return metrics
 
 
 def unknown_metric(baseline: Baseline, known: Mapping[str, Metric]) -> SubmissionError | None:

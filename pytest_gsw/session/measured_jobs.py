@@ -98,8 +98,8 @@ class MeasuredJobs:
             if key not in self._jobs:
                 self._jobs[key] = self._read(job)
         measured = [self._jobs[key][0] for key in keys]
-        found = [one for one in measured if one is not None]
-        return measured[-1] if len(found) < 2 else of_all_jobs(self._baseline, found, self._judge.peak_flops)
+        known = [measurement for measurement in measured if measurement is not None]
+        return measured[-1] if len(known) < 2 else of_all_jobs(self._baseline, known, self._judge.peak_flops)
 
     def measurement_of(self, job_id: str, status: JobStatus) -> Measurement | None:
         """The measurement of one job by itself, if it was measured."""

@@ -32,12 +32,12 @@ def newest_chooser(
 ) -> Callable[[JobSpec, Sequence[FoundLog]], FoundLog]:
     """A function that chooses a row's newest completed job, and reports newer incomplete ones."""
 
-    def choose(spec: JobSpec, found: Sequence[FoundLog]) -> FoundLog:
+    def choose(spec: JobSpec, logs: Sequence[FoundLog]) -> FoundLog:
         row = rows[spec.row_id]
         log_format = row.plan.log_format
         assert log_format is not None  # a row without a log format is not submitted
-        traced = is_nccl_traced(spec.environment) or any(in_traced_results(log.path) for log in found)
-        newest = newest_complete(found, row.baseline, log_format, steps_of(row.baseline, traced=traced))
+        traced = is_nccl_traced(spec.environment) or any(in_traced_results(log.path) for log in logs)
+        newest = newest_complete(logs, row.baseline, log_format, steps_of(row.baseline, traced=traced))
         if newest.passed_over:
             passed_over = "; ".join(f"job {log.job_id} ({why})" for log, why in newest.passed_over)
             written_s = newest.log.path.stat().st_mtime
@@ -80,7 +80,7 @@ def newest_complete(logs: Sequence[FoundLog], baseline: Baseline, log_format: Lo
     for place, log in enumerate(newest_first):
         why = _why_incomplete(log, baseline, log_format, steps)
         if why is None:
-            later = ((one, _LATER_ID) for one in newest_first[place + 1 :] if _number(one) > _number(log))
+            later = ((older, _LATER_ID) for older in newest_first[place + 1 :] if _number(older) > _number(log))
             return Newest(log, (*passed_over, *later))
         passed_over.append((log, why))
     return Newest(newest_first[0])
@@ -90,24 +90,24 @@ def _number(log: FoundLog) -> int:
     return int(log.job_id) if log.job_id.isdecimal() else 0
 
 
-def _why_incomplete(found: FoundLog, baseline: Baseline, log_format: LogFormat, steps: int | None) -> str | None:
+def _why_incomplete(found_log: FoundLog, baseline: Baseline, log_format: LogFormat, steps: int | None) -> str | None:
     """The reason why a log's job failed or has not ended; ``None`` for a complete log.
 
     A complete log may have other faults, which the verdict reports: an older log must not hide them.
     """
     try:
-        with open_log(found.path) as file:
+        with open_log(found_log.path) as file:
             log = read_log(file, log_format)
-            fatal = find_fatal(file, log, log_format, error_files_of(found.path))
+            fatal = find_fatal(file, log, log_format, error_files_of(found_log.path))
     except (LogError, OSError) as error:
         return error.fact if isinstance(error, LogError) else str(error)
     if fatal is not None:
-        return f"{'the log' if fatal.path == found.path else 'its stderr'} shows a failure: {fatal.name}"
+        return f"{'the log' if fatal.path == found_log.path else 'its stderr'} shows a failure: {fatal.name}"
     first_index = log_format.first_index
     is_numbered = final_step(baseline, log, steps, first_index) is not None
     # If the last step is unknown, the log must end like that of a successful job.
     state = JobState.REPLAYED if is_numbered else JobState.COMPLETED
-    run = Run(found.job_id, JobStatus(state, state.value), found.path)
+    run = Run(found_log.job_id, JobStatus(state, state.value), found_log.path)
     try:
         check_steps(baseline, run, log, timed_steps(baseline, log), steps, first_index)
     except IncompleteLogError as error:

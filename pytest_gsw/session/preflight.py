@@ -36,11 +36,11 @@ def report_differences(
         return
     environ = config.stash[SESSION].environ
     site, where = settings.cluster.environment, f"of {settings.cluster.name} does not count: the table sets it"
-    found: list[tuple[str, str]] = []
+    unlike: list[tuple[str, str]] = []
     for row, spec in _planned(rows, specs):
         unused = [f"{name} {where}" for name, value in row.recipe.environment.items() if site.get(name, value) != value]
-        found += [(text, row.id) for text in (*unused, *differences(row, spec, environ))]
-    for text, row_ids in grouped(found).items():
+        unlike += [(text, row.id) for text in (*unused, *differences(row, spec, environ))]
+    for text, row_ids in grouped(unlike).items():
         more = f" and {plural(len(row_ids) - 1, 'more row')}" if len(row_ids) > 1 else ""
         write(config, f"gsw: {text} ({row_ids[0]}{more})")
 
@@ -81,18 +81,18 @@ def check_rows(
     A simulation needs no checks, a replay submits nothing, and a site's own launcher refuses jobs itself.
     """
     planned, cluster, limits = _planned(rows, specs), settings.cluster, settings.jobs.limits
-    found = {one.spec.row_id: too_large(one.spec, limits) for one in planned if one.spec.gpus > limits.gpus}
+    findings = {row.spec.row_id: too_large(row.spec, limits) for row in planned if row.spec.gpus > limits.gpus}
     if cluster is None or settings.replay is not None:
-        return dict(found)
+        return dict(findings)
     if not cluster.simulated and is_own(launcher):
         here = Here(cluster, launcher, environ)
         for check in _OF_RECIPE:
-            found |= check([one for one in planned if one.spec.row_id not in found], here)
-            planned = [one for one in planned if check is not _recipes or one.spec.row_id not in found]
+            findings |= check([row for row in planned if row.spec.row_id not in findings], here)
+            planned = [row for row in planned if check is not _recipes or row.spec.row_id not in findings]
         for check in _CHECKS:
-            found |= {row_id: _joined(found.get(row_id), one) for row_id, one in check(planned, here).items()}
+            findings |= {row_id: _joined(findings.get(row_id), new) for row_id, new in check(planned, here).items()}
     ids = (item.baseline.id for item in rows)
-    return without_repetition({row_id: found[row_id] for row_id in ids if row_id in found})
+    return without_repetition({row_id: findings[row_id] for row_id in ids if row_id in findings})
 
 
 def _joined(first: SubmissionError | None, finding: SubmissionError) -> SubmissionError:
@@ -108,37 +108,37 @@ def other_clusters(specs: Sequence[JobSpec], settings: Settings) -> dict[str, Ru
     cluster = settings.cluster
     if cluster is None or cluster.scheduler != "slurm" or settings.replay is not None:
         return {}
-    found: Findings = {}
+    findings: Findings = {}
     first: JobSpec | None = None
     for spec in specs:
         problem = preflight.cluster_problem(spec, cluster, first or spec)
         if problem is not None:
-            found[spec.row_id] = problem
+            findings[spec.row_id] = problem
         elif first is None:
             first = spec
-    return without_repetition(found)
+    return without_repetition(findings)
 
 
-def without_repetition(found: Mapping[str, SubmissionError]) -> dict[str, RunError]:
+def without_repetition(findings: Mapping[str, SubmissionError]) -> dict[str, RunError]:
     """The findings by row: the first of several rows with the same finding has its details, the others refer to it."""
     shortened: dict[str, RunError] = {}
-    for first, *others in grouped([(str(finding), row_id) for row_id, finding in found.items()]).values():
-        finding = found[first]
+    for first, *others in grouped([(str(finding), row_id) for row_id, finding in findings.items()]).values():
+        finding = findings[first]
         also = (("rows", f"{first} and {plural(len(others), 'more row')}"),) if others else ()
         shortened[first] = type(finding)(finding.fact, (*finding.evidence, *also), finding.tail, finding.advice)
         shortened |= {row_id: type(finding)(finding.fact, advice=f"{AS_OF}{first}") for row_id in others}
-    return {row_id: shortened[row_id] for row_id in found}
+    return {row_id: shortened[row_id] for row_id in findings}
 
 
-def _recipe_key(one: Planned) -> tuple[object, ...]:
+def _recipe_key(row: Planned) -> tuple[object, ...]:
     """The key of rows that share one check of their recipe."""
-    recipe, spec = one.baseline.recipe, one.spec
-    return spec.directory, spec.script, spec.launch.name, one.baseline.location.path, *recipe.environment
+    recipe, spec = row.baseline.recipe, row.spec
+    return spec.directory, spec.script, spec.launch.name, row.baseline.location.path, *recipe.environment
 
 
 def _releases(planned: Sequence[Planned], here: Here) -> Findings:
     """Recipes of another release than the row's figures, which do not apply to their logs."""
-    scripts = ((one.baseline, one.spec.script_path) for one in planned)
+    scripts = ((row.baseline, row.spec.script_path) for row in planned)
     return dict(preflight.release_problems(scripts, here.cluster))
 
 
@@ -150,45 +150,45 @@ def _launchers(planned: Sequence[Planned], _here: Here) -> Findings:
     return _once(
         planned,
         _recipe_key,
-        lambda one: one.spec.launch.problem(one.spec) or preflight.environment_problem(one.spec, one.baseline),
+        lambda row: row.spec.launch.problem(row.spec) or preflight.environment_problem(row.spec, row.baseline),
     )
 
 
 def _stages(planned: Sequence[Planned], here: Here) -> Findings:
     """Staging areas that cannot be written to."""
 
-    def of_stage(one: Planned) -> tuple[object, ...]:
-        spec = one.spec
+    def of_stage(row: Planned) -> tuple[object, ...]:
+        spec = row.spec
         return spec.stage, spec.log_glob.partition("/")[0], spec.environment.get(spec.launch.home)
 
-    return _once(planned, of_stage, lambda one: preflight.stage_problem(one.spec, here.cluster))
+    return _once(planned, of_stage, lambda row: preflight.stage_problem(row.spec, here.cluster))
 
 
 def _variables(planned: Sequence[Planned], here: Here) -> Findings:
     """Launch scripts whose required variables are not set."""
     demands = cache(preflight.demands_of)
     checked = [
-        (one, preflight.variables_problem(one.spec, here.environ, demands(one.spec.script_path))) for one in planned
+        (row, preflight.variables_problem(row.spec, here.environ, demands(row.spec.script_path))) for row in planned
     ]
-    return {one.spec.row_id: problem for one, problem in checked if problem is not None}
+    return {row.spec.row_id: problem for row, problem in checked if problem is not None}
 
 
 def _submissions(planned: Sequence[Planned], here: Here) -> Findings:
     """The launcher's own checks."""
-    return here.launcher.unready([one.spec for one in planned])
+    return here.launcher.unready([row.spec for row in planned])
 
 
 def _recipes(planned: Sequence[Planned], here: Here) -> Findings:
     """Recipes whose launch script cannot be submitted."""
-    return _once(planned, _recipe_key, lambda one: preflight.recipe_problem(one.spec, one.baseline, here.cluster))
+    return _once(planned, _recipe_key, lambda row: preflight.recipe_problem(row.spec, row.baseline, here.cluster))
 
 
 def _once(
     planned: Iterable[Planned], key: Callable[[Planned], object], check: Callable[[Planned], SubmissionError | None]
 ) -> Findings:
     """The finding of each row; rows with the same key are checked once."""
-    checked = [(check(some[0]), some) for some in grouped([(key(one), one) for one in planned]).values()]
-    return {one.spec.row_id: finding for finding, some in checked if finding is not None for one in some}
+    checked = [(check(rows[0]), rows) for rows in grouped([(key(row), row) for row in planned]).values()]
+    return {row.spec.row_id: finding for finding, rows in checked if finding is not None for row in rows}
 
 
 _Check = Callable[[Sequence[Planned], Here], Findings]

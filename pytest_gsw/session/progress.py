@@ -74,7 +74,7 @@ def make_ticker(config: pytest.Config, plan_of: Callable[[str], RowPlan]) -> Tic
 
     def tick(executor: Executor) -> None:
         is_asked = state.is_table_wanted
-        due = [one for one in repeated if time.monotonic() >= one.due_s]
+        due = [action for action in repeated if time.monotonic() >= action.due_s]
         if not due and not is_asked:
             return
         phases = [(plan_of(row_id), phase) for row_id, phase in executor.phases.items()]
@@ -82,12 +82,12 @@ def make_ticker(config: pytest.Config, plan_of: Callable[[str], RowPlan]) -> Tic
         finished = (plan.node_id for plan, phase in phases if isinstance(phase, Finished))
         full = redact(executor.full, os.environ)
         progress = RunProgress(time.time(), begun_s, gpus, full, tuple(open_rows), tuple(finished))
-        for one in due:
+        for action in due:
             begin_s = time.monotonic()
             with contextlib.suppress(Exception):  # it must not stop the monitoring; the session's end reports it
-                one.act(progress)
+                action.act(progress)
             end_s = time.monotonic()
-            one.due_s = end_s + max(one.interval_s, _LEAST_PAUSE * (end_s - begin_s))
+            action.due_s = end_s + max(action.interval_s, _LEAST_PAUSE * (end_s - begin_s))
         if is_asked:
             state.is_table_wanted = False
             write(config, f"{plain_table(progress.lines, *COLUMNS, style='simple')}\n{_line_of(progress)}")

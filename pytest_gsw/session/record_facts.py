@@ -31,7 +31,7 @@ def jobs_facts(
     return Jobs(
         last=None if job_id is None or status is None else facts(job_id, status, run),
         attempts=tuple(
-            JobFacts.of(one.job_id, executor.launcher.name, one.status, why_repeated=one.why) for one in attempts
+            JobFacts.of(job.job_id, executor.launcher.name, job.status, why_repeated=job.why) for job in attempts
         ),
         repeats=tuple(facts(job.job_id, job.status, job) for job in earlier),
         first_jobs=source.repeats.first,

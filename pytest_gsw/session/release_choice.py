@@ -66,8 +66,8 @@ def requested_release(
     if requested is None and past is None and not (values["baselines"] or values["suite"] or config.option.file_or_dir):
         from pytest_gsw.results.manifest import read_noted
 
-        found = releases_for(cluster.accelerator) if cluster and cluster.accelerator else ()
-        release = (replay and read_noted(replay).release) or next(reversed(found), "")
+        releases = releases_for(cluster.accelerator) if cluster and cluster.accelerator else ()
+        release = (replay and read_noted(replay).release) or next(reversed(releases), "")
         return RequestedRelease(release, f"--gsw-replay={replay}") if release else None
     return requested
 
@@ -75,30 +75,30 @@ def requested_release(
 def bundled_rows(cluster: Cluster, release: str | None) -> tuple[str, str]:
     """The bundled rows for a cluster's accelerator, in one line, and the next command if the session has none."""
     name, session = str(cluster.accelerator), command("pytest", *cluster.options)
-    found = releases_for(name)
-    networks = () if found else benchmarks_for(name)
+    with_rows = releases_for(name)
+    networks = () if with_rows else benchmarks_for(name)
     if networks:
         return (
             f"{name}: only benchmarks of networks have rows for it: {', '.join(networks)}",
             f"{session} -k {networks[0]}",
         )
-    directories = [] if found else [str(relative_path(path)) for path in directories_for(name)]
+    directories = [] if with_rows else [str(relative_path(path)) for path in directories_for(name)]
     if directories:
         fact = f"{name}: only tables of no release have rows for it: {', '.join(directories)}"
         return fact, f"{session} {command(f'--gsw-baselines={directories[0]}')}"
-    if not found:
-        named = max((one for one in BY_NAME if one.lower() in name.lower()), key=len, default=name)
-        near = "" if any(is_same(one, name) for one in BY_NAME) else nearest(named, BY_NAME)
+    if not with_rows:
+        named = max((known for known in BY_NAME if known.lower() in name.lower()), key=len, default=name)
+        near = "" if any(is_same(known, name) for known in BY_NAME) else nearest(named, BY_NAME)
         line, column = cluster.given.get("accelerator", (0, 0))
         correct = f"correct 'accelerator' at {cluster.path}:{line}:{column}, or " if near and line else ""
         table = f"{correct}write a table of one row and a guess, site/NAME.yaml, and measure it (docs/recipes.md)"
         measure = f"{session} --gsw-baselines=site --gsw-repeat=5 -o gsw_slow_start=0 -o gsw_timeout=60"
         return f"{name}: no bundled table has rows for it{near}", f"{table}: {measure}"
-    releases = [one for one in found if one]
+    releases = [*filter(None, with_rows)]
     if not releases:
         return f"{name}: no release has rows for it, the documents' own tables have", session
     newest, several = releases[-1], plural(len(releases), "release")
-    option = f" --gsw-release={newest}" if release or found[-1] else ""
+    option = f" --gsw-release={newest}" if release or with_rows[-1] else ""
     return f"{name}: {several}, newest {newest}, --gsw-release=RELEASE", session + option
 
 

@@ -417,8 +417,8 @@ class SessionRow:
         from pytest_gsw.history.comparison import explaining, suspect_text
 
         jobs = [(job.status.nodes, job.status.end_s or time.time()) for job in run.jobs]
-        found = explaining(slow, verdict, jobs)
-        texts = [] if found is None else [f"explained by {suspect_text(found)}"]
+        slow_node = explaining(slow, verdict, jobs)
+        texts = [] if slow_node is None else [f"explained by {suspect_text(slow_node)}"]
         avoided = self._shared.history.slow_nodes
         if avoided and len(jobs) > self._settings.judging.repeats.first:
             texts.append(f"confirming jobs were to avoid {compressed(avoided)}")

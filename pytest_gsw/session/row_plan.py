@@ -21,7 +21,7 @@ from pytest_gsw.validation.run import Run
 
 def _is_same_loss(verdict: Verdict, previous_failed: Sequence[float]) -> bool:
     """True if the row failed with the same loss in the previous run, and no other metric needs confirmation."""
-    if verdict.own is not Outcome.REGRESSED or verdict.noise is None or any(one.more for one in verdict.metrics):
+    if verdict.own is not Outcome.REGRESSED or verdict.noise is None or any(metric.more for metric in verdict.metrics):
         return False
     facts = verdict.jobs or (verdict.measured,), verdict.reference, verdict.tolerance, verdict.noise
     return is_known(*facts, previous_failed, verdict.metric.direction)
@@ -64,7 +64,7 @@ def decide(run: Run, verdicts: Sequence[Verdict], context: Context) -> Repeat | 
         context: All other facts of the decision.
     """
     jobs, repeats = len(run.jobs), context.repeats
-    if len({(one.outcome, one.reason, one.more) for one in verdicts}) != 1:
+    if len({(verdict.outcome, verdict.reason, verdict.more) for verdict in verdicts}) != 1:
         return Undecided()
     verdict = verdicts[0]
     if jobs >= repeats.most:
@@ -73,7 +73,7 @@ def decide(run: Run, verdicts: Sequence[Verdict], context: Context) -> Repeat | 
     is_too_fast = fails and verdict.outcome is Outcome.IMPROVED
     if not (fails if verdict.more is None or is_too_fast else verdict.more > 0):
         return Done()
-    if all(_is_same_loss(one, context.previous_failed) for one in verdicts):
+    if all(_is_same_loss(verdict, context.previous_failed) for verdict in verdicts):
         return Done()
     confirmed = f"to be confirmed ({jobs - repeats.first + 1} of {repeats.confirm})"
     own = tuple(dict.fromkeys(job.status.nodes for job in _odd_jobs(run, verdict) if job.status.nodes))

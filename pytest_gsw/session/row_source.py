@@ -201,8 +201,8 @@ class LiveRow:
     def drift(self, past: RowHistory, points: Sequence[Point]) -> str | None:
         """The drift by the history."""
         is_usual = past.points and points[0].reason not in UNUSUAL
-        found = past.including_run(points).drifting if is_usual else None
-        return None if found is None else redact(drift_text(found), os.environ)
+        drift = past.including_run(points).drifting if is_usual else None
+        return None if drift is None else redact(drift_text(drift), os.environ)
 
     def _provenance(self, run: Run | None) -> Provenance:
         """Image and versions in a run's log."""
@@ -215,13 +215,14 @@ class LiveRow:
 
     def _environment(self, run: Run, written: Provenance, started: JobSpec | None) -> dict[str, str]:
         """Versions from the log and files next to it, and the GPUs' boost, which changes the figures."""
-        found = {**written.versions, **{name: value for one in run.evidence for name, value in one.environment.items()}}
+        beside = {name: value for evidence in run.evidence for name, value in evidence.environment.items()}
+        versions = {**written.versions, **beside}
         if unset_boost(run) is not None:
-            found["vboost"] = BOOST_NOT_SET
+            versions["vboost"] = BOOST_NOT_SET
         elif started is not None and job_variable(self.environ, started, "ENABLE_VBOOST").lower() == "true":
-            found["vboost"] = "true"
+            versions["vboost"] = "true"
         version = self.launcher.version
-        return {**found, self.launcher_name: version} if version else found
+        return {**versions, self.launcher_name: version} if version else versions
 
     def _image_at_start(self, submitted: Submission | None) -> tuple[str | None, str]:
         """The image of the job's start, and its source."""

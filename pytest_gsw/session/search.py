@@ -57,7 +57,7 @@ def end_sweep(session: pytest.Session, start: Start, wait: Wait) -> None:
         assert state.sweep is not None  # there are tiles
         rows = [state.rows[item.baseline.id] for item in items if item.baseline.id in state.rows]
         if state.sweep.result_of(row_id) is not None:
-            recorded = {one.row.id: one.jobs.search for one in state.run_records()}
+            recorded = {record.row.id: record.jobs.search for record in state.run_records()}
             for row in rows:
                 row.source.search = row.source.search or [*recorded.get(row.baseline.id, ())]
             continue
@@ -124,7 +124,7 @@ class _RowSearch:
     def _state(self, most: float = 0.0, *, begins: bool = False) -> SearchState:
         tiles = [TileJob(name, expand(name), self._cost(of.judged)) for name, (*_, of) in self._tiles.items()]
         further = [
-            TileJob(one.nodes, expand(one.nodes), self._cost(one.judged), one.round) for one in self._jobs if one.judged
+            TileJob(job.nodes, expand(job.nodes), self._cost(job.judged), job.round) for job in self._jobs if job.judged
         ]
         return search(
             [*tiles, *further],
@@ -132,9 +132,9 @@ class _RowSearch:
             switches=self._switches,
             most_jobs=max(0.0, most),
             begins=begins,
-            rounds=max((one.round for one in self._jobs), default=0),
+            rounds=max((job.round for job in self._jobs), default=0),
             # They would fail again: their infrastructure failures were retried.
-            failed={tuple(sorted(expand(one.nodes))) for one in self._jobs if one.problem},
+            failed={tuple(sorted(expand(job.nodes))) for job in self._jobs if job.problem},
         )
 
     def _run_round(self, config: pytest.Config, wait: Wait, jobs: Sequence[Sequence[str]], number: int) -> None:
@@ -165,8 +165,8 @@ class _RowSearch:
             return
         self._jobs.append(replace(job, judged=measured.judged))
         # Nodes under test run among those of fast tiles: the job shows the slowest of its tiles.
-        on_any = (one for name, one in self._tiles.items() if not set(expand(name)).isdisjoint(expand(nodes)))
-        tile, *_ = max(on_any, key=lambda one: self._cost(one[2].judged))
+        on_any = (tile for name, tile in self._tiles.items() if not set(expand(name)).isdisjoint(expand(nodes)))
+        tile, *_ = max(on_any, key=lambda tile: self._cost(tile[2].judged))
         tile.source.search.append(job_facts(run.job_id, row.source.launcher_name, run.status, run, measured))
 
     def _row(self, config: pytest.Config, nodes: Sequence[str], number: int) -> SessionRow:

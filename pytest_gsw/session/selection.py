@@ -112,7 +112,7 @@ def none_selected(session: pytest.Session, items: Iterable[pytest.Item]) -> Iter
     if not rows or not (keyword or expression):
         return
     pieces = [re.split(r"[_\[\]]", name) for name in ids]
-    known = {*ids, *("_".join(one[:n]) for one in pieces for n in range(1, len(one))), *chain.from_iterable(pieces)}
+    known = {*ids, *("_".join(part[:n]) for part in pieces for n in range(1, len(part))), *chain.from_iterable(pieces)}
     names = "\n".join(row.nodeid for row in rows).lower()
     words = [word for word in re.findall(r"[^\s()]+", keyword) if word not in {"and", "or", "not"}]
     problems = [f"-k: no row has '{word}'{nearest(word, known)}" for word in words if word.lower() not in names]
@@ -124,7 +124,7 @@ def none_selected(session: pytest.Session, items: Iterable[pytest.Item]) -> Iter
         return
     there = {row.path for row in rows}
     missed = [word for word in words if word.lower() not in names and not models_like(word, there)]
-    having = [one for one, own in bundled_releases().items() if any(models_like(word, own) for word in missed)]
+    having = [release for release, own in bundled_releases().items() if any(models_like(word, own) for word in missed)]
     if having:
         yield f"gsw: other releases have it: {', '.join(having)}"
         options = settings.cluster.options if settings.cluster else ()
@@ -172,7 +172,7 @@ def check_faults(items: list[BaselineItem], settings: Settings) -> None:
     missed = [fault.pattern for fault in faults if not any(fault.matches(item.baseline.id) for item in items)]
     if missed:
         rows = [name for item in items for name in (item.baseline.workload, item.baseline.id)]
-        lines = [f"no selected row matches '{one}'{nearest(one, rows)}" for one in missed]
+        lines = [f"no selected row matches '{pattern}'{nearest(pattern, rows)}" for pattern in missed]
         raise pytest.UsageError("\n".join([*(f"--gsw-demo: {line}" for line in lines), "next: pytest-gsw rows"]))
 
 

@@ -31,16 +31,16 @@ class SessionAlarms:
         """
         if self.problem:
             return (f"not known: {self.problem}",)
-        of_nodes = [one for one in self.found if one.period.kind is Kind.NODE and one.period.subject in slow]
-        found = [one for one in self.found if one not in of_nodes or not one.is_active or one.acknowledged]
+        of_nodes = [alarm for alarm in self.found if alarm.period.kind is Kind.NODE and alarm.period.subject in slow]
+        listed = [alarm for alarm in self.found if alarm not in of_nodes or not alarm.is_active or alarm.acknowledged]
         # The line of a row has all that is known of a regression of this run.
-        if all(one.state is State.NEW and one.period.kind is Kind.REGRESSION for one in found):
+        if all(alarm.state is State.NEW and alarm.period.kind is Kind.REGRESSION for alarm in listed):
             return ()
-        return tuple(line for one in found for line in (line_of(one), advice_line(one)) if line)
+        return tuple(line for alarm in listed for line in (line_of(alarm), advice_line(alarm)) if line)
 
     def of_nodes(self) -> Mapping[str, str]:
         """The ids of the nodes' alarms, by node."""
-        return {one.period.subject: one.id for one in self.found if one.period.kind is Kind.NODE}
+        return {alarm.period.subject: alarm.id for alarm in self.found if alarm.period.kind is Kind.NODE}
 
 
 def row_alarms(
@@ -52,6 +52,6 @@ def row_alarms(
     """
     key = ExperimentKey(record.row.row_id, record.run.cluster, record.row.experiment)
     whole = past.including_run(points_of(record))
-    found = alarms((*regressions(key, whole), *drifts(key, whole)), known, time.time())
-    text = "; ".join(line_of(one) for one in found if one.is_active)
+    active = alarms((*regressions(key, whole), *drifts(key, whole)), known, time.time())
+    text = "; ".join(line_of(alarm) for alarm in active if alarm.is_active)
     return redact((text or None, since_facts(since_of(ReportedRow(record, record.row.id, whole)))), os.environ)

@@ -472,9 +472,9 @@ def _profile(given: Any) -> Profile | None:
     ranges: dict[str, range] = {}
     metrics = {"gpu-metrics": False, "cpu-metrics": False}
     for detail in filter(None, details.split(",")):
-        found = re.fullmatch(r"(steps|ranks)=(\d{1,9})(?:-(\d{1,9}))?", detail)
-        if found is not None and int(found[2]) <= int(found[3] or found[2]):
-            ranges[found[1]] = range(int(found[2]), int(found[3] or found[2]) + 1)
+        match = re.fullmatch(r"(steps|ranks)=(\d{1,9})(?:-(\d{1,9}))?", detail)
+        if match is not None and int(match[2]) <= int(match[3] or match[2]):
+            ranges[match[1]] = range(int(match[2]), int(match[3] or match[2]) + 1)
         elif detail in metrics:
             metrics[detail] = True
         else:

@@ -40,14 +40,14 @@ class TileRow(SessionRow):
         of_row = sweep.result_of(row.row_id)
         if of_row is None:
             raise JobError(f"{INTERRUPTED}: the other tiles of the row had not ended", advice="run it again")
-        found = sweep.on_tile(of_row, row.tile)
-        if found is None:
+        among = sweep.on_tile(of_row, row.tile)
+        if among is None:
             return verdict, None
         verdict = after_search(
             verdict,
             of_row.level if sweep.has_search else None,
-            is_slow=any(sweep.fails(one, self.tolerance) for one in found.named),
-            is_open=len(found.findings) > len(found.named),
-            has_other_loss=bool(found.other_loss),
+            is_slow=any(sweep.fails(finding, self.tolerance) for finding in among.named),
+            is_open=len(among.findings) > len(among.named),
+            has_other_loss=bool(among.other_loss),
         )
-        return verdict, found
+        return verdict, among

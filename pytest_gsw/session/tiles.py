@@ -55,21 +55,21 @@ class Tiling:
         if size not in self.by_size:
             is_fit = fits(self.kind, size, self.there)
             self.by_size[size] = tiles(self.kind, size, self.there, self.only) if is_fit else None
-        found = self.by_size[size]
-        (self.unfit if found is None else self.fitting)[row.id] = size
-        return () if found is None else found.names
+        tiles_of_size = self.by_size[size]
+        (self.unfit if tiles_of_size is None else self.fitting)[row.id] = size
+        return () if tiles_of_size is None else tiles_of_size.names
 
     def sweep(self, sizes: Collection[int]) -> Sweep:
         """The facts of the sweep for its run, by the numbers of nodes of its rows."""
         from pytest_gsw.results.sweep import Sweep
 
-        found = [one for size in sorted(sizes) if (one := self.by_size.get(size)) is not None]
+        of_sizes = [tiles for size in sorted(sizes) if (tiles := self.by_size.get(size)) is not None]
         there = self.there
         return Sweep(
             kind=self.kind,
             partition=there.partition,
             nodes=len(there.usable) + len(there.unusable),
-            not_covered={node: why for one in found for node, why in one.not_covered.items()},
+            not_covered={node: why for tiles in of_sizes for node, why in tiles.not_covered.items()},
             switches={name: compressed(nodes) for name, nodes in there.switches.items()},
         )
 
@@ -151,7 +151,7 @@ def begin_sweep(settings: Settings, tiling: Tiling | None, rows: Sequence[Baseli
         return None
     if settings.replay is None:  # the search's jobs of a resumed run are found again, unless tiles of it are left out
         there = {(row.row_id, row.tile) for row in rows}
-        kept = tuple(one for one in sweep.rows if not there.issuperset((one.row, tile) for tile in one.peers))
+        kept = tuple(row for row in sweep.rows if not there.issuperset((row.row, tile) for tile in row.peers))
         warns = cluster is not None and cluster.node_findings == "warn"
         sweep = replace(sweep, rows=kept, has_search=settings.find_gpu_hours is not None, warns=warns)
     write_sweep(settings.run_directory, sweep)
@@ -183,16 +183,16 @@ def _coverage_lines(tiling: Tiling, sizes: Collection[int], selected: Collection
 
     lines = []
     for size in sorted(sizes):
-        found = tiling.by_size.get(size)
-        if found is None:
+        of_size = tiling.by_size.get(size)
+        if of_size is None:
             continue
-        tiles = [name for name in found.names if name in selected]
+        tiles = [name for name in of_size.names if name in selected]
         covered, there = size * len(tiles), len(tiling.there.usable) + len(tiling.there.unusable)
         lines.append(
             f"gsw: {plural(len(tiles), 'tile')} of {plural(size, 'node')}: {covered} of "
             f"{plural(there, 'node')} of the partition {tiling.there.partition}"
         )
-        lines += [f"gsw: not covered: {nodes} ({why})" for why, nodes in by_reason(found.not_covered).items()]
+        lines += [f"gsw: not covered: {nodes} ({why})" for why, nodes in by_reason(of_size.not_covered).items()]
     return lines
 
 

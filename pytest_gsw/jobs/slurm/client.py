@@ -212,8 +212,8 @@ def parse_sbatch(text: str) -> tuple[str, str] | None:
     """
     numbers = [word for word in text.split() if _NUMBER.match(word)]
     lines = [line.strip() for line in text.split("\n")]
-    found = [(match[2] or "", match[1]) for match in map(_JOB_ID.fullmatch, lines) if match is not None]
-    return found[0] if len(found) == len(numbers) == 1 else None
+    ids = [(match[2] or "", match[1]) for match in map(_JOB_ID.fullmatch, lines) if match is not None]
+    return ids[0] if len(ids) == len(numbers) == 1 else None
 
 
 def parse_version(text: str) -> str:

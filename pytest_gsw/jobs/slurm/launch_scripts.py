@@ -172,27 +172,27 @@ class LaunchScripts:
             SubmissionError: The job is another user's, another row's, or older than the script's run; or another job
                 has the row's own name.
         """
-        found = self._search.by_id(spec, job_id)
-        if found is None and self._search.by_id(spec, job_id, mine=False) is not None:
+        job = self._search.by_id(spec, job_id)
+        if job is None and self._search.by_id(spec, job_id, mine=False) is not None:
             raise _wrong_job_error(spec, job_id, "is another user's", ())
-        has_own_name = found is not None and found.name == spec.name
+        has_own_name = job is not None and job.name == spec.name
         own = None if has_own_name or not spec.unique_name else self._search.by_name(spec, submitted_s)
         if own is not None and own.id not in printed_ids:
             session_id = self._search.process_sessions(spec, [own.id], submitted_s).get(own.id, "")
             cancelled = self._cancel(spec, printed_ids, submitted_s, session_id)
             raise _wrong_job_error(spec, job_id, f"is not {own.id}, the job of the row's name{cancelled}", ())
-        if found is None:
+        if job is None:
             raise SchedulerUnreachableError(
                 f"{spec.script.name} has submitted job {job_id}, and neither squeue nor sacct knows it yet",
                 advice=f"squeue -j {job_id}",
             )
-        submit_s = found.status.submit_s
+        submit_s = job.status.submit_s
         if submit_s is not None and submit_s < submitted_s - SUBMISSION_SKEW_S:
             since = ("submitted", f"{moment(submit_s)}, and the script began at {moment(submitted_s)}")
             raise _wrong_job_error(spec, job_id, "is older than this run of the script", (since,))
-        if _is_another_rows(found, spec):
-            raise _wrong_job_error(spec, job_id, "is another row's", (("its name", found.name),))
-        other = "" if has_own_name else found.name
+        if _is_another_rows(job, spec):
+            raise _wrong_job_error(spec, job_id, "is another row's", (("its name", job.name),))
+        other = "" if has_own_name else job.name
         return Job(job_id, spec, submitted_s, other_name=other)
 
     def _cancel(self, spec: JobSpec, job_ids: Sequence[str], since_s: float, session_id: str) -> str:

@@ -18,11 +18,11 @@ from pytest_gsw.errors import (
     SchedulerUnreachableError,
     SubmissionError,
 )
+from pytest_gsw.executor.ended_jobs import HOLD_S
 from pytest_gsw.executor.limits import Limits
 from pytest_gsw.executor.phases import Active, AwaitingLog, Finished
 from pytest_gsw.executor.polls import MOST_POLLS_PER_INTERVAL, SETTLE_S
 from pytest_gsw.executor.progress_monitor import Sample, Watch
-from pytest_gsw.executor.repeats import HOLD_S
 from pytest_gsw.executor.running_logs import LOG_LOOK_S
 from pytest_gsw.executor.submitter import LONGEST_BACK_OFF_S, UNKNOWN_LIMIT_S
 from pytest_gsw.jobs.journal import Journal, Submission
