@@ -16,37 +16,44 @@ WORDS = "one two three four five six seven eight nine ten"
 
 
 def report(outcome: str, when: str = "call", longrepr: object = "", **facts: Any) -> Any:
-    return SimpleNamespace(nodeid="t.yaml::a[H100x8]", outcome=outcome, when=when, longrepr=longrepr, **facts)
+    kinds = {name: name == outcome for name in ("passed", "failed", "skipped")}
+    return SimpleNamespace(nodeid="t.yaml::a[H100x8]", outcome=outcome, when=when, longrepr=longrepr, **kinds, **facts)
 
 
 def test_a_row_that_was_judged() -> None:
-    line = line_of_report(report("failed", gsw_record=SLOW, gsw_said=""))
-    assert (line.row, line.word) == ("a[H100x8]", outcomes.REGRESSED.shown)
+    line = line_of_report(report("failed", gsw_record=SLOW, gsw_error_line=""), "FAILED")
+    assert (line.row, line.word) == (SLOW.row.id, outcomes.REGRESSED.shown)
 
 
 def test_a_row_that_was_skipped_has_its_reason() -> None:
-    line = line_of_report(report("skipped", "setup", ("t.yaml", 1, "Skipped: no cluster\nmore")))
+    line = line_of_report(report("skipped", "setup", ("t.yaml", 1, "Skipped: no cluster\nmore")), "SKIPPED")
     assert (line.row, line.word, line.parts) == ("a[H100x8]", "SKIPPED", ("no cluster",))
 
 
 def test_an_expected_failure_has_the_reason_of_its_marker() -> None:
-    assert line_of_report(report("skipped", wasxfail="known to hang")).parts == ("known to hang",)
+    assert line_of_report(report("skipped", wasxfail="known to hang"), "XFAIL").parts == ("known to hang",)
 
 
 @pytest.mark.parametrize(("when", "word"), [("setup", "ERROR"), ("call", "FAILED")])
 def test_a_row_without_a_record(when: str, word: str) -> None:
-    line = line_of_report(report("failed", when, "a fact\nmore"))
+    line = line_of_report(report("failed", when, "a fact\nmore"), word)
     assert (line.word, line.parts) == (word, ("a fact",))
 
 
+def test_a_failed_teardown_of_a_row_that_passed() -> None:
+    failed = report("failed", "teardown", "a fixture failed\nmore", gsw_record=SLOW, gsw_error_line="")
+    line = line_of_report(failed, "ERROR")
+    assert (line.word, line.parts) == ("ERROR", ("a fixture failed",))
+
+
 def test_a_row_that_passed_without_a_record() -> None:
-    assert line_of_report(report("passed")).word == "PASSED"
+    assert line_of_report(report("passed"), "PASSED").word == "PASSED"
 
 
 def test_a_case_beside_rows() -> None:
     text = "node n1: slow -10 %\nmore"
     case = CaseBesideRows("nodes::n1", "eos", "n1", "node n1", "SLOW", "failed", 1, "-10 %", "gsw_nodes", text)
-    line = line_of_report(report("failed", gsw_case=case))
+    line = line_of_report(report("failed", gsw_case=case), "FAILED")
     assert (line.row, line.word, line.parts) == ("node n1", "SLOW", ("-10 %",))
 
 
