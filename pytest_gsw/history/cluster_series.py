@@ -50,7 +50,7 @@ class ClusterSeries:
         self.newest: dict[tuple[str, str, str], RowHistory] = {}
         for row, lines in self._by_row.items():
             ends = [(time_order(points[-1]), experiment, points[-1]) for experiment, points in lines if points]
-            newest_run = max(ends, default=None, key=lambda one: one[:2])
+            newest_run = max(ends, default=None, key=lambda end: end[:2])
             for _, experiment, point in ends:
                 if newest_run is not None and point.run_id == newest_run[2].run_id:
                     past = self.adjusted(row, point.definition, experiment)
@@ -68,8 +68,8 @@ class ClusterSeries:
             for name, points in self._by_row.get(row, ())
             if (experiment and name == experiment) or any(point.definition == definition for point in points)
         ]
-        points = lines[0] if len(lines) == 1 else sorted((one for line in lines for one in line), key=time_order)
-        slow = tuple(one for one in self.slow if not one.below)
+        points = lines[0] if len(lines) == 1 else sorted((job for line in lines for job in line), key=time_order)
+        slow = tuple(node for node in self.slow if not node.below)
         return RowHistory(tuple(points), accepted, self.excluded, slow)
 
     def adjusted(self, row: str, definition: str, experiment: str) -> RowHistory:
@@ -102,8 +102,8 @@ def series_of_cluster(
     All of its rows are read, whichever are needed: the analysis of nodes uses the jobs of all.
     """
     events = history.events(cluster)
-    excluded = frozenset(one.subject for one in events if one.kind == EXCLUDE)
-    topology = next((one for one in reversed(events) if one.kind == TOPOLOGY), None)
+    excluded = frozenset(event.subject for event in events if event.kind == EXCLUDE)
+    topology = next((event for event in reversed(events) if event.kind == TOPOLOGY), None)
     by_row = {row: of_row[cluster] for row, of_row in (accepted or {}).items() if cluster in of_row}
     points, failed = history.cluster_points(cluster, since_s), history.failures(cluster, since_s)
     is_searched = any(point.reason == Reason.SLOW_NODE.value for of_row in points.values() for point in of_row)
@@ -139,11 +139,11 @@ def newest_histories(
     history: History, series: Iterable[SeriesKey], accepted: AllAccepted | None = None
 ) -> Mapping[SeriesKey, RowHistory]:
     """One history for each experiment, the one with the newest point of a row first."""
-    found: dict[SeriesKey, RowHistory] = {}
+    histories: dict[SeriesKey, RowHistory] = {}
     covered: set[SeriesKey] = set()
     read = partial(series_of_cluster, history, accepted=accepted)
     for key, past in histories_of(dict.fromkeys(series, ""), read).items():
         if key not in covered:
-            found[key] = past
+            histories[key] = past
             covered |= {replace(key, definition=point.definition) for point in past.points}
-    return found
+    return histories

@@ -42,17 +42,17 @@ class EnvironmentChange:
 
 def environment_changes(runs: Sequence[Point], noise: Noise) -> tuple[EnvironmentChange, ...]:
     """Changes of image and environment between runs of a row with their effects, the oldest first."""
-    found = [(number, named) for number in range(1, len(runs)) if (named := changes_at(runs, number))]
-    if not found:
+    changed_runs = [(number, named) for number in range(1, len(runs)) if (named := changes_at(runs, number))]
+    if not changed_runs:
         return ()
     facts = ran_with(*runs)
-    begins = [0, *(number for number, _ in found)]
-    ends = [*(number for number, _ in found[1:]), len(runs)]
+    begins = [0, *(number for number, _ in changed_runs)]
+    ends = [*(number for number, _ in changed_runs[1:]), len(runs)]
     changes = []
-    for begin, (number, named), end in zip(begins, found, ends, strict=False):
+    for begin, (number, named), end in zip(begins, changed_runs, ends, strict=False):
         before = _with(facts, range(number - 1, begin - 1, -1), {name: old for name, (old, _) in named.items()})
         since = _with(facts, range(number, end), {name: new for name, (_, new) in named.items()})
-        changes.append(_change([runs[one] for one in before], [runs[one] for one in since], named, noise))
+        changes.append(_change([runs[run] for run in before], [runs[run] for run in since], named, noise))
     return tuple(changes)
 
 
@@ -65,7 +65,7 @@ def _with(facts: Sequence[Mapping[str, str]], runs: Iterable[int], values: Mappi
 def _change(
     before: Sequence[Point], after: Sequence[Point], named: Mapping[str, tuple[str, str]], noise: Noise
 ) -> EnvironmentChange:
-    medians = [statistics.median(one.judged for one in runs) for runs in (after, before)]
+    medians = [statistics.median(point.judged for point in runs) for runs in (after, before)]
     ratio = after[0].metric.direction.speed(*medians)
     wide = DEVIATIONS * ratio_sd(noise, len(before), len(after))
     low, high = ratio * math.exp(-wide), ratio * math.exp(wide)
@@ -85,8 +85,8 @@ def changes_at(points: Sequence[Point], run: int) -> dict[str, tuple[str, str]]:
     runs = points[max(0, run - 2 * _SAME_BEFORE + 1) : run + 1]
     facts = ran_with(*runs)
     by_name = {name: [of_run.get(name, "") for of_run in facts] for name in facts[-1]}
-    found = {name: _changed(values) or _reverted(values) for name, values in by_name.items()}
-    return {name: change for name, change in found.items() if change is not None}
+    changes = {name: _changed(values) or _reverted(values) for name, values in by_name.items()}
+    return {name: change for name, change in changes.items() if change is not None}
 
 
 def _changed(values: Sequence[str]) -> tuple[str, str] | None:

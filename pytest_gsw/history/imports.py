@@ -68,11 +68,11 @@ def imported_record(
     node_id, definition = f"{_table(row.location.path)}::{row.id}", definition_hash(row, image)
     facts = row_facts(row, node_id, verdict.tolerance, definition, experiment_hash(row))
     run = RunFacts(run_id(job.id, source), cluster, simulated=False, image=image)
-    metrics = {one.metric.key: one.measured for one in verdict.metrics}
+    metrics = {metric_verdict.metric.key: metric_verdict.measured for metric_verdict in verdict.metrics}
     jobs = Jobs(replace(job, judged=measurement.judged, metrics=metrics))
     fact = f"{row.judged_by.text(measurement.judged)}, imported from {relative_path(source)}"
-    found = RowResult(verdict.outcome.value, fact, measurement=measurement, verdict=verdict)
-    return redact(record_of(row, facts, run, jobs, found, None), os.environ)
+    result = RowResult(verdict.outcome.value, fact, measurement=measurement, verdict=verdict)
+    return redact(record_of(row, facts, run, jobs, result, None), os.environ)
 
 
 def _table(path: Path) -> str:

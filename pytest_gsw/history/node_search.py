@@ -129,7 +129,7 @@ class Nodes:
         self._searched = [record for record in searched if record.run.id not in excluded]
         #: The rows of jobs.
         self._keys = tuple(runs)
-        self._failures = [one for one in failures if one.run_id not in excluded]
+        self._failures = [failure for failure in failures if failure.run_id not in excluded]
         known = [
             (point.time_s, row, point)
             for row, points in enumerate(runs.values())
@@ -143,7 +143,7 @@ class Nodes:
         counted.sort(key=itemgetter(0))
         sets = NodeSets()
         self._jobs = [JobTime(run, row, math.log(point.cost), sets.of(point.nodes)) for run, row, point in counted]
-        self._failed = [sets.of(one.nodes) for one in self._failures]
+        self._failed = [sets.of(failure.nodes) for failure in self._failures]
         # A switch of one node is not distinguished from it.
         self._switches = [(name, nodes) for name, nodes in (switches or {}).items() if sets.of(nodes).bit_count() > 1]
         self._below = [sets.of(nodes) for _, nodes in self._switches]
@@ -157,27 +157,27 @@ class Nodes:
     def slow(self) -> tuple[SlowNode, ...]:
         """Slow nodes and switches, those that still are first; what a search names counts before other jobs."""
         still = {node for one in self._by_search if not one.recovered for node in (*one.nodes, *expand(one.below))}
-        found = [
+        nodes = [
             SlowNode(
-                self._named(one.nodes) if one.switch is None else self._switches[one.switch][:1],
-                math.exp(-one.excess) - 1,
-                tuple(self._points[index] for index in one.slow_jobs),
-                tuple(self._points[index] for index in one.fast_jobs),
-                one.recovered,
-                "" if one.switch is None else self._switches[one.switch][1],
+                self._named(group.nodes) if group.switch is None else self._switches[group.switch][:1],
+                math.exp(-group.excess) - 1,
+                tuple(self._points[index] for index in group.slow_jobs),
+                tuple(self._points[index] for index in group.fast_jobs),
+                group.recovered,
+                "" if group.switch is None else self._switches[group.switch][1],
             )
-            for one in self._found.slow_groups
-            if one.slow_jobs
+            for group in self._found.slow_groups
+            if group.slow_jobs
         ]
-        found = [*self._by_search, *(one for one in found if still.isdisjoint(one.nodes))]
-        return tuple(sorted(found, key=lambda one: (one.recovered, one.change, one.nodes)))
+        nodes = [*self._by_search, *(slow_node for slow_node in nodes if still.isdisjoint(slow_node.nodes))]
+        return tuple(sorted(nodes, key=lambda slow_node: (slow_node.recovered, slow_node.change, slow_node.nodes)))
 
     @cached_property
     def _by_search(self) -> tuple[SlowNode, ...]:
         """The nodes that searches among tiles have named, again after each sweep that they passed."""
-        named = ((record.run.id, one) for record in self._searched for one in record.named)
+        named = ((record.run.id, finding) for record in self._searched for finding in record.named)
         found: list[SlowNode] = []
-        for listed, of_nodes in grouped([(one.nodes, (run_id, one)) for run_id, one in named]).items():
+        for listed, of_nodes in grouped([(finding.nodes, (run_id, finding)) for run_id, finding in named]).items():
             findings, nodes = dict(of_nodes), expand(listed)
             episodes: list[tuple[list[Point], list[Point]]] = []
             for point in sorted(self._points, key=time_order):
@@ -199,7 +199,7 @@ class Nodes:
     @cached_property
     def sound(self) -> KnownGoodNodes:
         """Facts of the other nodes."""
-        named = {node for one in self._by_search if not one.recovered for node in one.nodes}
+        named = {node for slow_node in self._by_search if not slow_node.recovered for node in slow_node.nodes}
         others = (self._named(bits(nodes)) for nodes in (self._found.cleared, self._found.undecided))
         return KnownGoodNodes(*(tuple(node for node in nodes if node not in named) for nodes in others))
 
@@ -207,17 +207,17 @@ class Nodes:
         """The newest jobs of each node, measured or failed because of the infrastructure, the newest first."""
         first = max((job.run for job in self._jobs), default=0) - SHOWN_JOBS
         ran: list[tuple[int, str, Point | Failure, str]] = [
-            (job.nodes, self._keys[job.row].row, one, one.outcome)
-            for job, one in zip(self._jobs, self._points, strict=True)
+            (job.nodes, self._keys[job.row].row, point, point.outcome)
+            for job, point in zip(self._jobs, self._points, strict=True)
             if job.run > first
         ]
         ran += [(nodes, one.row, one, one.why) for one, nodes in zip(self._failures, self._failed, strict=True)]
-        found: dict[str, list[NodeJob]] = defaultdict(list)
-        for nodes, row, one, outcome in sorted(ran, key=lambda each: -each[2].time_s):
+        jobs_of: dict[str, list[NodeJob]] = defaultdict(list)
+        for nodes, row, ran_job, outcome in sorted(ran, key=lambda each: -each[2].time_s):
             for node in bits(nodes):
-                if len(of_node := found[self._names[node]]) < SHOWN_JOBS:
-                    of_node.append(NodeJob(row, one.run_id, one.job_id, one.time_s, one.nodes, outcome))
-        return found
+                if len(of_node := jobs_of[self._names[node]]) < SHOWN_JOBS:
+                    of_node.append(NodeJob(row, ran_job.run_id, ran_job.job_id, ran_job.time_s, ran_job.nodes, outcome))
+        return jobs_of
 
     def _named(self, nodes: Iterable[int]) -> tuple[str, ...]:
         return tuple(sorted(self._names[node] for node in nodes))
@@ -225,13 +225,13 @@ class Nodes:
     @cached_property
     def _since_s(self) -> float:
         """Time from which on failures count."""
-        times_s = [*(point.time_s for point in self._points), *(one.time_s for one in self._failures)]
+        times_s = [*(point.time_s for point in self._points), *(failure.time_s for failure in self._failures)]
         return max(times_s, default=0.0) - FAILURES_DAYS * SECONDS_PER_DAY
 
     @property
     def failed_jobs(self) -> int:
         """Number of recent jobs that failed because of the infrastructure."""
-        return sum(one.time_s >= self._since_s for one in self._failures)
+        return sum(failure.time_s >= self._since_s for failure in self._failures)
 
     @cached_property
     def failures(self) -> tuple[FailingNode, ...]:
@@ -245,17 +245,17 @@ class Nodes:
             if point.time_s >= since_s
         ]
         failed = [
-            JobEnd(one.run_id, one.row, mask, failed=True)
-            for one, mask in zip(self._failures, self._failed, strict=True)
-            if one.time_s >= since_s
+            JobEnd(failure.run_id, failure.row, mask, failed=True)
+            for failure, mask in zip(self._failures, self._failed, strict=True)
+            if failure.time_s >= since_s
         ]
-        found = failures([*ended, *failed])
-        return tuple(FailingNode(self._named(one.nodes), one.failed, one.of, one.usual, one.named) for one in found)
+        groups = failures([*ended, *failed])
+        return tuple(FailingNode(self._named(one.nodes), one.failed, one.of, one.usual, one.named) for one in groups)
 
     @property
     def failing(self) -> tuple[FailingNode, ...]:
         """The nodes with more failed jobs than by chance."""
-        return tuple(one for one in self.failures if one.named)
+        return tuple(node for node in self.failures if node.named)
 
     @property
     def all_known(self) -> bool:

@@ -82,13 +82,13 @@ class ClusterHistory:
         for row, past in self.histories.items():
             for point in past.counted:
                 found.setdefault(run_key(point), {}).setdefault(row, point)
-        runs = (ClusterRun(name, min(one.time_s for one in points.values()), points) for name, points in found.items())
+        runs = (ClusterRun(name, min(job.time_s for job in points.values()), points) for name, points in found.items())
         return tuple(sorted(runs, key=lambda run: (run.time_s, run.name)))
 
     @cached_property
     def before(self) -> ClusterReference:
         """The reference for the effect of a run: levels of rows, and the noise that their runs have in common."""
-        levels = {row: level_of([one.cost for one in past.reference]) for row, past in self.histories.items()}
+        levels = {row: level_of([job.cost for job in past.reference]) for row, past in self.histories.items()}
         costs = [{row: point.cost for row, point in run.points.items()} for run in self.runs]
         slow = [{row for row, point in run.points.items() if point.is_too_slow} for run in self.runs]
         return ClusterReference(costs, {row: level for row, level in levels.items() if level is not None}, slow)
@@ -135,8 +135,8 @@ class ClusterHistory:
     @property
     def since(self) -> Since | None:
         """The onset of the incident that the newest run is, or is part of; ``None`` if it is none."""
-        found = periods(self.slower, times_s=[run.time_s for run in self.runs])
-        return self.onset(found[-1]) if found and found[-1].recovered is None else None
+        episodes = periods(self.slower, times_s=[run.time_s for run in self.runs])
+        return self.onset(episodes[-1]) if episodes and episodes[-1].recovered is None else None
 
     @property
     def knows_drift(self) -> bool:
@@ -148,16 +148,16 @@ class ClusterHistory:
         """The drift of all rows together, its start and the changes then; ``None`` if there is none."""
         runs = [self.runs[number] for number in self.before.effects]
         ratios = [math.exp(effect) for effect in self.before.effects.values()]
-        found = drift(ratios)
-        if found is None:
+        change = drift(ratios)
+        if change is None:
             return None
-        _, onset = drift_onset(found, ratios, lambda run: _cluster_onset(runs, runs[:run], run, len(runs) - run))
-        return ClusterDrifting(found, onset, len(runs[-1].points))
+        _, onset = drift_onset(change, ratios, lambda run: _cluster_onset(runs, runs[:run], run, len(runs) - run))
+        return ClusterDrifting(change, onset, len(runs[-1].points))
 
     @cached_property
     def taken(self) -> Mapping[str, float]:
         """The part of the cluster's effect that is subtracted from a row before a search for drift, by run."""
-        return {self.runs[number].name: one for number, one in self.before.taken.items()}
+        return {self.runs[number].name: part for number, part in self.before.taken.items()}
 
 
 def _cluster_onset(runs: Sequence[ClusterRun], good: Sequence[ClusterRun], first: int, count: int) -> Since:
@@ -166,7 +166,7 @@ def _cluster_onset(runs: Sequence[ClusterRun], good: Sequence[ClusterRun], first
     points = runs[first].points
     for row, point in points.items():
         seen.update(changed([run.points[row] for run in good if row in run.points], point).items())
-    changes = {name: one for (name, one), rows in seen.items() if 2 * rows > len(points) and name != "nodes"}
+    changes = {name: change for (name, change), rows in seen.items() if 2 * rows > len(points) and name != "nodes"}
     changed_then = bool(changes) and good[-1] is runs[first - 1]
     return Since(runs[first].begin_s, count, changes=changes, changed_then=changed_then)
 
@@ -212,24 +212,24 @@ class RowHistory:
         That is an inconclusive run, and one that a slow node explains before the row became slow without it.
         """
         shown = {outcomes.INCONCLUSIVE.word: None, outcomes.REGRESSED.word: True}
-        found = [shown.get(run.outcome, False) for run in self.runs]
-        if not self.slow or not {True, False}.issubset(found):
-            return tuple(found)
-        usual = statistics.median(run.judged for run, bad in zip(self.judged, found, strict=True) if bad is False)
+        states = [shown.get(run.outcome, False) for run in self.runs]
+        if not self.slow or not {True, False}.issubset(states):
+            return tuple(states)
+        usual = statistics.median(run.judged for run, bad in zip(self.judged, states, strict=True) if bad is False)
         direction, noise = self.judged[-1].metric.direction, self.noise() or PRIOR
         level = math.log(direction.cost(usual)) + DEVIATIONS * noise.sigma
-        for period in periods(found, GOOD_RUNS, [run.time_s for run in self.runs]):
-            own = (run for run in period.wrong if found[run] and not self._is_by_node(self.judged[run], level))
+        for period in periods(states, GOOD_RUNS, [run.time_s for run in self.runs]):
+            own = (run for run in period.wrong if states[run] and not self._is_by_node(self.judged[run], level))
             begin = period.wrong[0]
             first = next(own, begin)
-            found[begin:first] = [None if one else one for one in found[begin:first]]
-        return tuple(found)
+            states[begin:first] = [None if is_wrong else is_wrong for is_wrong in states[begin:first]]
+        return tuple(states)
 
     def _is_by_node(self, run: Point, level: float) -> bool:
         """True if a run would be below a level, a logarithm of cost, without the loss of its slow node."""
         return any(
-            one.ran_in(run.nodes, run.time_s) and math.log(run.cost) + math.log1p(one.change) < level
-            for one in self.slow
+            node.ran_in(run.nodes, run.time_s) and math.log(run.cost) + math.log1p(node.change) < level
+            for node in self.slow
         )
 
     @property
@@ -240,8 +240,8 @@ class RowHistory:
         alike = outcomes.SLOW if is_slow else {outcomes.IMPROVED.word}
         # A row without an alarm was inconclusive at most.
         of_alarm = periods(self.regressed, GOOD_RUNS, [run.time_s for run in self.runs]) if is_slow else ()
-        found = (*periods([word in alike for word in words]), *of_alarm)
-        return next((self.onset(one) for one in reversed(found) if one.recovered is None), None)
+        episodes = (*periods([word in alike for word in words]), *of_alarm)
+        return next((self.onset(period) for period in reversed(episodes) if period.recovered is None), None)
 
     def onset(self, period: Period) -> Since:
         """The onset of a state, by the indices of its runs."""
@@ -275,10 +275,10 @@ class RowHistory:
         """Jobs that ran with a slow node, by run and id."""
         return frozenset(
             (point.run_id, point.job_id)
-            for one in self.slow
+            for node in self.slow
             for point in self.points
-            if (point.run_id, point.job_id) in one.jobs
-            or (point.added_s == math.inf and one.ran_in(point.nodes, point.time_s))
+            if (point.run_id, point.job_id) in node.jobs
+            or (point.added_s == math.inf and node.ran_in(point.nodes, point.time_s))
         )
 
     @cached_property
@@ -348,9 +348,9 @@ class RowHistory:
         """
         known = {(job.job_id, job.time_s) for job in jobs}
         points = [
-            one
-            for one in self.points
-            if one.run_id != run_id and one.time_s <= until_s and (one.job_id, one.time_s) not in known
+            point
+            for point in self.points
+            if point.run_id != run_id and point.time_s <= until_s and (point.job_id, point.time_s) not in known
         ]
         return replace(self, points=tuple(points))
 
@@ -453,8 +453,8 @@ def drifting(runs: Sequence[Point], adjusted_costs: Sequence[float] | None = Non
         adjusted_costs: Their costs adjusted for the cluster; ``None`` for the measured ones.
     """
     costs = [run.cost for run in runs] if adjusted_costs is None else adjusted_costs
-    found = drift(costs)
-    if found is None:
+    change = drift(costs)
+    if change is None:
         return None
-    first, since = drift_onset(found, costs, lambda run: onset(runs, runs[:run], run, len(runs) - run))
-    return Drifting(found, runs[first], since, adjusted_costs is not None)
+    first, since = drift_onset(change, costs, lambda run: onset(runs, runs[:run], run, len(runs) - run))
+    return Drifting(change, runs[first], since, adjusted_costs is not None)

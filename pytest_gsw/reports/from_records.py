@@ -55,13 +55,13 @@ def with_own_figures(alarms: Iterable[Alarm], records: Collection[Record]) -> tu
     result = cluster_result_of(records)
     if result is None:
         return tuple(alarms)
-    found = ((one, one.period.runs[-1]) for one in alarms)
+    newest = ((alarm, alarm.period.runs[-1]) for alarm in alarms)
     runs = {record.run.id for record in records}
     return tuple(
-        replace(one, period=replace(one.period, runs=(*one.period.runs[:-1], replace(last, level=result.effect))))
-        if one.period.kind is Kind.INCIDENT and last.run_id in runs
-        else one
-        for one, last in found
+        replace(alarm, period=replace(alarm.period, runs=(*alarm.period.runs[:-1], replace(last, level=result.effect))))
+        if alarm.period.kind is Kind.INCIDENT and last.run_id in runs
+        else alarm
+        for alarm, last in newest
     )
 
 
@@ -92,8 +92,8 @@ class HistoryReader:
 
         ``slow_before`` are the nodes that were slow before it, if known.
         """
-        of_cluster = grouped([(key.cluster, one) for one in records if (key := series_key(one)) is not None])
-        found: list[Alarm] = []
+        of_cluster = grouped([(key.cluster, other) for other in records if (key := series_key(other)) is not None])
+        alarms: list[Alarm] = []
         for cluster, ran in of_cluster.items():
             rows = {record.row.id for record in ran}
             known = alarms_of(
@@ -106,10 +106,10 @@ class HistoryReader:
                 slow_before=slow_before,
             )
             shown = {*rows, whole_cluster(cluster)}
-            of_run = (one for one in known if one.period.kind not in OF_ROWS or one.period.subject in shown)
-            listed = {name for one in of_run for name in (one.id, one.part_of)}
-            found += (one for one in known if one.id in listed)
-        return redact(with_own_figures(found, records), os.environ)
+            of_run = (alarm for alarm in known if alarm.period.kind not in OF_ROWS or alarm.period.subject in shown)
+            listed = {name for alarm in of_run for name in (alarm.id, alarm.part_of)}
+            alarms += (alarm for alarm in known if alarm.id in listed)
+        return redact(with_own_figures(alarms, records), os.environ)
 
     def read(self, records: Collection[Record], runs: Collection[ReportedRun]) -> None:
         """Read the histories of rows, and the outcomes of earlier runs without excluded ones.
@@ -124,15 +124,15 @@ class HistoryReader:
         for cluster in clusters - {NO_CLUSTER, ""}:
             excluded = {event.subject for event in self._history.events(cluster, EXCLUDE)}
             recorded = self._history.outcomes(cluster, EARLIER_RUNS + len(runs))
-            begun_there = [one for one in there if one.cluster == cluster]
+            begun_there = [state for state in there if state.cluster == cluster]
             for row, of_row in _with_never_judged(recorded, begun_there).items():
-                self.earlier[cluster, row] = tuple(one for one in of_row if one.run_id not in excluded)
+                self.earlier[cluster, row] = tuple(outcome for outcome in of_row if outcome.run_id not in excluded)
 
     def before(self, record: Record) -> tuple[RowOutcome, ...]:
         """The outcomes of a row in the runs before; a run that judged the same job again is none."""
         time_s = record_time_s(record)
         of_row = self.earlier.get((record.run.cluster, record.row.id), ())
-        return tuple(one for one in of_row if one.run_id != record.run.id and one.time_s < time_s)
+        return tuple(outcome for outcome in of_row if outcome.run_id != record.run.id and outcome.time_s < time_s)
 
     def clusters_of(self, records: Iterable[Record]) -> tuple[str, ...]:
         """The clusters of which there are histories of these rows."""
@@ -149,27 +149,27 @@ class HistoryReader:
             if key is not None and points and adjustment is not None and not record.row.tile:
                 current_run.setdefault(key.cluster, {})[key.row] = points[0]
                 together[key.cluster] = adjustment.together
-        found = {}
+        texts = {}
         for cluster, points_of_rows in current_run.items():
             until_s = max(point.time_s for point in points_of_rows.values())
             before = together[cluster].until(until_s, next(iter(points_of_rows.values())).run_id)
-            found[cluster] = redact(cluster_text(before.including_run(points_of_rows)), os.environ)
-        return found
+            texts[cluster] = redact(cluster_text(before.including_run(points_of_rows)), os.environ)
+        return texts
 
     def runs(self, clusters: Collection[str], incidents: Collection[str]) -> tuple[RunListEntry, ...]:
         """The runs of clusters, the oldest first; ``incidents`` are the ids of those that were incidents."""
         rows = [(row, of_row) for (cluster, row), of_row in self.earlier.items() if cluster in clusters]
-        found = grouped([(one.run_id, one) for _, of_row in rows for one in of_row])
-        nights = {one.run_id for row, of_row in rows if not tile_of(row) for one in of_row}
+        outcomes_of = grouped([(outcome.run_id, outcome) for _, of_row in rows for outcome in of_row])
+        nights = {outcome.run_id for row, of_row in rows if not tile_of(row) for outcome in of_row}
         runs = (
             RunListEntry(
                 run_id,
-                begin_of(run_id, min(one.time_s for one in of_run)),
-                Counter(one.outcome for one in of_run),
+                begin_of(run_id, min(outcome.time_s for outcome in of_run)),
+                Counter(outcome.outcome for outcome in of_run),
                 run_id in incidents,
                 run_id not in nights,
             )
-            for run_id, of_run in found.items()
+            for run_id, of_run in outcomes_of.items()
         )
         return tuple(sorted(runs, key=lambda run: (run.time_s, run.run_id)))
 
@@ -178,10 +178,10 @@ def _with_never_judged(
     recorded: Mapping[str, tuple[RowOutcome, ...]], there: Iterable[RunState]
 ) -> Mapping[str, tuple[RowOutcome, ...]]:
     """The outcomes of a cluster's runs by row, with an error for each row that one of them never judged."""
-    found = {row: {one.run_id: one for one in of_row} for row, of_row in recorded.items()}
+    found = {row: {outcome.run_id: outcome for outcome in of_row} for row, of_row in recorded.items()}
     times_s: dict[str, float] = {}
-    for one in (one for of_row in recorded.values() for one in of_row):
-        times_s[one.run_id] = max(one.time_s, times_s.get(one.run_id, one.time_s))
+    for outcome in (outcome for of_row in recorded.values() for outcome in of_row):
+        times_s[outcome.run_id] = max(outcome.time_s, times_s.get(outcome.run_id, outcome.time_s))
     for run in there:
         name = run.directory.name
         missing = [row for row in run.row_ids if name not in found.get(row, {})]
@@ -190,7 +190,7 @@ def _with_never_judged(
             continue
         for row in missing:
             found.setdefault(row, {})[name] = RowOutcome(name, times_s.get(name, run.begun_s), ERROR.word)
-    return {row: tuple(sorted(of_row.values(), key=lambda one: one.time_s)) for row, of_row in found.items()}
+    return {row: tuple(sorted(of_row.values(), key=lambda outcome: outcome.time_s)) for row, of_row in found.items()}
 
 
 def run_report(
@@ -208,8 +208,8 @@ def run_report(
     """
     listed = list(records)
     run_id = listed[0].run.id if listed else run.directory.name
-    (found,) = _build_reports({run_id: listed}, {run_id: run}, history)
-    return found
+    (report,) = _build_reports({run_id: listed}, {run_id: run}, history)
+    return report
 
 
 def run_reports(
@@ -221,10 +221,10 @@ def run_reports(
     by_run: dict[str, list[Record]] = {run_id: [] for run_id in runs or {}}
     for record in newest_of(records).values():
         by_run.setdefault(record.run.id, []).append(record)
-    found = _build_reports(
+    reports = _build_reports(
         by_run, {run_id: (runs or {}).get(run_id) or ReportedRun(RUNS / run_id) for run_id in by_run}, history
     )
-    return tuple(sorted(found, key=lambda one: (one.begin_s or 0.0, one.run_id), reverse=True))
+    return tuple(sorted(reports, key=lambda report: (report.begin_s or 0.0, report.run_id), reverse=True))
 
 
 @collector_paused()
@@ -257,7 +257,7 @@ def _build_report(run_id: str, records: Sequence[Record], run: ReportedRun, read
         return RunReport(run_id, run, rows, alarms=run.alarms or ())
     alarms = reader.alarms(records) if run.alarms is None else run.alarms
     series = {cluster: reader.series(cluster) for cluster in reader.clusters_of(records)}
-    slow = {cluster: tuple(one for one in of.slow if not one.recovered) for cluster, of in series.items()}
+    slow = {cluster: tuple(suspect for suspect in of.slow if not suspect.recovered) for cluster, of in series.items()}
     nodes = {cluster: of.nodes for cluster, of in series.items()}
     report = RunReport(
         run_id,
@@ -270,7 +270,7 @@ def _build_report(run_id: str, records: Sequence[Record], run: ReportedRun, read
         alarms=alarms,
         cluster_texts=reader.cluster_texts(records),
     )
-    incidents = {seen.run_id for one in alarms if one.period.kind is Kind.INCIDENT for seen in one.period.runs}
+    incidents = {seen.run_id for alarm in alarms if alarm.period.kind is Kind.INCIDENT for seen in alarm.period.runs}
     return replace(report, history_runs=reader.runs(report.clusters, incidents))
 
 

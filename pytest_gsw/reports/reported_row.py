@@ -26,7 +26,7 @@ from pytest_gsw.stats.verdict import DOUBTS, compare
 from pytest_gsw.tables.metrics import BY_KEY, FURTHER
 
 #: The kinds of rows, the worst first; the last two need no attention.
-KINDS = tuple(one.kind for one in attention.ATTENTIONS if one.sign)
+KINDS = tuple(need.kind for need in attention.ATTENTIONS if need.sign)
 
 
 #: The least share of the documented throughput of a good row, whatever the row's tolerance.
@@ -75,7 +75,7 @@ class ReportedRow:
     @cached_property
     def is_as_before(self) -> bool:
         """True if it passed with its first job, as in the run before: it has no page of its own."""
-        states = [self.needs, *(outcomes.of(one.outcome).attention.in_report for one in self.earlier[-1:])]
+        states = [self.needs, *(outcomes.of(outcome.outcome).attention.in_report for outcome in self.earlier[-1:])]
         return {*states} == {attention.PASSED} and len(self.jobs) < 2
 
     @cached_property
@@ -87,7 +87,7 @@ class ReportedRow:
     @cached_property
     def usual(self) -> tuple[float, float] | None:
         """Its usual figure, and the noise of a job; ``None`` without runs."""
-        runs, verdict = [one.judged for one in self.past.reference], self.record.judged
+        runs, verdict = [run.judged for run in self.past.reference], self.record.judged
         noise = PRIOR if verdict is None or verdict.noise is None else verdict.noise
         return (statistics.median(runs), noise.sigma) if runs else None
 
@@ -217,7 +217,7 @@ def since_of(row: ReportedRow) -> Since | None:
 def _error_since(row: ReportedRow) -> Since:
     """The onset of a row's errors."""
     runs = (*row.earlier, RowOutcome(row.record.run.id, record_time_s(row.record), ERROR.word))
-    first = periods([one.outcome == ERROR.word for one in runs])[-1].wrong[0]
+    first = periods([outcome.outcome == ERROR.word for outcome in runs])[-1].wrong[0]
     return Since(runs[first].begin_s, len(runs) - first, runs[first - 1] if first else None)
 
 

@@ -260,7 +260,7 @@ class RunReport:
     @property
     def unjudged(self) -> int:
         """The number of rows that its session, which has ended, did not judge."""
-        return [one.why for one in self.unrecorded].count(left_text(self.run.directory))
+        return [missing_row.why for missing_row in self.unrecorded].count(left_text(self.run.directory))
 
     @property
     def goes_on(self) -> bool:
@@ -272,10 +272,10 @@ class RunReport:
         """The tiles of each row."""
         tiles = grouped([(row.record.row.row_id, row) for row in self.rows if row.tile])
         unrecorded: dict[str, dict[str, str]] = {}
-        for one in (one for one in self.unrecorded if one.tile):
-            unrecorded.setdefault(without_tile(one.id), {})[one.tile] = one.why
+        for missing_row in (missing_row for missing_row in self.unrecorded if missing_row.tile):
+            unrecorded.setdefault(without_tile(missing_row.id), {})[missing_row.tile] = missing_row.why
         whole = self.run.sweep or Sweep("", "", 0)
-        known = {one.row: one for one in whole.rows}
+        known = {row_sweep.row: row_sweep for row_sweep in whole.rows}
         return tuple(
             ReportedSweep(whole, known.get(row, RowSweep(row)), tuple(tiles.get(row, ())), unrecorded.get(row, {}))
             for row in {**tiles, **unrecorded}
@@ -309,18 +309,18 @@ class RunReport:
     def outcomes(self) -> Mapping[str, int]:
         """The number of rows of each outcome, by its word; rows without a record are errors."""
         counts = outcomes.counts((record.outcome for record in self.records), len(self.unrecorded))
-        return {one.word: count for one, count in counts.items()}
+        return {outcome.word: count for outcome, count in counts.items()}
 
     @property
     def failing_texts(self) -> list[str]:
         """The nodes that failed jobs of the run at once, and those on which more jobs fail than by chance."""
-        return failing_texts(self.records, (one for found in self.nodes_failing_jobs.values() for one in found))
+        return failing_texts(self.records, (node for found in self.nodes_failing_jobs.values() for node in found))
 
     @property
     def nodes_commands(self) -> Mapping[str, str]:
         """The commands that list nodes that are slow or fail jobs, by cluster."""
-        found = sorted({*self.slow_nodes, *self.nodes_failing_jobs})
-        return {cluster: command("pytest-gsw", "nodes", f"--cluster={cluster}") for cluster in found}
+        clusters = sorted({*self.slow_nodes, *self.nodes_failing_jobs})
+        return {cluster: command("pytest-gsw", "nodes", f"--cluster={cluster}") for cluster in clusters}
 
     @property
     def next_commands(self) -> list[tuple[str, str]]:
@@ -336,7 +336,7 @@ class RunReport:
     @property
     def active_alarms(self) -> int:
         """The number of its active alarms; parts of another one do not count."""
-        return sum(one.is_active and not one.part_of for one in self.alarms)
+        return sum(alarm.is_active and not alarm.part_of for alarm in self.alarms)
 
     @property
     def list_entry(self) -> RunListEntry:
@@ -350,13 +350,13 @@ class RunReport:
 
         Each row of a common cause is listed, but nothing that a node, or another alarm of the row, explains.
         """
-        found: dict[str, list[Alarm]] = {"new": [], "ongoing": [], "fixed": []}
+        alarms: dict[str, list[Alarm]] = {"new": [], "ongoing": [], "fixed": []}
         runs = {self.run_id, *(record.run.id for record in self.records)}
-        for one in (one for one in self.alarms if not (one.part_of and one.period.part_of)):
-            state = "new" if one.state is State.WORSE else one.state.value
-            if state in found and (one.is_active or one.period.fixed_by in runs):
-                found[state].append(one)
-        return found
+        for alarm in (alarm for alarm in self.alarms if not (alarm.part_of and alarm.period.part_of)):
+            state = "new" if alarm.state is State.WORSE else alarm.state.value
+            if state in alarms and (alarm.is_active or alarm.period.fixed_by in runs):
+                alarms[state].append(alarm)
+        return alarms
 
     @cached_property
     def begin_s(self) -> float | None:
@@ -391,7 +391,7 @@ class RunReport:
     @property
     def at_document(self) -> tuple[int, int]:
         """The number of rows at :data:`AT_DOCUMENT` or more, and of all rows with a documented figure."""
-        known = [one for row in self.rows if (one := row.is_at_document) is not None]
+        known = [is_at for row in self.rows if (is_at := row.is_at_document) is not None]
         return sum(known), len(known) + len(self.unrecorded)
 
     @property
@@ -410,8 +410,8 @@ class RunReport:
     @cached_property
     def causes(self) -> tuple[Cause, ...]:
         """The causes of errors, the most frequent first."""
-        found = grouped([(cause_of(row.record), row) for row in self.of(attention.ERROR.kind)])
-        ordered = sorted(found.items(), key=lambda one: (-len(one[1]), one[0]))
+        of_causes = grouped([(cause_of(row.record), row) for row in self.of(attention.ERROR.kind)])
+        ordered = sorted(of_causes.items(), key=lambda cause: (-len(cause[1]), cause[0]))
         return tuple(
             Cause(fact, tuple(rows), error_nodes(row.record for row in rows), advice_of(rows[0].record))
             for fact, rows in ordered
@@ -421,7 +421,7 @@ class RunReport:
     def jobs(self) -> tuple[RunJob, ...]:
         """All its jobs in the order of their submission."""
         jobs = (RunJob(row, job) for row in self.rows for job in row.jobs)
-        return tuple(sorted(jobs, key=lambda one: submission_order(one.facts)))
+        return tuple(sorted(jobs, key=lambda run_job: submission_order(run_job.facts)))
 
     @cached_property
     def failing_nodes(self) -> tuple[FailingNode, ...]:
@@ -462,14 +462,14 @@ class RunReport:
     def nodes(self) -> Mapping[str, str]:
         """The address of each node's page: the nodes of its jobs, and those that are slow or fail jobs."""
         groups = (*self.slow_nodes.values(), *self.nodes_failing_jobs.values())
-        found = {*self.node_runs, *(node for group in groups for one in group for node in one.nodes)}
-        return {node: f"nodes/{name}.html" for node, name in page_names(sorted(found, key=by_number)[:_NODES]).items()}
+        nodes = {*self.node_runs, *(node for group in groups for node_group in group for node in node_group.nodes)}
+        return {node: f"nodes/{name}.html" for node, name in page_names(sorted(nodes, key=by_number)[:_NODES]).items()}
 
     @cached_property
     def runs_before(self) -> tuple[RunListEntry, ...]:
         """The runs of its clusters before it, the newest first; sweeps, which are of tiles, are left out."""
         until_s, known = self.list_entry.time_s, self.history_runs[::-1]
-        return tuple(one for one in known if one.time_s < until_s and one.run_id != self.run_id and not one.is_sweep)
+        return tuple(run for run in known if run.time_s < until_s and run.run_id != self.run_id and not run.is_sweep)
 
     @property
     def matrix_runs(self) -> tuple[RunListEntry, ...]:

@@ -87,14 +87,14 @@ class ClusterResult:
             were = "canary {} was" if len(self.canaries) == 1 else "canaries {} were"
             lines.append(f"the {were.format(', '.join(self.canaries))} too slow as well")
         if self.parts:
-            lines += ["", "rows that are part of it, and inconclusive for that:", *(f"  {one}" for one in self.parts)]
+            lines += ["", "rows that are part of it, and inconclusive for that:", *(f"  {part}" for part in self.parts)]
         return "\n".join(lines)
 
 
 def incident_of(records: Iterable[Record]) -> ClusterResult | None:
     """The incident of a run; ``None`` if it is none, or has too few rows."""
-    found = cluster_result_of(records)
-    return found if found is not None and found.is_incident else None
+    result = cluster_result_of(records)
+    return result if result is not None and result.is_incident else None
 
 
 def cluster_result_of(records: Iterable[Record]) -> ClusterResult | None:
@@ -111,12 +111,12 @@ def cluster_result_of(records: Iterable[Record]) -> ClusterResult | None:
         if record.measured_jobs and (judged := record.measured_jobs[0].judged)
     ]
     parts = tuple(record.row.node_id for record, _, _ in known if record.reason == Reason.INCIDENT.value)
-    counted = [one for one in known if one[1].is_counted]
+    counted = [row_effect for row_effect in known if row_effect[1].is_counted]
     if len(counted) < FEWEST_ROWS and not parts:
         return None
-    over = [one for _, _, one in counted or known]
+    over = [excess for _, _, excess in counted or known]
     effect, limit = statistics.median(over), statistics.median(cluster_effect.limit for _, cluster_effect, _ in known)
     tolerance = statistics.median(record.row.tolerance for record, _, _ in known)
-    slower = sum(one > 0 for one in over)
-    canaries = [one.row.node_id for one in rows if one.row.canary and one.reason == Reason.CANARY.value]
+    slower = sum(excess > 0 for excess in over)
+    canaries = [canary.row.node_id for canary in rows if canary.row.canary and canary.reason == Reason.CANARY.value]
     return ClusterResult(known[0][0].run.cluster, effect, limit, tolerance, len(over), slower, parts, tuple(canaries))

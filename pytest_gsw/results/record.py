@@ -473,7 +473,7 @@ def _names(kind: type, names: Mapping[str, str]) -> frozenset[str]:
 def content(record: Record) -> dict[str, Any]:
     """A record as JSON has it: its parts' keys beside each other, and the verdict as a whole."""
     row, run, jobs = record.row, record.run, record.jobs
-    found = {
+    keyed = {
         "run_id": run.id,
         "row": row.id,
         **{name: value for name, value in vars(row).items() if value is not None or name not in {"label", "at"}},
@@ -489,10 +489,10 @@ def content(record: Record) -> dict[str, Any]:
         **({} if record.among_tiles is None else {"among_tiles": record.among_tiles}),
         "schema": SCHEMA,
     }
-    del found["id"], found["last"]
+    del keyed["id"], keyed["last"]
     if not jobs.search:
-        del found["search"]
-    return found
+        del keyed["search"]
+    return keyed
 
 
 def of_content(content: Any) -> Record:
@@ -532,7 +532,7 @@ def figure_of_cost(cost: Any, direction: metrics.Direction) -> Any:
     To fifteen digits, which a figure of a log or a table has at most: its inverse is rounded.
     """
     if isinstance(cost, list):
-        return [figure_of_cost(one, direction) for one in cost]
+        return [figure_of_cost(each_cost, direction) for each_cost in cost]
     return float(f"{direction.cost(cost):.15g}") if direction is _HIGHER and is_number(cost) else cost
 
 
@@ -544,12 +544,12 @@ def _of_first_schema(content: Mapping[str, Any]) -> dict[str, Any]:
 
     def renamed(value: Any) -> Any:
         if isinstance(value, list):
-            return [renamed(one) for one in value]
+            return [renamed(entry) for entry in value]
         if not isinstance(value, dict):
             return value
-        pairs = ((key, one if key == "metrics" else renamed(one)) for key, one in value.items())
-        known = ((key, _FIRST_NAMES.get(key), one) for key, one in pairs if key != "steady_s" or not label)
-        return {new or key: figure_of_cost(one, direction) if new else one for key, new, one in known}
+        pairs = ((key, entry if key == "metrics" else renamed(entry)) for key, entry in value.items())
+        known = ((key, _FIRST_NAMES.get(key), entry) for key, entry in pairs if key != "steady_s" or not label)
+        return {new or key: figure_of_cost(entry, direction) if new else entry for key, new, entry in known}
 
     parts = ("job", "attempts", "repeats", "verdict")
     return {**content, **{name: renamed(content[name]) for name in parts if name in content}}
@@ -599,11 +599,11 @@ def record_files(directory: Path) -> list[str]:
 
 def read_records(directory: Path) -> tuple[Record, ...]:
     """All records of a run's directory, by their names; a ValueError if one is none, or two are of one row."""
-    found: dict[str, tuple[Path, Record]] = {}
+    records: dict[str, tuple[Path, Record]] = {}
     for name in record_files(directory):
         path = directory / "records" / name
         record = read_record(path)
-        if record.row.id in found:
-            raise ValueError(f"{found[record.row.id][0]} and {path} are both records of {record.row.id}")
-        found[record.row.id] = (path, record)
-    return tuple(record for _, record in found.values())
+        if record.row.id in records:
+            raise ValueError(f"{records[record.row.id][0]} and {path} are both records of {record.row.id}")
+        records[record.row.id] = (path, record)
+    return tuple(record for _, record in records.values())

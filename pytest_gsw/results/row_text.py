@@ -163,10 +163,10 @@ def finding_text(one: SweepFinding) -> str:
     return f"{text}{', ' if one.switch else ': '}{': '.join(notes)}" if notes else text
 
 
-def tile_texts(one: AmongTiles) -> list[str]:
+def tile_texts(tile: AmongTiles) -> list[str]:
     """Texts of what the other tiles show of a tile."""
-    texts = [f"{found.kind} {found.nodes}: {finding_text(found)}" for found in one.findings]
-    return [*texts, *([f"other loss: {one.other_loss}"] if one.other_loss else [])]
+    texts = [f"{found.kind} {found.nodes}: {finding_text(found)}" for found in tile.findings]
+    return [*texts, *([f"other loss: {tile.other_loss}"] if tile.other_loss else [])]
 
 
 def worst_change(verdict: Verdict) -> str:
@@ -181,11 +181,18 @@ def change_first(verdict: Verdict) -> str:
     return f"{percent(change)} {label}, allowed {math.copysign(tolerance * 100, change) + 0.0:+g} %"
 
 
+def short_fact(record: Record) -> str:
+    """The fact of a record in a few words, for pytest's short summary: a finding of its nodes, or its change."""
+    if record.judged is None:
+        return record.fact
+    return ", ".join(finding.short for finding in record.named) or change_first(record.judged)
+
+
 def _worst(verdict: Verdict) -> tuple[str, float, float]:
     """The metric that decides a row, its change and its tolerance."""
     if verdict.own_outcome is None:
         return verdict.metric.change_label, verdict.change, shown_limit(verdict.tolerance, verdict.metric)
-    worst = next(one for one in verdict.metrics if one.outcome is verdict.outcome)
+    worst = next(metric_verdict for metric_verdict in verdict.metrics if metric_verdict.outcome is verdict.outcome)
     return worst.metric.label, worst.change, worst.tolerance
 
 
@@ -199,9 +206,9 @@ def jobs_change(verdict: Verdict) -> str:
 
 def row_fact(own: str, verdict: Verdict) -> str:
     """The first line of a row, with ``own`` of its own metric; the worst metric comes first."""
-    worst_first = sorted(verdict.metrics, key=lambda one: WORST_FIRST.index(one.outcome))
-    facts = [metric_fact(one, len(verdict.jobs)) for one in worst_first]
-    place = sum(WORST_FIRST.index(one.outcome) < WORST_FIRST.index(verdict.own) for one in worst_first)
+    worst_first = sorted(verdict.metrics, key=lambda metric_verdict: WORST_FIRST.index(metric_verdict.outcome))
+    facts = [metric_fact(metric_verdict, len(verdict.jobs)) for metric_verdict in worst_first]
+    place = sum(WORST_FIRST.index(further.outcome) < WORST_FIRST.index(verdict.own) for further in worst_first)
     return "; ".join([*facts[:place], own, *facts[place:]])
 
 
@@ -356,7 +363,7 @@ def figure_cells(record: Record, verdict: Verdict | None, *, only_measured: bool
 
     ``only_measured`` leaves out those that are not measured, and minor ones that are not documented.
     """
-    found = []
+    cells = []
     for metric in record.judged_metric.shown_with:
         measured, documented = record.figures.measured.get(metric.field), record.figures.documented.get(metric.field)
         if measured is None and (documented is None or only_measured):
@@ -369,13 +376,13 @@ def figure_cells(record: Record, verdict: Verdict | None, *, only_measured: bool
         by_document = _against(measured, stated, show)
         by_cluster = _against(measured, record.figures.accepted.get(metric.field), show)
         shown = "" if measured is None else show(measured)
-        found.append(FigureCells(title(metric, record), shown, by_document, by_cluster, allowed, outcome))
+        cells.append(FigureCells(title(metric, record), shown, by_document, by_cluster, allowed, outcome))
     for one in record.metrics:
         name = f"{one.metric.label} ({one.metric.unit})" if one.metric.unit else one.metric.label
         stated_text = f"{_limit_name(one)} {short(one.documented, _TABLE)}".lstrip()
         by_document, allowed = (stated_text, percent(one.change)), percent(one.allowed_change)
-        found.append(FigureCells(name, short(one.measured, _TABLE), by_document, ("", ""), allowed, one.outcome.value))
-    return found
+        cells.append(FigureCells(name, short(one.measured, _TABLE), by_document, ("", ""), allowed, one.outcome.value))
+    return cells
 
 
 def _own_word(verdict: Verdict) -> str:
@@ -622,27 +629,20 @@ class RowLine:
     #: The most important first; the first is cut if it has no room, the others are left out.
     parts: tuple[str, ...] = ()
 
-    def texts(self, width: int, ids: int = 0) -> tuple[str, str, str]:
-        """Id, word and the rest, each with the blanks after it, within a width.
-
-        ``ids`` is the width of ids; a longer one moves the rest.
-        """
+    def text(self, width: int, ids: int = 0) -> str:
+        """Id, word and the rest within a width; ``ids`` is the width of ids, and a longer one moves the rest."""
         longest = min(_LONGEST_ID, max(_SHORTEST_ID, width - _AFTER_ID))
         name = without_middle(self.row, longest).ljust(min(ids, MOST_FOR_IDS, longest))
         head = f"{name}  {self.word.ljust(_WORD)}"
-        return f"{name}  ", self.word.ljust(_WORD), fitted(self.parts, width - len(head))
-
-    def text(self, width: int, ids: int = 0) -> str:
-        """The same as one text."""
-        return "".join(self.texts(width, ids)).rstrip()
+        return f"{head}{fitted(self.parts, width - len(head))}".rstrip()
 
 
-def line_of(record: Record, said: str = "") -> RowLine:
-    """The line of a row by its record; ``said`` is the line most like a cause in an unknown error's log."""
+def line_of(record: Record, error_line: str = "") -> RowLine:
+    """The line of a row by its record; ``error_line`` is the likely cause in the log of an unknown error."""
     outcome = outcomes.of(record.outcome)
     parts: tuple[str, ...] = figures(record)
     if outcome.pytest == "error":
-        parts = (_error(record, said),)
+        parts = (_error(record, error_line),)
     elif outcome.pytest == "xfailed" or not record.figures.measured:
         parts = (record.fact, _job(record))
     return RowLine(record.row.id, outcome.shown, tuple(part for part in parts if part))
@@ -703,8 +703,8 @@ def _tolerance_text(tolerance: float, change: float, metric: MetricLabel) -> str
 
 def informative_line(lines: Iterable[str]) -> str:
     """The last line that looks like the cause of an error; empty if none does."""
-    found = [text for line in lines if _CAUSE_WORDS.search(text := line.strip())]
-    return next((text for text in reversed(found) if not _EXIT_CODE_ALONE.search(text)), found[-1] if found else "")
+    likely = [text for line in lines if _CAUSE_WORDS.search(text := line.strip())]
+    return next((text for text in reversed(likely) if not _EXIT_CODE_ALONE.search(text)), likely[-1] if likely else "")
 
 
 def fitted(parts: Sequence[str], room: int) -> str:
@@ -734,16 +734,16 @@ def _reason(record: Record) -> str:
     return record.reason if is_shown else ""
 
 
-def _error(record: Record, said: str) -> str:
+def _error(record: Record, error_line: str) -> str:
     """The cause of a row's error, and its job and nodes if the cause does not name them."""
     last = record.jobs.last
     named = _JOB.match(record.fact)
     if named is not None:  # the job has ended for a known cause, or with a code alone
-        cause, said = record.fact[named.end() :], ""
+        cause, error_line = record.fact[named.end() :], ""
     else:
         cause = _ENDED.sub("", record.fact)
-    if said:
-        return f"{cause.removeprefix('failed with ')}: {said}"
+    if error_line:
+        return f"{cause.removeprefix('failed with ')}: {error_line}"
     if last is None or not last.id or last.id in cause:
         return cause
     return f"{cause}, job {last.id}{f' on {last.nodes}' if last.nodes else ''}"

@@ -62,7 +62,7 @@ def outcome_texts(records: Sequence[Record], missing: int = 0) -> dict[outcomes.
         missing: The number of its rows without a record: each is an error.
     """
     counts = outcomes.counts((record.outcome for record in records), missing)
-    told = {one: one.of_rows(count) for one, count in counts.items()}
+    told = {outcome: outcome.of_rows(count) for outcome, count in counts.items()}
     if hidden := sum(map(hides_loss, records)):
         better = outcomes.PASSED if outcomes.PASSED in told else outcomes.IMPROVED
         told[better] = f"{told[better]} ({hidden} by an accepted figure)"
@@ -77,8 +77,8 @@ def _is_beyond_usual(record: Record) -> bool:
     if verdict is None:
         return False
     found: list[tuple[float, float, MetricLabel]] = [(verdict.measured, verdict.reference, verdict.metric)]
-    stated = (one for one in verdict.metrics if one.tolerance > usual_tolerance(one.metric))
-    found += [(one.measured, one.documented, one.metric) for one in stated]
+    stated = (further for further in verdict.metrics if further.tolerance > usual_tolerance(further.metric))
+    found += [(metric_verdict.measured, metric_verdict.documented, metric_verdict.metric) for metric_verdict in stated]
     return Outcome.REGRESSED in [
         compare(measured, reference, usual_tolerance(metric), metric.direction) for measured, reference, metric in found
     ]
@@ -99,7 +99,7 @@ def error_lines(records: Iterable[Record], missing: Mapping[str, str] | None = N
         rows.setdefault(_without_row(why, row), []).append(row)
     ordered = sorted(rows.items(), key=lambda pair: (-len(pair[1]), pair[0]))
     lines = []
-    for why, ids in (one for one in ordered if len(one[1]) >= fewest):
+    for why, ids in (cause_rows for cause_rows in ordered if len(cause_rows[1]) >= fewest):
         nodes = error_nodes(by_cause.get(why, ()))
         where = f" on {nodes}" if nodes else ""
         lines.append(f"{why}: {plural(len(ids), 'row')} ({named(ids, _ROWS_SHOWN)}){where}")
@@ -135,13 +135,13 @@ def black_holes_of(records: Sequence[Record]) -> tuple[BlackHole, ...]:
     jobs = [(record.row.id, job) for record in records for job in record.jobs.all]
     has_failed = [job.why_repeated == AT_ONCE or job.state is JobState.FAILED for _, job in jobs]
     uses = (node_use(row_id, job.id, job, failed) for (row_id, job), failed in zip(jobs, has_failed, strict=True))
-    return tuple(one for one in black_holes(filter(None, uses)) if one.is_proven)
+    return tuple(hole for hole in black_holes(filter(None, uses)) if hole.is_proven)
 
 
-def black_hole_text(one: BlackHole) -> str:
+def black_hole_text(hole: BlackHole) -> str:
     """A node with its evidence: ``node n1: 2 jobs ended within a minute of their start (7, 9): their rows …``."""
-    jobs, moved = plural(len(one.job_ids), "job"), f"{len(one.moved)} of {plural(len(one.rows), 'row')}"
-    return f"node {one.node}: {jobs} {AT_ONCE} ({named(one.job_ids, _JOBS_NAMED)}); {moved} then worked elsewhere"
+    jobs, moved = plural(len(hole.job_ids), "job"), f"{len(hole.moved)} of {plural(len(hole.rows), 'row')}"
+    return f"node {hole.node}: {jobs} {AT_ONCE} ({named(hole.job_ids, _JOBS_NAMED)}); {moved} then worked elsewhere"
 
 
 #: The width of the table's cells next to the name.
@@ -174,14 +174,14 @@ def _cases(records: Iterable[Record]) -> tuple[_Cases, dict[str, list[Record]]]:
     several = len({record.row.accelerator for record in records}) > 1
     ordered = sorted(records, key=lambda one: (one.row.workload, one.row.dtype, one.row.accelerator, one.row.id))
     named_rows = [(f"{record.row.workload} {record.row.dtype}", record) for record in ordered]
-    groups = grouped([(f"{name} {one.row.accelerator}" if several else name, one) for name, one in named_rows])
+    groups = grouped([(f"{name} {of_row.row.accelerator}" if several else name, of_row) for name, of_row in named_rows])
     cases: dict[str, dict[int, Record]] = {}
     shared: dict[str, list[Record]] = {}
     for name, rows in groups.items():
         if _is_one_a_place(rows):
             cases[name] = {record.row.gpus: record for record in rows}
             continue
-        for suffix, alike in sorted(_by_suffix(rows).items(), key=lambda one: by_number(one[0])):
+        for suffix, alike in sorted(_by_suffix(rows).items(), key=lambda group: by_number(group[0])):
             if len(alike) > 1 and _is_one_a_place(alike):
                 cases[f"{name} {suffix}".rstrip()] = {record.row.gpus: record for record in alike}
             else:
@@ -200,7 +200,7 @@ def _by_suffix(rows: Iterable[Record]) -> dict[str, list[Record]]:
 
 def _shared_lines(name: str, rows: Sequence[Record], width: int) -> list[str]:
     """Rows of one case that share their numbers of GPUs: a line for each number."""
-    by_gpus = grouped([(record.row.gpus, record) for record in sorted(rows, key=lambda one: one.row.gpus)])
+    by_gpus = grouped([(record.row.gpus, record) for record in sorted(rows, key=lambda other: other.row.gpus)])
     heads = [f"{without_middle(name, max(20, width // 2))} on {plural(number, 'GPU')}" for number in by_gpus]
     long = max(map(len, heads))
     return [
@@ -211,9 +211,9 @@ def _shared_lines(name: str, rows: Sequence[Record], width: int) -> list[str]:
 
 def _shared_text(rows: Sequence[Record]) -> str:
     """``20 passed, 2 regressed, -43.8 % to +0.4 %``."""
-    told = [one.of_rows(count) for one, count in outcomes.counts(record.outcome for record in rows).items()]
-    judged = sorted((one for one in rows if one.judged is not None), key=lambda one: one.gain or 0.0)
-    changes = [percent(one.change or 0.0) for one in judged]
+    told = [outcome.of_rows(count) for outcome, count in outcomes.counts(record.outcome for record in rows).items()]
+    judged = sorted((row for row in rows if row.judged is not None), key=lambda row: row.gain or 0.0)
+    changes = [percent(row.change or 0.0) for row in judged]
     if len(changes) > 1:
         told.append(f"worst {changes[0]}, best {changes[-1]}")
     else:

@@ -220,7 +220,7 @@ class ClusterReference:
         key = (row, tolerance)
         if key not in self._noises:
             left = self.left(row)
-            usual = [one for run, one in left.items() if row not in self.slow[run]]
+            usual = [cost for run, cost in left.items() if row not in self.slow[run]]
             noise = noise_of((usual or [*left.values()])[:REFERENCE_JOBS], prior_for(tolerance))
             if noise.jobs >= REFERENCE_JOBS:  # a row does not have to gain as much as all others
                 newest = (left[run] * math.exp(min(0.0, self.effects[run])) for run in [*left][-2:])

@@ -534,8 +534,8 @@ def with_metrics(verdict: Verdict, metrics: Sequence[MetricVerdict]) -> Verdict:
     """A verdict whose outcome is the worst of its own and those by further metrics."""
     if not metrics:
         return verdict
-    worst = min((verdict.outcome, *(one.outcome for one in metrics)), key=WORST_FIRST.index)
-    more = None if verdict.more is None else max(verdict.more, *(one.more for one in metrics))
+    worst = min((verdict.outcome, *(metric_verdict.outcome for metric_verdict in metrics)), key=WORST_FIRST.index)
+    more = None if verdict.more is None else max(verdict.more, *(metric_verdict.more for metric_verdict in metrics))
     return replace(
         verdict,
         outcome=worst,

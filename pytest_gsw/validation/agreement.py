@@ -101,7 +101,7 @@ def compare(
 
 def agreed(compared: tuple[Compared, ...]) -> dict[str, str]:
     """Values that agree, by name, for records."""
-    return {one.name: one.found for one in compared if one.agrees}
+    return {value.name: value.found for value in compared if value.agrees}
 
 
 def _compare(baseline: Baseline, identity: Identity, job_id: str | None, image: str | None) -> Iterator[Compared]:
@@ -129,7 +129,7 @@ def _compare(baseline: Baseline, identity: Identity, job_id: str | None, image: 
         for found in (stated.get(field), identity.requested.get(field)):
             if found is not None and wanted is not None:
                 # Rows without a name may show one of several collectives.
-                agrees = _spelling(wanted, field) in {_spelling(one, field) for one in str(found).split(" or ")}
+                agrees = _spelling(wanted, field) in {_spelling(word, field) for word in str(found).split(" or ")}
                 yield Compared(name, str(found), str(wanted), field, agrees=agrees)
                 if not agrees:
                     break
@@ -188,7 +188,7 @@ def _accelerator(baseline: Baseline, identity: Identity) -> Iterator[Compared]:
     # A driver may have one name for two models: MI250X/MI250.
     devices = [list(filter(None, map(accelerator_of, device.split("/")))) for device in name.split(",")]
     if wanted is not None and any(devices):
-        agrees = all(any(is_same(one, wanted) for one in names) for names in devices if names)
+        agrees = all(any(is_same(device_name, wanted) for device_name in names) for names in devices if names)
         yield Compared("accelerator", name, baseline.accelerator, "accelerator", agrees=agrees)
 
 
@@ -198,18 +198,18 @@ def _settings(baseline: Baseline, identity: Identity) -> Iterator[Compared]:
         return
     given = configured_variables(baseline, {}, baseline.nodes)
     row = stated_settings(baseline.log_format, {**given, **baseline.attributes}) | {"nodes": str(baseline.nodes)}
-    for key, found in identity.settings.items():
+    for key, stated in identity.settings.items():
         name, _, point = key.partition(" at ")
         if point not in {"", baseline.at}:
             continue
         wanted = row.get(name.removeprefix(_MEAN), "")
         if name == "model" and not wanted:
-            yield from _served_model(baseline, found)
+            yield from _served_model(baseline, stated)
         ratio = _MEAN_RATIO if name.startswith(_MEAN) else 1.0
-        ours, theirs = amounts(found), amounts(wanted)
+        ours, theirs = amounts(stated), amounts(wanted)
         if wanted and bool(ours) == bool(theirs):
-            agrees = any(one <= other * ratio <= one * ratio**2 for one in theirs for other in ours)
-            yield Compared(name, found, wanted, key, agrees=agrees or found.lower() == wanted.lower())
+            agrees = any(amount <= other * ratio <= amount * ratio**2 for amount in theirs for other in ours)
+            yield Compared(name, stated, wanted, key, agrees=agrees or stated.lower() == wanted.lower())
 
 
 def stated_parallelism(baseline: Baseline) -> Parallelism:
@@ -292,9 +292,9 @@ def _image(identity: Identity, image: str | None) -> Iterator[Compared]:
     if identity.image is None or image is None:
         return
     # Enroot separates the registry by a "#".
-    found, wanted = (image_name(name).replace("#", "/") for name in (identity.image, image))
-    if found == wanted or _is_file(found) == _is_file(wanted):
-        yield Compared("image", found, wanted, "image", agrees=found == wanted)
+    ran, wanted = (image_name(name).replace("#", "/") for name in (identity.image, image))
+    if ran == wanted or _is_file(ran) == _is_file(wanted):
+        yield Compared("image", ran, wanted, "image", agrees=ran == wanted)
 
 
 def _is_file(image: str) -> bool:

@@ -82,16 +82,16 @@ def check_end(run: Run, file: LogFile, log: StepLog, log_format: LogFormat) -> N
     """
     # srun also reports the failed steps that are no problem (check_job).
     excused = frozenset(step.id for step in run.status.steps or () if not is_well(step))
-    found = find_fatal(file, log, log_format, run.other_files, run.batch_output, excused)
-    if found is None:
+    cause = find_fatal(file, log, log_format, run.other_files, run.batch_output, excused)
+    if cause is None:
         return
-    where = _WHERE[next((name for name, path in run.outputs if path == found.path), "log")]
+    where = _WHERE[next((name for name, path in run.outputs if path == cause.path), "log")]
     raise LogError(
-        f"{'the log' if found.path == file.path else 'stderr beside the log'} shows a failure: {found.name}"
+        f"{'the log' if cause.path == file.path else 'stderr beside the log'} shows a failure: {cause.name}"
         if replayed(run)
-        else f"job {run.job_id} completed, but {where} shows a failure: {found.name}",
-        evidence=(*job_evidence(run), *cause_evidence(found)),
-        advice=found.advice,
+        else f"job {run.job_id} completed, but {where} shows a failure: {cause.name}",
+        evidence=(*job_evidence(run), *cause_evidence(cause)),
+        advice=cause.advice,
     )
 
 
@@ -101,14 +101,14 @@ def _check_attempts(run: Run, path: Path, log: StepLog) -> None:
     Raises:
         LogError: One did.
     """
-    for one in log.diverged:
-        at = "" if one.index is None else f" at step {one.index}"
-        fact = f"attempt {one.attempt} of {log.attempts} diverged{at}: {one.text}"
-        if is_requeued(path, one.begin, one.end):
+    for diverged in log.diverged:
+        at = "" if diverged.index is None else f" at step {diverged.index}"
+        fact = f"attempt {diverged.attempt} of {log.attempts} diverged{at}: {diverged.text}"
+        if is_requeued(path, diverged.begin, diverged.end):
             warnings.warn(LogWarning(f"job {run.job_id}: {fact}; the scheduler requeued it"), stacklevel=2)
             continue
         advice = "a run that diverges and begins anew is no measure of performance: find out why before measuring"
-        begin = ("attempt", f"{path}:{line_number(path, one.begin)}")
+        begin = ("attempt", f"{path}:{line_number(path, diverged.begin)}")
         refuse(Problem(fact, advice, (begin,)), run, log)
 
 
@@ -118,17 +118,17 @@ def _check_lines(run: Run, path: Path, log: StepLog) -> None:
     Raises:
         LogError: Two contradict each other.
     """
-    found = log.contradiction
-    if found is None:
+    contradiction = log.contradiction
+    if contradiction is None:
         return
     # A job that is requeued keeps its id: with another one, the lines are of two jobs.
-    if found.name != "JOB_ID" and is_requeued(path, found.first_at, found.second_at):
+    if contradiction.name != "JOB_ID" and is_requeued(path, contradiction.first_at, contradiction.second_at):
         return
-    first, second = found.first, found.second
-    if found.name == "IMAGE":
+    first, second = contradiction.first, contradiction.second
+    if contradiction.name == "IMAGE":
         first, second = image_name(first), image_name(second)
-    both = f"{found.name}={first} and {found.name}={second}"
-    places = f"{path}:{line_number(path, found.first_at)},{line_number(path, found.second_at)}"
+    both = f"{contradiction.name}={first} and {contradiction.name}={second}"
+    places = f"{path}:{line_number(path, contradiction.first_at)},{line_number(path, contradiction.second_at)}"
     refuse(
         Problem(
             f"the log's own lines contradict each other before its first step: {both}",

@@ -59,8 +59,8 @@ def check_steps(
         raise _incomplete_log(f"{cut}the run was to do {plural(log.total_steps, 'step')}, {steps} needed", run, log)
     of_run = log.total_steps if steps is None else steps
     if of_run is not None and not of_saves and last is None and len(timed) > of_run:
-        found = f"the log holds {plural(len(timed), 'step')} and nothing that numbers them"
-        refuse(Problem(f"{found}, and the run has {of_run}", _TWO_ATTEMPTS), run, log)
+        held = f"the log holds {plural(len(timed), 'step')} and nothing that numbers them"
+        refuse(Problem(f"{held}, and the run has {of_run}", _TWO_ATTEMPTS), run, log)
     min_steps = baseline.min_steps if steps is None else min(baseline.min_steps, steps)
     # If the last step is there, lines are lost, not steps: a tenth of five lines for ten steps each is less than one.
     if covered < (min_steps // interval * interval if ended else min_steps):
@@ -180,8 +180,8 @@ def cut_problem(path: Path, log: StepLog, *, of_saves: bool) -> Problem | None:
     if log.has_end_marker is False:
         return Problem(f"the log lacks what {log.format} prints when a run has ended", _LOOK)
     if of_saves and log.steps:
-        found = matching_records(path, (_SAVE_ANNOUNCEMENT,), start=log.steps[0].offset or 0)
-        announced = len({record.partition(_SAVE_ANNOUNCEMENT)[2].strip().partition(b" ")[0] for _, record in found})
+        records = matching_records(path, (_SAVE_ANNOUNCEMENT,), start=log.steps[0].offset or 0)
+        announced = len({record.partition(_SAVE_ANNOUNCEMENT)[2].strip().partition(b" ")[0] for _, record in records})
         if announced > len(log.checkpoint_saves_s):
             took = plural(len(log.checkpoint_saves_s), "checkpoint save")
             return Problem(f"the log announces {announced} checkpoint saves, and has the time of {took}", _LOOK)

@@ -105,7 +105,7 @@ def not_alone(run: Run) -> JobError:
 
 
 def _failed_step(run: Run, problem: StepProblem, may_fail: Collection[str]) -> JobError:
-    found = cause_of(run)
+    cause = cause_of(run)
     look = where_to_look(run)
     where = f"{look}; " if look else ""
     excuse = "if the row may pass all the same, name that step in its table: recipe: {may_fail: [NAME]}"
@@ -113,9 +113,9 @@ def _failed_step(run: Run, problem: StepProblem, may_fail: Collection[str]) -> J
         excuse = f"only Slurm's accounting shows whether it was {' or '.join(may_fail)}, which may fail"
     return JobError(
         f"job {run.job_id} completed, but {problem.fact}",
-        evidence=(*(("step", step) for step in problem.steps), *job_evidence(run), *cause_evidence(found)),
-        tail=() if found else last_lines(run),
-        advice=f"{found.advice}; {excuse}" if found else f"{where}{excuse}",
+        evidence=(*(("step", step) for step in problem.steps), *job_evidence(run), *cause_evidence(cause)),
+        tail=() if cause else last_lines(run),
+        advice=f"{cause.advice}; {excuse}" if cause else f"{where}{excuse}",
     )
 
 

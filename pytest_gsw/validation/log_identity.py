@@ -78,11 +78,11 @@ def check_identity(
     """
     image = None if run.image_was_chosen else baseline.recipe.image
     compared = (*compare(baseline, identity, job_id=_own_job_id(run), image=image), *others)
-    differing = [one for one in compared if one.agrees is False]
+    differing = [value for value in compared if value.agrees is False]
     if not differing:
         return compared
-    names = [one for one in differing if one.is_name]
-    release = next((one for one in differing if one.field == RELEASE), None)
+    names = [value for value in differing if value.is_name]
+    release = next((value for value in differing if value.field == RELEASE), None)
     release_evidence: tuple[tuple[str, str], ...] = ()
     if not names and release is not None:
         # The settings may differ because of the release.
@@ -91,16 +91,16 @@ def check_identity(
         release_evidence = (("release", f"GSW_VERSION={release.found} in the log"), other.table)
         differing.remove(release)
     elif names:
-        fact = f"the log belongs to another run, by its {' and '.join(one.name for one in names)}"
+        fact = f"the log belongs to another run, by its {' and '.join(value.name for value in names)}"
         advice = _ANOTHER_RUN
     else:
-        fact = f"the run was not the row's: {'; '.join(f'{one.name} {one.text}' for one in differing)}"
+        fact = f"the run was not the row's: {'; '.join(f'{value.name} {value.text}' for value in differing)}"
         advice = "correct what the recipe is given (recipe.environment in the table, or the launch script), or the row"
     raise LogError(
         fact,
         evidence=(
             *release_evidence,
-            *((one.name, one.text) for one in differing),
+            *((value.name, value.text) for value in differing),
             *_differing_lines(run, identity, compared),
             ("baseline", str(baseline.location)),
             *job_evidence(run),
@@ -118,14 +118,14 @@ def check_evidence(baseline: Baseline, run: Run, identity: Identity) -> Sequence
     Raises:
         LogError: One belongs to another row or run.
     """
-    quantized = [one.identity.quantization for one in run.evidence]
-    quantization = next((one for one in quantized if one is not None), identity.quantization)
+    quantized = [evidence.identity.quantization for evidence in run.evidence]
+    quantization = next((word for word in quantized if word is not None), identity.quantization)
     compared = []
-    for one in run.evidence:
+    for file in run.evidence:
         try:
-            compared.append(check_identity(baseline, run, one.identity, one.differing(baseline, quantization)))
+            compared.append(check_identity(baseline, run, file.identity, file.differing(baseline, quantization)))
         except LogError as error:
-            raise LogError(error.fact, (*error.evidence, ("said in", str(one.path))), advice=error.advice) from None
+            raise LogError(error.fact, (*error.evidence, ("said in", str(file.path))), advice=error.advice) from None
     return compared
 
 
@@ -140,7 +140,7 @@ def _differing_lines(run: Run, identity: Identity, compared: Sequence[Compared])
     if run.log is None:
         return ()
     offsets = sorted(
-        {identity.places[one.field] for one in compared if one.agrees is False and one.field in identity.places}
+        {identity.places[value.field] for value in compared if value.agrees is False and value.field in identity.places}
     )
     lines = ", ".join(str(line_number(run.log, offset)) for offset in offsets)
     return (("said at", f"{run.log}:{lines}"),) if lines else ()

@@ -88,12 +88,12 @@ def _cause(run: Run) -> str | None:
     try:
         # A script may end well after its training failed: the row's error counts here, too.
         completed = run.status.state is JobState.COMPLETED
-        found = (
+        cause = (
             find_fatal_unread(run.log, run.other_files, run.batch_output) if completed and run.log else cause_of(run)
         )
     except (LogError, OSError):
         return None  # judging the run reports it
-    return found.name if found is not None and found.infrastructure else None
+    return cause.name if cause is not None and cause.infrastructure else None
 
 
 def suspect_nodes(run: Run) -> tuple[str, ...]:

@@ -132,8 +132,8 @@ def ran_out_of_memory(run: Run) -> bool:
         return True
     if run.status.state not in {JobState.FAILED, JobState.REPLAYED}:
         return False
-    found = cause_of(run)
-    return found is not None and found.out_of_memory
+    cause = cause_of(run)
+    return cause is not None and cause.out_of_memory
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ find = EndedJobs.find_logs
 
 def interrupted(self):
     EndedJobs.find_logs = find
-    if self._rows.awaiting_log:
+    if self.rows.awaiting_log:
         os.kill(os.getpid(), signal.SIGINT)  # the first job has ended, and its log is looked for
     else:
         EndedJobs.find_logs = interrupted
