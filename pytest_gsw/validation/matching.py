@@ -107,7 +107,7 @@ def match_log(path: Path, rows: Sequence[Baseline], job_id: str = "") -> Match:
 
 
 def _more_compared(row: Baseline, log: StepLog) -> Iterator[Compared]:
-    """The format of the steps, and the size of a GPT by its layers, where the document states the size alone."""
+    """The format of the steps, and the size of a GPT by its layers if the document states the size alone."""
     if log.format and row.read is None and row.log_format in FORMATS:
         yield Compared("log format", log.format, row.log_format, "format", agrees=log.format == row.log_format)
     layers, hidden, size = log.identity.layers, log.identity.hidden_size, row.parameters_in_billions
