@@ -27,7 +27,7 @@ from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.masks import MASK
 from pytest_gsw.common.text import by_number, calendar, enumerated, percent, plural
 from pytest_gsw.errors import FileError
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import CLUSTER_NAME, NO_CLUSTER, Record, ran_with
 from pytest_gsw.stats.figures import documented_peak_flops, figures_of

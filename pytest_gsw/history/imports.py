@@ -14,14 +14,15 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.model import IMPORTED
 from pytest_gsw.jobs.layout import Match
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.make_record import RowResult, record_of, row_facts
 from pytest_gsw.results.manifest import read_noted
 from pytest_gsw.results.record import JobFacts, Jobs, Record, RunFacts
 from pytest_gsw.results.runs_directory import RUNS
+from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.stats.measurement import Measurement
-from pytest_gsw.stats.verdict import Outcome, Verdict
+from pytest_gsw.stats.verdict import Verdict
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.model import Baseline, definition_hash, experiment_hash, image_name
 from pytest_gsw.validation.agreement import is_simulated, provenance_in

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Record
 from pytest_gsw.results.runs_directory import begin_of

@@ -29,7 +29,7 @@ from pytest_gsw.history.model import (
     record_time_s,
     series_key,
 )
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.logs.signatures import SIGNATURES
 from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.results.record import JobFacts, Record, figure_of_cost, of_content
@@ -76,7 +76,7 @@ class Event:
     id: int = 0
 
 
-def standing(events: Iterable[Event]) -> tuple[Event, ...]:
+def active(events: Iterable[Event]) -> tuple[Event, ...]:
     """The events in effect: neither revoked nor revocations."""
     all_of_them = tuple(events)
     revoked = {event.revokes for event in all_of_them}
@@ -105,7 +105,7 @@ def add_event(database: Database, event: Event) -> Event:
     Raises:
         HistoryError: It revokes an event that is missing or revoked already.
     """
-    if event.revokes is not None and event.revokes not in {other.id for other in standing(read_events(database))}:
+    if event.revokes is not None and event.revokes not in {other.id for other in active(read_events(database))}:
         raise HistoryError(f"no event {event.revokes} is active in {database.shown}")
     texts = [printable(text) for text in (event.cluster, event.kind, event.subject)]
     database.execute(
@@ -565,8 +565,8 @@ class History:
     def events(self, cluster: str | None = None, kind: str | None = None) -> tuple[Event, ...]:
         """The events in effect, in order; of one cluster or one kind, if given."""
         with self._transaction(write=False) as database:
-            active = standing(read_events(database))
-        return tuple(event for event in active if cluster in {None, event.cluster} and kind in {None, event.kind})
+            in_effect = active(read_events(database))
+        return tuple(event for event in in_effect if cluster in {None, event.cluster} and kind in {None, event.kind})
 
     def failures(self, cluster: str, since_s: float = 0.0) -> tuple[Failure, ...]:
         """The jobs of a cluster that failed because of the infrastructure, the oldest first.

@@ -20,8 +20,7 @@ from pytest_gsw.clusters import Cluster
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.redact import printable
 from pytest_gsw.errors import FileError, LogError, RefusedError, SubmissionError
-from pytest_gsw.jobs.layout import FoundLog
-from pytest_gsw.jobs.model import VIRTUAL_ENVIRONMENTS, ExperimentInfo, JobSpec, Launch
+from pytest_gsw.jobs.model import VIRTUAL_ENVIRONMENTS, ExperimentInfo, FoundLog, JobSpec, Launch
 from pytest_gsw.jobs.named_log import named_log, with_log
 from pytest_gsw.jobs.preflight import directory_keys
 from pytest_gsw.jobs.scripts import options_in, row_variables, script_text, value_of
@@ -474,6 +473,12 @@ class LlmbRun(_SubmitsItself):
         task = ("-w", spec.directory.name, *size, "--dtype", environment["DTYPE"], "--scale", str(spec.gpus))
         profile = ("--profile",) if environment.get("ENABLE_PROFILE") == "true" else ()
         return ("llmb-run", "submit", *task, *profile)
+
+    def older_command(self, command: tuple[str, ...], errors: str) -> tuple[str, ...] | None:
+        """The command of llmb-run before 26.02."""
+        if "invalid choice: 'submit'" not in errors:
+            return None
+        return tuple("single" if word == "submit" else word for word in command)
 
     def metadata_of(self, spec: JobSpec) -> Path:
         """The recipe's own metadata, or those in the checkout of recipes that it launches it from."""

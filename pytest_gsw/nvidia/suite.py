@@ -28,7 +28,7 @@ from pytest_gsw.nvidia.evidence import Case, has_dtype
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.suites import Concluded
-from pytest_gsw.stats.verdict import Outcome
+from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.tables import value_types as f
 from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.load import read_table, read_tables, table_files

@@ -20,8 +20,9 @@ from pytest_gsw.results.attention import Attention
 from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.results.suggested_commands import needs_of
+from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.stats.noise import PRIOR
-from pytest_gsw.stats.verdict import DOUBTS, Outcome, compare
+from pytest_gsw.stats.verdict import DOUBTS, compare
 from pytest_gsw.tables.metrics import BY_KEY, FURTHER
 
 #: The kinds of rows, the worst first; the last two need no attention.

@@ -16,7 +16,9 @@ from pytest_gsw.common.files import PRIVATE, make_directory, read_bounded, write
 from pytest_gsw.common.text import by_number
 from pytest_gsw.common.typed_json import check_known, facts, is_number, plain, read, shapes, shown
 from pytest_gsw.jobs.layout import cut_name
-from pytest_gsw.jobs.model import JobStatus, is_failure, limited_steps
+from pytest_gsw.jobs.model import is_failure
+from pytest_gsw.jobs.states import JobStatus
+from pytest_gsw.jobs.step_ends import limited_steps
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.node_facts import NodeFacts
 from pytest_gsw.stats.measurement import Timing

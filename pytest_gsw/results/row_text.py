@@ -13,14 +13,15 @@ from typing import NamedTuple
 from pytest_gsw.clusters import LOCAL
 from pytest_gsw.common.text import at_line, command, duration, percent, plain_table, rounded, share
 from pytest_gsw.errors import RunError
-from pytest_gsw.jobs.model import BOOST_NOT_SET, JobState
+from pytest_gsw.jobs.model import BOOST_NOT_SET
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.node_facts import why_lines
 from pytest_gsw.results.record import AmongTiles, JobFacts, Record
-from pytest_gsw.stats.decision import WORST_FIRST, is_below
+from pytest_gsw.stats.decision import WORST_FIRST, Outcome, is_below
 from pytest_gsw.stats.noise import Noise, jobs_to_resolve, median_interval
 from pytest_gsw.stats.sweep_finding import SweepFinding
-from pytest_gsw.stats.verdict import REASONS, MetricVerdict, Outcome, RankSpread, Reason, Verdict, is_longer_than_job
+from pytest_gsw.stats.verdict import REASONS, MetricVerdict, RankSpread, Reason, Verdict, is_longer_than_job
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import Metric, MetricLabel, short
 from pytest_gsw.tables.model import Accepted, Baseline
@@ -178,6 +179,13 @@ def change_first(verdict: Verdict) -> str:
     """The same for pytest's short summary, which cuts lines: ``-10.8 % throughput, allowed -5 %``."""
     label, change, tolerance = _worst(verdict)
     return f"{percent(change)} {label}, allowed {math.copysign(tolerance * 100, change) + 0.0:+g} %"
+
+
+def short_fact(record: Record) -> str:
+    """The fact of a record in a few words, for pytest's short summary: a finding of its nodes, or its change."""
+    if record.judged is None:
+        return record.fact
+    return ", ".join(finding.short for finding in record.named) or change_first(record.judged)
 
 
 def _worst(verdict: Verdict) -> tuple[str, float, float]:
@@ -621,27 +629,20 @@ class RowLine:
     #: The most important first; the first is cut if it has no room, the others are left out.
     parts: tuple[str, ...] = ()
 
-    def texts(self, width: int, ids: int = 0) -> tuple[str, str, str]:
-        """Id, word and the rest, each with the blanks after it, within a width.
-
-        ``ids`` is the width of ids; a longer one moves the rest.
-        """
+    def text(self, width: int, ids: int = 0) -> str:
+        """Id, word and the rest within a width; ``ids`` is the width of ids, and a longer one moves the rest."""
         longest = min(_LONGEST_ID, max(_SHORTEST_ID, width - _AFTER_ID))
         name = without_middle(self.row, longest).ljust(min(ids, MOST_FOR_IDS, longest))
         head = f"{name}  {self.word.ljust(_WORD)}"
-        return f"{name}  ", self.word.ljust(_WORD), fitted(self.parts, width - len(head))
-
-    def text(self, width: int, ids: int = 0) -> str:
-        """The same as one text."""
-        return "".join(self.texts(width, ids)).rstrip()
+        return f"{head}{fitted(self.parts, width - len(head))}".rstrip()
 
 
-def line_of(record: Record, said: str = "") -> RowLine:
-    """The line of a row by its record; ``said`` is the line most like a cause in an unknown error's log."""
+def line_of(record: Record, error_line: str = "") -> RowLine:
+    """The line of a row by its record; ``error_line`` is the likely cause in the log of an unknown error."""
     outcome = outcomes.of(record.outcome)
     parts: tuple[str, ...] = figures(record)
     if outcome.pytest == "error":
-        parts = (_error(record, said),)
+        parts = (_error(record, error_line),)
     elif outcome.pytest == "xfailed" or not record.figures.measured:
         parts = (record.fact, _job(record))
     return RowLine(record.row.id, outcome.shown, tuple(part for part in parts if part))
@@ -733,16 +734,16 @@ def _reason(record: Record) -> str:
     return record.reason if is_shown else ""
 
 
-def _error(record: Record, said: str) -> str:
+def _error(record: Record, error_line: str) -> str:
     """The cause of a row's error, and its job and nodes if the cause does not name them."""
     last = record.jobs.last
     named = _JOB.match(record.fact)
     if named is not None:  # the job has ended for a known cause, or with a code alone
-        cause, said = record.fact[named.end() :], ""
+        cause, error_line = record.fact[named.end() :], ""
     else:
         cause = _ENDED.sub("", record.fact)
-    if said:
-        return f"{cause.removeprefix('failed with ')}: {said}"
+    if error_line:
+        return f"{cause.removeprefix('failed with ')}: {error_line}"
     if last is None or not last.id or last.id in cause:
         return cause
     return f"{cause}, job {last.id}{f' on {last.nodes}' if last.nodes else ''}"

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import expand, named_nodes
 from pytest_gsw.common.text import by_number, hours_text, named, percent, plain_table, plural, rounded
-from pytest_gsw.jobs.model import AT_ONCE, JobState
+from pytest_gsw.jobs.model import AT_ONCE
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.attention import ACCEPTED
 from pytest_gsw.results.cluster_result import ClusterResult
@@ -18,9 +19,9 @@ from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import hides_loss, without_middle
 from pytest_gsw.results.run_progress import RunProgress
 from pytest_gsw.stats.black_holes import BlackHole, black_holes
-from pytest_gsw.stats.verdict import Outcome, compare
-from pytest_gsw.tables.metrics import MetricLabel, usual_tolerance
-from pytest_gsw.tables.model import TOLERANCE
+from pytest_gsw.stats.decision import Outcome
+from pytest_gsw.stats.verdict import compare
+from pytest_gsw.tables.metrics import TOLERANCE, MetricLabel, usual_tolerance
 from pytest_gsw.validation.retryable import node_use
 
 _ROWS_SHOWN = 10

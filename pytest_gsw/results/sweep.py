@@ -26,8 +26,7 @@ from pytest_gsw.results.suggested_commands import drain_command
 from pytest_gsw.results.summary import cause_of
 from pytest_gsw.stats.decision import is_below
 from pytest_gsw.stats.sweep_finding import SweepFinding
-from pytest_gsw.tables.metrics import STEP_TIME
-from pytest_gsw.tables.model import TOLERANCE
+from pytest_gsw.tables.metrics import STEP_TIME, TOLERANCE
 
 #: The file in a run's directory.
 NAME = "sweep.json"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_gsw.errors import LogError, LogWarning
-from pytest_gsw.jobs.model import is_well
+from pytest_gsw.jobs.step_ends import is_well
 from pytest_gsw.logs.failure_scan import WHEREVER_MARKERS, find_fatal, is_requeued
 from pytest_gsw.logs.model import LogFormat, StepLog
 from pytest_gsw.logs.reader import line_number, open_log, read_log, reading

@@ -7,7 +7,9 @@ from collections.abc import Collection
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.text import plural
 from pytest_gsw.errors import JobError
-from pytest_gsw.jobs.model import LOST_AT_START, JobState, JobStatus, StepProblem, problem_of
+from pytest_gsw.jobs.model import LOST_AT_START
+from pytest_gsw.jobs.states import JobState, JobStatus
+from pytest_gsw.jobs.step_ends import StepProblem, problem_of
 from pytest_gsw.logs.signatures import Cause
 from pytest_gsw.validation.run import (
     CAUSE_OF_STATE,

@@ -15,7 +15,8 @@ from typing import TypeAlias
 
 from pytest_gsw.common.text import enumerated, named
 from pytest_gsw.errors import LogError
-from pytest_gsw.jobs.layout import FoundLog, Match, job_id_in, log_glob, looks_like_a_log, loose_logs, slurm_job_id
+from pytest_gsw.jobs.layout import Match, job_id_in, log_glob, looks_like_a_log, loose_logs, slurm_job_id
+from pytest_gsw.jobs.model import FoundLog
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import StepLog
 from pytest_gsw.logs.reader import read_beginning, reading

@@ -15,7 +15,9 @@ from pathlib import Path
 
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.errors import LogError
-from pytest_gsw.jobs.model import LOST_AT_START, JobState, JobStatus, problem_of
+from pytest_gsw.jobs.model import LOST_AT_START
+from pytest_gsw.jobs.states import JobState, JobStatus
+from pytest_gsw.jobs.step_ends import problem_of
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.stats.black_holes import AT_ONCE_S, NodeUse
 from pytest_gsw.tables.model import without_tile

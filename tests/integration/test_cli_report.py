@@ -96,7 +96,7 @@ def test_rows_that_a_session_has_not_come_to_yet(run: Path, gsw: Gsw) -> None:
     assert "s), its session goes on: 1 of 2 done, 1 not known yet" in index
     assert "error" not in index
     assert "--gsw-resume" not in index
-    assert 'message="this row is not judged yet: its session goes on"' in gsw("report", "--format=junit", run).out
+    assert ">this row is not judged yet: its session goes on</error>" in gsw("report", "--format=junit", run).out
 
 
 def test_a_place_that_cannot_be_written(run: Path, gsw: Gsw) -> None:

@@ -10,7 +10,8 @@ import pytest
 from pytest_gsw.demo.recipe import train
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.formats.registry import FORMATS
-from pytest_gsw.stats.verdict import Outcome, judge
+from pytest_gsw.stats.decision import Outcome
+from pytest_gsw.stats.verdict import judge
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Baseline
 from tests.unit.validation.ended import of_bytes

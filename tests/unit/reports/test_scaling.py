@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.reports.charts import Curve, Rule, documented_rate, scaling_plot, workloads
 from pytest_gsw.reports.reported_row import ReportedRow
 from pytest_gsw.results.record import JobFacts, Record

@@ -13,7 +13,8 @@ from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.record import of_content
 from pytest_gsw.results.row_text import INCONCLUSIVE_TEXTS, reported_status
 from pytest_gsw.stats import decision
-from pytest_gsw.stats.verdict import FORBIDS, REASONS, Outcome, Reason
+from pytest_gsw.stats.decision import Outcome
+from pytest_gsw.stats.verdict import FORBIDS, REASONS, Reason
 from tests.unit.results.records import SLOW, varied
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_gsw.errors import RunError, SubmissionError
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results import summary
 from pytest_gsw.results.plan_text import plan_text
 from pytest_gsw.results.record import JobFacts, Jobs, Record

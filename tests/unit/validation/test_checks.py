@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.errors import JobError, LogError
-from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.tables.model import Baseline, Recipe
 from pytest_gsw.validation.checks import read_steps

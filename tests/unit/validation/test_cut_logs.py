@@ -10,7 +10,7 @@ import pytest
 
 from pytest_gsw.demo.writers import Event
 from pytest_gsw.errors import LogError
-from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.reader import read_log
 from pytest_gsw.tables.bundled import bundled_baselines
