@@ -66,7 +66,7 @@ class Runs:
             self.lines.feed(offset, line)
 
     def _end(self, begin: int) -> None:
-        """Close the earlier run at the place where the next one begins."""
+        """Close the earlier run at the beginning of the next one."""
         log = self.log()
         self._attempts_before, self._diverged = log.attempts, log.diverged
         if log.not_finite is not None:

@@ -250,7 +250,7 @@ class StepSeries:
 
     @property
     def zero_norm_losses(self) -> array[float]:
-        """As in :class:`StepLog`, of the current attempt."""
+        """Losses of steps with a gradient norm of 0 in the current attempt, see :class:`StepLog`."""
         return self._steps.zero_norm_losses()
 
     @property

@@ -134,11 +134,6 @@ class HistoryReader:
         of_row = self.earlier.get((record.run.cluster, record.row.id), ())
         return tuple(outcome for outcome in of_row if outcome.run_id != record.run.id and outcome.time_s < time_s)
 
-    def clusters_of(self, records: Iterable[Record]) -> tuple[str, ...]:
-        """The clusters of which there are histories of these rows."""
-        keys = (series_key(record) for record in records)
-        return tuple(dict.fromkeys(key.cluster for key in keys if key is not None and key in self.histories))
-
     def cluster_texts(self, records: Iterable[Record]) -> dict[str, ClusterText]:
         """The text of each cluster's runs until this one, for all of its rows together, by cluster."""
         current_run: dict[str, dict[str, Point]] = {}
@@ -256,7 +251,8 @@ def _build_report(run_id: str, records: Sequence[Record], run: ReportedRun, read
     if reader is None:
         return RunReport(run_id, run, rows, alarms=run.alarms or ())
     alarms = reader.alarms(records) if run.alarms is None else run.alarms
-    series = {cluster: reader.series(cluster) for cluster in reader.clusters_of(records)}
+    keys = (key for record in records if (key := series_key(record)) in reader.histories)
+    series = {key.cluster: reader.series(key.cluster) for key in keys if key is not None}
     slow = {cluster: tuple(suspect for suspect in of.slow if not suspect.recovered) for cluster, of in series.items()}
     nodes = {cluster: of.nodes for cluster, of in series.items()}
     report = RunReport(

@@ -708,7 +708,7 @@ def informative_line(lines: Iterable[str]) -> str:
 
 
 def fitted(parts: Sequence[str], room: int) -> str:
-    """As many parts as have room, each after two blanks; the first is cut if it has none."""
+    """The parts that have room, each after two blanks; the first is cut if it has none."""
     text = ""
     for part in parts:
         left = room - len(text) - 2

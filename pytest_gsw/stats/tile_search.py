@@ -442,7 +442,7 @@ class _Suspect:
         return [open_group for half, ratio in ratios.items() if ratio >= least for open_group in self._open(half)]
 
     def _of_switch(self, switch: _Switch) -> list[_Group]:
-        """The groups that tell whether the switch is slow: halves of what a slow node of its own explains, too."""
+        """The groups whose jobs show if the switch is slow: halves of what a slow node of its own explains, too."""
         groups = self._test.shared(self.nodes)
         share = switch.least / switch.groups
         explained = [group for group in groups if -math.log(self._test.own_node(group)) < share]

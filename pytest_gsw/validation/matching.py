@@ -108,7 +108,7 @@ def match_log(path: Path, rows: Sequence[Baseline], job_id: str = "") -> Match:
 
 
 def _more_compared(row: Baseline, log: StepLog) -> Iterator[Compared]:
-    """The format of the steps, and the size of a GPT by its layers, where the document states the size alone."""
+    """The format of the steps, and the size of a GPT by its layers, if the document states the size alone."""
     if log.format and row.criterion.read is None and row.workload.log_format in FORMATS:
         yield Compared(
             "log format", log.format, row.workload.log_format, "format", agrees=log.format == row.workload.log_format
