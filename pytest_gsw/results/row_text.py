@@ -757,7 +757,7 @@ def _job(record: Record) -> str:
 class ReportedStatus:
     """A row as pytest and JUnit report it."""
 
-    #: The reported outcome: with ``gsw_strict`` a row that is too fast has failed.
+    #: The reported outcome: with ``strict`` a row that is too fast has failed.
     outcome: outcomes.OutcomeKind
     #: One line, and the whole text; empty for a row that has passed.
     message: str

@@ -46,7 +46,7 @@ def junit_of_run(
         directory: The run's.
         records: Its records.
         missing: By node id, why rows have no record, each of which is an error.
-        strict: Rows faster than the tolerance allows have failed, as with ``gsw_strict``.
+        strict: Rows faster than the tolerance allows have failed, as with ``strict`` of a cluster.
         since: By node id, lines on when rows became too slow.
     """
     # A session redacts what it records; records from elsewhere may hold anything.

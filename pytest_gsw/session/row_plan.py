@@ -47,7 +47,7 @@ class Context:
     """Facts besides a row's own jobs that decide on one more job."""
 
     repeats: Repeats
-    #: True with ``gsw_strict``: a row that is too fast fails as well.
+    #: True with ``strict``: a row that is too fast fails as well.
     strict: bool = False
     #: The figures of its jobs in the previous run, if it failed there.
     previous_failed: Sequence[float] = ()

@@ -46,7 +46,7 @@ def line_of_report(report: Any, word: str) -> RowLine:
     return RowLine(row, word, (text.partition("\n")[0],)) if text or not line.word else line
 
 
-#: Words of outcomes that a failed report may have: with ``gsw_strict`` also those of rows that are too fast.
+#: Words of outcomes that a failed report may have: with ``strict`` also those of rows that are too fast.
 _FAILING = {
     one.shown for one in outcomes.OUTCOMES if one.pytest in {"failed", "error"} or one.word in outcomes.JUDGED
 } - {outcomes.PASSED.shown}
