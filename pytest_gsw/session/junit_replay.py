@@ -20,7 +20,7 @@ from pytest_gsw.results.cluster_result import incident_of
 from pytest_gsw.results.junit import properties, run_seconds
 from pytest_gsw.results.manifest import class_of, read_noted, suite_properties
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.row_text import reported_status
+from pytest_gsw.results.reported_status import reported_status
 from pytest_gsw.results.suggested_commands import repeat_commands
 from pytest_gsw.results.sweep import lost_tiles, node_cases, read_sweep
 from pytest_gsw.session.failure_text import failure_of
