@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from pytest_gsw.common.files import relative_path
-from pytest_gsw.common.redact import redact
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
+from pytest_gsw.hardware import CPU, find_accelerators, is_same
 from pytest_gsw.tables import value_types as f
-from pytest_gsw.tables.model import is_same
 from pytest_gsw.tables.releases import release_field
 from pytest_gsw.tables.schema import LAUNCHER_MEANING, LAUNCHERS, PLACEHOLDERS
 from pytest_gsw.tables.yaml_values import Value, read_free_mapping
@@ -51,6 +47,60 @@ _FORBIDDEN_OPTIONS = {
 _SHORT_FLAGS = "HIOQVhksuv"
 
 
+#: Faults of a key: its place, the key, and the problem.
+_Problems = Iterator[tuple[Value, str, str]]
+
+
+def _check_placeholders(entry: Value, key: str, _filled: Any) -> _Problems:
+    for word in re.findall(r"(?<!\$)\{([^{}]*)\}", str(entry.value)):
+        if word != "recipe":
+            yield entry, key, f"unknown placeholder {{{word}}}{f.nearest(word, ['recipe'])}"
+
+
+def _check_environment(entry: Value, key: str, filled: Mapping[str, str]) -> _Problems:
+    for name in filled:
+        if name in CONTRACT_VARIABLES or name.startswith(_CONTRACT_PREFIXES):
+            problem = f"{name} is part of the launch contract, which sets it for each row; leave it out"
+            yield entry, f"{key}.{name}", problem
+    for name, text in entry.value.items():
+        for word in set(re.findall(r"(?<!\$)\{([a-z_]+)\}", text)) - PLACEHOLDERS:
+            yield entry, f"{key}.{name}", f"unknown placeholder {{{word}}}{f.nearest(word, sorted(PLACEHOLDERS))}"
+
+
+def _check_sbatch(entry: Value, key: str, filled: Sequence[str]) -> _Problems:
+    for place, text in zip(entry.value, filled, strict=True):
+        if re.match(r"--[A-Za-z][\w-]*(=|$)|-[A-Za-z]", text) is None:
+            yield place, key, f"got '{text}', wanted options of one list entry each, such as --qos=acceptance"
+            continue
+        for name, (short, why) in _FORBIDDEN_OPTIONS.items():
+            spelling = _spelling_of(text, name, short)
+            if spelling is not None:
+                yield place, key, f"got {spelling}, which breaks the launch contract: {why}; leave it out"
+                break
+
+
+def _check_gres(entry: Value, key: str, filled: str) -> _Problems:
+    if re.fullmatch(r"([A-Za-z]\w*(/\w+)?(:[A-Za-z][\w.-]*)?(:[0-9]+[kKmMgG]?)?,?)+", filled) is None:
+        yield entry, key, f"got '{filled}', wanted resources of a node such as gpu:8"
+
+
+def _check_smoke(entry: Value, key: str, filled: str) -> _Problems:
+    try:
+        shlex.split(filled)
+    except ValueError as error:
+        yield entry, key, f"got '{filled}', which is no command: {str(error).lower()}"
+
+
+def _spelling_of(text: str, name: str, short: str) -> str | None:
+    """The spelling of this option in an entry, if it is there; sbatch accepts a prefix of a long one as well."""
+    if text.startswith("--"):
+        long = text[2:].partition("=")[0]
+        return f"--{long}" if name.startswith(long) else None
+    return f"-{short}" if short and re.match(rf"-[{_SHORT_FLAGS}]*{short}", text) else None
+
+
+# -- The keys of a cluster: each is declared once, with its kind, its meaning, and what else holds for it
+
 _NUMBER = r"[0-9]{1,6}([.][0-9]{1,6})?"
 
 
@@ -77,54 +127,77 @@ SETTINGS: f.Fields = {
     ),
 }
 
-#: Every key of one cluster.
-CLUSTER_FIELDS: f.Fields = {
-    "scheduler": f.pattern(
-        r"[a-z][a-z0-9_-]*",
-        "slurm, local, or a name that a plugin provides",
-        "How jobs start: slurm, local (processes on this machine), or a launcher of a plugin.",
-        required=True,
-    ),
-    "account": f.text("Slurm account; SLURM_ACCOUNT or SBATCH_ACCOUNT by default."),
-    "partition": f.text("Slurm partition; SLURM_PARTITION or SBATCH_PARTITION by default."),
-    "accelerator": f.text("Accelerator of every node, such as H100."),
-    "gpus_per_node": f.whole(
-        "GPUs of one node; SLURM_GPUS_PER_NODE or SBATCH_GPUS_PER_NODE by default, else the row's."
-    ),
-    "gpus": f.whole("GPUs of the whole cluster. Rows that need more are skipped."),
-    "gres": f.text("Generic resources of each node, such as gpu:8, if Slurm has them."),
-    "constraint": f.text("Features that the nodes must have."),
-    "launcher": f.choice(LAUNCHERS, f"{LAUNCHER_MEANING} A table's recipe.launcher comes first."),
-    "stage": f.text("Staging area (STAGE_PATH by default); {recipe} is the recipe's directory."),
-    "recipes": f.text("Directory of the recipes' directories; the staging area by default."),
-    "sbatch": f.Sequence_(None, "Further options of sbatch, one list entry each, such as --qos=acceptance."),
-    "environment": f.Nested(None, "Variables for every job, with {recipe} and the like."),
-    "arguments": f.Sequence_(None, "Further arguments of launch scripts that submit their job, one list entry each."),
-    "release": release_field("Staged release of the recipes, or NeMo container, whose bundled rows run."),
-    "facts": f.choice(
-        ("nvidia", "amd", "host", "none"),
-        "Facts of each node that are read while a job runs.",
-    ),
-    "smoke": f.text("Command that tests each node before the first step; it prints NAME VALUE, higher is better."),
-    "smoke_limit": _number("seconds", "Limit on the smoke test's run time, seconds; 30 by default."),
-    "smoke_ends_job": f.flag("A node below its peers in the smoke test ends the job."),
-    "node_findings": f.choice(
-        ("fail", "warn"),
-        "Outcome of nodes that --gsw-find names or no tile covers; warn fails only named ones beyond the tolerance.",
-    ),
-    **SETTINGS,
-}
+
+@dataclass(frozen=True)
+class ClusterKey:
+    """A key of a cluster."""
+
+    #: Kind of its values, with its meaning.
+    kind: f.Kind
+    #: True if some launchers do not use it; the others are of the row, the recipe or the verdict, for any launcher.
+    of_launcher: bool = False
+    #: True for a path: relative to the file, or to a home.
+    is_path: bool = False
+    #: Yields the faults of a value.
+    check: Callable[[Value, str, Any], _Problems] | None = None
 
 
-#: The keys that are paths: relative to the file, or to a home.
-_PATHS = frozenset({"stage", "recipes"})
-#: The keys that depend on the launcher; the others are of the row, the recipe or the verdict, for any launcher.
-LAUNCHER_KEYS = frozenset(
-    {
-        *("account", "partition", "gres", "constraint", "launcher", "sbatch", "arguments"),
-        *("facts", "smoke", "smoke_limit", "smoke_ends_job"),
-    }
-)
+def _key(kind: f.Kind, default: Any = None, *, is_shown: bool = True, **facts: Any) -> Any:
+    """A field that is a key; without ``is_shown`` a traceback shows no values of it, which may be secrets."""
+    return field(default_factory=lambda: default, repr=is_shown, metadata={"key": ClusterKey(kind, **facts)})
+
+
+@dataclass(frozen=True)
+class Submission:
+    """Requirements of jobs, as a launcher gives them to its scheduler."""
+
+    account: str | None = _key(f.text("Slurm account; SLURM_ACCOUNT or SBATCH_ACCOUNT by default."), of_launcher=True)
+    partition: str | None = _key(
+        f.text("Slurm partition; SLURM_PARTITION or SBATCH_PARTITION by default."), of_launcher=True
+    )
+    gres: str | None = _key(
+        f.text("Generic resources of each node, such as gpu:8, if Slurm has them."), of_launcher=True, check=_check_gres
+    )
+    constraint: str | None = _key(f.text("Features that the nodes must have."), of_launcher=True)
+    #: Way of submission if a recipe's table has none; ``None``: by sbatch.
+    launcher: str | None = _key(
+        f.choice(LAUNCHERS, f"{LAUNCHER_MEANING} A table's recipe.launcher comes first."), of_launcher=True
+    )
+    sbatch: tuple[str, ...] = _key(
+        f.Sequence_(None, "Further options of sbatch, one list entry each, such as --qos=acceptance."),
+        (),
+        is_shown=False,
+        of_launcher=True,
+        check=_check_sbatch,
+    )
+    #: In front of the row's.
+    arguments: tuple[str, ...] = _key(
+        f.Sequence_(None, "Further arguments of launch scripts that submit their job, one list entry each."),
+        (),
+        is_shown=False,
+        of_launcher=True,
+    )
+
+
+@dataclass(frozen=True)
+class NodeChecks:
+    """Checks of the nodes of a running job, see :mod:`pytest_gsw.jobs.slurm.probing`."""
+
+    facts: str | None = _key(
+        f.choice(("nvidia", "amd", "host", "none"), "Facts of each node that are read while a job runs."),
+        of_launcher=True,
+    )
+    smoke: str | None = _key(
+        f.text("Command that tests each node before the first step; it prints NAME VALUE, higher is better."),
+        of_launcher=True,
+        check=_check_smoke,
+    )
+    smoke_limit: str | None = _key(
+        _number("seconds", "Limit on the smoke test's run time, seconds; 30 by default."), of_launcher=True
+    )
+    smoke_ends_job: bool = _key(
+        f.flag("A node below its peers in the smoke test ends the job."), default=False, of_launcher=True
+    )
 
 
 @dataclass(frozen=True)
@@ -132,35 +205,48 @@ class Cluster:
     """Scheduler, hardware and staging area of a cluster, with every variable filled in."""
 
     name: str
-    scheduler: str
-    account: str | None = None
-    partition: str | None = None
-    accelerator: str | None = None
-    gpus_per_node: int | None = None
-    gpus: int | None = None
-    gres: str | None = None
-    constraint: str | None = None
-    #: Way of submission if a recipe's table has none; ``None``: by sbatch.
-    launcher: str | None = None
-    #: Staging area; ``{recipe}`` is replaced by the recipe's directory.
-    stage: str | None = None
-    #: Directory of the recipes' directories; ``{recipe}`` likewise.
-    recipes: str | None = None
-    #: Tracebacks show arguments; the values of these three may be secrets.
-    sbatch: tuple[str, ...] = field(default=(), repr=False)
-    #: For every launch script that submits its job itself, in front of the row's.
-    arguments: tuple[str, ...] = field(default=(), repr=False)
-    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
-    #: The staged release of the recipes, whose bundled rows run; ``None`` for those of the documents.
-    release: str | None = None
-    #: Facts that are read on each node of a running job, see :mod:`pytest_gsw.jobs.slurm.probing`; ``None`` for none.
-    facts: str | None = None
-    #: The site's smoke test before a job's first step, its limit in seconds, and true if it may end the job.
-    smoke: str | None = None
-    smoke_limit: str | None = None
-    smoke_ends_job: bool = False
-    #: ``warn`` if nodes that tiles show to be slow do not fail a session by themselves.
-    node_findings: str | None = None
+    scheduler: str = _key(
+        f.pattern(
+            r"[a-z][a-z0-9_-]*",
+            "slurm, local, or a name that a plugin provides",
+            "How jobs start: slurm, local (processes on this machine), or a launcher of a plugin.",
+            required=True,
+        )
+    )
+    accelerator: str | None = _key(f.text("Accelerator of every node, such as H100."))
+    gpus_per_node: int | None = _key(
+        f.whole("GPUs of one node; SLURM_GPUS_PER_NODE or SBATCH_GPUS_PER_NODE by default, else the row's.")
+    )
+    gpus: int | None = _key(f.whole("GPUs of the whole cluster. Rows that need more are skipped."))
+    stage: str | None = _key(
+        f.text("Staging area (STAGE_PATH by default); {recipe} is the recipe's directory."),
+        is_path=True,
+        check=_check_placeholders,
+    )
+    recipes: str | None = _key(
+        f.text("Directory of the recipes' directories; the staging area by default."),
+        is_path=True,
+        check=_check_placeholders,
+    )
+    environment: Mapping[str, str] = _key(
+        f.Nested(None, "Variables for every job, with {recipe} and the like."),
+        {},
+        is_shown=False,
+        check=_check_environment,
+    )
+    #: ``None`` for the rows of the documents.
+    release: str | None = _key(
+        release_field("Staged release of the recipes, or NeMo container, whose bundled rows run.")
+    )
+    node_findings: str | None = _key(
+        f.choice(
+            ("fail", "warn"),
+            "Outcome of nodes that --gsw-find names or no tile covers; "
+            "warn fails only named ones beyond the tolerance.",
+        )
+    )
+    submission: Submission = Submission()
+    node_checks: NodeChecks = NodeChecks()
     #: Its :data:`SETTINGS` that its file has; the ini file overrides them.
     settings: Mapping[str, Any] = field(default_factory=dict)
     #: The file that defines it; ``None`` for the built-in ones.
@@ -181,6 +267,17 @@ class Cluster:
     def given_file(self) -> str | None:
         """Its file, if that was named on the command line."""
         return str(self.path) if self.file_is_given else None
+
+
+def _keys_of(subject: type) -> dict[str, ClusterKey]:
+    return {known.name: known.metadata["key"] for known in fields(subject) if "key" in known.metadata}
+
+
+#: Every key of one cluster.
+CLUSTER_KEYS = {name: key for subject in (Cluster, Submission, NodeChecks) for name, key in _keys_of(subject).items()}
+CLUSTER_FIELDS: f.Fields = {**{name: key.kind for name, key in CLUSTER_KEYS.items()}, **SETTINGS}
+#: The keys that some launchers do not use.
+LAUNCHER_KEYS = frozenset(name for name, key in CLUSTER_KEYS.items() if key.of_launcher)
 
 
 def clusters_option(file: str | None) -> tuple[str, ...]:
@@ -270,23 +367,36 @@ def _cluster(name: str, value: Value, path: Path, environ: Mapping[str, str]) ->
             keys[key] = {
                 name: (text.startswith("~/") and _at_home(text, environ)) or text for name, text in keys[key].items()
             }
-        if key in _PATHS:
+        declared = CLUSTER_KEYS.get(key)
+        if declared is not None and declared.is_path:
             home = _at_home(keys[key], environ)
             if home is None:
                 problem = f"got '{keys[key]}', an unknown home; write the path itself"
                 faults.append(Fault(entry.line, entry.column, f"clusters.{name}.{key}", problem))
             keys[key] = home
-        if key in _CHECKS:
+            keys[key] = home and str(path.parent.absolute() / home)
+        if declared is not None and declared.check is not None:
             faults += (
                 Fault(place.line, place.column, f"clusters.{name}.{where}", problem)
-                for place, where, problem in _CHECKS[key](entry, key, keys[key])
+                for place, where, problem in declared.check(entry, key, keys[key])
             )
     if faults:
         raise FileError(path, tuple(faults))
-    keys |= {key: str(path.parent.absolute() / keys[key]) for key in keys.keys() & _PATHS}
     places = {key: (entry.line, entry.column) for key, entry in value.value.items()}
     settings = {key: keys.pop(key) for key in SETTINGS if key in keys}
-    return Cluster(name=name, path=path, given=places, settings=settings, **{**_from_environment(environ), **keys})
+    keys = _from_environment(environ) | keys
+    own, submission, node_checks = (
+        {key: keys[key] for key in _keys_of(subject) if key in keys} for subject in (Cluster, Submission, NodeChecks)
+    )
+    return Cluster(
+        name=name,
+        path=path,
+        given=places,
+        settings=settings,
+        submission=Submission(**submission),
+        node_checks=NodeChecks(**node_checks),
+        **own,
+    )
 
 
 def why_it_does_not_fit(accelerator: str | None, gpus: int | None, cluster: Cluster) -> str:
@@ -375,86 +485,7 @@ def _substitute(text: str, place: Value, key: str, environ: Mapping[str, str], f
     return _VARIABLE.sub(replace, text)
 
 
-#: Faults of a key: its place, the key, and the problem.
-_Problems = Iterator[tuple[Value, str, str]]
-
-
-def _check_placeholders(entry: Value, key: str, _filled: Any) -> _Problems:
-    for word in re.findall(r"(?<!\$)\{([^{}]*)\}", str(entry.value)):
-        if word != "recipe":
-            yield entry, key, f"unknown placeholder {{{word}}}{f.nearest(word, ['recipe'])}"
-
-
-def _check_environment(entry: Value, key: str, filled: Mapping[str, str]) -> _Problems:
-    for name in filled:
-        if name in CONTRACT_VARIABLES or name.startswith(_CONTRACT_PREFIXES):
-            problem = f"{name} is part of the launch contract, which sets it for each row; leave it out"
-            yield entry, f"{key}.{name}", problem
-    for name, text in entry.value.items():
-        for word in set(re.findall(r"(?<!\$)\{([a-z_]+)\}", text)) - PLACEHOLDERS:
-            yield entry, f"{key}.{name}", f"unknown placeholder {{{word}}}{f.nearest(word, sorted(PLACEHOLDERS))}"
-
-
-def _check_sbatch(entry: Value, key: str, filled: Sequence[str]) -> _Problems:
-    for place, text in zip(entry.value, filled, strict=True):
-        if re.match(r"--[A-Za-z][\w-]*(=|$)|-[A-Za-z]", text) is None:
-            yield place, key, f"got '{text}', wanted options of one list entry each, such as --qos=acceptance"
-            continue
-        for name, (short, why) in _FORBIDDEN_OPTIONS.items():
-            spelling = _spelling_of(text, name, short)
-            if spelling is not None:
-                yield place, key, f"got {spelling}, which breaks the launch contract: {why}; leave it out"
-                break
-
-
-def _check_gres(entry: Value, key: str, filled: str) -> _Problems:
-    if re.fullmatch(r"([A-Za-z]\w*(/\w+)?(:[A-Za-z][\w.-]*)?(:[0-9]+[kKmMgG]?)?,?)+", filled) is None:
-        yield entry, key, f"got '{filled}', wanted resources of a node such as gpu:8"
-
-
-def _check_smoke(entry: Value, key: str, filled: str) -> _Problems:
-    try:
-        shlex.split(filled)
-    except ValueError as error:
-        yield entry, key, f"got '{filled}', which is no command: {str(error).lower()}"
-
-
-def _spelling_of(text: str, name: str, short: str) -> str | None:
-    """The spelling of this option in an entry, if it is there; sbatch accepts a prefix of a long one as well."""
-    if text.startswith("--"):
-        long = text[2:].partition("=")[0]
-        return f"--{long}" if name.startswith(long) else None
-    return f"-{short}" if short and re.match(rf"-[{_SHORT_FLAGS}]*{short}", text) else None
-
-
-_CHECKS: Mapping[str, Callable[[Value, str, Any], _Problems]] = {
-    "stage": _check_placeholders,
-    "recipes": _check_placeholders,
-    "environment": _check_environment,
-    "sbatch": _check_sbatch,
-    "gres": _check_gres,
-    "smoke": _check_smoke,
-}
-
-
-# -- Clusters with all that their jobs need, and this machine: its GPUs, or its cores
-
-
-#: Accelerator of a machine without GPUs: its cores then count as GPUs.
-CPU = "CPU"
-
-_TIMEOUT_S = 30.0
-_NO_DEVICES = "No devices were found"
-
-
-@dataclass(frozen=True)
-class Accelerators:
-    """The hardware of a machine for training."""
-
-    #: Name in tables: ``H200``, or :data:`CPU`.
-    name: str
-    #: GPUs, or cores.
-    number: int
+# -- Clusters with all that their jobs need
 
 
 def ready_cluster(cluster: Cluster, directory: Path, environ: Mapping[str, str], demo: Mapping[str, str]) -> Cluster:
@@ -494,73 +525,3 @@ def ready_cluster(cluster: Cluster, directory: Path, environ: Mapping[str, str],
 def uses_gpus(cluster: Cluster) -> bool:
     """True if a cluster trains on GPUs, and not on the cores of its nodes, or on nothing at all."""
     return not cluster.simulated and (cluster.accelerator or "").upper() != CPU
-
-
-def find_accelerators(environ: Mapping[str, str]) -> Accelerators:
-    """The GPUs that this process may use, or its cores if it may use none.
-
-    ``CUDA_VISIBLE_DEVICES`` has the same effect as for CUDA, and HIP reads it, too: if it names none, there is none.
-
-    Raises:
-        ConfigurationError: nvidia-smi or amd-smi fails: a machine with a broken driver is not one without GPUs.
-    """
-    visible = environ.get("CUDA_VISIBLE_DEVICES")
-    names = [] if visible is not None and visible.strip() in {"", "-1"} else _gpus(environ)
-    if not names:
-        return Accelerators(CPU, len(os.sched_getaffinity(0)))
-    chosen = ["0"] * len(names) if visible is None else visible.split(",")
-    first = int(chosen[0]) if chosen[0].isdecimal() else 0
-    device = names[first] if first < len(names) else names[0]
-    name = _table_name(device)
-    # A slice of a GPU must not be compared with the figures of a whole one.
-    return Accelerators(f"{name}-MIG" if chosen[0].startswith("MIG-") else name, min(len(names), len(chosen)))
-
-
-#: How the GPUs of each maker are listed, and their names in the answer.
-_LISTS_GPUS = (
-    (("nvidia-smi", "--query-gpu=name", "--format=csv,noheader"), re.compile(r"^[ \t]*(\S.*?)[ \t]*$", re.MULTILINE)),
-    (("amd-smi", "static", "--asic", "--json"), re.compile(r'"market_name": *"([^"]*)"')),
-)
-
-
-def _gpus(environ: Mapping[str, str]) -> list[str]:
-    """The names of all GPUs of the machine; none if neither nvidia-smi nor amd-smi is installed."""
-    for (program, *options), names in _LISTS_GPUS:
-        path = shutil.which(program, path=environ.get("PATH"))
-        if path is None:
-            continue
-        try:
-            answer = subprocess.run(
-                [path, *options],
-                env=dict(environ),
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_TIMEOUT_S,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise _driver_error(program, str(error), environ) from error
-        if answer.stdout.strip() == _NO_DEVICES:
-            continue
-        if answer.returncode:
-            raise _driver_error(program, (answer.stdout + answer.stderr).strip(), environ)
-        if found := names.findall(answer.stdout):
-            return found
-    return []
-
-
-def _driver_error(program: str, output: str, environ: Mapping[str, str]) -> ConfigurationError:
-    return ConfigurationError(
-        f"{program} fails: the GPUs of this machine are unknown\n{redact(output, environ)}\n"
-        f"next: {program}; or, to train on the cores, export CUDA_VISIBLE_DEVICES="
-    )
-
-
-def _table_name(device: str) -> str:
-    """A GPU's name in tables, from its driver's; GPUs that tables lack keep their own."""
-    from pytest_gsw.tables.model import ACCELERATORS  # a session that collects needs no table of peaks
-
-    names = {one.device: one.name for one in ACCELERATORS if one.device}
-    model = re.sub(r"^NVIDIA |^AMD Instinct | OAM$", "", device)
-    return names.get(device) or re.sub(r"[^A-Za-z0-9._-]+", "-", model).strip("-") or "GPU"

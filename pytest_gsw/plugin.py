@@ -259,7 +259,8 @@ def pytest_gsw_log_format(config: pytest.Config, baseline: Baseline) -> LogForma
     """The log formats that are part of pytest-gsw."""
     from pytest_gsw.logs.formats.registry import format_of
 
-    return format_of(baseline.log_format, baseline.read, baseline.key_at(baseline.metric))
+    criterion = baseline.criterion
+    return format_of(baseline.workload.log_format, criterion.read, criterion.key_at(criterion.metric))
 
 
 @pytest.hookimpl(trylast=True)

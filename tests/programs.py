@@ -39,13 +39,13 @@ def row_of(directory: Path, keys: str) -> Baseline:
 
 def figure(row: Baseline, path: Path) -> float:
     """The figure of a row in a log; a LogError if it has none."""
-    log_format = format_of(row.log_format, row.read, row.key_at(row.metric))
+    log_format = format_of(row.workload.log_format, row.criterion.read, row.criterion.key_at(row.criterion.metric))
     assert log_format is not None
     log = read_log(path, log_format)
     if log.attempts > 1:
         raise LogError("two runs")
-    assert [*log.figures] == [row.key_at(row.metric)]
-    return log.figures[row.key_at(row.metric)][0]
+    assert [*log.figures] == [row.criterion.key_at(row.criterion.metric)]
+    return log.figures[row.criterion.key_at(row.criterion.metric)][0]
 
 
 def hpl(gflops: str = "4.8221e+02", size: int = 29184, time: str = "34.37", behind: str = "") -> str:

@@ -53,7 +53,7 @@ def deepspeed(run: SimulatedRun) -> Iterator[Event]:
         info_line(run, 30.0, "logging.py:96:log_dist", "[Rank 0] DeepSpeed info: version=0.14.4"),
         *(info_line(run, 30.0, "config.py:1001:print", line) for line in settings(run)),
     )
-    accumulation = run.baseline.gradient_accumulation_steps or 1
+    accumulation = run.baseline.batch.gradient_accumulation_steps or 1
     for index, at_s in enumerate(step_ends_s(run.steps_s, STARTUP_S)):
         step = index + 1
         yield from lines(at_s, f"step: {step}, loss: {run.losses[index]:.4f}")
@@ -76,7 +76,7 @@ def torchtitan(run: SimulatedRun) -> Iterator[Event]:
     """Tokens per second of one GPU in whole numbers, and no step time; the first rank prints."""
     row, parallel, gpus = run.baseline, run.degrees, run.job.gpus
     tokens = run.sequence_length * run.global_batch_size / gpus
-    flops = (row.model_flops_per_sample or 0.0) * run.global_batch_size / gpus
+    flops = (row.workload.model_flops_per_sample or 0.0) * run.global_batch_size / gpus
 
     def info(at_s: float, text: str) -> str:
         now = clock(run, at_s)
@@ -86,7 +86,7 @@ def torchtitan(run: SimulatedRun) -> Iterator[Event]:
         f"pp={parallel['pp']}, dp_replicate=1, dp_shard={parallel['dp']}, cp={parallel['cp']}, tp={parallel['tp']}"
     )
     yield from lines(20.0, info(20.0, f"Building device mesh with parallelism: {degrees}, ep={parallel['ep']}"))
-    model = f"{row.model} TransformerModelArgs(dim={run.hidden_size}, n_layers={run.layers})"
+    model = f"{row.workload.model} TransformerModelArgs(dim={run.hidden_size}, n_layers={run.layers})"
     yield from lines(25.0, info(25.0, f"Building {model}"))
     if run.quantization == "fp8":
         yield from lines(30.0, info(30.0, "Float8 tensorwise scaled training active"))

@@ -21,7 +21,7 @@ from pytest_gsw.stats.measurement import Measurement, Timing
 from pytest_gsw.stats.noise import REFERENCE_JOBS, Noise
 from pytest_gsw.stats.repeats import Repeats
 from pytest_gsw.stats.verdict import Verdict, judge
-from pytest_gsw.tables.model import Baseline, Figures, Location, Parallelism, Recipe, Source
+from pytest_gsw.tables.model import Baseline, Batch, Criterion, Figures, Location, Parallelism, Recipe, Source, Workload
 
 CLUSTER = "simulated"
 TOLERANCE = 0.05
@@ -34,19 +34,14 @@ _FIRST_S, _DAY_S, _HOUR_S = 4e9, 86400.0, 3600.0
 
 _ROW = Baseline(
     id="row",
-    model="model",
-    framework="maxtext",
-    log_format="maxtext",
-    dtype="bf16",
+    workload=Workload(model="model", framework="maxtext", log_format="maxtext", dtype="bf16", sequence_length=4096),
     accelerator="H100",
     gpus=8,
     gpus_per_node=8,
-    sequence_length=4096,
+    batch=Batch(),
     parallelism=Parallelism(),
     documented=Figures(step_time_s=USUAL_S),
-    statistic="median",
-    min_steps=1,
-    tolerance=TOLERANCE,
+    criterion=Criterion(statistic="median", min_steps=1, tolerance=TOLERANCE),
     attributes={},
     recipe=Recipe("maxtext"),
     source=Source("document.md", 1),

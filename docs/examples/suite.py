@@ -12,7 +12,7 @@ class Suite:
         return [row for row in self.rows if row.location.path == path]
 
     def case_of(self, row):
-        return row.model
+        return row.workload.model
 
     def heading(self):
         return [f"suite of {len(self.rows)} rows"]

@@ -198,7 +198,9 @@ def _row_metrics(
 ) -> tuple[dict[str, Any], int]:
     """A log as a run of a documented row: a session's own checks, measurement and verdict, and its exit status."""
     if args.statistic is not None:
-        raise ConfigurationError(f"--statistic: the row has its own, {row.statistic}; leave out one of the two")
+        raise ConfigurationError(
+            f"--statistic: the row has its own, {row.criterion.statistic}; leave out one of the two"
+        )
     # pytest and a site's plugins take a while to import.
     from pytest_gsw.session.hook_results import site_config
     from pytest_gsw.session.judging import judge_log
@@ -231,7 +233,7 @@ def _row_metrics(
         metrics.STEP_TIME.key: found.step_time_s,
         judged.key: measurement.judged,
         "unit": judged.unit,
-        "at": row.at,
+        "at": row.criterion.at,
         **of_series,
         "calibration_flops": measurement.calibration_flops,
         "runs_in_file": log.attempts,

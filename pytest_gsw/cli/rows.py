@@ -78,7 +78,8 @@ def format_called(name: str, plugins: Sequence[str]) -> LogFormat:
     from pytest_gsw.session.hook_results import log_format, site_config
 
     # The hook takes a row; here plugins look at its format alone.
-    row = replace(load_tables()[0], framework=name, log_format=name)
+    row = load_tables()[0]
+    row = replace(row, workload=replace(row.workload, framework=name, log_format=name))
     try:
         found = log_format(row, site_config(plugins))
     except NotJudgedError:  # which standard error has
@@ -119,12 +120,12 @@ def run(args: argparse.Namespace) -> Answer:
         (
             row.id,
             row.nodes,
-            row.global_batch_size or "",
-            "OOM" if row.expected_failure else "" if row.documented.value is not None else f"{row.judged:g}",
+            row.batch.global_batch_size or "",
+            "OOM" if row.criterion.expected_failure else "" if row.documented.value is not None else f"{row.judged:g}",
             f"{row.documented.tokens_per_s:,.0f}" if row.documented.tokens_per_s else "",
             _mfu(row),
             f"{row.documented.tflops_per_gpu:g}" if row.documented.tflops_per_gpu else "",
-            f"{row.tolerance * 100:g} %",
+            f"{row.criterion.tolerance * 100:g} %",
             at_line(row.source.document, row.source.line),
             *([_figure_text(row)] if has_figures else []),
             *([] if args.cluster is None else [_accepted_text(row, args.cluster)]),
@@ -228,18 +229,31 @@ def _is_of_its_image(row: Baseline, accepted: Accepted) -> bool:
 
 def row_facts(row: Baseline) -> dict[str, Any]:
     """One row as ``pytest-gsw rows --json`` lists it; ``None`` for a missing figure."""
+    workload, criterion = row.workload, row.criterion
+    facts = {**row.conditions, "id": row.id, "workload": workload.name, "nodes": row.nodes}
+    of_benchmark = {
+        "at": criterion.at,
+        "unit": criterion.unit,
+        "better": criterion.better,
+        "read": criterion.read and criterion.read.stated(),
+    }
     return {
-        **{name: getattr(row, name) for name in _RUN},
-        "parallelism": asdict(row.parallelism),
-        **{name: getattr(row, name) for name in ("metric", "statistic", "tolerance", "max_gain")},
-        **{name: value for name in ("at", "unit", "better") if (value := getattr(row, name)) is not None},
-        **({} if row.read is None else {"read": row.read.stated()}),
+        **{name: facts[name] for name in _RUN},
+        "parallelism": row.parallelism.degrees,
+        "metric": criterion.metric,
+        "statistic": criterion.statistic,
+        "tolerance": criterion.tolerance,
+        "max_gain": criterion.max_gain,
+        **{name: value for name, value in of_benchmark.items() if value is not None},
         "metrics": {key: _documented_facts(stated) for key, stated in row.metrics.items()},
         STEP_TIME.key: row.documented.step_time_s,
         "documented": _derived_figures(row.documented),
         "computed": _derived_figures(figures(row, row.documented.step_time_s, documented_peak_flops(row))),
         "mfu_note": mfu_note(row),
-        **{name: getattr(row, name) for name in ("model_flops_per_sample", "proxy", "canary", "expected_failure")},
+        "model_flops_per_sample": workload.model_flops_per_sample,
+        "proxy": workload.proxy,
+        "canary": row.canary,
+        "expected_failure": criterion.expected_failure,
         "notes": row.notes,
         "attributes": dict(row.attributes),
         "accepted": {

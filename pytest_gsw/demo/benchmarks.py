@@ -49,7 +49,7 @@ _EVALUATION_SAMPLES = 2048
 def _time_factor(run: SimulatedRun, figures: Mapping[str, float]) -> float:
     """Factor on the times of a benchmark that makes the judged figure of these the documented one, slowed down."""
     row, metric = run.baseline, run.baseline.judged_by
-    figure = figures.get(row.key_at(metric.key)) or figures.get(metric.key)
+    figure = figures.get(row.criterion.key_at(metric.key)) or figures.get(metric.key)
     # Without the judged figure the log lacks it, too: an error of the row.
     return run.slowdown * metric.direction.speed(figure, row.judged or figure) if figure else run.slowdown
 
@@ -66,7 +66,7 @@ def _size_text(size_bytes: int) -> str:
 
 def nccl_tests(run: SimulatedRun) -> Iterator[Event]:
     """A sweep of nccl-tests up to 16 GiB, a line for each size, with one rank per GPU."""
-    collective, ranks, count = run.baseline.model, run.job.gpus, run.logged_steps
+    collective, ranks, count = run.baseline.workload.model, run.job.gpus, run.logged_steps
     kind = _TYPES.get(run.job.dtype, run.job.dtype)
     factor, bytes_each = _bus_factor(collective, ranks), _ELEMENT_BYTES.get(kind, 4)
     sizes = [_LARGEST_BYTES >> (count - 1 - index) for index in range(count)]
@@ -141,7 +141,7 @@ _RATES = {
 def serving(run: SimulatedRun) -> Iterator[Event]:
     """``vllm bench serve``: its arguments, a bar, and the block of results."""
     row, count = run.baseline, run.logged_steps
-    limit = (row.at or "").removeprefix("concurrency ")
+    model, limit = row.workload.model, (row.criterion.at or "").removeprefix("concurrency ")
     clients = int(limit or _CLIENTS)
     stated = row.metrics.get(SUCCESSFUL_REQUESTS.key)
     requests = int(stated.value) if stated else clients * _REQUESTS_PER_CLIENT
@@ -158,7 +158,7 @@ def serving(run: SimulatedRun) -> Iterator[Event]:
         figures[key] = FURTHER[key].direction.slowed(row.metrics[key].value, math.log(0.98 * run.slowdown))
     yield from lines(
         20.0,
-        f"Namespace(backend='vllm', model={row.model!r}, max_concurrency={limit or None}, num_prompts={requests})",
+        f"Namespace(backend='vllm', model={model!r}, max_concurrency={limit or None}, num_prompts={requests})",
         "Starting initial single prompt test run...",
         "Initial test run completed. Starting main benchmark run...",
         f"Maximum request concurrency: {limit or None}",
@@ -198,7 +198,7 @@ def mllog(run: SimulatedRun) -> Iterator[Event]:
         made = {"namespace": "", "time_ms": time_ms, "event_type": kind, "key": key, "value": value}
         return ":::MLLOG " + json.dumps({**made, "metadata": {"file": "train.py", "lineno": 42, **metadata}})
 
-    yield from lines(20.0, event("submission_benchmark", -0.5, value=row.model), event("seed", -0.5, value=1))
+    yield from lines(20.0, event("submission_benchmark", -0.5, value=row.workload.model), event("seed", -0.5, value=1))
     yield from lines(STARTUP_S, event("run_start", 0.0, "INTERVAL_START"))
     for index, at_s in enumerate(step_ends_s(run.steps_s, STARTUP_S)):
         minutes = wanted * (index + 1) / count

@@ -36,7 +36,7 @@ def main(arguments: list[str], environment: Mapping[str, str]) -> int:
     try:
         baseline = find_row(environment)
         if arguments == ["model-and-framework"]:
-            sys.stdout.write(f"{baseline.model} {baseline.framework}\n")
+            sys.stdout.write(f"{baseline.workload.model} {baseline.workload.framework}\n")
             return 0
         return train(baseline, environment, sys.stdout.buffer)
     except ConfigurationError as error:
@@ -72,26 +72,29 @@ def train(
         The exit code, for the faults that end in one.
     """
     fault = fault_of(baseline.id, parse_faults(environment.get("GSW_DEMO", "")))
-    if fault is None and baseline.expected_failure == "out_of_memory":
+    if fault is None and baseline.criterion.expected_failure == "out_of_memory":
         fault = DemoFault(baseline.id, "oom")
     if fault and fault.word == "slow-once" and environment.get("GSW_ATTEMPT"):
         fault = None  # not the row's first job
     word = fault.word if fault else ""
-    job = _job(baseline, environment)
+    job, workload = _job(baseline, environment), baseline.workload
+    log_format = workload.log_format
     if word == "wrong-identity":
         job = replace(job, size="8b" if job.size != "8b" else "70b")
         # A row without a size accepts any.
-        baseline = baseline if baseline.size else replace(baseline, model=f"other-{baseline.model}")
-    if word == "wrong-settings" and baseline.log_format in BENCHMARKS:
-        raise ConfigurationError(f"GSW_DEMO: {baseline.log_format} logs state no settings that {word} could change")
+        if not workload.size:
+            baseline = replace(baseline, workload=replace(workload, model=f"other-{workload.model}"))
+    if word == "wrong-settings" and log_format in BENCHMARKS:
+        raise ConfigurationError(f"GSW_DEMO: {log_format} logs state no settings that {word} could change")
     if word == "wrong-settings":
-        micro, half = baseline.micro_batch_size, (baseline.sequence_length or 4096) // 2
-        baseline = replace(baseline, sequence_length=half, micro_batch_size=micro and 2 * micro)
+        micro, half = baseline.batch.micro_batch_size, (workload.sequence_length or 4096) // 2
+        batch = replace(baseline.batch, micro_batch_size=micro and 2 * micro)
+        baseline = replace(baseline, workload=replace(workload, sequence_length=half), batch=batch)
     seed = f"{baseline.id} {environment.get('GSW_DEMO_SEED') or job.id}"
     run = simulate(baseline, job, fault, Random(seed), started=datetime.now(timezone.utc))
-    if baseline.log_format not in writers:
-        raise ConfigurationError(f"the demo writes no {baseline.log_format} logs, only {', '.join(writers)}")
-    healthy = tuple(writers[baseline.log_format](run))
+    if log_format not in writers:
+        raise ConfigurationError(f"the demo writes no {log_format} logs, only {', '.join(writers)}")
+    healthy = tuple(writers[log_format](run))
     play(damage(healthy, run, word), seconds_of(environment) / healthy[-1].at_s, out)
     return _end(fault, environment) if fault else 0
 
@@ -166,8 +169,8 @@ def _job(baseline: Baseline, environment: Mapping[str, str]) -> SimulatedJob:
         nodes=number("SLURM_JOB_NUM_NODES"),
         gpus=number("JOB_TOTAL_GPUS"),
         gpus_per_node=number("GPUS_PER_NODE"),
-        size=environment.get("MODEL_SIZE", baseline.size or ""),
-        dtype=environment.get("DTYPE", baseline.dtype),
+        size=environment.get("MODEL_SIZE", baseline.workload.size or ""),
+        dtype=environment.get("DTYPE", baseline.workload.dtype),
         version=environment.get("GSW_VERSION", "demo"),
         nccl_trace=environment.get("ENABLE_NCCL_TRACE") == "true",
     )

@@ -192,37 +192,37 @@ class SimulatedRun:
     @property
     def global_batch_size(self) -> int:
         """Samples of one step; one for each GPU if the document states none."""
-        return self.baseline.global_batch_size or self.job.gpus
+        return self.baseline.batch.global_batch_size or self.job.gpus
 
     @property
     def sequence_length(self) -> int:
         """Tokens of one sample."""
-        return self.baseline.sequence_length or 4096
+        return self.baseline.workload.sequence_length or 4096
 
     @property
     def micro_batch_size(self) -> int:
         """Samples of one pass of a GPU."""
-        return self.baseline.micro_batch_size or 1
+        return self.baseline.batch.micro_batch_size or 1
 
     @property
     def precision(self) -> str:
         """Precision of everything that is not FP8."""
-        return self.baseline.dtype if self.baseline.dtype in {"fp16", "fp32"} else "bf16"
+        return self.baseline.workload.dtype if self.baseline.workload.dtype in {"fp16", "fp32"} else "bf16"
 
     @property
     def quantization(self) -> str:
         """Number format of matrix products: ``fp8`` for mxfp8, too, and ``fp4``; empty if it is the precision."""
-        return next((kind for kind in ("fp8", "fp4") if kind in self.baseline.dtype), "")
+        return next((kind for kind in ("fp8", "fp4") if kind in self.baseline.workload.dtype), "")
 
     @property
     def layers(self) -> int:
         """The model's layers."""
-        return self.baseline.all_layers or 24
+        return self.baseline.workload.all_layers or 24
 
     @property
     def hidden_size(self) -> int:
         """The hidden size."""
-        return self.baseline.hidden_size or 8192
+        return self.baseline.workload.hidden_size or 8192
 
     @property
     def degrees(self) -> Mapping[str, int]:
@@ -248,7 +248,7 @@ def simulate(
     interval = _log_interval(baseline)
     steps = NCCL_TRACE_STEPS if job.nccl_trace else _step_count(baseline, interval)
     logged = steps // interval
-    if baseline.log_format == "paxml":
+    if baseline.workload.log_format == "paxml":
         logged = min(steps, baseline.recipe.logged_steps or PAXML_LOGGED_STEPS)
     first_nan_step = logged * interval // 2 if fault and fault.word == "nan" else None
     quiet = {logged * interval - 1, steps - 1}
@@ -276,15 +276,15 @@ def _step_count(baseline: Baseline, interval: int) -> int:
         return baseline.recipe.steps or DEFAULT_CHECKPOINT_STEPS
     wanted = baseline.recipe.steps or (DEFAULT_STEPS if interval == 1 else DEFAULT_WINDOW_STEPS)
     # A table may require more than the recipe runs only by mistake, but a demo must show it green.
-    window_end = parse_statistic(baseline.statistic).last or 0
-    needed = max(wanted, baseline.min_steps * interval, window_end)
+    window_end = parse_statistic(baseline.criterion.statistic).last or 0
+    needed = max(wanted, baseline.criterion.min_steps * interval, window_end)
     return -(-needed // interval) * interval
 
 
 def _log_interval(baseline: Baseline) -> int:
     """Steps per line: one, but for a Megatron row judged by a window of tens, such as ``mean[31:40]``."""
-    recipe, statistic = baseline.recipe, parse_statistic(baseline.statistic)
-    if baseline.log_format != "megatron":
+    recipe, statistic = baseline.recipe, parse_statistic(baseline.criterion.statistic)
+    if baseline.workload.log_format != "megatron":
         return 1
     if recipe.steps and recipe.logged_steps:
         return max(1, recipe.steps // recipe.logged_steps)
@@ -296,8 +296,8 @@ def _step_time_s(baseline: Baseline) -> float:
     documented = baseline.documented
     if documented.step_time_s:
         return documented.step_time_s
-    if documented.tokens_per_s and baseline.global_batch_size and baseline.sequence_length:
-        return baseline.sequence_length * baseline.global_batch_size / documented.tokens_per_s
+    if documented.tokens_per_s and baseline.batch.global_batch_size and baseline.workload.sequence_length:
+        return baseline.workload.sequence_length * baseline.batch.global_batch_size / documented.tokens_per_s
     return _UNDOCUMENTED_STEP_TIME_S
 
 
@@ -307,8 +307,8 @@ def _has_warm_up(baseline: Baseline, steps: int) -> bool:
     A mean over the whole run was documented with the run's own warm-up: a warm-up on top of the documented time would
     make it a slower run. Hugging Face reports only such means.
     """
-    statistic = parse_statistic(baseline.statistic)
-    if baseline.log_format == "huggingface":
+    statistic = parse_statistic(baseline.criterion.statistic)
+    if baseline.workload.log_format == "huggingface":
         return False
     if statistic.kind != "mean":
         return True

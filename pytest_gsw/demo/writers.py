@@ -60,9 +60,9 @@ def step_ends_s(steps_s: Iterable[float], start_s: float) -> tuple[float, ...]:
 
 def identity(run: SimulatedRun) -> str:
     """The line with the identity of a recipe's log."""
-    row, job = run.baseline, run.job
+    workload, job = run.baseline.workload, run.job
     return (
-        f"GSW: MODEL={row.model} FRAMEWORK={row.framework} MODEL_SIZE={job.size} JOB_NUM_NODES={job.nodes}"
+        f"GSW: MODEL={workload.model} FRAMEWORK={workload.framework} MODEL_SIZE={job.size} JOB_NUM_NODES={job.nodes}"
         f" GPUS_PER_NODE={job.gpus_per_node} DTYPE={job.dtype} SYNTHETIC_DATA=True GSW_VERSION={job.version}"
         f" FW_VERSION=simulation IMAGE='simulation' JOB_ID={job.id} JOB_MODE=training"
         " OPTIMIZATION_NAME='' OPTIMIZATION_CODE='' BASE_CONFIG=''"
@@ -278,7 +278,7 @@ def maxtext(run: SimulatedRun) -> Iterator[Event]:
     """Two runs in one log, the first a slower one for the profile; every rank prints every step."""
     row, gpus = run.baseline, run.job.gpus
     tokens_per_step = run.sequence_length * run.global_batch_size
-    flops_per_step = (row.model_flops_per_sample or 0.0) * run.global_batch_size
+    flops_per_step = (row.workload.model_flops_per_sample or 0.0) * run.global_batch_size
 
     def step_event(at_s: float, index: int, seconds: float, loss: float, step: int) -> Event:
         rates = f"TFLOP/s/device: {flops_per_step / seconds / gpus / 1e12:.3f}"
@@ -561,7 +561,7 @@ _XLA_OUT_OF_MEMORY = (
 
 
 def _out_of_memory(run: SimulatedRun) -> tuple[str, ...]:
-    if run.baseline.log_format in _XLA_FORMATS:
+    if run.baseline.workload.log_format in _XLA_FORMATS:
         return _XLA_OUT_OF_MEMORY
     rank = min(3, run.job.gpus - 1)
     trace = (

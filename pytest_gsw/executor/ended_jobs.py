@@ -99,7 +99,7 @@ def in_batch_output(error: LogError, job: Job, output: Path | None) -> Path | Lo
     )
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class EndedJobs:
     """Finds the logs of ended jobs, decides if another job of the row follows, and finishes the row or queues it."""
 

@@ -90,7 +90,7 @@ class PollSchedule:
         self.due_s = min(self.due_s, soon_s)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Polls:
     """Polls the jobs of active rows, in a thread if the launcher allows it, and acts on the answers."""
 

@@ -79,9 +79,10 @@ class Watch:
     def __post_init__(self) -> None:
         #: Expected seconds a step, and the source of that time.
         self._step_time_s, self._by = self.baseline.documented.step_time_s, "documented"
-        if self.accepted is not None and self.baseline.judged_by is STEP_TIME:
+        is_step_time = self.baseline.judged_by is STEP_TIME
+        if self.accepted is not None and is_step_time:
             self._step_time_s, self._by = self.accepted.judged, "accepted"
-        self._is_compared = self.judged and self.baseline.judged_by is STEP_TIME and not self.baseline.expected_failure
+        self._is_compared = self.judged and is_step_time and not self.baseline.criterion.expected_failure
         self._follower: Follower | None = None
         self._progress = Progress()
         self._sample = Sample()

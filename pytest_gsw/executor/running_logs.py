@@ -19,7 +19,7 @@ from pytest_gsw.jobs.states import STANDING_STILL, JobState
 LOG_LOOK_S = 2.0
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class RunningLogs:
     """Reads the progress of running jobs from their logs, and ends those that cannot succeed."""
 

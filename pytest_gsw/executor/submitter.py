@@ -96,7 +96,7 @@ _ANSWERS_WAIT_S = 0.5
 _NO_ROOM = "make room there, or give another directory with --gsw-results=DIR"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Submitter:
     """Submits rows in their order, in threads if the launcher accepts several at once."""
 

@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.hardware import gpus_per_node
 from pytest_gsw.importing.arithmetic import FORMULAS, Finding, findings
 from pytest_gsw.importing.facts import DocumentFacts, Facts
 from pytest_gsw.importing.rows import CONVENTION, FACT, UNSAID, DocumentRow, Draft, RowFile, read_rows, with_cases
@@ -20,7 +21,6 @@ from pytest_gsw.importing.tables import FIGURES, Remark, parse_document
 from pytest_gsw.importing.writer import flow_text, yaml_text
 from pytest_gsw.tables.load import StatedRow
 from pytest_gsw.tables.metrics import DOCUMENTED, FURTHER, SAVE_TIME, STEP_TIME, THROUGHPUTS, VALUE
-from pytest_gsw.tables.model import gpus_per_node
 from pytest_gsw.tables.releases import NEMO
 from pytest_gsw.tables.yaml_values import Stated, read_text
 

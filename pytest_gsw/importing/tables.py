@@ -12,8 +12,8 @@ from itertools import count, islice
 
 from pytest_gsw.common.blocks import BOX
 from pytest_gsw.common.redact import UNSAFE
+from pytest_gsw.hardware import ACCELERATORS
 from pytest_gsw.tables import metrics
-from pytest_gsw.tables.model import ACCELERATORS
 from pytest_gsw.tables.schema import FILE_FIELDS, ROW_FIELDS
 from pytest_gsw.tables.value_types import Field
 from pytest_gsw.tables.yaml_values import Stated

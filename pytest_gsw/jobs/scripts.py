@@ -266,10 +266,10 @@ def _words(text: str) -> tuple[str, ...]:
 
 #: The recipes' variables that a row fixes, and its value for each.
 _ROW: Mapping[str, Callable[[Baseline], object]] = {
-    "GBS": lambda row: row.global_batch_size,
-    "MBS": lambda row: row.micro_batch_size,
-    "SEQ_LEN": lambda row: row.sequence_length,
-    "NUM_LAYERS": lambda row: row.layers,
+    "GBS": lambda row: row.batch.global_batch_size,
+    "MBS": lambda row: row.batch.micro_batch_size,
+    "SEQ_LEN": lambda row: row.workload.sequence_length,
+    "NUM_LAYERS": lambda row: row.workload.layers,
     "JOB_TOTAL_GPUS": lambda row: row.gpus,
     "GPU_TYPE": lambda row: row.accelerator.lower(),
     "MAX_STEPS": lambda row: row.recipe.steps,

@@ -126,7 +126,7 @@ def default_time_limit_s(baseline: Baseline, cluster: Cluster, launch_script: Pa
     """
     environment = {**cluster.environment, **baseline.recipe.environment}
     expected_s = expected_run_s(baseline, accepted_to_expect(baseline, cluster.name, image_of(environment)))
-    given = value_of(cluster.sbatch, "time") is not None
+    given = value_of(cluster.submission.sbatch, "time") is not None
     given = given or not {"SBATCH_TIMELIMIT", "TIME_LIMIT"}.isdisjoint(environment)
     if expected_s is None or given:
         return None
@@ -148,11 +148,11 @@ def make_job_spec(
     The session's id makes the job's name unique. Without a given limit the run time has the default one, with
     profiling the script's own.
     """
-    recipe = baseline.recipe
+    recipe, workload = baseline.recipe, baseline.workload
     stage = stage_of(cluster, baseline)
     directory = recipe_directory(cluster, baseline, stage)
     slug = slurm_name(baseline.id)
-    glob = log_glob(baseline.framework, baseline.model, baseline.size, baseline.dtype, baseline.gpus)
+    glob = log_glob(workload.framework, workload.model, workload.size, workload.dtype, baseline.gpus)
     environment = _environment(baseline, cluster, stage, profile)
     script = launch_script(cluster, baseline, directory)
     own = _own_variables(baseline, cluster, script, f"{stage}/{glob}")
@@ -213,19 +213,19 @@ def _path(*parts: str) -> Path:
 
 
 def _environment(baseline: Baseline, cluster: Cluster, stage: Path, profile: Profile | None) -> dict[str, str]:
-    nodes = nodes_for(baseline, cluster)
+    nodes, workload = nodes_for(baseline, cluster), baseline.workload
     given = configured_variables(baseline, cluster.environment, nodes)
     return {
         **({} if "LLMB_INSTALL" in given else {"STAGE_PATH": str(stage)}),
-        "DTYPE": baseline.dtype,
-        **({} if baseline.size is None else {"MODEL_SIZE": baseline.size}),
+        "DTYPE": workload.dtype,
+        **({} if workload.size is None else {"MODEL_SIZE": workload.size}),
         "NUM_NODES": str(nodes),
         "RUN_CONF_GPU_PER_NODE": str(min(baseline.gpus, cluster.gpus_per_node or baseline.gpus_per_node)),
         # The row, for recipes that keep a snapshot of their environment, and for the demo.
         "GSW_ROW": baseline.row_id,
         "GSW_BASELINE_FILE": str(baseline.location.path),
         # Without it each simulated job would start a second Python, which takes as long as its training.
-        **({"GSW_DEMO_TRAINS": f"{baseline.model} {baseline.framework}"} if cluster.simulated else {}),
+        **({"GSW_DEMO_TRAINS": f"{workload.model} {workload.framework}"} if cluster.simulated else {}),
         # Rows may differ in these attributes only, and the script has to distinguish them.
         **{f"GSW_ROW_{name.upper()}": value for name, value in baseline.attributes.items()},
         **given,
@@ -235,7 +235,7 @@ def _environment(baseline: Baseline, cluster: Cluster, stage: Path, profile: Pro
 
 def _own_variables(baseline: Baseline, cluster: Cluster, launch_script: Path, log_path: str) -> dict[str, str | None]:
     """The recipe's own variables that the row fixes, as far as its scripts read them; ``None`` unsets one."""
-    no_size: dict[str, str | None] = {} if baseline.size is not None else {"MODEL_SIZE": None}
+    no_size: dict[str, str | None] = {} if baseline.workload.size is not None else {"MODEL_SIZE": None}
     if cluster.simulated or cluster.scheduler == "replay":
         return no_size  # no recipe runs
     return {**no_size, **own_variables(baseline, scripts_of(launch_script), log_path)}
@@ -265,30 +265,12 @@ def configured_variables(baseline: Baseline, site: Mapping[str, str], nodes: int
 def _placeholder_values(baseline: Baseline, nodes: int) -> dict[str, str | int | float | None]:
     """The values of :data:`~pytest_gsw.tables.schema.PLACEHOLDERS`; ``None`` for those that the document lacks."""
     return {
-        "model": baseline.model,
-        "size": baseline.size,
-        "framework": baseline.framework,
-        "dtype": baseline.dtype,
-        "accelerator": baseline.accelerator,
-        "gpus": baseline.gpus,
+        **baseline.conditions,
+        "workload": baseline.workload.name,
+        "parameters_in_billions": baseline.workload.parameters_in_billions,
         "nodes": nodes,
-        "gpus_per_node": baseline.gpus_per_node,
-        "layers": baseline.layers,
-        "sequence_length": baseline.sequence_length,
-        "global_batch_size": baseline.global_batch_size,
-        "micro_batch_size": baseline.micro_batch_size,
-        "gradient_accumulation_steps": baseline.gradient_accumulation_steps,
-        "parameters_in_billions": baseline.parameters_in_billions,
-        "recipe": baseline.recipe.name,
         "steps": baseline.recipe.steps,
-        "workload": baseline.workload,
-        "tp": baseline.parallelism.tp,
-        "pp": baseline.parallelism.pp,
-        "cp": baseline.parallelism.cp,
-        "ep": baseline.parallelism.ep,
-        "dp": baseline.parallelism.dp,
-        "vp": baseline.parallelism.vp,
-        "fsdp": baseline.parallelism.fsdp,
+        "recipe": baseline.recipe.name,
     }
 
 
@@ -296,13 +278,13 @@ def _options(baseline: Baseline, cluster: Cluster) -> tuple[str, ...]:
     if cluster.scheduler != "slurm":
         return ()
     named = {
-        "--account": cluster.account,
-        "--partition": cluster.partition,
-        "--gres": cluster.gres,
-        "--constraint": cluster.constraint,
+        "--account": cluster.submission.account,
+        "--partition": cluster.submission.partition,
+        "--gres": cluster.submission.gres,
+        "--constraint": cluster.submission.constraint,
         "--dependency": "singleton" if baseline.recipe.one_job_per_row else None,
     }
-    return (*(f"{option}={value}" for option, value in named.items() if value is not None), *cluster.sbatch)
+    return (*(f"{option}={value}" for option, value in named.items() if value is not None), *cluster.submission.sbatch)
 
 
 # -- The environment of jobs and of queries to the scheduler, and its printable form ---------------

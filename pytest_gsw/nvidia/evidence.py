@@ -130,10 +130,10 @@ class Task(Evidence):
         facts, model = self.facts, self.facts.get("model_name", "")
         gpu, own_gpu = letters(facts.get("gpu_type", "")), letters(row.accelerator)
         is_own_gpu = own_gpu.startswith(gpu) or gpu.startswith(own_gpu)
-        proxy = facts.get("proxy") == "true" and not row.proxy
+        proxy = facts.get("proxy") == "true" and not row.workload.proxy
         compared = (
             # A workload may be called by more than its model: llama3.1_mlperf, nemotron4-15b.
-            Compared("model", model, row.model, "model", agrees=is_same_model(model, row)),
+            Compared("model", model, row.workload.model, "model", agrees=is_same_model(model, row)),
             Compared("accelerator", gpu, row.accelerator, "accelerator", agrees=is_own_gpu),
             Compared("proxy", "true", "false", "proxy", agrees=not proxy),
             self._dtype(row, quantization),
@@ -147,13 +147,14 @@ class Task(Evidence):
         is_mx = quantization == "mxfp8" if is_stated else None
         workload = f"{facts.get('model_name', '')}_{facts.get('model_size', '')}".lower()
         case = Case(facts.get("gpu_type", "").lower(), workload, dtype)
-        return Compared("dtype", dtype, row.dtype, "dtype", agrees=not dtype or has_dtype(case, row, is_mx))
+        return Compared("dtype", dtype, row.workload.dtype, "dtype", agrees=not dtype or has_dtype(case, row, is_mx))
 
     def is_of(self, row: Baseline) -> bool:
         """True if a job ran this row, by the names that llmb-run gives tasks; all of them must be there."""
         identity = self.identity
         release = not row.source.releases or identity.release is None or identity.release in row.source.releases
-        same = (identity.size, identity.gpus) == (row.size, row.gpus) and {"model_name", "dtype"} <= self.facts.keys()
+        is_named = {"model_name", "dtype"} <= self.facts.keys()
+        same = is_named and (identity.size, identity.gpus) == (row.workload.size, row.gpus)
         if not (same and release):
             return False
         configuration = configuration_of_log(self.path)
@@ -211,9 +212,9 @@ def has_dtype(case: Case, row: Baseline, is_mx: bool | None = None) -> bool:
         is_mx: True if its fp8 is MXFP8 by the job itself; ``None`` if not stated.
     """
     if case.dtype != "fp8":
-        return row.dtype == case.dtype
-    stated = row.attributes.get("precision", row.dtype).lower().replace("_", "-")
-    if row.dtype not in {"fp8", "mxfp8"}:
+        return row.workload.dtype == case.dtype
+    stated = row.attributes.get("precision", row.workload.dtype).lower().replace("_", "-")
+    if row.workload.dtype not in {"fp8", "mxfp8"}:
         return False
     return stated == "fp8" or (stated in {"mxfp8", "fp8-mx"}) == (_is_mx(case) if is_mx is None else is_mx)
 

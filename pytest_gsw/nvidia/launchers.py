@@ -320,9 +320,9 @@ class Configured(Experiment):
         spec = super().started(spec)
         row, root = self.baseline, spec.environment.get("LLMB_INSTALL") or str(spec.stage)
         workload = row.recipe.name.replace("/", "_")
-        task = "_".join(filter(None, (workload, row.size, row.dtype, f"gpus{row.gpus}")))
+        task = "_".join(filter(None, (workload, row.workload.size, row.workload.dtype, f"gpus{row.gpus}")))
         experiment = Path(root) / "workloads" / workload / "experiments" / task / spec.name
-        at = len(spec.options) - len(self.cluster.sbatch)
+        at = len(spec.options) - len(self.cluster.submission.sbatch)
         own = f"--ntasks-per-node={_tasks_per_node(row, self.cluster)}"
         return replace(
             spec,
@@ -382,7 +382,7 @@ class NemoRun(_SubmitsItself):
         environment, install = spec.environment, spec.environment.get("LLMB_INSTALL")
         if install and environment.keys().isdisjoint(VIRTUAL_ENVIRONMENTS):
             environment = {**environment, **_installed_environment(spec.script, install)}
-        arguments = (*self.cluster.arguments, *self.baseline.recipe.arguments)
+        arguments = (*self.cluster.submission.arguments, *self.baseline.recipe.arguments)
         return replace(spec, environment=environment, arguments=arguments)
 
     def command(self, spec: JobSpec) -> tuple[str, ...]:
@@ -413,7 +413,7 @@ class Bridge(NemoRun):
                 advice=f"leave the profiling out, or run {spec.script} --help and profile by hand",
             )
         # Reported without its value, which may be a secret after --env.
-        changed = next(filter(_changes_training, cluster.arguments), None)
+        changed = next(filter(_changes_training, cluster.submission.arguments), None)
         if changed is not None:
             name = changed.partition("=")[0]
             raise SubmissionError(
@@ -438,7 +438,7 @@ class Bridge(NemoRun):
             # This image overrides any that the shell exports.
             environment={**spec.environment, IMAGE_VARIABLE: image},
             # The scripts use the last of two values.
-            arguments=(*cluster.arguments, *selected, *size, _SCRIPTS[script.name].image, image),
+            arguments=(*cluster.submission.arguments, *selected, *size, _SCRIPTS[script.name].image, image),
         )
 
     def command(self, spec: JobSpec) -> tuple[str, ...]:
@@ -506,7 +506,7 @@ def launched(spec: JobSpec, baseline: Baseline, cluster: Cluster, found: Launche
         SubmissionError: It cannot be launched this way.
     """
     is_replay = cluster.scheduler == "replay"  # the launcher determines the names of logs
-    name = baseline.recipe.launcher or (not is_replay and cluster.launcher) or RecipeScripts.name
+    name = baseline.recipe.launcher or (not is_replay and cluster.submission.launcher) or RecipeScripts.name
     if name != RecipeScripts.name and cluster.scheduler not in {"slurm", "replay"}:
         raise SubmissionError(
             f"the launcher {name} submits jobs to Slurm, and {cluster.name} has the scheduler {cluster.scheduler}",
@@ -633,7 +633,7 @@ def _slurm_arguments(script: Path, options: Mapping[str, str | None], limit: str
 
 def _selectors(baseline: Baseline, script: Path) -> tuple[str, ...]:
     """The recipe of a row of the summaries, from the row's facts."""
-    recipe, precision = _RECIPES.get(baseline.workload), _PRECISIONS.get(baseline.dtype)
+    recipe, precision = _RECIPES.get(baseline.workload.name), _PRECISIONS.get(baseline.workload.dtype)
     if recipe is None or precision is None:
         raise _row_error(
             baseline, "name it as recipe.arguments of a table: --model_family_name, --model_recipe_name, …"
@@ -646,9 +646,9 @@ def _selectors(baseline: Baseline, script: Path) -> tuple[str, ...]:
     task = next((task for task in _TASKS if baseline.id.endswith(f"-{task}]")), "pretrain")
     facts = {
         "--max_steps": baseline.recipe.steps,
-        "--global_batch_size": baseline.global_batch_size,
-        "--micro_batch_size": baseline.micro_batch_size,
-        "--seq_length": baseline.sequence_length,
+        "--global_batch_size": baseline.batch.global_batch_size,
+        "--micro_batch_size": baseline.batch.micro_batch_size,
+        "--seq_length": baseline.workload.sequence_length,
     }
     chosen = ("--model_family_name", recipe[0], "--model_recipe_name", recipe[1], "--task", task)
     target = ("--gpu", baseline.accelerator.lower(), "--compute_dtype", precision)

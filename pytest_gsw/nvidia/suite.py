@@ -161,13 +161,13 @@ def figures_of(case: Case, gpus: int, rows: Iterable[Baseline]) -> SuiteFigures:
 def _is_of(case: Case, row: Baseline) -> bool:
     if row.accelerator.lower() != case.accelerator or not _is_trained(row) or _OTHER_TASK.search(_task(row)):
         return False
-    return row.workload in _names(case, row.framework) and has_dtype(case, row)
+    return row.workload.name in _names(case, row.workload.framework) and has_dtype(case, row)
 
 
 def _is_trained(row: Baseline) -> bool:
     """True for a full model's training whose steps are judged."""
-    is_other = row.proxy or row.canary or row.expected_failure is not None
-    return not is_other and row.metric == STEP_TIME.name and row.judged is not None
+    is_other = row.workload.proxy or row.canary or row.criterion.expected_failure is not None
+    return not is_other and row.criterion.metric == STEP_TIME.name and row.judged is not None
 
 
 def _task(row: Baseline) -> str:

@@ -18,7 +18,7 @@ from pytest_gsw.reports.run_report import ReportedSweep, RunReport
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import ACCEPTED, IMPROVED, REGRESSED, Attention, Level
 from pytest_gsw.results.cluster_result import ClusterResult
-from pytest_gsw.results.manifest import OF_CLUSTER, OF_NODES, facts_of
+from pytest_gsw.results.manifest import OF_CLUSTER, OF_NODES
 from pytest_gsw.results.outcomes import ERROR, OUTCOMES
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import accepted_line, hides_loss, inconclusive_line
@@ -510,7 +510,11 @@ def _labels(record: Record) -> _Labels:
         **_row_labels(record.row.id, record.row.tile),
         "table": record.row.node_id.partition("::")[0],
         "cluster": cluster_of(record),
-        **facts_of(record.row),
+        "workload": record.row.workload,
+        "framework": record.row.framework,
+        "dtype": record.row.dtype,
+        "accelerator": record.row.accelerator,
+        "gpus": str(record.row.gpus),
     }
 
 

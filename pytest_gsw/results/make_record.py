@@ -58,27 +58,33 @@ def record_of(
     )
 
 
-#: The facts of a row that are the same in its table and in its record.
-_SAME = ("id", "workload", "framework", "dtype", "accelerator", "gpus", "proxy", "settings", "metric", "canary", "tile")
-
-
 def row_facts(baseline: Baseline, node_id: str, tolerance: float, definition: str, experiment: str) -> RowFacts:
     """The recorded facts of a row; ``definition`` and ``experiment`` are the hashes at its start."""
     source, metric = baseline.source, baseline.judged_by
     return RowFacts(
-        **{name: getattr(baseline, name) for name in _SAME},
+        id=baseline.id,
         node_id=node_id,
         baseline=f"{node_id.partition('::')[0]}:{baseline.location.line}",
         document=source.document,
         document_line=source.line,
+        workload=baseline.workload.name,
+        framework=baseline.workload.framework,
+        dtype=baseline.workload.dtype,
+        accelerator=baseline.accelerator,
+        gpus=baseline.gpus,
         tolerance=tolerance,
         definition=definition,
         experiment=experiment,
-        batch=baseline.global_batch_size,
-        layers=baseline.all_layers,
+        batch=baseline.batch.global_batch_size,
+        layers=baseline.workload.all_layers,
         # Every release knows the metrics of training by their names.
+        metric=baseline.criterion.metric,
         label=metric.as_label if metric.series is Series.FIGURES else None,
-        at=baseline.at,
+        at=baseline.criterion.at,
+        canary=baseline.canary,
+        proxy=baseline.workload.proxy,
+        settings=baseline.settings,
+        tile=baseline.tile,
         source="; ".join(filter(None, (source.in_words, baseline.notes and f"noted there: {baseline.notes}"))),
     )
 

@@ -15,7 +15,7 @@ from pytest_gsw.common.typed_json import read
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.journal import COPY, RunState, read_journal, run_state_of
 from pytest_gsw.jobs.run_lock import RunLock
-from pytest_gsw.results.record import NO_CLUSTER, Record, RowFacts
+from pytest_gsw.results.record import NO_CLUSTER, Record
 from pytest_gsw.results.runs_directory import RUNS
 from pytest_gsw.tables.model import Baseline
 
@@ -54,9 +54,11 @@ class RunManifest:
         return class_name(self.cluster or NO_CLUSTER, facts["framework"], facts["workload"])
 
 
-def facts_of(row: Baseline | RowFacts) -> dict[str, str]:
+def facts_of(row: Baseline) -> dict[str, str]:
     """The facts of a row by name: all of :data:`FACTS`."""
-    return {name: str(getattr(row, name)) for name in FACTS}
+    workload = row.workload
+    facts = (workload.name, workload.framework, workload.dtype, row.accelerator, str(row.gpus))
+    return dict(zip(FACTS, facts, strict=True))
 
 
 def class_name(cluster: str, framework: str, workload: str) -> str:

@@ -25,7 +25,7 @@ from pytest_gsw.session.state import SESSION
 from pytest_gsw.session.tiles import rows_on_tiles
 from pytest_gsw.tables.bundled import benchmarks, bundled_baselines, bundled_releases
 from pytest_gsw.tables.load import LOG_FORMATS, Table, read_table, table_files
-from pytest_gsw.tables.model import TILE, Baseline, BlankRow, Parallelism, without_tile
+from pytest_gsw.tables.model import TILE, Baseline, BlankRow, without_tile
 from pytest_gsw.tables.value_types import nearest
 from pytest_gsw.tables.yaml_values import read_spelling
 
@@ -221,15 +221,23 @@ class MarkedItem(pytest.Item):
 #: The facts of a row.
 FACTS = (
     *("workload", "model", "size", "framework", "dtype", "accelerator", "gpus", "nodes"),
-    *("sequence_length", "global_batch_size", "micro_batch_size", *Parallelism.__dataclass_fields__),
+    *("sequence_length", "global_batch_size", "micro_batch_size", "tp", "pp", "cp", "ep", "dp", "vp", "fsdp"),
     *("metric", "proxy", "canary", "document"),
 )
 
 
 def facts_of(baseline: Baseline) -> dict[str, Any]:
     """The facts of a row, for its selection."""
-    apart = {**vars(baseline.parallelism), "document": baseline.source.document}
-    return {name: apart[name] if name in apart else getattr(baseline, name) for name in FACTS}
+    facts = {
+        **baseline.conditions,
+        "workload": baseline.workload.name,
+        "nodes": baseline.nodes,
+        "metric": baseline.criterion.metric,
+        "proxy": baseline.workload.proxy,
+        "canary": baseline.canary,
+        "document": baseline.source.document,
+    }
+    return {name: facts[name] for name in FACTS}
 
 
 def markers(row_id: str, facts: Mapping[str, Any], settings: Settings) -> Iterator[pytest.MarkDecorator]:
@@ -369,7 +377,7 @@ class BaselineFile(SessionNode, pytest.File):
         Raises:
             FileError: Neither pytest-gsw nor a plugin has one.
         """
-        if not rows or rows[0].log_format in _BUILT_IN or any(map(self._has_reader, rows)):
+        if not rows or rows[0].workload.log_format in _BUILT_IN or any(map(self._has_reader, rows)):
             return
         spelt: Any = read_spelling(self.path)
         key, what = ("log_format", "log format") if "log_format" in spelt else ("framework", "framework")

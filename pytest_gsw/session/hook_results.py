@@ -115,10 +115,10 @@ def ask_for_peak(config: pytest.Config, row: Baseline) -> float | None:
         InvalidHookResultError: The hook returned no number above 0.
     """
     hook = config.hook.pytest_gsw_peak_flops
-    peak: float | None = hook(config=config, accelerator=row.accelerator, dtype=row.dtype)
+    peak: float | None = hook(config=config, accelerator=row.accelerator, dtype=row.workload.dtype)
     problem = hook_checks.peak_problem(peak)
     if problem is not None:
-        raise hook_checks.wrong_answer(hook, f"{problem}, for {row.accelerator} and {row.dtype}")
+        raise hook_checks.wrong_answer(hook, f"{problem}, for {row.accelerator} and {row.workload.dtype}")
     return peak
 
 
@@ -165,7 +165,8 @@ def unknown_metric(baseline: Baseline, known: Mapping[str, Metric]) -> Submissio
 def unknown_metrics(baseline: Baseline, known: Mapping[str, Metric]) -> tuple[str, ...]:
     """The metrics of a row that no plugin reads."""
     # The formats of sites read no figures, those of pytest-gsw may.
-    own = FURTHER if baseline.log_format in FORMATS or baseline.judged_by.series is Series.FIGURES else {FINAL_LOSS.key}
+    reads_figures = baseline.workload.log_format in FORMATS or baseline.judged_by.series is Series.FIGURES
+    own = FURTHER if reads_figures else {FINAL_LOSS.key}
     return tuple(key for key in baseline.metrics if key not in known and key not in own)
 
 

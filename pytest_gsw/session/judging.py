@@ -80,7 +80,7 @@ class Judge:
         assert log_format is not None  # a row without a log format is not read
         assert run.log is not None  # read_steps() refuses a job without one
         log, agreed, provenance = read_steps(baseline, run, log_format)
-        if baseline.expected_failure:
+        if baseline.criterion.expected_failure:
             return log, None, agreed, provenance
         steps, first_index = steps_of(baseline, traced=traced), log_format.first_index
         found = measure(baseline, run, log, peak_flops=self.peak_flops, steps=steps, first_index=first_index)
@@ -116,7 +116,7 @@ class Judge:
             config=self.config,
             baseline=self.baseline,
             measurement=measurement,
-            tolerance=tolerance or self.baseline.tolerance,
+            tolerance=tolerance or self.baseline.criterion.tolerance,
             accepted=accepted,
             noise=noise,
             repeats=repeats,
@@ -136,7 +136,7 @@ class Judge:
     def _by_metrics(
         self, measurement: Measurement, tolerance: float | None, repeats: Repeats, max_gain: float
     ) -> list[MetricVerdict]:
-        known, common = {**FURTHER, **self.metrics}, tolerance or self.baseline.stated_tolerance
+        known, common = {**FURTHER, **self.metrics}, tolerance or self.baseline.criterion.stated_tolerance
         return [
             judge_metric(
                 replace(known[key], direction=stated.direction or known[key].direction),
@@ -215,7 +215,7 @@ def judge_log(
         ConfigurationError: A plugin's metrics or format are invalid.
         OverflowError: Its numbers are too large.
     """
-    if row.judged is None or row.expected_failure:
+    if row.judged is None or row.criterion.expected_failure:
         raise NotJudgedError(f"{row.id} has no documented figure", advice=f"pytest --gsw-replay={path} judges its end")
     tolerance, max_gain, strict = verdict_rules(config, cluster)
     try:
@@ -223,7 +223,7 @@ def judge_log(
         run = Run(job_id, JobStatus(JobState.REPLAYED), path, other_files=error_files_of(path))
         log_format = log_format or hook_results.log_format(row, config)
         if log_format is None:
-            raise LogError(f"unknown log format '{row.log_format}'")
+            raise LogError(f"unknown log format '{row.workload.log_format}'")
         found = hook_results.site_metrics(config)
         unknown = hook_results.unknown_metrics(row, found)
         known = replace(row, metrics={key: stated for key, stated in row.metrics.items() if key not in unknown})
@@ -232,7 +232,9 @@ def judge_log(
         why = not_comparable(run)
         log, measurement, *_ = judge.read(run, traced=in_traced_results(path))
         assert measurement is not None  # a row that should fail is not judged here
-        verdict = judge.verdict(measurement, tolerance, accepted, None, Repeats(), max_gain or row.max_gain, None)
+        verdict = judge.verdict(
+            measurement, tolerance, accepted, None, Repeats(), max_gain or row.criterion.max_gain, None
+        )
     except (GswError, OverflowError):
         raise
     except pytest.UsageError as error:

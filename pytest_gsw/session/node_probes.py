@@ -60,8 +60,8 @@ class NodeProbes:
     """
 
     def __init__(self, cluster: Cluster, environ: Mapping[str, str], version: str) -> None:
-        self._cluster, self._environ, self._version = cluster, environ, version
-        self._kind: Any = None if cluster.facts == "none" else cluster.facts
+        self._checks, self._environ, self._version = cluster.node_checks, environ, version
+        self._kind: Any = None if self._checks.facts == "none" else self._checks.facts
         self._jobs: dict[str, _JobProbes] = {}
         self._waiting: deque[tuple[_JobProbes, _Slot, tuple[str, ...]]] = deque()
         self._running: list[Probe] = []
@@ -77,8 +77,8 @@ class NodeProbes:
                 return None
             known = self._jobs[job.id] = _JobProbes(nodes)
         steps = sample.steps if sample is not None else 0
-        if self._cluster.smoke and not steps and "smoke" not in known.probes:
-            words = shlex.split(self._cluster.smoke)
+        if self._checks.smoke and not steps and "smoke" not in known.probes:
+            words = shlex.split(self._checks.smoke)
             self._start(known, "smoke", smoke_command(job.id, len(known.nodes), words, cluster_of(job.spec)))
         elif self._kind is not None and steps:
             slot: _Slot = "first" if "first" not in known.probes else "last"
@@ -99,13 +99,13 @@ class NodeProbes:
         self._running = [probe for probe in self._running if not probe.result.done()]
         while self._waiting and len(self._running) < _AT_ONCE:
             job, slot, command = self._waiting.popleft()
-            limit_s = float(self._cluster.smoke_limit or LIMIT_S) if slot == "smoke" else LIMIT_S
+            limit_s = float(self._checks.smoke_limit or LIMIT_S) if slot == "smoke" else LIMIT_S
             probe = job.probes[slot] = Probe(command, self._environ, len(job.nodes), limit_s)
             self._running.append(probe)
 
     def _stop(self, job: Job, known: _JobProbes) -> EarlyStop | None:
         probe = known.probes.get("smoke")
-        if not self._cluster.smoke_ends_job or known.is_tested or probe is None or not probe.result.done():
+        if not self._checks.smoke_ends_job or known.is_tested or probe is None or not probe.result.done():
             return None
         known.is_tested = True
         found = smoke_findings(probe.result.result().text, known.nodes)

@@ -200,7 +200,7 @@ def _node_probes(
     cluster = settings.cluster
     if cluster is None or cluster.scheduler != "slurm" or settings.replay is not None:
         return None
-    if cluster.facts in {None, "none"} and not cluster.smoke:
+    if cluster.node_checks.facts in {None, "none"} and not cluster.node_checks.smoke:
         return None
     from pytest_gsw.session.node_probes import NodeProbes  # few sessions probe
 
@@ -351,7 +351,7 @@ def _log_error(row: Baseline, log_format: LogFormat | None) -> SubmissionError |
     if log_format is not None:
         return None
     return SubmissionError(
-        f"unknown log format '{row.log_format}'{nearest(row.log_format, FORMATS)}",
+        f"unknown log format '{row.workload.log_format}'{nearest(row.workload.log_format, FORMATS)}",
         evidence=(("baseline", str(row.location)), ("known", ", ".join(sorted(FORMATS)))),
         advice="correct log_format (or framework) there, or install the plugin that provides it",
     )
@@ -419,8 +419,8 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
     for line in plan_text(planned, skipped, redact(errors, environ), has_gpus, cost, most):
         write(config, line)
     cluster = _cluster_of(settings)
-    probes = [f"facts ({cluster.facts})"] if cluster.facts not in {None, "none"} else []
-    probes += [f"{cluster.smoke} before the first step"] if cluster.smoke else []
+    probes = [f"facts ({cluster.node_checks.facts})"] if cluster.node_checks.facts not in {None, "none"} else []
+    probes += [f"{cluster.node_checks.smoke} before the first step"] if cluster.node_checks.smoke else []
     if planned and probes:
         write(config, f"each job's nodes are probed: {redact('; '.join(probes), environ)}")
     if planned and not cluster.simulated:

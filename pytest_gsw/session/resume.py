@@ -142,7 +142,7 @@ def _ids(submissions: Iterable[journal.Submission]) -> str:
 def _scancel(config: pytest.Config, *ids: str) -> str:
     """The command line that ends jobs of the session's cluster."""
     cluster = config.stash[SESSION].settings.cluster
-    return scancel(value_of(() if cluster is None else cluster.sbatch, "clusters") or "", *ids)
+    return scancel(value_of(() if cluster is None else cluster.submission.sbatch, "clusters") or "", *ids)
 
 
 def _vanished_text(row_id: str, past: journal.Submission | None, config: pytest.Config) -> str:

@@ -117,7 +117,7 @@ class SessionRow:
     @cached_property
     def tolerance(self) -> float:
         """The accepted loss of throughput: the cluster's or the command line's, else the row's own."""
-        return self._settings.judging.tolerance or self.baseline.tolerance
+        return self._settings.judging.tolerance or self.baseline.criterion.tolerance
 
     @property
     def _cluster(self) -> str | None:
@@ -198,7 +198,7 @@ class SessionRow:
     def _expected_failure(self, run: Run) -> None:
         """Report that the row ran out of memory, as documented."""
         if run.log is not None:
-            check_identity(self.baseline, run, read_identity(run.log, self.baseline.log_format))
+            check_identity(self.baseline, run, read_identity(run.log, self.baseline.workload.log_format))
         fact = "ran out of memory, as documented"
         self._record(RowResult(outcomes.EXPECTED_FAILURE.word, fact), run)
         pytest.xfail(fact)
@@ -213,7 +213,7 @@ class SessionRow:
         self.source.check_logs(run)
         if self.hook_failure is not None:
             raise self.hook_failure
-        if self.baseline.expected_failure and ran_out_of_memory(run):
+        if self.baseline.criterion.expected_failure and ran_out_of_memory(run):
             self._expected_failure(run)
         measurement = self.jobs.measure(run)
         # An interrupted session does not judge a row by fewer jobs than it needs.
@@ -359,7 +359,7 @@ class SessionRow:
         settings, jobs = self._settings, len(run.jobs)
         repeats = settings.judging.repeats
         may_change = self.has_cluster_effect and self._peers.effect_may_change
-        if self.baseline.expected_failure or (jobs >= repeats.most and not may_change):
+        if self.baseline.criterion.expected_failure or (jobs >= repeats.most and not may_change):
             return Done()
         run = self.jobs.with_evidence(run)
         if self.source.not_comparable(run) is not None:
@@ -449,6 +449,6 @@ class SessionRow:
             accepted,
             self.source.noise(self._past(run, accepted), self.tolerance),
             self.source.repeats,
-            self._settings.judging.max_gain or self.baseline.max_gain,
+            self._settings.judging.max_gain or self.baseline.criterion.max_gain,
             cluster_effect,
         )

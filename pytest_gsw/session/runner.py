@@ -86,9 +86,11 @@ def _why_not_judged(item: BaselineItem, call: pytest.CallInfo[None], report: pyt
 
 def report_error(item: BaselineItem, error: RunError, when: Literal["setup", "teardown"]) -> None:
     """Report and record an error of a row that the session runs, in place of its protocol or after it."""
-    text = item.config.stash[SESSION].rows[item.baseline.id].leave_error(error)
-    report = pytest.TestReport(item.nodeid, item.location, {}, "failed", failure_of(text, *item.location[:2]), when)
+    row = item.config.stash[SESSION].rows[item.baseline.id]
+    shown = failure_of(row.leave_error(error), *item.location[:2])
+    report = pytest.TestReport(item.nodeid, item.location, {}, "failed", shown, when)
     report.user_properties = item.user_properties
+    report.duration = 0.0 if row.record is None else run_seconds(row.record)
     report.gsw_row = True  # type: ignore[attr-defined]
     name_case(item, report)
     item.ihook.pytest_runtest_logreport(report=report)

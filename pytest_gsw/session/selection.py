@@ -171,7 +171,7 @@ def check_faults(items: list[BaselineItem], settings: Settings) -> None:
     faults = parse_faults(";".join(settings.faults))
     missed = [fault.pattern for fault in faults if not any(fault.matches(item.baseline.id) for item in items)]
     if missed:
-        rows = [name for item in items for name in (item.baseline.workload, item.baseline.id)]
+        rows = [name for item in items for name in (item.baseline.workload.name, item.baseline.id)]
         lines = [f"no selected row matches '{pattern}'{nearest(pattern, rows)}" for pattern in missed]
         raise pytest.UsageError("\n".join([*(f"--gsw-demo: {line}" for line in lines), "next: pytest-gsw rows"]))
 

@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
+from pytest_gsw.hardware import ACCELERATORS
 from pytest_gsw.tables.metrics import CALIBRATION, MFU, TFLOPS_PER_GPU, Series
-from pytest_gsw.tables.model import ACCELERATORS, Baseline, Figures
+from pytest_gsw.tables.model import Baseline, Figures
 from pytest_gsw.tables.value_types import nearest
 
 #: By accelerator and dtype, FLOP/s of one GPU: dense matrix operations, no sparsity.
@@ -24,7 +25,7 @@ def documented_peak_flops(baseline: Baseline, known: float | None = None) -> flo
     """
     if CALIBRATION in baseline.judged_by.needs:
         return baseline.calibration_flops
-    return known or peak_flops(baseline.accelerator, baseline.dtype) or baseline.calibration_flops
+    return known or peak_flops(baseline.accelerator, baseline.workload.dtype) or baseline.calibration_flops
 
 
 def peak_flops(accelerator: str, dtype: str) -> float | None:
@@ -60,12 +61,12 @@ def figures(baseline: Baseline, step_time_s: float | None, peak_flops: float | N
     """
     if step_time_s is None or not 0 < step_time_s < math.inf:
         return Figures(step_time_s=step_time_s)
-    batch, (flops, _) = baseline.global_batch_size, model_flops(baseline)
+    batch, (flops, _) = baseline.batch.global_batch_size, model_flops(baseline)
     flops_per_s_per_gpu = None if flops is None else flops / step_time_s / baseline.gpus
-    recomputed = RECOMPUTATION_FACTOR if baseline.activation_recomputation else 1.0
-    length = baseline.sequence_length
+    recomputed = RECOMPUTATION_FACTOR if baseline.workload.activation_recomputation else 1.0
+    length = baseline.workload.sequence_length
     tokens_per_s = None if batch is None or length is None else length * batch / step_time_s
-    days = None if baseline.proxy or tokens_per_s is None else 1e12 / tokens_per_s / SECONDS_PER_DAY
+    days = None if baseline.workload.proxy or tokens_per_s is None else 1e12 / tokens_per_s / SECONDS_PER_DAY
     return Figures(
         step_time_s=step_time_s,
         tokens_per_s=tokens_per_s,
@@ -108,12 +109,12 @@ def model_flops(baseline: Baseline) -> tuple[float | None, str]:
     The document counts them if it states the TFLOP/s of one GPU and the step time, or an MFU of a known peak. TFLOP/s
     come first: they need no peak.
     """
-    document, batch = baseline.documented, baseline.global_batch_size
-    if baseline.model_flops_per_sample is not None and batch is not None:
-        return batch * baseline.model_flops_per_sample, "model_flops"
+    document, batch = baseline.documented, baseline.batch.global_batch_size
+    if baseline.workload.model_flops_per_sample is not None and batch is not None:
+        return batch * baseline.workload.model_flops_per_sample, "model_flops"
     gpu_s, peak_flops = baseline.gpus * (document.step_time_s or 0.0), documented_peak_flops(baseline)
     if gpu_s and document.tflops_per_gpu is not None:
-        factor = RECOMPUTATION_FACTOR if baseline.activation_recomputation else 1.0
+        factor = RECOMPUTATION_FACTOR if baseline.workload.activation_recomputation else 1.0
         return document.tflops_per_gpu * 1e12 / factor * gpu_s, TFLOPS_PER_GPU.key
     if gpu_s and document.mfu is not None and peak_flops is not None:
         return document.mfu * peak_flops * gpu_s, MFU.key
@@ -131,6 +132,6 @@ def mfu_note(baseline: Baseline, known: float | None = None) -> str:
     if flops is None:
         return "no FLOPs: neither formula nor document gives them"
     if documented_peak_flops(baseline, known) is None:
-        near = nearest(baseline.dtype, [dtype for name, dtype in PEAKS if name == baseline.accelerator])
-        return f"no peak: the table of peaks has no {baseline.accelerator} in {baseline.dtype}{near}"
+        near = nearest(baseline.workload.dtype, [dtype for name, dtype in PEAKS if name == baseline.accelerator])
+        return f"no peak: the table of peaks has no {baseline.accelerator} in {baseline.workload.dtype}{near}"
     return "" if key == "model_flops" else "FLOPs as the document counts them"

@@ -413,7 +413,7 @@ def judge(
     """
     metric, documented = baseline.judged_by, baseline.judged
     reference = documented if accepted is None else accepted.judged
-    max_gain = baseline.max_gain if max_gain is None else max_gain
+    max_gain = baseline.criterion.max_gain if max_gain is None else max_gain
     numbers = {"documented": documented, "accepted": reference, "measured": measurement.judged, "tolerance": tolerance}
     numbers["greatest gain"] = max_gain
     numbers |= {f"rank {label}": seconds for label, seconds in measurement.ranks_s.items()}
@@ -482,7 +482,7 @@ def is_last_step_alone(baseline: Baseline, measurement: Measurement, reference_s
     of that median, but the last step is not: a job that slows down at its end has more slow steps. The comparison keeps
     the statistic: no row passes by its median.
     """
-    if measurement.timing.statistic != "last" or baseline.metric != STEP_TIME.name or len(measurement.jobs) > 1:
+    if measurement.timing.statistic != "last" or baseline.judged_by is not STEP_TIME or len(measurement.jobs) > 1:
         return False
     usual_s, before_s = measurement.steady_s or math.inf, (*measurement.timing.series_s[-2:-1], math.inf)[0]
     is_usual = not is_below(reference_s / usual_s, tolerance) and not is_below(usual_s / before_s, tolerance)

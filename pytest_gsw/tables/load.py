@@ -18,6 +18,7 @@ from pytest_gsw.common.blocks import PROGRAMS, Block, BlockError, text_block
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.text import command, enumerated
 from pytest_gsw.errors import ConfigurationError, Fault, FileError, RunError
+from pytest_gsw.hardware import is_same
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.bundled import (
     FACTS_FILE,
@@ -34,17 +35,19 @@ from pytest_gsw.tables.model import (
     BLANK,
     Accepted,
     Baseline,
+    Batch,
     Blank,
     BlankRow,
+    Criterion,
     Documented,
     Figures,
     Location,
     Parallelism,
     Recipe,
     Source,
+    Workload,
     blank_id,
     has_ended,
-    is_same,
     row_id,
 )
 from pytest_gsw.tables.releases import NO_FIGURES_SINCE, format_releases, is_container, releases_of
@@ -162,14 +165,25 @@ LOGGED_AT_MOST = {
 }
 
 _NO_PARALLELISM = Parallelism()
+#: The fields of :class:`Parallelism`, in order.
+_DEGREES = ("tp", "pp", "cp", "ep", "dp", "vp", "fsdp")
 _EMPTY: Mapping[str, Any] = {}
 
-#: Keys whose values a row takes unchanged; a missing one has the field's default.
-_UNCHANGED_KEYS = tuple(
-    key
-    for key in FILE_FIELDS
-    if key in Baseline.__dataclass_fields__ and key not in {"accepted", "metrics", "min_steps", "recipe"}
+#: Keys of a row with the same meaning, and the same default if they are missing, in :class:`Criterion` and in
+#: :class:`Baseline`.
+_CRITERION_KEYS = (
+    "metric",
+    "at",
+    "read",
+    "unit",
+    "better",
+    "label",
+    "statistic",
+    "max_gain",
+    "loss",
+    "expected_failure",
 )
+_ROW_KEYS = ("calibration_flops", "notes", "canary")
 
 #: Required keys of a row after file, table and row are merged.
 _REQUIRED_KEYS = ("dtype", "accelerator", "gpus", "gpus_per_node")
@@ -512,22 +526,44 @@ def _baseline(
     name: str, row: Mapping[str, Any], documented: Figures, min_steps: int, recipe: Recipe, location: Location
 ) -> Baseline:
     log_format = row.get("log_format", row["framework"])
-    arguments: dict[str, Any] = {"attributes": _EMPTY, "metrics": _EMPTY}
-    if (metric := metrics.JUDGED.get(row.get("metric", ""))) is not None:
-        arguments["tolerance"] = metric.tolerance
-    arguments |= {key: row[key] for key in _UNCHANGED_KEYS if key in row}
-    arguments["stated_tolerance"] = row.get("tolerance")
-    arguments["log_format"] = row.get("program", "read") if "read" in row else LOG_FORMATS.get(log_format, log_format)
-    if "metrics" in row:
-        arguments["metrics"] = {key: _documented(key, _merge(stated)) for key, stated in row["metrics"].items()}
-    architecture = _merge(row.get("architecture", {}))
-    degrees = {key: row[key] for key in Parallelism.__dataclass_fields__ if key in row}
+    log_format = row.get("program", "read") if "read" in row else LOG_FORMATS.get(log_format, log_format)
+    judged_by = metrics.JUDGED.get(row.get("metric", ""), metrics.STEP_TIME)
+    architecture = _merge(row.get("architecture", _EMPTY))
     return Baseline(
         id=name,
-        parallelism=Parallelism(**degrees) if degrees else _NO_PARALLELISM,
+        workload=Workload(
+            model=row["model"],
+            size=row.get("size"),
+            framework=row["framework"],
+            log_format=log_format,
+            dtype=row["dtype"],
+            sequence_length=row.get("sequence_length"),
+            layers=row.get("layers"),
+            model_layers=architecture.get("layers"),
+            hidden_size=architecture.get("hidden_size"),
+            proxy=row.get("proxy", False),
+            model_flops_per_sample=row.get("model_flops"),
+            formula=architecture.get("formula"),
+            activation_recomputation=row.get("activation_recomputation", False),
+        ),
+        accelerator=row["accelerator"],
+        gpus=row["gpus"],
+        gpus_per_node=row["gpus_per_node"],
+        batch=Batch(
+            global_batch_size=row.get("global_batch_size"),
+            micro_batch_size=row.get("micro_batch_size"),
+            gradient_accumulation_steps=row.get("gradient_accumulation_steps"),
+        ),
+        parallelism=_NO_PARALLELISM if row.keys().isdisjoint(_DEGREES) else Parallelism(*map(row.get, _DEGREES)),
         documented=documented,
-        min_steps=min_steps,
-        model_flops_per_sample=row.get("model_flops"),
+        criterion=Criterion(
+            min_steps=min_steps,
+            tolerance=row.get("tolerance", judged_by.tolerance),
+            stated_tolerance=row.get("tolerance"),
+            **{key: row[key] for key in _CRITERION_KEYS if key in row},
+        ),
+        metrics={key: _documented(key, _merge(stated)) for key, stated in row.get("metrics", _EMPTY).items()},
+        attributes=row.get("attributes", _EMPTY),
         recipe=recipe,
         source=Source(
             row.get("document", location.path.name),
@@ -538,10 +574,7 @@ def _baseline(
             row.get("section", ""),
         ),
         location=location,
-        formula=architecture.get("formula"),
-        model_layers=architecture.get("layers"),
-        hidden_size=architecture.get("hidden_size"),
-        **arguments,
+        **{key: row[key] for key in _ROW_KEYS if key in row},
     )
 
 
@@ -800,7 +833,14 @@ def _has(accelerator: str, path: Path) -> bool:
 def benchmarks_for(accelerator: str) -> tuple[str, ...]:
     """The benchmarks of networks with rows for an accelerator, by the words of ``-k`` that select them."""
     return tuple(
-        sorted({row.model for path in benchmarks() for row in _rows(path) if is_same(row.accelerator, accelerator)})
+        sorted(
+            {
+                row.workload.model
+                for path in benchmarks()
+                for row in _rows(path)
+                if is_same(row.accelerator, accelerator)
+            }
+        )
     )
 
 

@@ -85,6 +85,19 @@ class Parallelism:
     vp: int | None = None
     fsdp: int | None = None
 
+    @property
+    def degrees(self) -> dict[str, int | None]:
+        """All of them by their short names."""
+        return {
+            "tp": self.tp,
+            "pp": self.pp,
+            "cp": self.cp,
+            "ep": self.ep,
+            "dp": self.dp,
+            "vp": self.vp,
+            "fsdp": self.fsdp,
+        }
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -190,12 +203,10 @@ class Location:
         return f"{self.path}:{self.line}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)  # thousands of rows, and more fields than a small dictionary has
-class Baseline:
-    """One documented row: the training, its hardware, its speed, and the source."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """The training: model, framework, number format and sequence length."""
 
-    #: Unique among the rows of a session: ``llama2_70b_fp8[H100x64]``; on a tile ``…[H100x64]@n[001-008]``.
-    id: str
     model: str
     #: ``None`` for a model without a size in its name.
     size: str | None = None
@@ -203,18 +214,52 @@ class Baseline:
     #: Name of the log format that the framework writes.
     log_format: str
     dtype: str
-    accelerator: str
-    gpus: int
-    gpus_per_node: int
     #: Tokens per sample; without it there are no tokens/s.
     sequence_length: int | None = None
+    layers: int | None = None
+    #: Transformer layers and hidden size of the full model, if the table has its architecture.
+    model_layers: int | None = None
+    hidden_size: int | None = None
+    #: A smaller stand-in for the full model, made to fit fewer GPUs.
+    proxy: bool = False
+    #: Model floating-point operations for one sample, pinned as the document states or implies them.
+    model_flops_per_sample: float | None = None
+    #: Name of the document's formula of model FLOPs, if the table has one.
+    formula: str | None = None
+    #: The document's TFLOP/s count the forward pass twice (activation recomputation): 4/3 of the model's.
+    activation_recomputation: bool = False
+
+    @property
+    def name(self) -> str:
+        """Model and size: ``llama2_70b``."""
+        return self.model if self.size is None else f"{self.model}_{self.size}"
+
+    @property
+    def all_layers(self) -> int | None:
+        """Transformer layers in a run of the row; ``None`` if unknown."""
+        return self.layers if self.layers is not None or self.proxy else self.model_layers
+
+    @property
+    def parameters_in_billions(self) -> str | None:
+        """The size as a bare number: ``7.5`` for ``7.5b``; ``None`` if the size is a word, or there is none."""
+        number = (self.size or "").removesuffix("b")
+        return number if f"{number}b" == self.size and number.replace(".", "", 1).isdigit() else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """The samples of a training step; ``None`` for what the document lacks."""
+
     #: Samples per training step over the whole job.
     global_batch_size: int | None = None
     micro_batch_size: int | None = None
     gradient_accumulation_steps: int | None = None
-    layers: int | None = None
-    parallelism: Parallelism
-    documented: Figures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Criterion:
+    """The rule by which a row is judged: its figure, how the log gives it, and how far it may be off."""
+
     #: Basis of the verdict: a key of :data:`~pytest_gsw.tables.metrics.JUDGED`, or a name of the table's own.
     metric: str = "step_time"
     #: The judged point of a benchmark; ``None`` for the only one.
@@ -232,37 +277,46 @@ class Baseline:
     #: Accepted loss (and gain) of throughput as a fraction; and the table's own, if it states one.
     tolerance: float = TOLERANCE
     stated_tolerance: float | None = None
-    #: Model floating-point operations for one sample, pinned as the document states or implies them.
-    model_flops_per_sample: float | None = None
-    #: The document's TFLOP/s count the forward pass twice (activation recomputation): 4/3 of the model's.
-    activation_recomputation: bool = False
-    #: A smaller stand-in for the full model, made to fit fewer GPUs.
-    proxy: bool = False
+    #: Largest plausible gain of throughput, as a fraction; a larger one is inconclusive.
+    max_gain: float = MAX_GAIN
+    #: The table's condition on the loss.
+    loss: Literal["falls"] | None = None
     #: ``"out_of_memory"`` if the document states that the row runs out of memory.
     expected_failure: Literal["out_of_memory"] | None = None
+
+    def key_at(self, key: str) -> str:
+        """The key of a metric in a log at the row's point: ``busbw_gbs at 16 GiB``."""
+        return f"{key} at {self.at}" if self.at else key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)  # thousands of rows, and more fields than a small dictionary has
+class Baseline:
+    """One documented row: the training, its hardware, its speed, and the source."""
+
+    #: Unique among the rows of a session: ``llama2_70b_fp8[H100x64]``; on a tile ``…[H100x64]@n[001-008]``.
+    id: str
+    workload: Workload
+    accelerator: str
+    gpus: int
+    gpus_per_node: int
+    batch: Batch
+    parallelism: Parallelism
+    documented: Figures
+    criterion: Criterion
+    #: Further judged figures, by the keys of the hook's metrics; the row's outcome is the worst of all.
+    metrics: Mapping[str, Documented] = field(default_factory=dict)
+    #: FLOP/s of a matrix product on one GPU, or one core, in the jobs of the documented figures.
+    calibration_flops: float | None = None
     notes: str | None = None
     #: Columns of the document without a key of their own, as written there.
     attributes: Mapping[str, str]
     recipe: Recipe
     source: Source
     location: Location
-    #: Name of the document's formula of model FLOPs, if the table has one.
-    formula: str | None = None
     #: Shows if the cluster is in its usual state; a run in which the row is too slow is inconclusive.
     canary: bool = False
     #: Accepted figures for this row, by the cluster's name.
     accepted: Mapping[str, Accepted] = field(default_factory=dict)
-    #: FLOP/s of a matrix product on one GPU, or one core, in the jobs of the documented figures.
-    calibration_flops: float | None = None
-    #: Largest plausible gain of throughput, as a fraction; a larger one is inconclusive.
-    max_gain: float = MAX_GAIN
-    #: Transformer layers and hidden size of the full model, if the table has its architecture.
-    model_layers: int | None = None
-    hidden_size: int | None = None
-    #: The table's condition on the loss.
-    loss: Literal["falls"] | None = None
-    #: Further judged figures, by the keys of the hook's metrics; the row's outcome is the worst of all.
-    metrics: Mapping[str, Documented] = field(default_factory=dict)
     #: The nodes on which the row is to run, as a node list of Slurm; empty for any.
     tile: str = ""
 
@@ -272,38 +326,9 @@ class Baseline:
         return without_tile(self.id)
 
     @property
-    def all_layers(self) -> int | None:
-        """Transformer layers in a run of the row; ``None`` if unknown."""
-        return self.layers if self.layers is not None or self.proxy else self.model_layers
-
-    @property
-    def settings(self) -> dict[str, str]:
-        """Documented training settings, by short names, which distinguish similar rows."""
-        settings_by_name = {
-            "sequence": self.sequence_length,
-            "micro-batch": self.micro_batch_size,
-            "gas": self.gradient_accumulation_steps,
-            **vars(self.parallelism),
-            **self.attributes,
-            "noted": self.notes,
-        }
-        return {name: f"{value}" for name, value in settings_by_name.items() if value is not None}
-
-    @property
-    def workload(self) -> str:
-        """Model and size: ``llama2_70b``."""
-        return self.model if self.size is None else f"{self.model}_{self.size}"
-
-    @property
     def name(self) -> str:
         """Workload and dtype: ``llama2_70b_fp8``, what ``-k`` usually selects."""
-        return f"{self.workload}_{self.dtype}"
-
-    @property
-    def parameters_in_billions(self) -> str | None:
-        """The size as a bare number: ``7.5`` for ``7.5b``; ``None`` if the size is a word, or there is none."""
-        number = (self.size or "").removesuffix("b")
-        return number if f"{number}b" == self.size and number.replace(".", "", 1).isdigit() else None
+        return f"{self.workload.name}_{self.workload.dtype}"
 
     @property
     def nodes(self) -> int:
@@ -313,7 +338,8 @@ class Baseline:
     @property
     def judged_by(self) -> Metric:
         """The metric on which the verdict rests."""
-        return metric_of(self.metric, self.unit, self.better, self.at, self.label)
+        criterion = self.criterion
+        return metric_of(criterion.metric, criterion.unit, criterion.better, criterion.at, criterion.label)
 
     @property
     def judged(self) -> float | None:
@@ -321,9 +347,38 @@ class Baseline:
         figure: float | None = getattr(self.documented, self.judged_by.field)
         return figure
 
-    def key_at(self, key: str) -> str:
-        """The key of a metric in a log at the row's point: ``busbw_gbs at 16 GiB``."""
-        return f"{key} at {self.at}" if self.at else key
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """The conditions of a run that the row fixes, by the keys of tables; ``None`` for those that it lacks."""
+        workload, batch = self.workload, self.batch
+        return {
+            "model": workload.model,
+            "size": workload.size,
+            "framework": workload.framework,
+            "dtype": workload.dtype,
+            "accelerator": self.accelerator,
+            "gpus": self.gpus,
+            "gpus_per_node": self.gpus_per_node,
+            "sequence_length": workload.sequence_length,
+            "global_batch_size": batch.global_batch_size,
+            "micro_batch_size": batch.micro_batch_size,
+            "gradient_accumulation_steps": batch.gradient_accumulation_steps,
+            "layers": workload.layers,
+            **self.parallelism.degrees,
+        }
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Documented training settings, by short names, which distinguish similar rows."""
+        settings_by_name = {
+            "sequence": self.workload.sequence_length,
+            "micro-batch": self.batch.micro_batch_size,
+            "gas": self.batch.gradient_accumulation_steps,
+            **self.parallelism.degrees,
+            **self.attributes,
+            "noted": self.notes,
+        }
+        return {name: f"{value}" for name, value in settings_by_name.items() if value is not None}
 
 
 class Blank(NamedTuple):
@@ -407,7 +462,7 @@ def transferred(row: Baseline, gpus: int) -> Baseline | None:
     replica, is left to the recipe. ``None`` if the batch or the nodes cannot be divided so, or the row documents
     figures of a site's own.
     """
-    batch, ratio = row.global_batch_size, gpus / row.gpus
+    batch, ratio = row.batch.global_batch_size, gpus / row.gpus
     if batch is None or batch * gpus % row.gpus or gpus % min(row.gpus_per_node, gpus) or row.metrics:
         return None
     ratios = {"tokens_per_s": ratio, "samples_per_s": ratio, "days_to_train_1t_tokens": 1 / ratio}
@@ -418,7 +473,7 @@ def transferred(row: Baseline, gpus: int) -> Baseline | None:
         row,
         id=f"{head}[{row.accelerator}x{gpus}{behind[:-1]}-of-{row.gpus}]",
         gpus=gpus,
-        global_batch_size=batch * gpus // row.gpus,
+        batch=replace(row.batch, global_batch_size=batch * gpus // row.gpus),
         parallelism=replace(row.parallelism, dp=None, fsdp=None),
         documented=Figures(**figures),
         accepted={},
@@ -516,14 +571,6 @@ def image_of(environment: Mapping[str, str]) -> str | None:
 _DIGITS = 12
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
-#: Facts of a row that are part of its definition under their own names: of the run, and of its measurement.
-_RUN = (
-    *("model", "size", "framework", "dtype", "accelerator", "gpus", "gpus_per_node"),
-    *("sequence_length", "global_batch_size", "micro_batch_size", "gradient_accumulation_steps", "layers"),
-)
-_MEASUREMENT = (
-    *("formula", "activation_recomputation", "metric", "at", "unit", "better", "calibration_flops", "statistic"),
-)
 #: Facts of a definition about the software, not the training.
 _SOFTWARE = frozenset({"image", "release"})
 
@@ -534,12 +581,19 @@ def definition_facts(baseline: Baseline, image: str | None = None) -> dict[str, 
     ``image`` is the container image of the run, by default the recipe's own.
     """
     recipe, image_used = baseline.recipe, image or baseline.recipe.image
+    workload, criterion = baseline.workload, baseline.criterion
     facts: dict[str, Any] = {
-        **{name: getattr(baseline, name) for name in _RUN},
-        **vars(baseline.parallelism),
-        "model_flops": baseline.model_flops_per_sample,
-        **{name: getattr(baseline, name) for name in _MEASUREMENT},
-        "read": None if baseline.read is None else baseline.read.stated(),
+        **baseline.conditions,
+        "model_flops": workload.model_flops_per_sample,
+        "formula": workload.formula,
+        "activation_recomputation": workload.activation_recomputation,
+        "metric": criterion.metric,
+        "at": criterion.at,
+        "unit": criterion.unit,
+        "better": criterion.better,
+        "calibration_flops": baseline.calibration_flops,
+        "statistic": criterion.statistic,
+        "read": None if criterion.read is None else criterion.read.stated(),
         "recipe.directory": recipe.directory,
         "recipe.script": recipe.script,
         "recipe.steps": recipe.steps,
@@ -615,110 +669,3 @@ def _hash(facts: Mapping[str, Any]) -> str:
 
 def _add_prefix(prefix: str, texts: Mapping[str, str]) -> dict[str, str]:
     return {f"{prefix}.{name}": text for name, text in texts.items()}
-
-
-# -- Accelerators: their names in documents, GPUs of a node, and peak FLOP/s with its source --
-
-# Peaks are of dense matrix operations, without sparsity. The recipes' READMEs (DGX Cloud Benchmarking) count MFU of
-# peaks that differ from NVIDIA's data sheets: 2,450 and 4,900 TFLOP/s of GB200 and GB300, where the data sheets of
-# their NVL72 systems have 2,500 and 5,000. The READMEs' peaks are used, because the documented MFU is relative to them.
-
-_DGXC = "the recipes' READMEs (DGX Cloud Benchmarking), 'peak theoretical throughput'"
-_H200 = "NVIDIA's H200 data sheet (1,979 and 3,958 TFLOP/s with sparsity), the SXM module's; half of it is dense"
-_A100 = "NVIDIA's A100 data sheet (624 TFLOP/s with sparsity); half of it is dense"
-_V100 = "the GPT-2 document, citing the V100 data sheet"
-_MI300 = "AMD's data sheets of MI300X and MI325X: matrix operations without sparsity"
-_MI350 = (
-    "AMD's CDNA 4: 256 compute units of 8,192 FP8 operations a clock (BF16 half, FP4 twice) at 2.2 and 2.4 GHz, rounded"
-)
-_TPU = "Google Cloud's data sheet of the TPU, 'peak compute per chip'"
-
-
-@dataclass(frozen=True)
-class Accelerator:
-    """One kind of GPU, or one TPU chip."""
-
-    #: Name in tables. One that is sold with two sizes of memory, at different speeds, has the size behind its name.
-    name: str
-    #: Peak TFLOP/s by dtype.
-    tflops: Mapping[str, float] = field(default_factory=dict)
-    #: Source of the peaks.
-    source: str = ""
-    #: GPUs of one node: DGX and HGX systems and AMD's platforms have eight, a compute tray of an NVL72 and a TPU's host
-    #: four. V100 (DGX-1 and DGX-2 differ), GH200, L40S, TPU v5e and v6e have no usual node.
-    gpus_per_node: int | None = None
-    #: Name in nvidia-smi, if it is not the name here.
-    device: str = ""
-
-
-def _blackwell(bf16: float, fp8: float, nvfp4: float) -> Mapping[str, float]:
-    return {"bf16": bf16, "fp8": fp8, "mxfp8": fp8, "nvfp4": nvfp4}
-
-
-#: NVIDIA's, AMD's and Google's.
-ACCELERATORS: tuple[Accelerator, ...] = (
-    Accelerator("H100", {"bf16": 989, "fp8": 1979}, _DGXC, 8, device="NVIDIA H100 80GB HBM3"),
-    Accelerator("H200", {"bf16": 989, "fp8": 1979}, _H200, 8, device="NVIDIA H200"),
-    Accelerator("GB200", _blackwell(2450, 4900, 9800), _DGXC, 4, device="NVIDIA GB200"),
-    Accelerator("B200", _blackwell(2250, 4500, 9000), _DGXC, 8, device="NVIDIA B200"),
-    Accelerator("GB300", _blackwell(2450, 4900, 14700), _DGXC, 4, device="NVIDIA GB300"),
-    Accelerator("B300", _blackwell(2250, 4500, 13500), _DGXC, 8, device="NVIDIA B300"),
-    Accelerator("GH200"),
-    Accelerator("H20", gpus_per_node=8),
-    *(Accelerator(f"A100{memory}", {"bf16": 312, "fp16": 312}, _A100, 8) for memory in ("", "-40GB", "-80GB")),
-    Accelerator("A40"),
-    Accelerator("L40S"),
-    Accelerator("V100"),
-    Accelerator("V100-32GB", {"fp16": 125}, _V100, device="Tesla V100-SXM2-32GB"),
-    Accelerator("V100-16GB", {"fp16": 120}, _V100, device="Tesla V100-SXM2-16GB"),
-    Accelerator("P100"),
-    Accelerator("MI355X", {"bf16": 2500, "fp8": 5000, "mxfp8": 5000, "mxfp4": 10100}, _MI350, 8),
-    Accelerator("MI350X", {"bf16": 2300, "fp8": 4600, "mxfp8": 4600, "mxfp4": 9200}, _MI350, 8),
-    Accelerator("MI325X", {"bf16": 1307.4, "fp8": 2614.9}, _MI300, 8),
-    Accelerator("MI300X", {"bf16": 1307.4, "fp8": 2614.9}, _MI300, 8),
-    Accelerator("MI250X"),
-    Accelerator("TPU7x", {"bf16": 2307, "fp8": 4614}, _TPU, 4),
-    Accelerator("TPU-v6e", {"bf16": 918, "fp8": 918}, _TPU, None),
-    Accelerator("TPU-v5p", {"bf16": 459, "fp8": 459}, _TPU, 4),
-    Accelerator("TPU-v5e", {"bf16": 197}, _TPU, None),
-    Accelerator("TPU-v4", {"bf16": 275}, _TPU, 4),
-    Accelerator("TPU-v3"),
-    Accelerator("TPU-v2"),
-)
-
-BY_NAME: Mapping[str, Accelerator] = {one.name: one for one in ACCELERATORS}
-#: Behind a name the form of the board and the size of memory, as in ``A100-SXM4-80GB``.
-_DETAILS = re.compile(r"(?:[- ]?(sxm|pcie|nvl)\d?|[- ](\d+gb))(?![a-z0-9])", re.IGNORECASE)
-
-
-def is_same(one: str, other: str) -> bool:
-    """True if two names are of one accelerator: a name without its form or its memory covers all of them."""
-    (name, *details), (other_name, *others) = _name_and_details(one.lower()), _name_and_details(other.lower())
-    return name == other_name and all(not a or not b or a == b for a, b in zip(details, others, strict=False))
-
-
-@lru_cache(256)
-def _name_and_details(name: str) -> tuple[str, ...]:
-    """A name without its details, and if there are some, its form and its memory, one of which may be empty."""
-    return (_DETAILS.sub("", name), *map("".join, zip(*_DETAILS.findall(name), strict=True)))
-
-
-#: A GPU's model and its details in the name that its driver has for it: ``NVIDIA A100-SXM4-80GB``.
-_DEVICE = re.compile(r"(?<![A-Za-z0-9])([A-Z]{1,3}[0-9]{1,4}[A-Z]{0,2}?)(?=SXM|PCI|NVL|[^A-Za-z0-9]|$)(.*)")
-
-
-def accelerator_of(device: str) -> str | None:
-    """The accelerator of a device's name, as :func:`is_same` takes it: ``A100-SXM-80GB``; ``None`` for other names."""
-    # The memory in H100 80GB HBM3 is that of an SXM board.
-    if (found := _DEVICE.search(device.replace("HBM3", "SXM"))) is None:
-        return None
-    name, rest = found.groups()
-    # A slice of a GPU is another one. The memory in the name of a GH200 is its CPU's.
-    details = [] if name.startswith("GH") else [form or memory for form, memory in _DETAILS.findall(rest)]
-    return "-".join((name, *(["MIG"] if "MIG" in rest else []), *details))
-
-
-def gpus_per_node(name: str) -> int | None:
-    """GPUs of one node by an accelerator, such as ``A100`` or ``H100-80GB``; ``None`` if that varies."""
-    known = BY_NAME.get(name) or BY_NAME.get(_DETAILS.sub("", name))
-    return None if known is None else known.gpus_per_node

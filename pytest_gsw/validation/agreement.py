@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_gsw.demo import FIRST_LINE
+from pytest_gsw.hardware import accelerator_of, is_same
 from pytest_gsw.jobs.spec import configured_variables
 from pytest_gsw.logs.identity import RECIPE_MARKER, precision_of
 from pytest_gsw.logs.model import Identity
 from pytest_gsw.logs.scan import LogFile, matching_records, opened, safe_text
 from pytest_gsw.tables.benchmark_settings import amounts, letters, stated_settings
 from pytest_gsw.tables.load import holds_for
-from pytest_gsw.tables.model import Baseline, Parallelism, accelerator_of, image_name, is_same
+from pytest_gsw.tables.model import Baseline, Parallelism, image_name
 from pytest_gsw.tables.releases import container_of, is_container
 
 _PLAIN = frozenset({"bf16", "fp16", "fp32", "tf32"})
@@ -107,16 +108,16 @@ def agreed(compared: tuple[Compared, ...]) -> dict[str, str]:
 def _compare(baseline: Baseline, identity: Identity, job_id: str | None, image: str | None) -> Iterator[Compared]:
     parallelism, stated = stated_parallelism(baseline), identity.stated
     for name, wanted, field in (
-        ("model", baseline.model, "model"),
-        ("model size", baseline.size, "size"),
-        ("framework", baseline.framework, "framework"),
-        ("dtype", baseline.dtype, "dtype"),
+        ("model", baseline.workload.model, "model"),
+        ("model size", baseline.workload.size, "size"),
+        ("framework", baseline.workload.framework, "framework"),
+        ("dtype", baseline.workload.dtype, "dtype"),
         ("GPUs", baseline.gpus, "gpus"),
-        ("global batch size", baseline.global_batch_size, "global_batch_size"),
+        ("global batch size", baseline.batch.global_batch_size, "global_batch_size"),
         ("job", job_id, "job_id"),
-        ("sequence length", baseline.sequence_length, "sequence_length"),
-        ("layers", baseline.all_layers, "layers"),
-        ("hidden size", baseline.hidden_size, "hidden_size"),
+        ("sequence length", baseline.workload.sequence_length, "sequence_length"),
+        ("layers", baseline.workload.all_layers, "layers"),
+        ("hidden size", baseline.workload.hidden_size, "hidden_size"),
         ("micro-batch size", _micro_batch_size(baseline), "micro_batch_size"),
         ("TP", parallelism.tp, "tp"),
         ("PP", parallelism.pp, "pp"),
@@ -152,9 +153,9 @@ def _spelling(value: object, field: str) -> str:
 
 def is_same_model(name: str, row: Baseline) -> bool:
     """True if a name may be that of a row's model: one is a part of the other. ``Llama-3.1`` is no ``llama3``."""
-    model, own = letters(name.rpartition("/")[2]), "[^a-z0-9]*".join(letters(row.model))
+    model, own = letters(name.rpartition("/")[2]), "[^a-z0-9]*".join(letters(row.workload.model))
     is_in = re.search(rf"{own}(?!\.\d)", name.lower()) is not None
-    return is_in or model in letters(row.model) or model in letters(row.workload)
+    return is_in or model in letters(row.workload.model) or model in letters(row.workload.name)
 
 
 def _served_model(baseline: Baseline, name: str) -> Iterator[Compared]:
@@ -164,17 +165,17 @@ def _served_model(baseline: Baseline, name: str) -> Iterator[Compared]:
     """
     name = name.partition("/snapshots/")[0].rstrip("/")
     # The last part of a path that has the model or a size; below it may be the format of the weights.
-    parts = [part for part in name.split("/") if letters(baseline.model) in letters(part) or _sizes(part)]
+    parts = [part for part in name.split("/") if letters(baseline.workload.model) in letters(part) or _sizes(part)]
     is_own, is_path = is_same_model(name, baseline), name.startswith(("/", ".", "~"))
-    sizes, wanted = _sizes(parts[-1]) if parts else set(), _sizes(baseline.size or "")
+    sizes, wanted = _sizes(parts[-1]) if parts else set(), _sizes(baseline.workload.size or "")
     if is_own or sizes or not is_path:
         is_on_hub = "/" in name and not is_path
-        yield Compared("model", name, baseline.workload, "model", agrees=is_own or (False if is_on_hub else None))
+        yield Compared("model", name, baseline.workload.name, "model", agrees=is_own or (False if is_on_hub else None))
     if sizes and wanted:
         # 109b may be all parameters of 17B-16E.
         has_experts, is_wanted = (not set("xe").isdisjoint("".join(parts)) for parts in (sizes, wanted))
         agrees = wanted <= sizes or (None if has_experts != is_wanted else False)
-        yield Compared("model size", "-".join(sorted(sizes)), str(baseline.size), "size", agrees=agrees)
+        yield Compared("model size", "-".join(sorted(sizes)), str(baseline.workload.size), "size", agrees=agrees)
 
 
 def _sizes(name: str) -> set[str]:
@@ -197,10 +198,12 @@ def _settings(baseline: Baseline, identity: Identity) -> Iterator[Compared]:
     if not identity.settings:
         return
     given = configured_variables(baseline, {}, baseline.nodes)
-    row = stated_settings(baseline.log_format, {**given, **baseline.attributes}) | {"nodes": str(baseline.nodes)}
+    row = stated_settings(baseline.workload.log_format, {**given, **baseline.attributes}) | {
+        "nodes": str(baseline.nodes)
+    }
     for key, stated in identity.settings.items():
         name, _, point = key.partition(" at ")
-        if point not in {"", baseline.at}:
+        if point not in {"", baseline.criterion.at}:
             continue
         wanted = row.get(name.removeprefix(_MEAN), "")
         if name == "model" and not wanted:
@@ -231,13 +234,13 @@ def stated_parallelism(baseline: Baseline) -> Parallelism:
 
 def _micro_batch_size(baseline: Baseline) -> int | None:
     """The row's micro-batch size; ``None`` if its batches contradict each other."""
-    micro, steps = baseline.micro_batch_size, baseline.gradient_accumulation_steps
+    micro, steps = baseline.batch.micro_batch_size, baseline.batch.gradient_accumulation_steps
     replicas = stated_parallelism(baseline).dp
-    if micro is None or baseline.global_batch_size is None:
+    if micro is None or baseline.batch.global_batch_size is None:
         return micro
     least = micro * (steps or 1) * (replicas or 1)
     whole = steps is not None and replicas is not None
-    fits = least == baseline.global_batch_size if whole else baseline.global_batch_size % least == 0
+    fits = least == baseline.batch.global_batch_size if whole else baseline.batch.global_batch_size % least == 0
     return micro if fits else None
 
 
@@ -253,7 +256,7 @@ def _gpus_of_degrees(baseline: Baseline, identity: Identity) -> Iterator[Compare
 
 def _precision(baseline: Baseline, identity: Identity) -> Iterator[Compared]:
     """Precision of the run. A row of FP8 computes the rest in BF16 as a rule, but no document states it."""
-    wanted, quantized = baseline.dtype.lower(), identity.quantization
+    wanted, quantized = baseline.workload.dtype.lower(), identity.quantization
     if wanted in _PLAIN:
         if quantized not in {None, "none"}:
             yield Compared("precision", str(quantized), wanted, "quantization", agrees=False)

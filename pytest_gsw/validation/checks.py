@@ -44,7 +44,7 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> tuple[Ste
         check_end(run, file, log, log_format)
         provenance = provenance_in(file)
         not_finite = log.not_finite
-        if not_finite is None and log.overflows is not None and baseline.dtype not in SCALED_DTYPES:
+        if not_finite is None and log.overflows is not None and baseline.workload.dtype not in SCALED_DTYPES:
             not_finite = (None, log.overflows.text)  # of a step that no loss scaler has skipped
         if not_finite is not None:
             index, text = not_finite

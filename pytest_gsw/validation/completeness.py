@@ -61,7 +61,7 @@ def check_steps(
     if of_run is not None and not of_saves and last is None and len(timed) > of_run:
         held = f"the log holds {plural(len(timed), 'step')} and nothing that numbers them"
         refuse(Problem(f"{held}, and the run has {of_run}", _TWO_ATTEMPTS), run, log)
-    min_steps = baseline.min_steps if steps is None else min(baseline.min_steps, steps)
+    min_steps = baseline.criterion.min_steps if steps is None else min(baseline.criterion.min_steps, steps)
     # If the last step is there, lines are lost, not steps: a tenth of five lines for ten steps each is less than one.
     if covered < (min_steps // interval * interval if ended else min_steps):
         logged = baseline.recipe.logged_steps or steps if not of_saves else None

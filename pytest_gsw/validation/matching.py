@@ -48,9 +48,9 @@ def match_logs(directory: Path, rows: Sequence[Baseline], launched_logs: Launche
     Links are not followed.
     """
     globs = [
-        (row, Path(log_glob(row.framework, row.model, row.size, row.dtype, row.gpus)))
+        (row, Path(log_glob(of.framework, of.model, of.size, of.dtype, row.gpus)))
         for row in rows
-        if row.size is not None  # without one, its logs may be named like those of any size
+        if (of := row.workload).size is not None  # without one, its logs may be named like those of any size
     ]
     launched: dict[Path, _Candidate] = {}
     for row in rows:
@@ -108,14 +108,16 @@ def match_log(path: Path, rows: Sequence[Baseline], job_id: str = "") -> Match:
 
 
 def _more_compared(row: Baseline, log: StepLog) -> Iterator[Compared]:
-    """The format of the steps, and the size of a GPT by its layers if the document states the size alone."""
-    if log.format and row.read is None and row.log_format in FORMATS:
-        yield Compared("log format", log.format, row.log_format, "format", agrees=log.format == row.log_format)
-    layers, hidden, size = log.identity.layers, log.identity.hidden_size, row.parameters_in_billions
-    if row.formula == "gpt2" and row.all_layers is None and layers and hidden and size is not None:
+    """The format of the steps, and the size of a GPT by its layers, if the document states the size alone."""
+    if log.format and row.criterion.read is None and row.workload.log_format in FORMATS:
+        yield Compared(
+            "log format", log.format, row.workload.log_format, "format", agrees=log.format == row.workload.log_format
+        )
+    layers, hidden, size = log.identity.layers, log.identity.hidden_size, row.workload.parameters_in_billions
+    if row.workload.formula == "gpt2" and row.workload.all_layers is None and layers and hidden and size is not None:
         billions = 12 * layers * hidden**2 / 1e9
         agrees = math.isclose(billions, float(size), rel_tol=_SIZE_TOLERANCE)
-        yield Compared(_SIZE_BY_LAYERS, f"{billions:.3g}b", str(row.size), "layers", agrees=agrees)
+        yield Compared(_SIZE_BY_LAYERS, f"{billions:.3g}b", str(row.workload.size), "layers", agrees=agrees)
 
 
 def _find_row(path: Path, compared: Sequence[_Compared], *, is_named: bool) -> Baseline | str:
@@ -142,7 +144,7 @@ _FACTS = ("model", "number of GPUs", "dtype")
 def _stated(path: Path, row: Baseline, values: Sequence[Compared]) -> Iterator[str]:
     """The facts that a log states as a row does."""
     agreed = {value.name.partition(" by TP")[0] for value in values if value.agrees}
-    by_name = "model" in agreed and ("model size" in agreed or row.size is None)
+    by_name = "model" in agreed and ("model size" in agreed or row.workload.size is None)
     if by_name or _SIZE_BY_LAYERS in agreed or ({"layers", "hidden size"} <= agreed and _mentions(path, row)):
         yield "model"
     if "GPUs" in agreed:
@@ -163,7 +165,7 @@ def _nearest(compared: Sequence[_Compared]) -> str:
 
 def _mentions(path: Path, row: Baseline) -> bool:
     """True if the beginning of a log has the name of a row's model, in any spelling: ``Llama-3.1-8B``."""
-    words = rb"[^a-z0-9\n]{0,2}".join(word.encode() for word in _WORDS.findall(row.workload.lower()))
+    words = rb"[^a-z0-9\n]{0,2}".join(word.encode() for word in _WORDS.findall(row.workload.name.lower()))
     with reading(path), opened(path) as file:
         head = file.read(0, _SEARCHED_BYTES).lower()
     return re.search(rb"(?<![a-z0-9])%b(?![a-z0-9]|\.[0-9])" % words, head) is not None

@@ -71,13 +71,14 @@ def measure(
         raise LogError(fact, evidence=log_evidence(run, log), advice=advice)
     interval = check_steps(baseline, run, log, timed, steps, first_index)
     check_whole(baseline, run, log)
-    statistic = parse_statistic(baseline.statistic)
+    statistic = parse_statistic(baseline.criterion.statistic)
     try:
         indices = selected(statistic, timed, first_index=first_index)
         seconds = apply(statistic, timed, first_index=first_index)
     except ValueError as error:
         raise IncompleteLogError(
-            f"the log does not hold the steps that {baseline.statistic} needs: {error}", evidence=log_evidence(run, log)
+            f"the log does not hold the steps that {baseline.criterion.statistic} needs: {error}",
+            evidence=log_evidence(run, log),
         ) from error
     check_measured(baseline, run, log, indices, timed, interval)
     impossible_s = next((step.seconds for step in timed if not 0 < step.seconds < math.inf), None)
@@ -126,17 +127,17 @@ def _measure_figure(
         )
     check_steps(baseline, run, log, timed_steps(baseline, log), steps, first_index)
     check_whole(baseline, run, log)
-    values = log.figures.get(baseline.key_at(metric.key), ())
+    statistic, values = baseline.criterion.statistic, log.figures.get(baseline.criterion.key_at(metric.key), ())
     if not values:
         raise _missing_figure(metric, baseline, log, log_evidence(run, log))
     try:
-        value = apply(parse_statistic(baseline.statistic), [TimedStep(None, value) for value in values])
+        value = apply(parse_statistic(statistic), [TimedStep(None, value) for value in values])
     except ValueError as error:
         raise IncompleteLogError(
-            f"the log holds {plural(len(values), 'number')} of {metric.label}, too few for {baseline.statistic}",
+            f"the log holds {plural(len(values), 'number')} of {metric.label}, too few for {statistic}",
             evidence=log_evidence(run, log),
         ) from error
-    measurement = Measurement(value, Figures(value=value), Timing(baseline.statistic), jobs=(value,))
+    measurement = Measurement(value, Figures(value=value), Timing(baseline.criterion.statistic), jobs=(value,))
     return replace(measurement, doubt=log.doubt, remarks=log.identity.remarks)
 
 
@@ -147,7 +148,7 @@ def _missing_figure(
     points = [key.removeprefix(f"{metric.key} at ") for key in log.figures if key.startswith(f"{metric.key} at ")]
     others = dict.fromkeys(key.partition(" at ")[0] for key in log.figures)
     there = [("points", ", ".join(points))] if points else [("figures", ", ".join(others) or "none")]
-    at = f" at {baseline.at}" if baseline.at else " without a point" if points else ""
+    at = f" at {baseline.criterion.at}" if baseline.criterion.at else " without a point" if points else ""
     return IncompleteLogError(
         f"the log holds no {metric.label} ({metric.key}){at}, which the row documents",
         evidence=(*evidence, *there, ("baseline", str(baseline.location))),
@@ -162,7 +163,7 @@ def summarize(
     return Measurement(
         seconds,
         figures_of(baseline, seconds, peak_flops),
-        timing_of([step.seconds for step in timed], baseline.statistic),
+        timing_of([step.seconds for step in timed], baseline.criterion.statistic),
         jobs=(seconds,),
     )
 
@@ -239,12 +240,12 @@ def step_seconds(step: Step, baseline: Baseline) -> float | None:
     """One step's seconds; ``None`` if the row lacks batch size or length to divide by its rate."""
     if step.seconds is not None:
         return step.seconds
-    if baseline.global_batch_size is None:
+    if baseline.batch.global_batch_size is None:
         return None
     if step.samples_per_s is not None:
-        return _seconds(baseline.global_batch_size, step.samples_per_s)
-    if step.tokens_per_s_per_gpu is not None and baseline.sequence_length is not None:
-        tokens = baseline.global_batch_size * baseline.sequence_length
+        return _seconds(baseline.batch.global_batch_size, step.samples_per_s)
+    if step.tokens_per_s_per_gpu is not None and baseline.workload.sequence_length is not None:
+        tokens = baseline.batch.global_batch_size * baseline.workload.sequence_length
         return _seconds(tokens / baseline.gpus, step.tokens_per_s_per_gpu)
     return None
 
@@ -307,7 +308,7 @@ def _further_figure(metric: Metric, baseline: Baseline, path: Path, log: StepLog
         LogError: There is none above zero, which a change in percent needs.
     """
     figures = {FINAL_LOSS.key: log.losses or ()} if metric is FINAL_LOSS else log.figures
-    values = figures.get(baseline.key_at(metric.key)) or figures.get(metric.key)
+    values = figures.get(baseline.criterion.key_at(metric.key)) or figures.get(metric.key)
     if not values:
         raise _missing_figure(metric, baseline, log, (("log", str(path)),))
     if metric is FINAL_LOSS and values[-1] <= 0:
@@ -420,7 +421,7 @@ def _evidence(baseline: Baseline, peak_flops: float | None) -> tuple[tuple[str, 
     """The place of the figures, and their values."""
     documented, computed = baseline.documented, figures(baseline, baseline.documented.step_time_s, peak_flops)
     mfu = "" if documented.mfu is None else f", an MFU of {documented.mfu * 100:.4g} %"
-    batch = baseline.global_batch_size or 1
+    batch = baseline.batch.global_batch_size or 1
     formula = (
         f"{batch} * {(model_flops(baseline)[0] or 0) / batch:.4g} FLOPs / {documented.step_time_s:.4g} s"
         f" / {baseline.gpus} GPUs / {peak_flops or 0:.4g} FLOP/s = {(computed.mfu or 0) * 100:.1f} %"

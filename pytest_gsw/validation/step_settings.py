@@ -55,8 +55,8 @@ def stray_problem(
         place: Returns the place of a step's line.
     """
     for name, wanted, values in (
-        ("global batch size", baseline.global_batch_size, [step.setup.global_batch_size for step in steps]),
-        ("sequence length", baseline.sequence_length, [step.setup.sequence_length for step in steps]),
+        ("global batch size", baseline.batch.global_batch_size, [step.setup.global_batch_size for step in steps]),
+        ("sequence length", baseline.workload.sequence_length, [step.setup.sequence_length for step in steps]),
     ):
         if wanted is None or set(values) <= {None, wanted}:
             continue
@@ -95,5 +95,5 @@ def _without(baseline: Baseline, steps: Sequence[Step], stray: int, last: int) -
     """The advice that leaves out the last step with other settings, and those before it."""
     if stray >= last:
         return "correct what the recipe is given (recipe.environment in the table, or the launch script), or the row"
-    left = replace(parse_statistic(baseline.statistic), first=step_number(steps, stray) + 1)
+    left = replace(parse_statistic(baseline.criterion.statistic), first=step_number(steps, stray) + 1)
     return f"write 'statistic: {left}' in the table, which leaves those steps out, or run without a ramp-up"

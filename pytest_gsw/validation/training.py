@@ -76,7 +76,7 @@ def skipped_problem(baseline: Baseline, log: StepLog, each_line: int, min_steps:
     if not any(skipped):
         return None
     total = len(skipped) * each_line
-    scaled = baseline.dtype in SCALED_DTYPES
+    scaled = baseline.workload.dtype in SCALED_DTYPES
     needed = math.ceil(min_steps / 2) if scaled else min_steps
     trained = each_line * sum(is_trained(step, each_line) for step in log.steps)
     start = START_UP_STEPS if scaled else 0
@@ -129,7 +129,7 @@ def loss_problem(baseline: Baseline, log: StepLog) -> Problem | None:
             f"{where} has no loss: {len(log.without_loss)} of {plural(len(log.steps), 'step')}",
             f"every step line of {log.format} has one: find out what changed its log",
         )
-    if baseline.loss != "falls":
+    if baseline.criterion.loss != "falls":
         return None
     if log.losses is None:
         return Problem(

@@ -270,7 +270,7 @@ def _earlier_runs(directory: Path, slurm: str) -> Iterator[Record]:
     chance = random.Random(6)  # noqa: S311 - noise, not cryptography
     current_s = time.time()
     for row in load_tables([directory / "baselines", directory / "site"]):
-        if row.accelerator != "H100" or row.expected_failure or row.model == "trap":
+        if row.accelerator != "H100" or row.criterion.expected_failure or row.workload.model == "trap":
             continue
         noise = 0.08 if row.id == NOISY else 0.007
         for ago in range(_RUNS if row.id in (CREEPING, NOISY) else _FEW_RUNS, 0, -1):

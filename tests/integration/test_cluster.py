@@ -22,7 +22,7 @@ def test_an_ordinary_session_is_left_alone(pytester: pytest.Pytester) -> None:
 def test_a_row_of_each_table_runs_on_the_demo(pytester: pytest.Pytester) -> None:
     """What every row's simulated log comes to is in tests/unit/demo/test_recipe.py."""
     tables = [load_table(path) for path in sorted(bundled_baselines().glob("*/*.yaml")) if is_table(path)]
-    ids = [next(row.id for row in rows if not row.expected_failure) for rows in tables]
+    ids = [next(row.id for row in rows if not row.criterion.expected_failure) for rows in tables]
     result = pytester.runpytest("--gsw-cluster=demo", "-q", "-k", " or ".join(ids))
     result.assert_outcomes(passed=len(ids), deselected=141 + 26 - len(ids))  # with those of benchmarks, which are named
 

@@ -210,7 +210,7 @@ def test_every_option_is_documented() -> None:
         ("baselines", [f"| `{key}` |" for key in FILE_FIELDS]),
         ("clusters", [f"| `{key}` |" for key in CLUSTER_FIELDS]),
         ("formats", [f"| `{name}` |" for name in FORMATS]),
-        ("hooks", [f"`{state}`" for state in JobState]),
+        ("hooks", [f"`{name}`" for name in (*JobState, *LAUNCHER_KEYS)]),
         ("ci", [f"`{outcome.word}`" for outcome in OUTCOMES]),
         ("troubleshooting", [signature.name for signature in SIGNATURES]),
     ],
@@ -233,7 +233,7 @@ def test_the_example_clusters_load() -> None:
         find_cluster(name, [ROOT / "docs" / "examples" / "clusters.yaml"], environ) for name in ("eos", "hsg")
     )
     assert (eos.accelerator, eos.gpus, eos.stage) == ("H100", 4608, "/stage/{recipe}")
-    assert (bridge.account, bridge.gpus_per_node, bridge.arguments[0]) == ("eng", 4, "--offline")
+    assert (bridge.submission.account, bridge.gpus_per_node, bridge.submission.arguments[0]) == ("eng", 4, "--offline")
 
 
 def test_the_example_facts_load() -> None:

@@ -67,7 +67,7 @@ def test_the_built_in_answers_are_there_without_any_option(pytester: pytest.Pyte
         "    config, hook = request.config, request.config.hook\n"
         "    row = load_tables([bundled_baselines()])[0]\n"
         "    assert hook.pytest_gsw_peak_flops(config=config, accelerator='H100', dtype='fp8') > 1e15\n"
-        "    assert hook.pytest_gsw_log_format(config=config, baseline=row).name == row.log_format\n"
+        "    assert hook.pytest_gsw_log_format(config=config, baseline=row).name == row.workload.log_format\n"
         "    assert hook.pytest_gsw_make_launcher(config=config, cluster=DEMO, run_directory=tmp_path).name == 'local'\n"
         "    assert hook.pytest_gsw_make_job_spec(config=config, baseline=row, cluster=DEMO).row_id == row.id\n"
     )

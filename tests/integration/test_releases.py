@@ -124,7 +124,7 @@ def test_every_row_has_an_mfu_or_says_why_not() -> None:
         stated = row.documented.tflops_per_gpu or row.documented.mfu
         assert mfu is not None or not (stated and peak_flops), row.id
         if mfu is None:
-            without[row.framework, row.workload, mfu_note(row)] += 1
+            without[row.workload.framework, row.workload.name, mfu_note(row)] += 1
     assert len(rows) == 673 + 22 + 2
     # Their READMEs state samples/s alone, and AMD's guides FLOP/s that are not the model's.
     why = "no FLOPs: neither formula nor document gives them"
@@ -142,8 +142,8 @@ def test_the_rows_of_megatron_bridge() -> None:
         assert not found.blanks
         assert len({row.id for row in found.rows}) == len(found.rows)
         for row in found.rows:
-            assert row.framework == "megatron-bridge"
-            assert row.statistic == "mean[35:44]"
+            assert row.workload.framework == "megatron-bridge"
+            assert row.criterion.statistic == "mean[35:44]"
             assert row.source.releases == (f"nemo:{release}",)
             assert f"{release} NeMo Container" in row.source.section
 
@@ -170,7 +170,7 @@ def test_the_rows_of_verification_cards_are_there_to_be_selected() -> None:
     cards = bundled_baselines() / RELEASES_DIRECTORY / "cards"
     found = read_tables([cards])
     assert (len(found.rows), len(found.blanks)) == (14, 7)
-    assert {row.statistic for row in found.rows} == {"mean[-10:]"}
+    assert {row.criterion.statistic for row in found.rows} == {"mean[-10:]"}
     assert {blank.key for row in found.blanks for blank in row.blanks} == {"sequence_length"}
     assert not any(cards in path.parents for paths in RELEASES.values() for path in paths)
 

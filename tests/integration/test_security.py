@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from pytest_gsw.clusters import Cluster, find_cluster
+from pytest_gsw.clusters import Cluster, Submission, find_cluster
 from pytest_gsw.common.redact import UNSAFE
 from pytest_gsw.demo.simulation import parse_faults
 from pytest_gsw.errors import FileError
@@ -196,7 +196,7 @@ def pytest_gsw_judge(config, baseline): judge({"HF_TOKEN": os.environ["HF_TOKEN"
 def test_what_a_traceback_would_show_of_a_job_and_of_a_cluster() -> None:
     facts = {"environment": {"HF_TOKEN": "hunter2"}}
     spec = JobSpec("r", "n", Path("s"), Path(), Path(), 1, 8, **facts, options=("--export=ALL,HF_TOKEN=hunter2",))
-    cluster = Cluster("here", "slurm", **facts, sbatch=("--comment=hunter2",))
+    cluster = Cluster("here", "slurm", **facts, submission=Submission(sbatch=("--comment=hunter2",)))
     assert "hunter2" not in f"{spec!r} {cluster!r}"
 
 

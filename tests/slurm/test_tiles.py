@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.clusters import Cluster
+from pytest_gsw.clusters import Cluster, Submission
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.model import JobSpec
@@ -60,7 +60,9 @@ def blocks() -> Iterator[SlurmCluster]:
 
 def ask(cluster: SlurmCluster, partition: str | None = None, *sbatch: str) -> ClusterNodes:
     ask = Client(cluster.environ | {"SINFO_PARTITION": "high", "SINFO_FORMAT": "%n"}).ask
-    return ask_nodes(ask, Cluster("eos", "slurm", partition=partition, sbatch=sbatch), cluster.environ)
+    return ask_nodes(
+        ask, Cluster("eos", "slurm", submission=Submission(partition=partition, sbatch=sbatch)), cluster.environ
+    )
 
 
 def switches(cluster: SlurmCluster) -> Mapping[str, str]:

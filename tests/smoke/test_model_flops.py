@@ -89,6 +89,6 @@ def test_grok(sequence_length: int, experts_top_k: int) -> None:
     "row", load_table(bundled_baselines() / "huggingface" / "smoke_gpt.yaml"), ids=lambda row: row.id
 )
 def test_the_rows_of_smoke_gpt(row: Any) -> None:
-    shape = training()["SIZES"][row.size]
-    found = counted(transformers.LlamaForCausalLM(llama(**shape)), row.sequence_length, shape["vocab_size"])
-    assert row.model_flops_per_sample == pytest.approx(sum(found.values()), rel=WITHIN)
+    shape = training()["SIZES"][row.workload.size]
+    found = counted(transformers.LlamaForCausalLM(llama(**shape)), row.workload.sequence_length, shape["vocab_size"])
+    assert row.workload.model_flops_per_sample == pytest.approx(sum(found.values()), rel=WITHIN)

@@ -32,6 +32,6 @@ _KINDS = (
 def cases(seed: int, rows: Iterable[Baseline] | None = None) -> Iterator[Case]:
     """All cases of one seed, of these rows alone where some are given."""
     for number, baseline in enumerate(rows or rows_of(str(seed)), 1):
-        trial = Trial(baseline, seed, f"{baseline.log_format}-{number}", f"{seed} {number}")
+        trial = Trial(baseline, seed, f"{baseline.workload.log_format}-{number}", f"{seed} {number}")
         for kind in _KINDS:
             yield from kind(trial)

@@ -34,12 +34,12 @@ def cut(trial: Trial) -> Iterator[Case]:
         steps, log = few
         what = "saves" if trial.saves else "steps"
         yield trial.broken(
-            "few", f"the log ends after {steps} of {trial.baseline.min_steps} needed {what}", log, _TOO_FEW
+            "few", f"the log ends after {steps} of {trial.baseline.criterion.min_steps} needed {what}", log, _TOO_FEW
         )
     short = as_bytes(damage(events, trial.run, "short"))
     yield trial.broken("short", "the log ends after 60 % of the steps", short, *_facts_of_short(trial))
     yield from _cut_in_a_figure(trial, events, end)
-    if trial.saves or trial.baseline.log_format == "paxml":
+    if trial.saves or trial.baseline.workload.log_format == "paxml":
         log = as_bytes(events[:end])
         yield trial.broken("line", "the log ends with the line before the last figure", log, *_ENDS_UNTOLD, _TOO_FEW)
     elif trial.end_known or trial.end_named:
@@ -56,7 +56,7 @@ def _few(trial: Trial, events: Sequence[Event]) -> tuple[int, bytes] | None:
         return None
     # A single line of a log with every tenth iteration does not tell that it stands for ten.
     fewest = 0 if trial.saves else 1
-    steps = max(fewest, (trial.baseline.min_steps - 1) // trial.run.log_interval)
+    steps = max(fewest, (trial.baseline.criterion.min_steps - 1) // trial.run.log_interval)
     numbers = steps_of(events)
     upto = numbers[steps - 1] if steps else 1
     return steps, as_bytes(takewhile(lambda event: event.step <= upto, events))
@@ -77,7 +77,7 @@ def _cut_in_a_figure(trial: Trial, events: Sequence[Event], end: int) -> Iterato
         facts = (_ENDS_EARLY, _TOO_FEW)
     elif trial.end_named and not trial.saves:
         facts = (_ENDS_EARLY_BY_ITSELF, _TOO_FEW)
-    elif trial.steps_known and len(logged_steps(trial.run)) == trial.baseline.min_steps:
+    elif trial.steps_known and len(logged_steps(trial.run)) == trial.baseline.criterion.min_steps:
         facts = (_TOO_FEW,)
     else:
         facts = (_IN_A_LINE,)
@@ -91,7 +91,7 @@ def _cut_in_a_figure(trial: Trial, events: Sequence[Event], end: int) -> Iterato
 def of_two_runs(trial: Trial) -> Iterator[Case]:
     """Two runs in one file, as a requeued job leaves them: the last one counts, however it ended."""
     healthy = as_bytes(trial.events(trial.run))
-    slow = trial.at((1 - trial.baseline.tolerance) * trial.random.uniform(0.5, 0.9))
+    slow = trial.at((1 - trial.baseline.criterion.tolerance) * trial.random.uniform(0.5, 0.9))
     # Not every log says whose it is: where it counts anew, that alone tells.
     again = tuple(restarted(event) for event in trial.events(slow) if RECIPE_MARKER not in event.data)
     yield trial.judged(

@@ -37,12 +37,12 @@ def examine_case(case: Case, folder: Path) -> str | None:
     run = Run(case.job_id, case.status, path)
     try:
         check_job(run)
-        log_format = FORMATS[baseline.log_format]
+        log_format = FORMATS[baseline.workload.log_format]
         measurement = measure(
             baseline,
             run,
             read_steps(baseline, run, log_format)[0],
-            peak_flops=peak_flops(baseline.accelerator, baseline.dtype),
+            peak_flops=peak_flops(baseline.accelerator, baseline.workload.dtype),
             steps=baseline.recipe.steps,
             first_index=log_format.first_index,
         )

@@ -28,7 +28,7 @@ def not_finite(trial: Trial) -> Iterator[Case]:
     for text in ("nan", "inf"):
         facts = [_NOT_FINITE]
         if trial.one_number:
-            facts = [f"no step time in the {trial.baseline.log_format} log is finite: *"]
+            facts = [f"no step time in the {trial.baseline.workload.log_format} log is finite: *"]
         log = as_bytes(with_figure(events, text, step))
         yield trial.broken(f"step-{text}", f"the figure of step {step} is {text}", log, *facts)
 
@@ -36,12 +36,12 @@ def not_finite(trial: Trial) -> Iterator[Case]:
 def impossible_times(trial: Trial) -> Iterator[Case]:
     """Times of zero, or without end, and times that no hardware can have."""
     events = trial.events(trial.run)
-    rates = trial.baseline.log_format in {"deepspeed", "huggingface", "torchtitan", "composer", "olmo-core"}
+    rates = trial.baseline.workload.log_format in {"deepspeed", "huggingface", "torchtitan", "composer", "olmo-core"}
     what = "rate" if rates else "time"
     fact = f"{'inf' if rates else '0'} s is no time of a step"
     yield trial.broken("zero", f"every {what} is zero", with_all_figures(events, "0.0"), fact)
     # NeMo shows each step twice, and the other time would still be right.
-    if trial.baseline.log_format != "nemo" and not trial.saves and not trial.one_number:
+    if trial.baseline.workload.log_format != "nemo" and not trial.saves and not trial.one_number:
         step = trial.random.choice(steps_of(events))
         log = as_bytes(with_figure(events, "0.0", step))
         yield trial.broken("one-zero", f"the {what} of step {step} is zero", log, fact)
@@ -61,10 +61,10 @@ def untrained_runs(trial: Trial) -> Iterator[Case]:
 
 def loss_to_fall(trial: Trial) -> Iterator[Case]:
     """A table may ask for it, and then a loss that stays as it is, or of which nothing tells, is an error."""
-    row, run = replace(trial.baseline, loss="falls"), trial.run
+    row, run = replace(trial.baseline, criterion=replace(trial.baseline.criterion, loss="falls")), trial.run
     count = loss_count(run)
     if count is None:
-        fact = f"the row asks that the loss falls, and {row.log_format} prints no loss"
+        fact = f"the row asks that the loss falls, and {row.workload.log_format} prints no loss"
     elif count < _TENTHS:
         fact = "the log holds *, too few to tell whether it falls"
     else:

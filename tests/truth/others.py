@@ -22,13 +22,20 @@ def of_others(trial: Trial) -> Iterator[Case]:
     row, job = trial.baseline, trial.job
     jobs = {
         "model size": replace(job, size="8b" if job.size != "8b" else "70b"),
-        "dtype": replace(job, dtype="bf16" if row.dtype != "bf16" else "fp8"),
+        "dtype": replace(job, dtype="bf16" if row.workload.dtype != "bf16" else "fp8"),
         "GPUs": replace(job, nodes=job.nodes * 2),
         "job": replace(job, id=str(int(job.id) - 1)),
     }
-    rows = {"model": replace(row, model="another"), "framework": replace(row, framework="another")}
-    if row.log_format not in {"paxml", "olmo-core"} and row.global_batch_size is not None:  # whose logs do not say it
-        rows["global batch size"] = replace(row, global_batch_size=row.global_batch_size * 2)
+    rows = {
+        "model": replace(row, workload=replace(row.workload, model="another")),
+        "framework": replace(row, workload=replace(row.workload, framework="another")),
+    }
+    if (
+        row.workload.log_format not in {"paxml", "olmo-core"} and row.batch.global_batch_size is not None
+    ):  # whose logs do not say it
+        rows["global batch size"] = replace(
+            row, batch=replace(row.batch, global_batch_size=row.batch.global_batch_size * 2)
+        )
     runs = {name: replace(trial.run, job=other) for name, other in jobs.items()}
     runs |= {name: replace(trial.run, baseline=other) for name, other in rows.items()}
     for name, run in runs.items():
@@ -43,7 +50,7 @@ def of_others(trial: Trial) -> Iterator[Case]:
         log = as_bytes(trial.events(replace(trial.run, baseline=other)))
         yield trial.broken(f"other-{name.replace(' ', '-')}", f"the run was of another {name}", log, fact)
     # Megatron under DeepSpeed prints DeepSpeed's lines as well.
-    unlike = {row.log_format} | ({"megatron"} if row.framework == "deepspeed" else set())
+    unlike = {row.workload.log_format} | ({"megatron"} if row.workload.framework == "deepspeed" else set())
     writer = trial.random.choice([name for name in TRAININGS if name not in unlike])
     log = as_bytes(tuple(TRAININGS[writer](trial.run)))
     yield trial.broken("other-format", f"the log is one of {writer}", log, trial.no_steps)

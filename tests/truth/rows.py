@@ -32,19 +32,25 @@ def rows_of(seed: str) -> Iterator[Baseline]:
     random = seeded(f"{seed} rows")
     kinds: dict[tuple[object, ...], list[Baseline]] = {}
     for row in load_tables():
-        if row.expected_failure is None:  # such a row is judged by its job, not by its log
+        if row.criterion.expected_failure is None:  # such a row is judged by its job, not by its log
             pipeline = (row.parallelism.pp or 1) > 1
-            kind = row.log_format, row.framework, row.metric, row.statistic, pipeline
+            kind = (
+                row.workload.log_format,
+                row.workload.framework,
+                row.criterion.metric,
+                row.criterion.statistic,
+                pipeline,
+            )
             kinds.setdefault(kind, []).append(row)
     for rows in kinds.values():
         drawn = random.sample(rows, min(_ROWS_PER_KIND, len(rows)))
         yield from drawn
         row = drawn[0]
-        if row.judged_by is STEP_TIME and row.log_format != "huggingface":  # whose logs hold one number
+        if row.judged_by is STEP_TIME and row.workload.log_format != "huggingface":  # whose logs hold one number
             yield _varied(row, random)
         if row.judged_by is STEP_TIME:
-            for name in _OF_SITES.get(row.framework, ()):
-                yield _varied(replace(row, framework=name, log_format=name), random)
+            for name in _OF_SITES.get(row.workload.framework, ()):
+                yield _varied(replace(row, workload=replace(row.workload, framework=name, log_format=name)), random)
 
 
 def _varied(row: Baseline, random: Random) -> Baseline:
@@ -60,4 +66,8 @@ def _varied(row: Baseline, random: Random) -> Baseline:
     statistic = random.choice(
         ("last", "mean", "median", f"mean[{window}]", f"median[{window}]", f"median[-{random.randrange(2, 11)}:]")
     )
-    return replace(row, recipe=recipe, statistic=statistic, min_steps=math.ceil(logged * STEP_SHARE))
+    return replace(
+        row,
+        recipe=recipe,
+        criterion=replace(row.criterion, statistic=statistic, min_steps=math.ceil(logged * STEP_SHARE)),
+    )

@@ -20,7 +20,7 @@ _KNOWN_NOISE, _KNOWN_TOLERANCE = Noise(sigma=0.03, jobs=30), 0.05
 
 def speeds(trial: Trial) -> Iterator[Case]:
     """Throughput that differs by a little less, a little more, and far more than is allowed."""
-    own = trial.baseline.tolerance
+    own = trial.baseline.criterion.tolerance
     yield trial.judged("untouched", "nothing", trial.run, outcomes.PASSED.word, own)
     for sign, beyond in ((-1, outcomes.REGRESSED.word), (1, outcomes.IMPROVED.word)):
         tolerance = trial.random.choice((*_TOLERANCES, own))
@@ -46,7 +46,7 @@ def _far(trial: Trial, tolerance: float) -> float:
 
 def not_believed(trial: Trial) -> Iterator[Case]:
     """Figures that neither pass nor fail: gains beyond belief, and a loss that noise may be."""
-    least, most = (1 + max(MAX_GAIN, trial.baseline.tolerance)) * 1.02, min(10.0, trial.most)
+    least, most = (1 + max(MAX_GAIN, trial.baseline.criterion.tolerance)) * 1.02, min(10.0, trial.most)
     if most > least:
         throughput = trial.random.uniform(least, most)
         done = f"{throughput - 1:.0%} more throughput"
@@ -60,7 +60,7 @@ def not_believed(trial: Trial) -> Iterator[Case]:
     done = f"{lost:.2%} less throughput, {allowed}"
     case = trial.judged("less-in-noise", done, trial.at(1 - lost), outcomes.INCONCLUSIVE.word, _KNOWN_TOLERANCE)
     yield replace(case, noise=_KNOWN_NOISE)
-    if trial.baseline.statistic == "last" and not trial.one_number:
+    if trial.baseline.criterion.statistic == "last" and not trial.one_number:
         series, end = (
             (trial.run.steps_s, trial.run.second_rank_s),
             (trial.run.logged_steps - 1) * trial.run.log_interval,
@@ -69,7 +69,7 @@ def not_believed(trial: Trial) -> Iterator[Case]:
         slow = replace(trial.run, steps_s=steps_s, second_rank_s=second_s)
         done = "all steps take three times as long but the last, which is the documented one"
         yield trial.judged("last-alone", done, slow, outcomes.INCONCLUSIVE.word)
-    if trial.baseline.log_format == "maxtext":  # where two ranks print their steps
+    if trial.baseline.workload.log_format == "maxtext":  # where two ranks print their steps
         first_s, second_s = (tuple(share * step_s for step_s in trial.run.steps_s) for share in (0.5, 1.5))
         apart = replace(trial.run, steps_s=first_s, second_rank_s=second_s)
         done = "one rank takes three times as long as the other, and their median is the documented one"

@@ -36,7 +36,7 @@ def few(seed: int) -> Sequence[Case]:
     """Cases of one row of each format, and of one whose steps the table states where the documents do not."""
     rows: dict[object, Baseline] = {}
     for row in rows_of(str(seed)):
-        rows.setdefault((row.log_format, row.metric, row.recipe.steps is None), row)
+        rows.setdefault((row.workload.log_format, row.criterion.metric, row.recipe.steps is None), row)
     return [*cases(seed, rows.values())]
 
 
@@ -57,7 +57,7 @@ def test_everything_comes_out_right(seed: int) -> None:
     assert len(results) > 1000
     assert {*ALL_WRITERS} == {*FORMATS}  # those of benchmarks: tests/unit/demo/test_benchmarks.py
     for log_format in TRAININGS:
-        rows_of_format = [case.baseline.id for case, _ in results if case.baseline.log_format == log_format]
+        rows_of_format = [case.baseline.id for case, _ in results if case.baseline.workload.log_format == log_format]
         assert len(set(rows_of_format)) >= 2
         assert len(rows_of_format) >= 70
 
@@ -80,7 +80,7 @@ def test_every_demo_fault_of_a_log_and_every_format_has_a_case() -> None:
     assert {"other-sequence-length", "other-layers", "other-precision", "other-parallelism"} <= names
     assert {"then-cut", "resumed", "step-inf", "zero", "mfu", "few", "cut"} <= names
     assert {"fail", "oom", "oom-kill", "oom-kill-lost", "stall"} <= names
-    assert {case.baseline.log_format for case in found} == set(TRAININGS)
+    assert {case.baseline.workload.log_format for case in found} == set(TRAININGS)
     outcomes = {case.expected.outcome for case in found}
     assert outcomes == {"passed", "improved", "regressed", "inconclusive", "not measured"}
 
@@ -128,7 +128,9 @@ def _no_job_check(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _any_number_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     def careless(baseline: Baseline, run: Run, log: StepLog, **facts: Any) -> Measurement:
-        return measure(replace(baseline, min_steps=1), run, log, **{**facts, "steps": None})
+        return measure(
+            replace(baseline, criterion=replace(baseline.criterion, min_steps=1)), run, log, **{**facts, "steps": None}
+        )
 
     monkeypatch.setattr(examine, "measure", careless)
 

@@ -56,8 +56,8 @@ class Trial:
             nodes=baseline.nodes,
             gpus=baseline.gpus,
             gpus_per_node=baseline.gpus_per_node,
-            size=baseline.size or "",
-            dtype=baseline.dtype,
+            size=baseline.workload.size or "",
+            dtype=baseline.workload.dtype,
             version="selftest",
         )
         self.run = self.simulate()
@@ -65,19 +65,19 @@ class Trial:
         assert documented is not None  # the tables' loader has made sure of it
         self.documented = documented
         self.saves = baseline.judged_by.series is Series.SAVES
-        self.one_number = baseline.log_format == "huggingface"
+        self.one_number = baseline.workload.log_format == "huggingface"
         self.steps_known = baseline.recipe.steps is not None and not self.saves
         mfu = figures(baseline, baseline.documented.step_time_s, documented_peak_flops(baseline)).mfu
         #: The documented MFU; the most throughput that hardware can have, against the documented one.
         self.mfu = None if self.saves else mfu
         self.most = math.inf if mfu is None else _MOST_MFU / mfu
         #: Whether a log without its last step can be told.
-        self.end_known = self.steps_known and FORMATS[baseline.log_format].first_index is not None
+        self.end_known = self.steps_known and FORMATS[baseline.workload.log_format].first_index is not None
         #: The same where no table says which the last step is.
-        self.end_named = baseline.recipe.steps is None and baseline.log_format in _NAMING_THEIR_END
+        self.end_named = baseline.recipe.steps is None and baseline.workload.log_format in _NAMING_THEIR_END
 
         #: What is said of a log of this format that holds no step.
-        self.no_steps = f"no {baseline.log_format} step times in the log: *"
+        self.no_steps = f"no {baseline.workload.log_format} step times in the log: *"
 
     def simulate(self, fault: DemoFault | None = None) -> SimulatedRun:
         """The row's run, with a fault of the demo's."""
@@ -85,7 +85,7 @@ class Trial:
 
     def at(self, throughput: float) -> SimulatedRun:
         """The run, with this share of the documented throughput to the last digit."""
-        true_s = statistic_s(self.baseline.statistic, logged_steps(self.run))
+        true_s = statistic_s(self.baseline.criterion.statistic, logged_steps(self.run))
         factor = self.documented / throughput / true_s
         run = self.run
         series = (run.steps_s, run.second_rank_s, run.checkpoint_saves_s)
@@ -94,26 +94,26 @@ class Trial:
 
     def events(self, run: SimulatedRun) -> tuple[Event, ...]:
         """The log of a run."""
-        return tuple(TRAININGS[self.baseline.log_format](run))
+        return tuple(TRAININGS[self.baseline.workload.log_format](run))
 
     def judged(
         self, name: str, done: str, run: SimulatedRun, outcome: str, tolerance: float | None = None, log: bytes = b""
     ) -> Case:
         """A case of a run that is measured and judged, whose log may hold more than the run."""
         logged = logged_steps(run)
-        true_s = statistic_s(self.baseline.statistic, logged)
+        true_s = statistic_s(self.baseline.criterion.statistic, logged)
         expected = Expected(outcome, judged=true_s, steps=len(logged), accuracy=self.accuracy(true_s))
         case = self._case(name, done, log or as_bytes(self.events(run)), expected)
         return case if tolerance is None else replace(case, tolerance=tolerance)
 
     def accuracy(self, seconds: float) -> float:
         """How exactly the log can tell a time."""
-        if self.baseline.log_format == "nemo":
+        if self.baseline.workload.log_format == "nemo":
             return _ACCURACY_OF_NEMO
-        if self.baseline.log_format in {"torchtitan", "olmo-core"}:
+        if self.baseline.workload.log_format in {"torchtitan", "olmo-core"}:
             rate = self.run.sequence_length * self.run.global_batch_size / self.job.gpus / seconds
             return _ACCURACY + _TORCHTITAN_DIGIT_PER_S / rate
-        if self.baseline.log_format == "nanotron":
+        if self.baseline.workload.log_format == "nanotron":
             return _ACCURACY_OF_THREE_DIGITS
         if self.one_number:
             return _HUGGINGFACE_DIGIT_PER_S * seconds / self.run.global_batch_size + _HUGGINGFACE_NODES
@@ -129,4 +129,4 @@ class Trial:
 
     def _case(self, name: str, done: str, log: bytes | None, expected: Expected) -> Case:
         case = f"{self._name}-{name}", self.baseline, self._seed, done, log, expected, self.job.id
-        return Case(*case, tolerance=self.baseline.tolerance)
+        return Case(*case, tolerance=self.baseline.criterion.tolerance)

@@ -16,7 +16,7 @@ def logged_steps(run: SimulatedRun) -> Sequence[tuple[int | None, float]]:
     row, steps_s = run.baseline, run.steps_s
     if row.judged_by.series is Series.SAVES:
         return [(None, seconds) for seconds in run.checkpoint_saves_s]
-    match row.log_format:
+    match row.workload.log_format:
         case "paxml":
             return [(None, seconds) for seconds in steps_s[: run.logged_steps]]
         case "maxtext":  # the median of two ranks
@@ -26,7 +26,7 @@ def logged_steps(run: SimulatedRun) -> Sequence[tuple[int | None, float]]:
             ends = range(every, len(steps_s) + 1, every)
             return [(end, statistics.fmean(steps_s[end - every : end])) for end in ends]
         case "torchtitan" | "composer" | "deepspeed" | "nanotron" | "olmo-core":
-            return list(enumerate(steps_s, start=1))[UNLOGGED_STEPS.get(row.log_format, 0) :]
+            return list(enumerate(steps_s, start=1))[UNLOGGED_STEPS.get(row.workload.log_format, 0) :]
         case "huggingface":
             return [(None, statistics.fmean(steps_s))]
         case _:
@@ -36,7 +36,7 @@ def logged_steps(run: SimulatedRun) -> Sequence[tuple[int | None, float]]:
 def loss_count(run: SimulatedRun) -> int | None:
     """How many losses the run's log tells; ``None`` where its lines have none."""
     steps = len(run.steps_s)
-    match run.baseline.log_format:
+    match run.baseline.workload.log_format:
         case "deepspeed":
             return None
         case "paxml":

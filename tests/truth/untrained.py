@@ -35,7 +35,7 @@ def untrained(
     run: SimulatedRun, healthy: Sequence[Event], diverged: Sequence[Event], stuck: bytes
 ) -> Iterator[Untrained]:
     """Logs of runs that did not train; ``stuck`` has one loss in all steps."""
-    log_format, whole = run.baseline.log_format, b"".join(event.data for event in healthy)
+    log_format, whole = run.baseline.workload.log_format, b"".join(event.data for event in healthy)
     both = b"".join(event.data for event in diverged) + whole
     yield Untrained("diverged-then", "a run before it whose loss is NaN", both, "attempt * of * diverged*")
     if run.baseline.judged_by.series is Series.SAVES:

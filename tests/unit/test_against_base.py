@@ -61,8 +61,10 @@ def test_each_workload_is_a_row_that_may_cost_so_much_more(tmp_path: Path) -> No
     (tmp_path / "program.yaml").write_text(against_base.table(Path("/home"), "f" * 40, 0.25))
     rows = read_tables([tmp_path / "program.yaml"]).rows
     assert [row.id for row in rows] == [f"pytest_gsw_python[CPUx1-{workload.name}]" for workload in WORKLOADS]
-    assert {(row.metric, row.better, row.documented.value) for row in rows} == {("processor_time", "lower", 1)}
-    assert {round(row.tolerance, 6) for row in rows} == {0.2}
+    assert {(row.criterion.metric, row.criterion.better, row.documented.value) for row in rows} == {
+        ("processor_time", "lower", 1)
+    }
+    assert {round(row.criterion.tolerance, 6) for row in rows} == {0.2}
     for row in rows:
         base, new = row.attributes["base"], row.attributes["new"]
         assert base != new

@@ -228,6 +228,6 @@ def seconds(text):
 def pytest_gsw_make_launcher(cluster, run_directory):
     if cluster.scheduler != "flux":
         return None
-    options = {"--bank": cluster.account, "--queue": cluster.partition}
+    options = {"--bank": cluster.submission.account, "--queue": cluster.submission.partition}
     given = [f"{option}={value}" for option, value in options.items() if value]
     return FluxLauncher(run_directory.name, given)

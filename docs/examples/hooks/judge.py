@@ -4,4 +4,4 @@ from pytest_gsw import judge
 
 
 def pytest_gsw_judge(baseline, measurement, tolerance):
-    return judge(baseline, measurement, tolerance if baseline.proxy else tolerance / 2)
+    return judge(baseline, measurement, tolerance if baseline.workload.proxy else tolerance / 2)

@@ -17,4 +17,4 @@ class TickFormat(LineFormat):
 
 
 def pytest_gsw_log_format(baseline):
-    return TickFormat() if baseline.log_format == "tick" else None
+    return TickFormat() if baseline.workload.log_format == "tick" else None

@@ -67,14 +67,14 @@ def ask_nodes(ask: Ask, cluster: Cluster, environ: Mapping[str, str]) -> Cluster
     environment = {**environ, **cluster.environment}
 
     def option(name: str, key: str | None = None) -> str:
-        return value_of(cluster.sbatch, name) or key or environment.get(f"SBATCH_{name.upper()}") or ""
+        return value_of(cluster.submission.sbatch, name) or key or environment.get(f"SBATCH_{name.upper()}") or ""
 
     # The session's own variables of these names reach no job.
     variables = (cluster.environment.get(name) for name in CLUSTER_VARIABLES)
-    routed = next(filter(None, (value_of(cluster.sbatch, "clusters"), *variables)), "")
+    routed = next(filter(None, (value_of(cluster.submission.sbatch, "clusters"), *variables)), "")
     query = client.sinfo_command(routed)
     lines = list(_parse_sinfo(_answer(ask, query)))
-    wanted = [name for name in option("partition", cluster.partition).split(",") if name]
+    wanted = [name for name in option("partition", cluster.submission.partition).split(",") if name]
     names = wanted or sorted({line.partition for line in lines if line.is_default})
     known = {line.partition for line in lines}
     missing = next((name for name in names if name not in known), None)
@@ -103,7 +103,7 @@ def ask_nodes(ask: Ask, cluster: Cluster, environ: Mapping[str, str]) -> Cluster
             states[line.node] = states.get(line.node) or _reason(line, is_reserved=line.node in reserved)
             features[line.node] = line.features
     chosen, excluded = _node_list(cluster, "nodelist"), _node_list(cluster, "exclude")
-    constraint = option("constraint", cluster.constraint)
+    constraint = option("constraint", cluster.submission.constraint)
 
     def obstacle(node: str) -> str:
         if own:
@@ -152,7 +152,7 @@ def _answer(ask: Ask, query: tuple[str, ...]) -> str:
 
 def _node_list(cluster: Cluster, name: str) -> tuple[str, ...] | None:
     """The nodes of an option of the cluster; ``None`` without the option."""
-    value = value_of(cluster.sbatch, name)
+    value = value_of(cluster.submission.sbatch, name)
     if value and "/" in value:
         raise ConfigurationError(
             f"--{name}={value} of the cluster {cluster.name} is a file: tiles need the nodes\n"

@@ -132,7 +132,7 @@ def test_figures_of_any_bundled_row_can_be_replaced(path: Path, data: st.DataObj
     for row, values, _ in changes:  # the two throughputs follow from each other, and from the step time
         if row.documented.tokens_per_s is not None:
             values["tokens_per_s_per_gpu"] = values["tokens_per_s"] / row.gpus
-        if row.metric == "calibrated_step_time":
+        if row.criterion.metric == "calibrated_step_time":
             values["calibrated_step_time_s"] = values["step_time_s"]
     text = with_documented(path, path.read_text(), changes)
     check(path, text, "", {row.id: after(row, values) for row, values, _ in changes})

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.clusters import CPU, DEMO, LOCAL, Accelerators, find_accelerators, ready_cluster, uses_gpus
+from pytest_gsw.clusters import DEMO, LOCAL, ready_cluster, uses_gpus
 from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.hardware import CPU, Accelerators, find_accelerators
 
 CORES = len(os.sched_getaffinity(0))
 

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import pwd
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_gsw.clusters import DEMO, Cluster, check_keys, find_cluster
+from pytest_gsw import clusters
+from pytest_gsw.clusters import CLUSTER_KEYS, DEMO, Cluster, Submission, check_keys, find_cluster
 from pytest_gsw.errors import ConfigurationError, FileError
 
 Find = Callable[..., Cluster]
@@ -50,16 +52,18 @@ def test_a_cluster_with_every_key(find: Find) -> None:
     assert find("eos", EOS, environ=ENVIRON) == Cluster(
         name="eos",
         scheduler="slurm",
-        account="eng",
-        partition="batch",
+        submission=Submission(
+            account="eng",
+            partition="batch",
+            gres="gpu:8",
+            constraint="h100&hbm",
+            sbatch=("--qos=high", "--reservation=a b"),
+        ),
         accelerator="H100",
         gpus_per_node=8,
         gpus=4608,
-        gres="gpu:8",
-        constraint="h100&hbm",
         stage="/home/ann/stage/{recipe}",
         recipes="/lustre/recipes",
-        sbatch=("--qos=high", "--reservation=a b"),
         environment={"NCCL_DEBUG": "WARN", "CACHE": "/home/ann/cache:/home/ann/more", "RETRIES": "3"},
         settings={"tolerance": 0.03},
         path=Path("1.yaml"),
@@ -209,7 +213,7 @@ def test_a_value_that_breaks_the_launch_contract(find: Find, key: str, written: 
 )
 def test_other_options_are_handed_on(find: Find, entry: str) -> None:
     cluster = find("a", f"clusters: {{a: {{scheduler: slurm, sbatch: ['{entry}']}}}}\n")
-    assert cluster.sbatch == (entry,)
+    assert cluster.submission.sbatch == (entry,)
 
 
 def test_other_variables_are_handed_on(find: Find) -> None:
@@ -218,9 +222,17 @@ def test_other_variables_are_handed_on(find: Find) -> None:
     assert find("a", f"clusters: {{a: {{scheduler: slurm, environment: {{{given}}}}}}}\n").environment == environment
 
 
+@pytest.mark.parametrize("key", CLUSTER_KEYS)
+def test_every_key_is_read(key: str) -> None:
+    here = Path(clusters.__file__)
+    texts = [path.read_text() for path in here.parent.rglob("*.py") if path != here]
+    read = re.compile(rf"(cluster|submission|checks)\.{key}\b")
+    assert any(map(read.search, texts))
+
+
 BARE = "clusters: {a: {scheduler: slurm}}\n"
 OF_SLURM = {"SLURM_ACCOUNT": "eng", "SLURM_PARTITION": "batch", "SLURM_GPUS_PER_NODE": "8"}
-TOLD = {"account": "eng", "partition": "batch", "gpus_per_node": 8}
+TOLD = {"submission": Submission(account="eng", partition="batch"), "gpus_per_node": 8}
 
 
 @pytest.mark.parametrize(
@@ -228,7 +240,10 @@ TOLD = {"account": "eng", "partition": "batch", "gpus_per_node": 8}
     [
         ({}, {}),
         (OF_SLURM | {"STAGE_PATH": "/stage"}, {**TOLD, "stage": "/stage"}),
-        (OF_SLURM | {"SBATCH_ACCOUNT": "sb", "SBATCH_PARTITION": "p"}, {**TOLD, "account": "sb", "partition": "p"}),
+        (
+            OF_SLURM | {"SBATCH_ACCOUNT": "sb", "SBATCH_PARTITION": "p"},
+            {**TOLD, "submission": Submission(account="sb", partition="p")},
+        ),
         (OF_SLURM | {"SBATCH_GPUS_PER_NODE": "4"}, {**TOLD, "gpus_per_node": 4}),
         ({"SLURM_ACCOUNT": "", "SLURM_GPUS_PER_NODE": "null", "STAGE_PATH": ""}, {}),
         ({"SLURM_GPUS_PER_NODE": "h100:8"}, {}),

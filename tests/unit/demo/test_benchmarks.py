@@ -62,7 +62,7 @@ def judged(row: Baseline, trained: Train, directory: Path, fault: str = "") -> O
     log.write_bytes(made.log)
     ended = Run("481220", JobStatus(JobState.COMPLETED, exit_code=0), log)
     check_job(ended, row.recipe.may_fail)
-    log_format: LogFormat = FORMATS[row.log_format]
+    log_format: LogFormat = FORMATS[row.workload.log_format]
     steps = read_steps(row, ended, log_format)[0]
     measurement = measure_as_documented(row, ended, steps, log_format)
     if row.metrics and not fault:
@@ -70,7 +70,7 @@ def judged(row: Baseline, trained: Train, directory: Path, fault: str = "") -> O
         assert further["successful_requests"] == 1000
         assert further["tpot_ms_median"] <= 42
         assert further["output_tokens_per_s"] >= 5000
-    return judge(row, measurement, row.tolerance).outcome
+    return judge(row, measurement, row.criterion.tolerance).outcome
 
 
 def test_every_figure_format_has_a_writer() -> None:

@@ -50,7 +50,12 @@ def test_a_training_that_raises(rows: Rows, trained: Train, name: str, fault: st
 
 def test_wrong_identity(rows: Rows, trained: Train) -> None:
     assert " MODEL_SIZE=8b " in trained(rows["maxtext"], "wrong-identity").text
-    assert " MODEL_SIZE=70b " in trained(replace(rows["maxtext"], size="8b"), "wrong-identity").text
+    assert (
+        " MODEL_SIZE=70b "
+        in trained(
+            replace(rows["maxtext"], workload=replace(rows["maxtext"].workload, size="8b")), "wrong-identity"
+        ).text
+    )
 
 
 def test_seeds(rows: Rows, trained: Train) -> None:
@@ -102,7 +107,7 @@ def test_wrong_surroundings(rows: Rows, trained: Train, environment: dict[str, s
 
 def test_a_format_without_a_writer(rows: Rows, trained: Train) -> None:
     with pytest.raises(ConfigurationError, match=r"^the demo writes no mine logs, only paxml, nemo, "):
-        trained(replace(rows["maxtext"], log_format="mine"))
+        trained(replace(rows["maxtext"], workload=replace(rows["maxtext"].workload, log_format="mine")))
 
 
 def test_a_job_without_a_row() -> None:
@@ -119,14 +124,14 @@ def test_every_bundled_row_comes_to_what_is_documented(table: Path, trained: Tra
         run = trained(row, GPUS_PER_NODE=str(row.gpus_per_node), GSW_DEMO_SEED="20", **variables)
         log.write_bytes(run.log)
         ended = Run("481220", JobStatus(JobState.COMPLETED, exit_code=run.exit_code), log)
-        if row.expected_failure:
+        if row.criterion.expected_failure:
             assert run.exit_code == 1, row.id
             assert ran_out_of_memory(replace(ended, status=JobStatus(JobState.FAILED, exit_code=1))), row.id
             continue
         check_job(ended, row.recipe.may_fail)
-        log_format = FORMATS[row.log_format]
+        log_format = FORMATS[row.workload.log_format]
         measurement = measure_as_documented(row, ended, read_steps(row, ended, log_format)[0], log_format)
-        assert judge(row, measurement, row.tolerance).outcome is Outcome.PASSED, row.id
+        assert judge(row, measurement, row.criterion.tolerance).outcome is Outcome.PASSED, row.id
 
 
 # ---- What logs of the demo say beside their figures, which tests/truth measures ------------------
@@ -138,8 +143,8 @@ def test_every_log_says_that_it_is_simulated_and_whose_it_is(rows: Rows, trained
     lines = trained(row).text.splitlines()
     assert lines[0] == "pytest-gsw demo: this is a simulation, no GPU was used"
     assert lines[1] == (
-        f"GSW: MODEL={row.model} FRAMEWORK={row.framework} MODEL_SIZE={row.size} JOB_NUM_NODES=8 GPUS_PER_NODE=8"
-        f" DTYPE={row.dtype} SYNTHETIC_DATA=True GSW_VERSION=demo FW_VERSION=simulation IMAGE='simulation'"
+        f"GSW: MODEL={row.workload.model} FRAMEWORK={row.workload.framework} MODEL_SIZE={row.workload.size} JOB_NUM_NODES=8 GPUS_PER_NODE=8"
+        f" DTYPE={row.workload.dtype} SYNTHETIC_DATA=True GSW_VERSION=demo FW_VERSION=simulation IMAGE='simulation'"
         " JOB_ID=481220 JOB_MODE=training OPTIMIZATION_NAME='' OPTIMIZATION_CODE='' BASE_CONFIG=''"
     )
     assert any(" NCCL INFO " in line for line in lines)
@@ -165,4 +170,6 @@ def test_nemo_draws_each_step_twice_and_the_first_is_stale(rows: Rows, trained: 
     ],
 )
 def test_a_variant_of_fp8_is_fp8(rows: Rows, trained: Train, name: str, line: str) -> None:
-    assert re.search(line, trained(replace(rows[name], dtype="mxfp8")).text, re.MULTILINE)
+    assert re.search(
+        line, trained(replace(rows[name], workload=replace(rows[name].workload, dtype="mxfp8"))).text, re.MULTILINE
+    )

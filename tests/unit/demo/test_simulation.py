@@ -11,6 +11,7 @@ import pytest
 
 from pytest_gsw.demo.simulation import DemoFault, SimulatedJob, SimulatedRun, simulate
 from pytest_gsw.tables.model import Baseline, Figures, Recipe
+from tests.unit.rows import with_facts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,7 +61,7 @@ def test_a_mean_over_the_whole_run_is_as_documented(rows: Mapping[str, Baseline]
 def test_steps(
     rows: Mapping[str, Baseline], changes: dict[str, object], steps: int, interval: int, logged: int
 ) -> None:
-    run = run_of(replace(rows["megatron"], **changes))  # type: ignore[arg-type]
+    run = run_of(with_facts(rows["megatron"], **changes))
     assert (len(run.steps_s), run.log_interval, run.logged_steps) == (steps, interval, logged)
 
 

@@ -22,7 +22,7 @@ from pytest_gsw.logs.model import LogFormat, StepLog
 from pytest_gsw.logs.reader import read_log
 from pytest_gsw.tables.model import Accepted, Baseline, Figures, Recipe
 from tests.unit.logs.lines import NOISE, bar, maxtext, megatron, paxml, pipe, printer, summary, throughput, titan
-from tests.unit.rows import LLAMA2_FP8_X128
+from tests.unit.rows import LLAMA2_FP8_X128, with_facts
 
 NEVER = Policies(stall_s=math.inf, slow_start=math.inf)
 IDENTITY = b"GSW: MODEL=llama2 FRAMEWORK=maxtext MODEL_SIZE=70b JOB_ID=481221\n"
@@ -37,8 +37,7 @@ def row(
 ) -> Baseline:
     return replace(
         LLAMA2_FP8_X128,
-        framework=log_format,
-        log_format=log_format,
+        workload=replace(LLAMA2_FP8_X128.workload, framework=log_format, log_format=log_format),
         documented=Figures(step_time_s=step_time_s),
         recipe=Recipe(log_format, steps=steps, logged_steps=logged),
     )
@@ -50,7 +49,7 @@ def watching(
     **options: Any,
 ) -> Watch:
     baseline = baseline or row()
-    log_format = FORMATS[baseline.log_format]
+    log_format = FORMATS[baseline.workload.log_format]
     return Watch(baseline, log_format, policies or Policies(), steps=baseline.recipe.steps, **options)
 
 
@@ -113,7 +112,7 @@ def test_progress_in_the_unit_of_the_document(log: Path, baseline: Baseline, con
 
 def test_a_rate_without_a_batch_size_has_no_seconds(log: Path) -> None:
     log.write_bytes(throughput(10, "12.5"))
-    assert watching(replace(row("deepspeed"), global_batch_size=None)).look(log, 0.0) == Sample(10, 50, None)
+    assert watching(with_facts(row("deepspeed"), global_batch_size=None)).look(log, 0.0) == Sample(10, 50, None)
 
 
 def test_each_look_reads_what_is_new(log: Path) -> None:
@@ -391,7 +390,7 @@ def test_a_run_that_diverged_would_go_on_to_its_last_step(log: Path, baseline: B
         "maxtext": steps_until(9, "4.250") + maxtext(9, "4.250", loss="nan"),
         "paxml": paxml("4.250000") * 10 + b"[PAX STATUS] step_i: 9, training loss: nan\n",
     }
-    stop = stop_of(log, content[baseline.log_format], baseline)
+    stop = stop_of(log, content[baseline.workload.log_format], baseline)
     assert stop is not None
     assert stop.saved_s == saved_s
 
@@ -434,8 +433,8 @@ def test_a_rate_of_nought_is_for_ever(log: Path) -> None:
     ("baseline", "judged"),
     [
         (row(), False),
-        (replace(row(), metric="checkpoint_save_time"), True),
-        (replace(row(), expected_failure="out_of_memory"), True),
+        (with_facts(row(), metric="checkpoint_save_time"), True),
+        (with_facts(row(), expected_failure="out_of_memory"), True),
         (row(step_time_s=None), True),
     ],
 )
@@ -572,6 +571,6 @@ def test_a_slow_start_is_one_against_what_is_accepted(log: Path) -> None:
 )
 def test_a_stall_is_one_against_what_is_accepted_of_steps(log: Path, metric: str, judged: float, limit_s: int) -> None:
     log.write_bytes(steps_until(5, "40.000"))
-    watch = watching(replace(row(), metric=metric), accepted=replace(EOS, judged=judged))
+    watch = watching(with_facts(row(), metric=metric), accepted=replace(EOS, judged=judged))
     when_s, _ = first_stop(watch, log, range(0, 900, 10)) or (0, "")
     assert when_s == limit_s

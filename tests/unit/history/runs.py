@@ -59,8 +59,10 @@ KEY = key_of(run_record(0))
 def imported_figure(row: Baseline, source: Path, job: JobFacts, judged: float, image: str | None = None) -> Record:
     """The record of an imported job of which only the result is known, judged by the document."""
     measurement = summarize(row, (TimedStep(None, judged),), judged, documented_peak_flops(row))
-    measurement = replace(measurement, timing=Timing(row.statistic))
-    return imported_record(row, "eos", source, job, measurement, image, judge(row, measurement, row.tolerance))
+    measurement = replace(measurement, timing=Timing(row.criterion.statistic))
+    return imported_record(
+        row, "eos", source, job, measurement, image, judge(row, measurement, row.criterion.tolerance)
+    )
 
 
 def stored_points(history: History, key: SeriesKey) -> tuple[Point, ...]:

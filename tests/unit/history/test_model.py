@@ -150,7 +150,7 @@ JOB = JobFacts(JobState.REPLAYED, id="481219", launcher="import", end_s=17943120
 
 
 def imported(measurement: Measurement) -> Record:
-    verdict = judge(ROW, measurement, ROW.tolerance)
+    verdict = judge(ROW, measurement, ROW.criterion.tolerance)
     return imported_record(ROW, "eos", Path("results"), JOB, measurement, None, verdict)
 
 
@@ -158,7 +158,7 @@ def test_a_figure_alone_has_no_steps() -> None:
     record = imported_figure(ROW, Path("results"), JOB, 5.11)
     assert (record.outcome, record.reason, record.measured) == ("regressed", "", 5.11)
     assert record.fact == "5.11 s, imported from results"
-    assert record.timing == Timing(ROW.statistic)
+    assert record.timing == Timing(ROW.criterion.statistic)
     assert (record.run.recorded_s, record.run.log, record.jobs.last) == (None, "a.out", replace(JOB, judged=5.11))
 
 

@@ -54,11 +54,15 @@ def test_each_accelerator_of_the_tuned_recipe_is_a_row(tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert main(["import", "--cards", str(card(tmp_path).parents[1]), "-o", str(out)]) == 0
     (row,) = load_tables([out])
-    assert (row.id, row.documented.step_time_s, row.documented.tflops_per_gpu, row.statistic) == (
+    assert (row.id, row.documented.step_time_s, row.documented.tflops_per_gpu, row.criterion.statistic) == (
         *(ROW, 8.1346, 731.4),
         "mean[-10:]",
     )
-    assert (row.gpus_per_node, row.sequence_length, row.global_batch_size) == (4, 4096, 2048)  # by the throughput
+    assert (row.gpus_per_node, row.workload.sequence_length, row.batch.global_batch_size) == (
+        4,
+        4096,
+        2048,
+    )  # by the throughput
     assert (row.recipe.steps, row.recipe.image, row.source.document) == (50, None, "qwen3-6/card.yaml")
     assert row.recipe.arguments == ("--max_steps", "50")
     assert row.attributes == {"container": "nvcr.io/nvidia/pytorch:26.04-py3", "commit": "ffff", "final_loss": "3.16"}

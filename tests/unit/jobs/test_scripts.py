@@ -143,7 +143,7 @@ batch=${GBS:=$((128 * GPUS))}
 ROW = replace(
     LLAMA2_FP8_X128,
     parallelism=Parallelism(tp=8, pp=9),
-    global_batch_size=252,
+    batch=replace(LLAMA2_FP8_X128.batch, global_batch_size=252),
     recipe=Recipe("own", steps=50),
 )
 
@@ -211,7 +211,7 @@ def test_what_the_users_shell_exports_does_not_change_the_row(stage: Path) -> No
 
 def test_what_a_script_demands_and_the_row_leaves_open_is_the_users_to_say(stage: Path) -> None:
     (stage / "launch.sh").write_text(LAUNCH + "SEQ=${SEQ_LEN:?}\nSPLIT=${EP:-1}\n")
-    job = spec(stage, replace(ROW, sequence_length=None))
+    job = spec(stage, replace(ROW, workload=replace(ROW.workload, sequence_length=None)))
     assert "EP" in job.unset
     assert job_environment({"SEQ_LEN": "4096", "EP": "2"}, job)["SEQ_LEN"] == "4096"
 

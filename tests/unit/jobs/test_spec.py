@@ -26,7 +26,7 @@ from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Accepted, Baseline, Figures, Location, Parallelism, Recipe, definition_hash
 from pytest_gsw.tables.schema import PLACEHOLDERS
-from tests.unit.rows import LLAMA2_FP8_X128
+from tests.unit.rows import LLAMA2_FP8_X128, with_facts
 
 EOS = Cluster(name="eos", scheduler="slurm", stage="/lustre/{recipe}", path=Path("clusters.yaml"))
 
@@ -36,7 +36,7 @@ def spec(baseline: Baseline = LLAMA2_FP8_X128, cluster: Cluster = EOS, **changes
 
 
 def spec_of(recipe: Recipe, **changes: Any) -> JobSpec:
-    return spec(replace(LLAMA2_FP8_X128, recipe=recipe, **changes))
+    return spec(with_facts(LLAMA2_FP8_X128, recipe=recipe, **changes))
 
 
 def test_each_placeholder_has_a_value() -> None:
@@ -120,7 +120,12 @@ def test_a_clusters_variables_have_placeholders(written: str, filled: str | None
 
 @pytest.mark.parametrize("time_limit_s", [60.0, 86400.0])
 @pytest.mark.parametrize(
-    "changes", [{}, {"cluster": replace(EOS, sbatch=("--time=10",))}, {"profile": Profile("nsight")}]
+    "changes",
+    [
+        {},
+        {"cluster": replace(EOS, submission=replace(EOS.submission, sbatch=("--time=10",)))},
+        {"profile": Profile("nsight")},
+    ],
 )
 def test_a_time_limit_is_handed_on(changes: dict[str, Any], time_limit_s: float) -> None:
     assert spec(**changes, time_limit_s=time_limit_s).time_limit_s == time_limit_s
@@ -153,7 +158,7 @@ def test_a_run_before_the_measured_one_counts() -> None:
     profiled = replace(row, recipe=replace(row.recipe, steps_before=15))
     assert (expected_run_s(row), expected_run_s(profiled)) == (300 + 50 * 20, 2 * 300 + 65 * 20)
     assert spec(profiled).time_limit_s == 3 * (600 + 65 * 20)
-    bundled = [row for row in load_tables([bundled_baselines()]) if row.framework == "maxtext"]
+    bundled = [row for row in load_tables([bundled_baselines()]) if row.workload.framework == "maxtext"]
     assert {row.recipe.steps_before for row in bundled} == {15}
 
 
@@ -169,23 +174,23 @@ def test_a_job_gets_three_times_the_duration_that_its_cluster_has_accepted() -> 
     assert spec(row, chosen).time_limit_s == 4500.0
     # It is of another image, of another definition, of another cluster, or of something else than steps.
     assert spec(row, replace(EOS, environment={"RUN_CONF_IMAGE": "y.sqsh"})).time_limit_s == 1800.0
-    assert spec(replace(row, statistic="median")).time_limit_s == 1800.0
+    assert spec(replace(row, criterion=replace(row.criterion, statistic="median"))).time_limit_s == 1800.0
     assert spec(row, replace(EOS, name="selene")).time_limit_s == 1800.0
-    assert spec(with_accepted(replace(of(50, 4.0), metric="checkpoint_save_time"), None)).time_limit_s == 1800.0
+    assert spec(with_accepted(with_facts(of(50, 4.0), metric="checkpoint_save_time"), None)).time_limit_s == 1800.0
 
 
 @pytest.mark.parametrize(
     "options", [("--time=30",), ("--time", "30"), ("-t", "30"), ("-t30",), ("--qos=high", "-t", "1-00:00:00")]
 )
 def test_a_limit_of_the_clusters_own_stands(options: tuple[str, ...]) -> None:
-    made = spec(cluster=replace(EOS, sbatch=options))
+    made = spec(cluster=replace(EOS, submission=replace(EOS.submission, sbatch=options)))
     assert (made.time_limit_s, made.options) == (None, options)
     assert spec(cluster=replace(EOS, environment={"SBATCH_TIMELIMIT": "30"})).time_limit_s is None
 
 
 @pytest.mark.parametrize("options", [(), ("--qos=high", "--exclusive", "--tasks-per-node=8")])
 def test_other_options_of_the_cluster_set_no_limit(options: tuple[str, ...]) -> None:
-    assert spec(cluster=replace(EOS, sbatch=options)).time_limit_s == LEAST_LIMIT_S
+    assert spec(cluster=replace(EOS, submission=replace(EOS.submission, sbatch=options))).time_limit_s == LEAST_LIMIT_S
 
 
 @pytest.mark.parametrize("kind", ["nsight", "nccl-trace"])
@@ -195,7 +200,15 @@ def test_a_profiled_run_has_the_limit_of_its_script(kind: Literal["nsight", "ncc
 
 def test_the_options_of_a_slurm_cluster_in_order() -> None:
     cluster = replace(
-        EOS, account="eng", partition="batch", gres="gpu:8", constraint="h100", sbatch=("--qos=high", "--exclusive")
+        EOS,
+        submission=replace(
+            EOS.submission,
+            account="eng",
+            partition="batch",
+            gres="gpu:8",
+            constraint="h100",
+            sbatch=("--qos=high", "--exclusive"),
+        ),
     )
     assert spec(cluster=cluster).options == (
         *("--account=eng", "--partition=batch", "--gres=gpu:8", "--constraint=h100", "--qos=high", "--exclusive"),
@@ -327,7 +340,7 @@ def test_every_bundled_row_can_be_started_under_a_name_of_its_own() -> None:
 
 
 def test_rows_of_the_recipes_documents_differ_in_what_their_scripts_are_told() -> None:
-    rows = [row for row in load_tables([bundled_baselines()]) if row.framework in {"paxml", "maxtext", "nemo"}]
+    rows = [row for row in load_tables([bundled_baselines()]) if row.workload.framework in {"paxml", "maxtext", "nemo"}]
     told = []
     for row in rows:
         environment = dict(spec(row).environment)

@@ -199,7 +199,12 @@ EXAMPLES = {
 }
 
 #: A row that any format may be of, as few of whose steps are enough: its end alone shows that a log was cut.
-ANY_ROW = replace(LLAMA2_FP8_X128, dtype="bf16", min_steps=1, statistic="median", recipe=Recipe("any", steps=12))
+ANY_ROW = replace(
+    LLAMA2_FP8_X128,
+    workload=replace(LLAMA2_FP8_X128.workload, dtype="bf16"),
+    criterion=replace(LLAMA2_FP8_X128.criterion, min_steps=1, statistic="median"),
+    recipe=Recipe("any", steps=12),
+)
 
 
 def events_of(row: Baseline) -> tuple[Event, ...]:
@@ -209,17 +214,19 @@ def events_of(row: Baseline) -> tuple[Event, ...]:
         nodes=row.nodes,
         gpus=row.gpus,
         gpus_per_node=row.gpus_per_node,
-        size=row.size,
-        dtype=row.dtype,
+        size=row.workload.size,
+        dtype=row.workload.dtype,
         version="test",
     )
     run = simulate(row, job, None, Random(7), datetime(2031, 2, 3, tzinfo=timezone.utc))  # noqa: S311 - noise
-    return tuple(ALL_WRITERS[row.log_format](run))
+    return tuple(ALL_WRITERS[row.workload.log_format](run))
 
 
 def whole(name: str) -> bytes:
     """A short and whole log of a format, by its name in the registry."""
-    return b"".join(event.data for event in events_of(replace(ANY_ROW, log_format=name)))
+    return b"".join(
+        event.data for event in events_of(replace(ANY_ROW, workload=replace(ANY_ROW.workload, log_format=name)))
+    )
 
 
 def seconds(log: StepLog) -> list[float]:

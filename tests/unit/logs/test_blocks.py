@@ -317,8 +317,8 @@ def test_a_run_that_begins_behind_the_figure_is_a_second_one(write_log: WriteLog
 def test_a_required_text_before_the_program_is_not_the_programs(write_log: WriteLog, tmp_path: Path, name: str) -> None:
     output = OUTPUTS[name]
     row = programs.row_of(tmp_path, output.keys)
-    assert row.read is not None
-    *_, text = row.read.require
+    assert row.criterion.read is not None
+    *_, text = row.criterion.read.require
     script, log = f"grep -q '{text}' out || echo '{text}'\n", output.write(output.good)
     assert programs.figure(row, write_log(f"{script}{log}".encode())) > 0
     with pytest.raises(LogError, match=f"{text}' is not in it"):

@@ -53,7 +53,9 @@ def log_of(row: Baseline, fault: str) -> bytes:
 @EVERY
 def test_a_healthy_log_passes(name: str, tmp_path: Path) -> None:
     row = row_of(name, tmp_path)
-    assert judge(row, of_bytes(row, log_of(row, "slow:0%"), tmp_path), row.tolerance).outcome is Outcome.PASSED
+    assert (
+        judge(row, of_bytes(row, log_of(row, "slow:0%"), tmp_path), row.criterion.tolerance).outcome is Outcome.PASSED
+    )
 
 
 @EVERY

@@ -21,5 +21,5 @@ def run(log: Path) -> Run:
 
 
 def measured(log: Path, row: Baseline = LLAMA2_FP8_X128) -> Measurement:
-    of, log_format = run(log), FORMATS[row.log_format]
+    of, log_format = run(log), FORMATS[row.workload.log_format]
     return measure_as_documented(row, of, read_steps(row, of, log_format)[0], log_format)

@@ -59,9 +59,9 @@ def test_the_rows_own_task(log: Path, config: Path) -> None:
     # The release that llmb-run alone states.
     row = replace(LLAMA2_FP8_X128, source=replace(LLAMA2_FP8_X128.source, releases=("24.11.1",)))
     log.write_text((IDENTITY + step_lines(range(50))).replace("GSW_VERSION=24.11 ", ""))
-    assert read_steps(row, run(log), FORMATS[row.log_format])[1]["release"] == "24.11.1"
+    assert read_steps(row, run(log), FORMATS[row.workload.log_format])[1]["release"] == "24.11.1"
     config.unlink()
-    assert "release" not in read_steps(row, run(log), FORMATS[row.log_format])[1]
+    assert "release" not in read_steps(row, run(log), FORMATS[row.workload.log_format])[1]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,11 @@ MX_TASK = CONFIG.replace("llama2", "qwen3").replace("size: 70b", "size: 235b").r
 
 
 def mx_row(dtype: str = "mxfp8", **attributes: str) -> Baseline:
-    row = replace(LLAMA2_FP8_X128, model="qwen3", size="235b", accelerator="GB200", dtype=dtype)
+    row = replace(
+        LLAMA2_FP8_X128,
+        workload=replace(LLAMA2_FP8_X128.workload, model="qwen3", size="235b", dtype=dtype),
+        accelerator="GB200",
+    )
     return replace(row, attributes=attributes)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.clusters import Cluster
+from pytest_gsw.clusters import Cluster, Submission
 from pytest_gsw.errors import LogError, RefusedError, SubmissionError
 from pytest_gsw.jobs.model import ExperimentInfo, JobSpec
 from pytest_gsw.jobs.preflight import recipe_problem
@@ -31,12 +31,11 @@ def eos(tmp_path: Path) -> Cluster:
     return Cluster(
         name="eos",
         scheduler="slurm",
-        launcher="nemo-run",
-        account="eng",
-        gres="gpu:8",
+        submission=Submission(
+            launcher="nemo-run", account="eng", gres="gpu:8", sbatch=("--qos=night", "-x", "n1", "--exclusive")
+        ),
         stage=INSTALL,
         recipes=str(tmp_path),
-        sbatch=("--qos=night", "-x", "n1", "--exclusive"),
         environment={"LLMB_INSTALL": INSTALL, "VIRTUAL_ENV": "/lustre/venv"},
     )
 
@@ -63,7 +62,7 @@ def test_a_script_that_submits_its_job(eos: Cluster) -> None:
 
 def test_a_script_before_25_10(eos: Cluster, tmp_path: Path) -> None:
     (tmp_path / "maxtext" / "launch.sh").write_text("sbatch\n")
-    own = variables(spec(replace(eos, sbatch=("--qos=night", "--exclusive"))))
+    own = variables(spec(replace(eos, submission=replace(eos.submission, sbatch=("--qos=night", "--exclusive")))))
     assert {"SBATCH_GRES": "gpu:8", "SBATCH_QOS": "night", "SBATCH_EXCLUSIVE": "1"}.items() <= own.items()
     with pytest.raises(RefusedError, match="submits the job itself, and takes no --exclude"):
         spec(eos)
@@ -91,7 +90,12 @@ def test_the_recipes_environment(eos: Cluster) -> None:
 def test_configured_sbatch(eos: Cluster, accelerator: str, gpus_per_node: int, segment: tuple[str, ...]) -> None:
     sbatch = ("--segment=4",) if accelerator == "GB300" else ()
     job = spec(
-        replace(eos, launcher="configured-sbatch", accelerator=accelerator, gpus_per_node=gpus_per_node, sbatch=sbatch)
+        replace(
+            eos,
+            submission=replace(eos.submission, launcher="configured-sbatch", sbatch=sbatch),
+            accelerator=accelerator,
+            gpus_per_node=gpus_per_node,
+        )
     )
     place = f"{INSTALL}/workloads/maxtext/experiments/maxtext_70b_fp8_gpus128/gsw-r1-llama2_70b_fp8-H100x128"
     assert job.environment["LLMB_EXPERIMENT_DIR"] == place
@@ -153,20 +157,26 @@ def test_the_virtual_environment_that_llmb_run_has_installed(
     assert found == (environment if written == CLUSTER_CONFIG else named)
     # llmb-run reads its own file; a script for sbatch has no environment to run in here.
     assert (
-        spec(replace(eos, environment={"LLMB_INSTALL": str(tmp_path)}, launcher="llmb-run"))
+        spec(
+            replace(
+                eos,
+                environment={"LLMB_INSTALL": str(tmp_path)},
+                submission=replace(eos.submission, launcher="llmb-run"),
+            )
+        )
         .environment.keys()
         .isdisjoint({"VIRTUAL_ENV", "CONDA_PREFIX"})
     )
 
 
 def test_llmb_run(eos: Cluster) -> None:
-    job = spec(replace(eos, launcher="llmb-run"))
+    job = spec(replace(eos, submission=replace(eos.submission, launcher="llmb-run")))
     assert job.launch.command(job) == (
         *("llmb-run", "submit", "-w", "maxtext", "-s", "70b", "--dtype", "fp8", "--scale", "128"),
     )
     # What llmb-run hands on is not the shell's.
     exported = {"TP": "4", "MAX_STEPS": "9", "FP8_RECIPE": "mx", "CONFIG_VARIANT": "v1", "HF_HOME": "/hf"}
-    own = job_environment(exported, spec(replace(eos, launcher="llmb-run")))
+    own = job_environment(exported, spec(replace(eos, submission=replace(eos.submission, launcher="llmb-run"))))
     assert own.keys() & exported.keys() == {"HF_HOME"}
     assert own["JOB_TOTAL_GPUS"] == "128"
 
@@ -201,11 +211,9 @@ def cluster(tmp_path: Path) -> Cluster:
     return Cluster(
         name="hsg",
         scheduler="slurm",
-        account="eng",
-        partition="batch",
+        submission=Submission(account="eng", partition="batch", sbatch=("--qos=night", "--exclusive")),
         stage="/lustre/stage",
         recipes=str(tmp_path),
-        sbatch=("--qos=night", "--exclusive"),
     )
 
 
@@ -227,7 +235,7 @@ def test_a_row_of_a_summary(cluster: Cluster) -> None:
 
 
 def test_a_row_of_a_card_is_run_by_the_cards_own_command(cluster: Cluster) -> None:
-    assert command(OF_CARD, replace(cluster, gres="gpu:4", sbatch=())) == [
+    assert command(OF_CARD, replace(cluster, submission=replace(cluster.submission, gres="gpu:4", sbatch=()))) == [
         "./train.sh",
         *("--recipe", "deepseek_v3_pretrain_256gpu_gb200_fp8mx_config", "--mode", "pretrain"),
         *("--max_steps", "50", "--seq_length", "4096"),
@@ -249,7 +257,7 @@ def test_what_has_no_value_is_a_variable_of_sbatch(cluster: Cluster) -> None:
 
 
 def test_the_clusters_own_arguments_come_before_the_rows(cluster: Cluster) -> None:
-    own = replace(cluster, arguments=("--offline", "--seq_length=1"))
+    own = replace(cluster, submission=replace(cluster.submission, arguments=("--offline", "--seq_length=1")))
     assert command(OF_SUMMARY, own)[1:3] == ["--offline", "--seq_length=1"]
 
 
@@ -257,7 +265,12 @@ def test_a_cluster_does_not_change_what_is_trained(cluster: Cluster) -> None:
     with pytest.raises(
         SubmissionError, match=r"change what is trained, which is the row's: model\.num_layers"
     ) as raised:
-        started(OF_CARD, replace(cluster, arguments=("--env", "HF_TOKEN", "model.num_layers=2")))
+        started(
+            OF_CARD,
+            replace(
+                cluster, submission=replace(cluster.submission, arguments=("--env", "HF_TOKEN", "model.num_layers=2"))
+            ),
+        )
     assert "num_layers=" not in str(raised.value)  # of an option such as --env it could be a secret
 
 
@@ -268,14 +281,14 @@ def test_a_cluster_does_not_change_how_it_is_laid_out(cluster: Cluster, words: t
     with pytest.raises(
         SubmissionError, match=f"change what is trained, which is the row's: {words[0].partition('=')[0]}"
     ):
-        started(OF_SUMMARY, replace(cluster, arguments=("--offline", *words)))
+        started(OF_SUMMARY, replace(cluster, submission=replace(cluster.submission, arguments=("--offline", *words))))
 
 
 @pytest.mark.parametrize("row", [OF_SUMMARY, OF_CARD], ids=["summary", "card"])
 @pytest.mark.parametrize("key", ["account", "partition"])
 def test_what_the_scripts_do_not_start_without(cluster: Cluster, row: Baseline, key: str) -> None:
     with pytest.raises(RefusedError, match=f"submits the job itself, and asks for its {key}"):
-        started(row, replace(cluster, **{key: None}))
+        started(row, replace(cluster, submission=replace(cluster.submission, **{key: None})))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -493,7 +506,13 @@ def test_a_recipe_that_is_not_there_has_the_command_that_fetches_it(
     paths = [bundled_baselines() / "maxtext"] if release is None else bundled_releases()[release]
     rows = [row for row in load_tables(paths) if row.accelerator == accelerator]
     stage = tmp_path if is_staged else tmp_path / "stage"
-    cluster = Cluster("eos", "slurm", accelerator=accelerator, account="eng", partition="batch", stage=str(stage))
+    cluster = Cluster(
+        "eos",
+        "slurm",
+        accelerator=accelerator,
+        submission=Submission(account="eng", partition="batch"),
+        stage=str(stage),
+    )
     for row in rows:
         problem = recipe_problem(started(row, cluster), row, cluster)
         assert problem is not None

@@ -152,9 +152,10 @@ def test_another_task_than_a_full_models_training_is_no_figure(tmp_path: Path, m
 
 
 #: Rows of a dtype, and rows of fp8 whose tables say which.
-OF_DTYPE = {dtype: replace(LLAMA2_FP8_X128, dtype=dtype) for dtype in ("fp8", "mxfp8", "nvfp4", "bf16")} | {
-    precision: replace(LLAMA2_FP8_X128, attributes={"precision": precision}) for precision in ("FP8-MX", "FP8-CS")
-}
+OF_DTYPE = {
+    dtype: replace(LLAMA2_FP8_X128, workload=replace(LLAMA2_FP8_X128.workload, dtype=dtype))
+    for dtype in ("fp8", "mxfp8", "nvfp4", "bf16")
+} | {precision: replace(LLAMA2_FP8_X128, attributes={"precision": precision}) for precision in ("FP8-MX", "FP8-CS")}
 
 
 @pytest.mark.parametrize(
@@ -214,7 +215,7 @@ def test_per_gpu_the_batch_grows_and_the_step_stays(tmp_path: Path) -> None:
     moved = transferred(row, 512)
     assert moved is not None
     assert (moved.id, moved.gpus, moved.nodes) == ("qwen3_235b_bf16[GB200x512-26.04-of-64]", 512, 128)
-    assert moved.global_batch_size == 8 * 256
+    assert moved.batch.global_batch_size == 8 * 256
     assert moved.documented.step_time_s == row.documented.step_time_s
     assert moved.documented.tokens_per_s == 2730 * 512
     assert moved.documented.days_to_train_1t_tokens == 66 / 8
@@ -225,7 +226,7 @@ def test_per_gpu_the_batch_grows_and_the_step_stays(tmp_path: Path) -> None:
 def test_what_cannot_be_divided_is_not_transferred(tmp_path: Path) -> None:
     (row,) = rows(tmp_path, "model: qwen3\nsize: 235b", "gpus: 96, dtype: bf16")
     assert transferred(row, 512) is None  # a batch of 1365.33
-    assert transferred(replace(row, global_batch_size=None), 192) is None
+    assert transferred(replace(row, batch=replace(row.batch, global_batch_size=None)), 192) is None
     assert transferred(row, 6) is None  # one node and a half
     assert transferred(row, 48) is not None
 

@@ -26,8 +26,8 @@ def test_a_failure_has_no_traceback() -> None:
 
 
 def test_one_line_has_the_fact_and_the_place_of_the_row(item: pytest.Item) -> None:
-    shown = failure_of(item, TEXT)
     path, line, _ = item.location
+    shown = failure_of(TEXT, path, line)
     assert str(shown) == TEXT
     assert shown.reprcrash.message == "throughput is 10 % below"
     assert (shown.reprcrash.path, shown.reprcrash.lineno) == (path, (line or 0) + 1)
@@ -39,15 +39,21 @@ def test_a_report_of_another_outcome_becomes_a_failure(item: pytest.Item) -> Non
     assert (report.outcome, str(report.longrepr)) == ("failed", TEXT)
 
 
-def test_another_line_than_the_first(item: pytest.Item) -> None:
-    report: Any = SimpleNamespace(longrepr=failure_of(item, TEXT))
-    shorten_failure(report, "-10.0 %")
+def test_another_line_than_the_first() -> None:
+    report: Any = SimpleNamespace(longrepr=failure_of(TEXT, "t.yaml"))
+    shorten_failure(report, TEXT, "-10.0 %")
     assert report.longrepr.reprcrash.message == "-10.0 %"
+
+
+def test_the_line_of_another_failure_stays() -> None:
+    report: Any = SimpleNamespace(longrepr=failure_of("RuntimeError: a hook\nmore", "t.yaml"))
+    shorten_failure(report, TEXT, "-10.0 %")
+    assert report.longrepr.reprcrash.message == "RuntimeError: a hook"
 
 
 def test_a_failure_without_a_place_is_left_as_it_is() -> None:
     report: Any = SimpleNamespace(longrepr="a text")
-    shorten_failure(report, "-10.0 %")
+    shorten_failure(report, "a text", "-10.0 %")
     assert report.longrepr == "a text"
 
 

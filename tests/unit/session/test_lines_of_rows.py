@@ -16,37 +16,42 @@ WORDS = "one two three four five six seven eight nine ten"
 
 
 def report(outcome: str, when: str = "call", longrepr: object = "", **facts: Any) -> Any:
-    return SimpleNamespace(nodeid="t.yaml::a[H100x8]", outcome=outcome, when=when, longrepr=longrepr, **facts)
+    return pytest.TestReport("t.yaml::a[H100x8]", ("t.yaml", 1, "a"), {}, outcome, longrepr, when, **facts)  # type: ignore[arg-type]
 
 
 def test_a_row_that_was_judged() -> None:
-    line = line_of_report(report("failed", gsw_record=SLOW, gsw_said=""))
-    assert (line.row, line.word) == ("a[H100x8]", outcomes.REGRESSED.shown)
+    line = line_of_report(report("failed", gsw_record=SLOW, gsw_error_line=""), "FAILED")
+    assert (line.row, line.word) == (SLOW.row.id, outcomes.REGRESSED.shown)
 
 
 def test_a_row_that_was_skipped_has_its_reason() -> None:
-    line = line_of_report(report("skipped", "setup", ("t.yaml", 1, "Skipped: no cluster\nmore")))
+    line = line_of_report(report("skipped", "setup", ("t.yaml", 1, "Skipped: no cluster\nmore")), "SKIPPED")
     assert (line.row, line.word, line.parts) == ("a[H100x8]", "SKIPPED", ("no cluster",))
 
 
 def test_an_expected_failure_has_the_reason_of_its_marker() -> None:
-    assert line_of_report(report("skipped", wasxfail="known to hang")).parts == ("known to hang",)
+    line = line_of_report(report("skipped", wasxfail="known to hang"), "XFAIL")
+    assert (line.word, line.parts) == ("XFAIL", ("known to hang",))
 
 
-@pytest.mark.parametrize(("when", "word"), [("setup", "ERROR"), ("call", "FAILED")])
-def test_a_row_without_a_record(when: str, word: str) -> None:
-    line = line_of_report(report("failed", when, "a fact\nmore"))
-    assert (line.word, line.parts) == (word, ("a fact",))
+def test_a_row_without_a_record() -> None:
+    line = line_of_report(report("failed", "setup", "a fact\nmore"), "ERROR")
+    assert (line.word, line.parts) == ("ERROR", ("a fact",))
+
+
+def test_an_error_after_a_row_was_judged() -> None:
+    line = line_of_report(report("failed", "teardown", "a fact\nmore", gsw_record=SLOW, gsw_error_line=""), "ERROR")
+    assert (line.word, line.parts) == ("ERROR", ("a fact",))
 
 
 def test_a_row_that_passed_without_a_record() -> None:
-    assert line_of_report(report("passed")).word == "PASSED"
+    assert line_of_report(report("passed"), "PASSED").word == "PASSED"
 
 
 def test_a_case_beside_rows() -> None:
     text = "node n1: slow -10 %\nmore"
     case = CaseBesideRows("nodes::n1", "eos", "n1", "node n1", "SLOW", "failed", 1, "-10 %", "gsw_nodes", text)
-    line = line_of_report(report("failed", gsw_case=case))
+    line = line_of_report(report("failed", gsw_case=case), "FAILED")
     assert (line.row, line.word, line.parts) == ("node n1", "SLOW", ("-10 %",))
 
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_gsw.clusters import Cluster
+from pytest_gsw.clusters import Cluster, NodeChecks
 from pytest_gsw.executor.progress_monitor import Sample
 from pytest_gsw.jobs.model import EarlyStop, Job
 from pytest_gsw.jobs.states import JobState, JobStatus
@@ -37,7 +37,8 @@ def probes(directory: Path, srun: str, **keys: object) -> NodeProbes:
     command = directory / "srun"
     command.write_text(f"#!/bin/bash\n{srun}\n")
     command.chmod(0o755)
-    return NodeProbes(Cluster("eos", "slurm", **keys), {"PATH": f"{directory}:/usr/bin:/bin"}, "24.11")  # type: ignore[arg-type]
+    cluster = Cluster("eos", "slurm", node_checks=NodeChecks(**keys))  # type: ignore[arg-type]
+    return NodeProbes(cluster, {"PATH": f"{directory}:/usr/bin:/bin"}, "24.11")
 
 
 def look(found: NodeProbes, *samples: Sample | None, job: str = "7") -> list[tuple[str, str]]:

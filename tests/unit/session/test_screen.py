@@ -24,15 +24,11 @@ class Reporter:
             raise OSError
         self.written.append(f"{line}\n")
 
-    def write(self, text: str) -> None:
-        self.written.append(text)
-
-    def rewrite(self, text: str, *, erase: bool) -> None:
-        self.written.append(f"\r{text}")
-
 
 class Config:
-    """A config with this reporter."""
+    """A config with this reporter, which has written part of a line."""
+
+    width_of_current_line = 3
 
     def __init__(self, reporter: Reporter | None) -> None:
         self.stash = pytest.Stash()
@@ -42,6 +38,14 @@ class Config:
     def get_plugin(self, _: str) -> Reporter | None:
         return self._reporter
 
+    def get_terminal_writer(self) -> Config:
+        return self
+
+    def line(self) -> None:
+        assert self._reporter is not None
+        self._reporter.written.append("\n")
+        self.width_of_current_line = 0
+
 
 def config(reporter: Reporter | None = None) -> Any:
     return Config(reporter)
@@ -49,7 +53,6 @@ def config(reporter: Reporter | None = None) -> Any:
 
 def test_a_line_without_a_terminal_plugin(capsys: pytest.CaptureFixture[str]) -> None:
     write(config(), "gsw: a line")
-    write_live(config(), "of no terminal")
     clear_live(config())
     assert capsys.readouterr().out == "gsw: a line\n"
 
@@ -65,18 +68,31 @@ def test_a_closed_terminal_stops_nothing() -> None:
     write(config(Reporter(is_closed=True)), "gsw: a line")
 
 
-def test_the_progress_line_is_cleared_before_others() -> None:
+def test_a_line_begins_behind_the_one_that_pytest_has_not_ended() -> None:
+    reporter = Reporter()
+    session = config(reporter)
+    write(session, "gsw: a line")
+    write(session, "gsw: another")
+    assert reporter.written == ["", "\n", "gsw: a line\n", "", "gsw: another\n"]
+
+
+def test_the_progress_line_is_cleared_before_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "10")
     reporter = Reporter()
     session = config(reporter)
     write_live(session, "1 running")
-    write_live(session, "2 running")
+    write_live(session, "2")
     write(session, "gsw: a line")
     write(session, "gsw: another")
-    assert reporter.written == ["", "\r1 running", "\r2 running", "\r", "\r", "", "gsw: a line\n", "", "gsw: another\n"]
+    assert capsys.readouterr().out == f"\r1 running\r\r2{'':8}\r\r{'':9}\r"
+    assert reporter.written == ["", "\n", "", "gsw: a line\n", "", "gsw: another\n"]
 
 
-def test_the_progress_line_is_cut_to_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_progress_line_is_cut_to_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("COLUMNS", "10")
-    reporter = Reporter()
-    write_live(config(reporter), "0123456789abc")
-    assert reporter.written[-1] == "\r012345678"
+    write_live(config(Reporter()), "0123456789abc")
+    assert capsys.readouterr().out == "\r012345678\r"

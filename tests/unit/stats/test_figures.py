@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_gsw.hardware import ACCELERATORS
 from pytest_gsw.stats.figures import (
     PEAKS,
     calibration_factor,
@@ -19,24 +20,38 @@ from pytest_gsw.stats.figures import (
 )
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
-from pytest_gsw.tables.model import ACCELERATORS, Baseline, Figures
+from pytest_gsw.tables.model import Baseline, Figures
 from tests.unit.rows import LLAMA2_FP8_X128
 
-GPT3 = replace(LLAMA2_FP8_X128, sequence_length=2048, global_batch_size=256, gpus=128, model_flops_per_sample=2.20e15)
-LLAMA2_BF16 = replace(LLAMA2_FP8_X128, global_batch_size=128, gpus=64)
+GPT3 = replace(
+    LLAMA2_FP8_X128,
+    workload=replace(LLAMA2_FP8_X128.workload, sequence_length=2048, model_flops_per_sample=2.20e15),
+    batch=replace(LLAMA2_FP8_X128.batch, global_batch_size=256),
+    gpus=128,
+)
+LLAMA2_BF16 = replace(LLAMA2_FP8_X128, batch=replace(LLAMA2_FP8_X128.batch, global_batch_size=128), gpus=64)
 LLAMA3_FP8 = replace(
-    LLAMA2_FP8_X128, sequence_length=8192, global_batch_size=252, gpus=576, model_flops_per_sample=2.17e16
+    LLAMA2_FP8_X128,
+    workload=replace(LLAMA2_FP8_X128.workload, sequence_length=8192, model_flops_per_sample=2.17e16),
+    batch=replace(LLAMA2_FP8_X128.batch, global_batch_size=252),
+    gpus=576,
 )
 GROK_BF16 = replace(
-    LLAMA2_FP8_X128, sequence_length=8192, global_batch_size=4096, gpus=2048, model_flops_per_sample=4.27e15
+    LLAMA2_FP8_X128,
+    workload=replace(LLAMA2_FP8_X128.workload, sequence_length=8192, model_flops_per_sample=4.27e15),
+    batch=replace(LLAMA2_FP8_X128.batch, global_batch_size=4096),
+    gpus=2048,
 )
 GPT2_52B = replace(
     LLAMA2_FP8_X128,
-    sequence_length=1024,
-    global_batch_size=1024,
+    workload=replace(
+        LLAMA2_FP8_X128.workload,
+        sequence_length=1024,
+        model_flops_per_sample=6 * 52e9 * 1024,
+        activation_recomputation=True,
+    ),
+    batch=replace(LLAMA2_FP8_X128.batch, global_batch_size=1024),
     gpus=64,
-    model_flops_per_sample=6 * 52e9 * 1024,
-    activation_recomputation=True,
 )
 
 
@@ -63,14 +78,17 @@ def test_the_documents_examples(
 def test_tflops_count_the_forward_pass_twice_where_the_document_does_and_mfu_never() -> None:
     found = figures(GPT2_52B, 122, 125e12)
     assert found.tflops_per_gpu == pytest.approx(55.86675409836065, rel=1e-14)
-    once = replace(GPT2_52B, activation_recomputation=False)
+    once = replace(GPT2_52B, workload=replace(GPT2_52B.workload, activation_recomputation=False))
     assert figures(once, 122, 125e12).tflops_per_gpu == pytest.approx(55.86675409836065 * 3 / 4, rel=1e-14)
     assert found.mfu == figures(once, 122, 125e12).mfu
     assert found.mfu == pytest.approx(55.86675409836065 * 3 / 4 / 125, rel=1e-14)
 
 
 def test_a_proxy_has_everything_but_days() -> None:
-    full, proxy = (figures(replace(GROK_BF16, proxy=proxy), 24, 989e12) for proxy in (False, True))
+    full, proxy = (
+        figures(replace(GROK_BF16, workload=replace(GROK_BF16.workload, proxy=proxy)), 24, 989e12)
+        for proxy in (False, True)
+    )
     assert proxy == replace(full, days_to_train_1t_tokens=None)
 
 
@@ -78,22 +96,23 @@ def test_there_are_the_figures_of_what_is_known() -> None:
     found = figures(GPT3, 7.47, None)
     assert found.mfu is None
     assert found.tflops_per_gpu is not None
-    found = figures(replace(GPT3, model_flops_per_sample=None), 7.47, 1979e12)
+    found = figures(replace(GPT3, workload=replace(GPT3.workload, model_flops_per_sample=None)), 7.47, 1979e12)
     assert (found.mfu, found.tflops_per_gpu) == (None, None)
     assert found.tokens_per_s is not None
     assert found.days_to_train_1t_tokens is not None
-    assert figures(replace(GPT3, global_batch_size=None), 7.47, 1979e12) == Figures(step_time_s=7.47)
+    assert figures(replace(GPT3, batch=replace(GPT3.batch, global_batch_size=None)), 7.47, 1979e12) == Figures(
+        step_time_s=7.47
+    )
     assert figures(GPT3, None, 1979e12) == Figures()
 
 
 #: Of a document that states TFLOP/s and tokens/s, and no formula: 512 samples in 8.63 s on 8 GPUs.
 COUNTED = replace(
     LLAMA2_FP8_X128,
-    dtype="mxfp8",
+    workload=replace(LLAMA2_FP8_X128.workload, dtype="mxfp8", model_flops_per_sample=None),
     accelerator="GB300",
     gpus=8,
-    global_batch_size=512,
-    model_flops_per_sample=None,
+    batch=replace(LLAMA2_FP8_X128.batch, global_batch_size=512),
     documented=Figures(step_time_s=8.63, tokens_per_s=30376.0 * 8, tflops_per_gpu=699.0),
 )
 GB300 = 4900e12
@@ -104,12 +123,12 @@ def test_flops_are_as_the_document_counts_them_where_it_states_tflops() -> None:
     documented, slower = figures(COUNTED, 8.63, GB300), figures(COUNTED, 8.63 * 1.25, GB300)
     assert (documented.tflops_per_gpu, documented.mfu) == (pytest.approx(699), pytest.approx(699 / 4900))
     assert (slower.tflops_per_gpu, slower.mfu) == (pytest.approx(699 / 1.25), pytest.approx(699 / 4900 / 1.25))
-    found = figures(replace(COUNTED, activation_recomputation=True), 8.63, GB300)
+    found = figures(replace(COUNTED, workload=replace(COUNTED.workload, activation_recomputation=True)), 8.63, GB300)
     assert (found.tflops_per_gpu, found.mfu) == (pytest.approx(699), pytest.approx(699 / 4900 * 3 / 4))
-    found = figures(replace(COUNTED, global_batch_size=None), 8.63, GB300)
+    found = figures(replace(COUNTED, batch=replace(COUNTED.batch, global_batch_size=None)), 8.63, GB300)
     assert (found.tflops_per_gpu, found.mfu) == (pytest.approx(699), pytest.approx(699 / 4900))
     assert (found.tokens_per_s, found.samples_per_s, found.days_to_train_1t_tokens) == (None, None, None)
-    row = replace(COUNTED, model_flops_per_sample=1.0e14)
+    row = replace(COUNTED, workload=replace(COUNTED.workload, model_flops_per_sample=1.0e14))
     assert model_flops(row) == (512 * 1.0e14, "model_flops")
     assert figures(row, 8.63, GB300).mfu == pytest.approx(512 * 1.0e14 / 8.63 / 8 / GB300)
 
@@ -138,10 +157,17 @@ def test_without_the_documents_time_and_tflops_there_are_no_flops(stated: dict[s
         (replace(COUNTED, documented=Figures(step_time_s=8.63)), "no FLOPs: neither formula nor document gives them"),
         (replace(COUNTED, accelerator="H20"), "no peak: the table of peaks has no H20 in mxfp8"),
         (
-            replace(COUNTED, accelerator="H100", dtype="bfloat16"),
+            replace(COUNTED, accelerator="H100", workload=replace(COUNTED.workload, dtype="bfloat16")),
             "no peak: the table of peaks has no H100 in bfloat16; did you mean 'bf16'?",
         ),
-        (replace(COUNTED, metric="checkpoint_save_time", documented=Figures(checkpoint_save_time_s=9.0)), ""),
+        (
+            replace(
+                COUNTED,
+                criterion=replace(COUNTED.criterion, metric="checkpoint_save_time"),
+                documented=Figures(checkpoint_save_time_s=9.0),
+            ),
+            "",
+        ),
     ],
 )
 def test_what_is_to_be_known_of_an_mfu(row: Baseline, note: str) -> None:
@@ -164,10 +190,9 @@ CORES = replace(
     LLAMA2_FP8_X128,
     accelerator="CPU",
     gpus=2,
-    sequence_length=256,
-    global_batch_size=8,
-    model_flops_per_sample=2.6e10,
-    metric="calibrated_step_time",
+    workload=replace(LLAMA2_FP8_X128.workload, sequence_length=256, model_flops_per_sample=2.6e10),
+    batch=replace(LLAMA2_FP8_X128.batch, global_batch_size=8),
+    criterion=replace(LLAMA2_FP8_X128.criterion, metric="calibrated_step_time"),
     calibration_flops=1.0e11,
     documented=Figures(step_time_s=1.5, calibrated_step_time_s=1.5),
 )
@@ -189,7 +214,7 @@ def test_without_a_calibration_of_its_own_the_documented_one_counts() -> None:
 
 def test_figures_of_what_else_is_judged() -> None:
     assert figures_of(LLAMA2_BF16, 7.0, 989e12) == figures(LLAMA2_BF16, 7.0, 989e12)
-    saves = replace(LLAMA2_BF16, metric="checkpoint_save_time")
+    saves = replace(LLAMA2_BF16, criterion=replace(LLAMA2_BF16.criterion, metric="checkpoint_save_time"))
     assert figures_of(saves, 7.0, 989e12) == Figures(checkpoint_save_time_s=7.0)
 
 
@@ -242,10 +267,12 @@ def test_what_the_table_does_not_know(accelerator: str, dtype: str) -> None:
 def test_every_bundled_row_has_a_peak() -> None:
     assert all(documented_peak_flops(row) for row in load_tables([bundled_baselines()]))
     row = replace(load_tables([bundled_baselines() / "maxtext"])[0], calibration_flops=9.5e10)
-    assert documented_peak_flops(row) == peak_flops(row.accelerator, row.dtype) == 989e12
+    assert documented_peak_flops(row) == peak_flops(row.accelerator, row.workload.dtype) == 989e12
     assert documented_peak_flops(replace(row, accelerator="CPU")) == 9.5e10
     # All figures of such a row are of its calibration.
-    assert documented_peak_flops(replace(row, metric="calibrated_step_time")) == 9.5e10
+    assert (
+        documented_peak_flops(replace(row, criterion=replace(row.criterion, metric="calibrated_step_time"))) == 9.5e10
+    )
     assert documented_peak_flops(replace(row, accelerator="CPU", calibration_flops=None)) is None
 
 

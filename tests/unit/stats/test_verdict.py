@@ -258,9 +258,20 @@ def test_a_gain_of_more_than_a_quarter_is_too_good_to_be_true() -> None:
 def test_a_gain_is_believed_by_the_row_the_caller_and_a_wider_tolerance() -> None:
     fast = measured(4.556 / 1.6)
     assert judge(LLAMA2_FP8_X128, fast, 0.05).outcome is Outcome.INCONCLUSIVE
-    assert judge(replace(LLAMA2_FP8_X128, max_gain=0.7), fast, 0.05).outcome is Outcome.IMPROVED
+    assert (
+        judge(replace(LLAMA2_FP8_X128, criterion=replace(LLAMA2_FP8_X128.criterion, max_gain=0.7)), fast, 0.05).outcome
+        is Outcome.IMPROVED
+    )
     assert judge(LLAMA2_FP8_X128, fast, 0.05, max_gain=0.7).outcome is Outcome.IMPROVED
-    assert judge(replace(LLAMA2_FP8_X128, max_gain=0.7), fast, 0.05, max_gain=0.5).outcome is Outcome.INCONCLUSIVE
+    assert (
+        judge(
+            replace(LLAMA2_FP8_X128, criterion=replace(LLAMA2_FP8_X128.criterion, max_gain=0.7)),
+            fast,
+            0.05,
+            max_gain=0.5,
+        ).outcome
+        is Outcome.INCONCLUSIVE
+    )
     assert judge(LLAMA2_FP8_X128, fast, 0.7).outcome is Outcome.PASSED
     assert judge(LLAMA2_FP8_X128, measured(4.556 / 1.8), 0.7).outcome is Outcome.INCONCLUSIVE
     assert judge(LLAMA2_FP8_X128, measured(4.556 / 1.08), 0.05, max_gain=0.06).outcome is Outcome.INCONCLUSIVE
@@ -281,7 +292,11 @@ def test_a_gain_that_noise_explains_is_no_wonder() -> None:
 
 @pytest.mark.parametrize("metric", ["calibrated_step_time", "checkpoint_save_time"])
 def test_what_is_believed_of_other_figures(metric: str) -> None:
-    row = replace(LLAMA2_FP8_X128, metric=metric, documented=Figures(**{"step_time_s": 1.0, f"{metric}_s": 10.0}))
+    row = replace(
+        LLAMA2_FP8_X128,
+        criterion=replace(LLAMA2_FP8_X128.criterion, metric=metric),
+        documented=Figures(**{"step_time_s": 1.0, f"{metric}_s": 10.0}),
+    )
     assert judge(row, measured(9.0), 0.05).outcome is Outcome.IMPROVED
     assert judge(row, measured(1.0), 0.05).reason is Reason.TOO_GOOD
 
@@ -408,7 +423,11 @@ AS_FAST_AS_ITS_STEPS = {
 def of_steps(statistic: str, seconds: list[float], *, slower: float = 1.0, **changes: object) -> Verdict:
     """A run of these steps, of a row whose document has what the run's statistic says."""
     judged = apply(parse_statistic(statistic), [TimedStep(number, one) for number, one in enumerate(seconds)])
-    row = replace(LLAMA2_FP8_X128, documented=Figures(step_time_s=judged / slower), statistic=statistic)
+    row = replace(
+        LLAMA2_FP8_X128,
+        documented=Figures(step_time_s=judged / slower),
+        criterion=replace(LLAMA2_FP8_X128.criterion, statistic=statistic),
+    )
     found = replace(measured(judged), timing=timing_of(seconds, statistic))
     return judge(row, replace(found, **changes), 0.05)  # type: ignore[arg-type]
 

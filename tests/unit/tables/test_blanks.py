@@ -104,7 +104,7 @@ def test_what_is_nearer_counts(read: Callable[[str], Table]) -> None:
     assert [(blank.key, blank.is_own) for blank in row.blanks] == [("sequence_length", True)]
     # A value counts before a blank further out.
     table = read(change("dtype: bf16", "dtype: bf16\n    sequence_length: 2048").replace("length: 1024", "length:"))
-    assert [row.sequence_length for row in table.rows] == [2048, 2048]
+    assert [row.workload.sequence_length for row in table.rows] == [2048, 2048]
     assert table.blanks == ()
 
 
@@ -216,9 +216,9 @@ def test_lines_are_counted_as_yaml_does(tmp_path: Path, end: str) -> None:
 def test_a_row_without_a_size(read: Callable[[str], Table]) -> None:
     table = read(HEAD.replace("size: 1b\n", "") + TINY[len(HEAD) :])
     assert [row.id for row in table.rows] == ["tiny_bf16[H100x8]", "tiny_bf16[H100x16]"]
-    assert [(row.size, row.workload, row.name, row.parameters_in_billions) for row in table.rows] == [
-        (None, "tiny", "tiny_bf16", None)
-    ] * 2
+    assert [
+        (row.workload.size, row.workload.name, row.name, row.workload.parameters_in_billions) for row in table.rows
+    ] == [(None, "tiny", "tiny_bf16", None)] * 2
 
 
 def test_a_table_without_a_document_is_its_own(read: Callable[[str], Table]) -> None:

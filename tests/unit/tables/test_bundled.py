@@ -59,7 +59,7 @@ def test_figures_of_each_document(
 ) -> None:
     row = BY_ID[row_id]
     assert row.source.line == line
-    assert row.global_batch_size == batch
+    assert row.batch.global_batch_size == batch
     assert row.documented.step_time_s == step_time_s
     assert row.documented.tokens_per_s == tokens_per_s
     assert row.documented.mfu == mfu
@@ -87,8 +87,8 @@ def test_figures_copied_from_the_gpt2_document(
 
 def test_rows_that_are_judged_by_no_step_time() -> None:
     # The times of saving a checkpoint.
-    rows = [row for row in ROWS if row.metric == "checkpoint_save_time"]
-    assert [(row.size, row.gpus, row.judged, row.source.line) for row in rows] == [
+    rows = [row for row in ROWS if row.criterion.metric == "checkpoint_save_time"]
+    assert [(row.workload.size, row.gpus, row.judged, row.source.line) for row in rows] == [
         ("25b", 32, 17.96068, 287),
         ("52b", 64, 19.29814, 289),
         ("52b", 128, 19.22838, 290),
@@ -98,16 +98,16 @@ def test_rows_that_are_judged_by_no_step_time() -> None:
         ("181b", 256, 19.49531, 296),
     ]
     # The rows that run out of memory.
-    assert {row.id: row.source.line for row in ROWS if row.expected_failure} == {
+    assert {row.id: row.source.line for row in ROWS if row.criterion.expected_failure} == {
         GPT2("52b", "V100-32GBx64-zero-id11"): 421,
         GPT2("52b", "V100-32GBx64-hf-zero2-offload"): 487,
     }
     # Every other row has the figure that it is judged by.
-    assert [row.id for row in ROWS if row.judged is None] == [row.id for row in ROWS if row.expected_failure]
+    assert [row.id for row in ROWS if row.judged is None] == [row.id for row in ROWS if row.criterion.expected_failure]
 
 
 def test_tolerances_are_the_documents() -> None:
-    assert {(row.model, row.tolerance) for row in ROWS} == {
+    assert {(row.workload.model, row.criterion.tolerance) for row in ROWS} == {
         ("gpt2", 0.4),
         ("gpt3", 0.05),
         ("grok1", 0.05),
@@ -117,7 +117,7 @@ def test_tolerances_are_the_documents() -> None:
 
 
 def test_how_many_steps_a_log_must_hold() -> None:
-    assert Counter((row.framework, row.metric, row.min_steps) for row in ROWS) == {
+    assert Counter((row.workload.framework, row.criterion.metric, row.criterion.min_steps) for row in ROWS) == {
         ("deepspeed", "checkpoint_save_time", 1): 7,
         ("deepspeed", "step_time", 2): 39,
         ("huggingface", "step_time", 1): 13,
@@ -142,20 +142,20 @@ def test_the_formulas_give_the_documents_figures(figure: str, stated: int, digit
     assert len(rows) == stated
     acknowledged = {row.id: row.acknowledged for path in table_files(bundled_baselines()) for row in stated_rows(path)}
     for row in rows.values():
-        computed = figures(row, row.documented.step_time_s, peak_flops(row.accelerator, row.dtype))
+        computed = figures(row, row.documented.step_time_s, peak_flops(row.accelerator, row.workload.dtype))
         if figure not in acknowledged[row.id]:
             assert getattr(computed, figure) == pytest.approx(getattr(row.documented, figure), rel=digits), row.id
 
 
 def test_pinned_model_flops_are_the_formulas() -> None:
-    pinned = [row for row in ROWS if row.model_flops_per_sample is not None]
+    pinned = [row for row in ROWS if row.workload.model_flops_per_sample is not None]
     assert len(pinned) == 139 - 7
     for row in pinned:
         computed = model_flops(row)
-        if row.proxy or row.model == "gpt2":
-            assert row.model_flops_per_sample == pytest.approx(computed, rel=1e-14), row.id
+        if row.workload.proxy or row.workload.model == "gpt2":
+            assert row.workload.model_flops_per_sample == pytest.approx(computed, rel=1e-14), row.id
         else:
-            assert f"{row.model_flops_per_sample:.2e}" == f"{computed:.2e}", row.id
+            assert f"{row.workload.model_flops_per_sample:.2e}" == f"{computed:.2e}", row.id
 
 
 @cache
@@ -169,11 +169,13 @@ def model_flops(row: Baseline) -> float:
     architecture = dict(architectures()[str(row.location.path)])
     formula = architecture.pop("formula")
     if formula == "gpt2":
-        assert row.parameters_in_billions is not None
-        return flops.gpt2(sequence_length=row.sequence_length, parameters=float(row.parameters_in_billions) * 1e9)
-    if row.layers is not None:
-        architecture["layers"] = row.layers
-    return float(getattr(flops, formula)(sequence_length=row.sequence_length, **architecture))
+        assert row.workload.parameters_in_billions is not None
+        return flops.gpt2(
+            sequence_length=row.workload.sequence_length, parameters=float(row.workload.parameters_in_billions) * 1e9
+        )
+    if row.workload.layers is not None:
+        architecture["layers"] = row.workload.layers
+    return float(getattr(flops, formula)(sequence_length=row.workload.sequence_length, **architecture))
 
 
 # ---- What this project has measured itself ---------------------------------------------------------
@@ -191,7 +193,7 @@ def test_the_figures_of_smoke_gpt() -> None:
         assert lines[row.source.line - 1].replace(" %", "%").startswith(stated)
     # The figures of smoke_gpt follow from each other.
     for row in (row for row in ALL_ROWS if row.source.document == OWN):
-        assert row.model_flops_per_sample == model_flops(row)
+        assert row.workload.model_flops_per_sample == model_flops(row)
         found = figures(row, row.documented.step_time_s, row.calibration_flops)
         assert found.mfu == pytest.approx(row.documented.mfu, rel=5e-4)  # four digits of the step time
 
@@ -205,7 +207,7 @@ def test_bundled_bandwidths_are_those_of_their_ranks() -> None:
     assert len(rows) == len({row.id for row in rows} - {row.id for row in ALL_ROWS}) == 26
     for row in rows:
         shared = (row.gpus - 1) / row.gpus
-        factor = {"all_reduce": 2 * shared, "all_gather": shared, "alltoall": shared}[row.model]
+        factor = {"all_reduce": 2 * shared, "all_gather": shared, "alltoall": shared}[row.workload.model]
         assert row.documented.value == pytest.approx(float(row.attributes["algbw"]) * factor, rel=4e-4), row.id
         assert row.source.document, row.source.line
         assert row.source.release, row.id

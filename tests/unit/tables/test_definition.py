@@ -42,29 +42,29 @@ def test_a_hash_to_the_letter() -> None:
 
 
 DEFINING = {
-    "model": "llama3",
-    "size": "7b",
-    "framework": "nemo",
-    "dtype": "bf16",
+    "workload.model": "llama3",
+    "workload.size": "7b",
+    "workload.framework": "nemo",
+    "workload.dtype": "bf16",
     "accelerator": "B200",
     "calibration_flops": 9.5e10,
     "gpus": 64,
     "gpus_per_node": 4,
-    "sequence_length": 8192,
-    "global_batch_size": 512,
-    "micro_batch_size": 1,
-    "gradient_accumulation_steps": 4,
-    "layers": 40,
+    "workload.sequence_length": 8192,
+    "batch.global_batch_size": 512,
+    "batch.micro_batch_size": 1,
+    "batch.gradient_accumulation_steps": 4,
+    "workload.layers": 40,
     **{f"parallelism.{key}": 2 for key in ("tp", "pp", "cp", "ep", "dp", "vp", "fsdp")},
-    "model_flops_per_sample": 1.83e15,
-    "formula": "llama",
-    "activation_recomputation": True,
-    "metric": "checkpoint_save_time",
-    "at": "16 GiB",
-    "read": text_block("tokens/s: {}"),
-    "unit": "tokens/s",
-    "better": "higher",
-    "statistic": "median",
+    "workload.model_flops_per_sample": 1.83e15,
+    "workload.formula": "llama",
+    "workload.activation_recomputation": True,
+    "criterion.metric": "checkpoint_save_time",
+    "criterion.at": "16 GiB",
+    "criterion.read": text_block("tokens/s: {}"),
+    "criterion.unit": "tokens/s",
+    "criterion.better": "higher",
+    "criterion.statistic": "median",
     "attributes": {"zero_stage": "3"},
     "recipe.directory": "maxtext2",
     "recipe.script": "run.sh",
@@ -76,16 +76,16 @@ DEFINING = {
 NOT_DEFINING = {
     "id": "other",
     "tile": "n001",
-    "log_format": "megatron",
+    "workload.log_format": "megatron",
     "documented": Figures(step_time_s=1.0, mfu=0.5),
-    "min_steps": 3,
-    "tolerance": 0.5,
-    "stated_tolerance": 0.5,
-    "max_gain": 0.5,
-    "proxy": True,
+    "criterion.min_steps": 3,
+    "criterion.tolerance": 0.5,
+    "criterion.stated_tolerance": 0.5,
+    "criterion.max_gain": 0.5,
+    "workload.proxy": True,
     "canary": True,
     "metrics": {"peak_memory_gib": Documented(61.2, 0.05)},
-    "expected_failure": "out_of_memory",
+    "criterion.expected_failure": "out_of_memory",
     "notes": "a note",
     "source": Source("other.md", 1),
     "location": Location(Path("other.yaml"), 1, 1),
@@ -98,11 +98,11 @@ NOT_DEFINING = {
     # What of its job is not measured.
     "recipe.may_fail": ("convert",),
     # How its figure is called.
-    "label": "random read",
+    "criterion.label": "random read",
     # What its log is checked by.
-    "model_layers": 7,
-    "hidden_size": 64,
-    "loss": "falls",
+    "workload.model_layers": 7,
+    "workload.hidden_size": 64,
+    "criterion.loss": "falls",
 }
 
 
@@ -117,7 +117,7 @@ def changed(names: dict[str, object]) -> Baseline:
 
 
 def test_every_field_is_one_or_the_other() -> None:
-    whole = {"parallelism", "recipe"}
+    whole = {"workload", "batch", "parallelism", "criterion", "recipe"}
     names = {field.name for field in fields(Baseline)} - whole
     names |= {f"{part}.{field.name}" for part in whole for field in fields(getattr(ROW, part))}
     assert names == set(DEFINING) | set(NOT_DEFINING)

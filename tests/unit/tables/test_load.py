@@ -12,7 +12,18 @@ from pytest_gsw.errors import ConfigurationError, FileError
 from pytest_gsw.tables import load
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_table, load_tables, read_by_line, stated_rows, table_files
-from pytest_gsw.tables.model import Baseline, Documented, Figures, Location, Parallelism, Recipe, Source
+from pytest_gsw.tables.model import (
+    Baseline,
+    Batch,
+    Criterion,
+    Documented,
+    Figures,
+    Location,
+    Parallelism,
+    Recipe,
+    Source,
+    Workload,
+)
 from pytest_gsw.tables.yaml_values import Stated
 from tests.budget.tables import HEAD as MANY_ROWS
 from tests.unit.tables.texts import HEAD, TINY, change
@@ -22,7 +33,12 @@ Load = Callable[[str | bytes], tuple[Baseline, ...]]
 
 def test_a_row_has_what_its_file_and_table_say(load: Load) -> None:
     row = load(TINY)[1]
-    assert (row.id, row.log_format, row.gpus, row.min_steps) == ("tiny_1b_bf16[H100x16]", "maxtext", 16, 18)
+    assert (row.id, row.workload.log_format, row.gpus, row.criterion.min_steps) == (
+        "tiny_1b_bf16[H100x16]",
+        "maxtext",
+        16,
+        18,
+    )
     assert (row.documented, row.parallelism) == (Figures(step_time_s=0.75), Parallelism())
     assert (row.recipe, row.source) == (Recipe("tiny", steps=20), Source("site.md", 11))
     assert row.location == Location(Path("t.yaml"), 13, 9)
@@ -37,7 +53,7 @@ def test_a_row_has_what_its_file_and_table_say(load: Load) -> None:
         .replace("dtype: bf16", "dtype: bf16\n    tolerance: 2%")
         .replace("gpus: 16", "tolerance: 3%, gpus: 16")
     )
-    assert [row.tolerance for row in rows] == [0.02, 0.03]
+    assert [row.criterion.tolerance for row in rows] == [0.02, 0.03]
 
 
 FULL = """\
@@ -74,19 +90,22 @@ def test_every_key_of_a_table(load: Load) -> None:
     assert load(FULL) == (
         Baseline(
             id="tiny_7.5b_fp16[V100-32GBx32-big-batch]",
-            model="tiny",
-            size="7.5b",
-            framework="deepspeed",
-            log_format="megatron",
-            dtype="fp16",
+            workload=Workload(
+                model="tiny",
+                size="7.5b",
+                framework="deepspeed",
+                log_format="megatron",
+                dtype="fp16",
+                sequence_length=2048,
+                layers=12,
+                model_flops_per_sample=4.6e13,
+                activation_recomputation=True,
+                proxy=True,
+            ),
             accelerator="V100-32GB",
             gpus=32,
             gpus_per_node=4,
-            sequence_length=2048,
-            global_batch_size=64,
-            micro_batch_size=2,
-            gradient_accumulation_steps=8,
-            layers=12,
+            batch=Batch(global_batch_size=64, micro_batch_size=2, gradient_accumulation_steps=8),
             parallelism=Parallelism(tp=2, pp=3, cp=4, ep=5, dp=6, vp=7, fsdp=8),
             documented=Figures(
                 step_time_s=3.0,
@@ -96,14 +115,13 @@ def test_every_key_of_a_table(load: Load) -> None:
                 tflops_per_gpu=23.2,
                 checkpoint_save_time_s=9.0,
             ),
-            metric="checkpoint_save_time",
-            statistic="median[-10:]",
-            min_steps=12,
-            tolerance=0.025,
-            stated_tolerance=0.025,
-            model_flops_per_sample=4.6e13,
-            activation_recomputation=True,
-            proxy=True,
+            criterion=Criterion(
+                metric="checkpoint_save_time",
+                statistic="median[-10:]",
+                min_steps=12,
+                tolerance=0.025,
+                stated_tolerance=0.025,
+            ),
             notes="07-10",
             attributes={"zero_stage": "3"},
             recipe=Recipe(
@@ -122,10 +140,10 @@ def test_every_key_of_a_table(load: Load) -> None:
 
 def test_properties_of_a_row(load: Load) -> None:
     (row,) = load(FULL)
-    assert (row.workload, row.name, row.parameters_in_billions) == ("tiny_7.5b", "tiny_7.5b_fp16", "7.5")
+    assert (row.workload.name, row.name, row.workload.parameters_in_billions) == ("tiny_7.5b", "tiny_7.5b_fp16", "7.5")
     assert (row.nodes, row.judged, str(row.location)) == (8, 9.0, "t.yaml:22")
     (row, _) = load(change("size: 1b", "size: large"))
-    assert row.parameters_in_billions is None
+    assert row.workload.parameters_in_billions is None
 
 
 @pytest.mark.parametrize(
@@ -140,7 +158,7 @@ def test_properties_of_a_row(load: Load) -> None:
 )
 def test_nine_tenths_of_the_steps_must_be_found(load: Load, recipe: str, min_steps: int) -> None:
     rows = load(change("steps: 20", recipe))
-    assert [row.min_steps for row in rows] == [min_steps, min_steps]
+    assert [row.criterion.min_steps for row in rows] == [min_steps, min_steps]
 
 
 @pytest.mark.parametrize(("log_format", "min_steps"), [("maxtext", 10), ("paxml", 10), ("huggingface", 1)])
@@ -151,7 +169,7 @@ def test_a_table_without_line_steps_and_length(load: Load, log_format: str, min_
     row, other = load(
         text.replace("sequence_length: 1024\n", "").replace("step_time_s: 1.5, line: 10", "step_time_s: 1.5")
     )
-    assert (row.min_steps, row.sequence_length, row.judged) == (min_steps, None, 1.5)
+    assert (row.criterion.min_steps, row.workload.sequence_length, row.judged) == (min_steps, None, 1.5)
     assert (row.source, other.source) == (Source("site.md", None), Source("site.md", 11))
 
 
@@ -184,24 +202,24 @@ def test_formats_that_do_not_log_every_step(
     load: Load, log_format: str, recipe: str, min_steps: int, logged_steps: int | None
 ) -> None:
     (row, _) = load(change("steps: 20", recipe).replace("size: 1b", f"size: 1b\nlog_format: {log_format}"))
-    assert (row.min_steps, row.recipe.logged_steps) == (min_steps, logged_steps)
+    assert (row.criterion.min_steps, row.recipe.logged_steps) == (min_steps, logged_steps)
 
 
 def test_what_a_format_and_a_metric_change(load: Load) -> None:
     # A framework that writes another one's log.
     (row, _) = load(TINY.replace("framework: maxtext", "framework: megatron-bridge"))
-    assert (row.framework, row.log_format) == ("megatron-bridge", "megatron")
+    assert (row.workload.framework, row.workload.log_format) == ("megatron-bridge", "megatron")
     # Steps say nothing of how many checkpoints are saved.
     checkpoint = change("step_time_s: 1.5", "metric: checkpoint_save_time, checkpoint_save_time_s: 17.9")
-    assert [row.min_steps for row in load(checkpoint)] == [1, 18]
+    assert [row.criterion.min_steps for row in load(checkpoint)] == [1, 18]
     (row, _) = load(checkpoint.replace("17.9", "17.9, min_steps: 3"))
-    assert row.min_steps == 3
+    assert row.criterion.min_steps == 3
 
 
 def test_values_as_they_are_written(load: Load) -> None:
     # A percentage is the decimal number that is written.
     (row, _) = load(change("gpus: 8,", "gpus: 8, tolerance: 0.1%, mfu: 100 %,"))
-    assert row.tolerance == 0.001
+    assert row.criterion.tolerance == 0.001
     assert row.documented.mfu == 1.0
     # Numbers may be quoted and texts may look like numbers.
     (row, _) = load(change("gpus: 8,", 'gpus: "8", notes: 05, attributes: {id: 1.10},'))
@@ -220,7 +238,7 @@ def test_values_as_they_are_written(load: Load) -> None:
 def test_a_row_of_other_figures(load: Load) -> None:
     # A row that runs out of memory needs no figure.
     (row, _) = load(change("gpus: 8, step_time_s: 1.5", "gpus: 8, expected_failure: out_of_memory"))
-    assert row.expected_failure == "out_of_memory"
+    assert row.criterion.expected_failure == "out_of_memory"
     assert row.judged is None
     # A row documents further metrics.
     stated = "metrics: {peak_memory_gib: {value: 61.2, tolerance: 5 %}, output_tokens_per_s: {value: 1840}}"

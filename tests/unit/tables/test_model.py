@@ -6,16 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.tables.model import (
-    Kind,
-    Statistic,
-    accelerator_of,
-    image_name,
-    image_of,
-    is_same,
-    parse_statistic,
-    row_matches,
-)
+from pytest_gsw.hardware import accelerator_of, is_same
+from pytest_gsw.tables.model import Kind, Statistic, image_name, image_of, parse_statistic, row_matches
 
 ROW = "tiny_1b_bf16[H100x8]"
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import FileError
+from pytest_gsw.hardware import is_same
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
 from pytest_gsw.tables.load import load_table, load_tables, releases_for, table_files
-from pytest_gsw.tables.model import Source, is_same
+from pytest_gsw.tables.model import Source
 from pytest_gsw.tables.releases import by_age, releases_of
 
 TABLE = """\
@@ -68,7 +69,10 @@ def test_the_releases_that_a_constant_of_the_scripts_stands_for(version: str, re
 
 def test_a_table_has_its_own_releases_or_the_files(tmp_path: Path) -> None:
     rows = load_table(written(tmp_path, "[24.11.1, 25.10]"))
-    assert {row.dtype: row.source.releases for row in rows} == {"bf16": ("25.10",), "fp8": ("24.11.1", "25.10")}
+    assert {row.workload.dtype: row.source.releases for row in rows} == {
+        "bf16": ("25.10",),
+        "fp8": ("24.11.1", "25.10"),
+    }
 
 
 @pytest.mark.parametrize(

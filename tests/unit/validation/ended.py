@@ -46,7 +46,7 @@ def run(
 
 def measured(log: Path, row: Baseline = LLAMA2_FP8_X128, status: JobStatus = GOOD, peak_flops: float | None = 1979e12):  # type: ignore[no-untyped-def]
     of = run(log, status)
-    log_format = FORMATS[row.log_format]
+    log_format = FORMATS[row.workload.log_format]
     steps = read_steps(row, of, log_format)[0]
     return measure(row, of, steps, peak_flops=peak_flops, steps=row.recipe.steps, first_index=log_format.first_index)
 
@@ -67,7 +67,7 @@ def refused(
 
 def measure_as_documented(baseline: Baseline, of: Run, log: StepLog, log_format: LogFormat) -> Measurement:
     """The row's statistic over the steps of a log, from its table alone."""
-    peak = peak_flops(baseline.accelerator, baseline.dtype)
+    peak = peak_flops(baseline.accelerator, baseline.workload.dtype)
     steps, first = baseline.recipe.steps, log_format.first_index
     return measure(baseline, of, log, peak_flops=peak, steps=steps, first_index=first)
 
@@ -77,7 +77,7 @@ def of_bytes(baseline: Baseline, log: bytes, folder: Path) -> Measurement:
     path = folder / "run.log"
     path.write_bytes(log)
     of = Run("7", JobStatus(JobState.COMPLETED, exit_code=0), path)
-    log_format = FORMATS[baseline.log_format]
+    log_format = FORMATS[baseline.workload.log_format]
     return measure_as_documented(baseline, of, read_steps(baseline, of, log_format)[0], log_format)
 
 
@@ -89,4 +89,6 @@ def megatron(steps: Iterable[int], total: int = 50) -> str:
     )
 
 
-MEGATRON_ROW = replace(LLAMA2_FP8_X128, framework="megatron", log_format="megatron")
+MEGATRON_ROW = replace(
+    LLAMA2_FP8_X128, workload=replace(LLAMA2_FP8_X128.workload, framework="megatron", log_format="megatron")
+)

@@ -16,15 +16,10 @@ from tests.unit.rows import LLAMA2_FP8_X128
 
 ROW = replace(
     LLAMA2_FP8_X128,
-    dtype="bf16",
+    workload=replace(LLAMA2_FP8_X128.workload, dtype="bf16", sequence_length=1024, layers=24, hidden_size=2048),
     gpus=64,
-    sequence_length=1024,
-    global_batch_size=256,
-    micro_batch_size=4,
-    gradient_accumulation_steps=None,
-    layers=24,
+    batch=replace(LLAMA2_FP8_X128.batch, global_batch_size=256, micro_batch_size=4, gradient_accumulation_steps=None),
     parallelism=Parallelism(tp=4, pp=2, dp=8),
-    hidden_size=2048,
     source=Source("readme.md", 31, "v25.02"),
 )
 
@@ -99,7 +94,9 @@ def test_the_degrees_of_a_log_give_its_gpus() -> None:
     assert compare(ROW, Identity(), job_id="7", image="a.sqsh") == ()
     assert (
         compare(
-            replace(ROW, hidden_size=None), Identity(hidden_size=3, degrees={"ep": 2, "cp": 4, "fsdp": 8}), job_id=None
+            replace(ROW, workload=replace(ROW.workload, hidden_size=None)),
+            Identity(hidden_size=3, degrees={"ep": 2, "cp": 4, "fsdp": 8}),
+            job_id=None,
         )
         == ()
     )
@@ -137,12 +134,16 @@ def test_the_degrees_of_a_log_give_its_gpus() -> None:
     ],
 )
 def test_precision(dtype: str, said: Identity, agrees: bool | None) -> None:
-    compared = [one for one in compare(replace(ROW, dtype=dtype), said, job_id=None) if one.name == "precision"]
+    compared = [
+        one
+        for one in compare(replace(ROW, workload=replace(ROW.workload, dtype=dtype)), said, job_id=None)
+        if one.name == "precision"
+    ]
     assert [one.agrees for one in compared] == ([] if agrees is None else [agrees])
 
 
 def test_a_run_of_fp8_that_was_none_names_what_it_was() -> None:
-    row = replace(ROW, dtype="fp8")
+    row = replace(ROW, workload=replace(ROW.workload, dtype="fp8"))
     assert differences(row, Identity(quantization="none")) == ["precision no fp8 in the log, fp8 in the row"]
     assert differences(row, Identity(precision="bf16", quantization="none")) == [
         "precision bf16 in the log, fp8 in the row"
@@ -173,15 +174,15 @@ def test_a_row_that_contradicts_itself_is_not_held_against_a_run(
 def test_a_micro_batch_that_does_not_fit_its_row_is_not_compared(
     steps: int | None, batch: int, is_compared: bool
 ) -> None:
-    row = replace(ROW, gradient_accumulation_steps=steps, global_batch_size=batch)
+    row = replace(ROW, batch=replace(ROW.batch, gradient_accumulation_steps=steps, global_batch_size=batch))
     assert len(compare(row, Identity(micro_batch_size=8), job_id=None)) == is_compared
 
 
 def test_layers_of_the_full_model_are_not_a_proxys() -> None:
-    row = replace(ROW, layers=None, model_layers=126)
+    row = replace(ROW, workload=replace(ROW.workload, layers=None, model_layers=126))
     assert differences(row, Identity(layers=7)) == ["layers 7 in the log, 126 in the row"]
-    assert compare(replace(row, proxy=True), Identity(layers=7), job_id=None) == ()
-    assert differences(replace(row, proxy=True, layers=21), Identity(layers=7)) == [
+    assert compare(replace(row, workload=replace(row.workload, proxy=True)), Identity(layers=7), job_id=None) == ()
+    assert differences(replace(row, workload=replace(row.workload, proxy=True, layers=21)), Identity(layers=7)) == [
         "layers 7 in the log, 21 in the row"
     ]
 
@@ -230,7 +231,11 @@ def test_image(image: str | None, said: str, agrees: bool | None) -> None:
 
 def test_bundled_rows_know_their_architecture() -> None:
     rows = load_tables([bundled_baselines()])
-    known = {row.workload: (row.all_layers, row.hidden_size) for row in rows if not row.proxy and row.hidden_size}
+    known = {
+        row.workload.name: (row.workload.all_layers, row.workload.hidden_size)
+        for row in rows
+        if not row.workload.proxy and row.workload.hidden_size
+    }
     assert known["gpt3_175b"] == (96, 12288)
     assert known["llama2_70b"] == (80, 8192)
     assert known["llama3.1_405b"] == (126, 16384)

@@ -48,7 +48,7 @@ def outcome(folder: Path, text: str, table: str) -> tuple[str, Measurement | Non
         found = measured(folder / "run.log", row)
     except RunError as error:
         return error.fact, None
-    return judge(row, found, row.tolerance).outcome.value, found
+    return judge(row, found, row.criterion.tolerance).outcome.value, found
 
 
 @pytest.mark.parametrize("name", GOOD)

@@ -263,7 +263,9 @@ using world size: 8, data-parallel-size: 8, tensor-model-parallel size: 1, pipel
 def test_a_run_that_was_not_the_rows(tmp_path: Path) -> None:
     log = tmp_path / "megatron.out"
     log.write_text(ARGUMENTS + megatron(range(1, 51)))
-    row = replace(MEGATRON_ROW, dtype="bf16", gpus=8, sequence_length=1024, layers=24)
+    row = replace(
+        MEGATRON_ROW, workload=replace(MEGATRON_ROW.workload, dtype="bf16", sequence_length=1024, layers=24), gpus=8
+    )
     error = raised(LogError, measured, log, row)
     assert error.fact == (
         "the run was not the row's: sequence length 256 in the log, 1024 in the row; layers 2 in the log, 24 in the "
@@ -278,13 +280,25 @@ def test_a_run_that_was_not_the_rows(tmp_path: Path) -> None:
     log.write_text(
         ARGUMENTS.replace("256", "1024").replace(" 2\n", " 24\n").replace("32", "16") + megatron(range(1, 51))
     )
-    assert len(read_steps(replace(row, dtype="fp16"), run(log), FORMATS["megatron"])[0].steps) == 50
+    assert (
+        len(
+            read_steps(replace(row, workload=replace(row.workload, dtype="fp16")), run(log), FORMATS["megatron"])[
+                0
+            ].steps
+        )
+        == 50
+    )
 
 
 def test_a_log_of_another_run_by_what_it_is_set_up_with_as_well(tmp_path: Path) -> None:
     log = tmp_path / "megatron.out"
     log.write_text(ARGUMENTS + megatron(range(1, 51)))
-    error = raised(LogError, measured, log, replace(MEGATRON_ROW, dtype="fp32", gpus=16, sequence_length=1024))
+    error = raised(
+        LogError,
+        measured,
+        log,
+        replace(MEGATRON_ROW, workload=replace(MEGATRON_ROW.workload, dtype="fp32", sequence_length=1024), gpus=16),
+    )
     assert error.fact == "the log belongs to another run, by its GPUs"
     assert error.evidence[:4] == (
         ("GPUs", "8 in the log, 16 in the row"),
@@ -321,7 +335,12 @@ def test_a_loss_that_is_not_finite(log: Path) -> None:
 
 
 def test_a_mean_that_counts_the_steps_of_a_run_before(tmp_path: Path) -> None:
-    row = replace(LLAMA2_FP8_X128, framework="huggingface", log_format="huggingface", min_steps=1, recipe=Recipe("x"))
+    row = replace(
+        LLAMA2_FP8_X128,
+        workload=replace(LLAMA2_FP8_X128.workload, framework="huggingface", log_format="huggingface"),
+        criterion=replace(LLAMA2_FP8_X128.criterion, min_steps=1),
+        recipe=Recipe("x"),
+    )
     log = tmp_path / "hf.out"
     summary = "{'train_runtime': 30.0, 'train_samples_per_second': 56.0, 'train_loss': 1.5}\n"
     log.write_text(summary)
@@ -536,9 +555,8 @@ def test_the_last_step_must_be_there(log: Path, last: int) -> None:
 def test_steps_without_numbers_are_counted(tmp_path: Path) -> None:
     row = replace(
         LLAMA2_FP8_X128,
-        framework="paxml",
-        log_format="paxml",
-        min_steps=18,
+        workload=replace(LLAMA2_FP8_X128.workload, framework="paxml", log_format="paxml"),
+        criterion=replace(LLAMA2_FP8_X128.criterion, min_steps=18),
         recipe=Recipe("paxml", steps=100, logged_steps=20),
     )
     log = tmp_path / "paxml.out"
@@ -556,12 +574,12 @@ def test_a_few_steps_are_not_taken_for_a_log_interval(log: Path, kept: list[int]
 
 
 #: A row whose document does not say how many steps there were.
-ANY_STEPS = replace(MEGATRON_ROW, min_steps=2, recipe=Recipe("x"))
+ANY_STEPS = replace(MEGATRON_ROW, criterion=replace(MEGATRON_ROW.criterion, min_steps=2), recipe=Recipe("x"))
 
 
 def of(steps: int | None = None) -> Baseline:
     """One of which a line is enough, and whose table may state its steps."""
-    return replace(ANY_STEPS, min_steps=1, recipe=Recipe("x", steps=steps))
+    return replace(ANY_STEPS, criterion=replace(ANY_STEPS.criterion, min_steps=1), recipe=Recipe("x", steps=steps))
 
 
 FEW = "the log holds {} steps, 45 of 50 needed".format
@@ -576,7 +594,12 @@ NAMES_ITS_END = "the log ends at step {}, and states {} as its last step".format
         (MEGATRON_ROW, range(10, 51, 10), 50, 5),
         (MEGATRON_ROW, range(15, 50, 15), 50, 3),  # steps 46 to 50 have no line
         (MEGATRON_ROW, range(10, 41, 10), 50, FEW(40)),
-        (replace(MEGATRON_ROW, min_steps=40), range(10, 41, 10), 50, ENDS_BEFORE(40, 50)),
+        (
+            replace(MEGATRON_ROW, criterion=replace(MEGATRON_ROW.criterion, min_steps=40)),
+            range(10, 41, 10),
+            50,
+            ENDS_BEFORE(40, 50),
+        ),
         # One line may be lost where the last is there.
         (MEGATRON_ROW, [10, 20, 30, 50], 50, 4),
         (MEGATRON_ROW, [10, 20, 50], 50, FEW(3)),
@@ -634,7 +657,7 @@ def test_the_end_that_counts_is_the_one_of_the_last_attempt(tmp_path: Path) -> N
 
 
 def test_the_configuration_in_a_log_names_its_end(log: Path) -> None:
-    row = replace(LLAMA2_FP8_X128, min_steps=2, recipe=Recipe("x"))
+    row = replace(LLAMA2_FP8_X128, criterion=replace(LLAMA2_FP8_X128.criterion, min_steps=2), recipe=Recipe("x"))
     log.write_text("Config param steps: 50\n" + step_lines(range(7)))
     error = raised(LogError, measured, log, row)
     assert error.fact == "the log ends at step 6, and states 49 as its last step"
@@ -645,7 +668,11 @@ def test_the_configuration_in_a_log_names_its_end(log: Path) -> None:
 
 def test_a_run_of_fewer_steps_than_the_rows_is_not_measured_though_it_logs_one_figure(tmp_path: Path) -> None:
     path = tmp_path / "log-huggingface_llama2_70b_128_481221.out"
-    row = replace(LLAMA2_FP8_X128, log_format="huggingface", framework="huggingface", statistic="mean", min_steps=1)
+    row = replace(
+        LLAMA2_FP8_X128,
+        workload=replace(LLAMA2_FP8_X128.workload, log_format="huggingface", framework="huggingface"),
+        criterion=replace(LLAMA2_FP8_X128.criterion, statistic="mean", min_steps=1),
+    )
     for steps in (50, 2):
         path.write_text(
             f"***** Running training *****\n  Total optimization steps = {steps}\n"

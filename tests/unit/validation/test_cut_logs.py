@@ -24,13 +24,13 @@ from tests.unit.logs.lines import ANY_ROW, events_of
 from tests.unit.validation.ended import measure_as_documented
 
 ENDED_WELL = JobStatus(JobState.COMPLETED, exit_code=0)
-ROWS = [row for row in load_tables([bundled_baselines()]) if row.expected_failure is None]
+ROWS = [row for row in load_tables([bundled_baselines()]) if row.criterion.expected_failure is None]
 
 
 def is_measured(row: Baseline, log: bytes, path: Path, status: JobStatus = ENDED_WELL) -> bool:
     path.write_bytes(log)
     run = Run("4242", status, path)
-    log_format = FORMATS[row.log_format]
+    log_format = FORMATS[row.workload.log_format]
     try:
         check_job(run)
         measure_as_documented(row, run, read_steps(row, run, log_format)[0], log_format)
@@ -59,16 +59,19 @@ def simulated() -> dict[str, tuple[Baseline, tuple[bytes, ...]]]:
     """A row of each format and metric whose end is told, with its log up to the end of its last step, and the rest."""
     found = {}
     for row in ROWS:
-        known = row.recipe.steps is not None or row.log_format in {"megatron", "huggingface"}
-        if known and f"{row.log_format} {row.metric}" not in found:
+        known = row.recipe.steps is not None or row.workload.log_format in {"megatron", "huggingface"}
+        if known and f"{row.workload.log_format} {row.criterion.metric}" not in found:
             events = events_of(row)
             rest = last_step(events) + 1
-            found[f"{row.log_format} {row.metric}"] = row, (joined(events[:rest]), joined(events[rest:]))
+            found[f"{row.workload.log_format} {row.criterion.metric}"] = (
+                row,
+                (joined(events[:rest]), joined(events[rest:])),
+            )
     return found
 
 
 def step_lines(log_format: str, *parts: bytes) -> tuple[Baseline, tuple[bytes, ...]]:
-    return replace(ANY_ROW, log_format=log_format), parts
+    return replace(ANY_ROW, workload=replace(ANY_ROW.workload, log_format=log_format)), parts
 
 
 STEPS = range(1, 13)
@@ -77,7 +80,7 @@ LOGS = {
     "deepspeed's pipeline engine": step_lines("deepspeed", b"".join(lines.pipe(step, "4.250") for step in STEPS), b""),
     "deepspeed's engine": step_lines("deepspeed", b"".join(lines.throughput(step, "60") for step in STEPS[2:]), b""),
     "deepspeed's launcher": (
-        replace(ANY_ROW, log_format="deepspeed", recipe=Recipe("any")),
+        replace(ANY_ROW, workload=replace(ANY_ROW.workload, log_format="deepspeed"), recipe=Recipe("any")),
         (LAUNCHED + b"".join(lines.throughput(step, "60") for step in STEPS[2:]), EXITED),
     ),
     "megatron-bridge": step_lines("megatron", DONE.replace(b"training is done", b"dataloaders are built") + 12 * BRIDGE, DONE),
@@ -99,7 +102,7 @@ def test_no_row_is_measured_by_a_log_that_is_cut_before_its_last_step(name: str,
     path = tmp_path / "run.log"
     assert is_measured(row, steps + rest, path)
     cuts = {*line_ends(steps), *range(len(steps) - 80, len(steps))} - {len(steps)}
-    few = replace(row, min_steps=1)
+    few = replace(row, criterion=replace(row.criterion, min_steps=1))
     assert [steps[:cut][-80:] for cut in sorted(cuts) if is_measured(few, steps[:cut], path)] == []
 
 
@@ -118,7 +121,11 @@ WITHOUT_TOTAL = {"paxml", "automodel", "deepspeed"}
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_total_that_a_log_states_counts_in_a_replay_without_recipe_steps(name: str, tmp_path: Path) -> None:
-    row, path, replayed = replace(ANY_ROW, log_format=name), tmp_path / "run.log", JobStatus(JobState.REPLAYED)
+    row, path, replayed = (
+        replace(ANY_ROW, workload=replace(ANY_ROW.workload, log_format=name)),
+        tmp_path / "run.log",
+        JobStatus(JobState.REPLAYED),
+    )
     # Without the recipe's line, by which a log would be its job's own.
     events = [event for event in events_of(row) if b"GSW: " not in event.data]
     log, has_figures = joined(events), FORMATS[name].content == "figure"
@@ -127,7 +134,7 @@ def test_the_total_that_a_log_states_counts_in_a_replay_without_recipe_steps(nam
     if has_figures:
         path.write_bytes(log)
         metric, _, at = next(iter(read_log(path, FORMATS[name]).figures)).partition(" at ")
-        row = replace(row, metric=metric, at=at or None)
+        row = replace(row, criterion=replace(row.criterion, metric=metric, at=at or None))
     assert is_measured(row, log, path, replayed)
     cuts = [end[: end.rindex(b"\n", 0, len(end) * share // 10) + 1] for share in (4, 7, 9)]
     measured = [cut[-80:] for cut in cuts if is_measured(row, cut, path, replayed)]

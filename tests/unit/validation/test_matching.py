@@ -14,7 +14,7 @@ from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.tables.model import Baseline, Parallelism
 from pytest_gsw.validation.matching import match_log, match_logs
 from tests.unit.logs.lines import ANY_ROW, whole
-from tests.unit.rows import LLAMA2_FP8_X128
+from tests.unit.rows import LLAMA2_FP8_X128, with_facts
 from tests.writers import ALL_WRITERS
 
 #: The writers give their job this id.
@@ -25,7 +25,7 @@ STEPS = "".join(f"completed step: {step}, seconds: 4.5, loss: 9.0\n" for step in
 def others(row: Baseline) -> list[Baseline]:
     """Rows that differ from a row in one fact each that every recipe's own line states."""
     changes = ({"model": "llama3"}, {"size": "8b"}, {"dtype": "fp16"}, {"gpus": 64}, {"framework": "other"})
-    return [replace(row, id=f"other {name}", **{name: value}) for one in changes for name, value in one.items()]  # type: ignore[arg-type]
+    return [with_facts(row, id=f"other {name}", **{name: value}) for one in changes for name, value in one.items()]
 
 
 def found(path: Path, *rows: Baseline) -> tuple[str | None, str]:
@@ -36,7 +36,7 @@ def found(path: Path, *rows: Baseline) -> tuple[str | None, str]:
 @pytest.mark.parametrize("name", [name for name in FORMATS if name in ALL_WRITERS])
 @pytest.mark.parametrize("file", [f"slurm-{JOB}.out", "yesterday.log"])
 def test_the_first_lines_of_a_log_name_its_row(tmp_path: Path, name: str, file: str) -> None:
-    own = replace(ANY_ROW, log_format=name)
+    own = replace(ANY_ROW, workload=replace(ANY_ROW.workload, log_format=name))
     path = tmp_path / file
     path.write_bytes(whole(name))
     match = match_log(path, [*others(own), own])
@@ -92,20 +92,22 @@ using world size: 8, data-parallel-size: 8
 """
 MEGATRON = replace(
     ANY_ROW,
-    framework="megatron",
-    log_format="megatron",
+    workload=replace(
+        ANY_ROW.workload,
+        framework="megatron",
+        log_format="megatron",
+        sequence_length=2048,
+        model_layers=32,
+        hidden_size=4096,
+    ),
     gpus=8,
-    global_batch_size=80,
-    sequence_length=2048,
-    micro_batch_size=None,
+    batch=replace(ANY_ROW.batch, global_batch_size=80, micro_batch_size=None),
     parallelism=Parallelism(),
-    model_layers=32,
-    hidden_size=4096,
 )
 
 
 def named(model: str, size: str, **changes: object) -> Baseline:
-    return replace(MEGATRON, id=f"{model}_{size}", model=model, size=size, **changes)  # type: ignore[arg-type]
+    return with_facts(MEGATRON, id=f"{model}_{size}", model=model, size=size, **changes)
 
 
 @pytest.mark.parametrize(

@@ -50,13 +50,17 @@ def test_a_window_of_steps_that_are_not_there(tmp_path: Path) -> None:
     # A window that lacks steps.
     log = tmp_path / "megatron.out"
     log.write_text(megatron([*range(1, 35), *range(40, 51)]))
-    assert refused(log, replace(MEGATRON_ROW, statistic="mean[35:44]")) == (
+    assert refused(log, replace(MEGATRON_ROW, criterion=replace(MEGATRON_ROW.criterion, statistic="mean[35:44]"))) == (
         "the log does not hold the steps that mean[35:44] needs: the window has 5 of 10 steps"
     )
     # A window that the log does not reach.
     log = tmp_path / "megatron.out"
     log.write_text(megatron(range(1, 31), total=30))
-    row = replace(MEGATRON_ROW, statistic="mean[31:40]", min_steps=2, recipe=Recipe("x"))
+    row = replace(
+        MEGATRON_ROW,
+        criterion=replace(MEGATRON_ROW.criterion, statistic="mean[31:40]", min_steps=2),
+        recipe=Recipe("x"),
+    )
     assert refused(log, row, REPLAYED) == (
         "the log does not hold the steps that mean[31:40] needs: no step lies in the window of mean[31:40]"
     )
@@ -67,7 +71,10 @@ def test_a_window_of_steps_that_are_not_there(tmp_path: Path) -> None:
 def test_a_step_of_no_time_is_an_error_wherever_it_is(log: Path, statistic: str, zero: int) -> None:
     lines = (step_lines([n], "0.000" if n == zero else "6.500" if n == 49 else "4.560") for n in range(50))
     log.write_text(IDENTITY + "".join(lines))
-    assert refused(log, replace(LLAMA2_FP8_X128, statistic=statistic)) == "0 s is no time of a step"
+    assert (
+        refused(log, replace(LLAMA2_FP8_X128, criterion=replace(LLAMA2_FP8_X128.criterion, statistic=statistic)))
+        == "0 s is no time of a step"
+    )
 
 
 def test_of_several_jobs_each_has_its_steady_steps(log: Path) -> None:
@@ -90,30 +97,36 @@ def test_rates_become_seconds_by_the_rows_batch() -> None:
         TimedStep(2, 256 / 64),
         TimedStep(3, 256 * 4096 / 128 / 4096),
     )
-    without_batch = replace(LLAMA2_FP8_X128, global_batch_size=None)
+    without_batch = replace(LLAMA2_FP8_X128, batch=replace(LLAMA2_FP8_X128.batch, global_batch_size=None))
     assert timed_steps(without_batch, rates) == (TimedStep(1, 2.0),)
 
 
 def test_rates_alone_need_what_makes_seconds_of_them(log: Path) -> None:
     said = [f"step: {n}  loss: {9 - n / 20:.4f}  tps: 4,096  tflops: 1.0  mfu: 1.00%" for n in range(1, 51)]
     log.write_text("\n".join(said) + "\n")
-    row = replace(LLAMA2_FP8_X128, log_format="torchtitan", framework="torchtitan", sequence_length=None)
+    row = replace(
+        LLAMA2_FP8_X128,
+        workload=replace(
+            LLAMA2_FP8_X128.workload, log_format="torchtitan", framework="torchtitan", sequence_length=None
+        ),
+    )
     error = raised(LogError, measured, log, row)
     assert error.fact == (
         "the log states rates and no step times, and the row has no batch or length that makes seconds of them"
     )
     assert error.advice == f"write sequence_length and global_batch_size into the table: {row.location}"
-    assert measured(log, replace(row, sequence_length=4096)).judged == 256 * 4096 / 128 / 4096
+    assert (
+        measured(log, replace(row, workload=replace(row.workload, sequence_length=4096))).judged
+        == 256 * 4096 / 128 / 4096
+    )
 
 
 def test_a_checkpoint_row_is_judged_on_its_saves(tmp_path: Path) -> None:
     row = replace(
         MEGATRON_ROW,
-        global_batch_size=None,
-        metric="checkpoint_save_time",
+        batch=replace(MEGATRON_ROW.batch, global_batch_size=None),
+        criterion=replace(MEGATRON_ROW.criterion, metric="checkpoint_save_time", statistic="mean", min_steps=1),
         documented=Figures(checkpoint_save_time_s=17.96068),
-        statistic="mean",
-        min_steps=1,
         recipe=Recipe("x"),
     )
     log = tmp_path / "megatron.out"
@@ -135,10 +148,10 @@ def test_a_checkpoint_row_is_judged_on_its_saves(tmp_path: Path) -> None:
 CORES = replace(
     LLAMA2_FP8_X128,
     accelerator="CPU",
-    metric="calibrated_step_time",
+    criterion=replace(LLAMA2_FP8_X128.criterion, metric="calibrated_step_time"),
     calibration_flops=1.0e15,
     documented=Figures(step_time_s=4.0, calibrated_step_time_s=4.0),
-    model_flops_per_sample=1.0e14,
+    workload=replace(LLAMA2_FP8_X128.workload, model_flops_per_sample=1.0e14),
 )
 
 
@@ -225,11 +238,11 @@ ROW = replace(LLAMA2_FP8_X128, documented=DOCUMENTED)
 def test_a_table_whose_own_figures_agree() -> None:
     assert impossible_table(ROW, PEAK) is None
     assert impossible_table(ROW, None) is None
-    assert impossible_table(replace(ROW, model_flops_per_sample=None), PEAK) is None
+    assert impossible_table(replace(ROW, workload=replace(ROW.workload, model_flops_per_sample=None)), PEAK) is None
 
 
 def test_a_table_whose_flops_are_those_of_another_model() -> None:
-    error = impossible_table(replace(ROW, model_flops_per_sample=2.17e16), PEAK)
+    error = impossible_table(replace(ROW, workload=replace(ROW.workload, model_flops_per_sample=2.17e16)), PEAK)
     assert isinstance(error, TableError)
     assert error.fact == "the table contradicts itself: MFU 481.3 % is impossible, and its own 4.556 s gives it"
     assert error.evidence == (
@@ -243,7 +256,9 @@ def test_a_table_whose_flops_are_those_of_another_model() -> None:
 
 def test_a_table_whose_tflops_are_beyond_its_peak() -> None:
     documented = replace(DOCUMENTED, mfu=None, tflops_per_gpu=2474.0)
-    error = impossible_table(replace(ROW, model_flops_per_sample=None, documented=documented), PEAK)
+    error = impossible_table(
+        replace(ROW, workload=replace(ROW.workload, model_flops_per_sample=None), documented=documented), PEAK
+    )
     assert isinstance(error, TableError)
     assert error.fact == "the table contradicts itself: MFU 125.0 % is impossible, and its own 4.556 s gives it"
     assert error.evidence[-1] == (
@@ -267,7 +282,7 @@ def test_a_table_whose_tflops_are_beyond_its_peak() -> None:
     ],
 )
 def test_whose_fault_a_measured_mfu_is(flops: float, judged: float, kind: type, fact: str) -> None:
-    row = replace(ROW, model_flops_per_sample=flops)
+    row = replace(ROW, workload=replace(ROW.workload, model_flops_per_sample=flops))
     mfu = 256 * flops / judged / 128 / PEAK
     error = impossible_measurement(row, mfu, judged, PEAK, LOG)
     assert type(error) is kind
@@ -275,7 +290,9 @@ def test_whose_fault_a_measured_mfu_is(flops: float, judged: float, kind: type, 
 
 
 def test_without_a_documented_mfu_only_the_documented_step_time_tells() -> None:
-    row = replace(ROW, model_flops_per_sample=3.64e15, documented=replace(DOCUMENTED, mfu=None))
+    row = replace(
+        ROW, workload=replace(ROW.workload, model_flops_per_sample=3.64e15), documented=replace(DOCUMENTED, mfu=None)
+    )
     assert isinstance(impossible_measurement(row, 1.226, 3.0, PEAK, LOG), LogError)
 
 

@@ -14,10 +14,14 @@ from pytest_gsw.logs.reader import read_log
 from pytest_gsw.tables.model import Baseline, Documented, Recipe
 from pytest_gsw.validation.measure import read_metrics
 from tests.unit.logs import lines
-from tests.unit.rows import LLAMA2_FP8_X128
+from tests.unit.rows import LLAMA2_FP8_X128, with_facts
 from tests.unit.validation.ended import of_bytes, raised
 
-ROW = replace(LLAMA2_FP8_X128, min_steps=18, statistic="median", recipe=Recipe("maxtext", steps=20))
+ROW = replace(
+    LLAMA2_FP8_X128,
+    criterion=replace(LLAMA2_FP8_X128.criterion, min_steps=18, statistic="median"),
+    recipe=Recipe("maxtext", steps=20),
+)
 OVERFLOW = (
     b"[2031-02-03 04:05:06,789] [INFO] [loss_scaler.py:190:update_scale] [deepspeed] OVERFLOW! Rank 0 Skipping step. "
 )
@@ -26,7 +30,7 @@ REQUEUE = b"slurmstepd: error: *** JOB 7 ON node7 CANCELLED AT 2031-02-03T04:05:
 
 
 def row(log_format: str, **changes: object) -> Baseline:
-    return replace(ROW, log_format=log_format, **changes)  # type: ignore[arg-type]
+    return with_facts(ROW, log_format=log_format, **changes)
 
 
 def refused(baseline: Baseline, log: bytes, folder: Path) -> str:
@@ -115,7 +119,7 @@ def test_half_precision_begins_with_skipped_steps_which_are_not_measured(tmp_pat
     baseline = row("megatron", dtype="fp16", statistic="mean")
     result = of_bytes(baseline, log, tmp_path)
     assert (result.judged, result.steps, result.timing.first_s) == (4.25, 14, 4.25)
-    assert refused(replace(baseline, dtype="bf16"), log, tmp_path) == (
+    assert refused(replace(baseline, workload=replace(baseline.workload, dtype="bf16")), log, tmp_path) == (
         "the optimizer skipped 6 of 20 steps: 14 trained, 18 needed"
     )
 
@@ -145,7 +149,7 @@ def test_lines_of_ten_steps(tmp_path: Path) -> None:
     baseline = row("megatron", dtype="fp16", statistic="mean[31:40]", recipe=Recipe("megatron"), min_steps=2)
     result = of_bytes(baseline, log, tmp_path)
     assert (result.judged, result.steps) == (4.25, 8)
-    assert refused(replace(baseline, statistic="mean[1:10]"), log, tmp_path) == (
+    assert refused(replace(baseline, criterion=replace(baseline.criterion, statistic="mean[1:10]")), log, tmp_path) == (
         "the log does not hold the steps that mean[1:10] needs: no step lies in the window of mean[1:10]"
     )
 
@@ -588,7 +592,11 @@ def test_ranks_of_other_formats(tmp_path: Path) -> None:
 
 # ---- What a step's own line states holds for that step: a measured step of another batch is no step of the row
 
-RAMPED_ROW = replace(LLAMA2_FP8_X128, log_format="megatron", recipe=Recipe("megatron", steps=50))
+RAMPED_ROW = replace(
+    LLAMA2_FP8_X128,
+    workload=replace(LLAMA2_FP8_X128.workload, log_format="megatron"),
+    recipe=Recipe("megatron", steps=50),
+)
 #: A ramp-up that ends with step 24.
 RAMP = [(step, 128 if step < 25 else 256) for step in range(1, 51)]
 
@@ -606,7 +614,9 @@ def error_of(baseline: Baseline, log: bytes, folder: Path) -> LogError:
 
 
 def test_a_batch_that_ramps_up_within_the_measured_steps(tmp_path: Path) -> None:
-    error = error_of(replace(RAMPED_ROW, statistic="mean"), ramped(RAMP), tmp_path)
+    error = error_of(
+        replace(RAMPED_ROW, criterion=replace(RAMPED_ROW.criterion, statistic="mean")), ramped(RAMP), tmp_path
+    )
     assert error.fact == (
         "24 of 50 measured steps were not the row's: global batch size 128 in the log, 256 in the row"
     )
@@ -633,32 +643,51 @@ def test_a_batch_that_ramps_up_within_the_measured_steps(tmp_path: Path) -> None
     ],
 )
 def test_whatever_the_statistic(tmp_path: Path, statistic: str, strays: str, left: str) -> None:
-    error = error_of(replace(RAMPED_ROW, statistic=statistic), ramped(RAMP), tmp_path)
+    error = error_of(
+        replace(RAMPED_ROW, criterion=replace(RAMPED_ROW.criterion, statistic=statistic)), ramped(RAMP), tmp_path
+    )
     assert error.fact.startswith(f"{strays} measured steps w")
     assert f"'statistic: {left}'" in error.advice
     # What is to be typed next works.
-    assert of_bytes(replace(RAMPED_ROW, statistic=left), ramped(RAMP), tmp_path).judged == 4.556
+    assert (
+        of_bytes(
+            replace(RAMPED_ROW, criterion=replace(RAMPED_ROW.criterion, statistic=left)), ramped(RAMP), tmp_path
+        ).judged
+        == 4.556
+    )
 
 
 @pytest.mark.parametrize("statistic", ["last", "mean[25:50]", "median[-10:]", "mean[25:]"])
 def test_a_ramp_that_the_row_leaves_out_as_warm_up(tmp_path: Path, statistic: str) -> None:
-    assert of_bytes(replace(RAMPED_ROW, statistic=statistic), ramped(RAMP), tmp_path).judged == 4.556
+    assert (
+        of_bytes(
+            replace(RAMPED_ROW, criterion=replace(RAMPED_ROW.criterion, statistic=statistic)), ramped(RAMP), tmp_path
+        ).judged
+        == 4.556
+    )
 
 
 def test_a_line_that_stands_for_ten_steps_states_its_last_ones(tmp_path: Path) -> None:
     """The ramp-up ends somewhere within the steps 21 to 30, and their line states what held at its end."""
     log = ramped((step, 128 if step < 30 else 256) for step in range(10, 51, 10))
-    error = error_of(replace(RAMPED_ROW, statistic="mean[21:50]"), log, tmp_path)
+    error = error_of(
+        replace(RAMPED_ROW, criterion=replace(RAMPED_ROW.criterion, statistic="mean[21:50]")), log, tmp_path
+    )
     assert error.fact == "1 of 3 measured lines was not the row's: global batch size 128 in the log, 256 in the row"
     assert ("changes at", f"{tmp_path}/run.log:3, step 30: from 128 to 256") in error.evidence
     assert "'statistic: mean[31:50]'" in error.advice
-    assert of_bytes(replace(RAMPED_ROW, statistic="mean[31:50]"), log, tmp_path).judged == 4.556
+    assert (
+        of_bytes(
+            replace(RAMPED_ROW, criterion=replace(RAMPED_ROW.criterion, statistic="mean[31:50]")), log, tmp_path
+        ).judged
+        == 4.556
+    )
 
 
 def test_a_batch_that_grows_beyond_the_rows(tmp_path: Path) -> None:
     """A last step of the row's own batch makes none of the others one."""
     log = ramped((step, 512 if 20 < step < 50 else 256) for step in range(1, 51))
-    error = error_of(replace(RAMPED_ROW, statistic="mean[:40]"), log, tmp_path)
+    error = error_of(replace(RAMPED_ROW, criterion=replace(RAMPED_ROW.criterion, statistic="mean[:40]")), log, tmp_path)
     assert error.fact == (
         "20 of 40 measured steps were not the row's: global batch size 512 in the log, 256 in the row"
     )
@@ -666,7 +695,11 @@ def test_a_batch_that_grows_beyond_the_rows(tmp_path: Path) -> None:
         "correct what the recipe is given (recipe.environment in the table, or the launch script), or the row"
     )
     # A row without a batch is compared with none.
-    row = replace(RAMPED_ROW, statistic="mean", global_batch_size=None, micro_batch_size=None)
+    row = replace(
+        RAMPED_ROW,
+        criterion=replace(RAMPED_ROW.criterion, statistic="mean"),
+        batch=replace(RAMPED_ROW.batch, global_batch_size=None, micro_batch_size=None),
+    )
     assert of_bytes(row, ramped(RAMP), tmp_path).judged == 4.556
 
 
@@ -678,12 +711,17 @@ def test_a_sequence_length_that_a_curriculum_raises(tmp_path: Path) -> None:
     assert ("said at", f"{tmp_path}/run.log:50") in error.evidence
     raised = ramped(steady[:20], short) + ramped(steady[20:], " actual seqlen:  4096 |")
     assert of_bytes(RAMPED_ROW, raised, tmp_path).judged == 4.556
-    error = error_of(replace(RAMPED_ROW, statistic="median"), raised, tmp_path)
+    error = error_of(replace(RAMPED_ROW, criterion=replace(RAMPED_ROW.criterion, statistic="median")), raised, tmp_path)
     assert ("changes at", f"{tmp_path}/run.log:21, step 21: from 1024 to 4096") in error.evidence
 
 
 def test_nemo_prints_the_batch_of_each_step(tmp_path: Path) -> None:
-    row = replace(RAMPED_ROW, log_format="nemo", statistic="mean", min_steps=18, recipe=Recipe("nemo", steps=20))
+    row = replace(
+        RAMPED_ROW,
+        workload=replace(RAMPED_ROW.workload, log_format="nemo"),
+        criterion=replace(RAMPED_ROW.criterion, statistic="mean", min_steps=18),
+        recipe=Recipe("nemo", steps=20),
+    )
     log = b"".join(lines.printer(step, step, "4.556") for step in range(20))
     assert of_bytes(row, log, tmp_path).judged == 4.556
     ramp = log.replace(b"global_batch_size: 256", b"global_batch_size: 128", 6)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.clusters import Cluster
+from pytest_gsw.clusters import Cluster, Submission
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.text import by_number
 from pytest_gsw.errors import ConfigurationError
@@ -63,7 +63,7 @@ def found(
     partition: str | None = None,
     constraint: str | None = None,
 ) -> ClusterNodes:
-    cluster = Cluster("eos", "slurm", partition=partition, constraint=constraint, sbatch=sbatch)
+    cluster = Cluster("eos", "slurm", submission=Submission(partition=partition, constraint=constraint, sbatch=sbatch))
     return ask_nodes(slurm(sinfo, topology, reservations), cluster, environ or {})
 
 
@@ -147,7 +147,7 @@ def test_the_partition_is_that_of_the_jobs() -> None:
 
 def test_the_cluster_is_that_of_the_jobs() -> None:
     asked: list[tuple[str, ...]] = []
-    cluster = Cluster("eos", "slurm", sbatch=("-M", "west"))
+    cluster = Cluster("eos", "slurm", submission=Submission(sbatch=("-M", "west")))
     ask_nodes(slurm("CLUSTER: west\n" + node("n1"), asked=asked), cluster, {"SLURM_CLUSTERS": "east"})
     assert [command[1] for command in asked] == ["--clusters=west"] * 3
     assert asked[0] == ("sinfo", "--clusters=west", "-a", "-N", "-h", "-o", "%N|%T|%P|%f|%E")
