@@ -32,6 +32,7 @@ def facts_of(readings: list[Facts], nodes: int) -> NodeFacts:
     return compare(text(readings[0]), text(readings[1]), names(nodes))
 
 
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("case", range(CASES))
 def test_one_fault_is_named_and_quiet_nodes_are_not(case: int) -> None:
     rng = seeded(case)
