@@ -22,7 +22,7 @@ from pytest_gsw.common.text import plural
 from pytest_gsw.errors import IncompleteLogError, JobError, LogError, LogWarning
 from pytest_gsw.jobs.layout import CLOCK_SKEW_S
 from pytest_gsw.jobs.model import LOST_AT_START, Job, JobState, JobStatus, StepProblem, is_well, problem_of
-from pytest_gsw.logs.failure_scan import WHEREVER_MARKERS, find_fatal, is_requeued
+from pytest_gsw.logs.failure_scan import UNNAMED_STEP, WHEREVER_MARKERS, find_fatal, is_requeued
 from pytest_gsw.logs.identity import identity_markers, with_identity
 from pytest_gsw.logs.model import Identity, LogFormat, Step, StepLog
 from pytest_gsw.logs.reader import line_number, open_log, read_log, reading
@@ -209,8 +209,11 @@ def check_end(run: Run, file: LogFile, log: StepLog, log_format: LogFormat) -> N
     Raises:
         LogError: One of them does.
     """
-    # srun also reports the failed steps that are no problem (check_job).
-    excused = frozenset(step.id for step in run.status.steps or () if not is_well(step))
+    # srun also reports the failed steps that are no problem (check_job), and the helpers that Slurm ended with the job.
+    status = run.status
+    excused = frozenset(step.id for step in status.steps or () if not is_well(step))
+    if not status.steps and status.derived_exit_code:
+        excused = frozenset({UNNAMED_STEP})
     found = find_fatal(file, log, log_format, run.other_files, run.batch_output, excused)
     if found is None:
         return

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.logs import failure_scan
-from pytest_gsw.logs.failure_scan import ENDINGS, HARDWARE, HARMLESS, WHEREVER, fatal_line, find_fatal
+from pytest_gsw.logs.failure_scan import ENDINGS, HARDWARE, HARMLESS, UNNAMED_STEP, WHEREVER, fatal_line, find_fatal
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.reader import read_log
 from pytest_gsw.logs.signatures import SIGNATURES
@@ -597,9 +597,11 @@ def test_what_is_said_of_helpers(write_log: WriteLog, tmp_path: Path) -> None:
     path.write_bytes(steps(0, 12) + TASK)
     assert fatal_line(path, log) is not None
     assert fatal_line(path, log, frozenset({"1"})) is None
+    assert fatal_line(path, log, frozenset({UNNAMED_STEP})) is not None
     path.write_bytes(steps(0, 12) + b"srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n")
     assert fatal_line(path, log) is not None
     assert fatal_line(path, log, frozenset({"1"})) is None
+    assert fatal_line(path, log, frozenset({UNNAMED_STEP})) is None
     path.write_bytes(steps(0, 12))
     output.write_bytes(CANCELLED)  # what is said to the training's own step is in its log
     assert find_fatal(path, log, MAXTEXT, batch_output=output) is None

@@ -164,6 +164,16 @@ def test_a_completed_job_whose_batch_output_tells_otherwise(log: Path, tmp_path:
     assert len(read_steps(LLAMA2_FP8_X128, of, FORMATS["maxtext"])[0].steps) == 50
 
 
+def test_without_records_of_steps_a_helper_that_ends_with_its_job_is_no_failure(log: Path, tmp_path: Path) -> None:
+    log.write_text(step_lines(range(50)))
+    output = tmp_path / "slurm-481221.out"
+    output.write_text("srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n")
+    of = replace(run(log), batch_output=output)
+    assert "batch output shows a failure" in raised(LogError, read_steps, LLAMA2_FP8_X128, of, FORMATS["maxtext"]).fact
+    of = replace(of, status=replace(of.status, derived_exit_code="0:0"))
+    assert len(read_steps(LLAMA2_FP8_X128, of, FORMATS["maxtext"])[0].steps) == 50
+
+
 @pytest.mark.parametrize(
     ("line", "name"),
     [
