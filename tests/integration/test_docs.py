@@ -24,6 +24,7 @@ from pytest_gsw.results.outcomes import OUTCOMES
 from pytest_gsw.session.options import OPTIONS
 from pytest_gsw.tables.schema import FILE_FIELDS
 from tests.integration.conftest import tiny_table
+from tests.messages import is_worded, wording
 from tests.shown import as_pattern
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -135,7 +136,9 @@ def test_the_example_of_evidence(pytester: pytest.Pytester, started: str, outcom
     result = pytester.runpytest("--gsw-replay=run.log", "tiny.yaml")
     result.assert_outcomes(**{outcome: 1})
     if outcome == "errors":
-        result.stdout.fnmatch_lines(["*global batch size 256 in the log, 512 in the row", "said in *started.json"])
+        result.stdout.fnmatch_lines(
+            [wording("differs", ran="*global batch size 256", wanted=512), "said in *started.json"]
+        )
 
 
 @pytest.mark.parametrize(("fault", "status"), [("none", 0), ("*x128]=slow:40%", 1)])
@@ -235,6 +238,12 @@ def test_links_resolve(document: Path) -> None:
                 headings = re.findall(r"^#+ (.*)$", found.read_text(), re.MULTILINE)
                 slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
                 assert anchor in slugs, f"{document.name} links to {target}"
+
+
+def test_troubleshooting_quotes_messages_as_they_are() -> None:
+    quoted = re.findall(r"^> (.+)$", (ROOT / "docs" / "troubleshooting.md").read_text(), re.MULTILINE)
+    assert len(quoted) > 15
+    assert [text for text in quoted if not is_worded(text)] == []
 
 
 def tox_ini() -> configparser.ConfigParser:
