@@ -13,6 +13,7 @@ from pytest_gsw.executor.executor import SETTLE_S, Executor
 from pytest_gsw.executor.phases import RowTable
 from pytest_gsw.jobs.journal import Journal, Submission, read_journal
 from pytest_gsw.jobs.model import COMPLETING, EarlyStop, Job, JobState, JobStatus
+from tests.messages import wording
 from tests.unit.executor.conftest import (
     CANCELLED,
     COMPLETED,
@@ -71,7 +72,7 @@ def test_a_job_that_had_ended_before_the_signal_is_judged(
         executor._collect_answer()
     executor.interrupt(detach=False)
     assert executor.result_of("a").job_id == "job-a"
-    assert error_of(executor, "b").fact == "interrupted: job job-b was cancelled"
+    assert error_of(executor, "b").fact == wording("interrupted", job="job-b", fate="cancelled")
     assert launcher.cancelled == [["b"]]
 
 
@@ -89,7 +90,7 @@ def test_a_job_whose_end_accounting_records_a_little_later_is_judged(
     if is_judged:
         assert executor.result_of("a").job_id == "job-a"
     else:
-        assert error_of(executor).fact == "interrupted: job job-a was cancelled"
+        assert error_of(executor).fact == wording("interrupted", job="job-a", fate="cancelled")
     assert launcher.cancelled == [["b"] if is_judged else ["a", "b"]]
 
 
@@ -106,7 +107,7 @@ def test_a_question_that_fails_after_the_signal_keeps_no_job_from_being_cancelle
     monkeypatch.setattr(launcher, "poll", fail)
     executor.interrupt(detach=False)
     executor.close()
-    assert error_of(executor).fact == "interrupted: job job-a was cancelled"
+    assert error_of(executor).fact == wording("interrupted", job="job-a", fate="cancelled")
     assert launcher.cancelled == [["a"]]
 
 
@@ -115,8 +116,8 @@ def test_while_a_submission_is_handed_to_a_thread(launcher: FakeLauncher, monkey
     interrupted(monkeypatch, ThreadPoolExecutor, "submit", is_called=True)
     # The thread has begun by then or has not: the row has a job that is cancelled, or none.
     assert ended(launcher) in (
-        ("interrupted: job job-a was cancelled", [["a"]], ["a"]),
-        ("interrupted: it was never submitted", [], []),
+        (wording("interrupted", job="job-a", fate="cancelled"), [["a"]], ["a"]),
+        (wording("never submitted"), [], []),
     )
 
 
@@ -127,7 +128,7 @@ def test_while_an_answer_is_taken(
 ) -> None:
     launcher.parallel_submissions = threads
     interrupted(monkeypatch, RowTable, name, is_called=False)
-    assert ended(launcher) == ("interrupted: job job-a was cancelled", [["a"]], ["a"])
+    assert ended(launcher) == (wording("interrupted", job="job-a", fate="cancelled"), [["a"]], ["a"])
 
 
 @pytest.mark.parametrize("found", [True, False])
@@ -139,9 +140,9 @@ def test_while_the_session_submits_by_itself(
     fact, cancelled, submitted = ended(launcher)
     assert submitted == ["a"]
     assert (fact, cancelled) == (
-        ("interrupted: job job-a was cancelled", [["a"]])
+        (wording("interrupted", job="job-a", fate="cancelled"), [["a"]])
         if found
-        else ("interrupted: whether it was submitted is not known", [])
+        else (wording("own submission unknown"), [])
     )
 
 
