@@ -38,7 +38,7 @@ from pytest_gsw.history.alarms import (  # noqa: E402
     alarms,
     incident_periods_of,
 )
-from pytest_gsw.history.row_history import series_of_cluster  # noqa: E402
+from pytest_gsw.history.cluster_series import series_of_cluster  # noqa: E402
 
 ROWS, NODES, SIZE = 12, 24, 4
 QUIET, NIGHTS = 40, 40

@@ -26,9 +26,10 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from pytest_gsw.history import open_history  # noqa: E402 - found from the checkout
-from pytest_gsw.jobs.model import JobState  # noqa: E402
+from pytest_gsw.jobs.states import JobState  # noqa: E402
+from pytest_gsw.reports.from_records import run_report  # noqa: E402
 from pytest_gsw.reports.pages import write_report  # noqa: E402
-from pytest_gsw.reports.run_report import ReportedRun, run_report  # noqa: E402
+from pytest_gsw.reports.run_report import ReportedRun  # noqa: E402
 from pytest_gsw.results.record import JobFacts, Record  # noqa: E402
 from tests.unit.results.records import recorded  # noqa: E402
 

@@ -36,6 +36,7 @@ from tabulate import tabulate
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from pytest_gsw.common.node_lists import expand  # noqa: E402
 from pytest_gsw.stats.noise import noise_of  # noqa: E402
 from pytest_gsw.stats.tile_search import SearchState, TileJob, search  # noqa: E402
 
@@ -92,7 +93,7 @@ def by_test(run: Run, nodes: int, size: int, slow: Mapping[int, float], history_
             jobs.append(TileJob("", group, run([int(name[1:]) for name in group]), rounds))
             node_jobs += len(group)
     found = [one for one in state.findings if one.kind in ("slow", "between")]
-    sets = [{int(name[1:]) for name in one.nodes} for one in found]
+    sets = [{int(name[1:]) for name in expand(one.nodes)} for one in found]
     named = sum(len(one) == 1 and one <= slow.keys() for one in sets)
     wrong = any(
         not one & slow.keys() or (finding.kind == "slow" and not one <= slow.keys())
@@ -275,11 +276,15 @@ def outcome(seed: int, name: str, sweeps: int) -> Outcome:
         history_s = [10 * math.exp(rng.gauss(0, one.sigma)) for _ in range(12 * (number % 2))]
         state, jobs = search_of(job_s, one.tiles, one.size, one.leaf, history_s)
         named = [each for each in state.findings if each.kind in ("slow", "between")]
-        lines = Counter([*state.cleared, *state.once, *(node for each in state.findings for node in each.nodes)])
+        lines = Counter(
+            [*state.cleared, *state.once, *(node for each in state.findings for node in expand(each.nodes))]
+        )
         slow_names = {f"n{node:04d}" for node in slow}
-        of_slow = {each.nodes[0] for each in named if len(each.nodes) == 1} & slow_names
+        of_slow = {each.nodes for each in named} & slow_names
         right = {f"leaf{slow_switch}"} if one.leaf else {""}
-        wrong = any(each.switch not in right or (not one.leaf and not {*each.nodes} & slow_names) for each in named)
+        wrong = any(
+            each.switch not in right or (not one.leaf and not {*expand(each.nodes)} & slow_names) for each in named
+        )
         found.append(
             Outcome(
                 wrong,

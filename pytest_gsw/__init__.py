@@ -22,16 +22,19 @@ if TYPE_CHECKING:
         SchedulerUnreachableError,
         SubmissionError,
     )
+    from pytest_gsw.jobs.launcher import Launcher
     from pytest_gsw.jobs.layout import log_of
-    from pytest_gsw.jobs.model import ExperimentInfo, FoundJob, Job, JobSpec, JobState, JobStatus, Launch, Launcher
+    from pytest_gsw.jobs.model import ExperimentInfo, FoundJob, Job, JobSpec, Launch
     from pytest_gsw.jobs.run_lock import SubmissionLock
     from pytest_gsw.jobs.spec import job_environment
+    from pytest_gsw.jobs.states import JobState, JobStatus
     from pytest_gsw.logs.formats.base import LineFormat, StepLine
     from pytest_gsw.logs.model import EndMarkers, Identity, LogFormat, Parser, Step, StepLog
     from pytest_gsw.results.record import JobFacts, Record
     from pytest_gsw.results.suites import Concluded
+    from pytest_gsw.stats.decision import Outcome
     from pytest_gsw.stats.measurement import Measurement
-    from pytest_gsw.stats.verdict import Outcome, Verdict, judge
+    from pytest_gsw.stats.verdict import Verdict, judge
     from pytest_gsw.tables.metrics import Direction, Metric
     from pytest_gsw.tables.model import Accepted, Baseline, Figures, Parallelism, Recipe, Source
     from pytest_gsw.validation.agreement import Evidence
@@ -45,7 +48,9 @@ _NAMES = {
     ),
     "jobs.spec": ("job_environment",),
     "jobs.layout": ("log_of",),
-    "jobs.model": ("Job", "JobSpec", "JobState", "JobStatus", "Launch", "Launcher", "FoundJob", "ExperimentInfo"),
+    "jobs.launcher": ("Launcher",),
+    "jobs.model": ("Job", "JobSpec", "Launch", "FoundJob", "ExperimentInfo"),
+    "jobs.states": ("JobState", "JobStatus"),
     "jobs.run_lock": ("SubmissionLock",),
     "logs.formats.base": ("LineFormat", "StepLine"),
     "logs.model": ("Identity", "EndMarkers", "LogFormat", "Parser", "Step", "StepLog"),

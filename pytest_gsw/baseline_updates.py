@@ -27,7 +27,7 @@ from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.masks import MASK
 from pytest_gsw.common.text import by_number, calendar, enumerated, percent, plural
 from pytest_gsw.errors import FileError
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import CLUSTER_NAME, NO_CLUSTER, Record, ran_with
 from pytest_gsw.stats.figures import documented_peak_flops, figures_of
@@ -125,12 +125,12 @@ def propose(records: Iterable[Record], find: Find, rules: Rules | None = None) -
             continue
         key = row.location.path, row.id
         rows[key] = row
-        for one in _split_jobs(record):
-            assert one.jobs.last is not None  # else it is no point
-            job = *key, one.jobs.last.id, _ended_s(one)
+        for of_job in _split_jobs(record):
+            assert of_job.jobs.last is not None  # else it is no point
+            job = *key, of_job.jobs.last.id, _ended_s(of_job)
             if job not in clusters:
                 clusters[job] = cluster
-                points.setdefault((*key, cluster), []).append(one)
+                points.setdefault((*key, cluster), []).append(of_job)
             elif clusters[job] != cluster:
                 refused[row.id, cluster, f"is of a job that was recorded on {clusters[job]} before"] += 1
     proposed: list[Proposal] = []
@@ -143,11 +143,11 @@ def propose(records: Iterable[Record], find: Find, rules: Rules | None = None) -
         if len(same) < len(of_cluster):
             why = f"ran another image than the newest run, {newest.run.image or 'an image that is not known'}"
             left_out.append(LeftOut(row_id, cluster, why, len(of_cluster) - len(same)))
-        found = _figure(rows[path, row_id], same, rules)
-        if isinstance(found, str):
-            left_out.append(LeftOut(row_id, cluster, found))
+        proposal = _figure(rows[path, row_id], same, rules)
+        if isinstance(proposal, str):
+            left_out.append(LeftOut(row_id, cluster, proposal))
         else:
-            proposed.append(found)
+            proposed.append(proposal)
     proposed.sort(key=lambda one: (one.row.location.path, one.row.location.line, one.accepted.cluster))
     return Proposals(tuple(proposed), tuple(left_out))
 
@@ -303,8 +303,8 @@ def _date(record: Record) -> str | None:
 
 def _day(seconds: float | None) -> str | None:
     """The day (UTC) of a time since the epoch; ``None`` if out of the calendar's range."""
-    found = calendar(seconds, timezone.utc)
-    return None if found is None else found.date().isoformat()
+    moment = calendar(seconds, timezone.utc)
+    return None if moment is None else moment.date().isoformat()
 
 
 # -- from proposals to a diff that a person reviews: this module changes no file -------------------
@@ -340,7 +340,7 @@ def make_patch(proposals: Iterable[Proposal], *, documented: bool = False) -> Pa
         except (ValueError, FileError, OSError) as error:
             problem = error.strerror if isinstance(error, OSError) else error
             why = f"{table} cannot be changed: {problem}"
-            left_out += (LeftOut(one.row.id, one.accepted.cluster, why) for one in of_table)
+            left_out += (LeftOut(changed.row.id, changed.accepted.cluster, why) for changed in of_table)
         else:
             proposed += of_table
     head = [f"# {proposal_text(proposal, documented=documented)}\n" for proposal in proposed]
@@ -374,7 +374,7 @@ def review_text(patch: Patch, path: Path) -> str:
         places = {table: str(table.resolve().relative_to(patch.base).parent) for table in sorted(installed)}
         copies = [
             ["mkdir", "-p", *dict.fromkeys(places.values())],
-            *(["cp", str(one), to] for one, to in places.items()),
+            *(["cp", str(source), to] for source, to in places.items()),
         ]
         steps = " && ".join(map(shlex.join, [*copies, ["patch", "-p1", "-i", str(path)]]))
         why = "its tables are part of an installed package, which no diff changes; to use copies of them with"
@@ -399,9 +399,9 @@ def _files(table: Path, proposals: Sequence[Proposal], *, documented: bool) -> l
     text, old = (path.read_bytes().decode("utf-8") if path.exists() else "" for path in (table, accepted_path))
     if documented:
         new_text = with_documented(table, text, [(one.row, _documented(one), one.accepted) for one in proposals])
-        new = accepted_text(table, [], {(one.row.id, one.accepted.cluster) for one in proposals})
+        new = accepted_text(table, [], {(proposal.row.id, proposal.accepted.cluster) for proposal in proposals})
     else:
-        new_text, new = text, accepted_text(table, [(one.row, one.accepted) for one in proposals])
+        new_text, new = text, accepted_text(table, [(proposal.row, proposal.accepted) for proposal in proposals])
     check(table, new_text, new, _rows_after(proposals, documented=documented))
     files = ((table.resolve(), text, new_text), (accepted_path.resolve(), old, new))
     return [(path, before, after) for path, before, after in files if before != after]
@@ -410,13 +410,13 @@ def _files(table: Path, proposals: Sequence[Proposal], *, documented: bool) -> l
 def _rows_after(proposals: Iterable[Proposal], *, documented: bool) -> dict[str, Baseline]:
     """The rows after the proposals, by id."""
     rows: dict[str, Baseline] = {}
-    for one in proposals:
-        row = rows.get(one.row.id, one.row)
-        accepted = {**row.accepted, one.accepted.cluster: one.accepted}
+    for proposal in proposals:
+        row = rows.get(proposal.row.id, proposal.row)
+        accepted = {**row.accepted, proposal.accepted.cluster: proposal.accepted}
         figures = row.documented
         if documented:
-            del accepted[one.accepted.cluster]
-            values = _documented(one)
+            del accepted[proposal.accepted.cluster]
+            values = _documented(proposal)
             stated = {key: values.get(key, old) for key, old in vars(figures).items() if old is not None}
             figures = replace(figures, **stated)
         rows[row.id] = replace(row, accepted=accepted, documented=figures)
@@ -442,10 +442,10 @@ def check(table: Path, text: str, accepted: str, wanted: Mapping[str, Baseline])
         if accepted:
             accepted_file(draft).write_bytes(accepted.encode("utf-8"))
         try:
-            found = {row.id: row for row in load_table(draft)}
+            rows = {row.id: row for row in load_table(draft)}
         except FileError as error:
             raise EditError(f"the changed text would be wrong: {error.faults[0]}") from None
-    different = [row_id for row_id in {**expected, **found} if not _same(expected.get(row_id), found.get(row_id))]
+    different = [row_id for row_id in {**expected, **rows} if not _same(expected.get(row_id), rows.get(row_id))]
     if different:
         raise EditError(f"the changed text would not say what was meant of {different[0]}")
 
@@ -454,7 +454,7 @@ def _same(expected: Baseline | None, found: Baseline | None) -> bool:
     if expected is None or found is None:
         return False
     figures = zip(vars(expected.documented).values(), vars(found.documented).values(), strict=True)
-    close = all(math.isclose(one or 0.0, other or 0.0, rel_tol=1e-3) for one, other in figures)
+    close = all(math.isclose(figure or 0.0, other or 0.0, rel_tol=1e-3) for figure, other in figures)
     source, place = expected.source, expected.location
     if (source.document, source.line) == (place.path.name, place.line):  # the table is its own document
         expected = replace(expected, source=replace(source, line=found.location.line))
@@ -465,10 +465,10 @@ def _documented(proposal: Proposal) -> dict[str, float]:
     """Every figure that a document may state, from a proposal's."""
     row = proposal.row
     all_figures = vars(figures_of(row, proposal.accepted.judged, documented_peak_flops(row)))
-    found = {name: value for name, value in all_figures.items() if value is not None}
-    if TOKENS_PER_S.key in found:
-        found[TOKENS_PER_S_PER_GPU] = found[TOKENS_PER_S.key] / row.gpus
-    return found
+    figures = {name: value for name, value in all_figures.items() if value is not None}
+    if TOKENS_PER_S.key in figures:
+        figures[TOKENS_PER_S_PER_GPU] = figures[TOKENS_PER_S.key] / row.gpus
+    return figures
 
 
 def _base(paths: Iterable[Path]) -> Path:

@@ -20,8 +20,10 @@ from pytest_gsw.clusters import LAUNCHER_KEYS
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.text import shortened
 from pytest_gsw.errors import HookError, InvalidHookResultError
+from pytest_gsw.jobs.launcher import Launcher
 from pytest_gsw.jobs.layout import JOB_ID
-from pytest_gsw.jobs.model import JobSpec, JobState, JobStep, Launch, Launcher
+from pytest_gsw.jobs.model import JobSpec, Launch
+from pytest_gsw.jobs.states import JobState, JobStep
 from pytest_gsw.tables.metrics import BY_KEY, DOCUMENTED, METRIC_KEY, STATISTICS, Direction
 from pytest_gsw.tables.value_types import nearest
 
@@ -207,6 +209,7 @@ _LAUNCHER: Mapping[str, _Check] = {
     "poll_interval_s": _SECONDS,
     "parallel_submissions": _WHOLE_ABOVE_0,
     "jobs_outlive_session": _FLAG,
+    "polls_in_a_thread": _FLAG,
     "cluster_keys": (
         f"some of {', '.join(sorted(LAUNCHER_KEYS))}",
         lambda keys: isinstance(keys, Collection) and not isinstance(keys, str) and LAUNCHER_KEYS.issuperset(keys),

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_gsw.clusters import Cluster
-    from pytest_gsw.jobs.model import JobSpec, JobStatus, Launcher
+    from pytest_gsw.jobs.launcher import Launcher
+    from pytest_gsw.jobs.model import JobSpec
+    from pytest_gsw.jobs.states import JobStatus
     from pytest_gsw.logs.model import LogFormat
     from pytest_gsw.results.record import Record
     from pytest_gsw.results.suites import SuiteRows

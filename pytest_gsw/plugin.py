@@ -21,7 +21,8 @@ from pytest_gsw.session.options import COMMAND_LINE, OPTIONS, add_options, are_g
 
 if TYPE_CHECKING:
     from pytest_gsw.clusters import Cluster
-    from pytest_gsw.jobs.model import JobSpec, Launcher
+    from pytest_gsw.jobs.launcher import Launcher
+    from pytest_gsw.jobs.model import JobSpec
     from pytest_gsw.logs.model import LogFormat
     from pytest_gsw.session.collect import BaselineFile
     from pytest_gsw.stats.cluster_effect import ClusterEffect
@@ -215,9 +216,11 @@ def _begin(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_gsw_make_launcher(config: pytest.Config, cluster: Cluster, run_directory: Path) -> Launcher | None:
     """The built-in launchers; the batch shells of jobs on this machine write to the run's directory."""
-    from pytest_gsw.session.settings import environment_of
+    from pytest_gsw.jobs.spec import session_environment
+    from pytest_gsw.session.state import SESSION
 
-    directory, environ = run_directory / "batch", environment_of(config)
+    state, directory = config.stash.get(SESSION, None), run_directory / "batch"
+    environ = session_environment() if state is None else state.environ
     if cluster.scheduler == "slurm":
         from pytest_gsw.jobs.run_lock import SubmissionLock
         from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
@@ -242,11 +245,12 @@ def pytest_gsw_make_launcher(config: pytest.Config, cluster: Cluster, run_direct
 def pytest_gsw_make_job_spec(config: pytest.Config, baseline: Baseline, cluster: Cluster) -> JobSpec:
     """The recipe's own launch contract."""
     from pytest_gsw.jobs.spec import make_job_spec
-    from pytest_gsw.session.settings import SETTINGS, read_settings
+    from pytest_gsw.session.settings import read_settings
+    from pytest_gsw.session.state import SESSION
 
-    settings = config.stash.get(SETTINGS, None) or read_settings(config)
+    settings = config.stash[SESSION].settings if SESSION in config.stash else read_settings(config)
     return make_job_spec(
-        baseline, cluster, run_id=settings.run_id, profile=settings.profile, time_limit_s=settings.time_limit_s
+        baseline, cluster, run_id=settings.run_id, profile=settings.profile, time_limit_s=settings.jobs.time_limit_s
     )
 
 

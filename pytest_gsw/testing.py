@@ -16,7 +16,9 @@ import pytest
 
 from pytest_gsw.errors import LogError
 from pytest_gsw.hook_checks import format_problems, job_id_problem, launcher_problems
-from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
+from pytest_gsw.jobs.launcher import Launcher
+from pytest_gsw.jobs.model import Job, JobSpec
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.logs.follow import Follower
 from pytest_gsw.logs.model import LogFormat, Step, StepLog
 from pytest_gsw.logs.reader import read_log

@@ -16,8 +16,8 @@ from benchmarks.simulated.tally import Cell, Tally
 from pytest_gsw.history.comparison import compare_runs
 from pytest_gsw.history.model import SeriesKey, series_key
 from pytest_gsw.history.store import History
+from pytest_gsw.results.cluster_result import incident_of
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.summary import incident_of
 from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.stats.drift import warned_runs
 from pytest_gsw.stats.noise import REFERENCE_JOBS, Noise

@@ -12,15 +12,15 @@ from benchmarks.simulated.cluster import NOTHING, Life, Ran, block_nodes
 from pytest_gsw.history.model import ExperimentKey, Point, points_of
 from pytest_gsw.history.row_history import ClusterAdjustment, ClusterHistory
 from pytest_gsw.history.store import TOPOLOGY, Event, Failure, History
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results.record import FigureFacts, JobFacts, Jobs, Record, RowFacts, RunFacts
 from pytest_gsw.session.session_history import SessionHistory
 from pytest_gsw.stats.cluster_effect import ClusterEffect, CurrentRun
-from pytest_gsw.stats.decision import is_known
+from pytest_gsw.stats.decision import Outcome, is_known
 from pytest_gsw.stats.measurement import Measurement, Timing
 from pytest_gsw.stats.noise import REFERENCE_JOBS, Noise
 from pytest_gsw.stats.repeats import Repeats
-from pytest_gsw.stats.verdict import Outcome, Verdict, judge
+from pytest_gsw.stats.verdict import Verdict, judge
 from pytest_gsw.tables.model import Baseline, Figures, Location, Parallelism, Recipe, Source
 
 CLUSTER = "simulated"

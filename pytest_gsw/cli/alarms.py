@@ -15,8 +15,8 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import day, plain_table
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.alarms import Alarm, acknowledge, alarms_of
+from pytest_gsw.history.cluster_series import ClusterSeries, series_of_cluster
 from pytest_gsw.history.comparison import COLUMNS, acknowledged_text, advice_line, cells, counts_text, state_text
-from pytest_gsw.history.row_history import ClusterSeries, series_of_cluster
 from pytest_gsw.history.store import REVOKE, Event, History
 from pytest_gsw.tables.load import accepted_figures
 

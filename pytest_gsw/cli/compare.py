@@ -16,9 +16,9 @@ from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import listed, percent, plain_table, plural
 from pytest_gsw.errors import ConfigurationError, RunError
+from pytest_gsw.history.cluster_series import histories_of_records
 from pytest_gsw.history.comparison import CONFIDENCE, Comparison, RowRatio, changes_text, compare_runs
 from pytest_gsw.history.model import SeriesKey
-from pytest_gsw.history.row_history import histories_of_records
 from pytest_gsw.history.store import History
 from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.record import Record

@@ -8,9 +8,9 @@ import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,14 +31,16 @@ from pytest_gsw.common.text import (
     shortened,
 )
 from pytest_gsw.errors import ConfigurationError, NotJudgedError, RunError
+from pytest_gsw.history.cluster_series import newest_histories
 from pytest_gsw.history.comparison import change_text, changes_text, cluster_drift_text
+from pytest_gsw.history.environment_changes import EnvironmentChange
 from pytest_gsw.history.imports import Imported, Judged, JudgeLog, import_logs, import_runs
 from pytest_gsw.history.model import OF_TILES, SIMULATED, Point, SeriesKey, cluster_of, newest_definitions
-from pytest_gsw.history.row_history import ClusterDrifting, Drifting, EnvironmentChange, RowHistory, newest_histories
+from pytest_gsw.history.row_history import ClusterDrifting, Drifting, RowHistory
 from pytest_gsw.history.since import changes_of
 from pytest_gsw.history.store import EXCLUDE, REVOKE, Event, History
 from pytest_gsw.results.outcomes import ERROR
-from pytest_gsw.results.record import CLUSTER_NAME, NO_CLUSTER
+from pytest_gsw.results.record import CLUSTER_NAME, NO_CLUSTER, Record
 from pytest_gsw.results.runs_directory import LAST, begin_of
 from pytest_gsw.results.summary import cause_of
 from pytest_gsw.stats.drift import NEWEST
@@ -74,8 +76,10 @@ def run(args: argparse.Namespace) -> Answer:
         points = {key: of_row[-args.last :] for key, of_row in jobs.items() if of_row}
         shown = {key: newest[key] for key in points}
         is_by_run = args.rows and len(shown) <= _BY_RUN and not args.json
-        by_run = [_run_table(history, key, past, args.last) for key, past in shown.items() if is_by_run]
-        by_document = {} if args.json else _vs_document(history, {key: one[-1] for key, one in points.items()})
+        read = cache(history.records)  # both tables show the newest record of a row
+        newest_jobs = {key: of_row[-1] for key, of_row in points.items()}
+        by_run = [_run_table(history, read, key, past, args.last) for key, past in shown.items() if is_by_run]
+        by_document = {} if args.json else _vs_document(read, newest_jobs, by_row=is_by_run)
     noises = {key: past.noise() or PRIOR for key, past in shown.items()}
     lines = [
         _table(points, noises, by_document, hidden=len(histories) - len(shown)),
@@ -113,18 +117,23 @@ def _table(
     return "\n".join(lines)
 
 
-def _vs_document(history: History, newest: Mapping[SeriesKey, Point]) -> dict[tuple[str, str, str], str]:
-    """The changes of rows' newest runs against their documents, by row, cluster and run."""
-    by_run = grouped([(point.run_id, key.row) for key, point in newest.items()])
-    records = (one for run_id, rows in by_run.items() for one in history.records(run_id, {*rows}))
+#: Reads the records of a run, of rows with these ids.
+_Read = Callable[[str, frozenset[str]], Sequence[Record]]
+
+
+def _vs_document(read: _Read, newest: Mapping[SeriesKey, Point], *, by_row: bool) -> dict[tuple[str, str, str], str]:
+    """The changes of rows' newest runs against their documents, by row, cluster and run; read row by row, or by run."""
+    runs = [(point.run_id, key.row) for key, point in newest.items()]
+    rows_of = [(run_id, [row]) for run_id, row in runs] if by_row else grouped(runs).items()
+    records = (record for run_id, rows in rows_of for record in read(run_id, frozenset(rows)))
     return {
-        (one.row.id, cluster_of(one), one.run.id): percent(one.judged.documented_change)
-        for one in records
-        if one.judged is not None
+        (record.row.id, cluster_of(record), record.run.id): percent(record.judged.documented_change)
+        for record in records
+        if record.judged is not None
     }
 
 
-def _run_table(history: History, key: SeriesKey, past: RowHistory, last: int) -> str:
+def _run_table(history: History, read: _Read, key: SeriesKey, past: RowHistory, last: int) -> str:
     """The newest runs of a row, measured or not, the newest first: a line each."""
     metric = past.points[-1].metric
     label = metric.label
@@ -142,7 +151,7 @@ def _run_table(history: History, key: SeriesKey, past: RowHistory, last: int) ->
             lines.append(
                 (when, run_id, metric.text(median), "", outcomes, nodes, f"{plural(len(tiles), 'job')} of tiles")
             )
-        for record in (one for one in history.records(run_id, {key.row}) if cluster_of(one) == key.cluster):
+        for record in (of_run for of_run in read(run_id, frozenset({key.row})) if cluster_of(of_run) == key.cluster):
             change = "" if record.judged is None else percent(record.judged.documented_change)
             label = record.judged_metric.label
             took = metric.text(record.measured) if record.measured else ""

@@ -12,10 +12,10 @@ from pytest_gsw.common.text import command, minute, one_line
 from pytest_gsw.history.comparison import line_of, slow_since_text
 from pytest_gsw.reports.ci import counts_text, findings
 from pytest_gsw.reports.run_report import RunReport
-from pytest_gsw.results.record import NAMED
 from pytest_gsw.results.runs_directory import LAST
 from pytest_gsw.results.suggested_commands import own_advice
 from pytest_gsw.results.sweep import next_lines, sweep_facts
+from pytest_gsw.stats.sweep_finding import NAMED
 
 #: The most findings, and the most alarms, that are listed.
 _LISTED = 10

@@ -15,9 +15,10 @@ from pytest_gsw.cli.run_arguments import clusters_of, opened
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.text import command, minute, percent, plain_table, plural, share
 from pytest_gsw.errors import ConfigurationError
+from pytest_gsw.history.cluster_series import series_of_cluster
 from pytest_gsw.history.comparison import failing_text, least_loss_text, slow_since_text, sound_text
 from pytest_gsw.history.model import Point, cluster_of, record_time_s
-from pytest_gsw.history.row_history import FAILURES_DAYS, FailingNode, Nodes, SlowNode, series_of_cluster
+from pytest_gsw.history.node_search import FAILURES_DAYS, FailingNode, Nodes, SlowNode
 from pytest_gsw.history.store import History
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.node_facts import Drift, drift_table
@@ -44,24 +45,30 @@ def run(args: argparse.Namespace) -> Answer:
             raise ConfigurationError(f"--exclude-file is of one cluster; add --cluster=NAME: {', '.join(found)}")
         write_answer(args.exclude_file, exclude_list([*avoided, *failing]))
     known = all(nodes.all_known for nodes in found.values())
-    status = 1 if slow or failing else 0 if known else 6
+    state = "slow" if slow or failing else "cleared" if known else "without enough data"
     facts = [_facts(*one) for one in found.items()]
     lines = [*_lines(found, known, len(slow)), *_next_lines(found, args.exclude_file)]
-    return quoted_answer(args, facts, "\n".join(lines), status)
+    return quoted_answer(args, facts, "\n".join(lines), STATUSES[state])
 
 
 def _named_answer(args: argparse.Namespace, found: Mapping[str, Nodes]) -> Answer:
     """The state of some nodes: a line for each, and the exit status as of all."""
     named = dict.fromkeys(node for text in args.nodes for node in expand(text))
     facts = [{"cluster": name, "node": node, **_state_of(node, of)} for node in named for name, of in found.items()]
-    statuses = [_STATUSES.get(one["state"], outcomes.OPEN) for one in facts]
+    statuses = [STATUSES[one["state"]] for one in facts]
     texts = ((f"{one['node']} on {one['cluster']}", one["state"], one["why"]) for one in facts)
     lines = (": ".join(filter(None, text)) for text in texts)
     return quoted_answer(args, facts, "\n".join(lines), outcomes.exit_status(statuses))
 
 
-#: The exit status of a node by its state; of others it is not known.
-_STATUSES = {"slow": outcomes.FAILED, "fails jobs": outcomes.FAILED, "cleared": outcomes.GREEN}
+#: The exit status of a node, and of all, by its state.
+STATUSES = {
+    "slow": outcomes.FAILED,
+    "fails jobs": outcomes.FAILED,
+    "cleared": outcomes.GREEN,
+    "without enough data": outcomes.OPEN,
+    "no job had it": outcomes.OPEN,
+}
 
 
 def _state_of(node: str, nodes: Nodes) -> dict[str, str]:
@@ -103,7 +110,9 @@ def _facts_answer(args: argparse.Namespace, found: Mapping[str, Sequence[Drift]]
         lines.append(f"{cluster}: {same} of {plural(len(drifts), 'fact')} {'is' if same == 1 else 'are'} the same on ")
         lines[-1] += plural(nodes, "node") if drifts else "no node: none was read (`facts` in clusters.yaml)"
     facts = [{"cluster": cluster, **asdict(one)} for cluster, drifts in found.items() for one in drifts]
-    return quoted_answer(args, facts, "\n".join(lines), 1 if any(one["outliers"] for one in facts) else 0)
+    return quoted_answer(
+        args, facts, "\n".join(lines), outcomes.FAILED if any(one["outliers"] for one in facts) else outcomes.GREEN
+    )
 
 
 def exclude_list(found: Sequence[SlowNode | FailingNode]) -> str:

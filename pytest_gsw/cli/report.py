@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 from pytest_gsw.cli.alarms import read_alarms
 from pytest_gsw.cli.arguments import Ini
@@ -20,22 +21,16 @@ from pytest_gsw.common.text import moment, one_line, plain_table, plural
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.store import History
 from pytest_gsw.reports.ci import TEXTS
-from pytest_gsw.reports.run_report import (
-    HistoryReader,
-    ReportedRun,
-    RunReport,
-    accepted_in,
-    run_report,
-    run_reports,
-    since_facts,
-    with_own_figures,
-)
+from pytest_gsw.reports.from_records import HistoryReader, accepted_in, run_report, run_reports, with_own_figures
+from pytest_gsw.reports.reported_row import since_facts
+from pytest_gsw.reports.run_report import ReportedRun, RunReport
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.junit import counts, junit_text, read_whole_run, rebuild_junit
+from pytest_gsw.results.cluster_result import incident_of
+from pytest_gsw.results.junit import read_whole_run
 from pytest_gsw.results.manifest import WAITS, is_owned
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.run_progress import COLUMNS
-from pytest_gsw.results.summary import counts_line, incident_of
+from pytest_gsw.results.summary import counts_line
 from pytest_gsw.tables.load import accepted_figures
 
 #: Where a run's report is in its directory by default.
@@ -94,9 +89,13 @@ def _as_text(args: argparse.Namespace) -> Answer:
     open_rows = () if run.progress is None else run.progress.rows
     missing = {**run.missing, **{row.node_id: WAITS for row in open_rows}}  # a skipped test case would be green
     since = {row.record.row.node_id: since_facts(row.since) for row in report.rows}
-    root = rebuild_junit(directory, records, missing, strict=args.strict, since=since)
-    found = (f"{number} {name.removesuffix('s') if number == 1 else name}" for name, number in counts(root).items())
-    return answer_to(args.output, junit_text(root), ", ".join(found))
+    from pytest_gsw.session.junit_replay import junit_of_run  # the only format that needs pytest
+
+    text = junit_of_run(directory, records, missing, strict=args.strict, since=since)
+    (suite,) = ElementTree.fromstring(text)  # noqa: S314 - our own file
+    found = {name: int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped")}
+    named = (f"{number} {name.removesuffix('s') if number == 1 else name}" for name, number in found.items())
+    return answer_to(args.output, text, ", ".join(named))
 
 
 def report_of(

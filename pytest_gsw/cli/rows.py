@@ -56,11 +56,7 @@ def tables_on(cluster: str | None, given: Path | None = None) -> tuple[Path, ...
         staged = (releases[-1], cluster) if releases[-1] else None
     if staged is None:
         return ()
-    from pytest_gsw.session.settings import (  # it imports pytest, and few clusters say a release
-        RequestedRelease,
-        resolved_release,
-        tables_of,
-    )
+    from pytest_gsw.session.release_choice import RequestedRelease, resolved_release, tables_of
 
     return tables_of(resolved_release(RequestedRelease(*staged), found))
 
@@ -143,7 +139,7 @@ def run(args: argparse.Namespace) -> Answer:
     if cluster is not None and left_out:
         listed.append(f"{plural(left_out, 'row')} left out, which {cluster.name} cannot run")
     if cluster is not None and cluster.accelerator is not None and not rows:
-        from pytest_gsw.session.settings import bundled_rows  # as in tables_on()
+        from pytest_gsw.session.release_choice import bundled_rows  # as in tables_on()
 
         listed = ["{}\nnext: {}".format(*bundled_rows(cluster, None))]
     return Answer("\n".join([*listed, *([""] if listed and blanks else []), *_blank_lines(blanks)]), status)

@@ -10,23 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import ClassVar
 
 from pytest_gsw.common.text import enumerated, plural
 from pytest_gsw.errors import JobError, LogError, RunError, SchedulerUnreachableError
 from pytest_gsw.executor.limits import Limits
 from pytest_gsw.executor.progress_monitor import Sample, Watch
 from pytest_gsw.jobs.journal import by_row
-from pytest_gsw.jobs.model import (
-    NO_OTHER_NODE,
-    Attempt,
-    EarlyStop,
-    FoundJob,
-    Job,
-    JobSpec,
-    JobState,
-    JobStatus,
-    Launcher,
-)
+from pytest_gsw.jobs.launcher import Launcher
+from pytest_gsw.jobs.model import NO_OTHER_NODE, Attempt, EarlyStop, FoundJob, Job, JobSpec
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.stats.decision import Done, Repeat, Undecided
 from pytest_gsw.validation.run import Run
 
@@ -69,16 +62,16 @@ class RowJobs:
     @property
     def failures(self) -> tuple[Attempt, ...]:
         """The row's jobs before this one that were not measured."""
-        return tuple(one for one in self.attempts if not one.measured)
+        return tuple(attempt for attempt in self.attempts if not attempt.measured)
 
     @property
     def retried(self) -> int:
         """Number of infrastructure failures; a job that was cancelled or failed at once costs the row no retry."""
-        return sum(one.costs_retry for one in self.failures)
+        return sum(attempt.costs_retry for attempt in self.failures)
 
     def without(self, nodes: Sequence[str]) -> RowJobs:
         """The row with a next job that avoids these nodes if possible; itself on a tile, and if it was not possible."""
-        if self.spec.node_list or any(one.why == NO_OTHER_NODE for one in self.attempts[-1:]):
+        if self.spec.node_list or any(attempt.why == NO_OTHER_NODE for attempt in self.attempts[-1:]):
             return self
         avoided = tuple(dict.fromkeys((*self.spec.avoided_nodes, *nodes)))
         return replace(self, spec=replace(self.spec, avoided_nodes=avoided))
@@ -124,6 +117,8 @@ class Queued:
     tried_s: float = 0.0
     refused: bool = False
     answer: Future[Job] | None = None
+    #: It has no job yet.
+    submitted: ClassVar[None] = None
 
 
 @dataclass
@@ -131,7 +126,7 @@ class Active:
     """A row whose job is pending or runs."""
 
     row: RowJobs
-    seen: SubmittedJob
+    submitted: SubmittedJob
     #: Time since which the job's state is unknown; monotonic seconds.
     unknown_since_s: float | None = None
     watch: Watch | None = None
@@ -144,6 +139,18 @@ class Active:
     queued_s: float | None = None
     #: Time since which polls return a reason that does not end by itself; monotonic seconds.
     stuck_s: float | None = None
+    #: Its submission was answered.
+    since_s: ClassVar[None] = None
+
+    @property
+    def job(self) -> Job:
+        """Its job."""
+        return self.submitted.job
+
+    @property
+    def status(self) -> JobStatus:
+        """The last known status of its job."""
+        return self.submitted.status
 
 
 @dataclass
@@ -151,7 +158,7 @@ class AwaitingLog:
     """A row whose job has ended or was given up, before its log is found."""
 
     row: RowJobs
-    seen: SubmittedJob
+    submitted: SubmittedJob
     #: Latest time for the log to appear, time of the next search, and the interval after that.
     deadline_s: float
     look_s: float
@@ -166,6 +173,8 @@ class AwaitingLog:
     asked: tuple[int, float] = (-1, -math.inf)
     #: Its job failed at once: other rows may show until then that its node is the cause; monotonic seconds.
     held_until_s: float = -math.inf
+    #: Its submission was answered.
+    since_s: ClassVar[None] = None
 
 
 @dataclass
@@ -177,25 +186,13 @@ class Finished:
     #: ``None`` if the row cannot be submitted at all.
     row: RowJobs | None = None
     #: ``None`` if no job is known.
-    seen: SubmittedJob | None = None
+    submitted: SubmittedJob | None = None
     #: Time of a submission without an answer, which may have left a job: seconds since the epoch.
     since_s: float | None = None
 
 
 #: The phase of a row.
 Phase = Queued | Active | AwaitingLog | Finished
-
-
-def submitted_job_of(phase: Phase) -> SubmittedJob | None:
-    """A row's job; ``None`` if it was not submitted."""
-    return None if isinstance(phase, Queued) else phase.seen
-
-
-def unanswered_s(phase: Phase) -> float | None:
-    """Time of a submission that may have left an unknown job, seconds since the epoch; ``None`` if there is none."""
-    if isinstance(phase, Queued) or (isinstance(phase, Finished) and phase.seen is None):
-        return phase.since_s
-    return None
 
 
 def is_healthy(status: JobStatus) -> bool:
@@ -283,15 +280,17 @@ class RowTable:
 
     def __init__(self, launcher: Launcher, limits: Limits) -> None:
         self.phases: dict[str, Phase] = {}
-        self.waiting: deque[Queued] = deque()
+        #: True once nothing more is submitted: rows may have had fewer jobs than they need.
+        self.is_interrupted = False
+        self.queued: deque[Queued] = deque()
         #: Rows that a thread submits.
         self.submitting: dict[str, Queued] = {}
-        self.live: dict[str, Active] = {}
-        self.ended: dict[str, AwaitingLog] = {}
+        self.active: dict[str, Active] = {}
+        self.awaiting_log: dict[str, AwaitingLog] = {}
         #: Time at which a poll last found that a job of the session has started; monotonic seconds.
         self.ran_s = -math.inf
         #: Finished rows that were not returned yet.
-        self.over: dict[str, Finished] = {}
+        self.finished: dict[str, Finished] = {}
         #: Number of events that waiting rows may depend on: a log was found, or a row finished.
         self.news = 0
         #: Number of claimed jobs at the last count of the run's jobs; -1 after a failed one.
@@ -318,10 +317,10 @@ class RowTable:
         phase = self.phases.get(row_id)
         return None if phase is None else phase.row
 
-    def seen(self, row_id: str) -> SubmittedJob | None:
+    def submitted(self, row_id: str) -> SubmittedJob | None:
         """A row's job; ``None`` if it has no known one."""
         phase = self.phases.get(row_id)
-        return None if phase is None else submitted_job_of(phase)
+        return None if phase is None else phase.submitted
 
     # -- resources ----------------------------------------------------------------------------
 
@@ -332,7 +331,7 @@ class RowTable:
             return False
         if limits.pending == math.inf:
             return True
-        pending = sum(live.seen.status.state is JobState.PENDING for live in self.live.values())
+        pending = sum(active.status.state is JobState.PENDING for active in self.active.values())
         return pending + len(self.submitting) + 1 <= limits.pending
 
     def take_place(self, row: RowJobs) -> None:
@@ -349,37 +348,37 @@ class RowTable:
 
     # -- changes of phase ---------------------------------------------------------------------
 
-    def wait(self, waiting: Queued, *, first: bool) -> None:
+    def queue(self, row: Queued, *, first: bool) -> None:
         """Queue a row for submission, before all others or after them."""
-        self.phases[waiting.row.row_id] = waiting
+        self.phases[row.row.row_id] = row
         if first:
-            self.waiting.appendleft(waiting)
+            self.queued.appendleft(row)
         else:
-            self.waiting.append(waiting)
+            self.queued.append(row)
 
     def begin(self) -> Queued:
         """Move the first queued row to those being submitted."""
-        waiting = self.waiting.popleft()
-        waiting.refused, waiting.answer = False, None
+        queued = self.queued.popleft()
+        queued.refused, queued.answer = False, None
         if self.left_out:
-            waiting.row = waiting.row.without(self.left_out)
-        self.submitting[waiting.row.row_id] = waiting
-        self.take_place(waiting.row)
-        return waiting
+            queued.row = queued.row.without(self.left_out)
+        self.submitting[queued.row.row_id] = queued
+        self.take_place(queued.row)
+        return queued
 
-    def activate(self, row: RowJobs, seen: SubmittedJob) -> Active:
+    def activate(self, row: RowJobs, submitted: SubmittedJob) -> Active:
         """Note the job of a row that has its place."""
-        live = self.phases[row.row_id] = self.live[row.row_id] = Active(row, seen)
-        return live
+        active = self.phases[row.row_id] = self.active[row.row_id] = Active(row, submitted)
+        return active
 
-    def leave_queue(self, live: Active) -> None:
+    def leave_queue(self, active: Active) -> None:
         """Release the place of a row whose job has ended."""
-        del self.live[live.row.row_id]
-        self.free_place(live.row)
+        del self.active[active.row.row_id]
+        self.free_place(active.row)
 
-    def finish(self, over: Finished) -> None:
+    def finish(self, finished: Finished) -> None:
         """Note that a row is finished."""
-        self.phases[over.row_id] = self.over[over.row_id] = over
+        self.phases[finished.row_id] = self.finished[finished.row_id] = finished
         self.news += 1
 
     # -- owners of the run's jobs -------------------------------------------------------------
@@ -417,7 +416,9 @@ class RowTable:
 
     def have_ended(self) -> bool:
         """True if each row that was to be submitted has a job, and all jobs of the run are known to have ended."""
-        return all(one and one.status.state.ended for one in (*map(self.seen, self.started), *self.strays.values()))
+        return all(
+            job and job.status.state.ended for job in (*map(self.submitted, self.started), *self.strays.values())
+        )
 
     def _is_submitted(self, row_id: str) -> bool:
         """True if a row is being submitted and there is no answer yet."""
@@ -429,10 +430,10 @@ class RowTable:
             phase, spec = self.phases[row_id], self.started[row_id]
             new = [job for job in jobs if job.id not in self.claims.jobs and job.id not in self.strays]
             # A submission whose answer is awaited may own one of them; they are counted again after it.
-            if not new or self._is_submitted(row_id) or unanswered_s(phase) is not None:
+            if not new or self._is_submitted(row_id) or phase.since_s is not None:
                 continue
-            strays = [SubmittedJob(Job(one.id, spec, 0.0, other_name=one.name), one.status) for one in new]
-            self.strays |= {seen.job.id: seen for seen in strays}
+            strays = [SubmittedJob(Job(job.id, spec, 0.0, other_name=job.name), job.status) for job in new]
+            self.strays |= {stray.job.id: stray for stray in strays}
             error = _stray_error(strays)
             self.give_up([row_id], error, strays)
             if not isinstance(getattr(self.phases[row_id], "end", None), RunError):
@@ -445,45 +446,43 @@ class RowTable:
         if clash is None:
             return False
         other, error = clash
-        rival = submitted_job_of(self.phases[other.spec.row_id])
+        rival = self.phases[other.spec.row_id].submitted
         is_other = other.spec.row_id != row_id and rival is not None and rival.job is other
         self.give_up([other.spec.row_id, row_id] if is_other else [row_id], error)
         return True
 
     def give_up(self, row_ids: list[str], error: RunError, others: Sequence[SubmittedJob] = ()) -> None:
         """Finish rows with an error whatever the end of their jobs, and cancel these jobs and the others."""
-        given_up = [over for row_id in row_ids if (over := self._give_up(row_id, error)) is not None]
-        jobs = [*others, *(over.seen for over in given_up if over.seen is not None)]
+        given_up = [finished for row_id in row_ids if (finished := self._give_up(row_id, error)) is not None]
+        jobs = [*others, *(finished.submitted for finished in given_up if finished.submitted is not None)]
         try:
-            self.cancel([seen for seen in jobs if seen.may_run])
+            self.cancel([job for job in jobs if job.may_run])
         except JobError:
             return  # they are cancelled at the session's end
 
     def _give_up(self, row_id: str, error: RunError) -> Finished | None:
         """Finish a row with an error; ``None`` if it has one already, or was returned before."""
         phase = self.phases[row_id]
-        if isinstance(phase, Finished) and (isinstance(phase.end, RunError) or row_id not in self.over):
+        if isinstance(phase, Finished) and (isinstance(phase.end, RunError) or row_id not in self.finished):
             return None
-        if self.live.pop(row_id, None) is not None and phase.row is not None:
+        if self.active.pop(row_id, None) is not None and phase.row is not None:
             self.free_place(phase.row)
-        self.ended.pop(row_id, None)
+        self.awaiting_log.pop(row_id, None)
         if isinstance(phase, Queued) and row_id not in self.submitting:
-            self.waiting.remove(phase)
-        over = Finished(row_id, error, phase.row, submitted_job_of(phase), unanswered_s(phase))
-        self.finish(over)
-        return over
+            self.queued.remove(phase)
+        finished = Finished(row_id, error, phase.row, phase.submitted, phase.since_s)
+        self.finish(finished)
+        return finished
 
     def interrupt(self, error: Callable[[Phase], RunError]) -> None:
         """Finish all rows whose job has not ended, each with its error."""
         for row_id, phase in self.phases.items():
             if isinstance(phase, AwaitingLog):
-                self.ended[row_id] = phase  # Ctrl-C may have hit while it was being finished or repeated
+                self.awaiting_log[row_id] = phase  # Ctrl-C may have hit while it was being finished or repeated
             elif not isinstance(phase, Finished):
-                self.phases[row_id] = Finished(
-                    row_id, error(phase), phase.row, submitted_job_of(phase), unanswered_s(phase)
-                )
-        self.waiting.clear()
-        self.live.clear()
+                self.phases[row_id] = Finished(row_id, error(phase), phase.row, phase.submitted, phase.since_s)
+        self.queued.clear()
+        self.active.clear()
         self.news += 1
 
     def cancel(self, jobs: list[SubmittedJob]) -> None:
@@ -492,15 +491,15 @@ class RowTable:
         Raises:
             JobError: The launcher could not cancel them.
         """
-        self._launcher.cancel([seen.job for seen in jobs])
-        for seen in jobs:
-            seen.cancelled = True
+        self._launcher.cancel([submitted.job for submitted in jobs])
+        for submitted in jobs:
+            submitted.cancelled = True
 
     def running(self) -> list[SubmittedJob]:
         """Jobs that may still run; pending ones first, since they would start on the nodes that others free."""
-        of_rows = map(submitted_job_of, self.phases.values())
-        jobs = (seen for seen in (*of_rows, *self.strays.values()) if seen is not None and seen.may_run)
-        return sorted(jobs, key=lambda seen: seen.status.state is not JobState.PENDING)
+        of_rows = (phase.submitted for phase in self.phases.values())
+        jobs = (job for job in (*of_rows, *self.strays.values()) if job is not None and job.may_run)
+        return sorted(jobs, key=lambda job: job.status.state is not JobState.PENDING)
 
 
 def stray_text(stray: SubmittedJob) -> str:

@@ -19,18 +19,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_gsw.common.text import by_number
+from pytest_gsw.history.cluster_series import ClusterSeries
+from pytest_gsw.history.environment_changes import COMPARED
 from pytest_gsw.history.model import ExperimentKey, Point
-from pytest_gsw.history.row_history import (
-    COMPARED,
-    GONE_DAYS,
-    ClusterDrifting,
-    ClusterHistory,
-    ClusterSeries,
-    Drifting,
-    RowHistory,
-    SlowNode,
-    first_jobs,
-)
+from pytest_gsw.history.node_search import SlowNode
+from pytest_gsw.history.row_history import GONE_DAYS, ClusterDrifting, ClusterHistory, Drifting, RowHistory, first_jobs
 from pytest_gsw.history.since import AGAIN_S, GOOD_RUNS, Changes, Period, Since, changed, periods
 from pytest_gsw.history.store import ACKNOWLEDGE, Event, History
 from pytest_gsw.results.runs_directory import begin_of
@@ -210,57 +203,57 @@ def alarms(periods: Iterable[IncidentPeriod], known: Sequence[Acknowledgement], 
         known: Acknowledgements, the newest last.
         now_s: Seconds since the epoch, to find expired acknowledgements.
     """
-    found: list[Alarm] = []
+    listed: list[Alarm] = []
     taken: set[str] = set()
     for period in periods:
-        one = _alarm(period, known, now_s)
-        if one.acknowledged is not None and one.acknowledged.alarm not in taken:
+        alarm = _alarm(period, known, now_s)
+        if alarm.acknowledged is not None and alarm.acknowledged.alarm not in taken:
             # The known start may change; the identity that people have known does not.
-            one = replace(one, id=one.acknowledged.alarm)
-        taken.add(one.id)
-        found.append(one)
-    by_identity = {identity(one.period): one for one in found}
-    found = _with_first([_with_cause(one, by_identity) for one in found])
+            alarm = replace(alarm, id=alarm.acknowledged.alarm)
+        taken.add(alarm.id)
+        listed.append(alarm)
+    by_identity = {identity(alarm.period): alarm for alarm in listed}
+    listed = _with_first([_with_cause(alarm, by_identity) for alarm in listed])
     kinds, states = list(Kind), list(State)
 
-    def rank(one: Alarm) -> tuple[Any, ...]:
-        place = (kinds.index(one.period.kind), states.index(one.state))
-        what = (one.period.cluster, by_number(one.period.subject), one.id)
-        return (not one.is_active, not one.pages, *place, one.gain or 0.0, *what)
+    def rank(alarm: Alarm) -> tuple[Any, ...]:
+        place = (kinds.index(alarm.period.kind), states.index(alarm.state))
+        what = (alarm.period.cluster, by_number(alarm.period.subject), alarm.id)
+        return (not alarm.is_active, not alarm.pages, *place, alarm.gain or 0.0, *what)
 
-    return tuple(sorted(found, key=rank))
+    return tuple(sorted(listed, key=rank))
 
 
-def _with_cause(one: Alarm, known: Mapping[str, Alarm]) -> Alarm:
+def _with_cause(alarm: Alarm, known: Mapping[str, Alarm]) -> Alarm:
     """An alarm as part of another active one that explains it."""
-    by = known.get(one.period.part_of)
-    return _part(one, _with_cause(by, known)) if by is not None and one.is_active and by.is_active else one
+    by = known.get(alarm.period.part_of)
+    return _part(alarm, _with_cause(by, known)) if by is not None and alarm.is_active and by.is_active else alarm
 
 
 def _with_first(found: Sequence[Alarm]) -> list[Alarm]:
     """Alarms of rows that began in one run as parts of the one that was raised first."""
-    causes = (one for one in found if one.is_active and not one.part_of and one.period.begins)
+    causes = (alarm for alarm in found if alarm.is_active and not alarm.part_of and alarm.period.begins)
     first_of: dict[str, Alarm] = {}
-    for one in sorted(causes, key=lambda one: (one.period.runs[0].time_s, by_number(one.period.subject))):
-        first_of[one.id] = next((first for first in first_of.values() if _is_part(one, first)), one)
-    causes_of = ((one, first_of.get(one.part_of or one.id, one)) for one in found)
-    return [one if first.id in {one.id, one.part_of} else _part(one, first) for one, first in causes_of]
+    for alarm in sorted(causes, key=lambda alarm: (alarm.period.runs[0].time_s, by_number(alarm.period.subject))):
+        first_of[alarm.id] = next((first for first in first_of.values() if _is_part(alarm, first)), alarm)
+    causes_of = ((alarm, first_of.get(alarm.part_of or alarm.id, alarm)) for alarm in found)
+    return [alarm if first.id in {alarm.id, alarm.part_of} else _part(alarm, first) for alarm, first in causes_of]
 
 
-def _is_part(one: Alarm, first: Alarm) -> bool:
+def _is_part(alarm: Alarm, first: Alarm) -> bool:
     """True if two rows have one cause, by their begins and changes then, and the owner of the first knows of both."""
-    period, known = one.period, first.acknowledged
+    period, known = alarm.period, first.acknowledged
     is_known = first.pages or known is None or period.runs[last_reported(period)].begin_s <= known.seen_s
     is_together = first.period.subject != period.subject and not first.period.begins.isdisjoint(period.begins)
-    changes = [{one for one in of.changes.items() if one[0] != "nodes"} for of in (first.period, period)]
+    changes = [{change for change in of.changes.items() if change[0] != "nodes"} for of in (first.period, period)]
     return is_known and is_together and (not any(changes) or not changes[0].isdisjoint(changes[1]))
 
 
-def _part(one: Alarm, by: Alarm) -> Alarm:
+def _part(alarm: Alarm, by: Alarm) -> Alarm:
     """An alarm for which another one pages; the other's acknowledgement applies to both."""
     others = None if by.pages else by.acknowledged
-    acknowledged = others if one.pages else one.acknowledged or others
-    return replace(one, pages=False, part_of=by.part_of or by.id, acknowledged=acknowledged)
+    acknowledged = others if alarm.pages else alarm.acknowledged or others
+    return replace(alarm, pages=False, part_of=by.part_of or by.id, acknowledged=acknowledged)
 
 
 def least_worse(sd: float) -> float:
@@ -270,7 +263,7 @@ def least_worse(sd: float) -> float:
 
 def _alarm(period: IncidentPeriod, known: Sequence[Acknowledgement], now_s: float) -> Alarm:
     reported = last_reported(period)
-    found = next((one for one in reversed(known) if _is_of(one, period)), None)
+    found = next((acknowledgement for acknowledgement in reversed(known) if _is_of(acknowledgement, period)), None)
     if period.fixed_s is not None or period.gone_s is not None:
         ended = State.GONE if period.fixed_s is None else State.FIXED
         return Alarm(identity(period), period, ended, pages=False, acknowledged=found)
@@ -291,7 +284,7 @@ def last_reported(period: IncidentPeriod) -> int:
     """The index of the period's run that raised it or was worse than the level reported before."""
     reported = 0
     for number, run in enumerate(period.runs[1:], 1):
-        known = [one.level for one in period.runs[reported : min(number, reported + _LEVEL_RUNS)]]
+        known = [occurrence.level for occurrence in period.runs[reported : min(number, reported + _LEVEL_RUNS)]]
         noise = period.sd * math.hypot(1, median_sd(len(known)))
         if run.level - statistics.median(known) > least_worse(noise):
             reported = number
@@ -315,8 +308,8 @@ def acknowledge(alarm: Alarm, *, why: str, owner: str, until_s: float, time_s: f
 
 def acknowledgements(events: Iterable[Event]) -> tuple[Acknowledgement, ...]:
     """The acknowledgements among events; unreadable ones are skipped."""
-    found = (_acknowledgement(event) for event in events if event.kind == ACKNOWLEDGE)
-    return tuple(one for one in found if one is not None)
+    known = (_acknowledgement(event) for event in events if event.kind == ACKNOWLEDGE)
+    return tuple(acknowledgement for acknowledgement in known if acknowledgement is not None)
 
 
 def _acknowledgement(event: Event) -> Acknowledgement | None:
@@ -372,7 +365,7 @@ def raised(
         onset: Returns the onset of a period.
     """
     fixed_s = -math.inf
-    for episode in periods(wrong, good_runs, [one.time_s for one in seen] if goes_on else ()):
+    for episode in periods(wrong, good_runs, [occurrence.time_s for occurrence in seen] if goes_on else ()):
         first = seen[episode.wrong[0]]
         ended = None if episode.recovered is None else seen[episode.recovered]
         yield replace(
@@ -409,10 +402,10 @@ def regressions(key: ExperimentKey, past: RowHistory) -> Iterator[IncidentPeriod
         before = [one.level for one, bad in zip(seen[:first], slow, strict=False) if bad is False][-COMPARED:]
         if before:
             usual = statistics.median(before)
-            begins = _begins([one.level for one in seen[: first + 1]], usual, sigma)
+            begins = _begins([occurrence.level for occurrence in seen[: first + 1]], usual, sigma)
             good = [run for run, bad in zip(runs[: begins[0]], slow, strict=False) if bad is False]
             changes = changed(good, runs[first])
-            period = replace(period, usual=usual, begins=frozenset(seen[one].run_id for one in begins), changes=changes)
+            period = replace(period, usual=usual, begins=frozenset(seen[at].run_id for at in begins), changes=changes)
         yield period
 
 
@@ -420,7 +413,7 @@ def _begins(levels: Sequence[float], usual: float, sigma: float) -> list[int]:
     """The runs with which the newest one's level can have begun: earlier ones may have passed by chance."""
     loss = levels[-1] - usual
     sums = [*itertools.accumulate(level - usual - loss / 2 for level in reversed(levels))][::-1]
-    return [run for run, one in enumerate(sums) if (one - max(sums)) * loss >= _LEAST_LIKELY * sigma**2]
+    return [run for run, total in enumerate(sums) if (total - max(sums)) * loss >= _LEAST_LIKELY * sigma**2]
 
 
 def _things(key: ExperimentKey, past: RowHistory) -> frozenset[str]:
@@ -442,8 +435,8 @@ def drifts(key: ExperimentKey, past: RowHistory, causes: Sequence[IncidentPeriod
     )
     times = [(run.run_id, run.time_s) for run in past.counted]
     begins = frozenset({past.drifting.first.run_id} if past.drifting else ())
-    for one in _drifts(row, times, past.adjusted_costs, past.drifting, causes):
-        yield replace(one, last_s=past.runs[-1].time_s, begins=begins)
+    for period in _drifts(row, times, past.adjusted_costs, past.drifting, causes):
+        yield replace(period, last_s=past.runs[-1].time_s, begins=begins)
 
 
 def _drifts(
@@ -537,23 +530,23 @@ def slow_nodes(cluster: str, now: Sequence[SlowNode], before: Sequence[SlowNode]
         now: Slow nodes by all runs.
         before: Slow nodes before the newest run.
     """
-    ordered = sorted(now, key=lambda one: one.slow_jobs[0].time_s)
-    for number, one in enumerate(ordered):
-        nodes = frozenset(one.nodes)
+    ordered = sorted(now, key=lambda node: node.slow_jobs[0].time_s)
+    for number, node in enumerate(ordered):
+        nodes = frozenset(node.nodes)
         earlier = [other for other in ordered[:number] if not nodes.isdisjoint(other.nodes)]
         known = [other for other in before if not other.recovered and not nodes.isdisjoint(other.nodes)]
-        ended = _fast_again(one) if one.recovered else None
+        ended = _fast_again(node) if node.recovered else None
         # A node's loss is one figure for all of its jobs: it never becomes worse.
-        level = -math.log1p(one.change)
+        level = -math.log1p(node.change)
         yield IncidentPeriod(
             Kind.NODE,
             cluster,
-            one.name,
+            node.name,
             nodes,
             f"{len(earlier)}",
-            tuple(Occurrence(point.run_id, point.time_s, level) for point in first_jobs(one.slow_jobs)),
-            begin_s=max([one.slow_jobs[0].time_s, *(other.slow_jobs[-1].time_s for other in earlier)]),
-            last_s=max(point.time_s for point in (*one.slow_jobs, *one.fast_jobs)),
+            tuple(Occurrence(point.run_id, point.time_s, level) for point in first_jobs(node.slow_jobs)),
+            begin_s=max([node.slow_jobs[0].time_s, *(other.slow_jobs[-1].time_s for other in earlier)]),
+            last_s=max(point.time_s for point in (*node.slow_jobs, *node.fast_jobs)),
             fixed_s=None if ended is None else ended.time_s,
             fixed_by="" if ended is None else ended.run_id,
             usual=0.0,
@@ -561,10 +554,10 @@ def slow_nodes(cluster: str, now: Sequence[SlowNode], before: Sequence[SlowNode]
         )
 
 
-def _fast_again(one: SlowNode) -> Point:
+def _fast_again(node: SlowNode) -> Point:
     """The first fast job after the last slow one."""
-    last = one.slow_jobs[-1]
-    after = (point for point in one.fast_jobs if point.time_s > last.time_s)
+    last = node.slow_jobs[-1]
+    after = (point for point in node.fast_jobs if point.time_s > last.time_s)
     return min(after, key=lambda point: point.time_s, default=last)
 
 
@@ -583,7 +576,7 @@ def incident_periods_of(
     if newest is None:
         return ()
     if lines.slow and slow_before is None:
-        before = {key: [one for one in points if one.run_id != newest.run_id] for key, points in lines.runs.items()}
+        before = {key: [job for job in points if job.run_id != newest.run_id] for key, points in lines.runs.items()}
         slow_before = lines.nodes_of(before).slow
     together = lines.adjustment.together
     of_nodes = tuple(slow_nodes(cluster, lines.slow, slow_before or ()))
@@ -592,15 +585,15 @@ def incident_periods_of(
         key = ExperimentKey(row, cluster, experiment)
         slow = tuple(regressions(key, past))
         drifted = tuple(drifts(key, past, slow))
-        of_rows += (_with_drift(_with_node(one, past, lines.slow, of_nodes), drifted) for one in slow)
+        of_rows += (_with_drift(_with_node(other, past, lines.slow, of_nodes), drifted) for other in slow)
         of_rows += drifted
-    slow_rows = [one for one in of_rows if one.fixed_s is None]
+    slow_rows = [other for other in of_rows if other.fixed_s is None]
     of_cluster = tuple(incidents(cluster, together))
     drifted = tuple(cluster_drifts(cluster, together, of_cluster))
-    of_cluster = (*(_with_drift(one, drifted) for one in of_cluster), *drifted)
-    found = [*of_nodes, *(_with_rows(one, together, slow_rows) for one in of_cluster), *of_rows]
+    of_cluster = (*(_with_drift(other, drifted) for other in of_cluster), *drifted)
+    all_periods = [*of_nodes, *(_with_rows(other, together, slow_rows) for other in of_cluster), *of_rows]
     oldest_end_s = newest.time_s - AGAIN_S  # since then, a fixed alarm may still continue
-    known = [_as_of(newest.time_s, period) for period in found]
+    known = [_as_of(newest.time_s, period) for period in all_periods]
     ends = ((period, period.gone_s if period.fixed_s is None else period.fixed_s) for period in known)
     return tuple(period for period, end_s in ends if end_s is None or end_s >= oldest_end_s)
 
@@ -613,12 +606,12 @@ def _with_node(
     if period.fixed_s is not None or usual is None:
         return period
     jobs = [point for point in past.points if point.run_id == newest.run_id]
-    for one in slow:
-        had = sum(one.ran_in(point.nodes, point.time_s) for point in jobs)
-        left = newest.level + math.log1p(one.change) - usual
-        is_older = one.slow_jobs[0].begin_s <= period.runs[0].begin_s
-        if is_older and not one.recovered and 2 * had > len(jobs) and left <= least_worse(period.sd):
-            node = next(of for of in of_nodes if of.fixed_s is None and of.things == frozenset(one.nodes))
+    for slow_node in slow:
+        had = sum(slow_node.ran_in(point.nodes, point.time_s) for point in jobs)
+        left = newest.level + math.log1p(slow_node.change) - usual
+        is_older = slow_node.slow_jobs[0].begin_s <= period.runs[0].begin_s
+        if is_older and not slow_node.recovered and 2 * had > len(jobs) and left <= least_worse(period.sd):
+            node = next(of for of in of_nodes if of.fixed_s is None and of.things == frozenset(slow_node.nodes))
             return replace(period, part_of=identity(node))
     return period
 
@@ -630,7 +623,7 @@ def _with_rows(period: IncidentPeriod, together: ClusterHistory, slow: Sequence[
     others = [[math.log(run[row].cost) - levels[row] for row in run.keys() & levels.keys()] for run in runs]
     is_few = slow and all(2 * len(rest) > len(run) for rest, run in zip(others, runs, strict=True))
     if is_few and not period.part_of and 2 * statistics.median(map(statistics.median, others)) < period.runs[-1].level:
-        return replace(period, part_of=identity(min(slow, key=lambda one: one.runs[0].time_s)))
+        return replace(period, part_of=identity(min(slow, key=lambda other: other.runs[0].time_s)))
     return period
 
 
@@ -638,10 +631,10 @@ def _with_drift(period: IncidentPeriod, drifted: Iterable[IncidentPeriod]) -> In
     """A regression, or an incident, as part of the older drift whose level, and noise, explain its own."""
     level = statistics.median(run.level for run in period.runs[-_LEVEL_RUNS:])
     noise = period.sd * median_sd(min(len(period.runs), _LEVEL_RUNS))
-    for one in drifted:
-        is_older = one.fixed_s is None and one.runs[0].time_s < period.runs[0].time_s
-        if is_older and not period.part_of and level - one.runs[-1].level <= least_worse(noise):
-            return replace(period, part_of=identity(one))
+    for other in drifted:
+        is_older = other.fixed_s is None and other.runs[0].time_s < period.runs[0].time_s
+        if is_older and not period.part_of and level - other.runs[-1].level <= least_worse(noise):
+            return replace(period, part_of=identity(other))
     return period
 
 
@@ -672,8 +665,8 @@ def alarms_of(
         HistoryError: The history did not answer.
     """
     periods = incident_periods_of(cluster, lines.until(until_s), slow_before)
-    found = [one if _is_seen(one, measured) else replace(one, is_newest=False, is_new=False) for one in periods]
-    return alarms(found, acknowledgements(history.events(cluster)), now_s)
+    shown = [other if _is_seen(other, measured) else replace(other, is_newest=False, is_new=False) for other in periods]
+    return alarms(shown, acknowledgements(history.events(cluster)), now_s)
 
 
 def _is_seen(period: IncidentPeriod, measured: Collection[str] | None) -> bool:

@@ -16,17 +16,10 @@ from dataclasses import dataclass, field, replace
 
 from pytest_gsw.common.text import by_number, command, day, minute, percent, plural, share
 from pytest_gsw.history.alarms import Alarm, IncidentPeriod, Kind, State
+from pytest_gsw.history.environment_changes import EnvironmentChange
 from pytest_gsw.history.model import SIMULATED, SeriesKey, is_judged, series_key
-from pytest_gsw.history.row_history import (
-    GONE_DAYS,
-    ClusterDrifting,
-    ClusterHistory,
-    Drifting,
-    EnvironmentChange,
-    FailingNode,
-    KnownGoodNodes,
-    SlowNode,
-)
+from pytest_gsw.history.node_search import FailingNode, KnownGoodNodes, SlowNode
+from pytest_gsw.history.row_history import GONE_DAYS, ClusterDrifting, ClusterHistory, Drifting
 from pytest_gsw.history.since import Since, changes_of
 from pytest_gsw.results.outcomes import FAILED, GREEN, OPEN
 from pytest_gsw.results.record import Record
@@ -118,8 +111,8 @@ def cells(alarm: Alarm) -> tuple[str, ...]:
 
 def counts_text(alarms: Iterable[Alarm]) -> str:
     """The number of active alarms, and of those that page: ``3 alarms, 1 to look at``."""
-    active = [one for one in alarms if one.is_active]
-    return f"{plural(len(active), 'alarm')}, {sum(one.pages for one in active)} to look at"
+    active = [alarm for alarm in alarms if alarm.is_active]
+    return f"{plural(len(active), 'alarm')}, {sum(alarm.pages for alarm in active)} to look at"
 
 
 def state_text(alarm: Alarm) -> str:
@@ -174,7 +167,7 @@ def line_of(alarm: Alarm) -> str:
     period = alarm.period
     change = "" if alarm.change is None else f" {percent(alarm.change)} vs usual"
     since = f"since {minute(alarm.since.time_s)}, {plural(alarm.since.runs, 'run')}"
-    slow = "slow" if any(" " in one for one in period.things) else "slow node"  # a switch
+    slow = "slow" if any(" " in thing for thing in period.things) else "slow node"  # a switch
     what = f"{slow if period.kind is Kind.NODE else f'{period.kind.value} of'} {period.subject}"
     if alarm.state is State.FIXED:
         return f"{alarm.id}  {what}: {state_text(alarm)}"
@@ -213,25 +206,25 @@ def suspect_text(one: SlowNode) -> str:
     )
 
 
-def _node_label(one: SlowNode | FailingNode) -> str:
-    return f"node {one.name}" if len(one.nodes) == 1 else one.name
+def _node_label(node: SlowNode | FailingNode) -> str:
+    return f"node {node.name}" if len(node.nodes) == 1 else node.name
 
 
-def slow_since_text(one: SlowNode) -> str:
+def slow_since_text(node: SlowNode) -> str:
     """The same with its start: ``node pool0-0017 (-9.8 %, 41 jobs) since 2026-11-18 22:04``."""
-    return f"{suspect_text(one)} since {minute(one.slow_jobs[0].begin_s)}"
+    return f"{suspect_text(node)} since {minute(node.slow_jobs[0].begin_s)}"
 
 
-def failing_text(one: FailingNode) -> str:
+def failing_text(node: FailingNode) -> str:
     """A node whose jobs fail: ``node pool0-0017 (5 of 16 jobs failed, usual are 2.1 %)``."""
-    return f"{_node_label(one)} ({one.failed} of {plural(one.of, 'job')} failed, usual are {share(one.usual)})"
+    return f"{_node_label(node)} ({node.failed} of {plural(node.of, 'job')} failed, usual are {share(node.usual)})"
 
 
 def failing_texts(records: Sequence[Record], failing: Iterable[FailingNode]) -> list[str]:
     """The nodes that failed jobs of a run at once, and then others on which more jobs fail than by chance."""
     holes = black_holes_of(records)
-    known = {one.node for one in holes}
-    return [*map(black_hole_text, holes), *(failing_text(one) for one in failing if known.isdisjoint(one.nodes))]
+    known = {hole.node for hole in holes}
+    return [*map(black_hole_text, holes), *(failing_text(node) for node in failing if known.isdisjoint(node.nodes))]
 
 
 def least_loss_text() -> str:
@@ -320,23 +313,23 @@ def compare_runs(
     first, second = ({record.row.id: record for record in run} for run in (before, after))
     both = sorted(first.keys() | second.keys(), key=by_number)
     compared = [_compare(first.get(row), second.get(row), noises or {}) for row in both]
-    ratios = together([one for one in compared if isinstance(one, RowRatio)])
-    rows = sorted(ratios, key=lambda one: (one.ratio, by_number(one.row)))
-    others = tuple(one for one in compared if isinstance(one, NotCompared))
-    return Comparison(tuple(rows), others, bool(first) and first.keys() <= {one.row for one in rows})
+    ratios = together([ratio for ratio in compared if isinstance(ratio, RowRatio)])
+    rows = sorted(ratios, key=lambda ratio: (ratio.ratio, by_number(ratio.row)))
+    others = tuple(not_compared for not_compared in compared if isinstance(not_compared, NotCompared))
+    return Comparison(tuple(rows), others, bool(first) and first.keys() <= {ratio.row for ratio in rows})
 
 
 def together(rows: Sequence[RowRatio]) -> list[RowRatio]:
     """The rows with their intervals, the surest first: each at the level at which Holm's procedure tests it."""
-    surest = sorted(rows, key=lambda one: (-_deviations(one), by_number(one.row)))
-    found: list[RowRatio] = []
+    surest = sorted(rows, key=lambda ratio: (-_deviations(ratio), by_number(ratio.row)))
+    intervals: list[RowRatio] = []
     left = len(surest)
     for row in surest:
         wide = row.sd * deviations_of(-_NORMAL.inv_cdf((1 - CONFIDENCE) / left / 2), row.noise.jobs)
-        found.append(replace(row, low=row.ratio * math.exp(-wide), high=row.ratio * math.exp(wide)))
+        intervals.append(replace(row, low=row.ratio * math.exp(-wide), high=row.ratio * math.exp(wide)))
         # The procedure ends with the first unchanged row: those after it are less sure, and not tested.
-        left -= found[-1].change != "same" and left > 1
-    return found
+        left -= intervals[-1].change != "same" and left > 1
+    return intervals
 
 
 def deviations_of(z: float, jobs: int) -> float:

@@ -14,14 +14,15 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.model import IMPORTED
 from pytest_gsw.jobs.layout import Match
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.make_record import RowResult, record_of, row_facts
 from pytest_gsw.results.manifest import read_noted
 from pytest_gsw.results.record import JobFacts, Jobs, Record, RunFacts
 from pytest_gsw.results.runs_directory import RUNS
+from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.stats.measurement import Measurement
-from pytest_gsw.stats.verdict import Outcome, Verdict
+from pytest_gsw.stats.verdict import Verdict
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.model import Baseline, definition_hash, experiment_hash, image_name
 from pytest_gsw.validation.agreement import is_simulated, provenance_in
@@ -67,11 +68,11 @@ def imported_record(
     node_id, definition = f"{_table(row.location.path)}::{row.id}", definition_hash(row, image)
     facts = row_facts(row, node_id, verdict.tolerance, definition, experiment_hash(row))
     run = RunFacts(run_id(job.id, source), cluster, simulated=False, image=image)
-    metrics = {one.metric.key: one.measured for one in verdict.metrics}
+    metrics = {metric_verdict.metric.key: metric_verdict.measured for metric_verdict in verdict.metrics}
     jobs = Jobs(replace(job, judged=measurement.judged, metrics=metrics))
     fact = f"{row.judged_by.text(measurement.judged)}, imported from {relative_path(source)}"
-    found = RowResult(verdict.outcome.value, fact, measurement=measurement, verdict=verdict)
-    return redact(record_of(row, facts, run, jobs, found, None), os.environ)
+    result = RowResult(verdict.outcome.value, fact, measurement=measurement, verdict=verdict)
+    return redact(record_of(row, facts, run, jobs, result, None), os.environ)
 
 
 def _table(path: Path) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Record
 from pytest_gsw.results.runs_directory import begin_of
@@ -123,6 +123,11 @@ def run_key(point: Point) -> str:
     return (
         f"{_IMPORT_RUN}{point.time_s // SECONDS_PER_DAY:.0f}" if point.run_id.startswith(_IMPORT_RUN) else point.run_id
     )
+
+
+def time_order(point: Point) -> tuple[float, str, str]:
+    """The sort key of points in the order of time."""
+    return point.time_s, point.run_id, point.job_id
 
 
 def cluster_of(record: Record) -> str:

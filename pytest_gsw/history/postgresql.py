@@ -290,10 +290,10 @@ def _rows_of_each(connection: Connection, sql: str, many: Sequence[Values]) -> l
     with connection.cursor() as cursor:
         # psycopg sends them all before it waits for the first answer.
         cursor.executemany(_convert_sql(sql), many, returning=True)
-        found = [cursor.fetchall()]
+        results = [cursor.fetchall()]
         while cursor.nextset():
-            found.append(cursor.fetchall())
-        return found
+            results.append(cursor.fetchall())
+        return results
 
 
 def _convert_sql(sql: str) -> Any:

@@ -46,14 +46,14 @@ def periods(wrong: Sequence[bool | None], good_runs: int = 1, times_s: Sequence[
     found: list[Period] = []
     since: list[int] = []
     good = 0
-    for run, one in enumerate(wrong):
-        if one and not since and found and times_s and times_s[run] - times_s[found[-1].recovered or 0] <= AGAIN_S:
+    for run, is_wrong in enumerate(wrong):
+        if is_wrong and not since and found and times_s and times_s[run] - times_s[found[-1].recovered or 0] <= AGAIN_S:
             since = [*found.pop().wrong]
-        if one or (one is None and since):
+        if is_wrong or (is_wrong is None and since):
             since.append(run)
-        if one:
+        if is_wrong:
             good = 0
-        elif one is False and since:
+        elif is_wrong is False and since:
             good += 1
             if good == good_runs:
                 found.append(Period(tuple(since), run))
@@ -136,4 +136,4 @@ def drift_onset(found: Drift, costs: Sequence[float], onset_at: Callable[[int], 
     numbers = range(max(0, likeliest - _ABOUT), min(len(costs), likeliest + _ABOUT + 1))
     likely = zip(log_likelihoods(found, costs, numbers), numbers, strict=True)
     onsets = ((number, onset_at(number)) for odds, number in sorted(likely, reverse=True) if odds >= _LIKELY)
-    return next((one for one in onsets if one[1].changes), (likeliest, onset_at(likeliest)))
+    return next((onset for onset in onsets if onset[1].changes), (likeliest, onset_at(likeliest)))

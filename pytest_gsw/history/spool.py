@@ -70,13 +70,13 @@ class Spool:
     def deliver(self, history: History) -> Delivered:
         """Deliver all records to a history, and remove the files of those accepted; problems are returned."""
         try:
-            found = {
+            files = {
                 path: self._own.get(path) or _read(path) for path in sorted(self._directory.glob("*.json"), key=str)
             }
         except OSError as error:
             return Delivered(why=f"{self._directory} cannot be read: {error.strerror}")
-        waiting = [(path, record) for path, record in found.items() if isinstance(record, Record)]
-        unreadable = tuple(why for why in found.values() if isinstance(why, str))
+        waiting = [(path, record) for path, record in files.items() if isinstance(record, Record)]
+        unreadable = tuple(why for why in files.values() if isinstance(why, str))
         count = 0
         problems: list[str] = []
         for start in range(0, len(waiting), _BATCH):

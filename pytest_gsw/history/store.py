@@ -29,7 +29,7 @@ from pytest_gsw.history.model import (
     record_time_s,
     series_key,
 )
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.logs.signatures import SIGNATURES
 from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.results.record import JobFacts, Record, figure_of_cost, of_content
@@ -76,11 +76,11 @@ class Event:
     id: int = 0
 
 
-def standing(events: Iterable[Event]) -> tuple[Event, ...]:
+def active(events: Iterable[Event]) -> tuple[Event, ...]:
     """The events in effect: neither revoked nor revocations."""
     all_of_them = tuple(events)
-    revoked = {one.revokes for one in all_of_them}
-    return tuple(one for one in all_of_them if one.revokes is None and one.id not in revoked)
+    revoked = {event.revokes for event in all_of_them}
+    return tuple(event for event in all_of_them if event.revokes is None and event.id not in revoked)
 
 
 def read_events(database: Database) -> tuple[Event, ...]:
@@ -89,11 +89,11 @@ def read_events(database: Database) -> tuple[Event, ...]:
     Raises:
         HistoryError: One cannot be read.
     """
-    found = database.execute("SELECT kind, subject, cluster, time_s, body, revokes, id FROM gsw_event ORDER BY id")
+    rows = database.execute("SELECT kind, subject, cluster, time_s, body, revokes, id FROM gsw_event ORDER BY id")
     try:
         return tuple(
             Event(kind, subject, cluster, time_s, json.loads(body), revokes, number)
-            for kind, subject, cluster, time_s, body, revokes, number in found
+            for kind, subject, cluster, time_s, body, revokes, number in rows
         )
     except ValueError as error:
         raise HistoryError(f"an event in {database.shown} cannot be read: {error}") from None
@@ -105,7 +105,7 @@ def add_event(database: Database, event: Event) -> Event:
     Raises:
         HistoryError: It revokes an event that is missing or revoked already.
     """
-    if event.revokes is not None and event.revokes not in {one.id for one in standing(read_events(database))}:
+    if event.revokes is not None and event.revokes not in {other.id for other in active(read_events(database))}:
         raise HistoryError(f"no event {event.revokes} is active in {database.shown}")
     texts = [printable(text) for text in (event.cluster, event.kind, event.subject)]
     database.execute(
@@ -170,7 +170,7 @@ def add_records(database: Database, records: Mapping[tuple[str, str], Record]) -
         ],
     )
     database.execute_many("DELETE FROM gsw_failure WHERE record_id = ?", [(record_id,) for record_id in taken])
-    failed = [(key, record, *one) for key, record in taken.items() for one in failed_jobs(record)]
+    failed = [(key, record, *failure) for key, record in taken.items() for failure in failed_jobs(record)]
     database.execute_many(
         _INSERT_FAILURE,
         [
@@ -183,11 +183,11 @@ def add_records(database: Database, records: Mapping[tuple[str, str], Record]) -
 
 def _known_ids(database: Database, keys: Sequence[SeriesKey]) -> dict[SeriesKey, int]:
     """The ids of the existing ones of these series."""
-    found = database.execute_each(
+    results = database.execute_each(
         "SELECT id FROM gsw_series WHERE row_id = ? AND cluster = ? AND definition = ?",
         [key_values(key) for key in keys],
     )
-    return {key: rows[0][0] for key, rows in zip(keys, found, strict=True) if rows}
+    return {key: rows[0][0] for key, rows in zip(keys, results, strict=True) if rows}
 
 
 def plain(*texts: str) -> tuple[str, ...]:
@@ -296,7 +296,7 @@ def decode(body: bytes) -> Record:
     return of_content(content)
 
 
-_CAUSES = {one.name for one in SIGNATURES if one.infrastructure} | {
+_CAUSES = {signature.name for signature in SIGNATURES if signature.infrastructure} | {
     CAUSE_OF_STATE[state] for state in (JobState.NODE_FAIL, JobState.BOOT_FAIL)
 }
 
@@ -307,13 +307,13 @@ def failed_jobs(record: Record) -> tuple[tuple[JobFacts, str], ...]:
     These are its failed attempts, whatever the row's outcome, and the last job of a row that could not be measured
     for such a cause. A cancellation or preemption is no evidence against nodes; an error in a script concerns its row.
     """
-    found = [(job, job.why_repeated) for job in record.jobs.failed if job.why_repeated not in BLAMELESS]
+    failed = [(job, job.why_repeated) for job in record.jobs.failed if job.why_repeated not in BLAMELESS]
     last = record.jobs.last
     if last is not None and record.outcome == ERROR.word:
         why = CAUSE_OF_STATE.get(last.state) or cause_of(record).rpartition(": ")[2]
         if why in _CAUSES - BLAMELESS:
-            found.append((last, why))
-    return tuple((job, why) for job, why in found if job.id and job.nodes)
+            failed.append((last, why))
+    return tuple((job, why) for job, why in failed if job.id and job.nodes)
 
 
 # -- the schema, version 2 -------------------------------------------------------------------------
@@ -462,13 +462,13 @@ def _version(database: Database) -> int | None:
     """The version of the schema; ``None`` in an empty database."""
     if not database.has_table("gsw_schema"):
         return None
-    found: list[int] = [version for (version,) in database.execute("SELECT version FROM gsw_schema")]
-    if found not in ([1], [VERSION]):
-        of = f"is of version {found[0]}" if len(found) == 1 else "has no readable schema version"
+    versions: list[int] = [version for (version,) in database.execute("SELECT version FROM gsw_schema")]
+    if versions not in ([1], [VERSION]):
+        of = f"is of version {versions[0]}" if len(versions) == 1 else "has no readable schema version"
         raise HistoryUnusableError(
             f"the history {database.shown} {of}, and this pytest-gsw reads version {VERSION}\nnext: {_REFILL}"
         )
-    return found[0]
+    return versions[0]
 
 
 # -- the history -----------------------------------------------------------------------------------
@@ -544,9 +544,9 @@ class History:
 
     def cluster_points(self, cluster: str, since_s: float = 0.0) -> Mapping[ExperimentKey, tuple[Point, ...]]:
         """All points of a cluster, the oldest first, by row and experiment."""
-        found = self._query(_CLUSTER_POINTS, (*plain(cluster), since_s))
+        rows = self._query(_CLUSTER_POINTS, (*plain(cluster), since_s))
         runs: dict[tuple[str, str], list[Point]] = {}
-        for facts in found:
+        for facts in rows:
             try:
                 runs.setdefault(facts[:2], []).append(_point(facts[2:]))
             except ValueError as error:
@@ -565,18 +565,18 @@ class History:
     def events(self, cluster: str | None = None, kind: str | None = None) -> tuple[Event, ...]:
         """The events in effect, in order; of one cluster or one kind, if given."""
         with self._transaction(write=False) as database:
-            found = standing(read_events(database))
-        return tuple(one for one in found if cluster in {None, one.cluster} and kind in {None, one.kind})
+            in_effect = active(read_events(database))
+        return tuple(event for event in in_effect if cluster in {None, event.cluster} and kind in {None, event.kind})
 
     def failures(self, cluster: str, since_s: float = 0.0) -> tuple[Failure, ...]:
         """The jobs of a cluster that failed because of the infrastructure, the oldest first.
 
         A job that a replay recorded again belongs to its first run.
         """
-        found: dict[str, Failure] = {}
+        failed: dict[str, Failure] = {}
         for job, *values in self._query(_OF_CLUSTER, (printable(cluster), since_s)):
-            found.setdefault(job, Failure(*values))
-        return tuple(found.values())
+            failed.setdefault(job, Failure(*values))
+        return tuple(failed.values())
 
     def series(self, rows: Sequence[str] = (), cluster: str | None = None) -> tuple[SeriesKey, ...]:
         """The series that have points: by row, cluster and time, the one with the newest point first.
@@ -604,8 +604,8 @@ class History:
     def outcomes(self, cluster: str, last: int) -> Mapping[str, tuple[RowOutcome, ...]]:
         """Outcomes of the last runs of a cluster by row, measured or not, the oldest first."""
         rows = self._query(_OUTCOMES, (*plain(cluster), last, *plain(cluster)))
-        found = grouped([(row, RowOutcome(*one)) for row, *one in rows])
-        return {row: tuple(of_row) for row, of_row in found.items()}
+        outcomes_of = grouped([(row, RowOutcome(*facts)) for row, *facts in rows])
+        return {row: tuple(of_row) for row, of_row in outcomes_of.items()}
 
     def records(self, run_id: str, rows: Collection[str] | None = None) -> tuple[Record, ...]:
         """The records of one run, or of its rows with these ids, in the order of their node ids.
@@ -637,12 +637,12 @@ class History:
 
     def has_job(self, row: str, cluster: str, job_id: str) -> bool:
         """True if a job with this id is a point of a row, on any day and under any definition."""
-        found = self._query(
+        rows = self._query(
             "SELECT 1 FROM gsw_point p JOIN gsw_series s ON s.id = p.series_id"
             " WHERE s.row_id = ? AND s.cluster = ? AND p.job_id = ? LIMIT 1",
             plain(row, cluster, job_id),
         )
-        return bool(found)
+        return bool(rows)
 
     def close(self) -> None:
         """Close the connection."""

@@ -15,7 +15,7 @@ import socket
 import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +25,10 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import minute
 from pytest_gsw.common.typed_json import facts, plain, read
 from pytest_gsw.errors import ConfigurationError, SubmissionError, TakenOverError
-from pytest_gsw.jobs.model import (
-    Attempt,
-    EarlyStop,
-    FoundJob,
-    Job,
-    JobSpec,
-    JobState,
-    JobStatus,
-    LogBefore,
-    limited_steps,
-    scancel,
-)
+from pytest_gsw.jobs.model import Attempt, EarlyStop, FoundJob, Job, JobSpec, LogBefore, scancel
 from pytest_gsw.jobs.scripts import cluster_of
+from pytest_gsw.jobs.states import JobState, JobStatus
+from pytest_gsw.jobs.step_ends import limited_steps
 
 # -- Lines of a journal -----------------------------------------------------------------------------
 #
@@ -86,15 +77,15 @@ def read_lines(content: bytes) -> ParsedJournal:
             cut = place == len(pieces)
             damage.append((place, "is cut: its session ended while it was written" if cut else "is not readable"))
             continue
-        found = event["n"]
-        if found <= number:
-            damage.append((place, f"is number {found}, and number {number} comes before it"))
+        line_number = event["n"]
+        if line_number <= number:
+            damage.append((place, f"is number {line_number}, and number {number} comes before it"))
             continue
-        if found > number + 1:
-            one, several = f"number {found - 1}", f"numbers {number + 1} to {found - 1}"
-            lost = f"{one} of the journal is" if found == number + 2 else f"{several} of the journal are"
-            damage.append((place, f"is number {found}: {lost} lost"))
-        number = found
+        if line_number > number + 1:
+            one, several = f"number {line_number - 1}", f"numbers {number + 1} to {line_number - 1}"
+            lost = f"{one} of the journal is" if line_number == number + 2 else f"{several} of the journal are"
+            damage.append((place, f"is number {line_number}: {lost} lost"))
+        number = line_number
         readable.append((place, event))
         if place == len(pieces):
             whole_bytes = len(content)  # only its line end is missing
@@ -249,7 +240,7 @@ class Journal:
 
     def stopped(self, job: Job, stop: EarlyStop) -> None:
         """Note a job before it is ended early."""
-        self._write({"event": "stopped", "row": job.spec.row_id, "job": job.id, **asdict(stop)})
+        self._write({"event": "stopped", "row": job.spec.row_id, "job": job.id, **facts(EarlyStop, stop)})
 
     def cancelled(self, *jobs: Job) -> None:
         """Note jobs before they are cancelled at the session's end."""
@@ -311,6 +302,61 @@ def _submitted_event(job: Job) -> dict[str, Any]:
 def _ended_event(job: Job, status: JobStatus) -> dict[str, Any]:
     known = {**facts(JobStatus, status), "steps": limited_steps(status.steps)}
     return {"event": "ended", "row": job.spec.row_id, "job": job.id, **known}
+
+
+class JournalWriter:
+    """Writes a run's journal as far as the disk allows; does nothing for a replay, which submits nothing.
+
+    Args:
+        journal: Records every submission, before and after it.
+    """
+
+    def __init__(self, journal: Journal | None) -> None:
+        self._journal = journal
+        #: Why the journal is incomplete; empty if it is complete.
+        self.problem = ""
+        #: Who has taken the run over; empty if this session owns it.
+        self.taken_over = ""
+
+    def check(self) -> None:
+        """Raise a TakenOverError if the run belongs to another session by now: its jobs are that one's."""
+        if self._journal is not None:
+            try:
+                self._journal.check()
+            except TakenOverError as error:
+                self.taken_over = str(error)
+                raise
+
+    @property
+    def kept(self) -> bool:
+        """True if there is a journal for a later session to read."""
+        return self._journal is not None
+
+    def intents(self, specs: list[JobSpec], now_s: float) -> str | None:
+        """Record that these rows are about to be submitted.
+
+        Returns:
+            The reason why none of them may be submitted; ``None`` if they are recorded.
+        """
+        if self._journal is not None:
+            try:
+                self._journal.intents(specs, now_s)
+            except OSError as error:
+                return f"nothing was submitted: the run's journal cannot be written: {error.strerror}"
+        return None
+
+    def write(self, event: Callable[..., None], *facts: object) -> None:
+        """Record an event; a full disk costs later sessions, not this one's results."""
+        if self._journal is not None:
+            try:
+                event(self._journal, *facts)
+            except OSError as error:
+                self.problem = error.strerror or str(error)
+
+    def close(self) -> None:
+        """Close the journal."""
+        if self._journal is not None:
+            self._journal.close()
 
 
 def read_journal(directory: Path) -> RunState:
@@ -447,8 +493,8 @@ def attempt_of(name: str) -> tuple[str, int]:
 def by_row(specs: Iterable[JobSpec], named: Iterable[FoundJob]) -> dict[str, list[FoundJob]]:
     """Jobs by the id of the row whose name they have, whichever attempt they are; other names are left out."""
     rows = {attempt_of(spec.name)[0]: spec.row_id for spec in specs if spec.unique_name}
-    found = [(rows.get(attempt_of(job.name)[0]), job) for job in named]
-    return grouped([(row_id, job) for row_id, job in found if row_id is not None])
+    placed = [(rows.get(attempt_of(job.name)[0]), job) for job in named]
+    return grouped([(row_id, job) for row_id, job in placed if row_id is not None])
 
 
 def take_up(spec: JobSpec, past: Submission | None, named: Sequence[FoundJob]) -> ResumeState:
@@ -458,9 +504,9 @@ def take_up(spec: JobSpec, past: Submission | None, named: Sequence[FoundJob]) -
         SubmissionError: Two jobs have a name that only one can have, or the journal and the scheduler name two.
     """
     past = past or Submission(0.0)
-    found = _by_attempt(spec, named)
-    placed = _place_jobs(spec, past, found)
-    ids = {number: job.id for number, job in found.items()} | placed
+    by_attempt = _by_attempt(spec, named)
+    placed = _place_jobs(spec, past, by_attempt)
+    ids = {number: job.id for number, job in by_attempt.items()} | placed
     over = {attempt.job_id: attempt for attempt in past.attempts}
     top = max(ids, default=0)
     # By the journal, another job was to follow the last one.
@@ -468,11 +514,11 @@ def take_up(spec: JobSpec, past: Submission | None, named: Sequence[FoundJob]) -
     attempts: list[Attempt] = []
     for number in range(1, now):
         job_id = ids.get(number)
-        attempt = None if job_id is None else over.get(job_id) or _lost_attempt(past, job_id, found.get(number))
+        attempt = None if job_id is None else over.get(job_id) or _lost_attempt(past, job_id, by_attempt.get(number))
         spec = spec.again() if attempt is None else attempt.after(spec)
         attempts += [] if attempt is None else [attempt]
     known = set(placed.values())
-    unknown = tuple(job.id for _, job in sorted(found.items()) if job.id not in known)
+    unknown = tuple(job.id for _, job in sorted(by_attempt.items()) if job.id not in known)
     past = replace(past, attempts=tuple(attempts))
     if now > top:
         return ResumeState(spec, past, unknown=unknown)
@@ -480,7 +526,7 @@ def take_up(spec: JobSpec, past: Submission | None, named: Sequence[FoundJob]) -
         job = Job(ids[now], spec, past.intended_s, past.logs_before, past.other_name)
         return ResumeState(spec, past, job, unknown)
     # The scheduler has a job that the journal lacks: its answer was never read, or its lines are lost.
-    newest = found[now]
+    newest = by_attempt[now]
     is_awaited = past.job_id is None and past.intended_s > 0 and now == max(placed, default=0) + 1
     since_s = past.intended_s if is_awaited else newest.status.submit_s or 0.0
     taken = Submission(since_s, newest.id, attempts=past.attempts, name=newest.name, documented=past.documented)
@@ -514,18 +560,18 @@ def _figure(figures: Mapping[str, float], name: str) -> str:
 
 
 def _by_attempt(spec: JobSpec, named: Sequence[FoundJob]) -> dict[int, FoundJob]:
-    found: dict[int, FoundJob] = {}
+    by_attempt: dict[int, FoundJob] = {}
     for job in named:
         _, number = attempt_of(job.name)
-        other = found.setdefault(number, job)
+        other = by_attempt.setdefault(number, job)
         if other.id != job.id:
-            ids = sorted(one.id for one in named if one.name == job.name)
+            ids = sorted(other.id for other in named if other.name == job.name)
             raise SubmissionError(
                 f"{len(ids)} jobs have the name that only one can have: {job.name}",
                 (("jobs", ", ".join(ids)),),
                 advice=f"end those that are not wanted (squeue --me; scancel ID), and run {spec.row_id} anew",
             )
-    return found
+    return by_attempt
 
 
 def _place_jobs(spec: JobSpec, past: Submission, found: Mapping[int, FoundJob]) -> dict[int, str]:

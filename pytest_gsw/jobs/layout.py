@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from pytest_gsw.common.text import moment
 from pytest_gsw.errors import LogError, NoLogError
-from pytest_gsw.jobs.model import ERROR_SUFFIX, Job, JobSpec, LogBefore
+from pytest_gsw.jobs.model import ERROR_SUFFIX, FoundLog, Job, JobSpec, LogBefore
 
 if TYPE_CHECKING:
     from pytest_gsw.tables.model import Baseline
@@ -61,14 +61,6 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._]+")
 
 #: Cached: rows have few words, and those of one table share most of them.
 _escaped = lru_cache(maxsize=1024)(glob.escape)
-
-
-@dataclass(frozen=True)
-class FoundLog:
-    """A log, and the job's id in its name."""
-
-    path: Path
-    job_id: str
 
 
 @dataclass(frozen=True)
@@ -133,14 +125,14 @@ def find_log(stage: Path, log_glob: str, job_id: str, nccl_trace: bool) -> Path:
         NoLogError: There is none (yet).
         LogError: There is more than one.
     """
-    found = find_logs(stage, log_glob, nccl_trace, job_id=job_id)
-    if len(found) == 1:
-        return found[0].path
+    logs = find_logs(stage, log_glob, nccl_trace, job_id=job_id)
+    if len(logs) == 1:
+        return logs[0].path
     searched = ("searched", f"{stage}/{_fill_job_id(log_glob, job_id)}")
-    if found:
-        candidates = tuple(("candidate", str(log.path)) for log in found)
+    if logs:
+        candidates = tuple(("candidate", str(log.path)) for log in logs)
         raise LogError(
-            f"{len(found)} logs of job {job_id}, and it is unknown which of them it wrote",
+            f"{len(logs)} logs of job {job_id}, and it is unknown which of them it wrote",
             (searched, *candidates),
             advice="remove the copies: one job writes one log",
         )
@@ -217,7 +209,7 @@ def other_outputs_of(job: Job, log: Path | None, batch_output: Path | None) -> t
         spec = job.spec
         errors = spec.log_glob.removesuffix(".out") + ERROR_SUFFIX
         traced = is_nccl_traced(spec.environment)
-        others.extend(one.path for one in find_logs(spec.stage, errors, traced, job_id=job.id))
+        others.extend(error_log.path for error_log in find_logs(spec.stage, errors, traced, job_id=job.id))
     elif f"_{job.id}_" in log.name:  # the number of the restart follows
         others.extend(sorted(log.parent.glob(f"sbatch_*_{glob.escape(job.id)}.out")))
     return tuple(path for path in dict.fromkeys(others) if path not in known and _is_file(path))
@@ -247,9 +239,9 @@ def _log_candidates(stage: Path, log_glob: str, job_id: str | None) -> Iterator[
     if JOB_ID not in log_glob.rpartition("/")[2]:
         return
     for path in sorted(_glob(stage, _fill_job_id(log_glob, "*" if job_id is None else glob.escape(job_id)))):
-        found = job_id_in(path.name, log_glob, job_id)
-        if found is not None and _is_file(path):
-            yield FoundLog(path, found)
+        found_id = job_id_in(path.name, log_glob, job_id)
+        if found_id is not None and _is_file(path):
+            yield FoundLog(path, found_id)
 
 
 def _glob(stage: Path, pattern: str) -> Iterable[Path]:
@@ -430,7 +422,7 @@ def check_new(job: Job, log: Path, is_own: Callable[[Job, Path], bool] = lambda 
         facts = log.stat()
     except OSError:
         return  # gone again: its reader will report that
-    before = next((one for one in job.logs_before or () if job.spec.stage / one.path == log), None)
+    before = next((noted for noted in job.logs_before or () if job.spec.stage / noted.path == log), None)
     then_ns = facts.st_mtime_ns if before is None else before.mtime_ns
     if before is not None:
         is_old = before.inode == facts.st_ino

@@ -20,9 +20,10 @@ from pathlib import Path
 
 from pytest_gsw.common.files import make_directory, open_own
 from pytest_gsw.errors import JobError, SubmissionError
-from pytest_gsw.jobs import layout
-from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
+from pytest_gsw.jobs.launcher import Launcher
+from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.jobs.spec import job_environment, session_environment
+from pytest_gsw.jobs.states import JobState, JobStatus
 
 
 def next_job_id(last: str) -> str:
@@ -115,12 +116,12 @@ class LocalRun:
         if self.process is None or self.end is not None:
             return
         now_s = time.monotonic()
-        if _has_exited(self):
+        if _has_exited(self.process):
             self._reap(self.process)
         elif self.ending is not None and now_s >= self.kill_at_s:
-            _signal(self, signal.SIGKILL)
+            _signal(self.process, signal.SIGKILL)
         elif self.ending is None and self.deadline_s is not None and now_s >= self.deadline_s:
-            self._terminate(JobState.TIMEOUT)
+            self._terminate(self.process, JobState.TIMEOUT)
 
     def cancel(self) -> None:
         """Terminate it; a pending job ends at once."""
@@ -128,17 +129,17 @@ class LocalRun:
             return
         if self.process is None:
             self.end = JobStatus(JobState.CANCELLED, "CANCELLED", 0, submit_s=self.job.submitted_s, end_s=self._now_s)
-        elif not _has_exited(self):
-            self._terminate(JobState.CANCELLED)
+        elif not _has_exited(self.process):
+            self._terminate(self.process, JobState.CANCELLED)
 
-    def _terminate(self, state: JobState) -> None:
+    def _terminate(self, process: subprocess.Popen[bytes], state: JobState) -> None:
         self.ending = state
         self.kill_at_s = time.monotonic() + self.kill_grace_s
-        _signal(self, signal.SIGTERM)
+        _signal(process, signal.SIGTERM)
 
     def _reap(self, process: subprocess.Popen[bytes]) -> None:
         # The shell is a zombie until it is waited for, so its group's number cannot be another's yet.
-        _signal(self, signal.SIGKILL)
+        _signal(process, signal.SIGKILL)
         returncode = process.wait()
         _kill_marked(self.mark)
         killed_by, exit_code = (-returncode, 0) if returncode < 0 else (0, returncode)
@@ -162,19 +163,17 @@ class LocalRun:
         )
 
 
-def _has_exited(run: LocalRun) -> bool:
+def _has_exited(process: subprocess.Popen[bytes]) -> bool:
     """True if the shell has ended; it remains a zombie."""
-    assert run.process is not None
     try:
-        return os.waitid(os.P_PID, run.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:  # other code of this process has waited for it
         return True
 
 
-def _signal(run: LocalRun, number: signal.Signals) -> None:
-    assert run.process is not None
+def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(run.process.pid, number)
+        os.killpg(process.pid, number)
 
 
 def _kill_marked(mark: str) -> None:
@@ -215,7 +214,6 @@ class LocalLauncher(Launcher):
     name = "local"
     log_wait_s = 2.0
     poll_interval_s = 0.1
-    find_log = staticmethod(layout.log_of)
 
     #: GPUs of all jobs that run at one time.
     slots_gpus: int

@@ -87,7 +87,7 @@ def named_log(spec: JobSpec, environ: Mapping[str, str]) -> str | SubmissionErro
     """
     script, launch = spec.script_path, spec.launch
     text = "" if launch.has_directory or not launch.runs_script else script_text(script) or ""
-    sruns = [_output_of(one["options"]) for one in _statements(text) if one["options"]] if "srun" in text else []
+    sruns = [_output_of(call["options"]) for call in _statements(text) if call["options"]] if "srun" in text else []
     names = [name for name in dict.fromkeys(sruns) if name]
     if not names or sruns[-1] is None:
         return None
@@ -123,7 +123,7 @@ def _statements(text: str) -> tuple[re.Match[str], ...]:
             lines.append(line)
         until = "" if line.strip() == until else until or "".join(_HERE_DOCUMENT.findall(line)[:1])
     apart = _EXPORTED.sub(
-        lambda match: "\n".join(f"{match['word']}{one}" for one in reversed(re.findall(_ASSIGNMENT, match["all"]))),
+        lambda match: "\n".join(f"{match['word']}{part}" for part in reversed(re.findall(_ASSIGNMENT, match["all"]))),
         "\n".join(lines),
     )
     return tuple(_STATEMENT.finditer(apart))
@@ -148,16 +148,16 @@ def _paths(text: str, environment: Mapping[str, str]) -> Iterator[str]:
     values: dict[str, str | None] = {name: glob.escape(value) for name, value in environment.items()}
     values |= dict.fromkeys(("SLURM_JOB_ID", "SLURM_JOBID"), JOB_ID) | {"SLURM_SUBMIT_DIR": values["PWD"]}
     values["PWD"] = None if _CD.search(text) else values["PWD"]
-    for one in _statements(text):
-        if one["options"]:
-            output = _output_of(one["options"])
+    for statement in _statements(text):
+        if statement["options"]:
+            output = _output_of(statement["options"])
             yield from [_path(output, values)] if output else []
             continue
-        name, new = one["name"], None
+        name, new = statement["name"], None
         with contextlib.suppress(LookupError):
-            new = None if one["adds"] or one["array"] else _expanded(one["value"], values)
+            new = None if statement["adds"] or statement["array"] else _expanded(statement["value"], values)
         old = values.get(name, "")
-        if one["before"] and new != old:
+        if statement["before"] and new != old:
             new = None if new is None or old is None or "/" in new + old else "*"
         values[name] = new
 

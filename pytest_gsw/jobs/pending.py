@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from pytest_gsw.common.text import moment
-from pytest_gsw.jobs.model import NEVER_STARTS
+from pytest_gsw.jobs.states import NEVER_STARTS
 
 
 @dataclass(frozen=True)

@@ -57,10 +57,10 @@ def recipe_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Submi
 
 def environment_problem(spec: JobSpec, baseline: Baseline) -> SubmissionError | None:
     """The error of a row's table with a variable that no script reads; ``None`` if none or uncertain."""
-    found = unread(baseline.recipe.environment, spec.script_path) if spec.launch.reads_variables else None
-    if found is None:
+    unread_variable = unread(baseline.recipe.environment, spec.script_path) if spec.launch.reads_variables else None
+    if unread_variable is None:
         return None
-    name, nearest = found
+    name, nearest = unread_variable
     line = _table_line(baseline, re.compile(rf"(?<!\w){re.escape(name)}['\"]?[ \t]*:").search)
     table, script = f"{relative_path(baseline.location.path)}:{line}  {name}", spec.script_path
     return SubmissionError(
@@ -177,9 +177,10 @@ def directory_keys(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Itera
         yield _BY_HOOK
         return
     if not baseline.recipe.is_next_to_table:
-        yield _stage_key(spec, cluster) if cluster.recipes is None else ("recipes", _cluster_line(cluster, "recipes"))
         if cluster.recipes is None:
+            yield _stage_key(spec, cluster)
             return
+        yield "recipes", _cluster_line(cluster, "recipes", cluster.recipes)
     path, wanted = baseline.location.path, baseline.recipe.directory
     line = _table_line(baseline, lambda text: _directory_in(text) == wanted)
     yield "recipe", f"{relative_path(path)}:{line}  directory: {wanted}"
@@ -190,22 +191,22 @@ def _stage_key(spec: JobSpec, cluster: Cluster) -> tuple[str, str]:
         return "stage", str(spec.stage)
     if "stage" not in cluster.given:
         return "stage", "STAGE_PATH of the environment"
-    return "stage", _cluster_line(cluster, "stage")
+    return "stage", _cluster_line(cluster, "stage", cluster.stage)
 
 
-def _cluster_line(cluster: Cluster, key: str) -> str:
+def _cluster_line(cluster: Cluster, key: str, value: str | None) -> str:
     """File and line of a key of a cluster, with its value after substitution."""
     if cluster.path is None or key not in cluster.given:
-        return str(vars(cluster)[key])
-    return f"{relative_path(cluster.path)}:{cluster.given[key][0]}  {key}: {vars(cluster)[key]}"
+        return str(value)
+    return f"{relative_path(cluster.path)}:{cluster.given[key][0]}  {key}: {value}"
 
 
 def _table_line(baseline: Baseline, is_one: Callable[[str], object]) -> int:
     """The matching line of a row's table: the last one before the row, or else the first."""
     lines = read_text(baseline.location.path).split("\n")
-    found = [number for number, line in enumerate(lines, 1) if is_one(line)]
-    before = [number for number in found if number <= baseline.location.line]
-    return before[-1] if before else next(iter(found), baseline.location.line)
+    matches = [number for number, line in enumerate(lines, 1) if is_one(line)]
+    before = [number for number in matches if number <= baseline.location.line]
+    return before[-1] if before else next(iter(matches), baseline.location.line)
 
 
 def _directory_in(line: str) -> str:
@@ -435,10 +436,11 @@ def staged_release(script: Path) -> Staged | None:
     if constants:
         own = _release_at(text, constants, script)
         return own and (_by_changelog(script, own.releases) or own)
-    files = (folder / _RELEASE_FILE for folder in script.parents[:_DEEPEST])
     # Other projects have files with that name, too.
-    found = next(((file, content) for file in files if _LLMB_KEY in (content := script_text(file) or "")), None)
-    return None if found is None else _release_at(found[1], list(_LLMB_VERSION.finditer(found[1])), found[0])
+    for file in (folder / _RELEASE_FILE for folder in script.parents[:_DEEPEST]):
+        if _LLMB_KEY in (content := script_text(file) or ""):
+            return _release_at(content, list(_LLMB_VERSION.finditer(content)), file)
+    return None
 
 
 def _by_changelog(script: Path, possible: Sequence[str]) -> Staged | None:
@@ -464,12 +466,12 @@ def release_problems(rows: Iterable[tuple[Baseline, Path]], cluster: Cluster) ->
     staged = cache(staged_release)
     for row, script in rows:
         says_release = row.source.releases or row.source.release is not None
-        found = staged(script) if says_release else None
-        if found is not None and (
-            holds_for(row.source, found.version, found.releases) is False or _may_be_other(row, found.releases)
+        release = staged(script) if says_release else None
+        if release is not None and (
+            holds_for(row.source, release.version, release.releases) is False or _may_be_other(row, release.releases)
         ):
-            other = other_release(row, found.releases, "the staged recipe", *cluster.options)
-            place = "release", f"{relative_path(found.path)}:{found.line}  {found.text}"
+            other = other_release(row, release.releases, "the staged recipe", *cluster.options)
+            place = "release", f"{relative_path(release.path)}:{release.line}  {release.text}"
             yield row.id, SubmissionError(other.fact, (place, other.table), advice=other.advice)
 
 
@@ -477,4 +479,4 @@ def _may_be_other(row: Baseline, releases: Sequence[str]) -> bool:
     """True if a bundled row has other figures in one of the releases that may be staged."""
     is_open = len(releases) > 1 and len({bundled_releases().get(release) for release in releases}) > 1
     rows = rows_of(row.id, releases).values() if is_open else ()
-    return row.location in {one.location for one in rows} and len({one.judged for one in rows}) > 1
+    return row.location in {other.location for other in rows} and len({other.judged for other in rows}) > 1

@@ -16,8 +16,10 @@ from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.text import command, moment, named, plural
 from pytest_gsw.errors import JobError, LogError
 from pytest_gsw.jobs import layout
-from pytest_gsw.jobs.layout import FoundLog, Match
-from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus, Launcher
+from pytest_gsw.jobs.launcher import Launcher
+from pytest_gsw.jobs.layout import Match
+from pytest_gsw.jobs.model import FoundLog, Job, JobSpec
+from pytest_gsw.jobs.states import JobState, JobStatus
 
 #: Suffix of a replayed path: choose the newest completed one of several jobs of a row.
 LAST = "@last"
@@ -108,16 +110,16 @@ class ReplayLauncher(Launcher):
         Of a single log that names several rows, its directories choose if they are a recipe's.
         """
         if self.source.is_file():
-            named = [one for one in specs if layout.job_id_in(self.source.name, one.log_glob)]
-            placed = [one for one in named if self.source.match(layout.any_job(_globs(one)[-1]))]
-            chosen = placed or named or [one for one in specs if self._loose_of(one.row_id)]
+            named = [spec for spec in specs if layout.job_id_in(self.source.name, spec.log_glob)]
+            placed = [spec for spec in named if self.source.match(layout.any_job(_globs(spec)[-1]))]
+            chosen = placed or named or [spec for spec in specs if self._loose_of(spec.row_id)]
             unknown = [] if chosen else self._loose or [Match(self.source, "", None)]
-            return frozenset(one.row_id for one in chosen), unknown
-        found = {one.row_id: self._logs_of(one) for one in specs}
-        known = {log.path for logs in found.values() for log in logs}
+            return frozenset(spec.row_id for spec in chosen), unknown
+        logs_of = {spec.row_id: self._logs_of(spec) for spec in specs}
+        known = {log.path for logs in logs_of.values() for log in logs}
         others = {path: Match(path, "", None) for path in layout.logs_in(self.source) if path not in known}
         others |= {match.path: match for match in self._loose if match.path in others}
-        return frozenset(row_id for row_id, logs in found.items() if logs), [*others.values()]
+        return frozenset(row_id for row_id, logs in logs_of.items() if logs), [*others.values()]
 
     @cached_property
     def _loose(self) -> list[Match]:
@@ -143,14 +145,14 @@ class ReplayLauncher(Launcher):
             return self._find_recorded(spec)
         if self.source.is_file():
             return RecordedRun(self.source, job_id_of_file(self.source, spec), _REPLAYED)
-        found = self._logs_of(spec)
-        if self._choose is not None and len({log.job_id for log in found}) == len(found) > 1:
-            found = [self._choose(spec, found)]
-        if len(found) > 1:
-            raise _ambiguity_error(self.source, spec, found)
-        if not found:
+        logs = self._logs_of(spec)
+        if self._choose is not None and len({log.job_id for log in logs}) == len(logs) > 1:
+            logs = [self._choose(spec, logs)]
+        if len(logs) > 1:
+            raise _ambiguity_error(self.source, spec, logs)
+        if not logs:
             raise _missing_log_error(self._places(spec)[-1], spec, self._loose)
-        return RecordedRun(found[0].path, found[0].job_id, _REPLAYED)
+        return RecordedRun(logs[0].path, logs[0].job_id, _REPLAYED)
 
     def _places(self, spec: JobSpec) -> list[Path]:
         """The staging areas that may have logs of a row."""
@@ -160,8 +162,8 @@ class ReplayLauncher(Launcher):
         """The logs of a row below the source, in the recipe's layout or its launcher's, or else by what they state."""
         traced = layout.is_nccl_traced(spec.environment)
         globs = [(place, glob) for place in self._places(spec) for glob in _globs(spec)]
-        found = [log for place, glob in globs for log in layout.find_logs(place, glob, traced)]
-        return found or [*spec.launch.logs_below(self.source)] or self._loose_of(spec.row_id)
+        logs = [log for place, glob in globs for log in layout.find_logs(place, glob, traced)]
+        return logs or [*spec.launch.logs_below(self.source)] or self._loose_of(spec.row_id)
 
     def _find_recorded(self, spec: JobSpec) -> RecordedRun:
         if spec.row_id not in self._recorded:

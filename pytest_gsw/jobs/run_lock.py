@@ -110,11 +110,11 @@ class RunLock:
     def _sign_of_life(self) -> tuple[int, int] | None:
         """A value that another touch or owner changes; ``None`` without an owner."""
         try:
-            found = os.lstat(self._path)
+            facts = os.lstat(self._path)
         except FileNotFoundError:
             return None
         # A link or a pipe is no session's; the lease removes it.
-        return (found.st_ino, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else None
+        return (facts.st_ino, facts.st_mtime_ns) if stat.S_ISREG(facts.st_mode) else None
 
     def _owner(self) -> str:
         owner = self._lease.owner
@@ -220,8 +220,8 @@ class SubmissionLock:
 
     def _open(self) -> int:
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.geteuid():
             os.close(descriptor)
             raise OSError(errno.EPERM, "is no file of your own", str(self._path))
         return descriptor

@@ -9,7 +9,7 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -150,8 +150,8 @@ def _long(word: str, rest: Iterator[str]) -> Option:
 
 def _full_name(given: str) -> str | None:
     """The one option with this name or prefix; ``None`` if there is none, or several."""
-    found = [given] if given in _LONG else [name for name in _LONG if name.startswith(given)]
-    return _ALSO.get(found[0], found[0]) if len(found) == 1 else None
+    names = [given] if given in _LONG else [name for name in _LONG if name.startswith(given)]
+    return _ALSO.get(names[0], names[0]) if len(names) == 1 else None
 
 
 def _short(word: str, rest: Iterator[str]) -> Iterator[Option]:
@@ -233,13 +233,13 @@ def directives_of(script: Path) -> tuple[tuple[int, tuple[str, ...]], ...]:
 @lru_cache(maxsize=64)
 def _parse_directives(text: str) -> tuple[tuple[int, tuple[str, ...]], ...]:
     """The same for a script's text, cached: many rows have one script."""
-    found = []
+    directives = []
     for number, line in enumerate(text.split("\n"), 1):
         if line.startswith("#SBATCH"):
-            found.append((number, _words(line.removeprefix("#SBATCH"))))
+            directives.append((number, _words(line.removeprefix("#SBATCH"))))
         elif _COMMAND.match(line):
             break  # sbatch stops reading at the first command
-    return tuple(found)
+    return tuple(directives)
 
 
 def requested_time_s(script: Path) -> float | None:
@@ -264,17 +264,22 @@ def _words(text: str) -> tuple[str, ...]:
 # or passes to its container; those in its directory are parsed as well.
 
 
-#: The recipes' variables, and the row's field for each.
-_ROW = {
-    "GBS": "global_batch_size",
-    "MBS": "micro_batch_size",
-    "SEQ_LEN": "sequence_length",
-    "NUM_LAYERS": "layers",
-    "JOB_TOTAL_GPUS": "gpus",
-    "GPU_TYPE": "gpu_type",
-    "MAX_STEPS": "steps",
-    "RUN_CONF_MAX_STEPS": "steps",
-    **{name.upper(): name for name in ("tp", "pp", "cp", "ep", "dp", "vp")},
+#: The recipes' variables that a row fixes, and its value for each.
+_ROW: Mapping[str, Callable[[Baseline], object]] = {
+    "GBS": lambda row: row.global_batch_size,
+    "MBS": lambda row: row.micro_batch_size,
+    "SEQ_LEN": lambda row: row.sequence_length,
+    "NUM_LAYERS": lambda row: row.layers,
+    "JOB_TOTAL_GPUS": lambda row: row.gpus,
+    "GPU_TYPE": lambda row: row.accelerator.lower(),
+    "MAX_STEPS": lambda row: row.recipe.steps,
+    "RUN_CONF_MAX_STEPS": lambda row: row.recipe.steps,
+    "TP": lambda row: row.parallelism.tp,
+    "PP": lambda row: row.parallelism.pp,
+    "CP": lambda row: row.parallelism.cp,
+    "EP": lambda row: row.parallelism.ep,
+    "DP": lambda row: row.parallelism.dp,
+    "VP": lambda row: row.parallelism.vp,
 }
 _CHOSEN = """
     CONFIG_VARIANT FP8_RECIPE CONFIG_OVERRIDES LLMB_MBRIDGE_EXTRA_ARGS CUDA_GRAPH CUDA_GRAPH_SCOPE DISABLE_CG ET
@@ -405,26 +410,25 @@ def unread(names: Iterable[str], launch_script: Path) -> tuple[str, str] | None:
     is_known = 0 < len(below) <= _MOST_FILES and programs <= {path.name for path in files}
     if not is_known or any(map(_ANY.search, texts)):
         return None
-    own = [one for one in sorted(_scripts(tuple(named)).taken) if not one.startswith((*_OF_SITE, *_OF_PROGRAMS))]
-    found = (name for name in wanted if not any(_reads(name, text) for text in texts))
-    return next(((name, "".join(difflib.get_close_matches(name, own, 1, 0.0))) for name in found), None)
+    own = [name for name in sorted(_scripts(tuple(named)).taken) if not name.startswith((*_OF_SITE, *_OF_PROGRAMS))]
+    unread_names = (name for name in wanted if not any(_reads(name, text) for text in texts))
+    return next(((name, "".join(difflib.get_close_matches(name, own, 1, 0.0))) for name in unread_names), None)
 
 
 def _reads(name: str, text: str) -> bool:
     used = re.compile(rf"(?<!\w){re.escape(name)}(?!\w|\+?=(?!=))")
     own = (
-        one
-        for one in re.finditer(rf"^(?:export )?{re.escape(name)}=.*", text, re.MULTILINE)
-        if _ALWAYS_SET.match(one[0]) and _BLOCK.findall(text, 0, one.start())[-1:] != [""]
+        match
+        for match in re.finditer(rf"^(?:export )?{re.escape(name)}=.*", text, re.MULTILINE)
+        if _ALWAYS_SET.match(match[0]) and _BLOCK.findall(text, 0, match.start())[-1:] != [""]
     )
-    return used.search(text, 0, next((one.end() for one in own), len(text))) is not None
+    return used.search(text, 0, next((match.end() for match in own), len(text))) is not None
 
 
 def fixed_by(baseline: Baseline) -> dict[str, str | None]:
     """The recipes' variables that a row fixes, with its values; ``None`` if the row leaves one to the recipe."""
-    facts = {**vars(baseline.parallelism), "steps": baseline.recipe.steps, "gpu_type": baseline.accelerator.lower()}
-    found = {name: facts[fact] if fact in facts else getattr(baseline, fact) for name, fact in _ROW.items()}
-    return {name: None if value is None else str(value) for name, value in found.items()}
+    values = {name: value_of_row(baseline) for name, value_of_row in _ROW.items()}
+    return {name: None if value is None else str(value) for name, value in values.items()}
 
 
 def own_variables(baseline: Baseline, scripts: Scripts, log_path: str) -> dict[str, str | None]:

@@ -22,7 +22,6 @@ from pytest_gsw.jobs.model import VIRTUAL_ENVIRONMENTS, JobSpec
 from pytest_gsw.jobs.scripts import own_variables, requested_time_s, scripts_of, value_of
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import IMAGE_VARIABLE, Accepted, Baseline, Recipe, accepted_to_expect, image_of
-from pytest_gsw.tables.schema import PLACEHOLDERS
 
 #: Steps that a recipe runs when it traces NCCL (the Grok 1 document: "limited to the first 10 steps").
 NCCL_TRACE_STEPS = 10
@@ -110,11 +109,11 @@ def start_up_s(baseline: Baseline) -> float:
 
 def estimate_text(rows: Iterable[tuple[Baseline, int]]) -> str:
     """The expected GPU-hours of rows, each with its number of jobs, with their start-up and their steps apart."""
-    found = [(row, row.gpus * jobs / 3600, run_s) for row, jobs in rows if (run_s := expected_run_s(row)) is not None]
-    if not found:
+    known = [(row, row.gpus * jobs / 3600, run_s) for row, jobs in rows if (run_s := expected_run_s(row)) is not None]
+    if not known:
         return "run times not known"
-    whole = sum(gpu_hours * run_s for _, gpu_hours, run_s in found)
-    start_up = sum(gpu_hours * start_up_s(row) for row, gpu_hours, _ in found)
+    whole = sum(gpu_hours * run_s for _, gpu_hours, run_s in known)
+    start_up = sum(gpu_hours * start_up_s(row) for row, gpu_hours, _ in known)
     parts = f"{hours_text(whole - start_up)} of documented steps, {hours_text(start_up)} allowed for start-up"
     return f"about {rounded(whole, 'GPU-hour')}: {parts}"
 
@@ -252,9 +251,7 @@ def configured_variables(baseline: Baseline, site: Mapping[str, str], nodes: int
         site = {name: text for name, text in site.items() if name not in VIRTUAL_ENVIRONMENTS}
     if not any("{" in text for texts in (site, own) for text in texts.values()):
         return {**site, **own}  # as of most rows
-    recipe = baseline.recipe
-    other = {**vars(baseline.parallelism), "nodes": nodes, "steps": recipe.steps, "recipe": recipe.name}
-    facts = {name: other[name] if name in other else getattr(baseline, name) for name in PLACEHOLDERS}
+    facts = _placeholder_values(baseline, nodes)
     # Other braces in a cluster's value are literal: a secret may contain some.
     doubled = {name: text.replace("{", "{{").replace("}", "}}") for name, text in site.items()}
     templates = {name: _WORD.sub(lambda at: at[at[2] in facts], text) for name, text in doubled.items()}
@@ -262,6 +259,36 @@ def configured_variables(baseline: Baseline, site: Mapping[str, str], nodes: int
         variable: template.format_map(facts)
         for variable, template in {**templates, **own}.items()
         if all(facts[name] is not None for _, name, _, _ in string.Formatter().parse(template) if name)
+    }
+
+
+def _placeholder_values(baseline: Baseline, nodes: int) -> dict[str, str | int | float | None]:
+    """The values of :data:`~pytest_gsw.tables.schema.PLACEHOLDERS`; ``None`` for those that the document lacks."""
+    return {
+        "model": baseline.model,
+        "size": baseline.size,
+        "framework": baseline.framework,
+        "dtype": baseline.dtype,
+        "accelerator": baseline.accelerator,
+        "gpus": baseline.gpus,
+        "nodes": nodes,
+        "gpus_per_node": baseline.gpus_per_node,
+        "layers": baseline.layers,
+        "sequence_length": baseline.sequence_length,
+        "global_batch_size": baseline.global_batch_size,
+        "micro_batch_size": baseline.micro_batch_size,
+        "gradient_accumulation_steps": baseline.gradient_accumulation_steps,
+        "parameters_in_billions": baseline.parameters_in_billions,
+        "recipe": baseline.recipe.name,
+        "steps": baseline.recipe.steps,
+        "workload": baseline.workload,
+        "tp": baseline.parallelism.tp,
+        "pp": baseline.parallelism.pp,
+        "cp": baseline.parallelism.cp,
+        "ep": baseline.parallelism.ep,
+        "dp": baseline.parallelism.dp,
+        "vp": baseline.parallelism.vp,
+        "fsdp": baseline.parallelism.fsdp,
     }
 
 
@@ -343,8 +370,8 @@ def session_environment(environ: Mapping[str, str] | None = None) -> Mapping[str
     would then fail. A variable that is deleted before it is read counts as not set.
     """
     source: Mapping[str, str] = os.environ if environ is None else environ
-    found = ((name, source.get(name)) for name in list(source))
-    return MappingProxyType({name: value for name, value in found if value is not None})
+    variables = ((name, source.get(name)) for name in list(source))
+    return MappingProxyType({name: value for name, value in variables if value is not None})
 
 
 def job_environment(session: Mapping[str, str], spec: JobSpec) -> dict[str, str]:
@@ -413,10 +440,10 @@ def kept_variables(session: Mapping[str, str], spec: JobSpec, taken: Iterable[st
     wanted = {*taken, *(name for name in session if name.startswith(_OF_LIBRARIES))}
     inherited = {name: value for name in wanted if (value := job_variable(session, spec, name))}
     own = spec.environment.keys() - _OF_THE_JOB
-    found = inherited | {name: spec.environment[name] for name in own if not name.startswith(("GSW_", "SLURM_JOB"))}
-    if len(found) > _MOST_KEPT:
+    kept = inherited | {name: spec.environment[name] for name in own if not name.startswith(("GSW_", "SLURM_JOB"))}
+    if len(kept) > _MOST_KEPT:
         return None
-    return {printable(name): _value(name, value, session, spec.environment) for name, value in sorted(found.items())}
+    return {printable(name): _value(name, value, session, spec.environment) for name, value in sorted(kept.items())}
 
 
 def _value(name: str, value: str, *environments: Mapping[str, str]) -> str:

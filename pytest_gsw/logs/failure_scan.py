@@ -270,7 +270,7 @@ def is_set_apart(before: bytes) -> bool:
 
 
 def _is_harmless(part: str, text: bytes) -> bool:
-    return any(one.part == part and re.search(one.pattern, text) for one in HARMLESS)
+    return any(harmless.part == part and re.search(harmless.pattern, text) for harmless in HARMLESS)
 
 
 def line_before(path: Path, offset: int, label: bytes) -> bytes:
@@ -287,21 +287,21 @@ def read_traceback(path: Path, offset: int, line: bytes) -> Traceback:
     with path.open("rb") as file:
         file.seek(offset)
         behind = file.read(_BEHIND_BYTES).split(b"\n")
-    lines = [without_escapes(one).rstrip(b"\r") for one in behind]
+    lines = [without_escapes(raw_line).rstrip(b"\r") for raw_line in behind]
     label = head = line[: line.index(TRACEBACK)]
-    if not any(one.startswith(label) for one in lines[1:_OTHER_LINES]):
+    if not any(raw_line.startswith(label) for raw_line in lines[1:_OTHER_LINES]):
         label = b""  # a logger's label, which the lines after it lack
     before = line_before(path, offset, label)
     body: list[bytes] = []
     chained: list[int] = []
     last, last_offset, end, at = b"", offset, offset, offset
     message_lines, is_chain = 0, False
-    for number, one in enumerate(lines):
+    for number, raw_line in enumerate(lines):
         begin, at = at, at + len(behind[number]) + 1
-        if not number or not one.startswith(label):
+        if not number or not raw_line.startswith(label):
             end = end if last else at
             continue
-        text = one[len(label) :]
+        text = raw_line[len(label) :]
         if not last:
             body.append(text)
             end = at
@@ -396,7 +396,7 @@ class OutputScan:
     def _find_last_logged(self, label: bytes) -> int:
         """Byte offset of the last line that a process logged while it ran; -1 if there is none."""
         if label not in self._last_logged:
-            found = [
+            offsets = [
                 offset
                 for offset, line in self._tail
                 if line.startswith(label)
@@ -404,7 +404,7 @@ class OutputScan:
                 and _LOG_LINE.search(line)
                 and not _TEARDOWN.search(line)
             ]
-            self._last_logged[label] = max(found, default=-1)
+            self._last_logged[label] = max(offsets, default=-1)
         return self._last_logged[label]
 
     @cached_property
@@ -480,18 +480,18 @@ _WARNING = re.compile(
     rb"\A[^\n]{0,160}?(?:\b(?:WARN|WARNING|DEBUG)\b|\b[A-Z][A-Za-z]{0,40}Warning: |\bW\d{3,6} |\d: W |\[NeMo [WD] )"
 )
 #: Causes of a failed job that are also possible for a run with all its steps.
-_POSSIBLE = tuple(one for one in SIGNATURES if one.name not in _NEVER_STARTED)
+_POSSIBLE = tuple(entry for entry in SIGNATURES if entry.name not in _NEVER_STARTED)
 _WITH_LAST_WORDS = (*_POSSIBLE, *ENDINGS)
-_NAMED_CAUSES = tuple(one for one in _WITH_LAST_WORDS if one.name != LAST_WORDS)
+_NAMED_CAUSES = tuple(entry for entry in _WITH_LAST_WORDS if entry.name != LAST_WORDS)
 
 
 def _markers(signatures: Iterable[Signature], names: Collection[str]) -> Dialect:
-    named = [(one.markers, WHEREVER[one.name]) for one in signatures if one.name in names]
+    named = [(signature.markers, WHEREVER[signature.name]) for signature in signatures if signature.name in names]
     return tuple(dict.fromkeys(mark for own, words in named for mark in (words.encode().split(b"|") if words else own)))
 
 
 WHEREVER_MARKERS = _markers(_NAMED_CAUSES, WHEREVER)
-_LAST_MARKERS = (TRACEBACK, *dict.fromkeys(mark for one in _WITH_LAST_WORDS for mark in one.markers))
+_LAST_MARKERS = (TRACEBACK, *dict.fromkeys(mark for entry in _WITH_LAST_WORDS for mark in entry.markers))
 _EARLY_MARKERS = (b"CANCELLED AT", *_markers(_POSSIBLE, HARDWARE))
 
 
@@ -551,8 +551,8 @@ def _other_outputs(log: Path | LogFile, outputs: Sequence[Path], batch_output: P
 def _is_another(output: Path, log: Path) -> bool:
     """True if an output is not empty, and is not the log itself."""
     try:
-        found = output.stat()
-        return stat.S_ISREG(found.st_mode) and found.st_size > 0 and not os.path.samestat(found, log.stat())
+        status = output.stat()
+        return stat.S_ISREG(status.st_mode) and status.st_size > 0 and not os.path.samestat(status, log.stat())
     except (OSError, ValueError):
         return False
 
@@ -583,21 +583,21 @@ def fatal_line(
     """
     search = _Search(_path(log), steps, excused, of_shell, output_scan)
     with reading(_path(log)), opened(log) as file:
-        found = _search(file, search)
-        return None if found is None else found.cause(_path(log))
+        line = _search(file, search)
+        return None if line is None else line.cause(_path(log))
 
 
 def _search(file: LogFile, search: _Search) -> CauseLine | None:
     for markers, start, stop in search.parts(file.size):
         for offset, record in matching_records(file, markers, start=start, stop=stop):
-            found = search.look(offset, record[:LINE_BYTES])
-            if found is not None:
-                return found
+            cause = search.look(offset, record[:LINE_BYTES])
+            if cause is not None:
+                return cause
         if search.has_steps and search.early is not None:
             return search.early
     offset, line = _unfinished_line(file)
-    found = search.look(offset, line) if line else None
-    return found or search.early
+    cause = search.look(offset, line) if line else None
+    return cause or search.early
 
 
 def _unfinished_line(file: LogFile) -> tuple[int, bytes]:
@@ -654,12 +654,12 @@ class _Search:
 
     def look(self, offset: int, line: bytes) -> CauseLine | None:
         """Read the next line, and return the cause if it ends the search."""
-        found = self._traceback_cause(offset, line) if TRACEBACK in line else self._line_cause(offset, line)
-        if found is None:
+        cause = self._traceback_cause(offset, line) if TRACEBACK in line else self._line_cause(offset, line)
+        if cause is None:
             return None
-        name = found.signature.name
+        name = cause.signature.name
         if self.has_steps and name != LAST_WORDS:
-            return found
+            return cause
         # Later log lines of the batch shell's script show that it survived an unspecific error, and no more than that.
         if self._output_scan is not None and not self.has_steps and (not self._of_shell or name == LAST_WORDS):
             label, end, _ = self._traceback if TRACEBACK in line else (line, offset + len(line), False)
@@ -671,14 +671,14 @@ class _Search:
             return None
         # A specific cause has more information than an unknown error.
         if self.early is None or self.early.signature.name == LAST_WORDS:
-            self.early = found
+            self.early = cause
         return None
 
     def _line_cause(self, offset: int, line: bytes) -> CauseLine | None:
-        found = cause_line(offset, line, _NAMED_CAUSES if offset < self._last else _WITH_LAST_WORDS)
-        if found is None or (found.signature.name == LAST_WORDS and self.early is not None):
+        cause = cause_line(offset, line, _NAMED_CAUSES if offset < self._last else _WITH_LAST_WORDS)
+        if cause is None or (cause.signature.name == LAST_WORDS and self.early is not None):
             return None
-        return found if self._counts(found) else None
+        return cause if self._counts(cause) else None
 
     def _counts(self, found: CauseLine) -> bool:
         name, offset, line = found.signature.name, found.offset, found.text

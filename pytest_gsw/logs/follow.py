@@ -240,5 +240,5 @@ def _median_step(steps: tuple[Step, ...]) -> Step | None:
 
 
 def _median_value(values: Iterable[float | None]) -> float | None:
-    found = [value for value in values if value is not None]
-    return median(found) if found else None
+    known = [value for value in values if value is not None]
+    return median(known) if known else None

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pytest_gsw.common.text import shortened
-from pytest_gsw.logs.model import Contradiction, Dialect, Identity, StepLog
+from pytest_gsw.logs.model import DEGREES, Contradiction, Dialect, Identity, StepLog
 from pytest_gsw.logs.scan import Record, safe_text
 
 # -- The settings that frameworks print: sequence length, layers, precision, parallelism, batch --
@@ -352,11 +352,11 @@ def recipe_line(record: bytes) -> RecipeLine | None:
 def _parse_line(line: bytes) -> RecipeLine | None:
     """Parse a line; thousands of ranks print the same one. A ``$`` marks quoted code, which is skipped."""
     values, last = {}, ""
-    for one in _FIELD.finditer(line):
-        if one[1] in _LINE_NAMES:
-            name = one[1].decode()
-            values[name] = shortened(safe_text(one[2].strip(b"'\"")), _SHOWN_CHARACTERS)
-            last = name if not line[one.end() :].strip() else ""
+    for pair in _FIELD.finditer(line):
+        if pair[1] in _LINE_NAMES:
+            name = pair[1].decode()
+            values[name] = shortened(safe_text(pair[2].strip(b"'\"")), _SHOWN_CHARACTERS)
+            last = name if not line[pair.end() :].strip() else ""
     if any("$" in value for value in values.values()):
         return None
     return RecipeLine({name: value for name, value in values.items() if value}, last)
@@ -382,16 +382,15 @@ class RecipeLines:
             self.contradiction = max(found, key=lambda one: one.first_at, default=self.contradiction)
         self._newest, self._offset = line, offset
 
-    def identity(self) -> Identity:
-        """The identity from all lines, with the place of each value."""
-        if self._newest is None:
-            return Identity()
-        merged = self._merge(self._newest)
+    def stated(self) -> tuple[dict[str, Any], dict[str, int]]:
+        """The known values from all lines by our names, and the place of each."""
+        merged = {} if self._newest is None else self._merge(self._newest)
         values: dict[str, Any] = {"gpus": _gpu_count(merged)}
-        for name, one in merged.items():
+        for name, entry in merged.items():
             if name not in _GPU_COUNTS:
-                values[_OURS[name]] = number_of(one.value.encode()) if name in NUMBERS else one.value
-        return Identity(**values, places={_OURS[name]: one.offset for name, one in merged.items()})
+                values[_OURS[name]] = number_of(entry.value.encode()) if name in NUMBERS else entry.value
+        known = {name: value for name, value in values.items() if value is not None}
+        return known, {_OURS[name]: entry.offset for name, entry in merged.items() if _OURS[name] in known}
 
     def _merge(self, newest: RecipeLine) -> dict[str, _Value]:
         """The values of all lines; a value that is cut in a torn line is taken from another."""
@@ -399,7 +398,7 @@ class RecipeLines:
         if not self._before:
             return values
         torn = {newest.last} if self._is_torn(newest) else set()
-        return {**self._before, **{name: one for name, one in values.items() if name not in torn}}
+        return {**self._before, **{name: entry for name, entry in values.items() if name not in torn}}
 
     def _is_torn(self, line: RecipeLine) -> bool:
         """True if the line ends within a value that another line has whole."""
@@ -467,7 +466,6 @@ _MARKERS: tuple[bytes, ...] = (
     RECIPE_MARKER,
     *dict.fromkeys(fact.marker for fact in (*_GLOBAL_BATCH, *_GPUS, *_TOTAL_STEPS)),
 )
-_IDENTITY_FIELDS = tuple(known.name for known in fields(Identity) if known.compare)
 
 
 @cache
@@ -515,14 +513,14 @@ class _Settings:
         if not settings or not self.printed.nested:
             return settings[-1] if settings else None
         # A configuration may be shown before it is filled in: by the file's own lines, which have a frame.
-        own = [one for one in settings if one.before == settings[-1].before]
-        outermost = min(one.indent for one in own)
-        last, *earlier = reversed([one for one in own if one.indent == outermost])
-        near = (one for one in earlier if last.offset - one.offset < _ONE_CONFIGURATION_BYTES)
-        return None if any(one.value != last.value for one in near) else last
+        own = [setting for setting in settings if setting.before == settings[-1].before]
+        outermost = min(setting.indent for setting in own)
+        last, *earlier = reversed([setting for setting in own if setting.indent == outermost])
+        near = (setting for setting in earlier if last.offset - setting.offset < _ONE_CONFIGURATION_BYTES)
+        return None if any(setting.value != last.value for setting in near) else last
 
 
-def with_identity(log: StepLog, records: Iterable[Record], lines: RecipeLines | None = None, **facts: Any) -> StepLog:
+def with_identity(log: StepLog, records: Iterable[Record], lines: RecipeLines | None = None) -> StepLog:
     """The log with the identity that its records state; if they differ, the last counts.
 
     Values from step lines, and those that the format has filled in, take precedence.
@@ -531,7 +529,6 @@ def with_identity(log: StepLog, records: Iterable[Record], lines: RecipeLines | 
         log: The log, whose format selects the patterns of its lines.
         records: Lines with their byte offsets.
         lines: The recipe's own lines of the run; ``None`` if the records hold them.
-        facts: Further fields of the log.
     """
     own = RecipeLines()
     numbers: dict[_Fact, tuple[int, int]] = {}
@@ -543,30 +540,27 @@ def with_identity(log: StepLog, records: Iterable[Record], lines: RecipeLines | 
             if fact.marker in record:
                 for match in fact.pattern.finditer(record):
                     numbers[fact] = int(match[1].replace(b",", b"")), offset
-        for one in settings:
-            one.read(offset, record)
-    found = (lines or own).identity()
-    known = {name: value for name in _IDENTITY_FIELDS if (value := getattr(found, name)) is not None}
-    places = {name: at for name, at in found.places.items() if name in known}
+        for settings_group in settings:
+            settings_group.read(offset, record)
+    known, places = (lines or own).stated()
     stated = dict(_iterate_settings(settings))
     for name, alternatives in (("global_batch_size", _GLOBAL_BATCH), ("gpus", _GPUS)):
         number = _first(numbers, alternatives)
-        if number is not None and not any(one.is_torn(name) for one in settings):
+        if number is not None and not any(settings_group.is_torn(name) for settings_group in settings):
             stated.setdefault(name, number)
     # The recipe's line has the requested value; the framework's own line has the one that ran.
     requested = {name: known[name] for name, (value, _) in stated.items() if known.get(name, value) != value}
     for name, (value, offset) in stated.items():
         known[name], places[name] = value, offset
-    for name in _IDENTITY_FIELDS:
-        stated_by_format = getattr(log.identity, name)
-        if stated_by_format is not None:
-            known[name] = stated_by_format
-            places.pop(name, None)
+    for name, value in log.identity.stated.items():
+        known[name] = value
+        places.pop(name, None)
     total = _first(numbers, _TOTAL_STEPS)
     total_steps = log.total_steps if log.total_steps is not None or total is None else total[0]
     places |= log.identity.places
-    identity = replace(log.identity, **known, requested=requested, places=places)
-    return replace(log, identity=identity, total_steps=total_steps, **facts)
+    more = {"settings": log.identity.settings, "remarks": log.identity.remarks}
+    identity = Identity.of(known, requested=requested, places=places, **more)
+    return replace(log, identity=identity, total_steps=total_steps)
 
 
 def _first(numbers: dict[_Fact, tuple[int, int]], facts: tuple[_Fact, ...]) -> tuple[int, int] | None:
@@ -575,22 +569,22 @@ def _first(numbers: dict[_Fact, tuple[int, int]], facts: tuple[_Fact, ...]) -> t
 
 _NUMBERS = (
     *("sequence_length", "global_batch_size", "micro_batch_size", "layers", "hidden_size"),
-    *("tp", "pp", "cp", "ep", "dp", "fsdp"),
+    *DEGREES,
 )
 
 
 def _iterate_settings(settings: Iterable[_Settings]) -> Iterator[tuple[str, tuple[int | str, int]]]:
     """The settings with the offset of their line, each from the most certain source."""
     seen: set[str] = set()
-    for one in settings:
-        if not one.by_name:
+    for settings_group in settings:
+        if not settings_group.by_name:
             continue
-        found: dict[str, tuple[int | str, int] | None] = {name: _number(one, name) for name in _NUMBERS}
-        encoder = one.get("encoder_tp")
+        values: dict[str, tuple[int | str, int] | None] = {name: _number(settings_group, name) for name in _NUMBERS}
+        encoder = settings_group.get("encoder_tp")
         if encoder is not None and number_of(encoder.value) is not None:
-            found["dp"] = None  # such an encoder has its own ranks, which data_parallel_size does not count
-        found |= {"precision": _precision(one), "quantization": _quantization(one)}
-        for name, value in found.items():
+            values["dp"] = None  # such an encoder has its own ranks, which data_parallel_size does not count
+        values |= {"precision": _precision(settings_group), "quantization": _quantization(settings_group)}
+        for name, value in values.items():
             if value is not None and name not in seen:
                 seen.add(name)
                 yield name, value

@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
+#: Degrees of parallelism that logs state, as :class:`~pytest_gsw.tables.model.Parallelism` has them.
+DEGREES = ("tp", "pp", "cp", "ep", "dp", "fsdp")
+
 
 @dataclass(frozen=True)
 class Identity:
@@ -29,13 +32,8 @@ class Identity:
     #: states that there is none.
     precision: str | None = None
     quantization: str | None = None
-    #: Degrees of parallelism, as :class:`~pytest_gsw.tables.model.Parallelism` has them.
-    tp: int | None = None
-    pp: int | None = None
-    cp: int | None = None
-    ep: int | None = None
-    dp: int | None = None
-    fsdp: int | None = None
+    #: Degrees of parallelism, by the names of :data:`DEGREES`.
+    degrees: Mapping[str, int] = field(default_factory=dict)
     #: Release of the recipe: ``24.11``.
     release: str | None = None
     #: The container image, as the recipe names it.
@@ -51,6 +49,36 @@ class Identity:
     requested: Mapping[str, str | int] = field(default_factory=dict, compare=False)
     #: Byte offset of the line that states a value, by the names above, if known.
     places: Mapping[str, int] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def of(cls, stated: Mapping[str, Any], **more: Any) -> Identity:
+        """The identity with these values, as :attr:`stated` has them, and further fields."""
+        degrees = {name: stated[name] for name in DEGREES if name in stated}
+        return cls(**{name: value for name, value in stated.items() if name not in degrees}, degrees=degrees, **more)
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """The known values by the names above, degrees by theirs."""
+        values = {
+            "framework": self.framework,
+            "model": self.model,
+            "size": self.size,
+            "dtype": self.dtype,
+            "gpus": self.gpus,
+            "job_id": self.job_id,
+            "global_batch_size": self.global_batch_size,
+            "sequence_length": self.sequence_length,
+            "micro_batch_size": self.micro_batch_size,
+            "layers": self.layers,
+            "hidden_size": self.hidden_size,
+            "precision": self.precision,
+            "quantization": self.quantization,
+            "release": self.release,
+            "image": self.image,
+            "accelerator": self.accelerator,
+            **self.degrees,
+        }
+        return {name: value for name, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True)

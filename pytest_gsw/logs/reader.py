@@ -81,7 +81,7 @@ class Runs:
     def log(self) -> StepLog:
         """The last run in the file; attempts, diverged ones included, are counted from the file's beginning."""
         log, before = self._parser.log(), self._attempts_before
-        own = (replace(one, attempt=one.attempt + before) for one in log.diverged)
+        own = (replace(diverged, attempt=diverged.attempt + before) for diverged in log.diverged)
         return replace(
             log,
             attempts=before + log.attempts,
@@ -175,10 +175,8 @@ def _read(file: LogFile, log_format: LogFormat, noting: Iterable[Dialect]) -> St
             # A recipe calibrates when it has trained.
             behind = max(log.steps[-1].offset or 0 if log.steps else 0, file.size - _END_BYTES)
             last = matching_records(file, (CALIBRATION,), start=behind)
-            return with_identity(
-                log,
-                _identity_records(file, log, runs.begin),
-                runs.lines,
+            return replace(
+                with_identity(log, _identity_records(file, log, runs.begin), runs.lines),
                 has_end_marker=has_end_marker(file, log_format, log, runs.begin),
                 open_line=open_line(file),
                 calibration_flops=calibration_flops(record for _, record in last),
@@ -213,15 +211,15 @@ def detect_format(path: Path) -> LogFormat:
     """
     size = _size(path)
     with reading(path):
-        found = _find_format(path, size)
-    if found is None:
+        log = _find_format(path, size)
+    if log is None:
         raise LogError(
             f"no step times of a known format in the log: {path.name}",
             evidence=(("log", f"{path}, {size:,} bytes"), ("known", ", ".join(sorted(FORMATS)))),
             tail=tail_lines(path),
             advice=_program_advice(path),
         )
-    return FORMATS[found.format]
+    return FORMATS[log.format]
 
 
 def read_beginning(path: Path) -> StepLog:

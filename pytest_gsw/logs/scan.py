@@ -85,12 +85,12 @@ def without_escapes(raw: bytes) -> bytes:
 
 def pieces(head: re.Pattern[bytes], line: bytes) -> list[tuple[re.Match[bytes], bytes]]:
     """The records of a line that another process may have joined: each head, and the text after it."""
-    found = []
+    parts = []
     end = len(line)
     for this in reversed([*head.finditer(line)]):
-        found.append((this, line[this.end() : end]))
+        parts.append((this, line[this.end() : end]))
         end = this.start()
-    return found[::-1]
+    return parts[::-1]
 
 
 def rank_of(line: bytes) -> int | None:
@@ -282,9 +282,9 @@ class _Noting:
     def note(self, log: LogFile, block: bytearray, end: int, offset: int) -> None:
         """Note the records of the next block, for which the arguments are those of :meth:`Scanner.records`."""
         if self._left_bytes > 0:
-            found = self._scanner.records(block, end, offset)
-            self._records += found
-            self._left_bytes -= sum(_NOTED_BYTES + len(record) for _, record in found)
+            records = self._scanner.records(block, end, offset)
+            self._records += records
+            self._left_bytes -= sum(_NOTED_BYTES + len(record) for _, record in records)
             log.noted[self._dialect] = self._records, offset + end
 
 
@@ -362,16 +362,16 @@ class Scanner:
 
 
 def _records(offset: int, line: bytes, wanted: Groups) -> list[Record]:
-    found: list[Record] = []
+    records: list[Record] = []
     for part in line.split(b"\r"):
         cleaned = without_escapes(part).split(b"\r") if b"\x1b" in part or b"\0" in part else (part,)
-        found += [
+        records += [
             (offset, record)
             for record in cleaned
             if is_wanted(record, wanted) and (not _TRACE.match(record) or _is_wanted_trace(record, wanted))
         ]
         offset += len(part) + 1
-    return found
+    return records
 
 
 def _is_wanted_trace(record: bytes, wanted: Groups) -> bool:
@@ -423,7 +423,7 @@ def _after_first_end(buffer: bytearray, begin: int, end: int) -> int:
 
 def _lines_at(block: bytearray, end: int, offset: int, places: list[int]) -> list[Record]:
     """The lines that hold the places, each once, with their offsets in the file."""
-    found = []
+    lines = []
     done = 0
     for place in places:
         if place < done:
@@ -435,9 +435,9 @@ def _lines_at(block: bytearray, end: int, offset: int, places: list[int]) -> lis
         carriage_return = block.find(b"\r", place, finish)
         finish = finish if carriage_return < 0 else carriage_return
         if finish - begin <= LONGEST_LINE_BYTES:
-            found.append((offset + begin, bytes(memoryview(block)[begin:finish])))
+            lines.append((offset + begin, bytes(memoryview(block)[begin:finish])))
         done = finish + 1
-    return found
+    return lines
 
 
 class _Finder:
@@ -456,26 +456,26 @@ class _Finder:
         """The places of the words, or of bytes in them, in order."""
         if end < _LARGE_BYTES:
             pattern, others = _search_in_small(self._groups)
-            found = [] if pattern is None else [match.start() for match in pattern.finditer(block, 0, end)]
+            starts = [] if pattern is None else [match.start() for match in pattern.finditer(block, 0, end)]
         else:
-            found, others = self._find_by_rare_bytes(block, end)
+            starts, others = self._find_by_rare_bytes(block, end)
         for word in others:
             # Backwards: CPython's search is up to four times as fast as forwards.
             place = block.rfind(word, 0, end)
             while place >= 0:
-                found.append(place)
+                starts.append(place)
                 place = block.rfind(word, 0, place)
-        found.sort()
-        return found
+        starts.sort()
+        return starts
 
     def _find_by_rare_bytes(self, block: bytearray, end: int) -> tuple[list[int], tuple[bytes, ...]]:
         """The places of words that are found by a rare byte, and the words to find singly."""
         if self._blocks % _SAMPLE_EVERY == 0:
-            one, two, three = ({*block[at : at + _SAMPLE_BYTES]} for at in (0, end // 3, 2 * end // 3))
-            frequent = frozenset(one & two | two & three | three & one)
+            first, middle, last = ({*block[at : at + _SAMPLE_BYTES]} for at in (0, end // 3, 2 * end // 3))
+            frequent = frozenset(first & middle | middle & last | last & first)
             self._search = _search_by_bytes(self._groups, frequent)
         self._blocks += 1
-        found = list[int]()
+        starts = list[int]()
         by_byte, others = self._search
         for byte, words in by_byte.items():
             place = -1
@@ -483,11 +483,11 @@ class _Finder:
                 place = block.find(byte, place + 1, end)
                 if place < 0:
                     break
-                found += [place for word, before in words if block.startswith(word, place - before, end)]
+                starts += [place for word, before in words if block.startswith(word, place - before, end)]
             else:  # it is not rare here
                 others += tuple(word for word, _ in words)
                 self._blocks = 0
-        return found, others
+        return starts, others
 
 
 @lru_cache(maxsize=64)

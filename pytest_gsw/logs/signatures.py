@@ -93,15 +93,15 @@ class CauseLine(NamedTuple):
         Raises:
             LogError: The file cannot be read.
         """
-        one, text, number = self.signature, _quote(self.text, self.found), line_number(path, self.offset)
-        return Cause(one.name, text, path, number, one.advice, one.out_of_memory, one.infrastructure)
+        known, text, number = self.signature, _quote(self.text, self.found), line_number(path, self.offset)
+        return Cause(known.name, text, path, number, known.advice, known.out_of_memory, known.infrastructure)
 
 
 def cause_line(offset: int, line: bytes, signatures: Iterable[Signature]) -> CauseLine | None:
     """The match of the first signature that a line fits."""
-    for one in signatures:
-        if (match := one.find(line)) is not None:
-            return CauseLine(one, offset, line, match[0])
+    for signature in signatures:
+        if (match := signature.find(line)) is not None:
+            return CauseLine(signature, offset, line, match[0])
     return None
 
 
@@ -422,7 +422,7 @@ FAILED_TASK = signature(
 _CONTAINER_REASON = re.compile(
     rb"pyxis: {1,8}\[ERROR\]|pyxis: [^\n]{0,600}(?:No space left|quota exceeded)|--container-|mount source"
 )
-_MARKERS = tuple(dict.fromkeys(marker for one in SIGNATURES for marker in one.markers))
+_MARKERS = tuple(dict.fromkeys(marker for known in SIGNATURES for marker in known.markers))
 
 
 def command_line(path: Path) -> Cause | None:
@@ -433,9 +433,9 @@ def command_line(path: Path) -> Cause | None:
     """
     with reading(path):
         last = deque(matching_records(path, (_COMMAND_MESSAGE,)), maxlen=1)
-    signatures = [one for one in SIGNATURES if one.name == COMMAND]
-    found = [cause_line(offset, record[:LINE_BYTES], signatures) for offset, record in last]
-    return found[0].cause(path) if found and found[0] is not None else None
+    signatures = [signature for signature in SIGNATURES if signature.name == COMMAND]
+    causes = [cause_line(offset, record[:LINE_BYTES], signatures) for offset, record in last]
+    return causes[0].cause(path) if causes and causes[0] is not None else None
 
 
 def killed_task(path: Path) -> Cause | None:
@@ -466,8 +466,8 @@ def find_cause(path: Path, start: int = 0) -> Cause | None:
     with reading(path):
         records = matching_records(path, _MARKERS, start=start)
         lines = (cause_line(offset, record[:LINE_BYTES], SIGNATURES) for offset, record in records)
-        found = _choose_line(filter(None, lines))
-    return None if found is None else found.cause(path)
+        line = _choose_line(filter(None, lines))
+    return None if line is None else line.cause(path)
 
 
 def _choose_line(lines: Iterable[CauseLine]) -> CauseLine | None:

@@ -171,11 +171,11 @@ class _Columns:
 
     def lines(self, place: int) -> list[tuple[int, float]]:
         """The rank (-1 if unknown) and the time of each line of a step with a possible time."""
-        found, at = [], self._newest[place]
+        times, at = [], self._newest[place]
         while at >= 0:
-            found.append((self._ranks[at], self._values[at]))
+            times.append((self._ranks[at], self._values[at]))
             at = self._before[at]
-        return [(self.ranks[place], self.values[place]), *reversed(found)]
+        return [(self.ranks[place], self.values[place]), *reversed(times)]
 
     def step(self, unit: str, place: int, *, is_numbered: bool, is_median: bool) -> Step:
         value = self.values[place]
@@ -435,18 +435,18 @@ def with_skipped(file: Path | LogFile, log: StepLog) -> StepLog:
             step, skipped = int(count[1]), int(count[2])
             # If two engines train (actor and critic), each prints its own count: the lower one counts.
             counts[step] = min(counts.get(step, (place, skipped)), (place, skipped), key=lambda pair: pair[1])
-    found = {place: max(by_rank.values()) for place, by_rank in lines.items()}
+    skips = {place: max(by_rank.values()) for place, by_rank in lines.items()}
     for place, skipped in _spread_skips(offsets, counts):
-        found[place] = max(found.get(place, 0), skipped)
+        skips[place] = max(skips.get(place, 0), skipped)
     if log.overflows is not None:
         each = (log.total_steps or log.overflows.of) / log.overflows.of
-        found[offsets[-1]] = max(found.get(offsets[-1], 0), math.ceil(log.overflows.lines * each))
-    if not found:
+        skips[offsets[-1]] = max(skips.get(offsets[-1], 0), math.ceil(log.overflows.lines * each))
+    if not skips:
         return log
 
     def step_at(place: int) -> Step:
         step = log.steps[place]
-        return replace(step, skipped=max(step.skipped, found.get(-1 if step.offset is None else step.offset, 0)))
+        return replace(step, skipped=max(step.skipped, skips.get(-1 if step.offset is None else step.offset, 0)))
 
     return replace(log, steps=Steps(step_at, range(len(log.steps))))
 
@@ -467,7 +467,7 @@ def _spread_skips(offsets: Sequence[int], counts: dict[int, tuple[int, int]]) ->
         between = offsets[bisect_right(offsets, behind) : bisect_right(offsets, place)]
         if skipped > before and between:
             each = math.ceil((skipped - before) / len(between))
-            yield from ((one, each) for one in between[-math.ceil((skipped - before) / each) :])
+            yield from ((at, each) for at in between[-math.ceil((skipped - before) / each) :])
 
 
 # -- The machine's own speed, measured by a recipe: FLOP/s of a matrix product in the same job --
@@ -486,13 +486,13 @@ def calibration_flops(records: Iterable[bytes]) -> float | None:
     Args:
         records: The records after the last step of a run: a recipe calibrates after training.
     """
-    found = None
+    last = None
     for record in records:
         line = _FLOPS.search(record)
         flops = None if line is None else number(line[1])
         if flops is not None:
-            found = flops if 0 < flops < math.inf else None
-    return found
+            last = flops if 0 < flops < math.inf else None
+    return last
 
 
 # -- Checks of every format's steps, those of plugins included -------------------------------------
@@ -564,8 +564,8 @@ class _Guarded:
 
 def not_finite_text(line: bytes) -> str | None:
     """The first figure of a line that is not finite, with the text before it, safe to display."""
-    found = _NOT_FINITE.search(line)
-    return None if found is None else safe_text(line[max(0, found.start() - _WORDS_BYTES) : found.end()])
+    match = _NOT_FINITE.search(line)
+    return None if match is None else safe_text(line[max(0, match.start() - _WORDS_BYTES) : match.end()])
 
 
 def _not_finite(steps: Sequence[Step]) -> tuple[int | None, str] | None:

@@ -76,7 +76,7 @@ def evidence_of_log(log: Path, job_id: str) -> list[Evidence]:
     Raises:
         LogError: A file is there and cannot be read, or is none of its kind: what was run is unknown.
     """
-    found: list[Evidence] = []
+    evidence_files: list[Evidence] = []
     for path, most_bytes, read in (
         (_task_path(log, job_id), _MOST_BYTES, _task_in),
         (_configuration_path(log), _MOST_OF_CONFIGURATION, _configuration_in),
@@ -84,10 +84,10 @@ def evidence_of_log(log: Path, job_id: str) -> list[Evidence]:
         text = _text_of(path, most_bytes)
         evidence = None if text is None else read(path, text)
         if evidence is not None:
-            found.append(evidence)
+            evidence_files.append(evidence)
         elif text is not None:
             raise _unreadable(path, "it has not the keys of such a file")
-    return found
+    return evidence_files
 
 
 def _text_of(path: str, most_bytes: int) -> str | None:
@@ -138,7 +138,7 @@ class Task(Evidence):
             Compared("proxy", "true", "false", "proxy", agrees=not proxy),
             self._dtype(row, quantization),
         )
-        return tuple(one for one in compared if not one.agrees)
+        return tuple(value for value in compared if not value.agrees)
 
     def _dtype(self, row: Baseline, quantization: str | None) -> Compared:
         """Comparison of its dtype: ``fp8`` is MXFP8 or not, as stated by the run or else by the recipe's script."""
@@ -190,14 +190,15 @@ def _identity(text: str, facts: Mapping[str, str]) -> Identity:
     """The task in the form of a log's identity, but for its dtype, which names a family here."""
     image = _IMAGE.search(text)
     given: dict[str, Any] = {name.upper(): number_of(value.encode()) for name, value in _OVERRIDE.findall(text)}
+    numbers = {ours: given[name] for name, ours in NUMBERS.items() if given.get(name) is not None}
     scale, release = facts.get("scale", ""), facts.get("gsw_version", "")
-    return Identity(
+    return Identity.of(
+        numbers,
         size=facts.get("model_size"),
         gpus=int(scale) if scale.isdecimal() else None,
         job_id=facts.get("job_id"),
         release=release.removeprefix("v") or None,
         image=image[1] if image is not None else None,
-        **{ours: given[name] for name, ours in NUMBERS.items() if name in given},
     )
 
 
@@ -245,7 +246,7 @@ def _configuration(place: str, facts: dict[tuple[str, str], str]) -> Evidence:
         for key, field in _CONFIGURED_NUMBERS.items()
         if re.fullmatch(r"[0-9]{1,12}", facts.get(key, ""))
     }
-    return Evidence(Path(place), Identity(quantization=_quantization(facts), **numbers))
+    return Evidence(Path(place), Identity.of(numbers, quantization=_quantization(facts)))
 
 
 def _configured_in(text: str) -> dict[tuple[str, str], str]:

@@ -20,8 +20,7 @@ from pytest_gsw.clusters import Cluster
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.redact import printable
 from pytest_gsw.errors import FileError, LogError, RefusedError, SubmissionError
-from pytest_gsw.jobs.layout import FoundLog
-from pytest_gsw.jobs.model import VIRTUAL_ENVIRONMENTS, ExperimentInfo, JobSpec, Launch
+from pytest_gsw.jobs.model import VIRTUAL_ENVIRONMENTS, ExperimentInfo, FoundLog, JobSpec, Launch
 from pytest_gsw.jobs.named_log import named_log, with_log
 from pytest_gsw.jobs.preflight import directory_keys
 from pytest_gsw.jobs.scripts import options_in, row_variables, script_text, value_of
@@ -271,14 +270,14 @@ class Experiment(RecipeScripts):
 
         STAGE_PATH is removed if LLMB_INSTALL is set: releases 25.05 to 25.08 do not start with both.
         """
-        found = dict(environment)
+        variables = dict(environment)
         home = next(filter(None, map(spec.environment.get, VIRTUAL_ENVIRONMENTS)), None)
         if home:
-            found["PATH"] = f"{home}/bin{os.pathsep}{found.get('PATH', os.defpath)}"
-            found.pop("PYTHONHOME", None)
-        if found.get("LLMB_INSTALL"):
-            found.pop("STAGE_PATH", None)
-        return found
+            variables["PATH"] = f"{home}/bin{os.pathsep}{variables.get('PATH', os.defpath)}"
+            variables.pop("PYTHONHOME", None)
+        if variables.get("LLMB_INSTALL"):
+            variables.pop("STAGE_PATH", None)
+        return variables
 
     def log_in(self, directory: Path, job_id: str) -> Path:
         """A job's log in its experiment's directory: that of its last start.
@@ -307,8 +306,8 @@ class Experiment(RecipeScripts):
 
     def job_id_of(self, log: str) -> str | None:
         """The job's id in the name of a log in an experiment's directory; ``None`` for other names."""
-        found = _LOG.fullmatch(log)
-        return None if found is None else found["job"]
+        match = _LOG.fullmatch(log)
+        return None if match is None else match["job"]
 
 
 class Configured(Experiment):
@@ -475,6 +474,12 @@ class LlmbRun(_SubmitsItself):
         profile = ("--profile",) if environment.get("ENABLE_PROFILE") == "true" else ()
         return ("llmb-run", "submit", *task, *profile)
 
+    def older_command(self, command: tuple[str, ...], errors: str) -> tuple[str, ...] | None:
+        """The command of llmb-run before 26.02."""
+        if "invalid choice: 'submit'" not in errors:
+            return None
+        return tuple("single" if word == "submit" else word for word in command)
+
     def metadata_of(self, spec: JobSpec) -> Path:
         """The recipe's own metadata, or those in the checkout of recipes that it launches it from."""
         beside = super().metadata_of(spec)
@@ -574,18 +579,18 @@ def _logs_below(place: Path) -> list[tuple[Path, str]]:
     roots = [place]
     if _EXPERIMENTS not in place.parts:
         roots = sorted(root for pattern in _BELOW for root in place.glob(pattern))
-    found: dict[tuple[str, str], tuple[int, str]] = {}
+    logs: dict[tuple[str, str], tuple[int, str]] = {}
     for root in roots:
         for directory, below, names in os.walk(root):
             if directory.count(os.sep) - str(root).count(os.sep) >= _DEEPEST:
                 below.clear()
             for log in filter(None, map(_LOG.fullmatch, names)):
                 key = directory, log["job"]
-                found[key] = max(found.get(key, (-1, "")), (int(log["start"]), log[0]))
+                logs[key] = max(logs.get(key, (-1, "")), (int(log["start"]), log[0]))
             for output in filter(None, map(_BATCH_OUTPUT.fullmatch, names)):
                 if output[0].startswith("slurm-") and f"llmb-config_{output['job']}.yaml" in names:
-                    found.setdefault((directory, output["job"]), (-1, output[0]))
-    return [(Path(directory, name), job_id) for (directory, job_id), (_, name) in sorted(found.items())]
+                    logs.setdefault((directory, output["job"]), (-1, output[0]))
+    return [(Path(directory, name), job_id) for (directory, job_id), (_, name) in sorted(logs.items())]
 
 
 def _names_in(directory: Path) -> list[str]:
@@ -693,12 +698,12 @@ _MOST_DIRECTORIES, _DEPTH = 2000, 5
 @lru_cache(maxsize=8)  # the rows of a session have few clones
 def _metadata_below(repository: str) -> tuple[Path, ...]:
     """The metadata of all recipes in a clone; what vanishes meanwhile, or cannot be read, is left out."""
-    found = []
+    files = []
     for place, below, names in itertools.islice(os.walk(repository), _MOST_DIRECTORIES):
         is_deep = place.count(os.sep) - repository.count(os.sep) >= _DEPTH
         below[:] = [] if is_deep else sorted(name for name in below if not name.startswith("."))
-        found += [Path(place, name) for name in names if name == "metadata.yaml"]
-    return tuple(found)
+        files += [Path(place, name) for name in names if name == "metadata.yaml"]
+    return tuple(files)
 
 
 def _workload_of(metadata: Path) -> str:

@@ -28,7 +28,7 @@ from pytest_gsw.nvidia.evidence import Case, has_dtype
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.suites import Concluded
-from pytest_gsw.stats.verdict import Outcome
+from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.tables import value_types as f
 from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.load import read_table, read_tables, table_files
@@ -210,7 +210,7 @@ class CaseRun:
         if self.throughput is None or self.record is None:
             return ()
         shares = (self._of(job.judged) for job in self.record.measured_jobs)
-        return tuple(one for one in shares if one is not None)
+        return tuple(part for part in shares if part is not None)
 
     @property
     def _is_measured(self) -> bool:
@@ -334,7 +334,7 @@ def conclusions_of(cases: Iterable[CaseResult]) -> tuple[Conclusion, ...]:
 
 def table(conclusions: Sequence[Conclusion]) -> list[str]:
     """The table of all cases with every attempt, and the result of the criterion."""
-    rows = [_cells(case) for one in conclusions for case in one.cases]
+    rows = [_cells(case) for conclusion in conclusions for case in conclusion.cases]
     columns = ("case", "figure", ">throughput", ">first job", ">best job", ">jobs", "criterion")
     table = plain_table(rows, *columns).splitlines()
     text = ["", "criterion: > 95 % of the figure for each workload of the suite, one release for all"]
@@ -504,7 +504,7 @@ def _releases(suite: Suite) -> str:
     for release, paths in reversed(list(bundled_releases().items())):
         rows = read_tables(paths).rows
         found = [figures_of(case, suite.gpus, rows) for case in suite.cases]
-        there, elsewhere = sum(bool(one.there) for one in found), sum(bool(one.elsewhere) for one in found)
+        there, elsewhere = sum(bool(figures.there) for figures in found), sum(bool(one.elsewhere) for one in found)
         if there or elsewhere:
             cases = f"{there} of {plural(len(found), 'case')}"
             lines.append(f"{release}: {cases} at {suite.gpus} GPUs, {elsewhere} at another scale\n")

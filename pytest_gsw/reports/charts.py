@@ -20,7 +20,8 @@ from operator import itemgetter
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.text import day, minute, named, plural, share
 from pytest_gsw.reports.elements import element, plain
-from pytest_gsw.reports.run_report import ReportedRow, RunListEntry, device, is_implausible, is_slow
+from pytest_gsw.reports.reported_row import ReportedRow, device, is_implausible, is_slow
+from pytest_gsw.reports.run_report import RunListEntry
 from pytest_gsw.results import attention
 from pytest_gsw.results.outcomes import OUTCOMES
 from pytest_gsw.results.record import Record
@@ -260,8 +261,8 @@ def _powers(low: float, high: float) -> Sequence[float]:
     """The numbers 1, 2 and 5 times a power of ten between two; of many, the powers alone."""
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     factors = (1, 2, 5) if len(exponents) <= 3 else (1,)
-    found = (factor * 10.0**exponent for exponent in exponents for factor in factors)
-    return [value for value in found if low <= value <= high]
+    values = (factor * 10.0**exponent for exponent in exponents for factor in factors)
+    return [value for value in values if low <= value <= high]
 
 
 def _short(value: float) -> str:
@@ -289,9 +290,9 @@ _SAME = 1e-9
 
 #: The class and the shape of runs that have not passed, by the words of outcomes, the worst first.
 _DRAWN = {
-    one.word: (one.attention.in_report.kind, one.attention.shape)
-    for one in sorted(OUTCOMES, key=lambda one: -one.severity)
-    if one.attention.shape
+    outcome_kind.word: (outcome_kind.attention.in_report.kind, outcome_kind.attention.shape)
+    for outcome_kind in sorted(OUTCOMES, key=lambda outcome_kind: -outcome_kind.severity)
+    if outcome_kind.attention.shape
 }
 
 
@@ -401,7 +402,7 @@ def history_plot(row: ReportedRow, pages: Mapping[str, str] | None = None) -> Pl
     failed = [one for one in row.failures if can_be_drawn(one.time_s) and one.time_s >= first_s]
     if len(points) + len(failed) < 2:
         return None
-    last_s = max([points[-1].time_s, *(one.time_s for one in failed)])
+    last_s = max([points[-1].time_s, *(row_outcome.time_s for row_outcome in failed)])
     levels = _levels(row)
     addresses = {run_id: address for run_id, address in (pages or {}).items() if address}
     x = across(first_s, max(last_s, first_s + 1))
@@ -492,7 +493,7 @@ def can_be_drawn(value: float) -> bool:
 
 def trend_plot(runs: Iterable[RunListEntry]) -> Plot | None:
     """The share of rows in each run that need no attention, over time; sweeps are left out."""
-    known = [(one.time_s, one.good_percent) for one in runs if one.outcomes and can_be_drawn(one.time_s)]
+    known = [(run.time_s, run.good_percent) for run in runs if run.outcomes and can_be_drawn(run.time_s)]
     if len(known) < 2:
         return None
     x, y = across(known[0][0], known[-1][0]), Scale(min(90.0, *(good for _, good in known)), 100.0, FLOOR, TOP)
@@ -578,7 +579,7 @@ def _of_outcomes(curves: Sequence[Curve]) -> list[ET.Element]:
     """The legend of crosses and of rows that have not passed."""
     rows = [row for curve in curves for row in curve.rows]
     needs = {row.needs for row in rows if row.needs.shape and not is_implausible(row.record)}
-    legend = [key(one.word, one.kind, one.shape) for one in attention.ATTENTIONS if one in needs]
+    legend = [key(need.word, need.kind, need.shape) for need in attention.ATTENTIONS if need in needs]
     if any(is_implausible(row.record) for row in rows):
         legend.append(key("not believed", attention.INCONCLUSIVE.kind, "cross"))
     if any(row.needs is attention.ERROR for row in rows):
@@ -662,10 +663,10 @@ def workloads(rows: Iterable[ReportedRow]) -> Mapping[str, tuple[Curve, ...]]:
     known = sorted(rows, key=lambda row: (row.record.row.gpus, row.record.row.id))
     several = len({row.record.row.accelerator for row in known}) > 1
     facts = [(row.record.row, row) for row in known]
-    found = grouped([(f"{of.workload} on {of.accelerator}" if several else of.workload, row) for of, row in facts])
+    groups = grouped([(f"{of.workload} on {of.accelerator}" if several else of.workload, row) for of, row in facts])
     return {
         name: _curves(of_name)
-        for name, of_name in sorted(found.items())
+        for name, of_name in sorted(groups.items())
         if len({row.record.row.gpus for row in of_name}) > 1
     }
 
@@ -697,20 +698,20 @@ def _rate(row: ReportedRow, figure: Callable[[str], float | None]) -> float | No
 
 def _curves(rows: Sequence[ReportedRow]) -> tuple[Curve, ...]:
     alike = grouped([(tuple(sorted(experiment(row).items())), row) for row in rows])
-    found = [
+    curves = [
         (rule, batch, one_of_each)
         for of_experiment in alike.values()
         for rule in Rule
         for batch, of_batch in _by_batch(of_experiment, rule).items()
         if len(one_of_each := tuple({row.record.row.gpus: row for row in reversed(of_batch)}.values())[::-1]) > 1
     ]
-    varies = varying_names([experiment(of_curve[0]) for _, _, of_curve in found])
+    varies = varying_names([experiment(of_curve[0]) for _, _, of_curve in curves])
     listed = [
         Curve(rule, _name(of_curve[0], varies), of_curve, batch)
-        for rule, batch, of_curve in sorted(found, key=lambda one: (one[2][0].record.row.id, one[0].value))
+        for rule, batch, of_curve in sorted(curves, key=lambda curve: (curve[2][0].record.row.id, curve[0].value))
     ]
     # Names are unique within a rule: curves of one name differ in their batches.
-    names = Counter((one.rule, one.name) for one in listed)
+    names = Counter((curve.rule, curve.name) for curve in listed)
     return tuple(
         one if names[one.rule, one.name] == 1 else replace(one, name=f"{one.name}, {one.batch_text}") for one in listed
     )
@@ -729,8 +730,8 @@ def _by_batch(rows: Iterable[ReportedRow], rule: Rule) -> Mapping[Fraction, list
 
 def varying_names(rows: Sequence[Mapping[str, str]]) -> list[str]:
     """The names of properties that differ between rows."""
-    names = dict.fromkeys(name for one in rows for name in one)
-    return [name for name in names if len({one.get(name) for one in rows}) > 1]
+    names = dict.fromkeys(name for facts in rows for name in facts)
+    return [name for name in names if len({facts.get(name) for facts in rows}) > 1]
 
 
 def _name(row: ReportedRow, varies: Iterable[str]) -> str:

@@ -12,17 +12,19 @@ from pytest_gsw.common.text import ByNumber, by_number, enumerated, named, one_l
 from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind
 from pytest_gsw.history.comparison import COLUMNS, acknowledged_text, cells
 from pytest_gsw.history.model import cluster_of
-from pytest_gsw.history.row_history import FailingNode, SlowNode
-from pytest_gsw.reports.run_report import ReportedRow, ReportedSweep, RunReport, is_slow, since_facts
+from pytest_gsw.history.node_search import FailingNode, SlowNode
+from pytest_gsw.reports.reported_row import ReportedRow, is_slow, since_facts
+from pytest_gsw.reports.run_report import ReportedSweep, RunReport
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import ACCEPTED, IMPROVED, REGRESSED, Attention, Level
+from pytest_gsw.results.cluster_result import ClusterResult
 from pytest_gsw.results.manifest import OF_CLUSTER, OF_NODES, facts_of
 from pytest_gsw.results.outcomes import ERROR, OUTCOMES
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import accepted_line, hides_loss, inconclusive_line
 from pytest_gsw.results.runs_directory import RUNS
 from pytest_gsw.results.suggested_commands import history_command, next_command
-from pytest_gsw.results.summary import ClusterResult, counts_line
+from pytest_gsw.results.summary import counts_line
 from pytest_gsw.results.sweep import next_lines, sweep_facts
 from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.metrics import METRICS, TOKENS_PER_S, VALUE, common_change_label
@@ -35,7 +37,7 @@ from pytest_gsw.tables.model import tile_of, without_tile
 _ALARMS = {attention.REGRESSED.kind: Kind.REGRESSION, attention.DRIFT.kind: Kind.DRIFT}
 
 #: The kinds of findings, the worst first.
-KINDS = tuple(one.kind for one in attention.ATTENTIONS if one.level is not None)
+KINDS = tuple(need.kind for need in attention.ATTENTIONS if need.level is not None)
 
 
 @dataclass(frozen=True)
@@ -95,15 +97,15 @@ def findings(report: RunReport) -> tuple[Finding, ...]:
     of_nodes = [*_node_findings(report, known)]
     shown = {bool(of_nodes) and Reason.SLOW_NODE.value, report.incident is not None and Reason.INCIDENT.value}
     of_rows = (row for row in report.rows if row.record.reason not in shown)
-    found = [*_cluster_findings(report), *of_nodes]
-    found += [*(_with_alarm(one, known) for row in of_rows for one in _row_findings(row))]
-    found += [Finding(attention.ERROR.kind, one.id, one.node_id, one.why) for one in report.unrecorded]
-    return tuple(sorted(found, key=_rank))
+    listed = [*_cluster_findings(report), *of_nodes]
+    listed += [*(_with_alarm(finding, known) for row in of_rows for finding in _row_findings(row))]
+    listed += [Finding(attention.ERROR.kind, one.id, one.node_id, one.why) for one in report.unrecorded]
+    return tuple(sorted(listed, key=_rank))
 
 
 def regressed_metrics(record: Record) -> tuple[str, ...]:
     """The keys of the site's metrics by which a row has regressed."""
-    return tuple(one.metric.key for one in record.metrics if one.outcome.value == outcomes.REGRESSED.word)
+    return tuple(verdict.metric.key for verdict in record.metrics if verdict.outcome.value == outcomes.REGRESSED.word)
 
 
 def _with_alarm(finding: Finding, known: Mapping[tuple[Kind, str, str], Alarm]) -> Finding:
@@ -136,7 +138,7 @@ def _node_findings(report: RunReport, known: Mapping[tuple[Kind, str, str], Alar
     for case in (case for case in report.node_cases if case.outcome != "skipped"):
         needs = attention.SLOW_NODE if case.outcome == "failed" else attention.SLOW_NODE_WARNING
         subjects = (case.name, case.subject)  # of a node, of a switch
-        alarm = next((one for name in subjects if (one := known.get((Kind.NODE, name, case.cluster)))), None)
+        alarm = next((other for name in subjects if (other := known.get((Kind.NODE, name, case.cluster)))), None)
         text = case.fact.removeprefix(f"{case.subject}: ")
         yield Finding(needs.kind, case.subject, case.node_id, text, alarm=alarm, table=table)
 
@@ -215,12 +217,12 @@ _FINDINGS = 20
 
 def markdown(report: RunReport, limit_bytes: int = LIMIT_BYTES) -> str:
     """A summary of a run; lines without room are counted."""
-    found = findings(report)
-    head = _head(report, found)
+    listed = findings(report)
+    head = _head(report, listed)
     room = limit_bytes - _size(head)
     rows = _all_rows(report.records, room // 2)
     alarms = _alarms_table(report.alarms, room // 4)
-    attention = _findings_table(found, room - _size(rows) - _size(alarms))
+    attention = _findings_table(listed, room - _size(rows) - _size(alarms))
     return "\n".join([*head, *attention, *alarms, *rows]).rstrip("\n")
 
 
@@ -288,7 +290,7 @@ def _alarms_table(alarms: Sequence[Alarm], room_bytes: int) -> list[str]:
     """The alarms, a line each, as far as there is room."""
     heads = [column.removeprefix(">") for column in COLUMNS]
     align = "".join("r" if column.startswith(">") else "l" for column in COLUMNS)
-    lines = (_line(_code(_shorten(cell, _LONGEST_FACT)) for cell in cells(one)) for one in alarms)
+    lines = (_line(_code(_shorten(cell, _LONGEST_FACT)) for cell in cells(alarm)) for alarm in alarms)
     return _fit_table(_heading(heads, align), lines, len(alarms), room_bytes, "alarm")
 
 
@@ -322,8 +324,8 @@ def _finding_line(finding: Finding) -> str:
 
 def _all_rows(records: Sequence[Record], room_bytes: int) -> list[str]:
     """All rows but tiles that passed, those of one workload together, each with its own figure and unit."""
-    shown = [one for one in records if not one.row.tile or outcomes.of(one.outcome).attention.is_urgent]
-    shown.sort(key=lambda one: (one.row.workload, one.row.dtype, one.row.gpus, by_number(one.row.id)))
+    shown = [record for record in records if not record.row.tile or outcomes.of(record.outcome).attention.is_urgent]
+    shown.sort(key=lambda record: (record.row.workload, record.row.dtype, record.row.gpus, by_number(record.row.id)))
     heads = _heading(("row", "verdict", "change", "measured", "against"), "llrrr")
     return _fit_table(heads, map(_row_line, shown), len(shown), room_bytes, "row")
 
@@ -369,7 +371,7 @@ def _fit_table(table: Sequence[str], lines: Iterable[str], count: int, room_byte
 
 
 def _heading(headers: Sequence[str], align: str) -> list[str]:
-    return [_line(headers), _line("---:" if one == "r" else "---" for one in align)]
+    return [_line(headers), _line("---:" if side == "r" else "---" for side in align)]
 
 
 def _line(cells: Iterable[str]) -> str:
@@ -434,7 +436,7 @@ def _of_job(name: str) -> Callable[[Record], float | None]:
 
 def _of_figures() -> Iterator[_Metric]:
     """The measured figures, and the references of those that rows are judged by."""
-    for metric in (one for one in METRICS if one.exported):
+    for metric in (known for known in METRICS if known.exported):
         yield _Metric(f"gsw_{metric.exported}", f"Measured {metric.help}.", _figure("measured", metric.key))
         if metric.series is None:
             continue
@@ -450,7 +452,7 @@ FAMILIES = (
     _Metric(
         "gsw_calibration_flops",
         "FLOP/s of a matrix product that the MFU is of.",
-        lambda one: one.figures.calibration_flops,
+        lambda record: record.figures.calibration_flops,
     ),
     *(
         _Metric(f"gsw_{key}_ratio", f"Measured {what} against what the outcome rests on, less one.", _change(key))
@@ -495,9 +497,9 @@ def _further_figures(records: _Records, of: str) -> Iterator[_Sample]:
     """Figures without a family of their own, benchmarks' and further ones, by the label ``metric``."""
     for labels, record in records.items():
         own: Mapping[str, float | None] = getattr(record.figures, of)
-        found = [(one.metric, getattr(one, of)) for one in record.metrics]
-        found += [(record.row.label, own.get(VALUE))] if record.row.label is not None else []
-        for metric, value in found:
+        figures = [(verdict.metric, getattr(verdict, of)) for verdict in record.metrics]
+        figures += [(record.row.label, own.get(VALUE))] if record.row.label is not None else []
+        for metric, value in figures:
             if value is not None:
                 facts = {"metric": metric.key, "unit": metric.unit, "better": metric.direction.value}
                 yield {**dict(labels), **facts}, value
@@ -525,13 +527,13 @@ def _of_run(records: _Records, report: RunReport) -> Iterator[tuple[str, str, It
     yield "gsw_outcome", "Whether the row has this outcome.", _outcomes(records, report)
     slow, failing = _each_node(report.slow_nodes), _each_node(report.nodes_failing_jobs)
     what = "What a slow node does to the throughput of jobs."
-    yield "gsw_slow_node_throughput_change_ratio", what, ((labels, one.change) for labels, one in slow)
+    yield "gsw_slow_node_throughput_change_ratio", what, ((labels, node.change) for labels, node in slow)
     what = "Share of a node's jobs that fail, where that is beyond chance."
-    yield "gsw_failing_node_ratio", what, ((labels, one.failed / one.of) for labels, one in failing)
+    yield "gsw_failing_node_ratio", what, ((labels, node.failed / node.of) for labels, node in failing)
     yield from _of_sweeps(report)
-    pages = chain(_alarms(report, lambda one: one.pages), _by_site_metrics(report))
+    pages = chain(_alarms(report, lambda alarm: alarm.pages), _by_site_metrics(report))
     yield "gsw_alarm_pages", "Whether an active alarm is not acknowledged.", pages
-    began = _alarms(report, lambda one: one.since.time_s)
+    began = _alarms(report, lambda alarm: alarm.since.time_s)
     yield "gsw_alarm_since_timestamp_seconds", "When the first run with an active alarm began.", began
     whole = report.whole
     if whole is not None:
@@ -555,14 +557,14 @@ def _of_run(records: _Records, report: RunReport) -> Iterator[tuple[str, str, It
 
 def _of_sweeps(report: RunReport) -> Iterator[tuple[str, str, Iterable[_Sample]]]:
     """The families of tiles: each against its peers, slow nodes, and the number of nodes that were not covered."""
-    found = [({"row": sweep.of_row.row, "cluster": _cluster(report)}, sweep) for sweep in report.sweeps]
+    sweeps = [({"row": sweep.of_row.row, "cluster": _cluster(report)}, sweep) for sweep in report.sweeps]
     what = "Throughput of a tile against the median of the others, less one."
-    peers = (({**of, "tile": tile}, value) for of, sweep in found for tile, value in sweep.of_row.peers.items())
+    peers = (({**of, "tile": tile}, value) for of, sweep in sweeps for tile, value in sweep.of_row.peers.items())
     yield "gsw_tile_peers_change_ratio", what, peers
-    named = ((of, node, one) for of, sweep in found for node, one in sweep.slow_nodes.items())
-    slow = (({**of, "node": node, "finding": one.kind}, one.change) for of, node, one in named)
+    named = ((of, node, finding) for of, sweep in sweeps for node, finding in sweep.slow_nodes.items())
+    slow = (({**of, "node": node, "finding": finding.kind}, finding.change) for of, node, finding in named)
     yield "gsw_sweep_node_slow_change_ratio", "What a node that tiles show to be slow does to throughput.", slow
-    left = ((of, sweep.not_covered_nodes) for of, sweep in found)
+    left = ((of, sweep.not_covered_nodes) for of, sweep in sweeps)
     yield "gsw_sweep_nodes_not_covered", "Nodes of the partition that no tile has measured.", left
 
 
@@ -576,24 +578,24 @@ def _outcomes(records: _Records, report: RunReport) -> Iterator[_Sample]:
         for outcome in _OUTCOMES:
             yield {**dict(labels), "outcome": outcome}, record.outcome == outcome
     of_run = _cluster(report)
-    for one in report.unrecorded:
+    for row in report.unrecorded:
         where = {"cluster": of_run} if of_run else {}
-        known = {**_row_labels(one.id, one.tile), "table": one.node_id.partition("::")[0], **where, **one.facts}
+        known = {**_row_labels(row.id, row.tile), "table": row.node_id.partition("::")[0], **where, **row.facts}
         yield {**known, "outcome": ERROR.word}, 1
 
 
 def _alarms(report: RunReport, value: Callable[[Alarm], float]) -> Iterator[_Sample]:
     """One sample for each active alarm."""
-    for period, one in ((one.period, one) for one in report.alarms if one.is_active):
+    for period, alarm in ((alarm.period, alarm) for alarm in report.alarms if alarm.is_active):
         # By its row, an alert can leave out acknowledged outcomes.
         name = "row" if period.kind in OF_ROWS else "subject"
-        labels = {"alarm": one.id, "kind": period.kind.value, name: period.subject, "cluster": period.cluster}
-        yield labels, value(one)
+        labels = {"alarm": alarm.id, "kind": period.kind.value, name: period.subject, "cluster": period.cluster}
+        yield labels, value(alarm)
 
 
 def _by_site_metrics(report: RunReport) -> Iterator[_Sample]:
     """A sample of no alarm for each row that regresses by a site's metric: there is none to acknowledge."""
-    for record in report.records if any(one.is_active for one in report.alarms) else ():
+    for record in report.records if any(alarm.is_active for alarm in report.alarms) else ():
         labels = _row_labels(record.row.id, record.row.tile)
         of_row = {"kind": Kind.REGRESSION.value, **labels, "cluster": cluster_of(record)}
         yield from (({"alarm": "", **of_row, "metric": key}, 1) for key in regressed_metrics(record))
@@ -605,9 +607,9 @@ def _each_node(found: Mapping[str, Sequence[_Found]]) -> Iterator[tuple[dict[str
     If nodes cannot be distinguished, the labels have their number.
     """
     for cluster, worst_first in found.items():
-        worst = {node: one for one in worst_first[::-1] for node in one.nodes}
-        for node, one in worst.items():
-            yield {"cluster": cluster, "node": node, "one_of": str(len(one.nodes))}, one
+        worst = {node: suspect for suspect in worst_first[::-1] for node in suspect.nodes}
+        for node, found_node in worst.items():
+            yield {"cluster": cluster, "node": node, "one_of": str(len(found_node.nodes))}, found_node
 
 
 def _escape(text: str) -> str:

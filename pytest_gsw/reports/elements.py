@@ -21,7 +21,8 @@ from pytest_gsw.history import comparison
 from pytest_gsw.history.comparison import changes_text
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.since import Since
-from pytest_gsw.reports.run_report import ReportedRow, RunReport, since_line
+from pytest_gsw.reports.reported_row import ReportedRow, since_line
+from pytest_gsw.reports.run_report import RunReport
 from pytest_gsw.results import attention, outcomes, row_text
 from pytest_gsw.results.attention import BY_KIND, Attention
 from pytest_gsw.results.record import Record
@@ -199,10 +200,10 @@ def simulated_note(records: Iterable[Record]) -> ET.Element | None:
 
 def time_element(time_s: float) -> ET.Element:
     """A time, for people and for programs."""
-    found = calendar(time_s)
-    if found is None:
+    moment = calendar(time_s)
+    if moment is None:
         return element("span", "at a time that is not known")
-    return element("time", minute(time_s), datetime=found.isoformat(timespec="seconds"))
+    return element("time", minute(time_s), datetime=moment.isoformat(timespec="seconds"))
 
 
 #: The contents of an element.
@@ -243,9 +244,9 @@ def plain(text: str) -> str:
 
 def html_text(root: ET.Element, up: str = "") -> str:
     """The text of a page; ``up`` is the path from its directory to the report's, of which its addresses are."""
-    for one in root.iter() if up else ():
-        if (address := one.get("href", "#")) and not address.startswith("#"):
-            one.set("href", f"{up}{address}")
+    for part in root.iter() if up else ():
+        if (address := part.get("href", "#")) and not address.startswith("#"):
+            part.set("href", f"{up}{address}")
     parts = ["<!DOCTYPE html>\n"]
     _write(root, parts.append)
     return "".join([*parts, "\n"])
@@ -255,20 +256,20 @@ def html_text(root: ET.Element, up: str = "") -> str:
 _attribute, _text = lru_cache(maxsize=4096)(escape), lru_cache(maxsize=4096)(partial(escape, quote=False))
 
 
-def _write(one: ET.Element, write: Callable[[str], object]) -> None:
+def _write(node: ET.Element, write: Callable[[str], object]) -> None:
     # ElementTree's own writer looks for a namespace in each name, which takes as long as all this.
-    write(f"<{one.tag}")
-    for name, value in one.items():
+    write(f"<{node.tag}")
+    for name, value in node.items():
         write(f' {name}="{_attribute(value)}"')
     write(">")
-    if one.tag not in _EMPTY:
-        if one.text:
-            write(_text(one.text))
-        for child in one:
+    if node.tag not in _EMPTY:
+        if node.text:
+            write(_text(node.text))
+        for child in node:
             _write(child, write)
-        write(f"</{one.tag}>")
-    if one.tail:
-        write(_text(one.tail))
+        write(f"</{node.tag}>")
+    if node.tail:
+        write(_text(node.tail))
 
 
 def _value(value: str | float) -> str:
@@ -285,7 +286,7 @@ def _name(name: str) -> str:
 #: The short reason of an inconclusive row on its card; its page has the long one.
 _SHORT = {reason.value: kind.short for reason, kind in REASONS.items() if kind.short}
 #: Every outcome, the worst first.
-WORST_FIRST = sorted(outcomes.OUTCOMES, key=lambda one: attention.ATTENTIONS.index(one.attention))
+WORST_FIRST = sorted(outcomes.OUTCOMES, key=lambda outcome: attention.ATTENTIONS.index(outcome.attention))
 
 #: The sign of a number, not the hyphen of a date or a name.
 _NEGATIVE = re.compile(r"(?<![\w.\]])-(?=\d)")
@@ -331,8 +332,8 @@ def fact_text(row: ReportedRow) -> str:
 
 def drift_text(row: ReportedRow) -> str:
     """The drift of a row, in one line; empty if it does not drift."""
-    found, record = row.drifting, row.record
-    return signed(comparison.drift_text(found) if found else record.drift or "")
+    drift, record = row.drifting, row.record
+    return signed(comparison.drift_text(drift) if drift else record.drift or "")
 
 
 def since_text(since: Since, reference: float | None = None) -> str:

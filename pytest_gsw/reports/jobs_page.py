@@ -10,7 +10,7 @@ from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.text import command, duration, plural
 from pytest_gsw.history.alarms import Kind
 from pytest_gsw.history.comparison import failing_text, slow_since_text, sound_text, state_text
-from pytest_gsw.history.row_history import FAILURES_DAYS
+from pytest_gsw.history.node_search import FAILURES_DAYS
 from pytest_gsw.reports.elements import (
     NODES,
     Content,
@@ -29,7 +29,8 @@ from pytest_gsw.reports.elements import (
     time_element,
 )
 from pytest_gsw.reports.matrix import RunPages, address_in
-from pytest_gsw.reports.run_report import RunJob, RunReport, home_of
+from pytest_gsw.reports.reported_row import home_of
+from pytest_gsw.reports.run_report import RunJob, RunReport
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.node_facts import why_lines
 
@@ -115,20 +116,20 @@ def nodes_page(report: RunReport, links: Sequence[tuple[str, str]]) -> ET.Elemen
 
 def _failing(report: RunReport) -> list[ET.Element]:
     """The nodes on which more jobs fail than by chance, by this run and by the history; a text if there is none."""
-    found = [("this run", one) for one in report.failing_nodes]
+    listed = [("this run", node) for node in report.failing_nodes]
     by_history = f"the last {FAILURES_DAYS} days"
-    found += [(by_history, one) for failing in report.nodes_failing_jobs.values() for one in failing]
-    if not found:
+    listed += [(by_history, node) for failing in report.nodes_failing_jobs.values() for node in failing]
+    if not listed:
         failed = sum(job.failed for job in report.jobs)
         told = f"{plural(failed, 'failed job')} of {len(report.jobs)}, on no node more than by chance"
         return [element("p", told)]
-    return [_node_line(one.nodes, f"{failing_text(one)} in {when}", report) for when, one in found[:_NODES]]
+    return [_node_line(node.nodes, f"{failing_text(node)} in {when}", report) for when, node in listed[:_NODES]]
 
 
 def _slow(report: RunReport) -> list[ET.Element]:
     """The nodes that make jobs slow, by all jobs of the history."""
-    slow = [one for of_cluster in report.slow_nodes.values() for one in of_cluster]
-    return [_node_line(one.nodes, slow_since_text(one), report) for one in slow[:_NODES]]
+    slow = [node for of_cluster in report.slow_nodes.values() for node in of_cluster]
+    return [_node_line(node.nodes, slow_since_text(node), report) for node in slow[:_NODES]]
 
 
 def _node_line(nodes: Sequence[str], text: str, report: RunReport) -> ET.Element:
@@ -145,7 +146,7 @@ def _known_good_nodes(report: RunReport) -> Iterator[ET.Element]:
 def node_page(node: str, report: RunReport, pages: RunPages, links: Sequence[tuple[str, str]]) -> ET.Element:
     """One node: its state, alarms and facts, and its jobs with their rows and failures."""
     jobs = _jobs("of-run", "In this run", report.node_runs.get(node, ()), report)
-    commands = (command_line(command("pytest-gsw", "nodes", f"--cluster={one}")) for one in report.clusters)
+    commands = (command_line(command("pytest-gsw", "nodes", f"--cluster={cluster}")) for cluster in report.clusters)
     main = [
         element("h1", f"Node {node}"),
         fact_list(_node_facts(node, report)),
@@ -159,7 +160,7 @@ def _node_facts(node: str, report: RunReport) -> Iterator[tuple[str, Content]]:
     for slow in (one for of_cluster in report.slow_nodes.values() for one in of_cluster if node in one.nodes):
         yield "slow", f"{signed(slow_since_text(slow))}; {plural(len(slow.fast_jobs), 'fast job')}"
     failing = (*report.failing_nodes, *(one for found in report.nodes_failing_jobs.values() for one in found))
-    yield from (("fails jobs", failing_text(one)) for one in failing if node in one.nodes)
+    yield from (("fails jobs", failing_text(failing_node)) for failing_node in failing if node in failing_node.nodes)
     if any(node in known.cleared for known in report.known_good_nodes.values()):
         yield "not slow", f"by the newest runs of {', '.join(report.known_good_nodes)}"
     for alarm in report.alarms:
@@ -175,7 +176,7 @@ def _node_facts(node: str, report: RunReport) -> Iterator[tuple[str, Content]]:
 
 def _jobs_before(node: str, report: RunReport, pages: RunPages) -> ET.Element | None:
     lines: list[list[Content]] = []
-    for job in (one for one in report.node_jobs.get(node, ()) if one.run_id != report.run_id):
+    for job in (earlier_job for earlier_job in report.node_jobs.get(node, ()) if earlier_job.run_id != report.run_id):
         known = outcomes.BY_WORD.get(job.outcome, outcomes.ERROR).attention.in_report
         verdict = element("td", f"{known.sign} {job.outcome}", class_=known.kind)
         row, run = report.by_id.get(job.row), f"{home_of(job.run_id)}index.html" if job.run_id in pages else None

@@ -20,14 +20,8 @@ from pytest_gsw.reports.elements import (
     time_element,
     without_unit,
 )
-from pytest_gsw.reports.run_report import (
-    KINDS,
-    ReportedRow,
-    RunListEntry,
-    RunReport,
-    current_reference,
-    home_of,
-)
+from pytest_gsw.reports.reported_row import KINDS, ReportedRow, current_reference, home_of
+from pytest_gsw.reports.run_report import RunListEntry, RunReport
 from pytest_gsw.results import attention, outcomes
 
 #: By run, the names of the rows that have a page in it; runs without pages are missing.
@@ -39,7 +33,7 @@ _MARKED = 2.0
 _SLOWER, _FASTER, _USUAL = ("slower", "\N{MINUS SIGN}"), ("faster", "+"), ("usual", "\N{MIDDLE DOT}")
 
 #: How the report lists a row, by the word of its outcome.
-_ATTENTIONS = {word: one.attention.in_report for word, one in outcomes.BY_WORD.items()}
+_ATTENTIONS = {word: outcome.attention.in_report for word, outcome in outcomes.BY_WORD.items()}
 
 #: The address of the index of runs, and the most runs that it lists.
 RUN_INDEX, _LISTED = "runs.html", 200
@@ -81,7 +75,7 @@ def _now(row: ReportedRow) -> ET.Element:
 def marks(row: ReportedRow, runs: Iterable[RunListEntry], pages: RunPages) -> Iterator[ET.Element | None]:
     """The marks of a row in runs, each a link; ``None`` for a run without the row."""
     points = {point.run_id: point for point in row.past.measured}
-    words = {one.run_id: one.outcome for one in row.earlier}
+    words = {outcome.run_id: outcome.outcome for outcome in row.earlier}
     reference, metric, usual = current_reference(row)[0], row.record.judged_metric, row.usual
     for run in runs:
         word, point = words.get(run.run_id), points.get(run.run_id)
@@ -107,10 +101,10 @@ def marks(row: ReportedRow, runs: Iterable[RunListEntry], pages: RunPages) -> It
 
 def listed_runs(reports: Iterable[RunReport]) -> tuple[RunListEntry, ...]:
     """The runs of the history and of a report, the oldest first."""
-    known = {one.run_id: one for report in reports for one in report.history_runs}
+    known = {run.run_id: run for report in reports for run in report.history_runs}
     current_runs = (report.list_entry for report in reports)
-    known |= {one.run_id: replace(one, time_s=known.get(one.run_id, one).time_s) for one in current_runs}
-    return tuple(sorted(known.values(), key=lambda one: (one.time_s, one.run_id)))
+    known |= {run.run_id: replace(run, time_s=known.get(run.run_id, run).time_s) for run in current_runs}
+    return tuple(sorted(known.values(), key=lambda run: (run.time_s, run.run_id)))
 
 
 def run_index_page(
@@ -118,10 +112,10 @@ def run_index_page(
 ) -> ET.Element:
     """The index of runs, the newest first."""
     shown = runs[-_LISTED:][::-1]
-    kinds = [kind for kind in KINDS if any(kind in _by_kind(one.outcomes) for one in shown)]
+    kinds = [kind for kind in KINDS if any(kind in _by_kind(run.outcomes) for run in shown)]
     # A phone has room for the first ones: outcomes are worth more than the time, which is in the name.
     heads = ["run", *(f">{attention.BY_KIND[kind].word}" for kind in kinds), ">rows", "kind", "when"]
-    lines = [_line(one, kinds, one.run_id in pages) for one in shown]
+    lines = [_line(run, kinds, run.run_id in pages) for run in shown]
     title = f"Runs on {cluster}"
     caption = f"{plural(len(shown), 'run')}, the newest first; pytest-gsw report RUN writes the pages of one"
     runs_table = section("runs", "All runs", table("runs", caption, heads, lines))

@@ -56,33 +56,25 @@ from pytest_gsw.reports.elements import (
 )
 from pytest_gsw.reports.jobs_page import JOBS, gpu_hours_text, jobs_page, node_page, nodes_page
 from pytest_gsw.reports.matrix import RUN_INDEX, RunPages, listed_runs, marks, matrix, run_index_page
+from pytest_gsw.reports.reported_row import AT_DOCUMENT, ReportedRow, home_of, since_line
 from pytest_gsw.reports.row_page import likely_cause, log_ends_of, row_page, workload_page
-from pytest_gsw.reports.run_report import (
-    AT_DOCUMENT,
-    Cause,
-    ReportedRow,
-    ReportedSweep,
-    RunListEntry,
-    RunReport,
-    home_of,
-    since_line,
-)
+from pytest_gsw.reports.run_report import Cause, ReportedSweep, RunListEntry, RunReport
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import Attention
 from pytest_gsw.results.node_facts import why_lines
-from pytest_gsw.results.record import NAMED, SweepFinding
 from pytest_gsw.results.row_text import finding_text
 from pytest_gsw.results.run_progress import COLUMNS as OPEN_COLUMNS
 from pytest_gsw.results.suggested_commands import again, history_command, next_command
 from pytest_gsw.results.summary import outcome_texts
 from pytest_gsw.results.sweep import next_lines, sweep_facts
 from pytest_gsw.stats.figures import SECONDS_PER_DAY
+from pytest_gsw.stats.sweep_finding import NAMED, SweepFinding
 from pytest_gsw.tables.metrics import MFU
 
 #: The first page of a run, in its directory.
 INDEX = "index.html"
 
-_HEADED = [one for one in attention.ATTENTIONS if one.heading]
+_HEADED = [need for need in attention.ATTENTIONS if need.heading]
 
 #: The most rows of one kind that have a card, and the most of one cause that are named; the list of all rows has all.
 _AT_LENGTH, _NAMED = 40, 12
@@ -117,7 +109,7 @@ def run_page(report: RunReport, links: Sequence[tuple[str, str]], pages: RunPage
         section("cluster", "The cluster", _incident(report), _failing_nodes(report)),
         _open_rows(report),
         _attention(report, pages),
-        *(_sweep_section(number, one, report) for number, one in enumerate(report.sweeps, 1)),
+        *(_sweep_section(number, sweep, report) for number, sweep in enumerate(report.sweeps, 1)),
         _faster_rows(report, pages),
         section("matrix", "Rows by run", *_matrix(report, pages)),
         section("rows", "All rows", _all_rows(report)),
@@ -146,7 +138,7 @@ def _counts(report: RunReport) -> ET.Element:
     entries = [_badge(slow, plural(nodes, "slow node"), "#slow-tiles")] if nodes else []
     if incident is not None:
         entries.append(_badge(incident.needs.in_report.kind, f"1 {incident.needs.kind}", "#cluster"))
-    entries += [_badge(one.attention.in_report.kind, told[one]) for one in WORST_FIRST if one in told]
+    entries += [_badge(outcome.attention.in_report.kind, told[outcome]) for outcome in WORST_FIRST if outcome in told]
     if drifting := report.counts.get(attention.DRIFT.kind):
         entries.append(_badge(attention.DRIFT.kind, f"{drifting} of them {'drifts' if drifting == 1 else 'drift'}"))
     return element("ul", *entries, class_="counts", aria_label="Rows by verdict")
@@ -231,7 +223,7 @@ def _end_text(report: RunReport) -> str:
 
 def _attention(report: RunReport, pages: RunPages) -> ET.Element | None:
     groups = [_findings_group(report)] if any(sweep.of_row.findings for sweep in report.sweeps) else []
-    groups += [_group(report, one.kind, pages) for one in _HEADED if one.is_urgent and one.kind in report.counts]
+    groups += [_group(report, need.kind, pages) for need in _HEADED if need.is_urgent and need.kind in report.counts]
     if groups:
         return section("attention", "What needs attention", *groups)
     if not report.rows:
@@ -244,7 +236,7 @@ def _attention(report: RunReport, pages: RunPages) -> ET.Element | None:
 
 def _faster_rows(report: RunReport, pages: RunPages) -> ET.Element | None:
     """Rows that are faster than their documents."""
-    groups = [_group(report, one.kind, pages) for one in _HEADED if not one.is_urgent and one.kind in report.counts]
+    groups = [_group(report, need.kind, pages) for need in _HEADED if not need.is_urgent and need.kind in report.counts]
     return section("faster", "Faster than allowed", *groups)
 
 
@@ -338,7 +330,7 @@ def _unrecorded_card(report: RunReport) -> ET.Element | None:
     missing = report.unrecorded
     if not missing:
         return None
-    entries = [element("li", element("code", one.node_id), f": {one.why}") for one in missing[:_MISSING]]
+    entries = [element("li", element("code", row.node_id), f": {row.why}") for row in missing[:_MISSING]]
     more = f"and {len(missing) - _MISSING} more" if len(missing) > _MISSING else None
     return element(
         "li",
@@ -403,7 +395,7 @@ def _why_text(sweep: ReportedSweep, nodes: str) -> str:
 def _node_map(name: str, sweep: ReportedSweep, report: RunReport) -> ET.Element | None:
     """The nodes of a sweep by switch or block, each with the change of its tile against its peers."""
     changes = {node: (tile, change) for tile, change in sweep.of_row.peers.items() for node in expand(tile)}
-    kinds = {node: _finding_kind(one) for one in sweep.of_row.findings for node in expand(one.nodes)}
+    kinds = {node: _finding_kind(finding) for finding in sweep.of_row.findings for node in expand(finding.nodes)}
     left = {node: why for why, nodes in sweep.not_covered.items() for node in expand(nodes)}
     nodes = {*changes, *left}
     blocks = {block: expand(listed) for block, listed in sweep.whole.switches.items()}
@@ -432,7 +424,7 @@ def _node_map(name: str, sweep: ReportedSweep, report: RunReport) -> ET.Element 
 
 def _sweep_section(number: int, sweep: ReportedSweep, report: RunReport) -> ET.Element | None:
     """The tiles of one row: how they compare, what is slow, what was not covered, and the commands."""
-    one, name = sweep.of_row, f"tiles-{number}"
+    row_sweep, name = sweep.of_row, f"tiles-{number}"
     left = [element("li", element("code", nodes), f": {why}") for why, nodes in sweep.not_covered.items()]
     changes = [change for row in sweep.tiles if (change := row.record.change) is not None]
     spread = f"{percent(min(changes))} to {percent(max(changes))}" if changes else ""
@@ -446,7 +438,7 @@ def _sweep_section(number: int, sweep: ReportedSweep, report: RunReport) -> ET.E
             [
                 ("covered", covered if sweep.whole.nodes else ""),
                 ("vs reference", median),
-                *((head, signed(text)) for head, text in sweep_facts(one, {}) if head not in _ELSEWHERE),
+                *((head, signed(text)) for head, text in sweep_facts(row_sweep, {}) if head not in _ELSEWHERE),
             ]
         ),
         element("h3", f"Not covered ({sweep.not_covered_nodes})") if left else None,
@@ -485,7 +477,7 @@ def _all_rows(report: RunReport) -> ET.Element | None:
     return folded(
         f"{what}, the worst first",
         table("unrecorded", "Rows without a record", ["row", "verdict"], missing),
-        *(_rows_table(f"all-{number}", *one, report) for number, one in enumerate(groups.items(), 1)),
+        *(_rows_table(f"all-{number}", *group, report) for number, group in enumerate(groups.items(), 1)),
         element("p", f"and {passed} tiles that passed, in the map above") if passed else None,
     )
 
@@ -516,7 +508,7 @@ def _list_line(row: ReportedRow, report: RunReport, varies: Sequence[str]) -> li
         kind_cell(row.needs),
         *([without_unit(percent(row.peers_change))] if report.sweeps else []),
         without_unit(percent(record.change)),
-        *(figure_text(record.judged_metric, one) for one in (record.measured, reference)),
+        *(figure_text(record.judged_metric, figure) for figure in (record.measured, reference)),
         *([differs] if varies else [] if record.row.label else ["" if mfu is None else without_unit(share(mfu))]),
         minute(row.since.time_s) if row.since is not None and since_line(row.since) else "",
         node_cell(record.nodes, report),
@@ -534,12 +526,12 @@ _CHANGES = 6
 def changes_section(report: RunReport) -> ET.Element | None:
     """The new, ongoing and fixed alarms, each with those that it explains."""
     known = report.alarms_by_state
-    listed = {id(one) for alarms in known.values() for one in alarms}
-    over = [one for one in report.alarms if not one.is_active and id(one) not in listed]
-    causes = {one.id for one in report.alarms if one.is_active}
-    apart = {state: [one for one in alarms if one.part_of not in causes] for state, alarms in known.items()}
+    listed = {id(alarm) for alarms in known.values() for alarm in alarms}
+    over = [alarm for alarm in report.alarms if not alarm.is_active and id(alarm) not in listed]
+    causes = {alarm.id for alarm in report.alarms if alarm.is_active}
+    apart = {state: [alarm for alarm in alarms if alarm.part_of not in causes] for state, alarms in known.items()}
     cards = [_changes_card(state, alarms, report) for state, alarms in apart.items() if alarms]
-    entries = [_alarm_entry(one, report) for one in over]
+    entries = [_alarm_entry(alarm, report) for alarm in over]
     ended = folded(f"{plural(len(over), 'alarm')} of the last days, fixed or gone", *_rows_list(entries))
     empty = [state for state, alarms in apart.items() if not alarms] if cards else []
     none = element("p", f"No alarm is {enumerated(empty, 'or')}.") if empty else None
@@ -550,7 +542,7 @@ def changes_section(report: RunReport) -> ET.Element | None:
 def _new_errors(report: RunReport) -> ET.Element | None:
     """The number of rows with an error that the run before did not have: errors are no alarms."""
     since = [row.since for row in report.of(attention.ERROR.kind)]
-    new = sum(one is not None and one.runs == 1 and one.good is not None for one in since)
+    new = sum(onset is not None and onset.runs == 1 and onset.good is not None for onset in since)
     link = element("a", f"{plural(new, 'error')} new in this run", href=f"#{attention.ERROR.kind}")
     return element("p", sign(attention.ERROR.kind), " ", link) if new else None
 
@@ -561,7 +553,7 @@ def _rows_list(entries: Sequence[ET.Element]) -> list[ET.Element]:
 
 
 def _changes_card(state: str, alarms: Sequence[Alarm], report: RunReport) -> ET.Element:
-    entries = [_alarm_entry(one, report) for one in alarms]
+    entries = [_alarm_entry(alarm, report) for alarm in alarms]
     shown, left = (entries[:_CHANGES], entries[_CHANGES:]) if state != "fixed" else ([], entries)
     more = folded(f"{len(left)} more" if shown else plural(len(left), "alarm"), *_rows_list(left))
     heading = element("h3", f"{state.capitalize()} ({len(alarms)})")
@@ -582,7 +574,7 @@ def _alarm_entry(alarm: Alarm, report: RunReport) -> ET.Element:
         rest += f" ({days:.0f} days)" if days >= 1 else ""
         changes = alarm.since.changes
         rest += f"; {changed_word(alarm.since)}: {changes_text(changes)}" if changes else ""
-    parts = [_alarm_entry(one, report) for one in report.alarms if one.part_of == alarm.id and one.is_active]
+    parts = [_alarm_entry(other, report) for other in report.alarms if other.part_of == alarm.id and other.is_active]
     needs = attention.DRIFT if period.kind is Kind.DRIFT else attention.REGRESSED
     return element(
         "li",
@@ -647,7 +639,7 @@ def _runs_with_pages(
     directory: Path, reports: Sequence[RunReport], runs: Sequence[RunListEntry]
 ) -> dict[str, Collection[str]]:
     """The names of each run's rows with a page, the oldest run first: of kept runs, and of those being written."""
-    kept = {one.run_id: directory / home_of(one.run_id) for one in runs}
+    kept = {run.run_id: directory / home_of(run.run_id) for run in runs}
     known = {
         run_id: frozenset(path.stem for path in home.glob("rows/*.html"))
         for run_id, home in kept.items()
@@ -659,17 +651,17 @@ def _runs_with_pages(
 
 def _shared_pages(reports: Iterable[RunReport]) -> Mapping[str, Sequence[tuple[ReportedRow, RunReport]]]:
     """The rows of each workload's page, by its address, each with the newest run that has it."""
-    found: dict[str, dict[str, tuple[ReportedRow, RunReport]]] = {}
+    pages: dict[str, dict[str, tuple[ReportedRow, RunReport]]] = {}
     for report in reports:
         for row in report.rows:
-            found.setdefault(f"workloads/{row.shared_page}.html", {}).setdefault(row.name, (row, report))
-    return {address: [*rows.values()] for address, rows in found.items()}
+            pages.setdefault(f"workloads/{row.shared_page}.html", {}).setdefault(row.name, (row, report))
+    return {address: [*rows.values()] for address, rows in pages.items()}
 
 
 def _write_run(report: RunReport, directory: Path, pages: RunPages) -> str:
     """Write the pages of a run; its first page for the report's own directory is returned."""
     links = _links(report)
-    for row in (one for one in report.rows if not one.is_as_before):
+    for row in (reported for reported in report.rows if not reported.is_as_before):
         ends = log_ends_of(row, report.run.directory)
         _write_page(directory, row.address, row_page(row, report, ends, links, pages))
     _write_page(directory, f"{report.home}{JOBS}", jobs_page(report, links))
@@ -681,7 +673,7 @@ def _write_run(report: RunReport, directory: Path, pages: RunPages) -> str:
 
 def _remove_old(directory: Path, reports: Sequence[RunReport]) -> None:
     """Remove the pages of the oldest runs; other files stay. Names of runs begin with their time."""
-    written = {directory / one.home / INDEX for one in reports}
+    written = {directory / report.home / INDEX for report in reports}
     kept = [first for first in sorted(directory.glob(f"runs/*/{INDEX}")) if first not in written]
     for first in kept[: max(0, len(kept) + len(written) - KEPT)]:
         for page_file in (*first.parent.glob("rows/*.html"), first.parent / JOBS, first):

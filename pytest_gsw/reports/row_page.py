@@ -43,15 +43,8 @@ from pytest_gsw.reports.elements import (
     without_unit,
 )
 from pytest_gsw.reports.matrix import RunPages, address_in, matrix
-from pytest_gsw.reports.run_report import (
-    LISTED_RUNS,
-    ReportedRow,
-    RunReport,
-    advice_of,
-    current_reference,
-    device,
-    reference_at,
-)
+from pytest_gsw.reports.reported_row import ReportedRow, current_reference, device, reference_at
+from pytest_gsw.reports.run_report import LISTED_RUNS, RunReport, advice_of
 from pytest_gsw.results import attention, outcomes, row_text
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.results.row_text import accepted_line, compared_text, hides_loss, informative_line
@@ -84,7 +77,7 @@ def row_page(
     # The log comes first for an error, the figures for a slow row.
     first, last = (log, None) if row.needs is attention.ERROR else (None, log)
     run_facts = row_text.run_facts(record)
-    steps = [one for one in run_facts if one[0] == "steps"]
+    steps = [fact for fact in run_facts if fact[0] == "steps"]
     shared = element("a", f"All rows of {record.row.workload}", href=f"workloads/{row.shared_page}.html")
     addresses = _in_runs(row, pages)
     main = [
@@ -203,11 +196,11 @@ def _notes(row: ReportedRow) -> list[tuple[str, str]]:
 def _figures(row: ReportedRow) -> ET.Element | None:
     figures = row.record.figures
     lines = []
-    for one in row_text.figure_cells(row.record, row.record.judged):
-        references = (one.documented, one.accepted) if figures.accepted else (one.documented,)
+    for cells in row_text.figure_cells(row.record, row.record.judged):
+        references = (cells.documented, cells.accepted) if figures.accepted else (cells.documented,)
         against = (cell for held, change_of in references for cell in (without_unit(held), _bare(change_of)))
-        title = f"{one.title} (%)" if f"{one.measured}{one.documented[0]}".endswith("%") else one.title
-        lines.append((title, without_unit(one.measured), *against, _bare(one.allowed)))
+        title = f"{cells.title} (%)" if f"{cells.measured}{cells.documented[0]}".endswith("%") else cells.title
+        lines.append((title, without_unit(cells.measured), *against, _bare(cells.allowed)))
     accepted = [">accepted", ">change (%)"] if figures.accepted else []
     caption = "Measured against documented figures" if figures.measured else "Documented figures"
     heads = ["figure", ">measured", ">documented", ">change (%)", *accepted, ">allowed (%)"]
@@ -224,7 +217,7 @@ def _bare(change: str) -> str:
 def _runs_table(row: ReportedRow, pages: Mapping[str, str], report: RunReport) -> ET.Element | None:
     """The newest runs, those with an error among them, against the current reference."""
     runs: list[Point | RowOutcome] = [*row.past.measured, *row.failures]
-    runs.sort(key=lambda one: (one.time_s, one.run_id))
+    runs.sort(key=lambda run: (run.time_s, run.run_id))
     shown = runs[-LISTED_RUNS:][::-1]
     reference, held = current_reference(row)
     which = plural(len(runs), "run")
@@ -378,8 +371,8 @@ def likely_cause(ends: Sequence[LogEnd]) -> str:
 
     Empty if there is neither: the last line of a training log may be a progress bar.
     """
-    found = (*(end.cause for end in ends), *(informative_line(end.lines) for end in ends))
-    return next(filter(None, found), "")
+    causes = (*(end.cause for end in ends), *(informative_line(end.lines) for end in ends))
+    return next(filter(None, causes), "")
 
 
 def log_ends_of(row: ReportedRow, directory: Path) -> tuple[LogEnd, ...]:

@@ -71,4 +71,4 @@ ATTENTIONS = (
 #: The kinds of rows that are, or may be, too slow.
 SLOW = frozenset({REGRESSED, INCONCLUSIVE})
 #: By kind.
-BY_KIND = {one.kind: one for one in ATTENTIONS}
+BY_KIND = {need.kind: need for need in ATTENTIONS}

@@ -1,42 +1,22 @@
-"""A record as JUnit properties, and the JUnit file of a session that died before pytest could write its own.
-
-A row's test case has there the same name, class name, time, properties and kind of element as in pytest's
-``--junitxml``. Its message is the row's fact, its text what the record keeps of the evidence.
-"""
+"""A record as JUnit properties, and the records of a run."""
 
 from __future__ import annotations
 
 import os
-import xml.etree.ElementTree as ET
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from datetime import timezone
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pytest_gsw.common.redact import redact
-from pytest_gsw.common.text import at_line, calendar
-from pytest_gsw.results import outcomes, row_text
+from pytest_gsw.common.text import at_line
 from pytest_gsw.results.manifest import (
-    CaseBesideRows,
-    RunManifest,
-    class_of,
     left_text,
     never_judged,
-    read_noted,
-    suite_properties,
 )
 from pytest_gsw.results.record import Record, read_record, record_files, record_name
-from pytest_gsw.results.row_text import attempt_text, compared_text, doubt_text, repeat_text, reported_status
+from pytest_gsw.results.row_text import attempt_text, compared_text, doubt_text, repeat_text
 from pytest_gsw.results.run_progress import RunProgress, read_progress
-from pytest_gsw.results.suggested_commands import repeat_commands
-from pytest_gsw.results.summary import incident_of
-from pytest_gsw.results.sweep import lost_tiles, node_cases, read_sweep
 from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.metrics import MetricLabel
-from pytest_gsw.tables.model import tile_of
 
 #: A value that pytest, pytest-xdist and JUnit can all carry.
 Property = str | int | float | bool
@@ -121,16 +101,16 @@ def run_seconds(record: Record) -> float:
 
 def _site_metrics(record: Record) -> dict[str, Any]:
     """The site's metrics of a record, by key."""
-    found: dict[str, Any] = {"gsw_own_outcome": record.own_outcome or None}
-    for one in record.metrics:
-        key = one.metric.key
-        found |= {
-            f"gsw_measured_{key}": one.measured,
-            f"gsw_documented_{key}": one.documented,
-            f"gsw_tolerance_{key}": one.tolerance,
-            f"gsw_outcome_{key}": one.outcome.value,
+    facts: dict[str, Any] = {"gsw_own_outcome": record.own_outcome or None}
+    for verdict in record.metrics:
+        key = verdict.metric.key
+        facts |= {
+            f"gsw_measured_{key}": verdict.measured,
+            f"gsw_documented_{key}": verdict.documented,
+            f"gsw_tolerance_{key}": verdict.tolerance,
+            f"gsw_outcome_{key}": verdict.outcome.value,
         }
-    return found
+    return facts
 
 
 def _repeats(record: Record) -> dict[str, Any]:
@@ -149,54 +129,7 @@ def _figures(prefix: str, figures: Any, label: MetricLabel | None) -> dict[str, 
     return {f"gsw_{prefix}_{name}": value for name, value in known.items()}
 
 
-# -- the file of a session that died ---------------------------------------------------------------
-
-
-def rebuild_junit(
-    directory: Path,
-    records: Iterable[Record],
-    missing: Mapping[str, str] | None = None,
-    *,
-    strict: bool = False,
-    since: Mapping[str, Sequence[tuple[str, str]]] | None = None,
-) -> ET.Element:
-    """The root element of the JUnit file.
-
-    ``missing`` has by node id why a row of the run has no record, which is an error; if it has one, that counts. If
-    ``strict``, rows faster than the tolerance allows have failed, as with ``gsw_strict``.
-    ``since`` has the lines on when rows became too slow, by node id.
-    """
-    rows = list(records)
-    noted = read_noted(directory)
-    if not noted.cluster and rows:
-        noted = replace(noted, cluster=rows[0].run.cluster)
-    recorded = {record.row.node_id for record in rows}
-    begun = since or {}
-    by_id = [(record.row.node_id, record) for record in rows]
-    sweep = read_sweep(directory)
-    cases = [_case_of(record, directory, strict, begun.get(name, ())) for name, record in by_id]
-    cases += [_missing(node_id, why, noted) for node_id, why in (missing or {}).items() if node_id not in recorded]
-    incident = incident_of(rows)
-    lost = {tile: why for name, why in (missing or {}).items() if name not in recorded and (tile := tile_of(name))}
-    lost = {**lost_tiles(rows), **lost}
-    beside = [*([] if incident is None else [incident.case()]), *node_cases(sweep, lost, noted.cluster)]
-    cases += map(_beside_rows, redact(beside, os.environ))
-    counts = Counter(element.tag for case in cases for element in case)
-    suite = _element(
-        "testsuite",
-        name="pytest",
-        errors=counts["error"],
-        failures=counts["failure"],
-        skipped=counts["skipped"],
-        tests=len(cases),
-        **_span(rows),
-    )
-    run_id = next((record.run.id for record in rows), directory.name)
-    suite.append(_properties(suite_properties(noted, run_id, rows)))
-    suite.extend(cases)
-    root = _element("testsuites", name="pytest tests")
-    root.append(suite)
-    return root
+# -- The records of a run ------------------------------------------------------------------------------
 
 
 def read_run(directory: Path, known: dict[str, Record] | None = None) -> tuple[tuple[Record, ...], dict[str, str]]:
@@ -205,11 +138,11 @@ def read_run(directory: Path, known: dict[str, Record] | None = None) -> tuple[t
     ``known`` are records that need not be read, by the names of their files; those that are read are added to it.
     """
     known = {} if known is None else known
-    found = {name: known.get(name) or _read(directory / "records" / name) for name in record_files(directory)}
-    known |= {name: record for name, record in found.items() if isinstance(record, Record)}
-    records = tuple(record for record in found.values() if isinstance(record, Record))
+    records_by_name = {name: known.get(name) or _read(directory / "records" / name) for name in record_files(directory)}
+    known |= {name: record for name, record in records_by_name.items() if isinstance(record, Record)}
+    records = tuple(record for record in records_by_name.values() if isinstance(record, Record))
     # One that cannot be read must not hide the others, nor be lost itself.
-    return records, {f"records/{name}": why for name, why in found.items() if isinstance(why, str)}
+    return records, {f"records/{name}": why for name, why in records_by_name.items() if isinstance(why, str)}
 
 
 def _read(path: Path) -> Record | str:
@@ -240,103 +173,3 @@ def read_whole_run(
     progress = read_progress(directory).compared(records, unjudged, errors)
     is_open = {row.node_id for row in progress.rows}
     return tuple(one for one in records if one.row.node_id not in is_open), errors, progress
-
-
-def junit_text(root: ET.Element) -> str:
-    """The file's text in plain ASCII, which is right in any encoding."""
-    text: bytes = ET.tostring(root, encoding="us-ascii")
-    return f'<?xml version="1.0" encoding="utf-8"?>{text.decode("ascii")}'
-
-
-def counts(root: ET.Element) -> dict[str, int]:
-    """Counts of tests, failures, errors and skipped tests in a JUnit file."""
-    (suite,) = root.iter("testsuite")
-    return {name: int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped")}
-
-
-def _case_of(
-    record: Record,
-    directory: Path,
-    strict: bool,
-    since: Sequence[tuple[str, str]],
-) -> ET.Element:
-    case = _case(class_of(record), record.row.id, run_seconds(record), properties(record))
-    element = _outcome(record, strict, partial(_facts, record, directory, since))
-    if element is not None:
-        case.append(element)
-    return case
-
-
-def _missing(node_id: str, why: str, noted: RunManifest) -> ET.Element:
-    row = node_id.rpartition("::")[2]
-    facts = [("gsw_row", row), ("gsw_outcome", outcomes.ERROR.word), ("gsw_fact", why)]
-    case = _case(noted.class_of(node_id), row, 0.0, facts)
-    case.append(_element(outcomes.ERROR.junit, why, message=why))
-    return case
-
-
-def _beside_rows(found: CaseBesideRows) -> ET.Element:
-    case, text = _case(found.class_name, found.name, 0.0, [(found.property_name, found.fact)]), found.text or found.fact
-    if found.outcome == "failed":
-        case.append(_element(outcomes.REGRESSED.junit, text, message=found.fact))
-    elif found.outcome == "skipped":
-        case.append(_element("skipped", f"{found.node_id}: {text}", type="pytest.skip", message=found.fact))
-    return case
-
-
-def _outcome(record: Record, strict: bool, facts: Callable[[], Sequence[tuple[str, str]]]) -> ET.Element | None:
-    """The element of an outcome; an unknown one is an error, never a pass."""
-    row = reported_status(record, facts, strict=strict)
-    match row.outcome.pytest:
-        case "passed":
-            return None
-        case "xfailed":
-            return _element(row.outcome.junit, type="pytest.xfail", message=row.message)
-        case "skipped":
-            return _element(
-                row.outcome.junit, f"{record.row.baseline}: {row.text}", type="pytest.skip", message=row.message
-            )
-        case _:
-            return _element(row.outcome.junit, row.text, message=row.message)
-
-
-def _facts(record: Record, directory: Path, since: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
-    # As a session does: of rows that are too slow by their own metric.
-    begun = since if record.by_own_metric == outcomes.REGRESSED.word else ()
-    return [*begun, *row_text.run_facts(record), *repeat_commands(record, directory)]
-
-
-def _case(class_name: str, name: str, took_s: float, properties: Iterable[tuple[str, Property]]) -> ET.Element:
-    case = _element("testcase", classname=class_name, name=name, time=f"{took_s:.3f}")
-    case.append(_properties(properties))
-    return case
-
-
-def _properties(listed: Iterable[tuple[str, Property]]) -> ET.Element:
-    element = _element("properties")
-    element.extend(_element("property", name=name, value=value) for name, value in listed)
-    return element
-
-
-def _span(records: Iterable[Record]) -> dict[str, str]:
-    """Time of the first submission, and seconds until the last job's end, as far as is known."""
-    jobs = [record.jobs.last for record in records if record.jobs.last is not None]
-    starts = [job.submit_s for job in jobs if job.submit_s is not None]
-    ends = [job.end_s for job in jobs if job.end_s is not None]
-    if not starts:
-        return {"time": "0.000"}
-    start_s = min(starts)
-    took_s = max(0.0, max(ends, default=start_s) - start_s)
-    begun = calendar(start_s, timezone.utc)
-    return {"time": f"{took_s:.3f}", **({} if begun is None else {"timestamp": begun.isoformat()})}
-
-
-def _element(tag: str, text: str | None = None, /, **attributes: object) -> ET.Element:
-    element = ET.Element(tag, {name: _safe(value) for name, value in attributes.items()})
-    element.text = None if text is None else _safe(text)
-    return element
-
-
-def _safe(value: object) -> str:
-    # A session redacts what it records; a record from elsewhere may hold anything.
-    return redact(str(value), os.environ)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.results.record import AmongTiles, FigureFacts, JobFacts, Jobs, Record, ResultText, RowFacts, RunFacts
 from pytest_gsw.stats.figures import documented_peak_flops, figures, figures_of, mfu_note
 from pytest_gsw.stats.measurement import Measurement, Timing

@@ -102,15 +102,15 @@ class CaseBesideRows:
 def suite_properties(noted: RunManifest, run_id: str, records: Iterable[Record]) -> list[tuple[str, str]]:
     """The properties of a run's suite: its cluster, its id, the release of its recipes, and software versions."""
     rows = list(records)
-    slurm = next((version for one in rows if (version := one.run.environment.get("slurm"))), "")
+    slurm = next((version for record in rows if (version := record.run.environment.get("slurm"))), "")
     versions = {**noted.versions, "slurm": slurm}
-    found = {
-        "gsw_cluster": noted.cluster or next((one.run.cluster for one in rows), ""),
+    properties = {
+        "gsw_cluster": noted.cluster or next((record.run.cluster for record in rows), ""),
         "gsw_run": run_id,
         "gsw_release": noted.release,
         **{f"gsw_version_{name.replace('-', '_')}": version for name, version in versions.items()},
     }
-    return [(name, value) for name, value in found.items() if value]
+    return [(name, value) for name, value in properties.items() if value]
 
 
 def write_noted(directory: Path, noted: RunManifest) -> None:
@@ -189,7 +189,7 @@ def newest_begun(runs: Path, last: int) -> tuple[RunState, ...]:
     if runs.name != RUNS.name:
         return ()
     newest = sorted((path.parent for path in runs.glob(f"*/{COPY}")), key=lambda path: path.name)[-last:]
-    return tuple(one for directory in newest if (one := begun(directory)) is not None)
+    return tuple(run for directory in newest if (run := begun(directory)) is not None)
 
 
 def newest_run(runs: Path, *holding: str) -> Path | None:

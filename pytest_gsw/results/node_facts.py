@@ -190,8 +190,8 @@ class NodeFacts:
 
     def of_nodes(self, nodes: Collection[str]) -> NodeFacts:
         """The same with the findings of these nodes alone."""
-        found = [one for one in self.findings if one.node and not set(expand(one.node)).isdisjoint(nodes)]
-        return replace(self, findings=tuple(found), more=0)
+        findings = [one for one in self.findings if one.node and not set(expand(one.node)).isdisjoint(nodes)]
+        return replace(self, findings=tuple(findings), more=0)
 
     def with_smoke(self, found: Sequence[Finding]) -> NodeFacts:
         """The same with findings of a smoke test."""
@@ -380,12 +380,12 @@ class _Comparison:
 
     def _low(self, reading: _Reading, name: str) -> dict[_Place, dict[_Place, float]]:
         """Units whose gauge is low, with all values of the peers; an idle GPU rests."""
-        loss, found = (_LOSS_OF_MEMORY if name == "memory_kb" else _LOSS), {}
+        loss, low = (_LOSS_OF_MEMORY if name == "memory_kb" else _LOSS), {}
         for values in self._peers(name, reading.number):
             resting = [at for at in values if name in _RESTING and (reading.reasons(at) or 0) & _IDLE]
             busy = {at: value for at, value in values.items() if at not in resting}
-            found.update(dict.fromkeys(_odd(busy, lambda median: loss * median, low=True), busy))
-        return found
+            low.update(dict.fromkeys(_odd(busy, lambda median: loss * median, low=True), busy))
+        return low
 
     def _gauges(self) -> Iterator[Finding]:
         """Clocks and limits, and the reasons for low clocks; the power cap alone is none."""
@@ -418,8 +418,8 @@ class _Comparison:
                 for place in _odd_counts(values, is_grave=name in _GRAVE):
                     last = self._now.facts[place].get(f"last{name[3:]}", "") if name in _LOG else ""
                     weight = values[place] + (_GRAVE_WEIGHT if name in _GRAVE else 0)
-                    found = _found("errors", place, label, values, weight, text=last)
-                    yield replace(found, unit=self._gpu_of(place[0], last) or found.unit)
+                    finding = _found("errors", place, label, values, weight, text=last)
+                    yield replace(finding, unit=self._gpu_of(place[0], last) or finding.unit)
 
     def _gpu_of(self, node: str, line: str) -> str:
         """The GPU that a line of the kernel log names by its PCI address; empty if it names none."""
@@ -430,7 +430,7 @@ class _Comparison:
 
     def compare_versions(self) -> dict[str, dict[str, str]]:
         """The nodes of each value, by name; values that few have are findings."""
-        found: dict[str, dict[str, str]] = {}
+        nodes_by_value: dict[str, dict[str, str]] = {}
         sets: defaultdict[str, dict[_Place, str]] = defaultdict(dict)
         for place, facts in self._now.facts.items():
             peers = "" if place[1] == "host" or _GPU.fullmatch(place[1]) else f"{place[1].removesuffix('/1')} "
@@ -441,7 +441,7 @@ class _Comparison:
             places = grouped([(value, place) for place, value in values.items()])
             usual, *others = sorted(places, key=lambda value: (-len(places[value]), value))
             shown = [usual, *others][:_MOST_VALUES]
-            found[name] = {value: compressed(node for node, _ in places[value]) for value in shown}
+            nodes_by_value[name] = {value: compressed(node for node, _ in places[value]) for value in shown}
             count = len(places[usual])
             if others and (count < _MAJORITY * len(values) or len(values) < _FEWEST - 1):
                 self._differences.append(Finding("differs", "", "", name, len(others) + 1.0))
@@ -452,7 +452,7 @@ class _Comparison:
                 where = (compressed(nodes), compressed(units) if is_part else "")
                 having = count if is_part else len({node for node, _ in places[usual]})
                 self._differences.append(Finding("differs", *where, name, text=value, usual=usual, peers=having))
-        return found
+        return nodes_by_value
 
 
 _KINDS = ("why", "differs", "errors", "smoke")
@@ -460,14 +460,14 @@ _KINDS = ("why", "differs", "errors", "smoke")
 
 def _ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Findings by kind and weight; those of one place stay together, and those of several GPUs of a node are one."""
-    units = [(one, "gpu" if one.unit.startswith("gpu") else one.unit) for one in findings]
-    groups = grouped([((one.kind, one.node, one.name, unit), one) for one, unit in units])
-    worst = [max(group, key=lambda one: one.weight) for group in groups.values()]
+    units = [(finding, "gpu" if finding.unit.startswith("gpu") else finding.unit) for finding in findings]
+    groups = grouped([((finding.kind, finding.node, finding.name, unit), finding) for finding, unit in units])
+    worst = [max(group, key=lambda finding: finding.weight) for group in groups.values()]
     merged = [
-        replace(one, unit=compressed(of.unit for of in group))
-        for one, group in zip(worst, groups.values(), strict=True)
+        replace(finding, unit=compressed(of.unit for of in group))
+        for finding, group in zip(worst, groups.values(), strict=True)
     ]
-    weights = grouped([((one.kind, one.node, one.unit), one.weight) for one in merged])
+    weights = grouped([((finding.kind, finding.node, finding.unit), finding.weight) for finding in merged])
 
     def order(one: Finding) -> tuple[Any, ...]:
         heaviest = max(0.0, *weights[one.kind, one.node, one.unit])
@@ -490,19 +490,19 @@ def smoke_findings(text: str, nodes: Iterable[str]) -> tuple[Finding, ...]:
         nodes: The job's nodes.
     """
     known = frozenset(nodes)
-    found: defaultdict[str, dict[_Place, float]] = defaultdict(dict)
+    measured: defaultdict[str, dict[_Place, float]] = defaultdict(dict)
     scales: dict[str, str] = {}
     for line in text.split("\n"):
         node, _, rest = line.partition("\t")
         match = _SMOKE.fullmatch(printable(rest[: 2 * _LONGEST])) if node in known else None
-        if match is None or (match[1] not in found and len(found) >= _MOST_FINDINGS):
+        if match is None or (match[1] not in measured and len(measured) >= _MOST_FINDINGS):
             continue
-        values = found[match[1]]
+        values = measured[match[1]]
         values[node, ""] = min(float(match[2]), values.get((node, ""), float(match[2])))
         scales.setdefault(match[1], match[3] or "")
     return _ranked(
         _found("smoke", place, name.replace("_", " "), values, scale=scales[name])
-        for name, values in found.items()
+        for name, values in measured.items()
         for place in _odd(values, lambda median: _LOSS * median, low=True)
     )
 
@@ -538,9 +538,9 @@ def why_lines(facts: NodeFacts) -> list[tuple[str, str]]:
 def finding_lines(findings: Iterable[Finding]) -> list[tuple[str, str]]:
     """One line for each kind and place, its findings after each other."""
     lines: dict[tuple[str, str, str], list[str]] = {}
-    for one in findings:
-        texts = lines.setdefault((one.kind, one.node, one.unit if one.node else one.name), [])
-        texts.append(_format_finding(one, is_first=not texts))
+    for finding in findings:
+        texts = lines.setdefault((finding.kind, finding.node, finding.unit if finding.node else finding.name), [])
+        texts.append(_format_finding(finding, is_first=not texts))
     return [
         (kind, f"{' '.join(filter(None, (node, _format_units(unit))))}: {', '.join(texts)}" if node else texts[0])
         for (kind, node, unit), texts in lines.items()

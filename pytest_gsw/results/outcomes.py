@@ -91,12 +91,12 @@ PROFILED = OutcomeKind("profiled", "skipped", "skipped", 2, attention.NOT_JUDGED
 
 #: All of them, in the order in which a run is counted.
 OUTCOMES = (*(PASSED, IMPROVED, REGRESSED, INCONCLUSIVE), *(UNEXPECTED_SUCCESS, ERROR, EXPECTED_FAILURE, PROFILED))
-BY_WORD = {one.word: one for one in OUTCOMES}
+BY_WORD = {outcome.word: outcome for outcome in OUTCOMES}
 
 #: Words of those that a verdict has, see :class:`pytest_gsw.stats.decision.Outcome`.
-JUDGED = frozenset(one.value for one in decision.Outcome)
+JUDGED = frozenset(outcome.value for outcome in decision.Outcome)
 #: Words of those of a measured row that is slower than it should be, or may be.
-SLOW = frozenset(one.word for one in (REGRESSED, INCONCLUSIVE))
+SLOW = frozenset(outcome.word for outcome in (REGRESSED, INCONCLUSIVE))
 
 
 def of(word: str) -> OutcomeKind:
@@ -111,6 +111,6 @@ def counts(words: Iterable[str], missing: int = 0) -> dict[OutcomeKind, int]:
         words: The outcomes of records.
         missing: How many more rows have no record: each is an error.
     """
-    found = Counter(words)
-    found[ERROR.word] += missing
-    return {one: found[one.word] for one in OUTCOMES if found[one.word]}
+    numbers = Counter(words)
+    numbers[ERROR.word] += missing
+    return {outcome: numbers[outcome.word] for outcome in OUTCOMES if numbers[outcome.word]}

@@ -13,13 +13,16 @@ from typing import Any, Protocol
 
 from pytest_gsw.clusters import clusters_option
 from pytest_gsw.common.files import PRIVATE, make_directory, read_bounded, write_whole
-from pytest_gsw.common.text import by_number, percent
+from pytest_gsw.common.text import by_number
 from pytest_gsw.common.typed_json import check_known, facts, is_number, plain, read, shapes, shown
 from pytest_gsw.jobs.layout import cut_name
-from pytest_gsw.jobs.model import JobStatus, is_failure, limited_steps
+from pytest_gsw.jobs.model import is_failure
+from pytest_gsw.jobs.states import JobStatus
+from pytest_gsw.jobs.step_ends import limited_steps
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.node_facts import NodeFacts
 from pytest_gsw.stats.measurement import Timing
+from pytest_gsw.stats.sweep_finding import SweepFinding
 from pytest_gsw.stats.verdict import MetricVerdict, Verdict
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import Metric, MetricLabel
@@ -230,36 +233,6 @@ def _ran_with(job: RanWith, names: Iterable[str]) -> dict[str, str]:
     variables = job.variables
     given = {} if variables is None else {name: variables.get(name, "not set") or "empty" for name in names}
     return {**job.environment, **image, **given}
-
-
-#: Kinds of findings that name nodes.
-NAMED = frozenset({"slow", "between", "intermittent"})
-
-
-@dataclass(frozen=True)
-class SweepFinding:
-    """Nodes that are slow, or not decided; see :class:`~pytest_gsw.stats.tile_search.TileFinding`."""
-
-    kind: str
-    nodes: str
-    switch: str
-    change: float
-    low: float
-    high: float
-    jobs: int
-    more_jobs: int | None = None
-    #: The slow job of an intermittent node.
-    job_id: str = ""
-
-    @property
-    def is_named(self) -> bool:
-        """True if it names nodes: another one is not decided."""
-        return self.kind in NAMED
-
-    @property
-    def short(self) -> str:
-        """``slow n017 -9.8 %``."""
-        return f"{self.kind} {self.nodes} {percent(self.change)}"
 
 
 @dataclass(frozen=True)
@@ -500,7 +473,7 @@ def _names(kind: type, names: Mapping[str, str]) -> frozenset[str]:
 def content(record: Record) -> dict[str, Any]:
     """A record as JSON has it: its parts' keys beside each other, and the verdict as a whole."""
     row, run, jobs = record.row, record.run, record.jobs
-    found = {
+    keyed = {
         "run_id": run.id,
         "row": row.id,
         **{name: value for name, value in vars(row).items() if value is not None or name not in {"label", "at"}},
@@ -516,10 +489,10 @@ def content(record: Record) -> dict[str, Any]:
         **({} if record.among_tiles is None else {"among_tiles": record.among_tiles}),
         "schema": SCHEMA,
     }
-    del found["id"], found["last"]
+    del keyed["id"], keyed["last"]
     if not jobs.search:
-        del found["search"]
-    return found
+        del keyed["search"]
+    return keyed
 
 
 def of_content(content: Any) -> Record:
@@ -559,7 +532,7 @@ def figure_of_cost(cost: Any, direction: metrics.Direction) -> Any:
     To fifteen digits, which a figure of a log or a table has at most: its inverse is rounded.
     """
     if isinstance(cost, list):
-        return [figure_of_cost(one, direction) for one in cost]
+        return [figure_of_cost(each_cost, direction) for each_cost in cost]
     return float(f"{direction.cost(cost):.15g}") if direction is _HIGHER and is_number(cost) else cost
 
 
@@ -571,12 +544,12 @@ def _of_first_schema(content: Mapping[str, Any]) -> dict[str, Any]:
 
     def renamed(value: Any) -> Any:
         if isinstance(value, list):
-            return [renamed(one) for one in value]
+            return [renamed(entry) for entry in value]
         if not isinstance(value, dict):
             return value
-        pairs = ((key, one if key == "metrics" else renamed(one)) for key, one in value.items())
-        known = ((key, _FIRST_NAMES.get(key), one) for key, one in pairs if key != "steady_s" or not label)
-        return {new or key: figure_of_cost(one, direction) if new else one for key, new, one in known}
+        pairs = ((key, entry if key == "metrics" else renamed(entry)) for key, entry in value.items())
+        known = ((key, _FIRST_NAMES.get(key), entry) for key, entry in pairs if key != "steady_s" or not label)
+        return {new or key: figure_of_cost(entry, direction) if new else entry for key, new, entry in known}
 
     parts = ("job", "attempts", "repeats", "verdict")
     return {**content, **{name: renamed(content[name]) for name in parts if name in content}}
@@ -626,11 +599,11 @@ def record_files(directory: Path) -> list[str]:
 
 def read_records(directory: Path) -> tuple[Record, ...]:
     """All records of a run's directory, by their names; a ValueError if one is none, or two are of one row."""
-    found: dict[str, tuple[Path, Record]] = {}
+    records: dict[str, tuple[Path, Record]] = {}
     for name in record_files(directory):
         path = directory / "records" / name
         record = read_record(path)
-        if record.row.id in found:
-            raise ValueError(f"{found[record.row.id][0]} and {path} are both records of {record.row.id}")
-        found[record.row.id] = (path, record)
-    return tuple(record for _, record in found.values())
+        if record.row.id in records:
+            raise ValueError(f"{records[record.row.id][0]} and {path} are both records of {record.row.id}")
+        records[record.row.id] = (path, record)
+    return tuple(record for _, record in records.values())

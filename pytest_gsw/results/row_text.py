@@ -13,13 +13,15 @@ from typing import NamedTuple
 from pytest_gsw.clusters import LOCAL
 from pytest_gsw.common.text import at_line, command, duration, percent, plain_table, rounded, share
 from pytest_gsw.errors import RunError
-from pytest_gsw.jobs.model import BOOST_NOT_SET, JobState
+from pytest_gsw.jobs.model import BOOST_NOT_SET
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.node_facts import why_lines
-from pytest_gsw.results.record import AmongTiles, JobFacts, Record, SweepFinding
-from pytest_gsw.stats.decision import WORST_FIRST, is_below
+from pytest_gsw.results.record import AmongTiles, JobFacts, Record
+from pytest_gsw.stats.decision import WORST_FIRST, Outcome, is_below
 from pytest_gsw.stats.noise import Noise, jobs_to_resolve, median_interval
-from pytest_gsw.stats.verdict import REASONS, MetricVerdict, Outcome, RankSpread, Reason, Verdict, is_longer_than_job
+from pytest_gsw.stats.sweep_finding import SweepFinding
+from pytest_gsw.stats.verdict import REASONS, MetricVerdict, RankSpread, Reason, Verdict, is_longer_than_job
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import Metric, MetricLabel, short
 from pytest_gsw.tables.model import Accepted, Baseline
@@ -28,10 +30,12 @@ from pytest_gsw.tables.model import Accepted, Baseline
 _TABLE = "{:,.4g}"
 #: The most ranks that are named: in a job of thousands, all may differ.
 _RANKS_SHOWN = 4
-_RANKS_WAIT = (
-    "ranks of one job wait for each other in every step, so that all take the same time: "
-    "look at the nodes of these ranks, and whether its log is that of one run"
-)
+#: Reasons with which a row passes that is beyond its tolerance.
+_PASSED_BEYOND = {
+    reason.value
+    for reason, kind in REASONS.items()
+    if kind.outcome is Outcome.PASSED and reason is not Reason.WITHIN_TOLERANCE
+}
 
 
 def attempt_text(attempt: JobFacts) -> str:
@@ -159,10 +163,10 @@ def finding_text(one: SweepFinding) -> str:
     return f"{text}{', ' if one.switch else ': '}{': '.join(notes)}" if notes else text
 
 
-def tile_texts(one: AmongTiles) -> list[str]:
+def tile_texts(tile: AmongTiles) -> list[str]:
     """Texts of what the other tiles show of a tile."""
-    texts = [f"{found.kind} {found.nodes}: {finding_text(found)}" for found in one.findings]
-    return [*texts, *([f"other loss: {one.other_loss}"] if one.other_loss else [])]
+    texts = [f"{found.kind} {found.nodes}: {finding_text(found)}" for found in tile.findings]
+    return [*texts, *([f"other loss: {tile.other_loss}"] if tile.other_loss else [])]
 
 
 def worst_change(verdict: Verdict) -> str:
@@ -177,11 +181,18 @@ def change_first(verdict: Verdict) -> str:
     return f"{percent(change)} {label}, allowed {math.copysign(tolerance * 100, change) + 0.0:+g} %"
 
 
+def short_fact(record: Record) -> str:
+    """The fact of a record in a few words, for pytest's short summary: a finding of its nodes, or its change."""
+    if record.judged is None:
+        return record.fact
+    return ", ".join(finding.short for finding in record.named) or change_first(record.judged)
+
+
 def _worst(verdict: Verdict) -> tuple[str, float, float]:
     """The metric that decides a row, its change and its tolerance."""
     if verdict.own_outcome is None:
         return verdict.metric.change_label, verdict.change, shown_limit(verdict.tolerance, verdict.metric)
-    worst = next(one for one in verdict.metrics if one.outcome is verdict.outcome)
+    worst = next(metric_verdict for metric_verdict in verdict.metrics if metric_verdict.outcome is verdict.outcome)
     return worst.metric.label, worst.change, worst.tolerance
 
 
@@ -195,9 +206,9 @@ def jobs_change(verdict: Verdict) -> str:
 
 def row_fact(own: str, verdict: Verdict) -> str:
     """The first line of a row, with ``own`` of its own metric; the worst metric comes first."""
-    worst_first = sorted(verdict.metrics, key=lambda one: WORST_FIRST.index(one.outcome))
-    facts = [metric_fact(one, len(verdict.jobs)) for one in worst_first]
-    place = sum(WORST_FIRST.index(one.outcome) < WORST_FIRST.index(verdict.own) for one in worst_first)
+    worst_first = sorted(verdict.metrics, key=lambda metric_verdict: WORST_FIRST.index(metric_verdict.outcome))
+    facts = [metric_fact(metric_verdict, len(verdict.jobs)) for metric_verdict in worst_first]
+    place = sum(WORST_FIRST.index(further.outcome) < WORST_FIRST.index(verdict.own) for further in worst_first)
     return "; ".join([*facts[:place], own, *facts[place:]])
 
 
@@ -269,41 +280,27 @@ def inconclusive_text(record: Record, verdict: Verdict, canaries: Sequence[str] 
     fact = f"inconclusive: {record.fact}"
     if verdict.own is not Outcome.INCONCLUSIVE:  # one of the site's metrics is, and the fact has it
         return fact
-    unusual = "the cluster is not in its usual state"
-    match verdict.reason:
-        case Reason.CANARY if record.row.canary:
-            return f"{fact}; it is a canary: {unusual}, and rows that are too slow say nothing"
-        case Reason.CANARY:
-            which = f" {', '.join(canaries)}" if canaries else " row"
-            return f"{fact}; the canary{which} was too slow as well: {unusual}"
-        case Reason.INCIDENT:
-            return f"{fact}; it is part of the cluster's incident"
-        case Reason.NOT_DECIDED:
-            return f"{fact}; more jobs would tell (--gsw-find)"
-        case Reason.OTHER_LOSS:
-            return f"{fact}; tiles of one seed and shape lose alike: silent data corruption is possible"
-        case Reason.TOO_GOOD:
-            return f"{fact}; {_too_good_text(record, verdict)}"
-        case Reason.RANKS_DIFFER:
-            return f"{fact}; {_RANKS_WAIT}"
-        case Reason.STEPS_SLOWER:
-            took = f"{record.timing.statistic} {verdict.measured:.4g} s, steady steps {verdict.steady_s:.4g} s"
-            return f"{fact}; a statistic is not a run ({took}): look at its steps and nodes, and run it again"
-        case Reason.NOT_KNOWN:
-            return f"{fact}: let the recipe print the arguments of its benchmark, or the bar"
-        case Reason.THIRD_SLOWER:
-            return f"{fact}; a statistic is not a run: look at its steps and nodes, and run it again"
-        case Reason.LAST_STEP:
-            return f"{fact}; its other steps are within the tolerance: another job tells (--gsw-confirm=2)"
-    is_other = REASONS[verdict.reason].outcome is Outcome.INCONCLUSIVE and verdict.reason is not Reason.WITHIN_NOISE
-    if verdict.noise is None or is_other:
-        return fact
+    text = INCONCLUSIVE_TEXTS.get(verdict.reason, _within_noise_text)
+    return f"{fact}{text if isinstance(text, str) else text(record, verdict, canaries)}"
+
+
+def _within_noise_text(record: Record, verdict: Verdict, _: Sequence[str]) -> str:
+    if verdict.noise is None:
+        return ""
     jobs = rounded(jobs_to_resolve(record.row.tolerance, verdict.noise), "job")
-    told = f"{jobs} would distinguish a loss of {record.row.tolerance * 100:g} % from noise"
-    return f"{fact}; jobs of this row differ by as much: {told} (--gsw-repeat)"
+    wanted = f"{jobs} would distinguish a loss of {record.row.tolerance * 100:g} % from noise"
+    return f"; jobs of this row differ by as much: {wanted} (--gsw-repeat)"
 
 
-def _too_good_text(record: Record, verdict: Verdict) -> str:
+def _canary_text(record: Record, _: Verdict, canaries: Sequence[str]) -> str:
+    unusual = "the cluster is not in its usual state"
+    if record.row.canary:
+        return f"; it is a canary: {unusual}, and rows that are too slow say nothing"
+    which = f" {', '.join(canaries)}" if canaries else " row"
+    return f"; the canary{which} was too slow as well: {unusual}"
+
+
+def _too_good_text(record: Record, verdict: Verdict, _: Sequence[str]) -> str:
     """The text of an implausible gain: where its cause may be, and how it is accepted."""
     gain, metric = verdict.greatest_gain, verdict.metric
     fastest = f": one of its jobs {metric.did} {metric.text(verdict.best_job)}" if gain > verdict.gain else ""
@@ -312,7 +309,30 @@ def _too_good_text(record: Record, verdict: Verdict) -> str:
     log = f"{record.run.log} " if record.run.log else "its log "
     look = f"look at the {table}, and at what {log}says of {metric.conditions}"
     accept = f"max_gain: {math.floor(gain * 100) + 1}% in the table or in clusters.yaml"
-    return f"that is too good to be true{fastest}; {look}; if it is true, {accept} accepts it"
+    return f"; that is too good to be true{fastest}; {look}; if it is true, {accept} accepts it"
+
+
+def _steps_slower_text(record: Record, verdict: Verdict, _: Sequence[str]) -> str:
+    took = f"{record.timing.statistic} {verdict.measured:.4g} s, steady steps {verdict.steady_s:.4g} s"
+    return f"; a statistic is not a run ({took}): {_LOOK_AT_STEPS}"
+
+
+_LOOK_AT_STEPS = "look at its steps and nodes, and run it again"
+#: The text of each inconclusive reason, behind the fact.
+INCONCLUSIVE_TEXTS: Mapping[Reason, str | Callable[[Record, Verdict, Sequence[str]], str]] = {
+    Reason.WITHIN_NOISE: _within_noise_text,
+    Reason.CANARY: _canary_text,
+    Reason.INCIDENT: "; it is part of the cluster's incident",
+    Reason.TOO_GOOD: _too_good_text,
+    Reason.RANKS_DIFFER: "; ranks of one job wait for each other in every step, so that all take the same time: "
+    "look at the nodes of these ranks, and whether its log is that of one run",
+    Reason.LAST_STEP: "; its other steps are within the tolerance: another job tells (--gsw-confirm=2)",
+    Reason.STEPS_SLOWER: _steps_slower_text,
+    Reason.THIRD_SLOWER: f"; a statistic is not a run: {_LOOK_AT_STEPS}",
+    Reason.NOT_KNOWN: ": let the recipe print the arguments of its benchmark, or the bar",
+    Reason.NOT_DECIDED: "; more jobs would tell (--gsw-find)",
+    Reason.OTHER_LOSS: "; tiles of one seed and shape lose alike: silent data corruption is possible",
+}
 
 
 def _change_words(change: float, words: tuple[str, str]) -> str:
@@ -343,7 +363,7 @@ def figure_cells(record: Record, verdict: Verdict | None, *, only_measured: bool
 
     ``only_measured`` leaves out those that are not measured, and minor ones that are not documented.
     """
-    found = []
+    cells = []
     for metric in record.judged_metric.shown_with:
         measured, documented = record.figures.measured.get(metric.field), record.figures.documented.get(metric.field)
         if measured is None and (documented is None or only_measured):
@@ -356,13 +376,13 @@ def figure_cells(record: Record, verdict: Verdict | None, *, only_measured: bool
         by_document = _against(measured, stated, show)
         by_cluster = _against(measured, record.figures.accepted.get(metric.field), show)
         shown = "" if measured is None else show(measured)
-        found.append(FigureCells(title(metric, record), shown, by_document, by_cluster, allowed, outcome))
+        cells.append(FigureCells(title(metric, record), shown, by_document, by_cluster, allowed, outcome))
     for one in record.metrics:
         name = f"{one.metric.label} ({one.metric.unit})" if one.metric.unit else one.metric.label
         stated_text = f"{_limit_name(one)} {short(one.documented, _TABLE)}".lstrip()
         by_document, allowed = (stated_text, percent(one.change)), percent(one.allowed_change)
-        found.append(FigureCells(name, short(one.measured, _TABLE), by_document, ("", ""), allowed, one.outcome.value))
-    return found
+        cells.append(FigureCells(name, short(one.measured, _TABLE), by_document, ("", ""), allowed, one.outcome.value))
+    return cells
 
 
 def _own_word(verdict: Verdict) -> str:
@@ -609,27 +629,20 @@ class RowLine:
     #: The most important first; the first is cut if it has no room, the others are left out.
     parts: tuple[str, ...] = ()
 
-    def texts(self, width: int, ids: int = 0) -> tuple[str, str, str]:
-        """Id, word and the rest, each with the blanks after it, within a width.
-
-        ``ids`` is the width of ids; a longer one moves the rest.
-        """
+    def text(self, width: int, ids: int = 0) -> str:
+        """Id, word and the rest within a width; ``ids`` is the width of ids, and a longer one moves the rest."""
         longest = min(_LONGEST_ID, max(_SHORTEST_ID, width - _AFTER_ID))
         name = without_middle(self.row, longest).ljust(min(ids, MOST_FOR_IDS, longest))
         head = f"{name}  {self.word.ljust(_WORD)}"
-        return f"{name}  ", self.word.ljust(_WORD), fitted(self.parts, width - len(head))
-
-    def text(self, width: int, ids: int = 0) -> str:
-        """The same as one text."""
-        return "".join(self.texts(width, ids)).rstrip()
+        return f"{head}{fitted(self.parts, width - len(head))}".rstrip()
 
 
-def line_of(record: Record, said: str = "") -> RowLine:
-    """The line of a row by its record; ``said`` is the line most like a cause in an unknown error's log."""
+def line_of(record: Record, error_line: str = "") -> RowLine:
+    """The line of a row by its record; ``error_line`` is the likely cause in the log of an unknown error."""
     outcome = outcomes.of(record.outcome)
     parts: tuple[str, ...] = figures(record)
     if outcome.pytest == "error":
-        parts = (_error(record, said),)
+        parts = (_error(record, error_line),)
     elif outcome.pytest == "xfailed" or not record.figures.measured:
         parts = (record.fact, _job(record))
     return RowLine(record.row.id, outcome.shown, tuple(part for part in parts if part))
@@ -690,8 +703,8 @@ def _tolerance_text(tolerance: float, change: float, metric: MetricLabel) -> str
 
 def informative_line(lines: Iterable[str]) -> str:
     """The last line that looks like the cause of an error; empty if none does."""
-    found = [text for line in lines if _CAUSE_WORDS.search(text := line.strip())]
-    return next((text for text in reversed(found) if not _EXIT_CODE_ALONE.search(text)), found[-1] if found else "")
+    likely = [text for line in lines if _CAUSE_WORDS.search(text := line.strip())]
+    return next((text for text in reversed(likely) if not _EXIT_CODE_ALONE.search(text)), likely[-1] if likely else "")
 
 
 def fitted(parts: Sequence[str], room: int) -> str:
@@ -717,20 +730,20 @@ def without_middle(text: str, width: int) -> str:
 
 
 def _reason(record: Record) -> str:
-    shown = {Reason.GAIN_WITHIN_NOISE.value, Reason.LIKE_PEERS.value}
-    return record.reason if record.by_own_metric == outcomes.INCONCLUSIVE.word or record.reason in shown else ""
+    is_shown = record.by_own_metric == outcomes.INCONCLUSIVE.word or record.reason in _PASSED_BEYOND
+    return record.reason if is_shown else ""
 
 
-def _error(record: Record, said: str) -> str:
+def _error(record: Record, error_line: str) -> str:
     """The cause of a row's error, and its job and nodes if the cause does not name them."""
     last = record.jobs.last
     named = _JOB.match(record.fact)
     if named is not None:  # the job has ended for a known cause, or with a code alone
-        cause, said = record.fact[named.end() :], ""
+        cause, error_line = record.fact[named.end() :], ""
     else:
         cause = _ENDED.sub("", record.fact)
-    if said:
-        return f"{cause.removeprefix('failed with ')}: {said}"
+    if error_line:
+        return f"{cause.removeprefix('failed with ')}: {error_line}"
     if last is None or not last.id or last.id in cause:
         return cause
     return f"{cause}, job {last.id}{f' on {last.nodes}' if last.nodes else ''}"

@@ -89,7 +89,7 @@ class RunProgress:
             unjudged: Its rows without one.
             errors: Its rows that never have one.
         """
-        times_s = {one.row.node_id: one.run.recorded_s or 0.0 for one in records}
+        times_s = {record.row.node_id: record.run.recorded_s or 0.0 for record in records}
         known = {name: OpenRow(name) for name in unjudged}
         known |= {name: OpenRow(name, State.ENDED) for name in self.finished if name in known or name in times_s}
         known |= {row.node_id: row for row in self.rows}

@@ -56,8 +56,8 @@ def begin_of(run_id: str, known_s: float) -> float:
 
 
 def _stamp_s(run_id: str) -> float | None:
-    found = _STAMP.match(run_id)
+    stamp = _STAMP.match(run_id)
     try:
-        return None if found is None else datetime.strptime(found[1], "%Y%m%d-%H%M%S").astimezone().timestamp()
+        return None if stamp is None else datetime.strptime(stamp[1], "%Y%m%d-%H%M%S").astimezone().timestamp()
     except (ValueError, OverflowError, OSError):  # no time at all, or none of the calendar
         return None

@@ -17,9 +17,10 @@ from pytest_gsw.errors import AS_OF, INTERRUPTED
 from pytest_gsw.jobs.model import AT_ONCE
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.attention import Attention
+from pytest_gsw.results.cluster_result import ClusterResult
 from pytest_gsw.results.record import NO_CLUSTER, Record
 from pytest_gsw.results.row_text import hides_loss
-from pytest_gsw.results.summary import ClusterResult, black_holes_of
+from pytest_gsw.results.summary import black_holes_of
 from pytest_gsw.stats.noise import jobs_to_resolve
 from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.model import row_matches, without_tile
@@ -145,14 +146,14 @@ def next_commands(
         is_other = record.reason == Reason.INCIDENT.value or record.named or record.advice or is_interrupted(record)
         if not is_made_up and not is_other:
             by_need.setdefault(need.kind, []).append(record)
-    holes = [one.node for one in black_holes_of(records)]
+    holes = [hole.node for hole in black_holes_of(records)]
     listed = [(f"drain {', '.join(holes)}", drain_command(holes, records[0].run.id, AT_ONCE))] if holes else []
     if incident is not None:
         listed.append(("see the runs of the cluster", history_command(incident.cluster)))
     regressed = by_need.get(attention.REGRESSED.kind, [])
     slow_tiles = [record for record in regressed if record.row.tile and record.outcome == outcomes.REGRESSED.word]
     if slow_tiles:
-        by_need[attention.REGRESSED.kind] = [one for one in regressed if one not in slow_tiles]
+        by_need[attention.REGRESSED.kind] = [row for row in regressed if row not in slow_tiles]
         listed += _searches(slow_tiles)
     failed = [record for need in _FAILED for record in by_need.get(need, [])]
     if failed_last and len(failed) > _MOST_NAMED:

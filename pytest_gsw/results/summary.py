@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import math
 import re
-import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import expand, named_nodes
 from pytest_gsw.common.text import by_number, hours_text, named, percent, plain_table, plural, rounded
-from pytest_gsw.errors import RunError
-from pytest_gsw.jobs.model import AT_ONCE, JobState
+from pytest_gsw.jobs.model import AT_ONCE
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.attention import ACCEPTED, INCIDENT, INCIDENT_WITHIN_TOLERANCE, Attention
-from pytest_gsw.results.manifest import OF_CLUSTER, CaseBesideRows
+from pytest_gsw.results.attention import ACCEPTED
+from pytest_gsw.results.cluster_result import ClusterResult
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import hides_loss, without_middle
 from pytest_gsw.results.run_progress import RunProgress
 from pytest_gsw.stats.black_holes import BlackHole, black_holes
-from pytest_gsw.stats.cluster_effect import FEWEST_ROWS
-from pytest_gsw.stats.decision import is_below
-from pytest_gsw.stats.verdict import Outcome, Reason, compare
-from pytest_gsw.tables.metrics import MetricLabel, usual_tolerance
-from pytest_gsw.tables.model import TILE, TOLERANCE, rows_text, without_tile
+from pytest_gsw.stats.decision import Outcome
+from pytest_gsw.stats.verdict import compare
+from pytest_gsw.tables.metrics import TOLERANCE, MetricLabel, usual_tolerance
 from pytest_gsw.validation.retryable import node_use
 
 _ROWS_SHOWN = 10
@@ -67,7 +62,7 @@ def outcome_texts(records: Sequence[Record], missing: int = 0) -> dict[outcomes.
         missing: The number of its rows without a record: each is an error.
     """
     counts = outcomes.counts((record.outcome for record in records), missing)
-    told = {one: one.of_rows(count) for one, count in counts.items()}
+    told = {outcome: outcome.of_rows(count) for outcome, count in counts.items()}
     if hidden := sum(map(hides_loss, records)):
         better = outcomes.PASSED if outcomes.PASSED in told else outcomes.IMPROVED
         told[better] = f"{told[better]} ({hidden} by an accepted figure)"
@@ -82,8 +77,8 @@ def _is_beyond_usual(record: Record) -> bool:
     if verdict is None:
         return False
     found: list[tuple[float, float, MetricLabel]] = [(verdict.measured, verdict.reference, verdict.metric)]
-    stated = (one for one in verdict.metrics if one.tolerance > usual_tolerance(one.metric))
-    found += [(one.measured, one.documented, one.metric) for one in stated]
+    stated = (further for further in verdict.metrics if further.tolerance > usual_tolerance(further.metric))
+    found += [(metric_verdict.measured, metric_verdict.documented, metric_verdict.metric) for metric_verdict in stated]
     return Outcome.REGRESSED in [
         compare(measured, reference, usual_tolerance(metric), metric.direction) for measured, reference, metric in found
     ]
@@ -104,7 +99,7 @@ def error_lines(records: Iterable[Record], missing: Mapping[str, str] | None = N
         rows.setdefault(_without_row(why, row), []).append(row)
     ordered = sorted(rows.items(), key=lambda pair: (-len(pair[1]), pair[0]))
     lines = []
-    for why, ids in (one for one in ordered if len(one[1]) >= fewest):
+    for why, ids in (cause_rows for cause_rows in ordered if len(cause_rows[1]) >= fewest):
         nodes = error_nodes(by_cause.get(why, ()))
         where = f" on {nodes}" if nodes else ""
         lines.append(f"{why}: {plural(len(ids), 'row')} ({named(ids, _ROWS_SHOWN)}){where}")
@@ -140,13 +135,13 @@ def black_holes_of(records: Sequence[Record]) -> tuple[BlackHole, ...]:
     jobs = [(record.row.id, job) for record in records for job in record.jobs.all]
     has_failed = [job.why_repeated == AT_ONCE or job.state is JobState.FAILED for _, job in jobs]
     uses = (node_use(row_id, job.id, job, failed) for (row_id, job), failed in zip(jobs, has_failed, strict=True))
-    return tuple(one for one in black_holes(filter(None, uses)) if one.is_proven)
+    return tuple(hole for hole in black_holes(filter(None, uses)) if hole.is_proven)
 
 
-def black_hole_text(one: BlackHole) -> str:
+def black_hole_text(hole: BlackHole) -> str:
     """A node with its evidence: ``node n1: 2 jobs ended within a minute of their start (7, 9): their rows …``."""
-    jobs, moved = plural(len(one.job_ids), "job"), f"{len(one.moved)} of {plural(len(one.rows), 'row')}"
-    return f"node {one.node}: {jobs} {AT_ONCE} ({named(one.job_ids, _JOBS_NAMED)}); {moved} then worked elsewhere"
+    jobs, moved = plural(len(hole.job_ids), "job"), f"{len(hole.moved)} of {plural(len(hole.rows), 'row')}"
+    return f"node {hole.node}: {jobs} {AT_ONCE} ({named(hole.job_ids, _JOBS_NAMED)}); {moved} then worked elsewhere"
 
 
 #: The width of the table's cells next to the name.
@@ -179,14 +174,14 @@ def _cases(records: Iterable[Record]) -> tuple[_Cases, dict[str, list[Record]]]:
     several = len({record.row.accelerator for record in records}) > 1
     ordered = sorted(records, key=lambda one: (one.row.workload, one.row.dtype, one.row.accelerator, one.row.id))
     named_rows = [(f"{record.row.workload} {record.row.dtype}", record) for record in ordered]
-    groups = grouped([(f"{name} {one.row.accelerator}" if several else name, one) for name, one in named_rows])
+    groups = grouped([(f"{name} {of_row.row.accelerator}" if several else name, of_row) for name, of_row in named_rows])
     cases: dict[str, dict[int, Record]] = {}
     shared: dict[str, list[Record]] = {}
     for name, rows in groups.items():
         if _is_one_a_place(rows):
             cases[name] = {record.row.gpus: record for record in rows}
             continue
-        for suffix, alike in sorted(_by_suffix(rows).items(), key=lambda one: by_number(one[0])):
+        for suffix, alike in sorted(_by_suffix(rows).items(), key=lambda group: by_number(group[0])):
             if len(alike) > 1 and _is_one_a_place(alike):
                 cases[f"{name} {suffix}".rstrip()] = {record.row.gpus: record for record in alike}
             else:
@@ -205,7 +200,7 @@ def _by_suffix(rows: Iterable[Record]) -> dict[str, list[Record]]:
 
 def _shared_lines(name: str, rows: Sequence[Record], width: int) -> list[str]:
     """Rows of one case that share their numbers of GPUs: a line for each number."""
-    by_gpus = grouped([(record.row.gpus, record) for record in sorted(rows, key=lambda one: one.row.gpus)])
+    by_gpus = grouped([(record.row.gpus, record) for record in sorted(rows, key=lambda other: other.row.gpus)])
     heads = [f"{without_middle(name, max(20, width // 2))} on {plural(number, 'GPU')}" for number in by_gpus]
     long = max(map(len, heads))
     return [
@@ -216,9 +211,9 @@ def _shared_lines(name: str, rows: Sequence[Record], width: int) -> list[str]:
 
 def _shared_text(rows: Sequence[Record]) -> str:
     """``20 passed, 2 regressed, -43.8 % to +0.4 %``."""
-    told = [one.of_rows(count) for one, count in outcomes.counts(record.outcome for record in rows).items()]
-    judged = sorted((one for one in rows if one.judged is not None), key=lambda one: one.gain or 0.0)
-    changes = [percent(one.change or 0.0) for one in judged]
+    told = [outcome.of_rows(count) for outcome, count in outcomes.counts(record.outcome for record in rows).items()]
+    judged = sorted((row for row in rows if row.judged is not None), key=lambda row: row.gain or 0.0)
+    changes = [percent(row.change or 0.0) for row in judged]
     if len(changes) > 1:
         told.append(f"worst {changes[0]}, best {changes[-1]}")
     else:
@@ -295,196 +290,9 @@ def _crowd(node: str, changes: Iterable[tuple[float, int, int]]) -> Crowd:
     return Crowd(node, most[1], most[0])
 
 
-# -- the whole cluster -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class ClusterResult:
-    """The effect of a run on all rows of its cluster, which may be an incident."""
-
-    cluster: str
-    #: The logarithm of the rows' time over their usual time, and the limit beyond which that is an incident.
-    effect: float
-    limit: float
-    #: The loss of throughput, as a fraction, beyond which an incident fails: the tolerance of most rows.
-    tolerance: float
-    #: The number of rows that it is computed from, of the slower ones, and the rows that are inconclusive by it alone.
-    rows: int
-    slower: int
-    parts: tuple[str, ...]
-    #: The canary rows that were too slow as well.
-    canaries: tuple[str, ...] = ()
-
-    @property
-    def is_incident(self) -> bool:
-        """True if it is an incident, which it always is if a row's loss was attributed to it."""
-        return self.effect > self.limit or bool(self.parts)
-
-    @property
-    def fails(self) -> bool:
-        """True for an incident that is beyond the tolerance; a smaller one is a warning."""
-        return self.is_incident and is_below(1 + self.change, self.tolerance)
-
-    @property
-    def needs(self) -> Attention:
-        """The kind of an incident, with its urgency."""
-        return INCIDENT if self.fails else INCIDENT_WITHIN_TOLERANCE
-
-    @property
-    def change(self) -> float:
-        """The change of throughput, a fraction; below 0 if the run is slower."""
-        return math.exp(-self.effect) - 1
-
-    @property
-    def allowed(self) -> float:
-        """The change of throughput beyond which it is an incident."""
-        return math.exp(-self.limit) - 1
-
-    @property
-    def fact(self) -> str:
-        """One line: ``cluster pool: 28 of 30 rows slower, -6.1 % (an incident beyond -2.0 %)``."""
-        slower = f"{self.slower} of {self.rows} rows slower, {percent(self.change)}"
-        limits = f"an incident beyond {percent(self.allowed)}"
-        if not self.fails:
-            limits += f", a failure beyond {percent(-self.tolerance)}"
-        return f"cluster {self.cluster}: {slower} ({limits})"
-
-    def case(self, since: str = "") -> CaseBesideRows:
-        """Its test case, with its onset if known."""
-        return CaseBesideRows(
-            *(f"{OF_CLUSTER}{self.cluster}", self.cluster, INCIDENT.kind, f"cluster {self.cluster}"),
-            word=INCIDENT.kind.upper(),
-            outcome="failed" if self.fails else "passed",
-            status=outcomes.FAILED if self.fails else outcomes.GREEN,
-            fact=self.fact,
-            property_name="gsw_incident",
-            text=self.text(since),
-        )
-
-    def text(self, since: str = "") -> str:
-        """The fact, its onset if known, the slow canaries, and the rows that are part of it."""
-        lines = [f"{self.fact}{since}"]
-        if self.canaries:
-            were = "canary {} was" if len(self.canaries) == 1 else "canaries {} were"
-            lines.append(f"the {were.format(', '.join(self.canaries))} too slow as well")
-        if self.parts:
-            lines += ["", "rows that are part of it, and inconclusive for that:", *(f"  {one}" for one in self.parts)]
-        return "\n".join(lines)
-
-
-def incident_of(records: Iterable[Record]) -> ClusterResult | None:
-    """The incident of a run; ``None`` if it is none, or has too few rows."""
-    found = cluster_result_of(records)
-    return found if found is not None and found.is_incident else None
-
-
-def cluster_result_of(records: Iterable[Record]) -> ClusterResult | None:
-    """The effect of a run on its whole cluster, an incident or not; ``None`` if it has too few rows.
-
-    It is computed from the first job of each row with a cluster effect, whatever its outcome, unless that job had a
-    slow node.
-    """
-    rows = list(records)
-    known = [
-        (record, cluster_effect, -math.log(record.judged_metric.direction.speed(judged, cluster_effect.usual)))
-        for record in rows
-        if record.verdict is not None and (cluster_effect := record.verdict.cluster_effect) is not None
-        if record.measured_jobs and (judged := record.measured_jobs[0].judged)
-    ]
-    parts = tuple(record.row.node_id for record, _, _ in known if record.reason == Reason.INCIDENT.value)
-    counted = [one for one in known if one[1].is_counted]
-    if len(counted) < FEWEST_ROWS and not parts:
-        return None
-    over = [one for _, _, one in counted or known]
-    effect, limit = statistics.median(over), statistics.median(cluster_effect.limit for _, cluster_effect, _ in known)
-    tolerance = statistics.median(record.row.tolerance for record, _, _ in known)
-    slower = sum(one > 0 for one in over)
-    canaries = [one.row.node_id for one in rows if one.row.canary and one.reason == Reason.CANARY.value]
-    return ClusterResult(known[0][0].run.cluster, effect, limit, tolerance, len(over), slower, parts, tuple(canaries))
-
-
-# -- a session -----------------------------------------------------------------------------------
-
-
 def gpu_hours(used: float, saved: float, stopped: int) -> str:
     """The GPU-hours of a session, and those saved by ending jobs early."""
     text = f"gsw: {hours_text(used)} GPU-hours used"
     if not stopped:
         return text
     return f"{text}, about {hours_text(saved)} saved by ending {rounded(stopped, 'job')} early"
-
-
-def plan_text(
-    rows: Sequence[Mapping[str, Any]],
-    skipped: Sequence[tuple[str, str]],
-    errors: Mapping[str, RunError] | None = None,
-    has_gpus: int | None = None,
-    cost: str = "run times not known",
-    most: int | None = None,
-) -> list[str]:
-    """The lines of ``--gsw-plan``: the sums of the rows that can be submitted, then a block a row, first of errors.
-
-    ``has_gpus`` is the number of the cluster's GPUs, if known, ``cost`` the estimate of the rows that can be submitted,
-    and ``most`` the most blocks.
-    """
-    left = dict(errors or {})
-    ready = [row for row in rows if row["node_id"] not in left]
-    tiles: dict[str, list[str]] = {}
-    for row in ready:
-        name, _, tile = row["node_id"].partition(TILE)
-        tiles.setdefault(name, []).extend([tile] if tile else [])
-    blocks = {node_id: _error_lines(error) for node_id, error in left.items()}
-    shown: set[str] = set()
-    for row in rows:
-        name = without_tile(row["node_id"])
-        if name in shown and row["node_id"] not in left and tiles.get(name):
-            continue  # on another tile, all else is the same
-        shown.add(name)
-        of_row = tiles.get(name, [])
-        took = "run time not known" if row["minutes"] is None else f"about {rounded(row['minutes'], 'minute')}"
-        took += f", {row['jobs']} times" if row["jobs"] > 1 else ""
-        blocks[row["node_id"]] = [
-            f"  {rounded(row['gpus'], 'GPU')} on {rounded(row['nodes'], 'node')}, {took}",
-            *([f"  tiles        {len(of_row)}: {' '.join(of_row)}"] if len(of_row) > 1 else []),
-            *([f"  source       {row['source']}"] if row.get("source") else []),
-            f"  directory    {row['directory']}",
-            f"  command      {row['command']}",
-            *(f"  environment  {name}={value}" for name, value in row["environment"].items()),
-            f"  log          {row['log']}",
-            *blocks.get(row["node_id"], ()),
-        ]
-    blocks |= {node_id: [f"  skipped: {reason}"] for node_id, reason in skipped}
-    lines = [_plan_sums(ready, len(left), has_gpus, cost)]
-    for node_id in [*blocks][:most]:
-        lines += ["", node_id, *blocks[node_id]]
-    if most is not None and len(blocks) > most:
-        lines += ["", f"and {rounded(len(blocks) - most, 'more row')}; -v shows each"]
-    return lines
-
-
-def _plan_sums(ready: Sequence[Mapping[str, Any]], failing: int, has_gpus: int | None, cost: str) -> str:
-    cannot = f"{rounded(failing, 'row')} cannot be submitted" if failing else ""
-    if not ready:
-        return f"nothing would be submitted{f': {cannot}' if cannot else ''}"
-    unknown = sum(row["minutes"] is None for row in ready)
-    if 0 < unknown < len(ready):
-        cost += f" without the {rounded(unknown, 'row')} whose run time is not known"
-    wanted = sum(row["gpus"] for row in ready)
-    gpus = rounded(wanted, "GPU")
-    of = f" (the cluster has {has_gpus:,})" if has_gpus is not None and wanted > has_gpus else ""
-    nodes = rounded(sum(row["nodes"] for row in ready), "node")
-    total = f"{gpus} on {nodes} if all run at once{of}, {cost}"
-    return f"{rows_text([row['node_id'] for row in ready])}, {total}{f'; {cannot}' if cannot else ''}"
-
-
-def _error_lines(error: RunError | None) -> list[str]:
-    """The error that keeps a row from being submitted, in the columns of its block."""
-    if error is None:
-        return []
-    facts = [("error", error.fact), *error.evidence, ("next", error.advice)]
-    return [
-        f"  {label if first else '':<12} {line}"
-        for label, text in facts
-        if text
-        for first, line in [(number == 0, line) for number, line in enumerate(text.split("\n"))]
-    ]

@@ -20,13 +20,13 @@ from pytest_gsw.common.typed_json import plain, read
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.manifest import OF_NODES, CaseBesideRows
 from pytest_gsw.results.node_facts import NodeFacts, why_lines
-from pytest_gsw.results.record import AmongTiles, Record, SweepFinding, figure_of_cost, read_records
+from pytest_gsw.results.record import AmongTiles, Record, figure_of_cost, read_records
 from pytest_gsw.results.row_text import finding_text
 from pytest_gsw.results.suggested_commands import drain_command
 from pytest_gsw.results.summary import cause_of
 from pytest_gsw.stats.decision import is_below
-from pytest_gsw.tables.metrics import STEP_TIME
-from pytest_gsw.tables.model import TOLERANCE
+from pytest_gsw.stats.sweep_finding import SweepFinding
+from pytest_gsw.tables.metrics import STEP_TIME, TOLERANCE
 
 #: The file in a run's directory.
 NAME = "sweep.json"
@@ -116,13 +116,13 @@ class Sweep:
 
     def result_of(self, row_id: str) -> RowSweep | None:
         """The tiles of a row together; ``None`` if they have not ended."""
-        return next((one for one in self.rows if one.row == row_id), None)
+        return next((row_sweep for row_sweep in self.rows if row_sweep.row == row_id), None)
 
     def on_tile(self, of_row: RowSweep, tile: str) -> AmongTiles | None:
         """A tile of a row among the others; ``None`` if it was not compared."""
         change, nodes = of_row.peers.get(tile), set(expand(tile))
         on_it = (one for one in of_row.findings if self.has_search and not nodes.isdisjoint(expand(one.nodes)))
-        odd = next((other_loss_text(one) for one in of_row.odd_losses if one.tile == tile), "")
+        odd = next((other_loss_text(odd_loss) for odd_loss in of_row.odd_losses if odd_loss.tile == tile), "")
         return None if change is None else AmongTiles(change, tuple(on_it), odd)
 
     def fails(self, finding: SweepFinding, tolerance: float) -> bool:
@@ -227,40 +227,40 @@ def sweep_facts(one: RowSweep, left: Mapping[str, str]) -> list[tuple[str, str]]
     return facts
 
 
-def sweep_lines(sweep: Sweep, one: RowSweep, records: Sequence[Record], run_id: str) -> list[str]:
+def sweep_lines(sweep: Sweep, row_sweep: RowSweep, records: Sequence[Record], run_id: str) -> list[str]:
     """The tiles of one row in lines: the histogram, then what is slow, not decided, odd and not covered.
 
     Args:
         sweep: The run's.
-        one: The row's.
+        row_sweep: The row's.
         records: The records of its tiles.
         run_id: The run, for the reason of a drain.
     """
-    facts = sweep_facts(one, not_covered(sweep, lost_tiles(records)))
-    lines = [*histogram(one.peers), *(f"{head:<14} {text}" for head, text in facts)]
-    return [*lines, *(f"next: {text}" for _, text in next_lines(one, run_id))]
+    facts = sweep_facts(row_sweep, not_covered(sweep, lost_tiles(records)))
+    lines = [*histogram(row_sweep.peers), *(f"{head:<14} {text}" for head, text in facts)]
+    return [*lines, *(f"next: {text}" for _, text in next_lines(row_sweep, run_id))]
 
 
-def other_loss_text(one: OddLoss) -> str:
+def other_loss_text(odd: OddLoss) -> str:
     """``9.41, 31 others 9.021``."""
-    return f"{one.loss:.6g}, {plural(one.tiles, 'other')} {one.usual:.6g}"
+    return f"{odd.loss:.6g}, {plural(odd.tiles, 'other')} {odd.usual:.6g}"
 
 
-def next_lines(one: RowSweep, run_id: str) -> list[tuple[str, str]]:
+def next_lines(of_row: RowSweep, run_id: str) -> list[tuple[str, str]]:
     """Commands that drain or exclude what is slower than the tolerance or has another loss, or go on with the search.
 
     Each has its purpose before it; none is ever run.
     """
-    slow = [found for found in one.findings if found.kind == "slow" and is_below(1 + found.change, one.tolerance)]
-    why = {found.nodes: f"{-100 * found.change:.1f} % slower than {len(one.peers) - 1} peers" for found in slow}
+    slow = [found for found in of_row.findings if found.kind == "slow" and is_below(1 + found.change, of_row.tolerance)]
+    why = {found.nodes: f"{-100 * found.change:.1f} % slower than {len(of_row.peers) - 1} peers" for found in slow}
     exclude = shlex.quote(compressed(node for nodes in why for node in expand(nodes)))
-    why |= {odd.tile: f"loss {odd.loss:.6g}, {odd.tiles} peers {odd.usual:.6g}" for odd in one.odd_losses}
+    why |= {odd.tile: f"loss {odd.loss:.6g}, {odd.tiles} peers {odd.usual:.6g}" for odd in of_row.odd_losses}
     drains = [("drain it", drain_command(expand(nodes), run_id, text)) for nodes, text in why.items()]
     exclusion = [("or run elsewhere", f"sbatch --exclude={exclude} ...")] if slow else []
-    more = sum(finding.more_jobs or 0 for finding in one.findings)
+    more = sum(finding.more_jobs or 0 for finding in of_row.findings)
     # Each further job has a control at most.
-    each = sum(job.gpu_hours for job in one.jobs) / max(1, len(one.jobs))
-    hours = math.ceil(each * (len(one.jobs) + 2 * more))
+    each = sum(job.gpu_hours for job in of_row.jobs) / max(1, len(of_row.jobs))
+    hours = math.ceil(each * (len(of_row.jobs) + 2 * more))
     find = f"--gsw-find={hours}" if hours else "--gsw-find"
     return [*drains, *exclusion, *([("go on", command("pytest", f"--gsw-resume={run_id}", find))] if more else [])]
 
@@ -300,13 +300,13 @@ def node_cases(sweep: Sweep | None, lost: Mapping[str, str], cluster: str) -> li
     """
     if sweep is None:
         return []
-    found = grouped([(one.switch or one.nodes, (of_row, one)) for of_row in sweep.rows for one in of_row.named])
+    by_name = grouped([(one.switch or one.nodes, (of_row, one)) for of_row in sweep.rows for one in of_row.named])
     cases: list[CaseBesideRows] = []
-    for name, of_name in found.items():
+    for name, of_name in by_name.items():
         first = of_name[0][1]
         subject = f"{'switch' if first.switch else 'tile' if first.kind == 'between' else 'node'} {name}"
-        facts = [f"{one.kind} {finding_text(one)} of {of_row.row}" for of_row, one in of_name]
-        fails = any(sweep.fails(one, of_row.tolerance) for of_row, one in of_name)
+        facts = [f"{finding.kind} {finding_text(finding)} of {of_row.row}" for of_row, finding in of_name]
+        fails = any(sweep.fails(finding, of_row.tolerance) for of_row, finding in of_name)
         cases.append(
             CaseBesideRows(
                 *(f"{OF_NODES}{name}", cluster, name, subject, first.kind.upper()),
@@ -324,10 +324,10 @@ def node_cases(sweep: Sweep | None, lost: Mapping[str, str], cluster: str) -> li
             *(f"node {node}: not covered: {why}", "gsw_node"),
         )
         for node, why in left
-        if node not in found
+        if node not in by_name
     ]
 
 
-def with_row(sweep: Sweep, one: RowSweep) -> Sweep:
+def with_row(sweep: Sweep, row_sweep: RowSweep) -> Sweep:
     """The sweep with the result of a row."""
-    return replace(sweep, rows=(*(other for other in sweep.rows if other.row != one.row), one))
+    return replace(sweep, rows=(*(other for other in sweep.rows if other.row != row_sweep.row), row_sweep))

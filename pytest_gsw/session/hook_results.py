@@ -8,27 +8,16 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from pytest_gsw import hook_checks
 from pytest_gsw.clusters import Cluster, check_keys
 from pytest_gsw.common.redact import redact
 from pytest_gsw.errors import ConfigurationError, GswError, NotJudgedError, RunError, SubmissionError
-from pytest_gsw.hook_checks import (
-    format_problems,
-    hook_error,
-    is_own,
-    launcher_problems,
-    metric_problems,
-    not_that,
-    peak_problem,
-    spec_problems,
-    suite_problems,
-    wrong_answer,
-)
-from pytest_gsw.jobs.layout import FoundLog
-from pytest_gsw.jobs.model import JobSpec, Launcher
+from pytest_gsw.jobs.launcher import Launcher
+from pytest_gsw.jobs.model import FoundLog, JobSpec
 from pytest_gsw.logs.formats.base import BuiltIn
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
@@ -38,24 +27,23 @@ from pytest_gsw.tables.metrics import FINAL_LOSS, FURTHER, Metric, Series
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.value_types import nearest
 
-if TYPE_CHECKING:
-    from pytest_gsw.session.settings import Settings
-
 #: What a hook may raise, besides an interrupt: pytest's own outcomes are no ``Exception``.
 RAISED = (Exception, pytest.skip.Exception, pytest.fail.Exception, SystemExit)
 
 
-def ask_for_launcher(config: pytest.Config, settings: Settings) -> Launcher | None:
+def ask_for_launcher(config: pytest.Config, cluster: Cluster, run_directory: Path) -> Launcher | None:
     """The hook's launcher, checked if it is a site's own; ``None`` if no plugin has one for the scheduler.
 
     Raises:
         pytest.UsageError: The hook raised, or its result is no launcher.
     """
-    given = {"cluster": settings.cluster, "run_directory": settings.run_directory}
+    given = {"cluster": cluster, "run_directory": run_directory}
     try:
-        launcher: Launcher | None = _call_hook(config, "pytest_gsw_make_launcher", launcher_problems, "launcher", given)
-        if launcher is not None and settings.cluster is not None:
-            check_keys(settings.cluster, launcher.name, launcher.cluster_keys)
+        launcher: Launcher | None = _call_hook(
+            config, "pytest_gsw_make_launcher", hook_checks.launcher_problems, "launcher", given
+        )
+        if launcher is not None:
+            check_keys(cluster, launcher.name, launcher.cluster_keys)
     except ConfigurationError as error:
         raise pytest.UsageError(redact(str(error), os.environ)) from None
     return launcher
@@ -68,7 +56,7 @@ def ask_for_suite(config: pytest.Config, path: Path, cluster: Cluster | None, ba
         ConfigurationError: The suite is invalid, no plugin can read it, or the hook raised or returned no suite.
     """
     given = {"suite": path, "cluster": cluster, "baselines": baselines}
-    suite: SuiteRows | None = _call_hook(config, "pytest_gsw_suite_rows", suite_problems, "suite", given)
+    suite: SuiteRows | None = _call_hook(config, "pytest_gsw_suite_rows", hook_checks.suite_problems, "suite", given)
     if suite is None:
         raise ConfigurationError(f"--gsw-suite: no plugin can read the suite {path}")
     return suite
@@ -84,15 +72,15 @@ def _call_hook(
     """
     hook = getattr(config.hook, name)
     try:
-        found = hook(config=config, **given)
-        problems = [] if found is None or is_own(found) else problems_of(found)
+        answer = hook(config=config, **given)
+        problems = [] if answer is None or hook_checks.is_own(answer) else problems_of(answer)
     except GswError:
         raise
     except RAISED as error:
-        raise _configuration_error(hook_error(error, config.pluginmanager)) from None
+        raise _configuration_error(hook_checks.hook_error(error, config.pluginmanager)) from None
     if problems:
-        raise _configuration_error(wrong_answer(hook, not_that(found, kind, problems)))
-    return found
+        raise _configuration_error(hook_checks.wrong_answer(hook, hook_checks.not_that(answer, kind, problems)))
+    return answer
 
 
 def check_answers(config: pytest.Config, row: Baseline, spec: object, log_format: object) -> None:
@@ -108,16 +96,16 @@ def check_answers(config: pytest.Config, row: Baseline, spec: object, log_format
         problem = f"a JobSpec of {spec.row_id!r} for {row.id}: the row's id is not to be changed"
     elif spec.node_list != row.tile:
         problem = f"a JobSpec with node_list={spec.node_list!r}, wanted {row.tile!r}, the row's tile"
-    elif problems := spec_problems(spec):
-        problem = not_that(spec, "job spec", problems)
+    elif problems := hook_checks.spec_problems(spec):
+        problem = hook_checks.not_that(spec, "job spec", problems)
     elif log_format is not None and not (
         isinstance(log_format, BuiltIn) and log_format is FORMATS.get(log_format.name)
     ):
         hook = config.hook.pytest_gsw_log_format
-        problems = format_problems(log_format)
-        problem = not_that(log_format, "log format", problems) if problems else None
+        problems = hook_checks.format_problems(log_format)
+        problem = hook_checks.not_that(log_format, "log format", problems) if problems else None
     if problem is not None:
-        raise _usage(wrong_answer(hook, problem))
+        raise _usage(hook_checks.wrong_answer(hook, problem))
 
 
 def ask_for_peak(config: pytest.Config, row: Baseline) -> float | None:
@@ -128,47 +116,39 @@ def ask_for_peak(config: pytest.Config, row: Baseline) -> float | None:
     """
     hook = config.hook.pytest_gsw_peak_flops
     peak: float | None = hook(config=config, accelerator=row.accelerator, dtype=row.dtype)
-    problem = peak_problem(peak)
+    problem = hook_checks.peak_problem(peak)
     if problem is not None:
-        raise wrong_answer(hook, f"{problem}, for {row.accelerator} and {row.dtype}")
+        raise hook_checks.wrong_answer(hook, f"{problem}, for {row.accelerator} and {row.dtype}")
     return peak
 
 
 # -- A site's metrics: the hook is called once in a session, and checked before any submission ------
 
 
-_METRICS = pytest.StashKey["Mapping[str, Metric]"]()
-
-
+@lru_cache(maxsize=1)
 def site_metrics(config: pytest.Config) -> Mapping[str, Metric]:
     """The metrics of all plugins, by key.
 
     Raises:
         pytest.UsageError: A plugin raised, its result is no list of metrics, or two metrics have the same key.
     """
-    if _METRICS not in config.stash:
-        config.stash[_METRICS] = _read_metrics(config)
-    return config.stash[_METRICS]
-
-
-def _read_metrics(config: pytest.Config) -> dict[str, Metric]:
     hook = config.hook.pytest_gsw_metrics
     try:
         answers = hook(config=config)
     except Exception as error:
-        raise _usage(hook_error(error, config.pluginmanager)) from None
-    found: dict[str, Metric] = {}
+        raise _usage(hook_checks.hook_error(error, config.pluginmanager)) from None
+    metrics: dict[str, Metric] = {}
     for answer in answers:  # pluggy omits None
         if isinstance(answer, str | bytes | Metric) or not hasattr(answer, "__iter__"):
-            raise _usage(wrong_answer(hook, f"{type(answer).__name__}, wanted a list of Metric"))
+            raise _usage(hook_checks.wrong_answer(hook, f"{type(answer).__name__}, wanted a list of Metric"))
         for metric in answer:
-            problems = metric_problems(metric)
+            problems = hook_checks.metric_problems(metric)
             if problems:
-                raise _usage(wrong_answer(hook, not_that(metric, "metric", problems)))
-            if metric.key in found:
-                raise _usage(wrong_answer(hook, f"two metrics of the key '{metric.key}', wanted one"))
-            found[metric.key] = metric
-    return found
+                raise _usage(hook_checks.wrong_answer(hook, hook_checks.not_that(metric, "metric", problems)))
+            if metric.key in metrics:
+                raise _usage(hook_checks.wrong_answer(hook, f"two metrics of the key '{metric.key}', wanted one"))
+            metrics[metric.key] = metric
+    return metrics
 
 
 def unknown_metric(baseline: Baseline, known: Mapping[str, Metric]) -> SubmissionError | None:
@@ -235,7 +215,7 @@ def log_format(row: Baseline, config: pytest.Config) -> LogFormat | None:
         ConfigurationError: A plugin fails, or returns no log format.
     """
     found: LogFormat | None = _call_hook(
-        config, "pytest_gsw_log_format", format_problems, "log format", {"baseline": row}
+        config, "pytest_gsw_log_format", hook_checks.format_problems, "log format", {"baseline": row}
     )
     return found
 
@@ -263,7 +243,7 @@ def replayed_spec(config: pytest.Config, row: Baseline) -> JobSpec:
     spec = _call_hook(config, "pytest_gsw_make_job_spec", lambda _: [], "job spec", given)
     if not isinstance(spec, JobSpec):
         hook = config.hook.pytest_gsw_make_job_spec
-        raise _configuration_error(wrong_answer(hook, f"{type(spec).__name__}, wanted a JobSpec"))
+        raise _configuration_error(hook_checks.wrong_answer(hook, f"{type(spec).__name__}, wanted a JobSpec"))
     return spec
 
 

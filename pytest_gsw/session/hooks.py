@@ -13,22 +13,22 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.clusters import uses_gpus
-from pytest_gsw.common.process import collector_paused
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import plural
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.session import collect
+from pytest_gsw.session import collect, failure_text, selection
 from pytest_gsw.session.node_ids import node_id_of
-from pytest_gsw.session.settings import OF_SELECTION, SETTINGS, Settings, bundled_rows, read_settings
-from pytest_gsw.session.tiles import tiles_text, tiling_of
+from pytest_gsw.session.pytest_private import turn_off_xdist
+from pytest_gsw.session.release_choice import bundled_rows
+from pytest_gsw.session.settings import Settings, read_settings
+from pytest_gsw.session.state import SESSION, Session
+from pytest_gsw.session.tiles import ask_tiling, tiles_text
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import releases_for
 from pytest_gsw.tables.model import rows_text
 
 #: The name of the plugin that receives reports; a session that only collects rows has none.
 _REPORTS = "gsw-reports"
-#: True if a session of this process has frozen objects for Python's garbage collector.
-_frozen = False
 
 
 def begin(config: pytest.Config) -> None:
@@ -37,13 +37,19 @@ def begin(config: pytest.Config) -> None:
     Raises:
         pytest.UsageError: An option, the ini file or the cluster file is invalid.
     """
-    if SETTINGS in config.stash:
+    if SESSION in config.stash:
         return
     try:
         settings = read_settings(config)
+        suite = None
+        if settings.suite is not None:
+            from pytest_gsw.session.hook_results import ask_for_suite  # few sessions have a suite
+
+            tables = settings.baselines if settings.are_tables_named else ()
+            suite = ask_for_suite(config, settings.suite, settings.cluster, tables)
     except ConfigurationError as error:
         raise pytest.UsageError(redact(str(error), os.environ)) from None
-    config.stash[SETTINGS] = settings
+    config.stash[SESSION] = Session(settings, suite)
     if not config.option.collectonly or settings.past is not None:
         from pytest_gsw.session.reports import Reports
 
@@ -55,22 +61,18 @@ def begin(config: pytest.Config) -> None:
 
             add_reporters(config)
         collect.point_at_tables(config, settings.baselines)
-        if config.getoption("verbose", None) == 0 and not settings.plan:
-            # One line a row with its figures, as soon as it is judged; -q goes back to dots.
-            config.option.verbose = 1
 
 
 def _run_in_one_process(config: pytest.Config) -> None:
     """Turn pytest-xdist off before it starts workers: all jobs run in parallel in any case."""
-    if getattr(config.option, "dist", "no") != "no":
-        config.option.dist, config.option.tx = "no", []
+    if turn_off_xdist(config):
         line = "gsw: -n is left out: one process submits all rows, whose jobs run side by side"
-        collect.report_selection(config, [line])
+        selection.report_selection(config, [line])
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """The place of rows and of their records."""
-    settings = config.stash[SETTINGS]
+    settings = config.stash[SESSION].settings
     if not settings.judges:
         return []
     lines = [f"gsw: {_place(settings)}, run {settings.run_id}, results {settings.run_directory}"]
@@ -80,8 +82,8 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         has_some = settings.release or "" in releases_for(cluster.accelerator)
         lines += [f"gsw: figures: {figures}"] if has_some else []
         lines.append(f"gsw: {bundled_rows(cluster, None)[0]}")
-    history = settings.history
-    if isinstance(history, Path) and not history.parent.exists() and history.parent != settings.results:
+    history = settings.output.history
+    if isinstance(history, Path) and not history.parent.exists() and history.parent != settings.output.results:
         lines.append(f"gsw: the history {history} is a new one: its directory is not there, and is made")
     if settings.past is not None:
         from pytest_gsw.session.resume import resume_summary
@@ -91,20 +93,19 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return lines
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """Find the tiles of rows; pause the garbage collector while only tables are collected: no row is garbage."""
-    tiling_of(session.config)
-    if collect.SELECTION not in session.config.stash:
-        return (yield)
-    with collector_paused():
-        return (yield)
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Find the tiles of rows."""
+    state = session.config.stash[SESSION]
+    settings = state.settings
+    if settings.tile is not None and settings.past is None and settings.replay is None:
+        state.tiling = ask_tiling(settings.cluster, *settings.tile, state.environ)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collect_directory(path: Path, parent: pytest.Collector) -> collect.BaselineTables | None:
     """Collect the tables instead of the rootdir if only they are requested."""
-    if collect.SELECTION not in parent.config.stash or path != parent.config.rootpath:
+    if parent.config.stash[SESSION].tables is None or path != parent.config.rootpath:
         return None
     tables: collect.BaselineTables = collect.BaselineTables.from_parent(parent, path=path)
     return tables
@@ -112,7 +113,7 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> collect.Ba
 
 def collect_table(file_path: Path, parent: pytest.Collector) -> collect.BaselineFile | None:
     """Collect a YAML file that is a baseline table: below the baselines' directories, or named on the command line."""
-    node_id = node_id_of(file_path, parent.config, parent.config.stash[SETTINGS].baselines)
+    node_id = node_id_of(file_path, parent.config, parent.config.stash[SESSION].settings.baselines)
     if node_id is None:
         return None
     file: collect.BaselineFile = collect.BaselineFile.from_parent(parent, path=file_path, nodeid=node_id)
@@ -124,8 +125,8 @@ def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None, None, None]:
     """Keep the rows of the run that is replayed or resumed; rows that are gone become errors."""
-    past = collect.run_before(config)
-    collect.keep_rows_of_run(config, items, past)
+    past = config.stash[SESSION].run_before
+    selection.keep_rows_of_run(config, items, past)
     there = items[:]
     try:
         yield
@@ -135,15 +136,15 @@ def pytest_collection_modifyitems(
             step = "compare by = with texts in quotes: -m \"gsw(gpus=64, dtype='fp8')\""
         raise pytest.UsageError(f"{error}\nnext: {step}" if "Wrong expression" in str(error) else str(error)) from None
     if not items:
-        collect.report_selection(config, collect.none_selected(session, there))
-    collect.leave_out_others(config, items)
-    collect.leave_out_unfit(config, items)
-    if config.stash[SETTINGS].judges:
-        collect.report_selection(config, _reruns_text(config, items))
+        selection.report_selection(config, selection.none_selected(session, there))
+    selection.leave_out_others(config, items)
+    selection.leave_out_unfit(config, items)
+    if config.stash[SESSION].settings.judges:
+        selection.report_selection(config, _reruns_text(config, items))
     if past is not None:
         from pytest_gsw.session.resume import find_lost
 
-        ids = [item.baseline.id for item in collect.runnable(items)] + [item.name for item in collect.blank_rows(items)]
+        ids = [item.name for item in (*selection.runnable(items), *collect.blank_rows(items))]
         lost = find_lost(session, past, ids)
         gone = {item.nodeid for item in lost}
         items[:] = [*(item for item in items if item.nodeid not in gone), *lost]
@@ -151,31 +152,35 @@ def pytest_collection_modifyitems(
 
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     """The number of rows to run, and the selection of a suite."""
-    suite = config.stash[SETTINGS].suite
+    state = config.stash[SESSION]
+    suite = state.suite
     lines = [] if suite is None or config.getoption("verbose") < 0 else [f"gsw: {line}" for line in suite.heading()]
-    return [*lines, *config.stash.get(OF_SELECTION, ()), *_rows_text(config, items)]
+    return [*lines, *state.notes, *_rows_text(config, items)]
 
 
 def _rows_text(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
-    settings = config.stash[SETTINGS]
+    settings = config.stash[SESSION].settings
     blanks = collect.blank_rows(items)
     there = blanks or any(isinstance(i, collect.BaselineItem) for i in items)
     if not settings.judges or config.getoption("verbose") < 0 or not there:
         return []
-    rows = collect.runnable(items)
+    rows = selection.runnable(items)
     count = rows_text([item.baseline.id for item in rows])
     it = "it" if len(blanks) == 1 else "them"
     more = f"; {plural(len(blanks), 'more row')} cannot run: something of {it} is blank" if blanks else ""
     if settings.replay is not None:
-        which = ", of each the newest job that completed" if settings.replay_last else ""
-        return [f"gsw: {count} to replay from {settings.replay}{which}{more}"]
+        which = ", of each the newest job that completed" if settings.replay.takes_newest else ""
+        return [f"gsw: {count} to replay from {settings.replay.place}{which}{more}"]
     from pytest_gsw.jobs.spec import estimate_text
 
-    cost = estimate_text((item.baseline, settings.repeats.first) for item in rows)
+    cost = estimate_text((item.baseline, settings.judging.repeats.first) for item in rows)
     assert settings.cluster is not None  # else nothing is judged
     if settings.cluster.simulated:
         return [f"gsw: {count}, simulated on this machine{more}"]
-    return [*tiles_text(config, [item.baseline for item in rows]), f"gsw: {count}, {cost}{more}"]
+    return [
+        *tiles_text(settings, config.stash[SESSION].tiling, [item.baseline for item in rows]),
+        f"gsw: {count}, {cost}{more}",
+    ]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -190,38 +195,24 @@ def pytest_collection_finish(session: pytest.Session) -> None:
                     f"  {other.baseline.location}\n  {item.baseline.location}\n"
                     "next: give one of them a 'case' of its own, or select one of the files"
                 )
-    if seen and len(seen) == len(session.items):
-        _freeze_collector(session.config)
-
-
-def _freeze_collector(config: pytest.Config) -> None:
-    """Exempt all current objects from garbage collection, and at the session's end all objects.
-
-    In a session of rows alone nothing is garbage: the collector would visit all objects repeatedly, in vain.
-    """
-    global _frozen  # of the process, like the frozen objects
-    if _frozen:  # by an earlier session in this process, whose rows are garbage by now
-        gc.unfreeze()
-        gc.collect()
-    elif gc.get_freeze_count():  # by other code, which relies on it
-        return
-    _frozen = True
-    gc.freeze()
-    config.add_cleanup(gc.freeze)
+    # A session of rows alone leaves no garbage, and is a quarter faster without a search for it. Frozen objects are
+    # of an earlier session in this process, or of code that relies on it.
+    if seen and len(seen) == len(session.items) and not gc.get_freeze_count():
+        gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
     """Run the rows in the order in which their jobs end."""
     config = session.config
-    settings = config.stash[SETTINGS]
+    settings = config.stash[SESSION].settings
     broken = session.testsfailed and not config.option.continue_on_collection_errors
     items = [item for item in session.items if isinstance(item, collect.BaselineItem)]
     is_plan = settings.plan and bool(collect.blank_rows(session.items))
     if not settings.judges or not (items or is_plan) or broken:
         return None
-    collect.check_faults(items, settings)
-    collect.check_release(items, settings)
+    selection.check_faults(items, settings)
+    selection.check_release(items, settings)
     if config.option.collectonly or collect.runs_nothing(config):
         return None
     from pytest_gsw.session.runner import run_rows
@@ -242,7 +233,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Cancel all jobs that still run: after -x, after Ctrl-C, after an internal error."""
-    if _runs(session.config) or session.config.stash[SETTINGS].past is not None:
+    if _runs(session.config) or session.config.stash[SESSION].settings.past is not None:
         from pytest_gsw.session.runner import finish
 
         finish(session)
@@ -256,16 +247,17 @@ def pytest_runtest_makereport(
     report = yield
     if _runs(item.config):
         _match_record(item, call, report)
-    if getattr(item.config.option, "xmlpath", None):
-        from pytest_gsw.session.junit_file import add_case
+    if getattr(item.config.option, "xmlpath", None) and isinstance(item, failure_text.OneLineFailure):
+        from pytest_gsw.session.junit_file import name_case
 
-        add_case(item, report)
+        name_case(item, report)
     return report
 
 
 def _match_record(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-    if isinstance(item, collect.TellsFact):
-        collect.show_fact(item, call, report)
+    if isinstance(item, failure_text.OneLineFailure):
+        failure_text.show_fact(item, call, report)
+        report.duration = 0.0  # the time of a row is that of its job
     if type(item) is collect.BlankItem:
         report.gsw_row = True  # type: ignore[attr-defined]
     if isinstance(item, collect.BaselineItem):
@@ -284,14 +276,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 def _runs(config: pytest.Config) -> bool:
     """True if the session runs or replays rows, if it finds any."""
-    return config.stash[SETTINGS].judges and not config.option.collectonly
+    return config.stash[SESSION].settings.judges and not config.option.collectonly
 
 
 def _place(settings: Settings) -> str:
     """Cluster and scheduler in a few words."""
     cluster = settings.cluster
-    if settings.replay is not None or cluster is None:
-        return f"replay of {settings.replay}"
+    if settings.replay is not None:
+        return f"replay of {settings.replay.place}"
+    assert cluster is not None  # else nothing is judged
     units = "GPU" if uses_gpus(cluster) else "core"
     facts = [cluster.scheduler, cluster.accelerator, plural(cluster.gpus, units) if cluster.gpus else None]
     kind = "simulated" if cluster.simulated else ", ".join(fact for fact in facts if fact)

@@ -13,19 +13,20 @@ from pytest_gsw.clusters import Cluster
 from pytest_gsw.errors import ConfigurationError, GswError, LogError, NotJudgedError, RunError
 from pytest_gsw.hook_checks import hook_error, wrong_answer
 from pytest_gsw.jobs.layout import error_files_of, in_traced_results
-from pytest_gsw.jobs.model import JobState, JobStatus
 from pytest_gsw.jobs.replay import job_id_of_file
 from pytest_gsw.jobs.spec import steps_of
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.logs.model import LogFormat, StepLog
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.row_text import has_failed
 from pytest_gsw.session import hook_results
 from pytest_gsw.session.settings import verdict_rules
 from pytest_gsw.stats.cluster_effect import ClusterEffect
+from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.stats.repeats import Repeats
-from pytest_gsw.stats.verdict import MetricVerdict, Outcome, Reason, Verdict, judge_metric, with_metrics
+from pytest_gsw.stats.verdict import MetricVerdict, Reason, Verdict, judge_metric, with_metrics
 from pytest_gsw.tables.metrics import FURTHER, Metric
 from pytest_gsw.tables.model import Accepted, Baseline
 from pytest_gsw.validation.agreement import Evidence, Provenance

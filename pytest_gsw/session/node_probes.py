@@ -16,9 +16,10 @@ from typing import Any, Literal
 from pytest_gsw.clusters import Cluster
 from pytest_gsw.common.node_lists import compressed, expand
 from pytest_gsw.executor.progress_monitor import Sample
-from pytest_gsw.jobs.model import EarlyStop, Job, JobStatus
+from pytest_gsw.jobs.model import EarlyStop, Job
 from pytest_gsw.jobs.scripts import cluster_of
 from pytest_gsw.jobs.slurm.probing import LIMIT_S, Probe, probe_command, smoke_command
+from pytest_gsw.jobs.states import JobStatus
 from pytest_gsw.results.node_facts import NodeFacts, compare, finding_lines, smoke_findings
 
 #: Most probes at once: each is an ``srun`` on the session's machine.

@@ -225,3 +225,10 @@ def ini_value(config: pytest.Config, option: Option) -> Any:
         return config.getini(option.ini)
     except (ValueError, pytest.UsageError) as error:  # the former from pytest before 9
         raise pytest.UsageError(f"{option.ini}: {error}\nnext: write true or false, or a text in quotes") from None
+
+
+def is_typed(config: pytest.Config, name: str) -> bool:
+    """True if the command line itself sets an option, also by ``-o``; ``addopts`` does not count."""
+    key = f"gsw_{name.replace('-', '_')}"
+    flags = {f"--gsw-{name}", key, f"-o{key}"}
+    return any(str(one).partition("=")[0] in flags for one in config.invocation_params.args)

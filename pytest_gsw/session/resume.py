@@ -15,35 +15,23 @@ from pytest_gsw.common.files import make_directory
 from pytest_gsw.common.text import command, minute, plural
 from pytest_gsw.errors import ConfigurationError, RunError, SchedulerUnreachableError
 from pytest_gsw.executor.executor import Executor
-from pytest_gsw.jobs.journal import (
-    Journal,
-    ResumeState,
-    RunState,
-    Submission,
-    by_row,
-    changes,
-    is_next,
-    read_journal,
-    take_up,
-)
+from pytest_gsw.jobs import journal
 from pytest_gsw.jobs.model import FoundJob, Job, JobSpec, scancel
 from pytest_gsw.jobs.run_lock import RunLock
 from pytest_gsw.jobs.scripts import value_of
 from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.suggested_commands import is_interrupted
-from pytest_gsw.session.collect import BaselineItem, TellsFact, fail, is_selective
+from pytest_gsw.session.collect import BaselineItem
+from pytest_gsw.session.failure_text import OneLineFailure, fail
 from pytest_gsw.session.node_ids import row_of
-from pytest_gsw.session.settings import SETTINGS, Settings
+from pytest_gsw.session.selection import is_selective
+from pytest_gsw.session.state import SESSION, Session
 from pytest_gsw.tables.model import BLANK
 
 # -- Rows of a run that vanished before it was resumed or replayed: they must not be forgotten
 
 
-#: The line on jobs that are left alone on purpose.
-LEFT_ALONE = pytest.StashKey[str]()
-
-
-class LostRow(TellsFact, pytest.Item):
+class LostRow(OneLineFailure, pytest.Item):
     """A row of the run that has vanished: an error, with its job."""
 
     def __init__(self, *, text: str, path_: str, **kwargs: Any) -> None:
@@ -63,14 +51,14 @@ class LostRow(TellsFact, pytest.Item):
         """Do nothing: the setup fails."""
 
 
-def find_lost(session: pytest.Session, past: RunState, runnable: Sequence[str]) -> list[LostRow]:
+def find_lost(session: pytest.Session, past: journal.RunState, runnable: Sequence[str]) -> list[LostRow]:
     """An item for each vanished row of the run; none for rows that were left out on purpose."""
     there = set(runnable)
     missing = [node_id for node_id in past.rows if row_of(node_id) not in there]
     selects = is_selective(session.config)
     left_out = [node_id for node_id in missing if selects or not _is_named(session.config, node_id)]
     if left_out:
-        session.config.stash[LEFT_ALONE] = _left_alone_text(past, left_out)
+        session.config.stash[SESSION].left_alone = _left_alone_text(past, left_out)
     return [
         LostRow.from_parent(
             session,
@@ -100,7 +88,7 @@ def _is_named(config: pytest.Config, node_id: str) -> bool:
     return not given
 
 
-def _left_alone_text(past: RunState, missing: Sequence[str]) -> str:
+def _left_alone_text(past: journal.RunState, missing: Sequence[str]) -> str:
     """The line on the jobs of rows that were left out; empty if they have none."""
     jobs = _active_submissions(past, map(row_of, missing))
     verb = "is" if len(jobs) == 1 else "are"
@@ -117,13 +105,13 @@ def left_over(session: pytest.Session, executor: Executor | None) -> list[str]:
     # The files that are to cover the whole run in the end.
     named = (("--junitxml", "xmlpath"), ("--gsw-report", "gsw_report"))
     files = [f"{flag}={value}" for flag, name in named if (value := session.config.getoption(name, None))]
-    resume = command("pytest", f"--gsw-resume={session.config.stash[SETTINGS].run_id}", *files)
+    resume = command("pytest", f"--gsw-resume={session.config.stash[SESSION].settings.run_id}", *files)
     return [f"next: {resume} goes on where this session was interrupted"]
 
 
 def _abandoned_lines(session: pytest.Session, executor: Executor | None) -> list[str]:
     """Lines on the run's jobs that a session did not take over before Ctrl-C ended it."""
-    settings = session.config.stash[SETTINGS]
+    settings = session.config.stash[SESSION].settings
     ended_with_it = executor is not None and not executor.launcher.jobs_outlive_session
     if session.exitstatus != pytest.ExitCode.INTERRUPTED or settings.past is None or ended_with_it:
         return []
@@ -141,25 +129,25 @@ def _abandoned_lines(session: pytest.Session, executor: Executor | None) -> list
     ]
 
 
-def _active_submissions(past: RunState, row_ids: Iterable[str]) -> list[Submission]:
+def _active_submissions(past: journal.RunState, row_ids: Iterable[str]) -> list[journal.Submission]:
     """Submissions of these rows whose jobs are not known to have ended."""
     submissions = [past.submissions[row_id] for row_id in row_ids if row_id in past.submissions]
     return [one for one in submissions if one.ended is None and (one.job_id is not None or one.intended_s)]
 
 
-def _ids(submissions: Iterable[Submission]) -> str:
+def _ids(submissions: Iterable[journal.Submission]) -> str:
     return ", ".join(one.job_id or f"one called {one.name}" for one in submissions)
 
 
 def _scancel(config: pytest.Config, *ids: str) -> str:
     """The command line that ends jobs of the session's cluster."""
-    cluster = config.stash[SETTINGS].cluster
+    cluster = config.stash[SESSION].settings.cluster
     return scancel(value_of(() if cluster is None else cluster.sbatch, "clusters") or "", *ids)
 
 
-def _vanished_text(row_id: str, past: Submission | None, config: pytest.Config) -> str:
+def _vanished_text(row_id: str, past: journal.Submission | None, config: pytest.Config) -> str:
     fact = f"{row_id} was a row of this run, and is not there any more: renamed, removed or skipped"
-    if config.stash[SETTINGS].replay is not None:
+    if config.stash[SESSION].settings.replay is not None:
         return f"{fact}\n\nnext       name the tables of that run: --gsw-baselines, --gsw-release or --gsw-suite"
     if past is None or (past.job_id is None and not past.intended_s):
         # Filled in, a row with a blank has another name.
@@ -178,12 +166,10 @@ def _vanished_text(row_id: str, past: Submission | None, config: pytest.Config) 
     return f"{fact}; {fate}\n\nnext       {advice}"
 
 
-#: The session's lock on its run.
-_LOCK = pytest.StashKey[RunLock]()
 _MOST_LINES = 5
 
 
-def resume_summary(directory: Path, past: RunState) -> str:
+def resume_summary(directory: Path, past: journal.RunState) -> str:
     """The line on the resumed run: its start, and the counts of its judged and remaining rows."""
     records, _ = read_run(directory)
     judged = {record.row.node_id for record in records if not is_interrupted(record)} & set(past.rows)
@@ -193,30 +179,27 @@ def resume_summary(directory: Path, past: RunState) -> str:
     return f"gsw: goes on with run {directory.name}{begun}: {len(judged)} of {rows} {verb} judged, {more} to run"
 
 
-def own_run(config: pytest.Config, settings: Settings, tell: Callable[[str], None]) -> tuple[Settings, Journal | None]:
-    """Lock the run for this session; the returned settings include the journal up to the earlier session's very end.
+def own_run(state: Session, tell: Callable[[str], None]) -> tuple[journal.RunState | None, journal.Journal | None]:
+    """Lock the run for this session; return its state at the earlier session's very end, and its journal.
 
     A replay, which submits nothing, has no journal, and owns nothing.
 
     Args:
-        config: pytest's.
-        settings: The session's.
+        state: The session.
         tell: Writes a line on the screen.
 
     Raises:
         pytest.UsageError: Another session owns it, or nothing can be written there.
     """
-    directory = settings.run_directory
+    directory, past = state.settings.run_directory, state.settings.past
     lock = RunLock(directory)
     try:
         make_directory(directory, private=True)
-        if settings.replay is not None:
-            return settings, None
+        if state.settings.replay is not None:
+            return past, None
         lock.take(tell)
-        config.stash[_LOCK] = lock
-        if settings.past is not None:
-            settings = dataclasses.replace(settings, past=read_journal(directory))
-        return settings, Journal(directory, lock.check)
+        state.lock = lock
+        return None if past is None else journal.read_journal(directory), journal.Journal(directory, lock.check)
     except ConfigurationError as error:
         raise pytest.UsageError(str(error)) from None
     except OSError as error:
@@ -232,16 +215,9 @@ def unwritable(directory: Path, error: OSError) -> pytest.UsageError:
     )
 
 
-def leave_run(config: pytest.Config) -> None:
-    """Release the run at the session's end."""
-    lock = config.stash.get(_LOCK, None)
-    if lock is not None:
-        lock.release()
-
-
 def take_over(
-    executor: Executor, past: RunState | None, specs: dict[str, JobSpec | RunError], tell: Callable[[str], None]
-) -> dict[str, Submission]:
+    executor: Executor, past: journal.RunState | None, specs: dict[str, JobSpec | RunError], tell: Callable[[str], None]
+) -> dict[str, journal.Submission]:
     """Take over the jobs of a resumed run; only the rest is submitted.
 
     Args:
@@ -263,7 +239,7 @@ def take_over(
     wanted = [spec for spec in specs.values() if isinstance(spec, JobSpec)]
     _report_damage(past, tell)
     plan.ask(wanted)
-    taken: dict[str, Submission] = {}
+    taken: dict[str, journal.Submission] = {}
     for spec in wanted:
         row_id = spec.row_id
         try:
@@ -278,7 +254,7 @@ def take_over(
             executor.attach(job, submission)
             taken[row_id] = dataclasses.replace(submission, job_id=job.id)
             del specs[row_id]
-            if changed := changes(submission, spec):
+            if changed := journal.changes(submission, spec):
                 tell(f"gsw: {row_id}: its table has changed since its job was submitted: {'; '.join(changed)}")
         elif submission.job_id is None:
             taken[row_id] = submission
@@ -290,7 +266,7 @@ def take_over(
 class _ResumePlan:
     """The states of rows, by the journal and by the scheduler."""
 
-    def __init__(self, executor: Executor, past: RunState, tell: Callable[[str], None]) -> None:
+    def __init__(self, executor: Executor, past: journal.RunState, tell: Callable[[str], None]) -> None:
         self._launcher = executor.launcher
         self._past = past
         self._tell = tell
@@ -309,7 +285,7 @@ class _ResumePlan:
         unique = [spec for spec in specs if spec.unique_name]
         try:
             named = self._launcher.named(unique, self._since_s) if unique else None
-            self._named = None if named is None else by_row(unique, named)
+            self._named = None if named is None else journal.by_row(unique, named)
         except RunError as error:
             if self._past.damage:
                 raise pytest.UsageError(
@@ -319,7 +295,7 @@ class _ResumePlan:
             self._away = isinstance(error, SchedulerUnreachableError)
             self._hangs = None if self._away else error
 
-    def state_of(self, spec: JobSpec) -> ResumeState:
+    def state_of(self, spec: JobSpec) -> journal.ResumeState:
         """The state of a row.
 
         Raises:
@@ -327,7 +303,7 @@ class _ResumePlan:
         """
         past = self._past.submissions.get(spec.row_id)
         if self._named is not None and spec.unique_name:
-            state = take_up(spec, past, self._named.get(spec.row_id, ()))
+            state = journal.take_up(spec, past, self._named.get(spec.row_id, ()))
             if state.unknown:
                 jobs = plural(len(state.unknown), "job")
                 self._tell(f"gsw: {spec.row_id}: found {jobs} that the journal lacks: {', '.join(state.unknown)}")
@@ -338,12 +314,12 @@ class _ResumePlan:
                 # The scheduler has none of its jobs: nothing has to be looked up again.
                 state = dataclasses.replace(state, past=dataclasses.replace(submission, intended_s=0.0))
             return state
-        state = take_up(spec, past, ())
+        state = journal.take_up(spec, past, ())
         if state.job is not None or not self._launcher.jobs_outlive_session:
             return state
         return self._look_up(state)
 
-    def _look_up(self, state: ResumeState) -> ResumeState:
+    def _look_up(self, state: journal.ResumeState) -> journal.ResumeState:
         """Look up a row's job by itself."""
         spec, past = state.spec, state.past
         if not (past.intended_s or spec.unique_name or self._past.damage):
@@ -358,13 +334,13 @@ class _ResumePlan:
                 job = self._launcher.find(spec, since_s)
             except SchedulerUnreachableError:
                 self._away = True  # one query without an answer is enough: the executor repeats it later
-        if job is not None and not is_next(job, past.attempts):
+        if job is not None and not journal.is_next(job, past.attempts):
             job = None
         since_s = since_s if self._away else 0.0
         return dataclasses.replace(state, past=dataclasses.replace(past, intended_s=since_s), job=job)
 
 
-def _report_damage(past: RunState, tell: Callable[[str], None]) -> None:
+def _report_damage(past: journal.RunState, tell: Callable[[str], None]) -> None:
     for line in past.damage[:_MOST_LINES]:
         tell(f"gsw: {line}")
     more = len(past.damage) - _MOST_LINES

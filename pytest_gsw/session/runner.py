@@ -22,22 +22,17 @@ from pytest_gsw.executor.executor import Executor
 from pytest_gsw.executor.phases import stray_text
 from pytest_gsw.hook_checks import hook_error
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.row_text import change_first
-from pytest_gsw.session.collect import (
-    BaselineItem,
-    BlankItem,
-    blank_rows,
-    fail_report,
-    failure_of,
-    runs_nothing,
-    shorten_failure,
-)
-from pytest_gsw.session.junit_file import add_case
+from pytest_gsw.results.junit import run_seconds
+from pytest_gsw.results.row_text import short_fact
+from pytest_gsw.session.collect import BaselineItem, BlankItem, blank_rows, runs_nothing
+from pytest_gsw.session.failure_text import fail_report, failure_of, shorten_failure
+from pytest_gsw.session.junit_file import name_case
+from pytest_gsw.session.outcome_counts import OutcomeCounts
 from pytest_gsw.session.plan_and_submit import Start, plan_rows, report_delivery
-from pytest_gsw.session.progress import add_row, ask_for_table, clear_live, end_live, write
-from pytest_gsw.session.resume import leave_run, left_over
-from pytest_gsw.session.settings import CRITERION, EXECUTOR, FINISHED, NOT_READY, SESSION_HISTORY, SETTINGS, SWEEP
-from pytest_gsw.session.terminal import OUTCOME_COUNTS, OutcomeCounts, run_records
+from pytest_gsw.session.progress import ask_for_table
+from pytest_gsw.session.resume import left_over
+from pytest_gsw.session.screen import clear_live, write
+from pytest_gsw.session.state import SESSION, Session
 
 # -- The rule of a session: every selected row is judged, or the session is not green ---------------
 #
@@ -57,8 +52,9 @@ _PHASES = frozenset({"setup", "call"})
 
 def hold_to_the_record(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     """Make an error of the report of a row without a record, and a failure of one that hides its record."""
-    row = item.row
-    if report.when not in _PHASES or row is None or item.config.stash[EXECUTOR].journal.taken_over:
+    state = item.config.stash[SESSION]
+    row = state.rows.get(item.baseline.id)
+    if report.when not in _PHASES or row is None or is_taken_over(state):
         return
     if row.not_written:
         fail_report(item, report, row.not_written)
@@ -90,12 +86,11 @@ def _why_not_judged(item: BaselineItem, call: pytest.CallInfo[None], report: pyt
 
 def report_error(item: BaselineItem, error: RunError, when: Literal["setup", "teardown"]) -> None:
     """Report and record an error of a row that the session runs, in place of its protocol or after it."""
-    assert item.row is not None
-    text = item.row.leave_error(error)
-    report = pytest.TestReport(item.nodeid, item.location, {}, "failed", failure_of(item, text), when)
+    text = item.config.stash[SESSION].rows[item.baseline.id].leave_error(error)
+    report = pytest.TestReport(item.nodeid, item.location, {}, "failed", failure_of(text, *item.location[:2]), when)
     report.user_properties = item.user_properties
     report.gsw_row = True  # type: ignore[attr-defined]
-    add_case(item, report)
+    name_case(item, report)
     item.ihook.pytest_runtest_logreport(report=report)
 
 
@@ -109,16 +104,20 @@ def _replaced_hook_error(hook: str) -> HookError:
 # -- the session ------------------------------------------------------------------------------
 
 
+def is_taken_over(state: Session) -> bool:
+    """True if another session goes on with the run."""
+    return state.executor is not None and bool(state.executor.journal.taken_over)
+
+
 def exit_status(session: pytest.Session, tally: OutcomeCounts) -> int:
     """The exit status of a session: 0 only if every row that it had to judge passed by its newest job."""
     config = session.config
-    status = int(session.exitstatus)
-    if config.stash.get(NOT_READY, False):
+    state, status = config.stash[SESSION], int(session.exitstatus)
+    if state.is_unready:
         return int(pytest.ExitCode.TESTS_FAILED)
     if status != pytest.ExitCode.OK:
         return status
-    executor = config.stash.get(EXECUTOR, None)
-    if executor is not None and executor.journal.taken_over:
+    if is_taken_over(state):
         return outcomes.OPEN
     if tally.judged_none:
         # A run without any verdict must not look like a successful one.
@@ -138,7 +137,7 @@ def exit_status(session: pytest.Session, tally: OutcomeCounts) -> int:
 def _unjudged_rows(session: pytest.Session, tally: OutcomeCounts) -> list[str]:
     """The selected rows without a report, or with one that hides their record."""
     config = session.config
-    if config.option.collectonly or config.stash[SETTINGS].plan:
+    if config.option.collectonly or config.stash[SESSION].settings.plan:
         return []
     expected = [item.nodeid for item in session.items if isinstance(item, (BaselineItem, BlankItem))]
     return [node_id for node_id in expected if node_id not in tally or tally.hides(node_id)]
@@ -250,7 +249,7 @@ def _in_order(
     session: pytest.Session, start: Start, waiting: Mapping[str, BaselineItem], interrupts: Interrupts
 ) -> Iterator[str]:
     """The rows in the order of their jobs' ends, canaries first, since they may excuse others; tiles after all."""
-    sweep = session.config.stash.get(SWEEP, None)
+    sweep = session.config.stash[SESSION].sweep
     deferred: deque[str] = deque()
     tiles: list[str] = []
     canaries = sum(item.baseline.canary for item in waiting.values())
@@ -309,7 +308,7 @@ def run_rows(session: pytest.Session) -> None:
     Rows that cannot be submitted are reported before any submission: with ``-x`` the session ends there.
     """
     config = session.config
-    settings = config.stash[SETTINGS]
+    settings = config.stash[SESSION].settings
     if settings.plan:
         from pytest_gsw.session.plan_and_submit import print_plan
 
@@ -328,12 +327,12 @@ def run_rows(session: pytest.Session) -> None:
         except session.Interrupted:
             raise
         except KeyboardInterrupt:
-            if EXECUTOR in config.stash:
+            executor = config.stash[SESSION].executor
+            if executor is not None:
                 # A row that is not in the executor yet has no job, and is not reported.
-                executor = config.stash[EXECUTOR]
-                _interrupt(session, executor, _waiting(session, executor, ran), settings.detach)
+                _interrupt(session, executor, _waiting(session, executor, ran), settings.jobs.detach)
             raise
-        run_session(session, start, interrupts, ran, detach=settings.detach)
+        run_session(session, start, interrupts, ran, detach=settings.jobs.detach)
         with suppress(TakenOverError):  # reported at the session's end
             start.executor.count()
             _report_late(session, start.executor)  # before JUnit's file is written
@@ -344,7 +343,8 @@ def run_item(item: pytest.Item) -> Generator[None, object, object]:
     clear_live(item.config)
     done = yield
     # There is no report if another plugin replaced its protocol.
-    if isinstance(item, BaselineItem) and item.row is not None and item.nodeid not in item.config.stash[OUTCOME_COUNTS]:
+    state = item.config.stash[SESSION]
+    if isinstance(item, BaselineItem) and item.baseline.id in state.rows and item.nodeid not in state.counts:
         report_error(item, _replaced_hook_error("pytest_runtest_protocol"), "setup")
     return done
 
@@ -353,14 +353,16 @@ def make_report(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.
     """Ensure that a row's report agrees with its record, and add the figures behind its outcome."""
     report.gsw_row = True  # type: ignore[attr-defined]
     hold_to_the_record(item, call, report)
-    row = item.row
+    state = item.config.stash[SESSION]
+    row = state.rows.get(item.baseline.id)
     if row is not None and row.record is not None:
-        add_row(item, row.record)
-        if report.failed and row.record.judged is not None:
-            named = [finding.short for finding in row.record.named]
-            shorten_failure(report, ", ".join(named) or change_first(row.record.judged))
+        if report.when != "teardown" and not (report.when == "setup" and report.passed):
+            report.duration = run_seconds(row.record)
+        if state.live is not None:
+            state.live.add_row(row.record)
+        shorten_failure(report, row.judged[1], short_fact(row.record))
         report.gsw_record = row.record  # type: ignore[attr-defined]
-        report.gsw_said = row.said  # type: ignore[attr-defined]
+        report.gsw_error_line = row.error_line  # type: ignore[attr-defined]
         report.gsw_status = outcomes.FAILED if row.judged[0] == "failed" else row.record.status  # type: ignore[attr-defined]
 
 
@@ -369,29 +371,30 @@ def finish(session: pytest.Session) -> None:
     try:
         _finish(session)
     finally:
-        leave_run(session.config)
+        if (lock := session.config.stash[SESSION].lock) is not None:
+            lock.release()
 
 
 def _finish(session: pytest.Session) -> None:
     config = session.config
-    config.stash[FINISHED] = True
+    state = config.stash[SESSION]
     clear_live(config)
-    executor = config.stash.get(EXECUTOR, None)
-    if executor is not None:
-        _close(session, executor)
-    is_taken_over = executor is not None and bool(executor.journal.taken_over)
-    for line in () if is_taken_over else reversed(left_over(session, executor)):
+    if state.executor is not None:
+        _close(session, state.executor)
+    is_left = is_taken_over(state)
+    for line in () if is_left else reversed(left_over(session, state.executor)):
         config.add_cleanup(partial(write, config, line))  # below all that pytest writes
     _deliver_history(config)
-    session.exitstatus = exit_status(session, config.stash[OUTCOME_COUNTS])
-    if is_taken_over:
+    session.exitstatus = exit_status(session, state.counts)
+    if is_left:
         return  # the report, the criterion and the end of the live file are the new owner's
     _conclude_suite(session)
-    if config.stash[OUTCOME_COUNTS].rows:
+    if state.counts.rows:
         status = int(session.exitstatus)
         if not _report(config, status):
             _fail(session)
-        end_live(config, status)
+        if state.live is not None:
+            state.live.end(state.counts.outcomes, status)
 
 
 def _fail(session: pytest.Session) -> None:
@@ -402,13 +405,13 @@ def _fail(session: pytest.Session) -> None:
 
 def _deliver_history(config: pytest.Config) -> None:
     """Deliver the session's records to the history."""
-    session_history = config.stash.get(SESSION_HISTORY, None)
+    session_history = config.stash[SESSION].history
     if session_history is None:
         return
     if session_history.problem:
         write(config, f"gsw: history unavailable, only tolerances were applied: {session_history.problem}")
     if session_history.not_kept:
-        run = relative_path(config.stash[SETTINGS].run_directory)
+        run = relative_path(config.stash[SESSION].settings.run_directory)
         write(config, f"gsw: records could not be kept for the history: {session_history.not_kept}")
         write(config, f"next: pytest-gsw history --add {run}")
     report_delivery(config, session_history)
@@ -417,13 +420,13 @@ def _deliver_history(config: pytest.Config) -> None:
 
 def _report(config: pytest.Config, exit_status: int) -> bool:
     """Find the alarms of the run and write its report; True if all files were written."""
-    settings = config.stash[SETTINGS]
+    settings = config.stash[SESSION].settings
     # A replay adds no run to the history.
     has_alarms = (
-        settings.history is not None and settings.replay is None and bool(config.stash[OUTCOME_COUNTS].outcomes)
+        settings.output.history is not None and settings.replay is None and bool(config.stash[SESSION].counts.outcomes)
     )
     is_on_github = os.environ.get("GITHUB_ACTIONS") == "true"
-    if not has_alarms and not is_on_github and settings.report is None:
+    if not has_alarms and not is_on_github and settings.output.report is None:
         return True
     from pytest_gsw.session.session_report import report_run  # few sessions have a history or a report
 
@@ -433,11 +436,11 @@ def _report(config: pytest.Config, exit_status: int) -> bool:
 def _conclude_suite(session: pytest.Session) -> None:
     """With ``--gsw-suite``: apply its criterion; a session that misses it is not green."""
     config = session.config
-    settings = config.stash[SETTINGS]
-    if settings.suite is None or settings.plan or config.option.collectonly or runs_nothing(config):
+    state = config.stash[SESSION]
+    if state.suite is None or state.settings.plan or config.option.collectonly or runs_nothing(config):
         return
-    concluded = settings.suite.conclude(run_records(config))
-    config.stash[CRITERION] = tuple(redact(concluded.lines, os.environ))
+    concluded = state.suite.conclude(state.run_records())
+    state.criterion = tuple(redact(concluded.lines, os.environ))
     if session.exitstatus in {outcomes.GREEN, outcomes.OPEN} and not concluded.is_met:
         session.exitstatus = outcomes.FAILED if concluded.is_missed else outcomes.OPEN
 
@@ -445,7 +448,7 @@ def _conclude_suite(session: pytest.Session) -> None:
 def _close(session: pytest.Session, executor: Executor) -> None:
     config = session.config
     try:
-        cancelled = executor.close(detach=config.stash[SETTINGS].detach)
+        cancelled = executor.close(detach=config.stash[SESSION].settings.jobs.detach)
     except TakenOverError as error:
         write(config, f"gsw: {error}")
         return

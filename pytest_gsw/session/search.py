@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -20,18 +21,19 @@ from pytest_gsw.executor.executor import Executor
 from pytest_gsw.jobs.layout import slurm_name
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.results.make_record import job_facts
-from pytest_gsw.results.record import SweepFinding
-from pytest_gsw.results.sweep import RowSweep, SearchJob, Sweep, odd_losses, with_row, write_sweep
+from pytest_gsw.results.sweep import RowSweep, SearchJob, odd_losses, with_row, write_sweep
 from pytest_gsw.session.collect import BaselineItem
 from pytest_gsw.session.plan_and_submit import Start
-from pytest_gsw.session.progress import write
 from pytest_gsw.session.resume import take_over
-from pytest_gsw.session.row import LiveRow, SessionRow
-from pytest_gsw.session.settings import NODE_PROBES, SESSION_HISTORY, SETTINGS, SWEEP, environment_of
-from pytest_gsw.session.terminal import run_records
+from pytest_gsw.session.row import SessionRow
+from pytest_gsw.session.row_source import LiveRow
+from pytest_gsw.session.screen import write
+from pytest_gsw.session.state import SESSION, Session
+from pytest_gsw.session.tile_row import TileRow
 from pytest_gsw.session.tiles import most_jobs
 from pytest_gsw.stats.measurement import Measurement
-from pytest_gsw.stats.tile_search import SearchState, TileFinding, TileJob, search
+from pytest_gsw.stats.sweep_finding import SweepFinding
+from pytest_gsw.stats.tile_search import SearchState, TileJob, search
 from pytest_gsw.tables.model import TILE, on_tile
 from pytest_gsw.validation.run import Run
 
@@ -49,20 +51,23 @@ def end_sweep(session: pytest.Session, start: Start, wait: Wait) -> None:
         TakenOverError: Another session goes on with the run.
     """
     config = session.config
+    state = config.stash[SESSION]
     on_tiles = [item for item in session.items if isinstance(item, BaselineItem) and item.baseline.tile]
     for row_id, items in grouped([(item.baseline.row_id, item) for item in on_tiles]).items():
-        if config.stash[SWEEP].result_of(row_id) is not None:
-            recorded = {one.row.id: one.jobs.search for one in run_records(config)}
-            for row in (item.row for item in items if item.row is not None):
+        assert state.sweep is not None  # there are tiles
+        rows = [state.rows[item.baseline.id] for item in items if item.baseline.id in state.rows]
+        if state.sweep.result_of(row_id) is not None:
+            recorded = {record.row.id: record.jobs.search for record in state.run_records()}
+            for row in rows:
                 row.source.search = row.source.search or [*recorded.get(row.baseline.id, ())]
             continue
-        search = _RowSearch(row_id, items, start, config.stash[SWEEP])
+        search = _RowSearch(row_id, rows, start, state)
         try:
             search.run(config, wait)
         finally:
-            config.stash[SWEEP] = with_row(config.stash[SWEEP], search.result(config))
+            state.sweep = with_row(state.sweep, search.result())
             try:
-                write_sweep(config.stash[SETTINGS].run_directory, config.stash[SWEEP])
+                write_sweep(state.settings.run_directory, state.sweep)
             except OSError as error:  # the screen has it still
                 write(config, f"gsw: the sweep is missing in the run's report, its file could not be written: {error}")
 
@@ -74,22 +79,22 @@ _FEWEST_TILES = 2
 class _RowSearch:
     """The tiles of one row, and further jobs of it."""
 
-    def __init__(self, row_id: str, items: Sequence[BaselineItem], start: Start, sweep: Sweep) -> None:
-        self._row_id, self._start, self._sweep = row_id, start, sweep
+    def __init__(self, row_id: str, rows: Sequence[SessionRow], start: Start, state: Session) -> None:
+        self._row_id, self._start, self._session = row_id, start, state
+        self._switches = {} if state.sweep is None else state.sweep.switch_of
         self._jobs: list[SearchJob] = []
         #: By tile, its row, its ended job, and the measurement of that.
         self._tiles: dict[str, tuple[SessionRow, Run, Measurement]] = {}
-        for item in items:
-            if item.row is not None:
-                with suppress(RunError):  # it is an error of its own
-                    run = start.executor.result_of(item.baseline.id)
-                    self._tiles[item.baseline.tile] = (item.row, run, item.row.measured(run))
+        for row in rows:
+            with suppress(RunError):  # it is an error of its own
+                run = start.executor.result_of(row.baseline.id)
+                self._tiles[row.baseline.tile] = (row, run, row.measured(run))
         if len(self._tiles) < _FEWEST_TILES:
             self._tiles = {}
 
     def run(self, config: pytest.Config, wait: Wait) -> None:
         """Search until nothing more is to be run; without two tiles that were measured, nothing is compared."""
-        settings = config.stash[SETTINGS]
+        settings = self._session.settings
         hours = settings.find_gpu_hours if self._tiles and not settings.replay else None
         most = 0.0 if hours is None else self._most_jobs(hours)
         while True:
@@ -119,26 +124,26 @@ class _RowSearch:
     def _state(self, most: float = 0.0, *, begins: bool = False) -> SearchState:
         tiles = [TileJob(name, expand(name), self._cost(of.judged)) for name, (*_, of) in self._tiles.items()]
         further = [
-            TileJob(one.nodes, expand(one.nodes), self._cost(one.judged), one.round) for one in self._jobs if one.judged
+            TileJob(job.nodes, expand(job.nodes), self._cost(job.judged), job.round) for job in self._jobs if job.judged
         ]
         return search(
             [*tiles, *further],
             noise=next((row.noise(run) for row, run, _ in self._tiles.values()), None),
-            switches=self._sweep.switch_of,
+            switches=self._switches,
             most_jobs=max(0.0, most),
             begins=begins,
-            rounds=max((one.round for one in self._jobs), default=0),
+            rounds=max((job.round for job in self._jobs), default=0),
             # They would fail again: their infrastructure failures were retried.
-            failed={tuple(sorted(expand(one.nodes))) for one in self._jobs if one.problem},
+            failed={tuple(sorted(expand(job.nodes))) for job in self._jobs if job.problem},
         )
 
     def _run_round(self, config: pytest.Config, wait: Wait, jobs: Sequence[Sequence[str]], number: int) -> None:
-        settings, executor = config.stash[SETTINGS], self._start.executor
+        past, executor = self._session.settings.past, self._start.executor
         made = [self._row(config, nodes, number) for nodes in jobs]
         rows = {row.baseline.id: row for row in made}
-        self._start.rows.update(rows)
+        self._session.rows.update(rows)
         specs: dict[str, JobSpec | RunError] = {row_id: row.plan.spec for row_id, row in rows.items()}
-        taken = take_over(executor, settings.past, specs, lambda line: write(config, line))
+        taken = take_over(executor, past, specs, partial(write, config))
         executor.submit(specs, taken)
         waiting = dict(rows)
         while waiting:
@@ -156,18 +161,17 @@ class _RowSearch:
             run = executor.result_of(row_id)
             measured = row.measured(run)
         except RunError as error:
-            self._jobs.append(replace(job, problem=row.source.shown(error).fact))
+            self._jobs.append(replace(job, problem=row.shown(error).fact))
             return
         self._jobs.append(replace(job, judged=measured.judged))
         # Nodes under test run among those of fast tiles: the job shows the slowest of its tiles.
-        on_any = (one for name, one in self._tiles.items() if not set(expand(name)).isdisjoint(expand(nodes)))
-        tile, *_ = max(on_any, key=lambda one: self._cost(one[2].judged))
+        on_any = (tile for name, tile in self._tiles.items() if not set(expand(name)).isdisjoint(expand(nodes)))
+        tile, *_ = max(on_any, key=lambda tile: self._cost(tile[2].judged))
         tile.source.search.append(job_facts(run.job_id, row.source.launcher_name, run.status, run, measured))
 
     def _row(self, config: pytest.Config, nodes: Sequence[str], number: int) -> SessionRow:
         """The row on other nodes; its id and its job's name are those of this round."""
-        settings, environ = config.stash[SETTINGS], environment_of(config)
-        own = self._first
+        settings, own = self._session.settings, self._first
         tile = compressed(nodes)
         placed = on_tile(replace(own.baseline, id=self._row_id), tile)
         baseline = replace(placed, id=f"{placed.id}{TILE}{number}")
@@ -177,14 +181,14 @@ class _RowSearch:
         spec = replace(spec, row_id=baseline.id, name=name, node_list=tile, attempt=1, excluded_nodes=())
         node_id = f"{own.plan.node_id.partition('::')[0]}::{baseline.id}"
         plan = replace(own.plan, baseline=baseline, node_id=node_id, spec=spec)
-        launcher, history = self._start.executor.launcher, config.stash[SESSION_HISTORY]
-        return SessionRow(config, plan, LiveRow(baseline, settings, launcher, history, environ, spec), [])
+        source = LiveRow(baseline, settings, self._start.executor.launcher, self._session.environ, spec)
+        return TileRow(config, plan, source, [], self._start.shared)
 
-    def result(self, config: pytest.Config) -> RowSweep:
+    def result(self) -> RowSweep:
         """The answers by all jobs so far."""
         if not self._tiles:
             return RowSweep(self._row_id)
-        state, probes = self._state(), config.stash.get(NODE_PROBES, None)
+        state, probes = self._state(), self._session.probes
         ids = [run.job_id for _, run, _ in self._tiles.values()]
         losses = {name: of.loss for name, (*_, of) in self._tiles.items() if of.loss is not None}
         odd = odd_losses(losses)
@@ -192,7 +196,7 @@ class _RowSearch:
         return RowSweep(
             row=self._row_id,
             peers=state.peers,
-            findings=tuple(self._finding(one) for one in state.findings),
+            findings=tuple(map(self._with_job, state.findings)),
             cleared=compressed(node for node in state.cleared if node not in doubtful),
             once=compressed(node for node in state.once if node not in doubtful),
             once_loss=state.once_loss,
@@ -204,7 +208,11 @@ class _RowSearch:
             tolerance=self._first.tolerance,
         )
 
-    def _finding(self, one: TileFinding) -> SweepFinding:
-        run = next(run for name, (_, run, _) in self._tiles.items() if one.nodes[0] in expand(name))
-        job_id = run.job_id if one.kind == "intermittent" else ""
-        return SweepFinding(**{**vars(one), "nodes": compressed(one.nodes)}, job_id=job_id)
+    def _with_job(self, finding: SweepFinding) -> SweepFinding:
+        """A finding with the slow job of an intermittent node."""
+        if finding.kind != "intermittent":
+            return finding
+        node = expand(finding.nodes)[0]
+        return replace(
+            finding, job_id=next(run.job_id for name, (_, run, _) in self._tiles.items() if node in expand(name))
+        )

@@ -11,16 +11,10 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_gsw.history.cluster_series import ClusterSeries, series_of_cluster
 from pytest_gsw.history.database import SESSION_WAIT_S, HistoryError, WaitBudget
 from pytest_gsw.history.location import open_history
-from pytest_gsw.history.row_history import (
-    GONE_DAYS,
-    ClusterAdjustment,
-    ClusterHistory,
-    ClusterSeries,
-    RowHistory,
-    series_of_cluster,
-)
+from pytest_gsw.history.row_history import GONE_DAYS, ClusterAdjustment, ClusterHistory, RowHistory
 from pytest_gsw.history.spool import DIRECTORY, Delivered, Spool
 from pytest_gsw.history.store import TOPOLOGY, Event, History
 from pytest_gsw.results.record import Record
@@ -29,7 +23,7 @@ from pytest_gsw.tables.model import Accepted, Baseline, experiment_hash
 
 if TYPE_CHECKING:
     from pytest_gsw.history.alarms import Acknowledgement
-    from pytest_gsw.history.row_history import FailingNode, KnownGoodNodes, SlowNode
+    from pytest_gsw.history.node_search import FailingNode, KnownGoodNodes, SlowNode
 
 #: Time after which a cluster's switches are asked for again.
 _SWITCHES_S = 7 * 86400.0
@@ -128,12 +122,12 @@ class SessionHistory:
         A node without a job for a month may be gone, and Slurm refuses a list with an unknown name.
         """
         since_s = time.time() - GONE_DAYS * 86400.0
-        there = (one for one in self.slow if max(map(_time_s, (*one.slow_jobs, *one.fast_jobs))) >= since_s)
-        return tuple(dict.fromkeys(node for one in there if not one.below for node in one.nodes))
+        there = (slow for slow in self.slow if max(map(_time_s, (*slow.slow_jobs, *slow.fast_jobs))) >= since_s)
+        return tuple(dict.fromkeys(node for slow in there if not slow.below for node in slow.nodes))
 
     def had_slow_node(self, nodes: str, time_s: float) -> bool:
         """True if a job on these nodes had a slow one."""
-        return any(one.ran_in(nodes, time_s) for one in self.slow)
+        return any(slow.ran_in(nodes, time_s) for slow in self.slow)
 
     @property
     def failing(self) -> tuple[FailingNode, ...]:
@@ -167,7 +161,7 @@ class SessionHistory:
     def update(self, series: ClusterSeries) -> None:
         """Replace the runs of the cluster."""
         self._series = series
-        self.known_slow = tuple(one for one in series.slow if not one.recovered)
+        self.known_slow = tuple(node for node in series.slow if not node.recovered)
 
     def keep(self, record: Record, written: Path) -> None:
         """Put a record into the spool; if that fails, the run's directory still has it."""
@@ -202,6 +196,8 @@ class ClusterPeers:
     run_id: str
     #: True for a row that has finished.
     is_over: Callable[[str], bool]
+    #: Ids of the canary rows that were too slow in this session.
+    canaries: list[str] = field(default_factory=list, init=False)
     #: The cost of the first job of each row.
     _first: dict[str, float] = field(default_factory=dict, init=False)
     _left_out: set[str] = field(default_factory=set, init=False)

@@ -18,222 +18,26 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_gsw.clusters import DEMO, Cluster, cluster_files, find_cluster, ready_cluster
-from pytest_gsw.common.files import at_home, relative_path
-from pytest_gsw.common.text import command, plural, positive
+from pytest_gsw.common.files import relative_path
+from pytest_gsw.common.text import command, positive
 from pytest_gsw.errors import ConfigurationError, refuse_empty
 from pytest_gsw.executor.limits import Limits, Policies
-from pytest_gsw.history.location import VARIABLE, history_place, open_history
-from pytest_gsw.results.runs_directory import LAST, RECORDS, RESULTS, RUNS, new_run_id, no_run
+from pytest_gsw.history.location import history_place, open_history
+from pytest_gsw.results.runs_directory import RESULTS, RUNS, new_run_id
+from pytest_gsw.session import resumed_options
 from pytest_gsw.session.options import OPTIONS, SHOWN, UNLIMITED, Option, ini_value
+from pytest_gsw.session.release_choice import RequestedRelease, requested_release, tables_of
 from pytest_gsw.stats.repeats import Repeats
-from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
-from pytest_gsw.tables.load import benchmarks_for, directories_for, releases_for, states_none
-from pytest_gsw.tables.model import BY_NAME, is_same
-from pytest_gsw.tables.releases import NEMO, NO_FIGURES_SINCE, is_container
+from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.value_types import nearest, read_gain, read_tolerance
 
 if TYPE_CHECKING:
-    from pytest_gsw.executor.executor import Executor
-    from pytest_gsw.history.comparison import ClusterText
     from pytest_gsw.jobs.journal import RunState
     from pytest_gsw.jobs.spec import Profile
-    from pytest_gsw.results.suites import SuiteRows
-    from pytest_gsw.results.sweep import Sweep
-    from pytest_gsw.session.node_probes import NodeProbes
-    from pytest_gsw.session.session_history import ClusterPeers, SessionHistory
-    from pytest_gsw.session.session_report import SessionAlarms
 
 
-# -- The release of the bundled rows to run, of the recipes or of the NeMo container, and its source ---
-
-
-@dataclass(frozen=True)
-class RequestedRelease:
-    """A requested release, and the source of the request."""
-
-    release: str
-    by: str
-
-
-def requested_release(
-    config: pytest.Config,
-    values: Mapping[str, Any],
-    cluster: Cluster | None,
-    past: RunState | None,
-    replay: Path | None,
-) -> RequestedRelease | None:
-    """The release of the bundled rows: the option's, else the cluster's if no other tables are named.
-
-    A session that resumes another has that one's. If no tables are named, it is the release of the run that is
-    replayed, or the newest with rows for the cluster's accelerator if the documents' own tables have none.
-
-    Raises:
-        ConfigurationError: The option is empty, contradicts others, or is ambiguous.
-    """
-    requested = _by_option(config, values["release"])
-    if requested is None and past is None and cluster is not None and cluster.release and not values["baselines"]:
-        line, _ = cluster.given["release"]
-        requested = RequestedRelease(cluster.release, f"{cluster.path}:{line}, release of {cluster.name}")
-    if requested is not None:
-        requested = resolved_release(requested, cluster)
-    if past is not None:
-        if requested is not None and requested.release != past.release:
-            raise ConfigurationError(f"--gsw-resume: the rows of that run are of release {past.release or '(none)'}")
-        requested = (
-            RequestedRelease(past.release, f"the run that is resumed, {values['resume']}") if past.release else None
-        )
-    if requested is not None and values["baselines"]:
-        raise ConfigurationError(
-            "--gsw-release and --gsw-baselines exclude each other: a release chooses among the bundled tables\n"
-            "next: leave one of them out"
-        )
-    if requested is None and past is None and not (values["baselines"] or values["suite"] or config.option.file_or_dir):
-        from pytest_gsw.results.manifest import read_noted
-
-        found = releases_for(cluster.accelerator) if cluster and cluster.accelerator else ()
-        release = (replay and read_noted(replay).release) or next(reversed(found), "")
-        return RequestedRelease(release, f"--gsw-replay={replay}") if release else None
-    return requested
-
-
-def bundled_rows(cluster: Cluster, release: str | None) -> tuple[str, str]:
-    """The bundled rows for a cluster's accelerator, in one line, and the next command if the session has none."""
-    name, session = str(cluster.accelerator), command("pytest", *cluster.options)
-    found = releases_for(name)
-    networks = () if found else benchmarks_for(name)
-    if networks:
-        return (
-            f"{name}: only benchmarks of networks have rows for it: {', '.join(networks)}",
-            f"{session} -k {networks[0]}",
-        )
-    directories = [] if found else [str(relative_path(path)) for path in directories_for(name)]
-    if directories:
-        fact = f"{name}: only tables of no release have rows for it: {', '.join(directories)}"
-        return fact, f"{session} {command(f'--gsw-baselines={directories[0]}')}"
-    if not found:
-        named = max((one for one in BY_NAME if one.lower() in name.lower()), key=len, default=name)
-        near = "" if any(is_same(one, name) for one in BY_NAME) else nearest(named, BY_NAME)
-        line, column = cluster.given.get("accelerator", (0, 0))
-        correct = f"correct 'accelerator' at {cluster.path}:{line}:{column}, or " if near and line else ""
-        table = f"{correct}write a table of one row and a guess, site/NAME.yaml, and measure it (docs/recipes.md)"
-        measure = f"{session} --gsw-baselines=site --gsw-repeat=5 -o gsw_slow_start=0 -o gsw_timeout=60"
-        return f"{name}: no bundled table has rows for it{near}", f"{table}: {measure}"
-    releases = [one for one in found if one]
-    if not releases:
-        return f"{name}: no release has rows for it, the documents' own tables have", session
-    newest, several = releases[-1], plural(len(releases), "release")
-    option = f" --gsw-release={newest}" if release or found[-1] else ""
-    return f"{name}: {several}, newest {newest}, --gsw-release=RELEASE", session + option
-
-
-def resolved_release(requested: RequestedRelease, cluster: Cluster | None) -> RequestedRelease:
-    """The same request, for the container with this release if its launcher is staged.
-
-    Raises:
-        ConfigurationError: It may be the recipes' or the container's, and only the latter's figures are bundled.
-    """
-    container, bundled = f"{NEMO}{requested.release}", bundled_releases()
-    if container not in bundled:
-        return requested
-    # The cluster's recipes are a checkout of Megatron-Bridge, whose figures belong to containers.
-    recipes = cluster and (cluster.recipes or cluster.stage)
-    if recipes and (Path(recipes) / "scripts/performance/setup_experiment.py").is_file():
-        return RequestedRelease(container, requested.by)
-    if requested.release in bundled:
-        return requested
-    raise ConfigurationError(
-        f"release {requested.release} may be the recipes' or the NeMo container's, and only the container's figures "
-        f"are bundled\nasked by: {requested.by}\n"
-        f"next: ask for the container's with --gsw-release={container}, or name a table of your own for the recipes' "
-        "with --gsw-baselines=PATH"
-    )
-
-
-def tables_of(requested: RequestedRelease) -> tuple[Path, ...]:
-    """The bundled tables of a release.
-
-    Raises:
-        ConfigurationError: There are none.
-    """
-    release, bundled = requested.release, bundled_releases()
-    if release in bundled:
-        return bundled[release]
-    fact = f"no bundled table has figures of release {release}{nearest(release, bundled)}\n"
-    if states_none(release):
-        fact = f"release {release} has no figures: the recipes state none from {NO_FIGURES_SINCE} on\n"
-        fact += f"stated by Megatron-Bridge, for its containers: {', '.join(filter(is_container, bundled))}\n"
-    raise ConfigurationError(
-        f"{fact}asked by: {requested.by}\n"
-        f"known: {', '.join(bundled)}\n"
-        "next: name one of them, or tables of your own with --gsw-baselines=PATH"
-    )
-
-
-def _by_option(config: pytest.Config, given: str | None) -> RequestedRelease | None:
-    if given is None:
-        return None
-    by = "--gsw-release"
-    if config.getoption("gsw_release") is None:
-        by = f"gsw_release in {config.inipath.name}" if config.inipath else "gsw_release"
-    release = given.strip().removeprefix("v")
-    refuse_empty(by, release)  # a "v" before a variable that is not set
-    return RequestedRelease(release, by)
-
-
-# -- Values that a resumed run passes on to the session ---------------------------------------------
-#
-# The places of rows, cluster and history, and the rules of verdicts: all rows of a run are judged by the same rules.
-
-
-#: The options whose paths the sessions of a run share.
-_NAMES = ("baselines", "suite", "clusters")
-#: The options that control verdicts, early stops, reruns, and faults of simulated rows.
-_JUDGING = (
-    *("tile", "find", "tolerance", "max-gain", "repeat", "confirm", "strict", "timeout", "retries", "stall"),
-    *("slow-start", "demo"),
-)
 #: The options that a cluster may set; they apply if neither command line nor ini file does.
 _OF_CLUSTER = ("tolerance", *(option.name for option in OPTIONS if option.of_site))
-#: The recorded place of a session without a history.
-_NO_HISTORY = "none"
-
-
-def shared_paths(
-    config: pytest.Config, values: Mapping[str, Any], past: RunState | None
-) -> dict[str, tuple[Path, ...]]:
-    """The paths of the command line by option; those of a resumed run count as given.
-
-    Paths of the ini file apply to each session by themselves, and are not recorded.
-
-    Raises:
-        ConfigurationError: The command line gives others than that run's.
-    """
-    named = {name: _each_path(values[name]) for name in _NAMES if config.getoption(f"gsw_{name}") is not None}
-    given = {name: paths for name, paths in named.items() if paths}
-    of_run = {} if past is None else past.paths
-    known = {name: tuple(map(Path, of_run[name])) for name in _NAMES if of_run.get(name)}
-    for name, paths in known.items():
-        if name in given and given[name] != paths:
-            was = " ".join(str(path) for path in paths)
-            raise ConfigurationError(f"--gsw-resume: --gsw-{name} of that run is {was}\nnext: leave the option out")
-    return {**given, **known}
-
-
-def judging_of_run(config: pytest.Config, values: Mapping[str, Any], past: RunState | None) -> dict[str, Any]:
-    """The values that control verdicts in the resumed run, by option, whatever their source.
-
-    The command line overrides them; the ini file and the cluster do not: they may have changed.
-    """
-    of_run = {} if past is None else past.paths
-    names = (name for name in _JUDGING if name in of_run and not is_typed(config, name))
-    return {name: _parse_texts(values[name], of_run[name]) for name in names}
-
-
-def is_typed(config: pytest.Config, name: str) -> bool:
-    """True if the command line itself sets an option, also by ``-o``; ``addopts`` does not count."""
-    key = f"gsw_{name.replace('-', '_')}"
-    flags = {f"--gsw-{name}", key, f"-o{key}"}
-    return any(str(one).partition("=")[0] in flags for one in config.invocation_params.args)
 
 
 def of_cluster(config: pytest.Config, values: Mapping[str, Any], cluster: Cluster | None) -> dict[str, Any]:
@@ -245,137 +49,60 @@ def of_cluster(config: pytest.Config, values: Mapping[str, Any], cluster: Cluste
     return {name: value if isinstance(value, bool) else str(value) for name, value in of_both.items()} | shares
 
 
-def changed_since(own: Mapping[str, Any], of_run: Mapping[str, Any]) -> tuple[str, ...]:
-    """The values of the resumed run that differ from the session's own, a line each."""
-    shown = {name: [" ".join(_texts(value)) or "left out" for value in (of_run[name], own[name])] for name in of_run}
-    changed = {name: (then, now) for name, (then, now) in shown.items() if then != now}
-    return tuple(
-        f"{SHOWN[name]} is {was}, as when the run began; it is {now} now" for name, (was, now) in changed.items()
-    )
+@dataclass(frozen=True)
+class Judging:
+    """Options of verdicts."""
+
+    #: Accepted loss of throughput that overrides that of rows: the option's, else the cluster's.
+    tolerance: float | None
+    #: Largest plausible gain of throughput, likewise.
+    max_gain: float | None
+    #: Number of jobs of a row.
+    repeats: Repeats
+    strict: bool
 
 
-def _texts(value: Any) -> tuple[str, ...]:
-    """A value in the journal's form; empty if not set."""
-    return tuple(map(str, value)) if isinstance(value, tuple) else () if value is None else (str(value),)
+@dataclass(frozen=True)
+class JobOptions:
+    """Options of jobs."""
+
+    time_limit_s: float | None
+    poll_interval_s: float | None
+    limits: Limits
+    #: Most reruns of a row after infrastructure failures.
+    retries: int
+    #: Conditions of early stops.
+    policies: Policies
+    detach: bool
 
 
-def _parse_texts(default: Any, texts: tuple[str, ...]) -> Any:
-    """The value of recorded texts, of the same type as the option's default."""
-    if isinstance(default, bool):
-        return texts == (str(True),)
-    return texts if isinstance(default, tuple) else next(iter(texts), None)
+@dataclass(frozen=True)
+class Output:
+    """Places of results."""
+
+    #: Directory of all runs' records.
+    results: Path
+    #: The history of all runs, a path or a URL, perhaps with a password; ``None`` without one.
+    history: str | Path | None = field(repr=False)
+    #: Directory of the session's report; ``None`` for no report.
+    report: Path | None
 
 
-def shared_history(
-    config: pytest.Config, place: str | Path | None, past: RunState | None
-) -> tuple[str | Path | None, dict[str, tuple[str, ...]]]:
-    """The place of the history, and its recorded form for a session that resumes this one, if it is named.
+@dataclass(frozen=True)
+class Replay:
+    """Logs that exist already."""
 
-    A user and a password are not recorded.
+    #: A log, a directory of logs, or that of a run.
+    place: Path
+    #: True if the newest completed one of several jobs of a row is requested.
+    takes_newest: bool
 
-    Args:
-        config: The session's config.
-        place: The place by its options or its environment.
-        past: The run that is resumed, whose command line takes precedence.
+    @property
+    def option(self) -> str:
+        """The place as ``--gsw-replay`` takes it."""
+        from pytest_gsw.jobs.replay import LAST as LAST_JOBS  # few sessions replay anything
 
-    Raises:
-        ConfigurationError: The command line gives another than that run's, or that one's user was not recorded.
-    """
-    of_run = None if past is None else next(iter(past.paths.get("history", ())), None)
-    is_given = config.getoption("gsw_history") is not None
-    is_named = is_given or config.getini("gsw_history") is not None or VARIABLE in os.environ
-    own = _recorded_place(place) if is_named else None
-    if of_run is None:
-        return place, {} if own is None else {"history": (own,)}
-    if is_given and own != of_run:
-        raise ConfigurationError(f"--gsw-resume: --gsw-history of that run is {of_run}\nnext: leave the option out")
-    if of_run in {own, _NO_HISTORY}:
-        return place if own == of_run else None, {"history": (of_run,)}
-    from pytest_gsw.common.masks import MASK
-
-    if MASK in of_run:
-        raise ConfigurationError(
-            f"--gsw-resume: --gsw-history of that run is {of_run}, of which the user and secrets are not kept\n"
-            "next: give the option again"
-        )
-    return history_place(of_run, Path()), {"history": (of_run,)}
-
-
-def _recorded_place(place: str | Path | None) -> str:
-    if place is None:
-        return _NO_HISTORY
-    return str(Path(os.path.normpath(place))) if isinstance(place, Path) else open_history(place).place
-
-
-def path_given(text: str, option: str) -> Path:
-    """The path in an option, with ``~`` expanded; a ConfigurationError if the home directory is unknown."""
-    try:
-        return at_home(text)
-    except ValueError as error:
-        raise ConfigurationError(f"--gsw-{option}: {error}") from None
-
-
-def _each_path(value: Any) -> tuple[Path, ...]:
-    paths = value if isinstance(value, tuple) else (value,)
-    return tuple(Path(os.path.normpath(path)) for path in paths if path is not None)
-
-
-# -- Runs and places in options: the run that is resumed, and the replayed logs ---------------------
-
-
-def resumed_run(given: str, results: Path) -> Path:
-    """The directory of the run to resume: by its id, its path, or the last one with a submission.
-
-    Raises:
-        ConfigurationError: There is none.
-    """
-    from pytest_gsw.jobs.journal import NAME as JOURNAL  # few sessions resume or replay anything
-
-    runs = results / RUNS.name
-    if given == LAST:
-        return _newest(runs, JOURNAL, "resume")
-    for directory in (runs / given, path_given(given, "resume")):
-        if directory.is_dir():
-            return directory.resolve()
-    raise no_run(f"--gsw-resume: there is no run '{given}' in {runs}", Path(given).name, runs)
-
-
-def replayed_place(given: Path, base: Path, results: Path) -> tuple[Path, bool]:
-    """The place of logs, and true if the newest completed one of several jobs of a row is requested.
-
-    Args:
-        given: The option's value, relative to ``base``, or a run's id.
-        base: Base of relative paths.
-        results: The directory of results, for the last run or one by its id.
-
-    Raises:
-        ConfigurationError: There is no such place.
-    """
-    if given.exists():
-        return given, False
-    from pytest_gsw.jobs.replay import LAST as LAST_JOBS
-    from pytest_gsw.jobs.replay import RECIPE
-
-    refuse_empty("--gsw-replay", "" if given == base / LAST_JOBS else str(given))
-    runs = results / RUNS.name
-    if given == base / LAST:
-        return _newest(runs, RECORDS, "replay"), False
-    if given.parent == base and (runs / given.name).is_dir():
-        return runs / given.name, False
-    path = Path(str(given).removesuffix(LAST_JOBS))
-    before, recipe, _ = str(path).partition(RECIPE)  # the recipe's directory is each row's own
-    if not (Path(before).is_dir() if recipe else path.exists()):
-        raise no_run(f"--gsw-replay: there is no file or directory {path}", path.name, runs)
-    return path, path != given
-
-
-def _newest(runs: Path, holding: str, verb: str) -> Path:
-    from pytest_gsw.results.manifest import newest_run
-
-    newest = newest_run(runs, holding)
-    if newest is None:
-        raise ConfigurationError(f"--gsw-{verb}: there is no run to {verb} in {runs}")
-    return newest
+        return f"{relative_path(self.place)}{LAST_JOBS if self.takes_newest else ''}"
 
 
 @dataclass(frozen=True)
@@ -389,39 +116,20 @@ class Settings:
     baselines: tuple[Path, ...]
     #: The release of the bundled rows; ``None`` for the documents' own.
     release: str | None
+    #: True if the tables or their release were chosen.
+    are_tables_named: bool
+    #: The file of the suite that selects the rows; ``None`` without one.
+    suite: Path | None
     #: Values of the command line for a session that resumes this one, by option.
     shared: Mapping[str, tuple[str, ...]]
     #: Values of the resumed run that differ from ini file and cluster now, a line each.
     changed_since: tuple[str, ...]
-    #: The suite that selects the rows, and its criterion for the session; ``None`` without one.
-    suite: SuiteRows | None
-    #: The path in the option.
-    suite_path: Path | None
-    #: Accepted loss of throughput that overrides that of rows: the option's, else the cluster's.
-    tolerance: float | None
-    #: Largest plausible gain of throughput, likewise.
-    max_gain: float | None
-    #: Number of jobs of a row.
-    repeats: Repeats
-    #: The history of all runs, a path or a URL, perhaps with a password; ``None`` without one.
-    history: str | Path | None = field(repr=False)
-    strict: bool
+    judging: Judging
+    jobs: JobOptions
+    output: Output
+    #: The logs that are judged in place of new jobs.
+    replay: Replay | None
     plan: bool
-    replay: Path | None
-    #: True if the newest completed one of several jobs of a replayed row is requested.
-    replay_last: bool
-    #: Directory of all runs' records.
-    results: Path
-    #: Directory of the session's report; ``None`` for no report.
-    report: Path | None
-    time_limit_s: float | None
-    poll_interval_s: float | None
-    limits: Limits
-    #: Most reruns of a row after infrastructure failures.
-    retries: int
-    #: Conditions of early stops.
-    policies: Policies
-    detach: bool
     #: The tiles on which each row runs, ``node``, ``switch``, ``block`` or a number of nodes, and the nodes on which
     #: they lie, all if empty; ``None`` for jobs on any nodes.
     tile: tuple[str, str] | None
@@ -436,14 +144,14 @@ class Settings:
     @cached_property
     def run_directory(self) -> Path:
         """The directory of this session's files."""
-        return self.results / RUNS.name / self.run_id
+        return self.output.results / RUNS.name / self.run_id
 
     @property
     def row_options(self) -> tuple[str, ...]:
         """Options, besides the cluster's, without which a row would be missing or different."""
         by_cluster = self.cluster.release if self.cluster else None
         release = [f"--gsw-release={self.release}"] if self.release not in {None, by_cluster} else []
-        return (*release, *([f"--gsw-suite={relative_path(self.suite_path)}"] if self.suite_path else []))
+        return (*release, *([f"--gsw-suite={relative_path(self.suite)}"] if self.suite else []))
 
     @property
     def tile_options(self) -> tuple[str, ...]:
@@ -451,13 +159,6 @@ class Settings:
         tile = () if self.tile is None else (f"--gsw-tile={':'.join(filter(None, self.tile))}",)
         hours = self.find_gpu_hours
         return tile if hours is None else (*tile, f"--gsw-find={hours:g}" if hours else "--gsw-find")
-
-    @property
-    def replay_option(self) -> str | None:
-        """The place of the logs as ``--gsw-replay`` takes it; ``None`` if nothing is replayed."""
-        from pytest_gsw.jobs.replay import LAST as LAST_JOBS  # few sessions replay anything
-
-        return None if self.replay is None else f"{relative_path(self.replay)}{LAST_JOBS if self.replay_last else ''}"
 
     @property
     def judges(self) -> bool:
@@ -474,31 +175,32 @@ def read_settings(config: pytest.Config) -> Settings:
     values = {option.name: _value(config, option) for option in OPTIONS}
     _check_conflicts(config, values)
     results: Path = values["results"] or config.rootpath / RESULTS
-    replay: Path | None = values["replay"]
-    replay_last = False
-    if replay is not None:
-        replay, replay_last = replayed_place(replay, _base(config, "gsw_replay"), results)
+    replay = None
+    if values["replay"] is not None:
+        replay = Replay(*resumed_options.replayed_place(values["replay"], _base(config, "gsw_replay"), results))
     run_id = new_run_id()
     past = None
     if values["resume"]:
         from pytest_gsw.jobs.journal import read_journal
 
-        resumed = resumed_run(values["resume"], results)
+        resumed = resumed_options.resumed_run(values["resume"], results)
         past, run_id = read_journal(resumed), resumed.name
         if values["cluster"] not in {None, past.cluster}:
             raise ConfigurationError(f"--gsw-resume: the run {run_id} is of the cluster '{past.cluster}'")
         values["cluster"] = past.cluster
-    paths = shared_paths(config, values, past)
+    paths = resumed_options.shared_paths(config, values, past)
     values |= {name: given if name == "baselines" else given[0] for name, given in paths.items()}
-    of_run = judging_of_run(config, values, past)
-    history, kept = shared_history(config, _history(config, values["history"], results), past)
+    of_run = resumed_options.judging_of_run(config, values, past)
+    history, kept = resumed_options.shared_history(config, _history(config, values["history"], results), past)
     _check_clusters(config, values["clusters"], values["cluster"])
     run_directory = results / RUNS.name / run_id
     cluster = _cluster(config, values | of_run, run_directory, paths) if values["cluster"] else None
     own = values | of_cluster(config, values, cluster)
     values = own | of_run
     _check_names(config, values["baselines"], cluster, results)
-    requested = requested_release(config, values, cluster, past, replay)
+    requested = requested_release(config, values, cluster, past, replay.place if replay else None)
+    if values["suite"] is not None and cluster is None and replay is None:
+        raise ConfigurationError("--gsw-suite needs a cluster or logs; add --gsw-cluster=NAME or --gsw-replay=PATH")
     faults: tuple[str, ...] = ()
     if values["demo"]:
         from pytest_gsw.demo.simulation import fault_texts  # few sessions have faults
@@ -509,26 +211,38 @@ def read_settings(config: pytest.Config) -> Settings:
         cluster=cluster,
         baselines=_baselines(values["baselines"], requested),
         release=None if requested is None else requested.release,
+        are_tables_named=bool(requested or values["baselines"]),
+        suite=values["suite"],
         shared={name: tuple(map(str, given)) for name, given in paths.items()}
         | kept
-        | {name: _texts(values[name]) for name in _JUDGING},
-        changed_since=changed_since(own, of_run),
-        suite=_suite(config, values, cluster, requested),
-        suite_path=values["suite"],
-        tolerance=_percentage("tolerance", values["tolerance"], read_tolerance),
-        max_gain=_percentage("max-gain", values["max-gain"], read_gain),
-        repeats=Repeats(
-            _count("repeat", values["repeat"]) or 1,
-            # The search confirms what is slow.
-            _retries("confirm", values["confirm"] if values["find"] is None else None),
-        ),
-        history=history,
-        strict=values["strict"],
-        plan=values["plan"],
+        | {name: resumed_options.recorded_texts(values[name]) for name in resumed_options.JUDGING},
+        changed_since=resumed_options.changed_since(own, of_run),
+        judging=_judging(values),
+        jobs=_job_options(values),
+        output=Output(results, history, _report(values["report"])),
         replay=replay,
-        replay_last=replay_last,
-        results=results,
-        report=_report(values["report"]),
+        plan=values["plan"],
+        tile=_tile(values["tile"]),
+        find_gpu_hours=_find_gpu_hours(values["find"]),
+        past=past,
+        profile=_profile(values["profile"]),
+        faults=faults,
+    )
+
+
+def _judging(values: Mapping[str, Any]) -> Judging:
+    # The search confirms what is slow.
+    confirm = _retries("confirm", values["confirm"] if values["find"] is None else None)
+    return Judging(
+        _percentage("tolerance", values["tolerance"], read_tolerance),
+        _percentage("max-gain", values["max-gain"], read_gain),
+        Repeats(_count("repeat", values["repeat"]) or 1, confirm),
+        values["strict"],
+    )
+
+
+def _job_options(values: Mapping[str, Any]) -> JobOptions:
+    return JobOptions(
         time_limit_s=_positive("timeout", values["timeout"], factor=60),
         poll_interval_s=_poll_interval_s(values["poll-interval"]),
         limits=Limits(
@@ -543,11 +257,6 @@ def read_settings(config: pytest.Config) -> Settings:
             slow_start=_or_never("slow-start", values["slow-start"]) or Policies.slow_start,
         ),
         detach=values["detach"],
-        tile=_tile(values["tile"]),
-        find_gpu_hours=_find_gpu_hours(values["find"]),
-        past=past,
-        profile=_profile(values["profile"]),
-        faults=faults,
     )
 
 
@@ -598,9 +307,9 @@ def _value(config: pytest.Config, option: Option) -> Any:
     if option.kind == "flag":
         return bool(given)
     if option.kind == "path":
-        return None if given is None else base / path_given(given, option.name)
+        return None if given is None else base / resumed_options.path_given(given, option.name)
     if option.kind == "paths":
-        return tuple(base / path_given(entry, option.name) for entry in given or ())
+        return tuple(base / resumed_options.path_given(entry, option.name) for entry in given or ())
     return tuple(given or ()) if option.kind == "texts" else given
 
 
@@ -650,20 +359,6 @@ def _cluster(
         return cluster  # the logs may come from another machine, and nothing is staged
     faults = ";".join(values["demo"])
     return ready_cluster(cluster, run_directory, os.environ, {"GSW_DEMO": faults} if faults else {})
-
-
-def _suite(
-    config: pytest.Config, values: Mapping[str, Any], cluster: Cluster | None, requested: RequestedRelease | None
-) -> SuiteRows | None:
-    path: Path | None = values["suite"]
-    if path is None:
-        return None
-    if cluster is None and values["replay"] is None:
-        raise ConfigurationError("--gsw-suite needs a cluster or logs; add --gsw-cluster=NAME or --gsw-replay=PATH")
-    from pytest_gsw.session.hook_results import ask_for_suite
-
-    named = bool(requested or values["baselines"])
-    return ask_for_suite(config, path, cluster, _baselines(values["baselines"], requested) if named else ())
 
 
 def _baselines(given: tuple[Path, ...], requested: RequestedRelease | None) -> tuple[Path, ...]:
@@ -777,9 +472,9 @@ def _profile(given: Any) -> Profile | None:
     ranges: dict[str, range] = {}
     metrics = {"gpu-metrics": False, "cpu-metrics": False}
     for detail in filter(None, details.split(",")):
-        found = re.fullmatch(r"(steps|ranks)=(\d{1,9})(?:-(\d{1,9}))?", detail)
-        if found is not None and int(found[2]) <= int(found[3] or found[2]):
-            ranges[found[1]] = range(int(found[2]), int(found[3] or found[2]) + 1)
+        match = re.fullmatch(r"(steps|ranks)=(\d{1,9})(?:-(\d{1,9}))?", detail)
+        if match is not None and int(match[2]) <= int(match[3] or match[2]):
+            ranges[match[1]] = range(int(match[2]), int(match[3] or match[2]) + 1)
         elif detail in metrics:
             metrics[detail] = True
         else:
@@ -793,42 +488,3 @@ def _profile(given: Any) -> Profile | None:
         gpu_metrics=metrics["gpu-metrics"],
         cpu_metrics=metrics["cpu-metrics"],
     )
-
-
-# -- The stash of a session -------------------------------------------------------------------------
-
-
-SETTINGS = pytest.StashKey[Settings]()
-EXECUTOR: pytest.StashKey[Executor] = pytest.StashKey()
-#: Results of earlier runs.
-SESSION_HISTORY: pytest.StashKey[SessionHistory] = pytest.StashKey()
-#: The effect of the cluster on the session's rows.
-CLUSTER_PEERS: pytest.StashKey[ClusterPeers] = pytest.StashKey()
-#: The cluster's state by its runs, at the session's end.
-CLUSTER_TEXT: pytest.StashKey[ClusterText] = pytest.StashKey()
-#: Ids of the canary rows that were too slow in this session.
-CANARIES = pytest.StashKey[list[str]]()
-#: True if the session fails whatever its rows' outcomes: a plan has rows that cannot be submitted, or a worker failed.
-NOT_READY = pytest.StashKey[bool]()
-#: True once all rows have run.
-FINISHED = pytest.StashKey[bool]()
-#: Lines on the suite's criterion at the end.
-CRITERION = pytest.StashKey["tuple[str, ...]"]()
-#: The alarms of the session's run.
-ALARMS: pytest.StashKey[SessionAlarms] = pytest.StashKey()
-#: The probes of running jobs' nodes, if the cluster has any.
-NODE_PROBES: pytest.StashKey[NodeProbes] = pytest.StashKey()
-#: The sweep of the session's tiles.
-SWEEP: pytest.StashKey[Sweep] = pytest.StashKey()
-#: Lines on the selection: words that match no row, and that rows are not rerun.
-OF_SELECTION = pytest.StashKey["list[str]"]()
-_ENVIRON = pytest.StashKey["Mapping[str, str]"]()
-
-
-def environment_of(config: pytest.Config) -> Mapping[str, str]:
-    """The session's environment; read once, when its first job is planned, after conftests could change it."""
-    from pytest_gsw.jobs.spec import session_environment
-
-    if _ENVIRON not in config.stash:
-        config.stash[_ENVIRON] = session_environment()
-    return config.stash[_ENVIRON]

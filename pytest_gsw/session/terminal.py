@@ -6,7 +6,6 @@ import os
 import shutil
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,150 +18,38 @@ from pytest_gsw.results.manifest import OF_CLUSTER
 from pytest_gsw.results.record import Record, used_gpu_hours
 from pytest_gsw.results.row_text import WIDEST, RowLine, accepted_line, attempt_text, inconclusive_line, line_of
 from pytest_gsw.results.summary import gpu_hours
-from pytest_gsw.session.collect import NO_CLUSTER
 from pytest_gsw.session.node_ids import row_of
-from pytest_gsw.session.settings import ALARMS, CLUSTER_TEXT, CRITERION, SESSION_HISTORY, SETTINGS, SWEEP, Settings
-from pytest_gsw.tables.model import TILE, rows_text
+from pytest_gsw.session.outcome_counts import OutcomeCounts
+from pytest_gsw.session.pytest_private import show_whole_id
+from pytest_gsw.session.screen import NO_CLUSTER, end_line
+from pytest_gsw.session.settings import Settings
+from pytest_gsw.session.state import SESSION
+from pytest_gsw.tables.model import rows_text
 
-# -- Outcomes of a session's rows -------------------------------------------------------------------
-
-
-class OutcomeCounts:
-    """The outcomes of a session's rows, by their reports."""
-
-    def __init__(self, *, profiled_on_purpose: bool) -> None:
-        self._profiled_on_purpose = profiled_on_purpose
-        #: The outcome of each row that was run, by node id; "" if it was skipped.
-        self._outcomes: dict[str, str] = {}
-        #: The fact of each row that is an error without a record, by node id.
-        self._facts: dict[str, str] = {}
-        #: Node ids of rows that were reported to pytest as not passed.
-        self._not_passed: set[str] = set()
-        #: The record of each row that was reported with one, by node id.
-        self.reported: dict[str, Record] = {}
-        #: The exit status of a session with the row, by node id.
-        self._statuses: dict[str, int] = {}
-        #: The records that this process has made or read, by the names of their files.
-        self.records: dict[str, Record] = {}
-        #: Rows of a session without a cluster, which are skipped; whether another test has run.
-        self.without_cluster = 0
-        self._others_ran = False
-
-    def add(self, report: Any) -> None:
-        """Count the report of one phase of a test."""
-        if hasattr(report, "gsw_case"):
-            self._statuses[report.nodeid] = report.gsw_case.status
-        elif not getattr(report, "gsw_row", False):
-            shown = report.longrepr
-            if report.skipped and isinstance(shown, tuple) and shown[2].endswith(NO_CLUSTER):
-                self.without_cluster += 1
-            elif report.when == "call":
-                self._others_ran = True
-        if not getattr(report, "gsw_row", False):
-            return
-        node_id = report.nodeid
-        if report.failed or report.skipped:
-            self._not_passed.add(node_id)
-        record = getattr(report, "gsw_record", None)
-        outcome = "" if record is None else record.outcome
-        self._outcomes[node_id] = outcome or self._outcomes.get(node_id, "")
-        if report.failed and not outcome:
-            self._outcomes[node_id] = outcomes.ERROR.word
-            self._facts[node_id] = str(report.longrepr).partition("\n")[0]
-        if record is not None:
-            self.reported[node_id] = record
-            is_asked = self._profiled_on_purpose and outcome == outcomes.PROFILED.word
-            self._statuses[node_id] = outcomes.GREEN if is_asked else report.gsw_status
-
-    def __contains__(self, node_id: str) -> bool:
-        """True if a row was reported."""
-        return node_id in self._outcomes
-
-    def hides(self, node_id: str) -> bool:
-        """True if a row has failed by its record, and passed by its reports."""
-        return self._statuses.get(node_id) == outcomes.FAILED and node_id not in self._not_passed
-
-    @property
-    def rows(self) -> int:
-        """The number of rows that were reported."""
-        return len(self._outcomes)
-
-    @property
-    def outcomes(self) -> list[str]:
-        """The outcome of each row that was run."""
-        return [outcome for outcome in self._outcomes.values() if outcome]
-
-    def errors_without(self, recorded: Iterable[str]) -> dict[str, str]:
-        """The facts of errors without a record, such as rows with a blank cell, by node id."""
-        known = set(recorded)
-        words = self._outcomes.items()
-        return {
-            node_id: self._facts.get(node_id, "")
-            for node_id, word in words
-            if word == outcomes.ERROR.word and node_id not in known
-        }
-
-    @property
-    def is_open(self) -> bool:
-        """True if the newest job of some row is not shown to pass."""
-        return outcomes.OPEN in self._statuses.values()
-
-    @property
-    def ran_nothing(self) -> bool:
-        """True if there were only rows without a cluster: a lost option must not look like a pass."""
-        return bool(self.without_cluster) and not self._others_ran
-
-    @property
-    def judged_none(self) -> bool:
-        """True if there were rows, and all of them were skipped."""
-        skipped = {""} if self._profiled_on_purpose else {"", outcomes.PROFILED.word}
-        return bool(self._outcomes) and set(self._outcomes.values()) <= skipped
+# -- Each row's line on the screen, in place of a dot -----------------------------------------------
 
 
-#: The outcomes of the session's rows.
-OUTCOME_COUNTS = pytest.StashKey[OutcomeCounts]()
-
-
-def run_records(config: pytest.Config) -> tuple[Record, ...]:
-    """The records of the session's run, with those of sessions before it; each file is read once."""
-    from pytest_gsw.results.junit import read_run
-
-    return read_run(config.stash[SETTINGS].run_directory, config.stash[OUTCOME_COUNTS].records)[0]
-
-
-# -- Each row's own line on the screen, in place of pytest's, which has a path in front and no figures
-
-
-def line_of_report(report: Any) -> RowLine:
-    """A row's line by its report, which may have no record."""
+def line_of_report(report: Any, word: str) -> RowLine:
+    """A row's line by its report, which may have no record; ``word`` is pytest's."""
     row, case = row_of(report.nodeid), getattr(report, "gsw_case", None)
     if case is not None:
         fact = (case.text or case.fact).partition("\n")[0]
         fact = fact.removeprefix(f"{case.subject}: ").removeprefix(f"{case.word.lower()} ")
         return RowLine(case.subject, case.word, (fact,))
     record = getattr(report, "gsw_record", None)
-    line = RowLine(row, "", ()) if record is None else line_of(record, report.gsw_said)
-    if report.outcome == "skipped" and not line.word:
-        return RowLine(row, "SKIPPED", (_reason(report),))
-    if report.outcome == "failed" and line.word not in _FAILING:
-        kind = outcomes.ERROR.shown if report.when == "setup" else "FAILED"
-        return RowLine(row, kind, (str(report.longrepr).partition("\n")[0],))
-    return RowLine(row, line.word or report.outcome.upper(), line.parts)
+    line = RowLine(row, "") if record is None else line_of(record, report.gsw_error_line)
+    text = ""
+    if report.failed and (line.word not in _FAILING or report.when == "teardown"):
+        text = str(report.longrepr)
+    elif report.skipped and not line.word:
+        text = report.wasxfail if hasattr(report, "wasxfail") else report.longrepr[2].removeprefix("Skipped: ")
+    return RowLine(row, word, (text.partition("\n")[0],)) if text or not line.word else line
 
 
 #: Words of outcomes that a failed report may have: with ``gsw_strict`` also those of rows that are too fast.
 _FAILING = {
     one.shown for one in outcomes.OUTCOMES if one.pytest in {"failed", "error"} or one.word in outcomes.JUDGED
 } - {outcomes.PASSED.shown}
-
-
-def _reason(report: Any) -> str:
-    """The reason why a row was skipped."""
-    if hasattr(report, "wasxfail"):
-        return str(report.wasxfail)
-    shown = report.longrepr
-    reason = str(shown[2] if isinstance(shown, tuple) else shown).removeprefix("Skipped: ")
-    return reason.partition("\n")[0]
 
 
 def line_width(reporter: pytest.TerminalReporter) -> int:
@@ -181,12 +68,13 @@ _COMMANDS = ("pytest", "pytest-gsw", "scontrol", "sbatch")
 
 def report_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Write the summary of the run: notable rows, a table, counts, errors by cause, alarms, cost."""
-    settings = config.stash[SETTINGS]
-    reporter.ensure_newline()
-    _show_whole_ids(reporter)
+    state = config.stash[SESSION]
+    settings, cluster_text = state.settings, state.cluster_text
+    end_line(config)
+    for report in (*reporter.getreports("failed"), *reporter.getreports("error")):
+        show_whole_id(report)
     reports = [report for kind in ("passed", "failed", "skipped") for report in reporter.getreports(kind)]
     records = [report.gsw_record for report in reports if hasattr(report, "gsw_record")]
-    cluster_text = config.stash.get(CLUSTER_TEXT, None)
     cluster = "cluster" if settings.cluster is None else f"cluster {settings.cluster.name}"
     cluster_drift = [f"{cluster}  {cluster_text.drift}"] if cluster_text is not None and cluster_text.drift else []
     _write_section(reporter, "accepted figures", records, accepted_line)
@@ -198,11 +86,11 @@ def report_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> 
     _write_slow_nodes(reporter, config)
     _write_run(reporter, config)
     _write_sweep(reporter, config)
-    slow = [one.name for one in config.stash[SESSION_HISTORY].known_slow] if SESSION_HISTORY in config.stash else []
-    alarms = config.stash[ALARMS].lines(slow) if ALARMS in config.stash else ()
+    slow = [] if state.history is None else [one.name for one in state.history.known_slow]
+    alarms = () if state.alarms is None else state.alarms.lines(slow)
     _write_lines(reporter, "alarms", alarms)
-    _write_lines(reporter, "suite", config.stash.get(CRITERION, ()))
-    tally = config.stash[OUTCOME_COUNTS]
+    _write_lines(reporter, "suite", state.criterion)
+    tally = state.counts
     if tally.without_cluster:
         reporter.ensure_newline()
         reporter.write_line(f"gsw: {plural(tally.without_cluster, 'row')} skipped: {NO_CLUSTER}")
@@ -217,14 +105,6 @@ def report_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> 
     if settings.cluster.simulated:
         reporter.section("simulation")
         reporter.write_line("The cluster 'demo' is simulated: no GPU was used, and its figures are made up.")
-
-
-def _show_whole_ids(reporter: pytest.TerminalReporter) -> None:
-    """Let pytest's short summary show the ids of tiles: from 9.2 on it takes all after a bracket for parameters."""
-    for report in (one for kind in ("failed", "error") for one in reporter.getreports(kind)):
-        if TILE in report.nodeid and "_id" in vars(report):
-            row = report.nodeid.partition("::")[2]
-            vars(report)["_id"] = replace(vars(report)["_id"], names=(row,), params=None)
 
 
 def _write_lines(reporter: pytest.TerminalReporter, section: str, lines: list[str] | tuple[str, ...]) -> None:
@@ -264,17 +144,18 @@ def _write_section(
 
 def _write_slow_nodes(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Write the nodes that fail jobs of the session, or make jobs of the cluster slow or fail them, a line each."""
-    session_history = config.stash.get(SESSION_HISTORY, None)
-    has_repeats = [1 for record in config.stash[OUTCOME_COUNTS].reported.values() if record.jobs.attempts]
+    state = config.stash[SESSION]
+    session_history = state.history
+    has_repeats = [1 for record in state.counts.reported.values() if record.jobs.attempts]
     if session_history is None or not (has_repeats or session_history.failing or session_history.known_slow):
         return
     from pytest_gsw.history.comparison import failing_texts, slow_since_text, sound_text
 
-    lines = failing_texts(run_records(config), session_history.failing)
+    lines = failing_texts(state.run_records(), session_history.failing)
     _write_lines(reporter, "nodes that fail jobs", tuple(redact(line, os.environ) for line in lines))
     if not session_history.known_slow:
         return
-    ids = config.stash[ALARMS].of_nodes() if ALARMS in config.stash else {}
+    ids = {} if state.alarms is None else state.alarms.of_nodes()
     slow = [
         f"{slow_since_text(one)}{f', alarm {ids[one.name]}' if one.name in ids else ''}"
         for one in session_history.known_slow
@@ -296,24 +177,25 @@ def _write_cost(reporter: pytest.TerminalReporter, tally: OutcomeCounts, setting
     stopped = [hours for record in records if (hours := record.jobs.saved_gpu_hours) is not None]
     if settings.replay is None and (stopped or not cluster.simulated):
         used = sum(map(used_gpu_hours, records))
-        if (sweep := reporter.config.stash.get(SWEEP, None)) is not None:
+        if (sweep := reporter.config.stash[SESSION].sweep) is not None:
             used += sweep.gpu_hours
         reporter.write_line(gpu_hours(used, sum(stopped), len(stopped)))
 
 
 def _write_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Write the table of several rows; not with -q, nor of a single row, whose line has all of it."""
-    settings, tally = config.stash[SETTINGS], config.stash[OUTCOME_COUNTS]
+    state = config.stash[SESSION]
+    settings, tally = state.settings, state.counts
     if config.getoption("verbose") < 0 or tally.rows < 2:
         return
     # Only a session that has run rows has a table.
     from pytest_gsw.common.files import relative_path
-    from pytest_gsw.results import summary
+    from pytest_gsw.results.cluster_result import incident_of
     from pytest_gsw.results.suggested_commands import next_commands, own_advice
-    from pytest_gsw.results.summary import run_table
+    from pytest_gsw.results.summary import counts_line, error_lines, run_table
     from pytest_gsw.tables.metrics import common_change_label
 
-    records = run_records(config)
+    records = state.run_records()
     missing = tally.errors_without(record.row.node_id for record in records)
     if not records or len(records) + len(missing) < 2:
         return
@@ -325,9 +207,9 @@ def _write_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None
     reporter.section(f"{what} of {rows_text(ids)}{where} vs {reference}")
     table = run_table(records, line_width(reporter))
     # pytest's own summary has a line for each row that failed.
-    causes = summary.error_lines(records, missing, fewest=2)
-    incident = summary.incident_of(records)
-    counts = summary.counts_line(records, len(missing), incident)
+    causes = error_lines(records, missing, fewest=2)
+    incident = incident_of(records)
+    counts = counts_line(records, len(missing), incident)
     for line in _wrapped_lines(reporter, (*table, "", counts, *causes)):
         reporter.write_line(line)
     _write_crowd(reporter, settings.cluster, records)
@@ -339,12 +221,13 @@ def _write_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None
 
 def _write_sweep(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Write what the tiles of each row show together."""
-    sweep, settings = config.stash.get(SWEEP, None), config.stash[SETTINGS]
+    state = config.stash[SESSION]
+    sweep, settings = state.sweep, state.settings
     if sweep is None:
         return
     from pytest_gsw.results.sweep import sweep_lines  # few sessions have tiles
 
-    records = run_records(config)
+    records = state.run_records()
     where = "" if settings.cluster is None else f" on {settings.cluster.name}"
     for one in sweep.rows:
         tiles = [record for record in records if record.row.tile and record.row.row_id == one.row]

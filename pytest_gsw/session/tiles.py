@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from pytest_gsw.common.node_lists import compressed, number_of
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import by_number, enumerated, named, plural
 from pytest_gsw.errors import ConfigurationError, SubmissionError
-from pytest_gsw.session.settings import SETTINGS, SWEEP, environment_of
+from pytest_gsw.session.settings import Settings
 from pytest_gsw.tables.model import TILE, Baseline, on_tile, without_tile
 
 if TYPE_CHECKING:
@@ -55,77 +55,58 @@ class Tiling:
         if size not in self.by_size:
             is_fit = fits(self.kind, size, self.there)
             self.by_size[size] = tiles(self.kind, size, self.there, self.only) if is_fit else None
-        found = self.by_size[size]
-        (self.unfit if found is None else self.fitting)[row.id] = size
-        return () if found is None else found.names
+        tiles_of_size = self.by_size[size]
+        (self.unfit if tiles_of_size is None else self.fitting)[row.id] = size
+        return () if tiles_of_size is None else tiles_of_size.names
 
     def sweep(self, sizes: Collection[int]) -> Sweep:
         """The facts of the sweep for its run, by the numbers of nodes of its rows."""
         from pytest_gsw.results.sweep import Sweep
 
-        found = [one for size in sorted(sizes) if (one := self.by_size.get(size)) is not None]
+        of_sizes = [tiles for size in sorted(sizes) if (tiles := self.by_size.get(size)) is not None]
         there = self.there
         return Sweep(
             kind=self.kind,
             partition=there.partition,
             nodes=len(there.usable) + len(there.unusable),
-            not_covered={node: why for one in found for node, why in one.not_covered.items()},
+            not_covered={node: why for tiles in of_sizes for node, why in tiles.not_covered.items()},
             switches={name: compressed(nodes) for name, nodes in there.switches.items()},
         )
 
 
-_TILING = pytest.StashKey["Tiling | None"]()
-
-
-def tiling_of(config: pytest.Config) -> Tiling | None:
-    """The session's tiles; ``None`` without ``--gsw-tile``, or if they are those of an earlier run.
-
-    Slurm is asked once.
+def ask_tiling(cluster: Cluster | None, kind: str, only: str, environ: Mapping[str, str]) -> Tiling:
+    """The tiles of this kind on the nodes of a cluster, by Slurm.
 
     Raises:
         pytest.UsageError: The cluster is not Slurm's, or Slurm does not know its nodes, or such tiles.
     """
-    if _TILING not in config.stash:
-        settings = config.stash[SETTINGS]
-        config.stash[_TILING] = None
-        if settings.tile is not None and settings.past is None and settings.replay is None:
-            try:
-                config.stash[_TILING] = _ask(config, *settings.tile)
-            except ConfigurationError as error:
-                raise pytest.UsageError(redact(str(error), os.environ)) from None
-    return config.stash[_TILING]
-
-
-def _ask(config: pytest.Config, kind: str, only: str) -> Tiling:
     from pytest_gsw.jobs.slurm import client  # few sessions have tiles
     from pytest_gsw.jobs.slurm.nodes import ask_nodes, tiles
 
-    cluster, environ = config.stash[SETTINGS].cluster, environment_of(config)
     if cluster is None or cluster.scheduler != "slurm":
         name = "no cluster is given" if cluster is None else f"{cluster.name} has the scheduler {cluster.scheduler}"
-        raise ConfigurationError(
-            f"--gsw-tile: {name}, and tiles are nodes of Slurm's\nnext: name a cluster with 'scheduler: slurm'"
-        )
-    ask = client.Client(environ).ask
-    tiling = Tiling(cluster, kind, only, ask_nodes(ask, cluster, environ))
-    if not kind.isdigit():
-        tiles(kind, 1, tiling.there, only)  # refuses what this cluster does not have
+        problem = f"--gsw-tile: {name}, and tiles are nodes of Slurm's\nnext: name a cluster with 'scheduler: slurm'"
+        raise pytest.UsageError(redact(problem, os.environ))
+    try:
+        tiling = Tiling(cluster, kind, only, ask_nodes(client.Client(environ).ask, cluster, environ))
+        if not kind.isdigit():
+            tiles(kind, 1, tiling.there, only)  # refuses what this cluster does not have
+    except ConfigurationError as error:
+        raise pytest.UsageError(redact(str(error), os.environ)) from None
     return tiling
 
 
 def rows_on_tiles(
-    config: pytest.Config, rows: Sequence[Baseline], wanted: Collection[str] | None, past: Collection[str] | None
+    tiling: Tiling | None, rows: Sequence[Baseline], named: Collection[str], past: Collection[str] | None
 ) -> Sequence[Baseline]:
     """The rows, each on its tiles.
 
     Args:
-        config: pytest's.
+        tiling: The session's tiles; ``None`` if they are those of an earlier run, or there are none.
         rows: Rows of one table.
-        wanted: The ids of rows, with or without a tile, that the command line names; ``None`` if pytest selects them.
+        named: The ids of rows, with or without a tile, that the command line names.
         past: The ids of the run that is replayed or resumed, whose tiles are the session's; ``None`` without one.
     """
-    tiling = tiling_of(config)
-    named = {argument.partition("::")[2] for argument in config.args} if wanted is None else wanted
     by_row: dict[str, dict[str, None]] = {}
     for row_id in sorted(named, key=by_number) if past is None else past:
         if TILE in row_id:
@@ -143,20 +124,23 @@ def rows_on_tiles(
     return on_tiles
 
 
-def begin_sweep(config: pytest.Config, rows: Sequence[Baseline]) -> None:
+def begin_sweep(settings: Settings, tiling: Tiling | None, rows: Sequence[Baseline]) -> Sweep | None:
     """Note the nodes of the session's tiles for the run; one that is resumed or replayed has its notes already.
+
+    Returns:
+        The sweep; ``None`` without tiles.
 
     Raises:
         OSError: They cannot be written.
         pytest.UsageError: Those of the run that is resumed or replayed cannot be read.
     """
     if not rows:
-        return
+        return None
     from pytest_gsw.common.files import relative_path
     from pytest_gsw.results.sweep import NAME, read_sweep, write_sweep
 
-    settings, tiling = config.stash[SETTINGS], tiling_of(config)
-    directory, cluster, of_run = settings.run_directory, settings.cluster, settings.replay or settings.run_directory
+    cluster = settings.cluster
+    of_run = settings.run_directory if settings.replay is None else settings.replay.place
     sweep = read_sweep(of_run) if tiling is None else tiling.sweep({number_of(row.tile) or 0 for row in rows})
     if sweep is None:
         if (of_run / NAME).is_file():
@@ -164,19 +148,18 @@ def begin_sweep(config: pytest.Config, rows: Sequence[Baseline]) -> None:
                 f"{relative_path(of_run / NAME)} is damaged, or of a later release: what the run has found is in it\n"
                 "next: remove it to judge each tile as its row is"
             )
-        return
+        return None
     if settings.replay is None:  # the search's jobs of a resumed run are found again, unless tiles of it are left out
         there = {(row.row_id, row.tile) for row in rows}
-        kept = tuple(one for one in sweep.rows if not there.issuperset((one.row, tile) for tile in one.peers))
+        kept = tuple(row for row in sweep.rows if not there.issuperset((row.row, tile) for tile in row.peers))
         warns = cluster is not None and cluster.node_findings == "warn"
         sweep = replace(sweep, rows=kept, has_search=settings.find_gpu_hours is not None, warns=warns)
-    config.stash[SWEEP] = sweep
-    write_sweep(directory, sweep)
+    write_sweep(settings.run_directory, sweep)
+    return sweep
 
 
-def tiles_text(config: pytest.Config, rows: Sequence[Baseline]) -> list[str]:
+def tiles_text(settings: Settings, tiling: Tiling | None, rows: Sequence[Baseline]) -> list[str]:
     """Lines on the tiles of a session before its first job: nodes that are covered and others, and the search."""
-    settings, tiling = config.stash[SETTINGS], tiling_of(config)
     if tiling is None or not rows:
         return []
     selected = {row.tile for row in rows}
@@ -200,16 +183,16 @@ def _coverage_lines(tiling: Tiling, sizes: Collection[int], selected: Collection
 
     lines = []
     for size in sorted(sizes):
-        found = tiling.by_size.get(size)
-        if found is None:
+        of_size = tiling.by_size.get(size)
+        if of_size is None:
             continue
-        tiles = [name for name in found.names if name in selected]
+        tiles = [name for name in of_size.names if name in selected]
         covered, there = size * len(tiles), len(tiling.there.usable) + len(tiling.there.unusable)
         lines.append(
             f"gsw: {plural(len(tiles), 'tile')} of {plural(size, 'node')}: {covered} of "
             f"{plural(there, 'node')} of the partition {tiling.there.partition}"
         )
-        lines += [f"gsw: not covered: {nodes} ({why})" for why, nodes in by_reason(found.not_covered).items()]
+        lines += [f"gsw: not covered: {nodes} ({why})" for why, nodes in by_reason(of_size.not_covered).items()]
     return lines
 
 

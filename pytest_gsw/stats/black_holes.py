@@ -69,9 +69,9 @@ def black_holes(uses: Iterable[NodeUse]) -> tuple[BlackHole, ...]:
     for row, failures in of_row.items():
         suspects = [{node for node in one.nodes if last_s.get(node, 0.0) <= one.start_s} for one in failures]
         if row in sound or (all(suspects) and len(failures) < _MOST_FAILURES):
-            for one, nodes in zip(failures, suspects, strict=True):
+            for failure, nodes in zip(failures, suspects, strict=True):
                 for node in nodes:
-                    failed[node].append(one)
+                    failed[node].append(failure)
     shared = [(node, jobs) for node, jobs in sorted(failed.items()) if len({job.row for job in jobs}) >= _FEWEST_ROWS]
     return tuple(_black_hole(node, jobs, worked) for node, jobs in shared if _is_alone(node, jobs, failed))
 

@@ -220,7 +220,7 @@ class ClusterReference:
         key = (row, tolerance)
         if key not in self._noises:
             left = self.left(row)
-            usual = [one for run, one in left.items() if row not in self.slow[run]]
+            usual = [cost for run, cost in left.items() if row not in self.slow[run]]
             noise = noise_of((usual or [*left.values()])[:REFERENCE_JOBS], prior_for(tolerance))
             if noise.jobs >= REFERENCE_JOBS:  # a row does not have to gain as much as all others
                 newest = (left[run] * math.exp(min(0.0, self.effects[run])) for run in [*left][-2:])
@@ -260,16 +260,6 @@ class ClusterEffect:
     tested: int = 1
 
 
-@dataclass(frozen=True)
-class JointDecision(Decision):
-    """The decision on a row after its jobs of this run, with and without the run's effect."""
-
-    #: The decision by the figure without the run's effect.
-    left: Decision
-    #: True if its loss is part of an incident.
-    is_part: bool
-
-
 def decide_adjusted(
     jobs: Sequence[float],
     reference: float,
@@ -279,7 +269,7 @@ def decide_adjusted(
     first: int = 1,
     confirm: int = 0,
     direction: Direction = Direction.LOWER_IS_BETTER,
-) -> JointDecision:
+) -> Decision:
     """Decide a row from all its jobs of this run and from the other rows' effect.
 
     The worse decision counts: by the full figure, or by the figure without the effect. Jobs of one run share its
@@ -313,9 +303,9 @@ def decide_adjusted(
     worst = raw.outcome if outcomes <= _PASSING else min(outcomes, key=WORST_FIRST.index)
     outcome = Outcome.INCONCLUSIVE if is_part else worst
     counts = left if left.outcome is outcome is not raw.outcome else raw
-    of_both = {"outcome": outcome, "more": max(left.more, 0 if is_needless else raw.more), "screen": left.screen}
-    whole = {**vars(counts), "median": raw.median, "loss": raw.loss, **of_both}
-    return JointDecision(**whole, left=left, is_part=is_part)
+    more = max(left.more, 0 if is_needless else raw.more)
+    figures = replace(counts, median=raw.median, loss=raw.loss, screen=left.screen)
+    return replace(figures, outcome=outcome, more=more, is_part=is_part)
 
 
 def _was_usual(noise: Noise, tolerance: float, direction: Direction) -> bool:

@@ -77,6 +77,8 @@ class Decision:
     screen: float
     #: Jobs to run before the row can be decided; 0 if it is decided.
     more: int
+    #: True if its loss is part of an incident of the cluster.
+    is_part: bool = False
 
 
 def decide(

@@ -207,8 +207,8 @@ def _warn(frozen: Sequence[float], all_logs: Sequence[float], kept: Sequence[int
 
 def _change_since(frozen: Sequence[float], logs: Sequence[float]) -> LevelChange:
     """The change since the usual runs of the reference."""
-    found = change_in(normal_scores([*frozen, *logs[REFERENCE_JOBS:]]), len(frozen))
-    return found if found.begin is None else replace(found, begin=found.begin + REFERENCE_JOBS - len(frozen))
+    change = change_in(normal_scores([*frozen, *logs[REFERENCE_JOBS:]]), len(frozen))
+    return change if change.begin is None else replace(change, begin=change.begin + REFERENCE_JOBS - len(frozen))
 
 
 @dataclass(frozen=True)
@@ -260,17 +260,17 @@ def change_in(scores: Sequence[float], first: int) -> LevelChange:
     course = _likeliest_change(scores, first)
     if course is None or len(scores) <= _FITTED_RUNS:
         return LevelChange()
-    begin = next(run for run, one in enumerate(course) if one)
+    begin = next(run for run, level in enumerate(course) if level)
     counts = 1 - _FITTED_RUNS / len(scores)
     quiet, changed = _log_likelihoods(scores, course, _CANDIDATES[0])
     independent, common = counts * (changed - quiet), _CANDIDATES[0]
     if independent <= BELIEVED:
         return LevelChange(independent, begin=begin)
-    for one in _CANDIDATES[1:]:
-        one_quiet, one_changed = _log_likelihoods(scores, course, one)
+    for candidate in _CANDIDATES[1:]:
+        one_quiet, one_changed = _log_likelihoods(scores, course, candidate)
         quiet = max(quiet, one_quiet)
         if one_changed - _PENALTY > changed:
-            common, changed = one, one_changed - _PENALTY
+            common, changed = candidate, one_changed - _PENALTY
     return LevelChange(min(counts * (changed - quiet), independent), common, begin)
 
 
@@ -333,13 +333,13 @@ def _log_likelihoods(scores: Sequence[float], change: Sequence[float], common: A
 @functools.cache
 def _filter(common: Autocorrelation) -> tuple[tuple[float, float], ...]:
     """For each run, the weight of its innovation (one over its variance), and the part that the next run keeps."""
-    found, uncertain = [], common.share
+    states, uncertain = [], common.share
     for _ in range(_FILTER_RUNS):
         variance = uncertain + 1 - common.share
-        found.append((1 / variance, common.decay * uncertain / variance))
+        states.append((1 / variance, common.decay * uncertain / variance))
         left = uncertain * (1 - uncertain / variance)
         uncertain = common.decay**2 * left + common.share * (1 - common.decay**2)
-    return tuple(found)
+    return tuple(states)
 
 
 # -- ranks --------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from pytest_gsw.tables.value_types import nearest
 
 #: By accelerator and dtype, FLOP/s of one GPU: dense matrix operations, no sparsity.
 PEAKS: Mapping[tuple[str, str], float] = {
-    (one.name, dtype): tflops * 1e12 for one in ACCELERATORS for dtype, tflops in one.tflops.items()
+    (entry.name, dtype): tflops * 1e12 for entry in ACCELERATORS for dtype, tflops in entry.tflops.items()
 }
 
 

@@ -265,14 +265,14 @@ def ranks_s(printed: Sequence[Sequence[tuple[str | None, float]]]) -> dict[str, 
     """
     by_label: dict[str, list[float]] = {}
     by_place: list[list[float]] = []
-    widest = max((len(one) for one in printed), default=0)
-    for one in printed:
-        labels = {label for label, _ in one}
-        if None not in labels and len(labels) == len(one):  # torchrun's labels count anew on each node
-            for label, seconds in one:
+    widest = max((len(step_lines) for step_lines in printed), default=0)
+    for step_lines in printed:
+        labels = {label for label, _ in step_lines}
+        if None not in labels and len(labels) == len(step_lines):  # torchrun's labels count anew on each node
+            for label, seconds in step_lines:
                 by_label.setdefault(str(label), []).append(seconds)
-        elif len(one) == widest > 1:
-            by_place.append(sorted(seconds for _, seconds in one))
+        elif len(step_lines) == widest > 1:
+            by_place.append(sorted(seconds for _, seconds in step_lines))
     ranks = {label: statistics.median(seconds) for label, seconds in by_label.items()}
     if by_place:
         ranks |= _widest_gap([statistics.median(place) for place in zip(*by_place, strict=True)])

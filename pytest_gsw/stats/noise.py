@@ -191,7 +191,7 @@ def spread(values: Sequence[float]) -> float:
     """
     if len(values) < 2:
         raise ValueError(f"{len(values)} values have no spread")
-    distances = sorted(abs(one - other) for one, other in itertools.combinations(values, 2))
+    distances = sorted(abs(value - other) for value, other in itertools.combinations(values, 2))
     return distances[math.ceil(_SHARE * len(distances) - 1e-9) - 1] / _NORMAL
 
 

@@ -129,8 +129,8 @@ def find(jobs: Sequence[JobTime], switches: Sequence[int] = ()) -> SearchResult:
         return SearchResult()
     search = _Search(jobs, switches)
     slow_groups = tuple(search.find_slow())
-    still = (one for one in slow_groups if not one.recovered and one.switch is None)
-    slow = sum(1 << node for node in {node for one in still for node in one.nodes})
+    still = (group for group in slow_groups if not group.recovered and group.switch is None)
+    slow = sum(1 << node for node in {node for group in still for node in group.nodes})
     there, cleared = search.find_known_good()
     return SearchResult(slow_groups, cleared & ~slow, there & ~cleared & ~slow)
 
@@ -155,7 +155,7 @@ class _Search:
         above = {mask: [numbers[self.nodes + i] for i, nodes in enumerate(switches) if mask & nodes] for mask in places}
         #: The switches of each job.
         self.above = [above[job.nodes] for job in jobs]
-        self.alike |= {self.nodes + one: tuple(bits(nodes)) for one, nodes in enumerate(switches)}
+        self.alike |= {self.nodes + number: tuple(bits(nodes)) for number, nodes in enumerate(switches)}
         #: The suspects of each job: its nodes and switches, then its row, then the cluster.
         self.suspects = [
             (*places[job.nodes], *above[job.nodes], numbers[self.rows + job.row], numbers[-1]) for job in jobs
@@ -182,8 +182,8 @@ class _Search:
             self._fit_levels()
             if not self._find_suspects(named):
                 break
-        for one in (*named, *self._slow_switches()):
-            slow_group = self._make_group(*one)
+        for group in (*named, *self._slow_switches()):
+            slow_group = self._make_group(*group)
             if slow_group.excess >= LEAST_LOSS:
                 yield slow_group
 
@@ -193,10 +193,10 @@ class _Search:
         Returns:
             True if any was found: the levels are to be fitted again.
         """
-        found = False
+        is_new = False
         tops = {suspect: top for suspect, top in self._tops(self.most).items() if top > self.enough / 2}
         #: Switches that are no suspects.
-        self.sound = {one for one in range(self.nodes, self.rows) if one not in tops}
+        self.sound = {switch for switch in range(self.nodes, self.rows) if switch not in tops}
         waiting = [(-top, suspect) for suspect, top in tops.items()]
         heapq.heapify(waiting)
         while waiting:
@@ -209,14 +209,14 @@ class _Search:
             # The jobs of one suspect do not show how often jobs are odd otherwise: those since its beginning count
             # for half of the limit alone.
             limit = self._limit(self._jobs_in(suspect, peak.since))
-            peaks = {one: self._peak(one, limit) for one in self._in_most_slow_jobs(suspect, peak)}
-            best = max(peaks, key=lambda one: peaks[one].top)
+            peaks = {rival: self._peak(rival, limit) for rival in self._in_most_slow_jobs(suspect, peak)}
+            best = max(peaks, key=lambda node: peaks[node].top)
             peak = peaks[best]
             if peak.top <= self.enough:
                 continue
-            sums = {one: self._peak(one, limit, peak.run) for one in self._in_most_slow_jobs(best, peak)}
-            rivals = sorted(one for one, sum_ in sums.items() if sum_.top > peak.top - _DISTINCT)
-            others = [one for one in rivals if one >= self.rows]
+            sums = {rival: self._peak(rival, limit, peak.run) for rival in self._in_most_slow_jobs(best, peak)}
+            rivals = sorted(rival for rival, sum_ in sums.items() if sum_.top > peak.top - _DISTINCT)
+            others = [rival for rival in rivals if rival >= self.rows]
             best = max(others or [one for one in rivals if one >= self.nodes] or rivals, key=lambda one: sums[one].top)
             since = sums[best].since
             if best < self.nodes and peak.run - since < _FEWEST_RUNS:
@@ -224,11 +224,11 @@ class _Search:
             fixed = self._is_fixed(best, since, peak.run, limit)
             last = peak.run if fixed else math.inf
             culprits = [best] if best >= self.nodes else rivals
-            jobs = {index for one in culprits for index in self._jobs_in(one, since, last)}
+            jobs = {index for culprit in culprits for index in self._jobs_in(culprit, since, last)}
             for index in jobs:
                 self.highest[self.runs[index]] -= max(-2 * self.most, self.ratios[index])
             self._leave_out(jobs)
-            found = True
+            is_new = True
             if others:  # it is not the nodes: these jobs have a level of their own
                 levels = {self.levels[index] for index in jobs}
                 if levels.isdisjoint(self.levels[index] for index in self.jobs_of[best] if index not in jobs):
@@ -240,9 +240,9 @@ class _Search:
             self.explained.update(jobs)
             if best >= self.nodes:
                 self.slow_runs[best] |= dict.fromkeys((self.runs[index] for index in jobs), peak.top)
-            elif sum(len(self.alike[one]) for one in rivals) <= MOST_TOGETHER:
+            elif sum(len(self.alike[rival]) for rival in rivals) <= MOST_TOGETHER:
                 named.append((rivals, since, peak.run, fixed, ()))
-        return found
+        return is_new
 
     def _fit_levels(self) -> None:
         """Compute each job's excess over its level and run, the spread of the excesses, and the evidence from both."""
@@ -305,7 +305,7 @@ class _Search:
             # A fast job on one node does not use its switch.
             counted = [one for one in indices if self.ratios[one] > 0 or self.jobs[one].nodes.bit_count() > 1]
             counts = Counter(itertools.chain.from_iterable(self.above[index] for index in slow))
-            for switch in (one for one, count in counts.items() if count > 1):
+            for switch in (number for number, count in counts.items() if count > 1):
                 below = self.switches[switch - self.nodes]
                 theirs = [index for index in counted if self.jobs[index].nodes & below]
                 total = sum(_limited(self.ratios[index], self.most) for index in theirs)
@@ -319,9 +319,9 @@ class _Search:
         """The largest evidence of slow jobs against one node."""
         sums: dict[int, float] = defaultdict(float)
         for index in jobs:
-            for one in self.suspects[index] if self.ratios[index] > 0 else ():
-                sums[one] += min(self.most, self.ratios[index])
-        return max(value for one, value in sums.items() if one < self.nodes)
+            for node in self.suspects[index] if self.ratios[index] > 0 else ():
+                sums[node] += min(self.most, self.ratios[index])
+        return max(value for node, value in sums.items() if node < self.nodes)
 
     def _leave_out(self, jobs: Collection[int]) -> None:
         """Take jobs out of the evidence."""
@@ -404,7 +404,7 @@ class _Search:
         """The suspects that most of the slow jobs of a suspect have in common."""
         slow = [index for index in self._jobs_in(suspect, peak.since, peak.run) if self.ratios[index] > 0]
         counts = Counter(itertools.chain.from_iterable(self.suspects[index] for index in slow))
-        return [one for one, count in counts.items() if 2 * count > len(slow) and one not in self.sound]
+        return [other for other, count in counts.items() if 2 * count > len(slow) and other not in self.sound]
 
     def _is_fixed(self, suspect: int, since: int, last: int, most: float) -> bool:
         """True if its jobs since the last evidence against it show that its loss until then is gone."""
@@ -418,13 +418,13 @@ class _Search:
         self, suspects: Sequence[int], since: int, last: int, recovered: bool, runs: Collection[int]
     ) -> SlowNodeGroup:
         jobs = self._jobs_in(suspects[0], since, last if recovered else math.inf)
-        jobs = [index for index in jobs if all(one in self.suspects[index] for one in suspects[1:])]
+        jobs = [index for index in jobs if all(other in self.suspects[index] for other in suspects[1:])]
         theirs = {index: value for index in jobs if (value := self.excess[index]) is not None}
         slow = [value for index, value in theirs.items() if not runs or self.runs[index] in runs]
         excess = statistics.median(slow or [0.0])
         slow_jobs = tuple(index for index, value in theirs.items() if value > excess / 2)
         fast_jobs = tuple(index for index, value in theirs.items() if value <= excess / 2)
-        nodes = tuple(sorted(node for one in suspects for node in self.alike[one]))
+        nodes = tuple(sorted(node for group_node in suspects for node in self.alike[group_node]))
         switch = suspects[0] - self.nodes if runs else None
         return SlowNodeGroup(nodes, excess, since, last, recovered, slow_jobs, fast_jobs, switch)
 
@@ -452,7 +452,7 @@ class _Search:
                 if not -_CLEAR < total < _SUSPECT and node not in decided:
                     decided.add(node)
                     if total < 0 and node < self.nodes:
-                        cleared |= sum(1 << one for one in self.alike[node])
+                        cleared |= sum(1 << twin for twin in self.alike[node])
         return there, cleared
 
 
@@ -557,20 +557,20 @@ def failures(jobs: Sequence[JobEnd]) -> tuple[Failures, ...]:
     left = list(jobs)
     of_all = counts = _counts(left)
     while True:
-        often = {one: each for one, each in counts.items() if each.failed >= max(_FEWEST_FAILED, each.expected)}
-        tails = {one: log_tail(each.failed, each.of, each.usual) for one, each in often.items()}
-        odd = {one: tail for one, tail in tails.items() if tail < enough}
+        often = {node: each for node, each in counts.items() if each.failed >= max(_FEWEST_FAILED, each.expected)}
+        tails = {node: log_tail(each.failed, each.of, each.usual) for node, each in often.items()}
+        odd = {node: tail for node, tail in tails.items() if tail < enough}
         if not odd:
             break
-        first = min(odd, key=lambda one: (odd[one], one))
+        first = min(odd, key=lambda node: (odd[node], node))
         group = _indistinguishable(first, tails, [job.nodes for job in left if job.failed])
         named.append(_make_failures(group, counts[first]))
-        mask = functools.reduce(operator.or_, (1 << one for one in group))
+        mask = functools.reduce(operator.or_, (1 << node for node in group))
         left = [job for job in left if not job.nodes & mask]
         counts = _counts(left)
-    named_nodes = {one for each in named for one in each.nodes}
-    others = [_make_failures((one,), each, named=False) for one, each in of_all.items() if one not in named_nodes]
-    return (*named, *sorted(others, key=lambda one: (-one.failed / one.of, -one.failed, one.nodes)))
+    named_nodes = {each_node for each in named for each_node in each.nodes}
+    others = [_make_failures((node,), each, named=False) for node, each in of_all.items() if node not in named_nodes]
+    return (*named, *sorted(others, key=lambda node: (-node.failed / node.of, -node.failed, node.nodes)))
 
 
 @dataclass
@@ -594,10 +594,10 @@ def _counts(jobs: Sequence[JobEnd]) -> Mapping[int, _Count]:
     for job in jobs:
         usual = max(of_rows[job.row], of_runs[job.run])
         for node in bits(job.nodes & failing):
-            one = counts[node]
-            one.failed += job.failed
-            one.of += 1
-            one.expected += usual
+            count = counts[node]
+            count.failed += job.failed
+            count.of += 1
+            count.expected += usual
     return counts
 
 
@@ -606,9 +606,9 @@ def _indistinguishable(first: int, tails: Mapping[int, float], failed: Collectio
     theirs = [nodes for nodes in failed if nodes >> first & 1]
     return tuple(
         sorted(
-            one
-            for one, tail in tails.items()
-            if tail < tails[first] + _DISTINCT and 2 * sum(nodes >> one & 1 for nodes in theirs) > len(theirs)
+            node
+            for node, tail in tails.items()
+            if tail < tails[first] + _DISTINCT and 2 * sum(nodes >> node & 1 for nodes in theirs) > len(theirs)
         )
     )
 

@@ -19,9 +19,11 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from pytest_gsw.common.node_lists import compressed, expand
 from pytest_gsw.stats.noise import PRIOR, PRIOR_JOBS, Noise, logarithms, median_sd
+from pytest_gsw.stats.sweep_finding import Kind, SweepFinding
 
 #: The loss of throughput that a cleared node does not have, as a fraction. The test divides at half of it.
 LOSS = 0.05
@@ -69,8 +71,8 @@ _FEWEST_TILES = 3
 _NORMAL = statistics.NormalDist()
 _BOUND = _NORMAL.inv_cdf(0.95)
 
-Kind = Literal["slow", "between", "intermittent", "not decided"]
-_ORDER: Sequence[Kind] = ("between", "slow", "intermittent", "not decided")
+#: The order of findings by kind.
+_ORDER: Sequence[str] = ("between", "slow", "intermittent", "not decided")
 #: Nodes, in order.
 _Group = tuple[str, ...]
 
@@ -89,29 +91,6 @@ class TileJob:
 
 
 @dataclass(frozen=True)
-class TileFinding:
-    """A slow node, nodes that are slow together or now and then, or suspects that are not decided.
-
-    Changes are those of throughput, as fractions: -0.1 is a tenth less.
-    """
-
-    kind: Kind
-    #: The slow nodes; of ``between`` those of the tile or switch, of which none explains the loss by itself; of
-    #: ``intermittent`` those of a tile that was slow in the sweep beyond doubt, and is fast since.
-    nodes: tuple[str, ...]
-    #: The switch if the nodes are slow together and are all of one; else empty.
-    switch: str
-    change: float
-    #: Bounds of its 95 % interval. Of a finding without jobs of the search, it is an interval for all tiles together.
-    low: float
-    high: float
-    #: Jobs behind it; of ``intermittent`` the fast ones since.
-    jobs: int
-    #: Of ``not decided`` about how many more jobs decide it; ``None`` if no such number does.
-    more_jobs: int | None
-
-
-@dataclass(frozen=True)
 class SearchState:
     """The result of the jobs so far, and the jobs of the next round."""
 
@@ -122,7 +101,7 @@ class SearchState:
     #: By tile of the sweep: its change of throughput from the median of the other tiles, as a fraction.
     peers: Mapping[str, float]
     #: Final if there are no next jobs.
-    findings: tuple[TileFinding, ...]
+    findings: tuple[SweepFinding, ...]
     #: Nodes that lose less than :data:`LOSS`.
     cleared: tuple[str, ...]
     #: Nodes that were not slow in the sweep, of which that is not known, and the loss that not even one of them has.
@@ -185,17 +164,17 @@ def search(
     suspects = [_Suspect(tile, test, of_switch.get(_switch(tile, switch_of))) for tile in slowest]
     next_jobs = _next_jobs(suspects, test, met, switch_of, failed, most_jobs) if begins and level.is_known else []
     findings = _findings(suspects, of_switch, test)
-    found = {node for one in findings for node in one.nodes}
+    in_findings = {node for finding in findings for node in expand(finding.nodes)}
     fast_bounds = {tile: test.bound([excess, *test.jobs.get(tile, ())]) for tile, excess in test.fast.items()}
     bounds = {node: bound for tile, bound in fast_bounds.items() for node in tile}
     bounds.update(pair for suspect in suspects for pair in suspect.bounds.items())
-    once = {node for node, bound in bounds.items() if not (level.is_known and bound < _LOSS)} - found
+    once = {node for node, bound in bounds.items() if not (level.is_known and bound < _LOSS)} - in_findings
     return SearchState(
         tuple(next_jobs),
         following,
         {job.tile: math.expm1(-excess) for job, excess in zip(sweep, excesses, strict=True)},
         findings,
-        tuple(sorted(bounds.keys() - once - found)),
+        tuple(sorted(bounds.keys() - once - in_findings)),
         tuple(sorted(once)),
         -math.expm1(-max((bounds[node] for node in once), default=0.0)),
         test.sigma,
@@ -361,16 +340,16 @@ class _Test:
 
     def finding(
         self, kind: Kind, nodes: Iterable[str], jobs: Sequence[_Excess], *, switch: str = "", tile: _Group = ()
-    ) -> TileFinding:
+    ) -> SweepFinding:
         """A finding by jobs of the search, or by the sweep's job on a tile: if there are none, or it was slow once."""
         by_sweep = bool(tile) and (not jobs or kind == "intermittent")
         mean, sd = _mean([self.in_sweep[tile]] if by_sweep else jobs)
         half = _NORMAL.inv_cdf(1 - 0.025 / (len(self.in_sweep) if by_sweep else 1)) * sd
-        change, low, high = (math.expm1(-one) for one in (mean, mean + half, mean - half))
+        change, low, high = (math.expm1(-excess) for excess in (mean, mean + half, mean - half))
         more = self.more_jobs(jobs, mean) if kind == "not decided" else None
         # Of nodes that ran only together, each round of halves shows the likelier ones.
         more = more and more + 2 * math.ceil(math.log2(len({*nodes})))
-        return TileFinding(kind, tuple(sorted(nodes)), switch, change, low, high, len(jobs) or 1, more)
+        return SweepFinding(kind, compressed(nodes), switch, change, low, high, len(jobs) or 1, more)
 
 
 def _mean(jobs: Sequence[_Excess]) -> tuple[float, float]:
@@ -422,11 +401,11 @@ class _Suspect:
     @property
     def bounds(self) -> dict[str, float]:
         """The largest excess of each node that its smallest group does not exclude; none of a cleared one."""
-        smallest_last = sorted(self._groups.items(), key=lambda one: -len(one[0]))
+        smallest_last = sorted(self._groups.items(), key=lambda of_group: -len(of_group[0]))
         bounds = {node: self._test.bound(jobs) for group, jobs in smallest_last for node in group}
         return bounds | dict.fromkeys(self.cleared, 0.0)
 
-    def findings(self, covered: Collection[str]) -> Iterator[TileFinding]:
+    def findings(self, covered: Collection[str]) -> Iterator[SweepFinding]:
         """The answers on nodes that no other finding covers."""
         test, rest = self._test, {*self.nodes}.difference(covered)
         jobs = [job for jobs in self._groups.values() for job in jobs]
@@ -460,7 +439,7 @@ class _Suspect:
         ratios = {half: self._ratio(half) for half in _halves(group) if not self.cleared.issuperset(half)}
         # The likeliest nodes explain the group. The others run on only if those do not.
         least = 0.0 if is_named else max(ratios.values()) - _CLEAR
-        return [one for half, ratio in ratios.items() if ratio >= least for one in self._open(half)]
+        return [open_group for half, ratio in ratios.items() if ratio >= least for open_group in self._open(half)]
 
     def _of_switch(self, switch: _Switch) -> list[_Group]:
         """The groups that tell whether the switch is slow: halves of what a slow node of its own explains, too."""
@@ -562,27 +541,27 @@ def _switch(nodes: Iterable[str], switch_of: Mapping[str, str]) -> str:
 def _switches(test: _Test, switch_of: Mapping[str, str]) -> dict[str, _Switch]:
     """The switches by name."""
     names = {*switch_of.values()}
-    found = {name: _Switch(name, math.log(len(names) / _FALSELY)) for name in names}
+    switches = {name: _Switch(name, math.log(len(names) / _FALSELY)) for name in names}
     for node in (node for tile in test.in_sweep for node in tile if node in switch_of):
-        found[switch_of[node]].nodes.add(node)
-    for tile, in_sweep in test.in_sweep.items() if found else ():
+        switches[switch_of[node]].nodes.add(node)
+    for tile, in_sweep in test.in_sweep.items() if switches else ():
         for group in [tile] if tile in test.fast else test.shared(tile):
             jobs = test.jobs.get(group, [])
-            if switch := found.get(_switch(group, switch_of)):
+            if switch := switches.get(_switch(group, switch_of)):
                 own, ratio = test.own_node(group), test.ratio([in_sweep, *jobs] if tile in test.fast else jobs)
                 more = ratio - math.log(own * math.exp(ratio) + 1 - own)
                 # The sweep alone names nothing, but a fast tile of it speaks against the switch.
                 switch.ratio += min(more, 0.0) if tile in test.fast else more
                 switch.groups += tile not in test.fast
                 switch.jobs += jobs
-    return found
+    return switches
 
 
-def _findings(suspects: Sequence[_Suspect], of_switch: Mapping[str, _Switch], test: _Test) -> tuple[TileFinding, ...]:
+def _findings(suspects: Sequence[_Suspect], of_switch: Mapping[str, _Switch], test: _Test) -> tuple[SweepFinding, ...]:
     """The answers so far: nodes that are slow together, slow nodes, intermittent ones, then what is not decided."""
     switches = [switch for switch in of_switch.values() if switch.is_slow]
     kind: Kind = "slow" if all(len(suspect.nodes) == 1 for suspect in suspects) else "between"
     together = [test.finding(kind, switch.nodes, switch.jobs, switch=switch.name) for switch in switches]
     covered = {node for switch in switches for node in switch.nodes}
-    others = [one for suspect in suspects for one in suspect.findings(covered)]
-    return (*together, *sorted(others, key=lambda one: (_ORDER.index(one.kind), one.change, one.nodes)))
+    others = [finding for suspect in suspects for finding in suspect.findings(covered)]
+    return (*together, *sorted(others, key=lambda one: (_ORDER.index(one.kind), one.change, expand(one.nodes))))

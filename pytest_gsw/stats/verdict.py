@@ -118,23 +118,23 @@ class ReasonKind(NamedTuple):
     #: The outcome that has it; ``None`` for none.
     outcome: Outcome | None
     #: Why such a run shows neither the noise of its row nor a figure to accept, behind "it"; empty if it shows both.
-    forbids: str = ""
+    forbids: str
     #: True if the figure is implausible; then it forbids something.
     is_doubt: bool = False
     #: Its text on a card, if it has a shorter one than the row's page.
     short: str = ""
 
 
-#: Every reason, the usual one of an outcome first. A new one also has a case in ``inconclusive_text()`` of
-#: results/row_text.py, a line in docs/design.md.
+#: Every reason, the usual one of an outcome first. An inconclusive one also has a text in results/row_text.py, and a
+#: line in docs/design.md.
 REASONS: dict[Reason, ReasonKind] = {
-    Reason.WITHIN_TOLERANCE: ReasonKind(Outcome.PASSED),
-    Reason.GAIN_WITHIN_NOISE: ReasonKind(Outcome.PASSED),
-    Reason.FASTER: ReasonKind(Outcome.IMPROVED),
-    Reason.SLOWER: ReasonKind(Outcome.REGRESSED),
-    Reason.WITHIN_NOISE: ReasonKind(Outcome.INCONCLUSIVE, short="jobs of this row differ by as much"),
+    Reason.WITHIN_TOLERANCE: ReasonKind(Outcome.PASSED, ""),
+    Reason.GAIN_WITHIN_NOISE: ReasonKind(Outcome.PASSED, ""),
+    Reason.FASTER: ReasonKind(Outcome.IMPROVED, ""),
+    Reason.SLOWER: ReasonKind(Outcome.REGRESSED, ""),
+    Reason.WITHIN_NOISE: ReasonKind(Outcome.INCONCLUSIVE, "", short="jobs of this row differ by as much"),
     Reason.CANARY: ReasonKind(Outcome.INCONCLUSIVE, "is of a run in which a canary was too slow"),
-    Reason.INCIDENT: ReasonKind(Outcome.INCONCLUSIVE),
+    Reason.INCIDENT: ReasonKind(Outcome.INCONCLUSIVE, ""),
     Reason.TOO_GOOD: ReasonKind(
         Outcome.INCONCLUSIVE,
         "is too good to be true; --max-gain=PERCENT counts such runs, once it is clear why they are so fast",
@@ -153,13 +153,13 @@ REASONS: dict[Reason, ReasonKind] = {
     ),
     Reason.NOT_KNOWN: ReasonKind(Outcome.INCONCLUSIVE, "is of a log that leaves open what was measured", is_doubt=True),
     Reason.SLOW_NODE: ReasonKind(Outcome.REGRESSED, "is of a tile with a slow node"),
-    Reason.LIKE_PEERS: ReasonKind(Outcome.PASSED),
-    Reason.NOT_DECIDED: ReasonKind(Outcome.INCONCLUSIVE, short="further jobs have not decided it"),
+    Reason.LIKE_PEERS: ReasonKind(Outcome.PASSED, ""),
+    Reason.NOT_DECIDED: ReasonKind(Outcome.INCONCLUSIVE, "", short="further jobs have not decided it"),
     Reason.OTHER_LOSS: ReasonKind(Outcome.INCONCLUSIVE, "has another loss than its peers"),
     Reason.TILE: ReasonKind(None, "is of a tile, and shows its nodes"),
 }
 #: By the word in records, what a reason forbids.
-FORBIDS = {reason.value: kind.forbids for reason, kind in REASONS.items() if kind.forbids}
+FORBIDS = {reason.value: REASONS[reason].forbids for reason in Reason if REASONS[reason].forbids}
 #: Reasons of runs with an implausible figure, as in records.
 DOUBTS = frozenset(reason.value for reason, kind in REASONS.items() if kind.is_doubt)
 #: The same, runs with an unusual state of the cluster, and tiles: none of them measures the noise of a row.
@@ -173,6 +173,13 @@ _NOISELESS = Noise(sigma=0.0, jobs=0)
 
 #: The reason of an outcome from a site's rule that gives none: the first one that has it.
 _USUAL_REASON = {kind.outcome: reason for reason, kind in reversed(REASONS.items())}
+
+
+def _check_numbers(of: str, numbers: Mapping[str, float]) -> None:
+    """Raise a ValueError for a number that nothing can be compared with."""
+    for name, number in numbers.items():
+        if not 0 < number < math.inf:
+            raise ValueError(f"'{of}.{name}' is {number!r}, wanted a number above 0")
 
 
 @dataclass(frozen=True)
@@ -193,10 +200,8 @@ class MetricVerdict:
         """Raise a ValueError for a key that no metric has, and for numbers that nothing can be compared with."""
         if re.fullmatch(METRIC_KEY, self.metric.key) is None:
             raise ValueError(f"'{self.metric.key}' is no key of a metric")
-        for name in ("measured", "documented", "tolerance"):
-            number = getattr(self, name)
-            if not 0 < number < math.inf and (name != "tolerance" or number != 0):
-                raise ValueError(f"'{self.metric.key}.{name}' is {number!r}, wanted a number above 0")
+        numbers = {"measured": self.measured, "documented": self.documented, "tolerance": self.tolerance or 1.0}
+        _check_numbers(self.metric.key, numbers)
 
     @property
     def change(self) -> float:
@@ -256,11 +261,10 @@ class Verdict:
 
     def __post_init__(self) -> None:
         """Refuse numbers that cannot be compared: a ValueError."""
-        for name in ("measured", "documented", "tolerance", "accepted", "jobs"):
-            value = getattr(self, name)
-            for number in value if isinstance(value, tuple) else (value,):
-                if number is not None and not 0 < number < math.inf:
-                    raise ValueError(f"'verdict.{name}' is {number!r}, wanted a number above 0")
+        numbers = {"measured": self.measured, "documented": self.documented, "tolerance": self.tolerance}
+        _check_numbers("verdict", numbers | ({} if self.accepted is None else {"accepted": self.accepted}))
+        for job in self.jobs:
+            _check_numbers("verdict", {"jobs": job})
 
     @property
     def own(self) -> Outcome:
@@ -421,13 +425,15 @@ def judge(
     direction, jobs, repeats = metric.direction, measurement.jobs or (measurement.judged,), repeats or Repeats()
     row_noise = noise or _NOISELESS
     plan: Any = {"first": repeats.first, "confirm": repeats.confirm, "direction": direction}
-    joint = None if cluster_effect is None else decide_adjusted(jobs, reference, tolerance, cluster_effect, **plan)
-    decision = joint or decide(jobs, reference, tolerance, row_noise, **plan)
+    if cluster_effect is None:
+        decision = decide(jobs, reference, tolerance, row_noise, **plan)
+    else:
+        decision = decide_adjusted(jobs, reference, tolerance, cluster_effect, **plan)
     outcome = decision.outcome
     allowed = decision.allowed_gain if outcome is Outcome.IMPROVED else decision.limit
     is_within = compare(decision.median, reference, tolerance, direction) is Outcome.PASSED
     reason = Reason.GAIN_WITHIN_NOISE if outcome is Outcome.PASSED and not is_within else _USUAL_REASON[outcome]
-    if joint is not None and joint.is_part:
+    if decision.is_part:
         reason = Reason.INCIDENT
     # Noise may make the gain of a single job more.
     plausible, ranks = max(max_gain, gain_limit(tolerance, row_noise)), ranks_apart(measurement.ranks_s, tolerance)
@@ -528,8 +534,8 @@ def with_metrics(verdict: Verdict, metrics: Sequence[MetricVerdict]) -> Verdict:
     """A verdict whose outcome is the worst of its own and those by further metrics."""
     if not metrics:
         return verdict
-    worst = min((verdict.outcome, *(one.outcome for one in metrics)), key=WORST_FIRST.index)
-    more = None if verdict.more is None else max(verdict.more, *(one.more for one in metrics))
+    worst = min((verdict.outcome, *(metric_verdict.outcome for metric_verdict in metrics)), key=WORST_FIRST.index)
+    more = None if verdict.more is None else max(verdict.more, *(metric_verdict.more for metric_verdict in metrics))
     return replace(
         verdict,
         outcome=worst,

@@ -101,11 +101,11 @@ def compare(
 
 def agreed(compared: tuple[Compared, ...]) -> dict[str, str]:
     """Values that agree, by name, for records."""
-    return {one.name: one.found for one in compared if one.agrees}
+    return {value.name: value.found for value in compared if value.agrees}
 
 
 def _compare(baseline: Baseline, identity: Identity, job_id: str | None, image: str | None) -> Iterator[Compared]:
-    parallelism = stated_parallelism(baseline)
+    parallelism, stated = stated_parallelism(baseline), identity.stated
     for name, wanted, field in (
         ("model", baseline.model, "model"),
         ("model size", baseline.size, "size"),
@@ -118,13 +118,18 @@ def _compare(baseline: Baseline, identity: Identity, job_id: str | None, image: 
         ("layers", baseline.all_layers, "layers"),
         ("hidden size", baseline.hidden_size, "hidden_size"),
         ("micro-batch size", _micro_batch_size(baseline), "micro_batch_size"),
-        *[(name.upper(), getattr(parallelism, name), name) for name in ("tp", "pp", "cp", "ep", "dp", "fsdp")],
+        ("TP", parallelism.tp, "tp"),
+        ("PP", parallelism.pp, "pp"),
+        ("CP", parallelism.cp, "cp"),
+        ("EP", parallelism.ep, "ep"),
+        ("DP", parallelism.dp, "dp"),
+        ("FSDP", parallelism.fsdp, "fsdp"),
     ):
         # The actual value first; if it is the row's, also the one that the recipe requested.
-        for found in (getattr(identity, field), identity.requested.get(field)):
+        for found in (stated.get(field), identity.requested.get(field)):
             if found is not None and wanted is not None:
                 # Rows without a name may show one of several collectives.
-                agrees = _spelling(wanted, field) in {_spelling(one, field) for one in str(found).split(" or ")}
+                agrees = _spelling(wanted, field) in {_spelling(word, field) for word in str(found).split(" or ")}
                 yield Compared(name, str(found), str(wanted), field, agrees=agrees)
                 if not agrees:
                     break
@@ -183,7 +188,7 @@ def _accelerator(baseline: Baseline, identity: Identity) -> Iterator[Compared]:
     # A driver may have one name for two models: MI250X/MI250.
     devices = [list(filter(None, map(accelerator_of, device.split("/")))) for device in name.split(",")]
     if wanted is not None and any(devices):
-        agrees = all(any(is_same(one, wanted) for one in names) for names in devices if names)
+        agrees = all(any(is_same(device_name, wanted) for device_name in names) for names in devices if names)
         yield Compared("accelerator", name, baseline.accelerator, "accelerator", agrees=agrees)
 
 
@@ -193,18 +198,18 @@ def _settings(baseline: Baseline, identity: Identity) -> Iterator[Compared]:
         return
     given = configured_variables(baseline, {}, baseline.nodes)
     row = stated_settings(baseline.log_format, {**given, **baseline.attributes}) | {"nodes": str(baseline.nodes)}
-    for key, found in identity.settings.items():
+    for key, stated in identity.settings.items():
         name, _, point = key.partition(" at ")
         if point not in {"", baseline.at}:
             continue
         wanted = row.get(name.removeprefix(_MEAN), "")
         if name == "model" and not wanted:
-            yield from _served_model(baseline, found)
+            yield from _served_model(baseline, stated)
         ratio = _MEAN_RATIO if name.startswith(_MEAN) else 1.0
-        ours, theirs = amounts(found), amounts(wanted)
+        ours, theirs = amounts(stated), amounts(wanted)
         if wanted and bool(ours) == bool(theirs):
-            agrees = any(one <= other * ratio <= one * ratio**2 for one in theirs for other in ours)
-            yield Compared(name, found, wanted, key, agrees=agrees or found.lower() == wanted.lower())
+            agrees = any(amount <= other * ratio <= amount * ratio**2 for amount in theirs for other in ours)
+            yield Compared(name, stated, wanted, key, agrees=agrees or stated.lower() == wanted.lower())
 
 
 def stated_parallelism(baseline: Baseline) -> Parallelism:
@@ -238,10 +243,11 @@ def _micro_batch_size(baseline: Baseline) -> int | None:
 
 def _gpus_of_degrees(baseline: Baseline, identity: Identity) -> Iterator[Compared]:
     """The product of a log's degrees of parallelism in GPUs, if it states all of them."""
-    if identity.tp is None or identity.pp is None or identity.dp is None or identity.fsdp is not None:
+    degrees = identity.degrees
+    if not {"tp", "pp", "dp"} <= degrees.keys() or "fsdp" in degrees:
         return
-    gpus = math.prod((identity.tp, identity.pp, identity.cp or 1, identity.dp))
-    name = f"GPUs by TP·PP·{'' if identity.cp is None else 'CP·'}DP"
+    gpus = math.prod(degrees.get(name, 1) for name in ("tp", "pp", "cp", "dp"))
+    name = f"GPUs by TP·PP·{'CP·' if 'cp' in degrees else ''}DP"
     yield Compared(name, str(gpus), str(baseline.gpus), "dp", agrees=gpus == baseline.gpus)
 
 
@@ -286,9 +292,9 @@ def _image(identity: Identity, image: str | None) -> Iterator[Compared]:
     if identity.image is None or image is None:
         return
     # Enroot separates the registry by a "#".
-    found, wanted = (image_name(name).replace("#", "/") for name in (identity.image, image))
-    if found == wanted or _is_file(found) == _is_file(wanted):
-        yield Compared("image", found, wanted, "image", agrees=found == wanted)
+    ran, wanted = (image_name(name).replace("#", "/") for name in (identity.image, image))
+    if ran == wanted or _is_file(ran) == _is_file(wanted):
+        yield Compared("image", ran, wanted, "image", agrees=ran == wanted)
 
 
 def _is_file(image: str) -> bool:

@@ -15,7 +15,8 @@ from typing import TypeAlias
 
 from pytest_gsw.common.text import enumerated, named
 from pytest_gsw.errors import LogError
-from pytest_gsw.jobs.layout import FoundLog, Match, job_id_in, log_glob, looks_like_a_log, loose_logs, slurm_job_id
+from pytest_gsw.jobs.layout import Match, job_id_in, log_glob, looks_like_a_log, loose_logs, slurm_job_id
+from pytest_gsw.jobs.model import FoundLog
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import StepLog
 from pytest_gsw.logs.reader import read_beginning, reading
@@ -53,7 +54,7 @@ def match_logs(directory: Path, rows: Sequence[Baseline], launched_logs: Launche
     ]
     launched: dict[Path, _Candidate] = {}
     for row in rows:
-        for log in (one for one in launched_logs(row) if not one.path.is_symlink()):
+        for log in (launched_log for launched_log in launched_logs(row) if not launched_log.path.is_symlink()):
             launched[log.path] = log.job_id, (*launched.get(log.path, ("", ()))[1], row)
     for path in dict.fromkeys((*loose_logs(directory), *_named_logs(directory), *launched)):
         job_id, of_name = launched.get(path) or _candidate(path, globs)
@@ -82,7 +83,7 @@ def _named_logs(directory: Path) -> Iterator[Path]:
 def _candidate(path: Path, globs: Sequence[tuple[Baseline, Path]]) -> _Candidate:
     """The rows that match a log by its directory and its name, else by its name."""
     by_name = [(row, glob, job_id) for row, glob in globs if (job_id := job_id_in(path.name, glob.name)) is not None]
-    placed = [one for one in by_name if path.parent.match("/".join(one[1].parts[-4:-1]))]
+    placed = [match for match in by_name if path.parent.match("/".join(match[1].parts[-4:-1]))]
     chosen = placed or by_name
     return (chosen[0][2], tuple(row for row, _, _ in chosen)) if chosen else ("", ())
 
@@ -119,7 +120,7 @@ def _more_compared(row: Baseline, log: StepLog) -> Iterator[Compared]:
 
 def _find_row(path: Path, compared: Sequence[_Compared], *, is_named: bool) -> Baseline | str:
     """The row of a log, or the reason why there is none."""
-    fitting = [pair for pair in compared if all(one.agrees is not False for one in pair[1])]
+    fitting = [pair for pair in compared if all(value.agrees is not False for value in pair[1])]
     if not fitting:
         return _nearest(compared)
     stated = [(row, set(_FACTS) if is_named else set(_stated(path, row, values))) for row, values in fitting]
@@ -140,7 +141,7 @@ _FACTS = ("model", "number of GPUs", "dtype")
 
 def _stated(path: Path, row: Baseline, values: Sequence[Compared]) -> Iterator[str]:
     """The facts that a log states as a row does."""
-    agreed = {one.name.partition(" by TP")[0] for one in values if one.agrees}
+    agreed = {value.name.partition(" by TP")[0] for value in values if value.agrees}
     by_name = "model" in agreed and ("model size" in agreed or row.size is None)
     if by_name or _SIZE_BY_LAYERS in agreed or ({"layers", "hidden size"} <= agreed and _mentions(path, row)):
         yield "model"
@@ -152,11 +153,11 @@ def _stated(path: Path, row: Baseline, values: Sequence[Compared]) -> Iterator[s
 
 def _nearest(compared: Sequence[_Compared]) -> str:
     """The values in which a log differs from the row that is the most like it."""
-    differing = [(row, [one for one in values if one.agrees is False], -len(values)) for row, values in compared]
+    differing = [(row, [value for value in values if value.agrees is False], -len(values)) for row, values in compared]
     if not differing:
         return "is of no row"
-    row, values, _ = min(differing, key=lambda one: (len(one[1]), one[2]))
-    texts = named([f"{one.name} {one.text}" for one in values], _DIFFERENCES_SHOWN)
+    row, values, _ = min(differing, key=lambda of_row: (len(of_row[1]), of_row[2]))
+    texts = named([f"{value.name} {value.text}" for value in values], _DIFFERENCES_SHOWN)
     return f"is of no row; {row.id} is the nearest: {texts}"
 
 

@@ -30,8 +30,10 @@ from pytest_gsw.stats.measurement import (
 from pytest_gsw.stats.verdict import ranks_of_jobs
 from pytest_gsw.tables.metrics import CALIBRATION, FINAL_LOSS, FURTHER, STEP_TIME, Metric, Series
 from pytest_gsw.tables.model import Baseline, Figures, parse_statistic
-from pytest_gsw.validation.checks import check_measured, check_steps, check_whole, is_trained, steps_each_line
+from pytest_gsw.validation.completeness import check_steps, check_whole
 from pytest_gsw.validation.run import Run, log_evidence
+from pytest_gsw.validation.step_settings import check_measured
+from pytest_gsw.validation.training import is_trained, steps_each_line
 
 
 def measure(
@@ -134,8 +136,8 @@ def _measure_figure(
             f"the log holds {plural(len(values), 'number')} of {metric.label}, too few for {baseline.statistic}",
             evidence=log_evidence(run, log),
         ) from error
-    found = Measurement(value, Figures(value=value), Timing(baseline.statistic), jobs=(value,))
-    return replace(found, doubt=log.doubt, remarks=log.identity.remarks)
+    measurement = Measurement(value, Figures(value=value), Timing(baseline.statistic), jobs=(value,))
+    return replace(measurement, doubt=log.doubt, remarks=log.identity.remarks)
 
 
 def _missing_figure(
@@ -175,16 +177,16 @@ def of_all_jobs(baseline: Baseline, jobs: Sequence[Measurement], peak_flops: flo
         jobs: One measurement for each job, in the order in which they ran.
         peak_flops: Peak FLOP/s of one GPU, for the MFU.
     """
-    values = tuple(one.judged for one in jobs)
+    values = tuple(measurement.judged for measurement in jobs)
     judged = statistics.median(values)
     peak_flops = jobs[-1].calibration_flops or peak_flops
     all_figures = figures_of(baseline, judged, peak_flops)
-    ranks = ranks_of_jobs(one.ranks_s for one in jobs)
-    metrics = {key: tuple(one.metrics[key][0] for one in jobs) for key in jobs[-1].metrics}
-    steadies_s = tuple(one.steady_s for one in jobs if one.steady_s is not None)
-    third_s = statistics.median([max(one.judged, one.third_s or 0.0) for one in jobs]) if steadies_s else None
+    ranks = ranks_of_jobs(measurement.ranks_s for measurement in jobs)
+    metrics = {key: tuple(measurement.metrics[key][0] for measurement in jobs) for key in jobs[-1].metrics}
+    steadies_s = tuple(measurement.steady_s for measurement in jobs if measurement.steady_s is not None)
+    third_s = statistics.median([max(job.judged, job.third_s or 0.0) for job in jobs]) if steadies_s else None
     last = replace(jobs[-1], steadies_s=steadies_s, third_s=third_s, metrics=metrics)
-    doubt = next((one.doubt for one in jobs if one.doubt), None)
+    doubt = next((measurement.doubt for measurement in jobs if measurement.doubt), None)
     return replace(last, judged=judged, figures=all_figures, jobs=values, ranks_s=ranks, doubt=doubt)
 
 
@@ -290,12 +292,12 @@ def read_metrics(baseline: Baseline, path: Path, log: StepLog, known: Mapping[st
     if not baseline.metrics:
         return {}
     built_in = [key for key in baseline.metrics if key not in known]
-    found = {key: _further_figure(FURTHER[key], baseline, path, log) for key in built_in}
-    if len(found) < len(baseline.metrics):
+    numbers = {key: _further_figure(FURTHER[key], baseline, path, log) for key in built_in}
+    if len(numbers) < len(baseline.metrics):
         source = MetricLog(baseline, log.steps, path, _begin(path, log))
         with reading(path):
-            found |= {key: _number(known[key], source) for key in baseline.metrics if key not in found}
-    return {key: found[key] for key in baseline.metrics}
+            numbers |= {key: _number(known[key], source) for key in baseline.metrics if key not in numbers}
+    return {key: numbers[key] for key in baseline.metrics}
 
 
 def _further_figure(metric: Metric, baseline: Baseline, path: Path, log: StepLog) -> float:

@@ -15,7 +15,9 @@ from pathlib import Path
 
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.errors import LogError
-from pytest_gsw.jobs.model import LOST_AT_START, JobState, JobStatus, problem_of
+from pytest_gsw.jobs.model import LOST_AT_START
+from pytest_gsw.jobs.states import JobState, JobStatus
+from pytest_gsw.jobs.step_ends import problem_of
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.stats.black_holes import AT_ONCE_S, NodeUse
 from pytest_gsw.tables.model import without_tile
@@ -86,12 +88,12 @@ def _cause(run: Run) -> str | None:
     try:
         # A script may end well after its training failed: the row's error counts here, too.
         completed = run.status.state is JobState.COMPLETED
-        found = (
+        cause = (
             find_fatal_unread(run.log, run.other_files, run.batch_output) if completed and run.log else cause_of(run)
         )
     except (LogError, OSError):
         return None  # judging the run reports it
-    return found.name if found is not None and found.infrastructure else None
+    return cause.name if cause is not None and cause.infrastructure else None
 
 
 def suspect_nodes(run: Run) -> tuple[str, ...]:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 from pytest_gsw.common.text import duration
 from pytest_gsw.errors import LogError
-from pytest_gsw.jobs.model import ERROR_SUFFIX, NODE_LOST, EarlyStop, JobState, JobStatus, JobStep, boost_step
+from pytest_gsw.jobs.model import ERROR_SUFFIX, EarlyStop
+from pytest_gsw.jobs.states import NODE_LOST, JobState, JobStatus, JobStep
+from pytest_gsw.jobs.step_ends import boost_step
 from pytest_gsw.logs.model import StepLog
 from pytest_gsw.logs.reader import line_number, tail_lines
 from pytest_gsw.logs.signatures import COMMAND, Cause, command_line, find_cause, killed_task
@@ -130,8 +132,8 @@ def ran_out_of_memory(run: Run) -> bool:
         return True
     if run.status.state not in {JobState.FAILED, JobState.REPLAYED}:
         return False
-    found = cause_of(run)
-    return found is not None and found.out_of_memory
+    cause = cause_of(run)
+    return cause is not None and cause.out_of_memory
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest_gsw.demo
 from pytest_gsw.demo import FIRST_LINE
 from pytest_gsw.history.location import open_history
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results.record import JobFacts, Record, read_record
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables

@@ -15,9 +15,10 @@ from typing import Any
 
 from pytest_gsw.common.node_lists import compressed
 from pytest_gsw.history.location import open_history
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.states import JobState
+from pytest_gsw.reports.from_records import run_reports
 from pytest_gsw.reports.pages import write_report
-from pytest_gsw.reports.run_report import ReportedRun, run_reports
+from pytest_gsw.reports.run_report import ReportedRun
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.results.sweep import write_sweep
 from tests.unit.reports.records_of_runs import row

@@ -11,8 +11,9 @@ import pytest
 from benchmarks.report_scale import LAST_S, SEED, record
 from pytest_gsw.history import open_history
 from pytest_gsw.history.alarms import acknowledge
+from pytest_gsw.reports.from_records import HistoryReader, run_reports
 from pytest_gsw.reports.pages import write_report
-from pytest_gsw.reports.run_report import HistoryReader, ReportedRun, run_reports
+from pytest_gsw.reports.run_report import ReportedRun
 from pytest_gsw.results.record import Record
 from tests.unit.results.records import varied
 

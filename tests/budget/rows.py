@@ -141,7 +141,7 @@ class ReadySlurm:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
     """Put Slurm's answers in the place of its processes, and count what the session does with files."""
-    from pytest_gsw.executor import executor
+    from pytest_gsw.executor import executor, submitter
     from pytest_gsw.jobs.slurm import client as slurm
     from pytest_gsw.jobs.slurm import launcher
     from pytest_gsw.session import plan_and_submit
@@ -163,7 +163,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     mock.patch.object(slurm, "_run", ReadySlurm(Path("stage").absolute())).start()
     with (
         mock.patch.object(launcher.shutil, "which", return_value="/usr/bin/sbatch"),
-        mock.patch.object(executor, "ThreadPoolExecutor", Inline),
+        mock.patch.object(submitter, "ThreadPoolExecutor", Inline),
         mock.patch.object(plan_and_submit, "Executor", partial(executor.Executor, clock=clock, sleep=clock.sleep)),
         mock.patch.object(os, "fsync", synced),
     ):

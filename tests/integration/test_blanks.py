@@ -72,7 +72,7 @@ def test_one_blank_stops_one_row(pytester: pytest.Pytester, table: Path) -> None
     assert (case.attrib["classname"], case.attrib["time"]) == ("demo.maxtext.tiny_1b", "0.000")
     (error,) = case.iter("error")
     assert (error.text or "").strip() == TEXT
-    assert error.attrib["message"] == TEXT.partition("\n")[0]
+    assert error.attrib["message"] == f'failed on setup with "{TEXT.partition(chr(10))[0]}"'
     assert properties(case) == {
         "gsw_row": "tiny_1b_BLANK[H100x16]",
         "gsw_outcome": "error",

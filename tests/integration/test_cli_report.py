@@ -98,7 +98,8 @@ def test_rows_that_a_session_has_not_come_to_yet(run: Path, gsw: Gsw) -> None:
     assert "error" not in index
     assert "--gsw-resume" not in index
     assert (
-        'message="' + wording("not judged yet", why='its session goes on"') in gsw("report", "--format=junit", run).out
+        ">" + wording("not judged yet", why=wording("report goes on") + "</error>")
+        in gsw("report", "--format=junit", run).out
     )
 
 

@@ -80,19 +80,19 @@ def test_ctrl_c_between_two_jobs_judges_no_row_by_too_few(pytester: pytest.Pytes
     pytester.makeconftest(
         """\
 import os, signal
-from pytest_gsw.executor.executor import Executor
+from pytest_gsw.executor.ended_jobs import EndedJobs
 
-find = Executor._find_logs
+find = EndedJobs.find_logs
 
 def interrupted(self):
-    Executor._find_logs = find
-    if self._rows.ended:
+    EndedJobs.find_logs = find
+    if self.rows.awaiting_log:
         os.kill(os.getpid(), signal.SIGINT)  # the first job has ended, and its log is looked for
     else:
-        Executor._find_logs = interrupted
+        EndedJobs.find_logs = interrupted
     find(self)
 
-Executor._find_logs = interrupted
+EndedJobs.find_logs = interrupted
 """
     )
     result = pytester.runpytest_subprocess(*ONE_ROW, "--gsw-repeat=3")

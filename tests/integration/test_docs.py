@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from pytest_gsw import JobState, JobStatus, Launcher, hookspecs
-from pytest_gsw.clusters import CLUSTER_FIELDS, find_cluster
+from pytest_gsw.clusters import CLUSTER_FIELDS, LAUNCHER_KEYS, find_cluster
 from pytest_gsw.demo.simulation import FAULTS
 from pytest_gsw.importing.facts import read_facts
 from pytest_gsw.logs.formats.registry import FORMATS
@@ -104,6 +104,28 @@ def test_the_tables_of_hooks_name_every_field(heading: str, names: list[str]) ->
     section = re.search(rf"^#+ {heading}$(.*?)(?=^#+ |\Z)", text, re.MULTILINE | re.DOTALL)
     assert section is not None
     assert [name for name in names if not re.search(rf"^\|.*`{name}\b[^|]*\|", section.group(1), re.MULTILINE)] == []
+
+
+def test_the_contract_of_launchers_is_that_of_the_page() -> None:
+    text = (ROOT / "docs" / "hooks.md").read_text()
+    required, _, rest = text.partition("these methods are required:")[2].partition("These have defaults:")
+    defaults = rest.partition("\nA job id is")[0]
+
+    def names(table: str) -> set[str]:
+        cells = re.findall(r"^\| (`[^|]*) \|", table, re.MULTILINE)
+        return {name for cell in cells for name in re.findall(r"`(\w+)", cell)}
+
+    members = {name for name in (*vars(Launcher), *Launcher.__annotations__) if not name.startswith("_")}
+    assert names(required) == Launcher.__abstractmethods__ == {"submit", "poll", "cancel"}
+    assert names(defaults) == members - Launcher.__abstractmethods__ - {"name"}
+    keys = re.search(r"^\| `cluster_keys` \|(.*?);", defaults, re.MULTILINE)
+    assert keys is not None
+    assert set(re.findall(r"`(\w+)`", keys[1])) == LAUNCHER_KEYS
+
+
+@pytest.mark.parametrize("key", sorted(LAUNCHER_KEYS))
+def test_the_page_of_clusters_has_each_key_of_a_launcher(key: str) -> None:
+    assert f"| `{key}` |" in (ROOT / "docs" / "clusters.md").read_text()
 
 
 def test_the_example_of_make_job_spec(pytester: pytest.Pytester) -> None:

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from pytest_gsw.history.comparison import ClusterText
-from pytest_gsw.history.row_history import FailingNode, SlowNode
+from pytest_gsw.history.node_search import FailingNode, SlowNode
 from pytest_gsw.reports.ci import openmetrics
 from pytest_gsw.results.record import of_content
 from tests import grafana

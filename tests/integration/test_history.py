@@ -15,8 +15,10 @@ from typing import Any
 import pytest
 
 from pytest_gsw.history import open_history
+from pytest_gsw.history.cluster_series import histories_of_records
 from pytest_gsw.history.model import Point
-from pytest_gsw.history.row_history import RowHistory, histories_of_records
+from pytest_gsw.history.row_history import RowHistory
+from pytest_gsw.history.store import History
 from pytest_gsw.results.record import Record
 from tests.integration.conftest import Gsw, tiny_table
 from tests.integration.runs import record, write_runs
@@ -363,6 +365,17 @@ def test_a_row_has_a_line_for_each_of_its_runs(history: Gsw) -> None:
     assert before[1:] == [run_record(9).run.id, "5.5 s", "-9.1 %", "regressed", "pool0-[0017-0032]"]
     assert len(lines[heading + 3 :]) == 11
     assert "newest run first" not in history().out
+
+
+def test_each_record_of_a_row_is_read_once(history: Gsw, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[str] = []
+    records = History.records
+    monkeypatch.setattr(
+        History, "records", lambda self, run_id, rows: reads.append(run_id) or records(self, run_id, rows)
+    )
+    fill(*runs(9))
+    history("llama2*")
+    assert sorted(reads) == sorted(of_run.run.id for of_run in runs(9))
 
 
 def test_a_row_of_excluded_runs_alone_is_not_listed(history: Gsw) -> None:

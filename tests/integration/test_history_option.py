@@ -74,7 +74,7 @@ def test_a_loss_within_the_noise_of_the_row_is_inconclusive_and_says_so(pytester
     assert (seen["gsw_outcome"], seen["gsw_reason"], seen["gsw_sigma_jobs"]) == ("inconclusive", "within noise", "10")
     assert float(seen["gsw_limit"]) == pytest.approx(found["verdict"]["limit"], abs=1e-6)
     (element,) = [e for e in case if e.tag != "properties"]
-    assert (element.tag, element.attrib["message"][:11]) == ("skipped", "throughput ")
+    assert (element.tag, element.attrib["message"][:25]) == ("skipped", "inconclusive: throughput ")
 
 
 def test_a_loss_within_the_noise_is_confirmed(pytester: pytest.Pytester, table: Path) -> None:

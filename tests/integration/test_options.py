@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from pytest_gsw.jobs.journal import Journal
+from pytest_gsw.session import state
 from pytest_gsw.session.options import GROUPS, OPTIONS, Option
-from pytest_gsw.session.settings import SETTINGS, Settings, read_settings
+from pytest_gsw.session.settings import Settings, read_settings
 from tests.integration.conftest import junit, properties, records, tiny_table
 from tests.messages import wording
 
@@ -60,9 +61,9 @@ TOGETHER = [name for name in TWINS if not any(name in names[-2:] for names in AP
 
 def settings(pytester: pytest.Pytester, *arguments: str) -> dict[str, Any]:
     config = pytester.parseconfigure(*arguments)
-    found: Settings = config.stash.get(SETTINGS, None) or read_settings(config)
+    found: Settings = config.stash[state.SESSION].settings if state.SESSION in config.stash else read_settings(config)
     config._ensure_unconfigure()
-    facts = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
+    facts = {**vars(found), **vars(found.judging), **vars(found.jobs), **vars(found.output)}
     facts["run_id"] = None
     if found.cluster is not None:  # a file of the ini file need not be named again in a command
         facts["cluster"] = dataclasses.replace(found.cluster, file_is_given=False)
@@ -411,7 +412,7 @@ def test_a_tenth_of_the_documented_time_is_inconclusive_until_somebody_accepts_i
     )
     case = junit(pytester.path / "junit.xml")[NAME]
     (element,) = [e for e in case if e.tag != "properties"]
-    assert (element.tag, element.attrib["message"][:11]) == ("skipped", "throughput ")
+    assert (element.tag, element.attrib["message"][:25]) == ("skipped", "inconclusive: throughput ")
     seen = properties(case)
     assert (seen["gsw_outcome"], seen["gsw_reason"]) == ("inconclusive", "too good to be true")
     assert seen["gsw_max_gain"] == "0.25"

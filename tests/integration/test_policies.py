@@ -83,16 +83,16 @@ def test_a_terminal_has_one_line_that_is_written_over(tmp_path: Path) -> None:
     assert re.match(r"gsw: (about|at least) \ds left, 1 (pending|running)", live[0])
     assert any(re.search(r"1 running \(step \d+ of 50\), 0 of 1 done", line) for line in live)
     # The row's own line begins where the live one stood, which is wiped.
-    assert re.search(r"\r {90,}\r*\n?llama2_70b_fp8\[H100x64\] ", seen)
+    assert re.search(r"\r {90,}\r\x1b\[32mllama2_70b_fp8\[H100x64\] ", seen)
 
 
 def test_a_record_that_cannot_be_written_is_no_pass(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(
         """
         def pytest_gsw_job_state_changed(config, baseline):
-            from pytest_gsw.session.settings import SETTINGS
+            from pytest_gsw.session.state import SESSION
 
-            records = config.stash[SETTINGS].run_directory / "records"
+            records = config.stash[SESSION].settings.run_directory / "records"
             if not records.exists():
                 records.touch()
         """

@@ -223,7 +223,7 @@ def test_a_hostile_record_as_junit(recorded: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("HF_TOKEN", IN_SESSION)
     text = gsw("report", "--format=junit", recorded).out
     (case,) = etree.fromstring(text.encode()).iter("testcase")
-    assert case.find("error").get("message") == "job failed: redgnp *** ***"
+    assert case.find("error").get("message") == 'failed on setup with "job failed: redgnp *** ***"'
     check("".join(case.itertext()) + " ".join(value for one in case.iter() for value in one.attrib.values()))
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.results.record import SweepFinding, read_records, write_record
+from pytest_gsw.results.record import read_records, write_record
 from pytest_gsw.results.sweep import RowSweep, Sweep, read_sweep, write_sweep
-from pytest_gsw.session.settings import SETTINGS, SWEEP
+from pytest_gsw.session.state import SESSION
+from pytest_gsw.stats.sweep_finding import SweepFinding
 from pytest_gsw.tables.load import load_table
 from tests.integration.conftest import Gsw, junit, properties, records
 from tests.integration.test_cli_report_junit import assert_alike, rebuilt
@@ -22,11 +23,11 @@ from tests.unit.results.sweeps import DRAINED, ROW, among_tiles, slow_finding, s
 NODES = """
 import pytest
 from pytest_gsw.results.sweep import Sweep, write_sweep
-from pytest_gsw.session.settings import SETTINGS
+from pytest_gsw.session.state import SESSION
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session):
-    directory = session.config.stash[SETTINGS].run_directory
+    directory = session.config.stash[SESSION].settings.run_directory
     directory.mkdir(parents=True)
     write_sweep(directory, Sweep("node", "batch", 2, {"n2": "drained: x"}))
 """
@@ -36,9 +37,10 @@ def end_sweep(session: pytest.Session, *_: object) -> None:
     """Find the one tile slow."""
     slow = SweepFinding("slow", "localhost", "", -0.1, -0.12, -0.08, 3)
     of_row = RowSweep("tiny_1b_bf16[H100x8]", {"localhost": -0.1012345678}, (slow,), level=1.0)
-    sweep = replace(session.config.stash[SWEEP], rows=(of_row,), has_search=True)
-    session.config.stash[SWEEP] = sweep
-    write_sweep(session.config.stash[SETTINGS].run_directory, sweep)
+    state = session.config.stash[SESSION]
+    assert state.sweep is not None
+    state.sweep = replace(state.sweep, rows=(of_row,), has_search=True)
+    write_sweep(state.settings.run_directory, state.sweep)
 
 
 @pytest.fixture
@@ -112,7 +114,7 @@ def test_the_overview_names_a_slow_node_and_what_to_type(run: Path, gsw: Gsw, mo
 def test_a_tile_with_another_loss_is_neither_green_nor_cleared(
     pytester: pytest.Pytester, table: Path, gsw: Gsw, monkeypatch: pytest.MonkeyPatch, is_odd: bool
 ) -> None:
-    monkeypatch.setattr("pytest_gsw.session.row.check_tile", lambda *_: None)  # all of them are this machine
+    monkeypatch.setattr("pytest_gsw.session.measured_jobs.check_tile", lambda *_: None)  # all of them are this machine
     row = load_table(table)[0].id
     tiles = [f"{table}::{row}@n{number}" for number in range(1, 9)]
     pytester.runpytest("--gsw-cluster=demo", *tiles).assert_outcomes(passed=8)
@@ -138,7 +140,7 @@ def test_a_tile_with_another_loss_is_neither_green_nor_cleared(
 def test_a_part_of_a_sweep_that_is_resumed_takes_what_all_tiles_have_shown(
     pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pytest_gsw.session.row.check_tile", lambda *_: None)  # all of them are this machine
+    monkeypatch.setattr("pytest_gsw.session.measured_jobs.check_tile", lambda *_: None)  # all of them are this machine
     row = load_table(table)[0].id
     tiles = [f"{table}::{row}@n{number}" for number in range(1, 5)]
     pytester.runpytest("--gsw-cluster=demo", *tiles).assert_outcomes(passed=4)
@@ -161,7 +163,7 @@ def test_a_part_of_a_sweep_that_is_resumed_takes_what_all_tiles_have_shown(
 def test_a_damaged_sweep_is_not_taken_for_none(
     pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch, option: str
 ) -> None:
-    monkeypatch.setattr("pytest_gsw.session.row.check_tile", lambda *_: None)
+    monkeypatch.setattr("pytest_gsw.session.measured_jobs.check_tile", lambda *_: None)
     tile = f"{table}::{load_table(table)[0].id}@n1"
     pytester.runpytest("--gsw-cluster=demo", tile).assert_outcomes(passed=1)
     (directory,) = Path(".gsw/runs").iterdir()

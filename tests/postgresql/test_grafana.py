@@ -13,7 +13,7 @@ import pytest
 
 from pytest_gsw.cli import main
 from pytest_gsw.history import open_history
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results.record import JobFacts, read_records
 from tests import grafana
 

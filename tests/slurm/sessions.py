@@ -67,14 +67,17 @@ stay() {{ # until it is asked to end, which it does with exit code 0
 CONFTEST = """\
 import time
 
-import pytest_gsw.executor.executor
+import pytest_gsw.executor.polls
+import pytest_gsw.executor.submitter
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 
 SlurmLauncher.log_wait_s = 3.0
 """
 
 #: A scheduler that stays out of reach is waited for this long, not for ten minutes.
-GIVES_UP_SOON = "pytest_gsw.executor.executor.UNKNOWN_LIMIT_S = 4.0\n"
+GIVES_UP_SOON = """\
+pytest_gsw.executor.polls.UNKNOWN_LIMIT_S = pytest_gsw.executor.submitter.UNKNOWN_LIMIT_S = 4.0
+"""
 
 
 #: A session has the plugin that is tested and none of other projects, which take longer to import than all that it does.

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import pytest_gsw.demo
-from pytest_gsw.jobs.model import JobState
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
+from pytest_gsw.jobs.states import JobState
 from tests.integration.conftest import junit, properties, suite_properties
 from tests.messages import wording
 

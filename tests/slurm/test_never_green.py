@@ -497,8 +497,8 @@ def test_a_log_that_is_dated_back_and_bears_another_start(told: Told) -> None:
 #: sbatch submits the job and does not come back in time to say so; the second line is of a wait that is short enough.
 LOST = '/usr/bin/sbatch "$@" >/dev/null; echo "sbatch: error: Socket timed out on send/recv operation" >&2; exit 1'
 SOON = """
-import pytest_gsw.executor.executor
-pytest_gsw.executor.executor.BACK_OFF_S = 1.0
+import pytest_gsw.executor.submitter
+pytest_gsw.executor.submitter.BACK_OFF_S = 1.0
 SlurmLauncher.lost_wait_s = 6.0
 """
 #: Lists no job by its name for ever, or in the first seconds.

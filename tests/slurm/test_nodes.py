@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.cli.nodes import exclude_list
-from pytest_gsw.history.row_history import SlowNode
+from pytest_gsw.history.node_search import SlowNode
 
 from .cluster import SlurmCluster
 

@@ -130,7 +130,12 @@ def test_without_accounting_less_is_known_and_said_once(site: Site) -> None:
 
 
 #: A job that is lost with the controller's state is given up soon.
-GIVES_UP_SOON = "import pytest_gsw.executor.executor\n\npytest_gsw.executor.executor.UNKNOWN_LIMIT_S = 20.0\n"
+GIVES_UP_SOON = """\
+import pytest_gsw.executor.polls
+import pytest_gsw.executor.submitter
+
+pytest_gsw.executor.polls.UNKNOWN_LIMIT_S = pytest_gsw.executor.submitter.UNKNOWN_LIMIT_S = 20.0
+"""
 
 
 def test_a_controller_that_is_killed_amid_submissions(project: Path, slurm32: SlurmCluster) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.jobs.model import problem_of
 from pytest_gsw.jobs.slurm.client import parse_ends, sacct_command
 from pytest_gsw.jobs.slurm.probing import Probe, probe_command
+from pytest_gsw.jobs.step_ends import problem_of
 from pytest_gsw.results.node_facts import compare, why_lines
 from tests.messages import wording
 

@@ -15,7 +15,7 @@ from .conftest import start
 from .sessions import PASSED, Misfortune, Session, Site
 
 #: Two minutes, in sessions that are not to take as long.
-SOON = "pytest_gsw.executor.executor.STUCK_S = 3.0\n"
+SOON = "pytest_gsw.executor.polls.STUCK_S = 3.0\n"
 
 
 @pytest.fixture(scope="module")

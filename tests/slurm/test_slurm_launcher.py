@@ -13,8 +13,9 @@ import pytest
 
 from pytest_gsw.errors import JobError, RefusedError, SubmissionError
 from pytest_gsw.jobs.layout import log_glob
-from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
+from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
+from pytest_gsw.jobs.states import JobState, JobStatus
 from tests.messages import wording
 
 from .cluster import SlurmCluster

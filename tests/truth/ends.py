@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_gsw.demo.writers import damage
-from pytest_gsw.jobs.model import JobState, JobStatus, JobStep
+from pytest_gsw.jobs.states import JobState, JobStatus, JobStep
 from pytest_gsw.results import outcomes
 from tests.truth.logs import as_bytes
 from tests.truth.model import ENDED_WELL, Case

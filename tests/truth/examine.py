@@ -12,7 +12,8 @@ from pytest_gsw.errors import RunError
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.stats.figures import peak_flops
 from pytest_gsw.stats.verdict import judge
-from pytest_gsw.validation.checks import check_job, read_steps
+from pytest_gsw.validation.checks import read_steps
+from pytest_gsw.validation.job_end import check_job
 from pytest_gsw.validation.measure import measure
 from pytest_gsw.validation.run import Run
 from tests.truth.model import Case

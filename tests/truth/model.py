@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from pytest_gsw.errors import LogError, RunError
-from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.tables.model import Baseline
 

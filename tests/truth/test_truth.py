@@ -13,9 +13,10 @@ import pytest
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import Identity, LogFormat, StepLog
 from pytest_gsw.logs.reader import read_log
+from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.noise import Noise
-from pytest_gsw.stats.verdict import Outcome, Verdict, judge
+from pytest_gsw.stats.verdict import Verdict, judge
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.validation import checks
 from pytest_gsw.validation.measure import measure

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from pytest_gsw.demo.simulation import DemoFault, SimulatedJob, SimulatedRun, simulate
 from pytest_gsw.demo.writers import Event
 from pytest_gsw.errors import JobError
-from pytest_gsw.jobs.model import JobStatus
+from pytest_gsw.jobs.states import JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.stats.figures import documented_peak_flops, figures
 from pytest_gsw.tables.metrics import Series

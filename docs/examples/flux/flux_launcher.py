@@ -49,7 +49,6 @@ from pytest_gsw import (
     SubmissionError,
     SubmissionLock,
     job_environment,
-    log_of,
 )
 
 # The name is last, because another program's job name may contain a bar.
@@ -78,7 +77,6 @@ class FluxLauncher(Launcher):
     parallel_submissions = 4
     jobs_outlive_session = True
     cluster_keys = frozenset({"account", "partition"})
-    find_log = staticmethod(log_of)
 
     def __init__(self, run_id, options=()):
         # Job ids become parts of file names: with an ASCII f.

@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from pytest_gsw.common.files import make_directory, open_own
-from pytest_gsw.jobs.model import EXIT_CODE, Job, JobSpec, JobState, JobStatus, JobStep, exit_and_signal, job_state
+from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.jobs.pending import dated
+from pytest_gsw.jobs.run_lock import SubmissionLock
 from pytest_gsw.jobs.scripts import cluster_of, options_in
 from pytest_gsw.jobs.spec import job_environment, query_environment
+from pytest_gsw.jobs.states import EXIT_CODE, JobState, JobStatus, JobStep, exit_and_signal, job_state
 
 # -- Slurm's commands as argument lists; none runs through a shell ----------------------------------
 
@@ -185,6 +187,11 @@ class Output:
         return next(reversed(self.complaints), "")
 
     @property
+    def is_accounting_off(self) -> bool:
+        """True if ``sacct`` failed because the cluster has no accounting; any other error may be gone later."""
+        return self.returncode != 0 and self.problem == "Slurm accounting storage is disabled"
+
+    @property
     def complaints(self) -> list[str]:
         """The lines of its error messages: ``squeue: error: x`` and ``slurm_load_jobs error: x`` → ``x``.
 
@@ -205,8 +212,8 @@ def parse_sbatch(text: str) -> tuple[str, str] | None:
     """
     numbers = [word for word in text.split() if _NUMBER.match(word)]
     lines = [line.strip() for line in text.split("\n")]
-    found = [(match[2] or "", match[1]) for match in map(_JOB_ID.fullmatch, lines) if match is not None]
-    return found[0] if len(found) == len(numbers) == 1 else None
+    ids = [(match[2] or "", match[1]) for match in map(_JOB_ID.fullmatch, lines) if match is not None]
+    return ids[0] if len(ids) == len(numbers) == 1 else None
 
 
 def parse_version(text: str) -> str:
@@ -398,11 +405,17 @@ Ask = Callable[..., Output]
 
 
 class Client:
-    """Runs Slurm's commands."""
+    """Runs Slurm's commands.
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    Args:
+        environ: The session's environment.
+        lock: Taken by each submission while it is under way.
+    """
+
+    def __init__(self, environ: Mapping[str, str], lock: SubmissionLock | None = None) -> None:
         self.environ = environ
         self.patience = Patience()
+        self._lock = lock
 
     @cached_property
     def version(self) -> str:
@@ -425,17 +438,18 @@ class Client:
         patience = self.patience if self.patience.is_silent else None
         return self._answer(command, COMMAND_TIMEOUT_S, patience)
 
-    def submit(self, command: tuple[str, ...], spec: JobSpec, inherited: tuple[int, ...]) -> Output:
+    def submit(self, command: tuple[str, ...], spec: JobSpec) -> Output:
         """Output of sbatch.
 
         Raises:
             OSError: It cannot be run.
         """
         environment, patience, place = job_environment(self.environ, spec), self.patience, spec.directory
-        found = _run(command, environment, COMMAND_TIMEOUT_S, patience=patience, directory=place, inherited=inherited)
-        return patience.answered(found)
+        lock = self._inherited_lock()
+        answer = _run(command, environment, COMMAND_TIMEOUT_S, patience=patience, directory=place, inherited=lock)
+        return patience.answered(answer)
 
-    def launch(self, command: tuple[str, ...], spec: JobSpec, output: Path, inherited: tuple[int, ...]) -> Output:
+    def launch(self, command: tuple[str, ...], spec: JobSpec, output: Path) -> Output:
         """Output of a launch script that submits its job itself; it is kept in a file, its errors in one next to it.
 
         Raises:
@@ -453,7 +467,7 @@ class Client:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
-                pass_fds=inherited,
+                pass_fds=self._inherited_lock(),
                 start_new_session=True,  # as below
             )
             code = _wait_or_kill(process, LAUNCH_TIMEOUT_S)
@@ -462,12 +476,15 @@ class Client:
             return Output(124, out_text, f"{command[0]} did not end within {LAUNCH_TIMEOUT_S:g} s", timed_out=True)
         return Output(code, out_text, err_text, session_id=str(process.pid))
 
+    def _inherited_lock(self) -> tuple[int, ...]:
+        return () if self._lock is None else (self._lock.descriptor(),)
+
     def _answer(
         self, command: tuple[str, ...], timeout_s: float, patience: Patience | None, given: str | None = None
     ) -> Output:
         try:
-            found = _run(command, query_environment(self.environ), timeout_s, patience=patience, given=given)
-            return self.patience.answered(found)
+            answer = _run(command, query_environment(self.environ), timeout_s, patience=patience, given=given)
+            return self.patience.answered(answer)
         except OSError as error:
             return Output(127, "", f"{command[0]}: {error.strerror or error}")
 

@@ -222,7 +222,7 @@ def parse_topology(text: str, nodes: Collection[str] | None = None) -> tuple[dic
         facts = dict(_PAIR.findall(line))
         if word in found and facts.get("Level", "0") == "0":
             own = sorted(
-                {one for one in expand(facts.get("Nodes", "")) if nodes is None or one in nodes}, key=by_number
+                {node for node in expand(facts.get("Nodes", "")) if nodes is None or node in nodes}, key=by_number
             )
             if own:
                 found[word][printable(rest.split(" ")[0])] = tuple(own)

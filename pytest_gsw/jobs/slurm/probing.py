@@ -20,9 +20,9 @@ from typing import Literal
 
 from pytest_gsw.common.process import run_in_background
 from pytest_gsw.common.redact import printable
-from pytest_gsw.jobs.model import PROBE_STEP
 from pytest_gsw.jobs.slurm.client import Output
 from pytest_gsw.jobs.spec import query_environment
+from pytest_gsw.jobs.step_ends import PROBE_STEP
 
 #: The vendor of the GPUs whose tool is called; ``host`` calls none.
 Kind = Literal["nvidia", "amd", "host"]

@@ -45,11 +45,11 @@ class _Parser(SeriesParser):
             text = safe_text(b"loss=" + iteration[2]) if is_lost else None
             self._open[rank] = int(iteration[1]), math.nan if loss is None else loss, text, has_zero_norm(record)
             return
-        found = _TIME.search(record)
-        if found is None or rank not in self._open:
+        match = _TIME.search(record)
+        if match is None or rank not in self._open:
             return
         index, loss, text, zero_norm = self._open.pop(rank)
-        seconds = number(found[1])
+        seconds = number(match[1])
         if seconds is not None:
             step = StepRecord(offset, index, seconds, rank, text, loss, needs_loss=True, zero_norm=zero_norm)
             self._series.add(step)

@@ -215,11 +215,11 @@ class _Parser(SeriesParser):
         self._lost_figure: str | None = None
 
     def feed(self, offset: int, record: bytes) -> None:
-        parsed = [(one, _number(one.value)) for one in self._format.steps(record)]
-        for one, value in parsed:
+        parsed = [(line, _number(line.value)) for line in self._format.steps(record)]
+        for line, value in parsed:
             if value is not None:
                 # Nine decimals are finer than any log, and make 700 ms 0.7 s, not 0.7000000000000001.
-                self._add(offset, record, one, round(value / 1000, 9) if self._in_ms else value)
+                self._add(offset, record, line, round(value / 1000, 9) if self._in_ms else value)
         if not any(value is not None for _, value in parsed):
             text = not_finite_text(record)
             series = self.series()
@@ -227,14 +227,14 @@ class _Parser(SeriesParser):
                 series.lose(None, text)
             self._lost_figure = self._lost_figure or text
 
-    def _add(self, offset: int, record: bytes, one: StepLine, value: float) -> None:
-        loss, needs_loss = _number(one.loss), self._format.always_has_loss
+    def _add(self, offset: int, record: bytes, line: StepLine, value: float) -> None:
+        loss, needs_loss = _number(line.loss), self._format.always_has_loss
         self._prints_losses = self._prints_losses or loss is not None
-        problem, self.total_steps = one.problem or not_finite_text(record), one.total or self.total_steps
-        rank, is_zero = rank_of(record) if one.rank is None else one.rank, has_zero_norm(record)
-        known = (problem, loss, needs_loss, one.skipped)
-        step = StepRecord(offset, one.index or 0, value, rank, *known, zero_norm=is_zero)
-        (self._unnumbered if one.index is None else self._numbered).add(step)
+        problem, self.total_steps = line.problem or not_finite_text(record), line.total or self.total_steps
+        rank, is_zero = rank_of(record) if line.rank is None else line.rank, has_zero_norm(record)
+        known = (problem, loss, needs_loss, line.skipped)
+        step = StepRecord(offset, line.index or 0, value, rank, *known, zero_norm=is_zero)
+        (self._unnumbered if line.index is None else self._numbered).add(step)
 
     def not_finite(self, series: StepSeries) -> tuple[int | None, str] | None:
         # Also a figure before the first step.

@@ -69,8 +69,8 @@ def _divided(raw: str) -> tuple[list[str], list[str]]:
 
 def _value(text: str) -> float | None:
     """The positive number in a text, alone."""
-    found = _NUMBER.fullmatch(text)
-    value = 0.0 if found is None else (number(found[1].encode()) or 0.0) * _FACTORS[found[2]]
+    match = _NUMBER.fullmatch(text)
+    value = 0.0 if match is None else (number(match[1].encode()) or 0.0) * _FACTORS[match[2]]
     return value if 0 < value < math.inf else None
 
 
@@ -159,13 +159,13 @@ class _Parser(FigureParser):
 
     def _read(self, label: int | None, raw: str) -> None:
         line, count = normalized(raw), len(self._values)
-        found = [text for text, pattern in self._missing.items() if pattern.matches(line)]
-        for text in found:
+        missing = [text for text, pattern in self._missing.items() if pattern.matches(line)]
+        for text in missing:
             del self._missing[text]
         refused = next((text for text, pattern in self._refused.items() if pattern.matches(line)), None)
         if refused is not None:
             self._fail(f"{refused!r} is in it", line)
-        self.attempts |= self._is_text and bool(found)
+        self.attempts |= self._is_text and bool(missing)
         if self._block.json is not None:
             if self._document or _DOCUMENT.match(raw):
                 self.attempts = 1
@@ -178,7 +178,7 @@ class _Parser(FigureParser):
                 self._tables[label] = _Table((), self._has_unit(line))
         elif not self._is_text:
             self._add(label, raw, line, self._tables.get(label))
-        if (found or len(self._values) > count) and label in self._boxes:
+        if (missing or len(self._values) > count) and label in self._boxes:
             self._open[label] = self._boxes[label][1]
 
     def _feed_table(self, label: int | None, raw: str, line: str) -> None:
@@ -254,8 +254,8 @@ class _Parser(FigureParser):
         self._read_held()
         values, block = self._values, self._block
         if block.json is not None:
-            found = _in_documents("\n".join(self._document), _KEYS.findall(block.json)) if self._left > 0 else ()
-            values = [value * block.times for value in found]
+            numbers = _in_documents("\n".join(self._document), _KEYS.findall(block.json)) if self._left > 0 else ()
+            values = [value * block.times for value in numbers]
         elif self._is_text:
             values = [1.0]
         amount = f"more than {block.each}" if len(values) > block.each else str(len(values))
@@ -277,16 +277,16 @@ class _Parser(FigureParser):
 
 def _in_documents(text: str, keys: Sequence[str]) -> Sequence[float]:
     """The numbers at a path in all JSON documents of a text; none if one is broken, or is no number."""
-    found, begin, decoder = list[Any](), _DOCUMENT.search(text), json.JSONDecoder(object_pairs_hook=_unique)
+    documents, begin, decoder = list[Any](), _DOCUMENT.search(text), json.JSONDecoder(object_pairs_hook=_unique)
     try:
         while begin is not None:
             document, end = decoder.raw_decode(text, begin.start(1))
-            found += _at(document, keys)
+            documents += _at(document, keys)
             begin = _DOCUMENT.search(text, end)
     except (ValueError, RecursionError):
         return ()
-    values = [value for value in map(_value, map(str, found)) if value is not None]
-    return values if len(values) == len(found) else ()
+    values = [value for value in map(_value, map(str, documents)) if value is not None]
+    return values if len(values) == len(documents) else ()
 
 
 def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -305,5 +305,5 @@ def _at(value: Any, keys: Sequence[str]) -> Iterator[Any]:
         inner = value if keys[0] == "*" else value[int(keys[0]) :][:1] if keys[0].isdecimal() else []
     elif isinstance(value, dict) and keys[0] in value:
         inner = [value[keys[0]]]
-    for one in inner:
-        yield from _at(one, keys[1:])
+    for place in inner:
+        yield from _at(place, keys[1:])

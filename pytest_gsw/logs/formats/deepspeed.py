@@ -93,9 +93,9 @@ class _Parser(SeriesParser):
             rate = number(step[3] or step[4])
             if rate is not None and self._timer.add(StepRecord(offset, int(step[1] or step[2]), rate, rank_of(record))):
                 self._restart(offset)
-        found = _LOST.search(record)
-        if self._lost_loss is None and found is not None and not (found[1] and found[2] == b"inf"):
-            self._lost_loss = safe_text(found[0])
+        match = _LOST.search(record)
+        if self._lost_loss is None and match is not None and not (match[1] and match[2] == b"inf"):
+            self._lost_loss = safe_text(match[0])
 
     def _restart(self, offset: int) -> None:
         # Lines before the first attempt's first step belong to it.

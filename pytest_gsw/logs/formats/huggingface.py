@@ -92,9 +92,9 @@ class _Parser(SeriesParser):
         log = replace(super().log(), resumed_at=self._resumed_at, overflows=_overflows(self._loss_lines))
         if not log.attempts:
             return log
-        losses = {one.text: one.loss for one in self._loss_lines}.values()
+        losses = {line.text: line.loss for line in self._loss_lines}.values()
         # Steps of one epoch may have the same text: here, all lines count.
-        of_zero_norms = [one.loss if one.has_zero_norm else math.nan for one in self._loss_lines]
+        of_zero_norms = [line.loss if line.has_zero_norm else math.nan for line in self._loss_lines]
         return replace(log, losses=array("d", filter(math.isfinite, losses)), zero_norm_losses=of_zero_norms)
 
 
@@ -124,11 +124,11 @@ def _parse_loss_line(line: bytes) -> _LossLine | None:
 
 def _overflows(loss_lines: list[_LossLine]) -> Overflows | None:
     """The lines with gradients that were not finite, each once if several nodes print the same."""
-    bad = next((one.bad_norm for one in loss_lines if one.bad_norm is not None), None)
+    bad = next((line.bad_norm for line in loss_lines if line.bad_norm is not None), None)
     if bad is None:
         return None
-    copies = min(Counter(one.text for one in loss_lines).values())
-    lines = math.ceil(sum(one.bad_norm is not None for one in loss_lines) / copies)
+    copies = min(Counter(line.text for line in loss_lines).values())
+    lines = math.ceil(sum(line.bad_norm is not None for line in loss_lines) / copies)
     return Overflows(lines, math.ceil(len(loss_lines) / copies), safe_text(bad[0]))
 
 

@@ -154,18 +154,18 @@ def _setup(rest: bytes) -> StepSetup:
 
 def _problem(rest: bytes, loss: float | None) -> str | None:
     """Text of the loss or the gradient norm that is not finite."""
-    found = _NOT_FINITE.search(rest)
-    if found is not None:
-        return safe_text(found[0])
+    match = _NOT_FINITE.search(rest)
+    if match is not None:
+        return safe_text(match[0])
     return "no loss, though none was skipped" if loss is None and _UNSCALED.search(rest) else None
 
 
 def _skip_count(rest: bytes, loss: float | None) -> int:
     """Steps of the line that the loss scaler skipped: all of them if the line has no loss."""
-    found = _SKIPPED.search(rest)
-    if found is None:
+    match = _SKIPPED.search(rest)
+    if match is None:
         return 0
-    return ALL_SKIPPED if loss is None else int(found[1])
+    return ALL_SKIPPED if loss is None else int(match[1])
 
 
 def _from_ms(milliseconds: float) -> float:

@@ -28,11 +28,11 @@ class _Nanotron(LineFormat):
     always_has_loss = True
 
     def step(self, line: bytes) -> StepLine | None:
-        found = _LINE.search(line)
-        value = None if found is None else number(found[3])
-        if found is None or value is None:
+        match = _LINE.search(line)
+        value = None if match is None else number(match[3])
+        if match is None or value is None:
             return None
-        return StepLine(int(found[1]), value * _SCALES[found[4]], found[5], total=int(found[2]))
+        return StepLine(int(match[1]), value * _SCALES[match[4]], match[5], total=int(match[2]))
 
 
 NANOTRON = BuiltIn("nanotron", ((b"elapsed_time_per_iteration_ms: ",),), _Nanotron().reader, first_index=1)

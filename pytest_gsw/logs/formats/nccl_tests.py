@@ -147,7 +147,7 @@ class _Test:
         rates = [values[-1] for key, values in self.figures.items() if key.startswith(("algbw_gbs ", "busbw_gbs "))]
         algbw, busbw = (0.0, 0.0, *rates)[-2:]  # of the largest size
         share = 1 - 1 / max(len(self.ranks), 1)
-        factor = min((2 * share, share, 1.0), key=lambda one: abs(busbw - algbw * one))
+        factor = min((2 * share, share, 1.0), key=lambda bus_factor: abs(busbw - algbw * bus_factor))
         return [name for name, *of, shares in _COLLECTIVES if (*of,) == look and factor in {shares * share or 1.0, 0.0}]
 
     def identity(self) -> Identity:
@@ -192,24 +192,24 @@ class _Parser(FigureParser):
 
     def feed(self, offset: int, record: bytes) -> None:
         test = self._test
-        if (found := _COLLECTIVE.search(record)) is not None:
-            self._collective = (found[1] or found[2]).decode()
-        elif (found := _START.search(record)) is not None:
-            first, last, step = (int(text) for text in found.groups()[:3])
-            is_factor, is_checked = found[4] == b"factor", found[5] != b"0"
+        if (match := _COLLECTIVE.search(record)) is not None:
+            self._collective = (match[1] or match[2]).decode()
+        elif (match := _START.search(record)) is not None:
+            first, last, step = (int(text) for text in match.groups()[:3])
+            is_factor, is_checked = match[4] == b"factor", match[5] != b"0"
             self._test = _Test(first, last, step, is_factor, is_checked, rank_of(record), self._collective, due=first)
             self._test.places |= dict.fromkeys(("model", "validation"), offset)
             self._collective = None
             self.attempts += 1
             if step <= is_factor or first <= 0:
                 self._test.fail(f"sizes from {first} to {last} by {step}")
-        elif (found := _REDUCED.search(record)) is not None:
-            test.last = int(found[1])
-        elif (found := _RANK.search(record)) is not None:
-            test.ranks[int(found[1])] = safe_text(found[2] or b"")
+        elif (match := _REDUCED.search(record)) is not None:
+            test.last = int(match[1])
+        elif (match := _RANK.search(record)) is not None:
+            test.ranks[int(match[1])] = safe_text(match[2] or b"")
             test.places |= dict.fromkeys(("gpus", "accelerator"), offset)
-        elif (found := _HEADING.search(record)) is not None:
-            names = found[0].decode().split()
+        elif (match := _HEADING.search(record)) is not None:
+            names = match[0].decode().split()
             test.columns = [name + _IN_PLACE if name in names[:at] else name for at, name in enumerate(names)]
         else:
             self._feed_result(test, offset, record)

@@ -308,8 +308,8 @@ def _add(
 
 def _problem(text: bytes) -> str | None:
     """The loss or gradient norm that is not finite."""
-    found = _NOT_FINITE.search(text)
-    return None if found is None else safe_text(found[0])
+    match = _NOT_FINITE.search(text)
+    return None if match is None else safe_text(match[0])
 
 
 NEMO = BuiltIn("nemo", ((b"train_step_tim", b"stopped: `max_steps="),), _Parser, first_index=0, wraps=True)

@@ -150,10 +150,10 @@ class _Ranks(StepSeries):
         chosen = self._chosen
         place = bisect_left(chosen.offsets, -1 if step.offset is None else step.offset) // max(1, chosen.starts)
         groups = [(run.label, run.group(place)) for run in self._attempt if place < run.count]
-        found = [
+        times = [
             (label if len(group) == 1 else None, value) for label, group in groups for value in group if can_be(value)
         ]
-        return found if len(found) > 1 else ()
+        return times if len(times) > 1 else ()
 
 
 def _attempts(runs: list[_Run]) -> list[list[_Run]]:

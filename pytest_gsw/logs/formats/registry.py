@@ -25,8 +25,8 @@ def _load(name: str) -> LogFormat:
     if name not in _NAMES:
         raise KeyError(name)
     own = name.replace("-", "_")
-    found: LogFormat = getattr(import_module(f"pytest_gsw.logs.formats.{own}"), own.upper())
-    return found
+    log_format: LogFormat = getattr(import_module(f"pytest_gsw.logs.formats.{own}"), own.upper())
+    return log_format
 
 
 class _Formats(Mapping[str, "LogFormat"]):

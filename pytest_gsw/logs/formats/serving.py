@@ -133,12 +133,12 @@ class _Parser(FigureParser):
         given = self._arguments
         kind = given.get("dataset_name", "random").partition("-")[0]
         lengths = {f"{side} length": (f"{kind}_{side}_len", f"{side}_len") for side in _TOKENS}
-        found = {
+        settings = {
             ours: given[name] for ours, names in (_ARGUMENT_NAMES | lengths).items() for name in names if name in given
         }
         totals = {side: number(block.get(label, b"")) or 0 for side, label in _TOKENS.items() if successful}
         means = {f"mean {side} length": f"{total / successful:.0f}" for side, total in totals.items() if total}
-        return {**found, **means, "prompts": f"{sent:g}"}
+        return {**settings, **means, "prompts": f"{sent:g}"}
 
     def _add_run(self, block: Mapping[str, bytes]) -> None:
         concurrency = next((block[label] for label in _CONCURRENCY if label in block), b"not")

@@ -19,7 +19,7 @@ from pytest_gsw.baseline_updates import (
     accepted_text,
     propose,
 )
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results.record import Record
 from pytest_gsw.tables.bundled import accepted_file
 from pytest_gsw.tables.load import load_table

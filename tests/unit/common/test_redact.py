@@ -16,7 +16,7 @@ from pytest_gsw.common import masks
 from pytest_gsw.common.masks import MASK, is_secret
 from pytest_gsw.common.redact import UNSAFE, masked_text, printable, redact
 from pytest_gsw.errors import JobError
-from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.jobs.states import JobState, JobStatus
 from tests.endless import it_ends
 from tests.integration.test_docs import DOCUMENTS
 

@@ -9,14 +9,16 @@ import pytest
 
 from pytest_gsw.demo.benchmarks import BENCHMARKS
 from pytest_gsw.errors import ConfigurationError, LogError
-from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
-from pytest_gsw.stats.verdict import Outcome, judge
+from pytest_gsw.stats.decision import Outcome
+from pytest_gsw.stats.verdict import judge
 from pytest_gsw.tables.bundled import benchmarks
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Baseline
-from pytest_gsw.validation.checks import check_job, read_steps
+from pytest_gsw.validation.checks import read_steps
+from pytest_gsw.validation.job_end import check_job
 from pytest_gsw.validation.measure import read_metrics
 from pytest_gsw.validation.run import Run
 from tests.unit.demo.conftest import Trained

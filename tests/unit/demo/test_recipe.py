@@ -15,13 +15,15 @@ from pytest_gsw.demo import recipe
 from pytest_gsw.demo.recipe import find_row, play, train
 from pytest_gsw.demo.writers import Event
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
-from pytest_gsw.stats.verdict import Outcome, judge
+from pytest_gsw.stats.decision import Outcome
+from pytest_gsw.stats.verdict import judge
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline
-from pytest_gsw.validation.checks import check_job, read_steps
+from pytest_gsw.validation.checks import read_steps
+from pytest_gsw.validation.job_end import check_job
 from pytest_gsw.validation.run import Run, ran_out_of_memory
 from tests.unit.demo.conftest import ENVIRONMENT, ROWS, Trained
 from tests.unit.validation.ended import measure_as_documented

@@ -12,7 +12,9 @@ import pytest
 
 from pytest_gsw.errors import JobError, LogError, RefusedError, RunError, SchedulerUnreachableError, SubmissionError
 from pytest_gsw.executor.executor import Executor
-from pytest_gsw.jobs.model import Attempt, Job, JobSpec, JobState, JobStatus, Launcher
+from pytest_gsw.jobs.launcher import Launcher
+from pytest_gsw.jobs.model import Attempt, Job, JobSpec
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.validation.run import Run
 
 POLL_S = 15.0

@@ -16,7 +16,8 @@ from pytest_gsw.errors import QueueFullError, SchedulerUnreachableError, Submiss
 from pytest_gsw.executor.executor import Executor
 from pytest_gsw.jobs import journal as journal_module
 from pytest_gsw.jobs.journal import COPY, NAME, Journal, RunState, run_state_of
-from pytest_gsw.jobs.model import Job, JobSpec, JobStatus
+from pytest_gsw.jobs.model import Job, JobSpec
+from pytest_gsw.jobs.states import JobStatus
 from tests.unit.executor.conftest import Clock, FakeLauncher, error_of, executor_of, spec
 
 ROWS = [f"r{number:02}" for number in range(40)]
@@ -178,9 +179,9 @@ def test_rows_that_were_not_begun_wait_in_their_order_while_the_queue_is_full(wa
     scheduler = FullQueue(Clock())
     executor = started(watched, scheduler)
     while not executor.full:
-        executor._submitting.wait(60)
-        executor._submitting.collect()
-    waiting = [one.row.row_id for one in executor._rows.waiting]
+        executor._submitter.wait(60)
+        executor._submitter.collect()
+    waiting = [one.row.row_id for one in executor._rows.queued]
     scheduler.let_go.set()
     executor.close(detach=True)
     begun = scheduler.submitted

@@ -10,7 +10,9 @@ import pytest
 from pytest_gsw.errors import JobError, SchedulerUnreachableError, SubmissionError
 from pytest_gsw.executor.limits import Limits
 from pytest_gsw.executor.phases import Queued, RowJobs, RowTable, SubmittedJob
-from pytest_gsw.jobs.model import FoundJob, Job, JobSpec, JobState, JobStatus
+from pytest_gsw.jobs.journal import Submission
+from pytest_gsw.jobs.model import FoundJob, Job, JobSpec
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.stats.decision import Done, Repeat
 from pytest_gsw.validation.run import Run
 from tests.messages import wording
@@ -71,7 +73,7 @@ def test_a_job_that_no_submission_named_is_ended_and_its_row_is_an_error(clock: 
 def test_a_child_that_its_job_submits_as_it_ends(clock: Clock) -> None:
     launcher = Counted(clock, {"a": [RUNNING, RUNNING, COMPLETED]})
     executor = started(launcher)
-    executor.attach(launcher.submit(spec("b")))
+    executor.attach(launcher.submit(spec("b")), Submission(0.0))
     assert executor.result_of("b").job_id == "job-b"
     launcher.others.append(FoundJob("12", "gsw-a", FAILED))
     assert error_of(executor).fact == NO_ROWS
@@ -239,14 +241,14 @@ def test_a_job_that_a_script_names_while_the_jobs_are_counted(clock: Clock) -> N
         rows.activate(RowJobs(row_id, spec(row_id)), SubmittedJob(job))
 
     for row_id in ("a", "b"):
-        rows.wait(Queued(RowJobs(row_id, spec(row_id))), first=False)
+        rows.queue(Queued(RowJobs(row_id, spec(row_id))), first=False)
         rows.begin()
     answer("b")
     count = rows.count(has_reason=True)
     answer("a")
     rows.hold(count)
     assert [seen.job.id for seen in rows.strays.values()] == ["12"]
-    assert list(rows.live) == ["a"]
+    assert list(rows.active) == ["a"]
 
 
 def test_a_launcher_that_cannot_be_asked_by_name(clock: Clock) -> None:
@@ -258,7 +260,7 @@ def test_a_launcher_that_cannot_be_asked_by_name(clock: Clock) -> None:
 def test_a_resumed_rows_jobs_are_its_own(clock: Clock) -> None:
     launcher = Counted(clock, {"a": [RUNNING, COMPLETED]}, others=[FoundJob("7", "gsw-a", RUNNING)])
     executor = executor_of(launcher)
-    executor.attach(replace(launcher.submit(spec()), id="7"))
+    executor.attach(replace(launcher.submit(spec()), id="7"), Submission(0.0))
     launcher.jobs.clear()
     assert executor.result_of("a").job_id == "7"
     executor.close()

@@ -18,29 +18,16 @@ from pytest_gsw.errors import (
     SchedulerUnreachableError,
     SubmissionError,
 )
-from pytest_gsw.executor.executor import (
-    HOLD_S,
-    LOG_LOOK_S,
-    LONGEST_BACK_OFF_S,
-    MOST_POLLS_PER_INTERVAL,
-    SETTLE_S,
-    UNKNOWN_LIMIT_S,
-)
+from pytest_gsw.executor.ended_jobs import HOLD_S
 from pytest_gsw.executor.limits import Limits
-from pytest_gsw.executor.phases import Active, AwaitingLog, Finished, submitted_job_of
+from pytest_gsw.executor.phases import Active, AwaitingLog, Finished
+from pytest_gsw.executor.polls import MOST_POLLS_PER_INTERVAL, SETTLE_S
 from pytest_gsw.executor.progress_monitor import Sample, Watch
+from pytest_gsw.executor.running_logs import LOG_LOOK_S
+from pytest_gsw.executor.submitter import LONGEST_BACK_OFF_S, UNKNOWN_LIMIT_S
 from pytest_gsw.jobs.journal import Journal, Submission
-from pytest_gsw.jobs.model import (
-    AT_ONCE,
-    NODE_LOST,
-    NOT_LAUNCHED,
-    Attempt,
-    EarlyStop,
-    Job,
-    JobSpec,
-    JobState,
-    JobStatus,
-)
+from pytest_gsw.jobs.model import AT_ONCE, Attempt, EarlyStop, Job, JobSpec
+from pytest_gsw.jobs.states import NODE_LOST, NOT_LAUNCHED, JobState, JobStatus
 from pytest_gsw.stats.decision import Done, Repeat, Undecided
 from pytest_gsw.validation.run import Run
 from tests.messages import wording
@@ -477,7 +464,7 @@ def test_progress_is_there_for_whoever_asks(launcher: FakeLauncher) -> None:
     executor = executor_of(launcher, watcher=watching(a=FakeWatch([sample])))
     executor.submit({**{row: spec(row) for row in "abc"}, "x": SubmissionError("no")})
     executor.result_of("b")
-    found = [(row, phase, submitted_job_of(phase)) for row, phase in executor.phases.items()]
+    found = [(row, phase, phase.submitted) for row, phase in executor.phases.items()]
     assert [
         (row, seen and seen.status, seen and seen.sample, isinstance(phase, Finished)) for row, phase, seen in found
     ] == [

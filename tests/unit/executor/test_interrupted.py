@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.executor.executor import SETTLE_S, Executor
+from pytest_gsw.executor.executor import Executor
 from pytest_gsw.executor.phases import RowTable
+from pytest_gsw.executor.polls import SETTLE_S
 from pytest_gsw.jobs.journal import Journal, Submission, read_journal
-from pytest_gsw.jobs.model import COMPLETING, EarlyStop, Job, JobState, JobStatus
+from pytest_gsw.jobs.model import EarlyStop, Job
+from pytest_gsw.jobs.states import COMPLETING, JobState, JobStatus
 from tests.messages import wording
 from tests.unit.executor.conftest import (
     CANCELLED,
@@ -66,10 +68,10 @@ def test_a_job_that_had_ended_before_the_signal_is_judged(
     monkeypatch.setattr(launcher, "polls_in_a_thread", in_a_thread, raising=False)
     launcher.script = {"a": [RUNNING, COMPLETED], "b": [RUNNING]}
     executor = started(launcher, "ab")
-    executor._ask()
-    if executor._answer is not None:
-        wait([executor._answer])
-        executor._collect_answer()
+    executor._polls.poll()
+    if executor._polls.answer is not None:
+        wait([executor._polls.answer])
+        executor._polls.collect()
     executor.interrupt(detach=False)
     assert executor.result_of("a").job_id == "job-a"
     assert error_of(executor, "b").fact == wording("interrupted", job="job-b", fate="cancelled")
@@ -83,7 +85,7 @@ def test_a_job_whose_end_accounting_records_a_little_later_is_judged(
     ending = JobStatus(JobState.RUNNING, raw_state=COMPLETING)
     launcher.script = {"a": [RUNNING, *[ending] * answers, COMPLETED], "b": [RUNNING]}
     executor = started(launcher, "ab")
-    executor._ask()
+    executor._polls.poll()
     before_s = launcher.clock.now_s
     executor.interrupt(detach=False)
     assert launcher.clock.now_s - before_s <= 5.0 + SETTLE_S

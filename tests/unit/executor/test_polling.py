@@ -10,9 +10,11 @@ from typing import Any, cast
 import pytest
 
 from pytest_gsw.executor import executor as executor_module
-from pytest_gsw.executor.executor import SETTLE_S, Executor
+from pytest_gsw.executor.executor import Executor
+from pytest_gsw.executor.polls import SETTLE_S
 from pytest_gsw.executor.progress_monitor import Sample, Watch
-from pytest_gsw.jobs.model import Job, JobSpec, JobStatus
+from pytest_gsw.jobs.model import Job, JobSpec
+from pytest_gsw.jobs.states import JobStatus
 from tests.unit.executor.conftest import (
     COMPLETED,
     POLL_S,
@@ -174,7 +176,7 @@ def test_a_log_that_shows_its_end_meanwhile_brings_the_next_question_forward(clo
     go_on_until_asked(executor, launcher)
     asked_s = clock.now_s
     finished.set()
-    executor._look_s = executor._clock()
+    executor._running_logs.look_s = executor._clock()
     executor._wait()
     launcher.let_go.set()
     assert executor.result_of("a").status is COMPLETED

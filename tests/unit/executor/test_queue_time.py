@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from pytest_gsw.errors import QueueFullError
-from pytest_gsw.executor.executor import STUCK_S
 from pytest_gsw.executor.limits import Limits
-from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
+from pytest_gsw.executor.polls import STUCK_S
+from pytest_gsw.jobs.journal import Submission
+from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.jobs.pending import OF_ONE, dated
+from pytest_gsw.jobs.states import JobState, JobStatus
 from tests.messages import wording
 from tests.unit.executor.conftest import (
     CANCELLED,
@@ -169,7 +171,7 @@ def test_a_job_that_waits_for_others_of_its_session_waits_as_long_as_they_run(la
 def test_a_session_that_resumes_goes_on_counting(launcher: Queue, answers: list[JobStatus], after_s: float) -> None:
     launcher.script["a"] = answers
     executor = executor_of(launcher, limits=Limits(queue_s=HOUR_S))
-    executor.attach(Job("job-a", spec(), NOW_S - 0.75 * HOUR_S))
+    executor.attach(Job("job-a", spec(), NOW_S - 0.75 * HOUR_S), Submission(0.0))
     assert executor.result_of("a").stopped is not None
     assert after_s <= launcher.cancelled_s["a"] <= after_s + 3 * POLL_S
 
@@ -178,7 +180,7 @@ def test_a_session_that_resumes_after_the_limit_lets_another_job_start_first(lau
     launcher.script = {"a": [waits("Dependency")] * 100 + [DONE], "b": [waits("Resources"), *[RUNNING] * 99, DONE]}
     executor = executor_of(launcher, limits=Limits(queue_s=HOUR_S))
     for row in "ab":
-        executor.attach(Job(f"job-{row}", spec(row), NOW_S - 30 * HOUR_S))
+        executor.attach(Job(f"job-{row}", spec(row), NOW_S - 30 * HOUR_S), Submission(0.0))
     assert [executor.result_of(row).stopped for row in "ab"] == [None, None]
 
 

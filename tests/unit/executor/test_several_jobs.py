@@ -11,7 +11,8 @@ import pytest
 from pytest_gsw.errors import LogError, RunError, SchedulerUnreachableError, SubmissionError
 from pytest_gsw.executor.executor import Executor
 from pytest_gsw.jobs.journal import Journal, RunState, read_journal
-from pytest_gsw.jobs.model import Attempt, FoundJob, Job, JobSpec, JobState, JobStatus
+from pytest_gsw.jobs.model import Attempt, FoundJob, Job, JobSpec
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.session.resume import take_over
 from pytest_gsw.stats.decision import Done, Repeat
 from pytest_gsw.validation.run import Run

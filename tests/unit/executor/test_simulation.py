@@ -27,11 +27,12 @@ from unittest import mock
 import pytest
 
 from pytest_gsw.errors import JobError, LogError, RunError, SchedulerUnreachableError
-from pytest_gsw.executor.executor import MOST_POLLS_PER_INTERVAL
 from pytest_gsw.executor.limits import Limits
+from pytest_gsw.executor.polls import MOST_POLLS_PER_INTERVAL
 from pytest_gsw.executor.progress_monitor import Sample, Watch
 from pytest_gsw.jobs.journal import NAME, Journal, read_journal
-from pytest_gsw.jobs.model import EarlyStop, Job, JobSpec, JobState, JobStatus
+from pytest_gsw.jobs.model import EarlyStop, Job, JobSpec
+from pytest_gsw.jobs.states import JobState, JobStatus
 from tests.unit.executor.conftest import POLL_S, Clock, FakeLauncher, Repeats, executor_of, spec
 
 ROWS = 200
@@ -263,7 +264,7 @@ def simulate(rows: int, directory: Path, scenario: Scenario, seed: int) -> Sessi
     over: Counter[str] = Counter()
     outcomes: Counter[str] = Counter()
     with (
-        mock.patch("pytest_gsw.executor.executor.LOG_LOOK_S", _LOOK_S),
+        mock.patch("pytest_gsw.executor.running_logs.LOG_LOOK_S", _LOOK_S),
         mock.patch("pytest_gsw.jobs.journal.os.fsync"),
     ):
         journal = Journal(directory)

@@ -24,7 +24,7 @@ from pytest_gsw.history.database import Database, HistoryError, HistoryUnusableE
 from pytest_gsw.history.model import IMPORTED, ExperimentKey, SeriesKey
 from pytest_gsw.history.spool import Spool
 from pytest_gsw.history.store import Event, History, read_events
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results.record import Record, of_content
 from pytest_gsw.tables.metrics import JUDGED, STEP_TIME
 from tests.unit.first_release import BANDWIDTH, STEPS

@@ -26,12 +26,15 @@ from pytest_gsw.history.alarms import (
     regressions,
     slow_nodes,
 )
+from pytest_gsw.history.cluster_series import ClusterSeries
 from pytest_gsw.history.comparison import acknowledged_text, advice_line, cells, explaining, line_of, suspect_text
 from pytest_gsw.history.model import ExperimentKey, Point
-from pytest_gsw.history.row_history import ClusterSeries, RowHistory, SlowNode
+from pytest_gsw.history.node_search import SlowNode
+from pytest_gsw.history.row_history import RowHistory
 from pytest_gsw.history.since import Period, periods
 from pytest_gsw.history.store import Event
-from pytest_gsw.stats.verdict import Outcome, Verdict
+from pytest_gsw.stats.decision import Outcome
+from pytest_gsw.stats.verdict import Verdict
 from tests.unit.history.runs import ROW, period
 from tests.unit.history.test_drift import DAY_S, FIRST_S, run
 from tests.unit.history.test_row_history import restless

@@ -9,8 +9,9 @@ from datetime import datetime, timezone
 import pytest
 
 from pytest_gsw.history.comparison import drift_text
+from pytest_gsw.history.environment_changes import changes_at
 from pytest_gsw.history.model import Point
-from pytest_gsw.history.row_history import Drifting, changes_at, drifting, runs_of
+from pytest_gsw.history.row_history import Drifting, drifting, runs_of
 from pytest_gsw.history.row_history import since as counted_since
 from pytest_gsw.history.since import Since
 from pytest_gsw.stats.drift import Drift

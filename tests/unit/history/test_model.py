@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from pytest_gsw.history.imports import imported_record
 from pytest_gsw.history.model import by_run, job_time_s, points_of, record_time_s
 from pytest_gsw.history.store import decode, encode, failed_jobs
-from pytest_gsw.jobs.model import JobState
-from pytest_gsw.results.record import JobFacts, Record, Timing
-from pytest_gsw.stats.measurement import Measurement, TimedStep
+from pytest_gsw.jobs.states import JobState
+from pytest_gsw.results.record import JobFacts, Record
+from pytest_gsw.stats.measurement import Measurement, TimedStep, Timing
 from pytest_gsw.stats.verdict import judge
 from pytest_gsw.validation.measure import summarize
 from tests.unit.history.runs import FIRST_S, imported_figure, job, run_record

@@ -12,23 +12,17 @@ import pytest
 
 from pytest_gsw.history import open_history
 from pytest_gsw.history.alarms import State, alarms_of, regressions
+from pytest_gsw.history.cluster_series import ClusterSeries, histories_of_records, newest_histories, series_of_cluster
 from pytest_gsw.history.model import ExperimentKey, Point
-from pytest_gsw.history.row_history import (
-    ClusterHistory,
-    ClusterSeries,
-    KnownGoodNodes,
-    RowHistory,
-    SlowNode,
-    histories_of_records,
-    newest_histories,
-    series_of_cluster,
-)
+from pytest_gsw.history.node_search import KnownGoodNodes, SlowNode
+from pytest_gsw.history.row_history import ClusterHistory, RowHistory
 from pytest_gsw.history.since import Period
 from pytest_gsw.history.store import Event
-from pytest_gsw.results.record import AmongTiles, Record, SweepFinding
+from pytest_gsw.results.record import AmongTiles, Record
 from pytest_gsw.stats.cluster_effect import decide_adjusted
 from pytest_gsw.stats.decision import Outcome, decide
 from pytest_gsw.stats.noise import REFERENCE_JOBS, Noise, prior_for
+from pytest_gsw.stats.sweep_finding import SweepFinding
 from pytest_gsw.tables.model import Accepted
 from tests.unit.history.runs import DAY_S, FIRST_S, KEY, job
 from tests.unit.history.runs import run_record as record

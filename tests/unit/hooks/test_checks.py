@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -8,17 +9,21 @@ from typing import Any
 import pytest
 
 from pytest_gsw import LineFormat
+from pytest_gsw.executor.executor import Executor
 from pytest_gsw.hook_checks import (
+    _LAUNCHER,
     format_problems,
     launcher_problems,
     metric_problems,
     peak_problem,
     spec_problems,
 )
+from pytest_gsw.jobs.launcher import Launcher
 from pytest_gsw.jobs.local import LocalLauncher
-from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.jobs.replay import ReplayLauncher
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.tables.metrics import Direction, Metric
 
@@ -30,6 +35,36 @@ SPEC = JobSpec("row", "gsw-row", Path("launch.sh"), Path(), Path(), 1, 8, {"A": 
 )
 def test_the_built_in_launchers_are_launchers(launcher: object) -> None:
     assert launcher_problems(launcher) == []
+
+
+def test_a_launcher_of_a_site_has_a_name_and_three_methods(tmp_path: Path) -> None:
+    class Own(Launcher):
+        name = "own"
+
+        def submit(self, spec: JobSpec) -> Job:
+            return Job("7", spec, 0.0)
+
+        def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
+            return {job.spec.row_id: JobStatus(JobState.COMPLETED, exit_code=0) for job in jobs}
+
+        def cancel(self, jobs: Sequence[Job]) -> None:
+            pass
+
+    launcher = Own()
+    assert launcher_problems(launcher) == []
+    spec = replace(SPEC, stage=tmp_path, log_glob="log_{job_id}.out")
+    (tmp_path / "log_7.out").touch()
+    executor = Executor(launcher, 0.0)
+    executor.submit({"row": spec})
+    assert executor.result_of("row").log == tmp_path / "log_7.out"
+    assert executor.close() == 0
+    assert (launcher.command(spec), launcher.version, launcher.batch_output(Job("7", spec, 0.0))) == ((), "", None)
+
+
+def test_each_attribute_of_a_launcher_is_checked() -> None:
+    """A missing check would let a site's error pass until a job is lost."""
+    attributes = {name for name in Launcher.__annotations__ if not name.startswith("_")}
+    assert attributes == _LAUNCHER.keys()
 
 
 @pytest.mark.parametrize("name", FORMATS)

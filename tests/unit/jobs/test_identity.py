@@ -12,12 +12,14 @@ import pytest
 
 from pytest_gsw.errors import JobError, LogError, RefusedError
 from pytest_gsw.jobs.layout import check_new, find_log, logs_before, names_before
-from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
+from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.jobs.scripts import check_one_job
 from pytest_gsw.jobs.slurm import client as slurm
 from pytest_gsw.jobs.slurm.client import Output
-from pytest_gsw.jobs.slurm.launcher import RECORD_WAIT_S, SETTLED_S, Poller, SlurmLauncher
-from pytest_gsw.validation.checks import is_own
+from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
+from pytest_gsw.jobs.slurm.poll import RECORD_WAIT_S, SETTLED_S, Poller
+from pytest_gsw.jobs.states import JobState, JobStatus
+from pytest_gsw.validation.log_identity import is_own
 from tests.messages import wording
 
 GLOB = "results/*/bf16/1b/8/log-maxtext_tiny_1b_8_{job_id}.out"

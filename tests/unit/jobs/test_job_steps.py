@@ -8,17 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.jobs.model import (
-    MOST_KEPT,
-    JobState,
-    JobStatus,
-    JobStep,
-    boost_step,
-    is_well,
-    limited_steps,
-    problem_of,
-)
 from pytest_gsw.jobs.slurm.client import parse_ends
+from pytest_gsw.jobs.states import JobState, JobStatus, JobStep
+from pytest_gsw.jobs.step_ends import MOST_KEPT, boost_step, is_well, limited_steps, problem_of
 from tests.messages import wording
 
 UID = 1000

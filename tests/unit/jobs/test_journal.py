@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.journal import COPY, NAME, Journal, RunState, Submission, read_journal
-from pytest_gsw.jobs.model import Attempt, EarlyStop, Job, JobSpec, JobState, JobStatus, JobStep, LogBefore
+from pytest_gsw.jobs.model import Attempt, EarlyStop, Job, JobSpec, LogBefore
+from pytest_gsw.jobs.states import JobState, JobStatus, JobStep
 from tests.messages import wording
 
 SPEC = JobSpec("a", "gsw-a", Path("/r/launch.sh"), Path("/r"), Path("/s"), 1, 8, {})

@@ -14,7 +14,8 @@ import pytest
 from pytest_gsw.errors import SubmissionError
 from pytest_gsw.jobs import local
 from pytest_gsw.jobs.local import MARK, LocalLauncher, marked, next_job_id
-from pytest_gsw.jobs.model import Job, JobSpec, JobState, JobStatus
+from pytest_gsw.jobs.model import Job, JobSpec
+from pytest_gsw.jobs.states import JobState, JobStatus
 from tests.messages import wording
 
 SpecMaker = Callable[..., JobSpec]

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import LogError
-from pytest_gsw.jobs.layout import FoundLog, log_glob
-from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus
+from pytest_gsw.jobs.layout import log_glob
+from pytest_gsw.jobs.model import FoundLog, JobSpec
 from pytest_gsw.jobs.replay import RecordedRun, ReplayLauncher
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
-from pytest_gsw.session.plan_and_submit import Newest, newest_complete
+from pytest_gsw.session.newest_log import Newest, newest_complete
 from tests.messages import wording
 from tests.unit.rows import LLAMA2_FP8_X128
 

@@ -22,7 +22,8 @@ from pytest_gsw.jobs.journal import (
     seal,
     take_up,
 )
-from pytest_gsw.jobs.model import Attempt, FoundJob, Job, JobSpec, JobState, JobStatus
+from pytest_gsw.jobs.model import Attempt, FoundJob, Job, JobSpec
+from pytest_gsw.jobs.states import JobState, JobStatus
 
 RUNNING = JobStatus(JobState.RUNNING, submit_s=1000.0)
 GOOD = JobStatus(JobState.COMPLETED, exit_code=0, submit_s=1000.0)

@@ -15,6 +15,7 @@ from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.spec import (
     LEAST_LIMIT_S,
     Profile,
+    _placeholder_values,
     default_time_limit_s,
     expected_run_s,
     make_job_spec,
@@ -24,6 +25,7 @@ from pytest_gsw.jobs.spec import (
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Accepted, Baseline, Figures, Location, Parallelism, Recipe, definition_hash
+from pytest_gsw.tables.schema import PLACEHOLDERS
 from tests.unit.rows import LLAMA2_FP8_X128
 
 EOS = Cluster(name="eos", scheduler="slurm", stage="/lustre/{recipe}", path=Path("clusters.yaml"))
@@ -35,6 +37,10 @@ def spec(baseline: Baseline = LLAMA2_FP8_X128, cluster: Cluster = EOS, **changes
 
 def spec_of(recipe: Recipe, **changes: Any) -> JobSpec:
     return spec(replace(LLAMA2_FP8_X128, recipe=recipe, **changes))
+
+
+def test_each_placeholder_has_a_value() -> None:
+    assert _placeholder_values(LLAMA2_FP8_X128, 16).keys() == PLACEHOLDERS
 
 
 def test_the_launch_contract_of_the_recipes() -> None:

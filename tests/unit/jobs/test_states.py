@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.jobs.model import STANDING_STILL, TABLE, JobState, job_state
+from pytest_gsw.jobs.states import STANDING_STILL, TABLE, JobState, job_state
 
 
 @pytest.mark.parametrize(

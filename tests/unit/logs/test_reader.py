@@ -12,7 +12,8 @@ import pytest
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import Identity, Step
-from pytest_gsw.logs.reader import detect_format, line_number, read_log, safe_text, tail_lines
+from pytest_gsw.logs.reader import detect_format, line_number, read_log, tail_lines
+from pytest_gsw.logs.scan import safe_text
 from pytest_gsw.logs.signatures import find_cause
 from pytest_gsw.logs.steps import CALIBRATION_EXAMPLE, calibration_flops, with_skipped
 from tests.endless import it_ends

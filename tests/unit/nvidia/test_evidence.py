@@ -225,7 +225,7 @@ def said_by(directory: Path, text: str = CONFIGURATION) -> Identity:
 def test_what_is_read_of_it(tmp_path: Path) -> None:
     said = said_by(tmp_path)
     assert (said.sequence_length, said.global_batch_size, said.micro_batch_size) == (4096, 256, None)
-    assert (said.tp, said.cp, said.pp, said.quantization) == (4, 1, None, "fp8_tensorwise")
+    assert (said.degrees, said.quantization) == ({"tp": 4, "cp": 1}, "fp8_tensorwise")
 
 
 @pytest.mark.parametrize(

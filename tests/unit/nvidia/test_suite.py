@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import FileError
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.nvidia.evidence import Case, has_dtype
 from pytest_gsw.nvidia.suite import CaseResult, CaseRun, Conclusion, Suite, figures_of, read_suite
 from pytest_gsw.nvidia.suite import conclusions_of as conclude
 from pytest_gsw.nvidia.suite import table as lines
 from pytest_gsw.results.record import Record
-from pytest_gsw.stats.verdict import Outcome, Reason, Verdict
+from pytest_gsw.stats.decision import Outcome
+from pytest_gsw.stats.verdict import Reason, Verdict
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Baseline, transferred
 from tests.messages import wording

@@ -11,10 +11,11 @@ from typing import Any
 from pytest_gsw.common.text import minute
 from pytest_gsw.history.location import open_history
 from pytest_gsw.history.store import History
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.reports import pages
 from pytest_gsw.reports.charts import Plot
-from pytest_gsw.reports.run_report import ReportedRun, RunReport, run_reports
+from pytest_gsw.reports.from_records import run_reports
+from pytest_gsw.reports.run_report import ReportedRun, RunReport
 from pytest_gsw.results.record import JobFacts, Record
 from tests.unit.history.runs import DAY_S, FIRST_S, job
 from tests.unit.results.records import recorded

@@ -12,24 +12,18 @@ from typing import Any
 import pytest
 
 from pytest_gsw.history.alarms import Alarm, Kind, Occurrence, State
+from pytest_gsw.history.cluster_series import ClusterSeries
 from pytest_gsw.history.comparison import line_of
-from pytest_gsw.history.row_history import ClusterSeries, RowHistory
+from pytest_gsw.history.row_history import RowHistory
 from pytest_gsw.history.since import Since
 from pytest_gsw.history.store import EXCLUDE, Event
 from pytest_gsw.jobs.journal import COPY, Journal
 from pytest_gsw.reports.elements import html_text
+from pytest_gsw.reports.from_records import run_reports, with_own_figures
 from pytest_gsw.reports.matrix import listed_runs
+from pytest_gsw.reports.reported_row import ReportedRow, page_names, since_line, since_of
 from pytest_gsw.reports.row_page import row_page
-from pytest_gsw.reports.run_report import (
-    ReportedRow,
-    ReportedRun,
-    RunReport,
-    page_names,
-    run_reports,
-    since_line,
-    since_of,
-    with_own_figures,
-)
+from pytest_gsw.reports.run_report import ReportedRun, RunReport
 from pytest_gsw.results.record import Record, write_record
 from pytest_gsw.results.runs_directory import begin_of
 from pytest_gsw.results.summary import error_lines

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.reports.charts import Curve, Rule, documented_rate, scaling_plot, workloads
-from pytest_gsw.reports.run_report import ReportedRow
+from pytest_gsw.reports.reported_row import ReportedRow
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables

@@ -9,12 +9,13 @@ from typing import Any
 
 from pytest_gsw.common.text import command
 from pytest_gsw.common.typed_json import plain
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results import outcomes, row_text
 from pytest_gsw.results.record import SCHEMA, JobFacts, Record, of_content
 from pytest_gsw.results.row_text import accepted_text
+from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.stats.noise import Noise
-from pytest_gsw.stats.verdict import MetricVerdict, Outcome, Reason, Verdict, compare
+from pytest_gsw.stats.verdict import MetricVerdict, Reason, Verdict, compare
 from pytest_gsw.tables.metrics import STEP_TIME, Direction, MetricLabel
 from pytest_gsw.tables.model import Accepted
 

@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_gsw.common.node_lists import compressed
-from pytest_gsw.jobs.model import JobState
-from pytest_gsw.results.record import Record, SweepFinding
+from pytest_gsw.jobs.states import JobState
+from pytest_gsw.results.record import Record
 from pytest_gsw.results.sweep import OddLoss, RowSweep, SearchJob, Sweep
+from pytest_gsw.stats.sweep_finding import SweepFinding
 from tests.unit.history.runs import job
 from tests.unit.reports.records_of_runs import CURRENT_RUN, SLOW_FACT, failed, row
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from pytest_gsw.results.cluster_result import incident_of
 from pytest_gsw.results.record import Record, read_record, write_record
-from pytest_gsw.results.summary import incident_of
 from pytest_gsw.stats.cluster_effect import ClusterEffect
+from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.stats.noise import Noise
-from pytest_gsw.stats.verdict import Outcome, Reason
+from pytest_gsw.stats.verdict import Reason
 from tests.messages import wording
 from tests.unit.results.records import SLOW
 

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_gsw.history.store import decode, encode
-from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.record import (
@@ -29,8 +29,9 @@ from pytest_gsw.results.record import (
     write_record,
 )
 from pytest_gsw.results.runs_directory import new_run_id
+from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.stats.noise import Noise
-from pytest_gsw.stats.verdict import Outcome, RankSpread, Reason, Verdict
+from pytest_gsw.stats.verdict import RankSpread, Reason, Verdict
 from pytest_gsw.tables.metrics import Direction
 from tests.messages import wording
 from tests.unit.results.records import JOB, MEMORY, SLOW, recorded, varied

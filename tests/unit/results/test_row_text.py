@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.errors import LogError, SubmissionError
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results import junit, row_text
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import (
@@ -26,8 +26,9 @@ from pytest_gsw.results.row_text import (
     line_of,
     unused_text,
 )
+from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.stats.noise import Noise
-from pytest_gsw.stats.verdict import MetricVerdict, Outcome, RankSpread, Reason, Verdict
+from pytest_gsw.stats.verdict import MetricVerdict, RankSpread, Reason, Verdict
 from pytest_gsw.tables.metrics import STEP_TIME, Direction, MetricLabel
 from tests.messages import wording
 from tests.unit.results.records import (

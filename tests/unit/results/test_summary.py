@@ -9,17 +9,12 @@ from typing import Any
 import pytest
 
 from pytest_gsw.errors import RunError, SubmissionError
-from pytest_gsw.jobs.model import JobState
+from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results import summary
+from pytest_gsw.results.plan_text import plan_text
 from pytest_gsw.results.record import JobFacts, Jobs, Record
 from pytest_gsw.results.suggested_commands import next_commands
-from pytest_gsw.results.summary import (
-    Crowd,
-    gpu_hours,
-    plan_text,
-    run_table,
-    worst_crowd,
-)
+from pytest_gsw.results.summary import Crowd, gpu_hours, run_table, worst_crowd
 from tests.messages import wording
 from tests.unit.results.records import JOB, PASSED_BY_ACCEPTED, SLOW, varied
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.results.record import SweepFinding
 from pytest_gsw.results.sweep import (
     NAME,
     OddLoss,
@@ -25,6 +24,7 @@ from pytest_gsw.results.sweep import (
     with_row,
     write_sweep,
 )
+from pytest_gsw.stats.sweep_finding import SweepFinding
 from tests.unit.results.records import SLOW, varied
 
 ROW = "llama2_70b_fp8[H100x128]"

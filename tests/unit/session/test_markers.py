@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from pytest_gsw.session.collect import NO_CLUSTER, _markers
-from pytest_gsw.session.settings import Settings
+from pytest_gsw.session.collect import facts_of, markers
+from pytest_gsw.session.screen import NO_CLUSTER
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
 from tests.unit.rows import LLAMA2_FP8_X128
+from tests.unit.session.sessions import SETTINGS, replay_of
 
-JUDGES = cast("Settings", SimpleNamespace(cluster=None, judges=True))
+JUDGES = replace(SETTINGS, replay=replay_of("/run"))
 
 
 @cache
 def facts_of_all_rows() -> list[dict[str, Any]]:
     """The facts of each row's mark, and what other marks it has."""
-    rows = [[marker.mark for marker in _markers(row, JUDGES)] for row in load_tables([bundled_baselines()])]
+    rows = [
+        [marker.mark for marker in markers(row.id, facts_of(row), JUDGES)] for row in load_tables([bundled_baselines()])
+    ]
     return [{**marks[0].kwargs, "marks": {mark.name for mark in marks}} for marks in rows]
 
 
@@ -43,6 +46,5 @@ def test_rows_are_selected_by_their_facts(wanted: dict[str, Any], count: int) ->
 
 
 def test_a_row_without_a_cluster_is_skipped() -> None:
-    asked = cast("Settings", SimpleNamespace(cluster=None, judges=False))
-    (skip,) = [marker.mark for marker in _markers(LLAMA2_FP8_X128, asked) if marker.name == "skip"]
+    (skip,) = [marker.mark for marker in markers("a", facts_of(LLAMA2_FP8_X128), SETTINGS) if marker.name == "skip"]
     assert skip.kwargs == {"reason": NO_CLUSTER}

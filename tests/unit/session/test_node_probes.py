@@ -11,7 +11,8 @@ import pytest
 
 from pytest_gsw.clusters import Cluster
 from pytest_gsw.executor.progress_monitor import Sample
-from pytest_gsw.jobs.model import EarlyStop, Job, JobState, JobStatus
+from pytest_gsw.jobs.model import EarlyStop, Job
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.results.node_facts import why_lines
 from pytest_gsw.session import node_probes
 from pytest_gsw.session.node_probes import NodeProbes

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_gsw.clusters import Cluster
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.session.settings import RequestedRelease, bundled_rows, resolved_release, tables_of
+from pytest_gsw.session.release_choice import RequestedRelease, bundled_rows, resolved_release, tables_of
 from pytest_gsw.tables.bundled import bundled_releases
 
 SITE = Cluster("site", "slurm", accelerator="H100")

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from pytest_gsw.history.cluster_series import series_of_cluster
 from pytest_gsw.history.comparison import suspect_text
 from pytest_gsw.history.location import open_history
-from pytest_gsw.history.row_history import SlowNode, series_of_cluster
+from pytest_gsw.history.node_search import SlowNode
 from pytest_gsw.session.session_history import ClusterPeers, SessionHistory
 from tests.unit.history.test_drift import run
 from tests.unit.history.test_row_history import ROWS, cluster

@@ -12,44 +12,41 @@ import pytest
 from pytest_gsw.errors import LogError
 from pytest_gsw.history.row_history import RowHistory
 from pytest_gsw.jobs.journal import Submission
-from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus, Launcher
+from pytest_gsw.jobs.launcher import Launcher
+from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.logs.model import Identity
-from pytest_gsw.session.row import Context, LiveRow, ReplayedRow, decide
-from pytest_gsw.session.session_history import SessionHistory
-from pytest_gsw.session.settings import Settings
-from pytest_gsw.stats.decision import Done, Repeat, Undecided
+from pytest_gsw.session.row_plan import Context, decide
+from pytest_gsw.session.row_source import LiveRow, ReplayedRow
+from pytest_gsw.stats.decision import Done, Outcome, Repeat, Undecided
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.stats.repeats import Repeats
-from pytest_gsw.stats.verdict import Outcome, Verdict
+from pytest_gsw.stats.verdict import Verdict
 from pytest_gsw.tables.model import definition_hash
 from pytest_gsw.validation.agreement import Evidence
 from pytest_gsw.validation.run import Run
 from tests.messages import wording
 from tests.unit.results.records import JOB, SLOW, varied
 from tests.unit.rows import LLAMA2_FP8_X128 as ROW
+from tests.unit.session.sessions import SETTINGS, replay_of
 from tests.unit.validation.ended import GOOD, IDENTITY
 
 IMAGE = "nvcr.io/nvidia/nemo:24.12"
 FLUX = cast("Launcher", SimpleNamespace(name="flux", version="0.62"))
-RUNS = SessionHistory(None, Path("/nowhere"), None)
-
-
-def settings(replay: Path | None = None) -> Settings:
-    asked = SimpleNamespace(run_id="tonight", cluster=None, repeats=Repeats(2, 1), replay=replay, profile=None)
-    return cast("Settings", asked)
 
 
 def live(
     submitted: Submission | None = None,
     spec: JobSpec | None = None,
     replay: Path | None = None,
-    evidence: tuple[Evidence, ...] = (),
 ) -> LiveRow:
-    return LiveRow(ROW, settings(replay), FLUX, RUNS, {}, spec, submitted)
+    logs = None if replay is None else replay_of(replay)
+    judging = replace(SETTINGS.judging, repeats=Repeats(2, 1))
+    return LiveRow(ROW, replace(SETTINGS, replay=logs, judging=judging), FLUX, {}, spec, submitted)
 
 
 def recorded(**changed: object) -> ReplayedRow:
-    return ReplayedRow(ROW, settings(Path("/run")), FLUX, RUNS, {}, record=varied(SLOW, **changed))
+    return ReplayedRow(ROW, None, varied(SLOW, **changed))
 
 
 def test_a_live_row_is_known_by_its_log_and_its_launcher(tmp_path: Path) -> None:
@@ -115,7 +112,7 @@ def test_a_replayed_row_is_known_by_its_record() -> None:
     assert row.launcher_name == "slurm"
     same = recorded(sigma=0.01, sigma_jobs=7, first_jobs=3, confirm_jobs=2, drift="creeps", not_comparable="a profile")
     assert (
-        same.noise(run, None, 0.05),
+        same.noise(RowHistory(), 0.05),
         same.drift(RowHistory(), ()),
         same.repeats,
     ) == (

@@ -13,14 +13,13 @@ from pytest_gsw.stats.cluster_effect import (
     ClusterEffect,
     ClusterReference,
     CurrentRun,
-    JointDecision,
     decide_adjusted,
     effects_of,
     level_of,
     limits_of,
     taken_before_drift,
 )
-from pytest_gsw.stats.decision import Outcome, decide
+from pytest_gsw.stats.decision import Decision, Outcome, decide
 from pytest_gsw.stats.drift import drift
 from pytest_gsw.stats.noise import K, Noise, deviations, limit, median_sd
 
@@ -205,7 +204,7 @@ def run(effect: float = 0.0, sigma: float = 0.02, shared: float = 0.03, *, is_in
     return ClusterEffect(effect, effect, is_incident, 0.09, 30, 1.0, Noise(sigma, 30, shared))
 
 
-def decided(times_s: Sequence[float], beside: ClusterEffect, confirm: int = 4) -> JointDecision:
+def decided(times_s: Sequence[float], beside: ClusterEffect, confirm: int = 4) -> Decision:
     return decide_adjusted(times_s, 1.0, TOLERANCE, beside, confirm=confirm)
 
 
@@ -425,4 +424,4 @@ def test_what_is_taken_from_a_row_is_known_as_a_median_of_the_others_is() -> Non
 
     few, many = (decide_adjusted(times_s, 1.0, TOLERANCE, one) for one in (of_few, of_many))
 
-    assert (few.left.outcome, many.left.outcome) == (Outcome.INCONCLUSIVE, Outcome.REGRESSED)
+    assert (few.outcome, many.outcome) == (Outcome.INCONCLUSIVE, Outcome.REGRESSED)

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_gsw.common.node_lists import expand
 from pytest_gsw.stats.noise import Noise, noise_of
-from pytest_gsw.stats.tile_search import SearchState, TileFinding, TileJob, search
+from pytest_gsw.stats.sweep_finding import SweepFinding
+from pytest_gsw.stats.tile_search import SearchState, TileJob, search
 
 LEVEL_S = 10.0
 #: The excess of a node that loses a tenth of its throughput.
@@ -56,8 +58,10 @@ def run(
         given: dict[str, Any] = {"noise": noise, "switches": switches, "rounds": rounds, "most_jobs": 80 - sum_of_jobs}
         state = search(jobs, **given)
         assert state == search(jobs[::-1], **given)
-        assert {node for one in state.findings if not one.switch for node in one.nodes} <= slower
-        in_lines = Counter([*state.cleared, *state.once, *(node for one in state.findings for node in one.nodes)])
+        assert {node for one in state.findings if not one.switch for node in expand(one.nodes)} <= slower
+        in_lines = Counter(
+            [*state.cleared, *state.once, *(node for one in state.findings for node in expand(one.nodes))]
+        )
         assert in_lines == Counter(node for one in jobs if not one.round for node in one.nodes)
         if not state.next_jobs:
             return state, jobs
@@ -87,7 +91,7 @@ def gaussian(sigma: float) -> list[float]:
 
 
 def answers(state: SearchState) -> list[tuple[str, tuple[str, ...], str]]:
-    return [(one.kind, one.nodes, one.switch) for one in state.findings]
+    return [(one.kind, expand(one.nodes), one.switch) for one in state.findings]
 
 
 # -- Answers ---------------------------------------------------------------------------------------
@@ -96,7 +100,7 @@ def answers(state: SearchState) -> list[tuple[str, tuple[str, ...], str]]:
 def test_a_slow_node_runs_again_by_itself_and_is_named() -> None:
     state, jobs = run(of_nodes({"n0017": SLOW}), 64)
     (found,) = state.findings
-    assert (found.kind, found.nodes, found.switch, found.more_jobs) == ("slow", ("n0017",), "", None)
+    assert (found.kind, found.nodes, found.switch, found.more_jobs) == ("slow", "n0017", "", None)
     assert found.change == pytest.approx(-0.1)
     assert -0.12 < found.low < -0.1 < found.high < -0.08
     assert [one.nodes for one in jobs if one.round and "n0017" in one.nodes] == [("n0017",)] * found.jobs
@@ -132,8 +136,8 @@ def test_a_slow_node_of_a_tile_is_named_beside_nodes_of_fast_tiles() -> None:
 def test_three_slow_nodes_are_named(size: int) -> None:
     slow = {"n0001": SLOW, "n0030": SLOW, "n0031": 2 * SLOW}
     state, _ = run(of_nodes(slow), 64 // size, size)
-    assert {one.nodes for one in state.findings if one.kind == "slow"} == {(node,) for node in slow}
-    assert state.findings[0].nodes == ("n0031",)
+    assert {expand(one.nodes) for one in state.findings if one.kind == "slow"} == {(node,) for node in slow}
+    assert expand(state.findings[0].nodes) == ("n0031",)
 
 
 def test_a_suspect_that_is_fast_again_is_cleared() -> None:
@@ -148,7 +152,7 @@ def test_a_node_that_was_slow_beyond_doubt_and_is_fast_since_is_intermittent() -
     once = iter([0.15])
     state, _ = run(lambda nodes: next(once, 0.0) if "n0005" in nodes else 0.0, 16)
     (found,) = state.findings
-    assert (found.kind, found.nodes, found.jobs) == ("intermittent", ("n0005",), 1)
+    assert (found.kind, found.nodes, found.jobs) == ("intermittent", "n0005", 1)
     assert found.change == pytest.approx(math.expm1(-0.15))
     assert found.low < found.change < found.high
 
@@ -186,7 +190,7 @@ def test_a_node_without_a_second_job_may_lose_what_its_only_one_does_not_exclude
     noise = gaussian(0.03)
     jobs = [job(nodes, excess) for nodes, excess in zip(tiles(64), noise, strict=True)]
     state = search(jobs, noise=Noise(0.03, 30), begins=False)
-    undecided = {node for one in state.findings for node in one.nodes}
+    undecided = {node for one in state.findings for node in expand(one.nodes)}
     assert not undecided.intersection(state.once)
     assert {*state.once} == {one.tile for one in jobs} - undecided - {*state.cleared} != set()
     assert 0.05 < state.once_loss < 0.11
@@ -224,7 +228,7 @@ def test_a_sweep_without_a_search_decides_nothing() -> None:
     ]
     state = search(jobs, noise=QUIET, begins=False)
     (found,) = state.findings
-    assert (found.kind, found.nodes, found.jobs) == ("not decided", ("n0017",), 1)
+    assert (found.kind, found.nodes, found.jobs) == ("not decided", "n0017", 1)
     # As one of 64, its interval is wider than that of a node that nothing selected.
     assert found.low < -0.1 - 0.025
     assert found.more_jobs == 3
@@ -235,13 +239,13 @@ def test_not_decided_gives_the_number_of_jobs() -> None:
     noise = Noise(0.03, 30)
     quiet = [job(nodes, min(excess, 0.02)) for nodes, excess in zip(tiles(17), gaussian(0.02)[:17], strict=True)]
 
-    def after(rounds: int, excess: float) -> TileFinding:
+    def after(rounds: int, excess: float) -> SweepFinding:
         later = [one for at in range(1, rounds + 1) for one in (job(["n0017"], excess, at), job(["n0001"], 0.0, at))]
         (found,) = search([*quiet, job(["n0017"], 0.09), *later], noise=noise).findings
         return found
 
     found = after(4, 0.05)
-    assert (found.kind, found.nodes, found.jobs) == ("not decided", ("n0017",), 4)
+    assert (found.kind, found.nodes, found.jobs) == ("not decided", "n0017", 4)
     assert found.more_jobs is not None
     assert after(4 + 2 * found.more_jobs, 0.05).kind == "slow"
     # Near to half of the loss no number decides.
@@ -266,7 +270,7 @@ def test_no_sweep_and_one_tile() -> None:
 @pytest.mark.parametrize("count", [2, 3])
 def test_of_three_tiles_or_fewer_none_is_named(count: int) -> None:
     state, jobs = run(of_nodes({"n0000": SLOW}), count)
-    assert [(one.kind, one.nodes, one.more_jobs) for one in state.findings] == [("not decided", ("n0000",), None)]
+    assert [(one.kind, one.nodes, one.more_jobs) for one in state.findings] == [("not decided", "n0000", None)]
     assert not state.cleared
     assert len(jobs) == count
 
@@ -300,7 +304,7 @@ def test_a_search_too_noisy_to_clear_a_node_begins_only_if_it_can_name_one() -> 
     quiet = [job(nodes, excess) for nodes, excess in zip(tiles(64), gaussian(0.2), strict=True)]
     for excess, begins in ((0.35, False), (1.0, True)):
         state = search([*quiet, job(["n9999"], excess)], noise=Noise(0.2, 30))
-        assert "n9999" in {node for one in state.findings for node in one.nodes}
+        assert "n9999" in {node for one in state.findings for node in expand(one.nodes)}
         assert (("n9999",) in state.next_jobs) == begins
 
 
@@ -392,9 +396,9 @@ def test_slow_nodes_are_named_and_sound_ones_are_not(
         while (state := search(jobs, noise=history, rounds=rounds, most_jobs=48 + count - len(jobs))).next_jobs:
             rounds = state.round
             jobs += [job(nodes, excess(nodes), rounds) for nodes in state.next_jobs]
-        found: list[TileFinding] = [one for one in state.findings if one.kind in ("slow", "between")]
-        named += [one.nodes for one in found] == [(slow,)] and number % 2
-        wrong += bool(found) and (number % 2 == 0 or any(slow not in one.nodes for one in found))
+        found: list[SweepFinding] = [one for one in state.findings if one.kind in ("slow", "between")]
+        named += [one.nodes for one in found] == [slow] and number % 2
+        wrong += bool(found) and (number % 2 == 0 or any(slow not in expand(one.nodes) for one in found))
     assert named >= named_percent / 100 * sweeps / 2 - 2
     assert wrong <= 2
 

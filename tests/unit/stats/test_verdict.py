@@ -9,14 +9,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pytest_gsw.results import outcomes
+from pytest_gsw.stats.decision import WORST_FIRST, Outcome
 from pytest_gsw.stats.measurement import TimedStep, apply, timing_of
 from pytest_gsw.stats.noise import Noise, limit
 from pytest_gsw.stats.repeats import Repeats
 from pytest_gsw.stats.verdict import (
     DOUBTS,
-    WORST_FIRST,
     MetricVerdict,
-    Outcome,
     Reason,
     Verdict,
     after_search,

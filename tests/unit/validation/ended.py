@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from pytest_gsw.errors import LogError, RunError
-from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat, StepLog
 from pytest_gsw.stats.figures import peak_flops

@@ -42,9 +42,9 @@ def differences(row: Baseline, said: Identity, image: str | None = None) -> list
         (Identity(hidden_size=512), "hidden size 512 in the log, 2048 in the row"),
         (Identity(micro_batch_size=8), "micro-batch size 8 in the log, 4 in the row"),
         (Identity(global_batch_size=8), "global batch size 8 in the log, 256 in the row"),
-        (Identity(tp=8), "TP 8 in the log, 4 in the row"),
-        (Identity(pp=1), "PP 1 in the log, 2 in the row"),
-        (Identity(dp=4), "DP 4 in the log, 8 in the row"),
+        (Identity(degrees={"tp": 8}), "TP 8 in the log, 4 in the row"),
+        (Identity(degrees={"pp": 1}), "PP 1 in the log, 2 in the row"),
+        (Identity(degrees={"dp": 4}), "DP 4 in the log, 8 in the row"),
         (Identity(precision="fp16"), "precision fp16 in the log, bf16 in the row"),
         (Identity(precision="bf16", quantization="fp8"), "precision fp8 in the log, bf16 in the row"),
         (Identity(release="24.11"), "release 24.11 in the log, v25.02 in the row"),
@@ -65,10 +65,7 @@ def test_a_run_that_was_set_up_as_the_row_is() -> None:
         precision="bf16",
         quantization="none",
         release="25.02",
-        tp=4,
-        pp=2,
-        cp=1,
-        dp=8,
+        degrees={"tp": 4, "pp": 2, "cp": 1, "dp": 8},
     )
     compared = compare(ROW, said, job_id="7")
     assert agreed(compared) == {
@@ -101,11 +98,18 @@ def test_what_ran_and_what_the_recipe_had_asked_for() -> None:
 def test_the_degrees_of_a_log_give_its_gpus() -> None:
     # What a log does not say is not compared.
     assert compare(ROW, Identity(), job_id="7", image="a.sqsh") == ()
-    assert compare(replace(ROW, hidden_size=None), Identity(hidden_size=3, ep=2, cp=4, fsdp=8), job_id=None) == ()
+    assert (
+        compare(
+            replace(ROW, hidden_size=None), Identity(hidden_size=3, degrees={"ep": 2, "cp": 4, "fsdp": 8}), job_id=None
+        )
+        == ()
+    )
     row = replace(ROW, parallelism=Parallelism())
-    assert differences(row, Identity(tp=4, pp=2, dp=4)) == [wording("differs", ran="GPUs by TP·PP·DP 32", wanted=64)]
-    assert differences(row, Identity(tp=4, pp=2, cp=2, dp=4)) == []
-    assert differences(row, Identity(tp=4, pp=2)) == []
+    assert differences(row, Identity(degrees={"tp": 4, "pp": 2, "dp": 4})) == [
+        wording("differs", ran="GPUs by TP·PP·DP 32", wanted=64)
+    ]
+    assert differences(row, Identity(degrees={"tp": 4, "pp": 2, "cp": 2, "dp": 4})) == []
+    assert differences(row, Identity(degrees={"tp": 4, "pp": 2})) == []
 
 
 @pytest.mark.parametrize(

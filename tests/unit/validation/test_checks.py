@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_gsw.errors import JobError, LogError
-from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.tables.model import Baseline, Recipe
-from pytest_gsw.validation.checks import check_job, read_steps
+from pytest_gsw.validation.checks import read_steps
+from pytest_gsw.validation.job_end import check_job
 from pytest_gsw.validation.run import ran_out_of_memory
 from tests.messages import wording
 from tests.unit.rows import LLAMA2_FP8_X128

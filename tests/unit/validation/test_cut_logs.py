@@ -10,13 +10,14 @@ import pytest
 
 from pytest_gsw.demo.writers import Event
 from pytest_gsw.errors import LogError
-from pytest_gsw.jobs.model import JobState, JobStatus
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.reader import read_log
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline, Recipe
-from pytest_gsw.validation.checks import check_job, read_steps
+from pytest_gsw.validation.checks import read_steps
+from pytest_gsw.validation.job_end import check_job
 from pytest_gsw.validation.run import Run
 from tests.unit.logs import lines
 from tests.unit.logs.lines import ANY_ROW, events_of

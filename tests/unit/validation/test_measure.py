@@ -14,7 +14,7 @@ from pytest_gsw.logs.model import Step, StepLog
 from pytest_gsw.stats.measurement import TimedStep
 from pytest_gsw.tables.metrics import Direction, Metric, MetricStatistic
 from pytest_gsw.tables.model import Documented, Figures, Recipe
-from pytest_gsw.validation.checks import check_job
+from pytest_gsw.validation.job_end import check_job
 from pytest_gsw.validation.measure import (
     MetricLog,
     impossible_measurement,

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.jobs.model import EarlyStop, JobSpec, JobState, JobStatus
+from pytest_gsw.jobs.model import EarlyStop, JobSpec
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.validation.retryable import InfrastructureFailure, infrastructure_failure, suspect_nodes
 from pytest_gsw.validation.run import Run
 from tests.endless import it_ends

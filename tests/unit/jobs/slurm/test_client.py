@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.jobs.model import JobSpec, JobState, JobStatus, JobStep
+from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.scripts import cluster_of
 from pytest_gsw.jobs.slurm.client import (
     Answer,
@@ -29,6 +29,7 @@ from pytest_gsw.jobs.slurm.client import (
     scontrol_requests,
     squeue_command,
 )
+from pytest_gsw.jobs.states import JobState, JobStatus, JobStep
 
 OPTIONS = ("--account=eng", "--partition=batch")
 SPEC = JobSpec(

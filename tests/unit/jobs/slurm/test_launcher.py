@@ -20,11 +20,14 @@ from pytest_gsw.errors import (
     SchedulerUnreachableError,
     SubmissionError,
 )
-from pytest_gsw.jobs.model import SBATCH, FailedJob, Job, JobSpec, JobState, JobStatus
+from pytest_gsw.jobs.model import SBATCH, Job, JobSpec
 from pytest_gsw.jobs.pending import reason_of
 from pytest_gsw.jobs.slurm import client as slurm
 from pytest_gsw.jobs.slurm.client import Output
-from pytest_gsw.jobs.slurm.launcher import SILENT_S, SlurmLauncher, refusal
+from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
+from pytest_gsw.jobs.slurm.poll import SILENT_S
+from pytest_gsw.jobs.slurm.sbatch_errors import refusal
+from pytest_gsw.jobs.states import FailedJob, JobState, JobStatus
 from tests.messages import wording
 from tests.unit.jobs.slurm.test_nodes import BLOCKS, TREE
 from tests.unit.nvidia.started import launch

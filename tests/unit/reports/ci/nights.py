@@ -9,7 +9,9 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from pytest_gsw.common.text import minute
-from pytest_gsw.reports.run_report import ReportedRow, ReportedRun, RunReport, Since
+from pytest_gsw.history.since import Since
+from pytest_gsw.reports.reported_row import ReportedRow
+from pytest_gsw.reports.run_report import ReportedRun, RunReport
 from pytest_gsw.results.record import Record
 from tests.unit.results.records import JOB, SLOW, varied
 

@@ -16,9 +16,10 @@ from pytest_gsw.history.model import Point
 from pytest_gsw.history.row_history import RowHistory
 from pytest_gsw.history.since import Since
 from pytest_gsw.reports.ci import KINDS, counts_text, findings, github, openmetrics
-from pytest_gsw.reports.run_report import ReportedRow, since_line, since_of
+from pytest_gsw.reports.reported_row import ReportedRow, since_line, since_of
 from pytest_gsw.results.attention import Level
-from pytest_gsw.stats.verdict import MetricVerdict, Outcome, Reason
+from pytest_gsw.stats.decision import Outcome
+from pytest_gsw.stats.verdict import MetricVerdict, Reason
 from pytest_gsw.tables.metrics import Direction, Metric
 from tests.messages import wording
 from tests.unit.history.runs import period

@@ -13,10 +13,11 @@ from prometheus_client.parser import text_string_to_metric_families as leniently
 
 from pytest_gsw.history.alarms import Alarm, Occurrence, State
 from pytest_gsw.history.comparison import ClusterText
-from pytest_gsw.history.row_history import FailingNode, SlowNode
+from pytest_gsw.history.node_search import FailingNode, SlowNode
 from pytest_gsw.reports.ci import openmetrics
 from pytest_gsw.reports.run_report import RunReport
-from pytest_gsw.stats.verdict import MetricVerdict, Outcome
+from pytest_gsw.stats.decision import Outcome
+from pytest_gsw.stats.verdict import MetricVerdict
 from pytest_gsw.tables.metrics import Direction, Metric
 from tests.unit.history.runs import period
 from tests.unit.reports.ci.nights import DRIFTING, ERROR, PASSED, REGRESSED, RUN, hostile_run, run_of, texts

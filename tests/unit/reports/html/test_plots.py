@@ -22,23 +22,14 @@ from pytest_gsw.reports.charts import (
     ticks,
     window_of,
 )
-from pytest_gsw.reports.run_report import ReportedRow
+from pytest_gsw.reports.reported_row import ReportedRow
 from pytest_gsw.results import attention
 from pytest_gsw.results.record import Record
 from pytest_gsw.stats.measurement import TimedStep, apply
 from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.model import parse_statistic
 from tests.messages import wording
-from tests.unit.reports.records_of_runs import (
-    BROKEN,
-    CURRENT_RUN,
-    SLOW,
-    drawn,
-    failed,
-    minute_of,
-    report_of,
-    row,
-)
+from tests.unit.reports.records_of_runs import BROKEN, CURRENT_RUN, SLOW, drawn, failed, minute_of, report_of, row
 from tests.unit.results.records import varied
 
 

@@ -21,8 +21,8 @@ from pytest_gsw.reports.elements import (
     since_facts,
     since_text,
 )
+from pytest_gsw.reports.reported_row import ReportedRow
 from pytest_gsw.reports.row_page import all_commands, log_ends
-from pytest_gsw.reports.run_report import ReportedRow
 from pytest_gsw.results import suggested_commands
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.run_progress import RunProgress

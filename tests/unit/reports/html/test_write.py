@@ -16,8 +16,9 @@ import pytest
 
 from pytest_gsw.common.text import minute
 from pytest_gsw.history.alarms import Alarm, Kind, Occurrence, State
-from pytest_gsw.jobs.model import JobState
-from pytest_gsw.reports.run_report import ReportedRun, home_of, page_names
+from pytest_gsw.jobs.states import JobState
+from pytest_gsw.reports.reported_row import home_of, page_names
+from pytest_gsw.reports.run_report import ReportedRun
 from pytest_gsw.results.record import JobFacts, Record, used_gpu_hours
 from pytest_gsw.results.summary import cause_of
 from tests.messages import wording

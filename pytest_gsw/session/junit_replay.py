@@ -1,0 +1,95 @@
+"""The JUnit file of a run by its records, for a session that died before pytest could write its own.
+
+pytest writes this file, too, from reports as the session would have made them. A row's test case has the same name,
+class name, time, properties and kind of element; its text is what the record keeps of the evidence.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.common.redact import redact
+from pytest_gsw.results import outcomes, row_text
+from pytest_gsw.results.cluster_result import incident_of
+from pytest_gsw.results.junit import properties, run_seconds
+from pytest_gsw.results.manifest import class_of, read_noted, suite_properties
+from pytest_gsw.results.record import Record
+from pytest_gsw.results.row_text import reported_status
+from pytest_gsw.results.suggested_commands import repeat_commands
+from pytest_gsw.results.sweep import lost_tiles, node_cases, read_sweep
+from pytest_gsw.session.failure_text import failure_of
+from pytest_gsw.session.junit_file import case_reports, reports_of_case
+from pytest_gsw.session.pytest_private import JunitCase, write_junit
+from pytest_gsw.tables.model import tile_of
+
+#: Facts of a row by name: lines below its text.
+_Facts = Sequence[tuple[str, str]]
+
+
+def junit_of_run(
+    directory: Path,
+    records: Sequence[Record],
+    missing: Mapping[str, str],
+    *,
+    strict: bool,
+    since: Mapping[str, _Facts],
+) -> str:
+    """The text of the JUnit file in plain ASCII, which is right in any encoding.
+
+    Args:
+        directory: The run's.
+        records: Its records.
+        missing: By node id, why rows have no record, each of which is an error.
+        strict: Rows faster than the tolerance allows have failed, as with ``gsw_strict``.
+        since: By node id, lines on when rows became too slow.
+    """
+    # A session redacts what it records; records from elsewhere may hold anything.
+    records, missing, since = redact((records, missing, since), os.environ)
+    noted = read_noted(directory)
+    cases: list[JunitCase] = []
+    for record in records:
+        begun = since.get(record.row.node_id, ())
+        cases.append((class_of(record), record.row.id, _reports_of(record, directory, strict, begun)))
+    for node_id, why in missing.items():
+        row = node_id.rpartition("::")[2]
+        facts = [("gsw_row", row), ("gsw_outcome", outcomes.ERROR.word), ("gsw_fact", why)]
+        reports = case_reports(node_id, "failed", failure_of(why, node_id), facts, when="setup")
+        cases.append((noted.class_of(node_id), row, reports))
+    incident = incident_of(records)
+    lost = {**lost_tiles(records), **{tile: why for name, why in missing.items() if (tile := tile_of(name))}}
+    beside = [*([] if incident is None else [incident.case()]), *node_cases(read_sweep(directory), lost, noted.cluster)]
+    cases += [(case.class_name, case.name, reports_of_case(case)) for case in beside]
+    run_id = next((record.run.id for record in records), directory.name)
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "junit.xml"
+        write_junit(path, suite_properties(noted, run_id, records), cases)
+        return path.read_text("utf-8").encode("ascii", "xmlcharrefreplace").decode("ascii")
+
+
+def _reports_of(record: Record, directory: Path, strict: bool, begun: _Facts) -> Iterator[pytest.TestReport]:
+    """The reports of a row; that of an unknown outcome is an error, never a pass."""
+
+    def facts() -> _Facts:
+        # As a session does: of rows that are too slow by their own metric.
+        since = begun if record.by_own_metric == outcomes.REGRESSED.word else ()
+        return [*since, *row_text.run_facts(record), *repeat_commands(record, directory)]
+
+    row = reported_status(record, facts, strict=strict)
+    path, _, line = record.row.baseline.rpartition(":")
+    reports = partial(case_reports, record.row.node_id, properties=properties(record), took_s=run_seconds(record))
+    match row.outcome.pytest:
+        case "passed":
+            return reports("passed", None)
+        case "xfailed":
+            return reports("skipped", None, wasxfail=row.message)
+        case "skipped":
+            return reports("skipped", (path, line, row.text))
+        case kind:
+            shown = failure_of(row.text, path, int(line) - 1, row_text.short_fact(record))
+            return reports("failed", shown, when="call" if kind == "failed" else "setup")
