@@ -61,7 +61,9 @@ def test_a_row_that_vanished_and_its_job(submission: Submission | None, words: s
 
 
 def test_the_job_of_another_cluster_of_slurm_is_ended_there() -> None:
-    assert "scancel --clusters=other 7" in vanished(RUNNING, cluster=replace(EOS, sbatch=("--clusters=other",)))
+    assert "scancel --clusters=other 7" in vanished(
+        RUNNING, cluster=replace(EOS, submission=replace(EOS.submission, sbatch=("--clusters=other",)))
+    )
 
 
 def test_a_row_that_was_filled_in_has_another_name() -> None:
