@@ -19,6 +19,7 @@ from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.stats.verdict import MetricVerdict, RankSpread, Reason, Verdict
 from pytest_gsw.tables.metrics import STEP_TIME, Direction, MetricLabel
+from tests.messages import wording
 from tests.unit.results.records import (
     ACCEPTED,
     AGAIN,
@@ -239,11 +240,12 @@ def test_why_a_row_was_repeated_or_not(losses: list[float], changes: dict[str, A
 def test_a_figure_of_several_jobs_says_so() -> None:
     several = replace(REGRESSED, jobs=(5.1, 5.11, 5.2))
     assert row_text.verdict_fact(SLOW.figures.documented, several, 205200.78) == (
-        "throughput 205,201 tokens/s, the median of 3 jobs, is 10.8 % below the documented 230,153 (allowed 5 %)"
+        wording("throughput of jobs", measured="205,201", jobs=3, change="10.8", side="% below")
+        + " 230,153 (allowed 5 %)"
     )
     save = Verdict(Outcome.REGRESSED, 19.93, 17.96068, 0.05, jobs=(19.9, 19.93, 20.0))
     assert row_text.verdict_fact(SAVE.figures.documented, save, None) == (
-        "19.93 s, the median of 3 jobs, is 9.9 % slower than the documented 17.96 s (allowed 5 %)"
+        wording("slower steps", measured="19.93", jobs=3, change="9.9 %", documented="17.96 s (allowed 5 %)")
     )
 
 
