@@ -16,8 +16,8 @@ if find_spec("hypothesis"):
 
     #: A submission must not fail because a machine is slow, nor for an example that no other run tries.
     _STEADY = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
-    #: Few where not all parameter sets of each test are run, either (tests/sample.py).
-    _EXAMPLES = {"one-of-each": 5, "sampled": 10}.get(os.environ.get("GSW_TESTS", ""), 30)
+    #: As with parameter sets (tests/sample.py).
+    _EXAMPLES = {"one-of-each": 5, "all": 30}.get(os.environ.get("GSW_TESTS", ""), 10)
     settings.register_profile("steady", derandomize=True, max_examples=_EXAMPLES, **_STEADY)
     #: ``HYPOTHESIS_PROFILE=nightly`` looks further, at other examples each time.
     settings.register_profile("nightly", max_examples=300, **_STEADY)

@@ -472,6 +472,8 @@ _JOB_ENDS = frozenset({"node failure", "preemption", "requeued"})
 _JOB_RESTART = re.compile(
     rb"\*\*\* JOB \S{1,40} ON \S{1,200} CANCELLED AT \S{1,40} DUE TO (?:JOB REQUEUE|PREEMPTION|NODE FAILURE)"
 )
+#: Stands for a helper that Slurm ended with the job, if no record has the job's steps.
+UNNAMED_STEP = "?"
 _CANCELLED_STEP = re.compile(rb"\*\*\* STEP \d{1,12}\.(\w{1,20}) ON ")
 #: The level of a logged line: a warning is no failure.
 _WARNING = re.compile(
@@ -705,7 +707,8 @@ class _Search:
     def _is_excused(self, name: str, line: bytes) -> bool:
         """True if a line of srun or slurmstepd is about a step that need not end well."""
         if name in {"a failed task", LAST_WORDS} and b"srun: " in line:
-            return bool(self._excused)  # srun's line has no step number
+            # srun's line has no step number. Slurm counts a failed task in the job's worst exit code.
+            return bool(self._excused if name == LAST_WORDS else self._excused - {UNNAMED_STEP})
         step = _CANCELLED_STEP.search(line) if name == "cancelled" else None
         # slurmstepd writes into its step's output: its lines in the shell's output are of a helper.
         return step is not None and (step[1].decode() in self._excused or self._of_shell)

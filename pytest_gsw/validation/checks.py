@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pytest_gsw.errors import LogError, LogWarning
 from pytest_gsw.jobs.step_ends import is_well
-from pytest_gsw.logs.failure_scan import WHEREVER_MARKERS, find_fatal, is_requeued
+from pytest_gsw.logs.failure_scan import UNNAMED_STEP, WHEREVER_MARKERS, find_fatal, is_requeued
 from pytest_gsw.logs.model import LogFormat, StepLog
 from pytest_gsw.logs.reader import line_number, open_log, read_log, reading
 from pytest_gsw.logs.scan import LogFile
@@ -80,8 +80,11 @@ def check_end(run: Run, file: LogFile, log: StepLog, log_format: LogFormat) -> N
     Raises:
         LogError: One of them does.
     """
-    # srun also reports the failed steps that are no problem (check_job).
-    excused = frozenset(step.id for step in run.status.steps or () if not is_well(step))
+    # srun also reports the failed steps that are no problem (check_job), and the helpers that Slurm ended with the job.
+    steps = run.status.steps
+    excused = frozenset(step.id for step in steps or () if not is_well(step))
+    if not steps and run.status.derived_exit_code:
+        excused = frozenset({UNNAMED_STEP})
     cause = find_fatal(file, log, log_format, run.other_files, run.batch_output, excused)
     if cause is None:
         return

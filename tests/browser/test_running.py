@@ -10,6 +10,7 @@ from pytest_gsw.jobs.journal import Journal
 from pytest_gsw.jobs.run_lock import NAME as OWNER
 from pytest_gsw.results.record import write_record
 from pytest_gsw.results.run_progress import OpenRow, RunProgress, State, write_progress
+from tests.messages import wording
 from tests.unit.jobs.owners import leave_owner
 from tests.unit.results.records import SLOW, varied
 
@@ -47,7 +48,7 @@ def test_the_page_of_a_running_session_reads_itself_again(chromium: Chromium, ru
     with Served(report) as served, chromium.tab(served.url, **TAB) as tab:
         page = tab.goto("index.html")
         text = page.inner_text("main")
-        assert "its session goes on, as of" in text
+        assert wording("report goes on") + ", as of" in text
         assert "1 of 4 done, 1 running (step 12 of 50), 1 pending (Priority; expected start" in text
         lines = [
             line.inner_text().split("\t") for line in page.locator("section:has(> h2#open) tbody tr, #open tr").all()

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.messages import wording
+
 
 def cluster(pytester: pytest.Pytester, accelerator: str) -> str:
     """Describe a cluster and return the option that names it."""
@@ -38,8 +40,8 @@ def test_an_accelerator_without_rows_has_the_next_command(pytester: pytest.Pytes
     result.stdout.fnmatch_lines(
         [
             "gsw: 141 rows for CPU, H100, V100-16GB and V100-32GB left out: site has H200",
-            "gsw: H200: no bundled table has rows for it",
-            "next: write a table of one row and a guess, site/NAME.yaml, and measure it (docs/recipes.md): pytest *",
+            wording("no rows for it", accelerator="H200"),
+            wording("next row and guess", command="pytest *"),
         ]
     )
     assert not list(pytester.path.glob(".gsw/runs/*/stage"))
@@ -52,7 +54,7 @@ def test_a_release_without_rows_for_the_accelerator_names_those_that_have_some(p
     result.stdout.fnmatch_lines(
         [
             "gsw: 18 rows for GB200 and GB300 left out: site has H100",
-            "gsw: H100: 21 releases, newest nemo:26.06, --gsw-release=RELEASE",
+            wording("releases for it", accelerator="H100", releases="21 releases", newest="nemo:26.06"),
             "next: pytest --gsw-cluster=site --gsw-release=nemo:26.06",
         ]
     )
@@ -67,7 +69,8 @@ def test_a_row_of_another_accelerator_that_is_named_is_a_usage_error(pytester: p
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
         [
-            f"ERROR: {row.replace('[', '[[]')}: the row is for H100, site has GB200",
+            f"ERROR: {row.replace('[', '[[]')}: "
+            + wording("row for another accelerator", accelerator="H100", cluster="site", there="GB200"),
             "next: name a cluster that has H100 with --gsw-cluster, or rows for GB200",
         ]
     )

@@ -10,6 +10,7 @@ import pytest
 
 from tests.integration.conftest import Gsw, junit, properties, records, unwrapped
 from tests.integration.runs import accept
+from tests.messages import wording
 
 ROW = "tiny_1b_bf16[H100x8]"
 NODE_ID = f"site/tiny.yaml::{ROW}"
@@ -99,7 +100,9 @@ def test_what_is_faster_than_accepted_is_said_to_be(pytester: pytest.Pytester, t
     accept(table, 1.2)
     result = run(pytester)
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["* IMPROVED   throughput +* vs accepted, * vs document*"])
+    result.stdout.fnmatch_lines(
+        [wording("changes of two", metric="*", change="IMPROVED   throughput +*", documented="*") + "*"]
+    )
 
 
 def test_a_figure_of_another_image_does_not_count_and_that_is_said(pytester: pytest.Pytester, table: Path) -> None:

@@ -13,6 +13,7 @@ from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import definition_hash, experiment_hash
 from tests.integration.conftest import Gsw, tiny_table
 from tests.integration.runs import accept
+from tests.messages import wording
 
 #: A recipe that neither trains nor says that it is a simulation; it names its image where it is told one.
 LAUNCH = """\
@@ -77,7 +78,8 @@ def test_a_replay_on_another_cluster_is_a_usage_error(pytester: pytest.Pytester,
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
         [
-            f"ERROR: --gsw-replay: the run {directory.name} was of the cluster 'pool0', not 'eos'",
+            "ERROR: --gsw-replay: "
+            + wording("replay of another cluster", run=directory.name, cluster="pool0", given="eos"),
             "next: give --gsw-cluster=pool0, or leave it out to judge by the document",
         ]
     )
@@ -97,7 +99,13 @@ def test_a_replay_keeps_the_definition_that_was_recorded(pytester: pytest.Pytest
     other = f"this run was recorded under another definition ({then}, now {now})"
     result.stdout.fnmatch_lines(
         [
-            f"accepted   the accepted figure of eos (1.1 s, 2026-11-20) does not count: {other}, and the documented one is used"
+            "accepted   "
+            + wording(
+                "accepted does not count",
+                cluster="eos",
+                figure="1.1 s, 2026-11-20",
+                why=f"{other}" + wording("document used"),
+            )
         ]
     )
     assert recorded(runs(pytester)[-1])["definition"] == then
@@ -121,7 +129,7 @@ def resumed(pytester: pytest.Pytester, site: Path, change: tuple[str, str] | Non
 def test_a_resumed_session_judges_a_job_by_what_its_row_was(pytester: pytest.Pytester, site: Path) -> None:
     result, directory = resumed(pytester, site, ("steps: 20", "steps: 20, environment: {A: b}"))
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["accepted   * this run was recorded under another definition (*"])
+    result.stdout.fnmatch_lines(["accepted   * " + wording("another definition") + " (*"])
     assert recorded(directory)["definition"] != definition_hash(load_table(site)[0], "tiny.sqsh")
     intent = json.loads((directory / NAME).read_text().splitlines()[1])
     assert recorded(directory)["definition"] == intent["definition"]

@@ -18,6 +18,7 @@ from pytest_gsw.cli import main
 from pytest_gsw.common.text import minute
 from tests.integration.conftest import Gsw
 from tests.integration.runs import remember
+from tests.messages import wording
 
 ROW = "tiny_1b_bf16[H100x8]"
 #: As fnmatch takes it.
@@ -68,8 +69,9 @@ def test_an_acknowledged_alarm_keeps_its_name_and_pages_no_more(
     runs(table, (43, 44))
     (before,) = listed(table, gsw)
     assert gsw("alarms", "acknowledge", before["id"][:4], *ACKNOWLEDGED, f"--baselines={table}").out == (
-        f"{HISTORY}: {before['id']} is acknowledged until {UNTIL}, unless it becomes worse; "
-        f"to reopen it: pytest-gsw alarms reopen {before['id']} --why=TEXT\n"
+        wording("acknowledged", alarm=f"{HISTORY}: {before['id']}", until=UNTIL)
+        + wording("reopen", alarm=f"{before['id']} --why=TEXT")
+        + "\n"
     )
     (known,) = listed(table, gsw)  # which does not turn green
     assert (known["id"], known["state"], known["pages"]) == (before["id"], "ongoing", False)
@@ -87,7 +89,9 @@ def test_a_mended_alarm_is_none(pytester: pytest.Pytester, table: Path, gsw: Gsw
     (recovered,) = listed(table, gsw, 0)
     assert recovered["state"] == "fixed"
     assert gsw("alarms", "acknowledge", recovered["id"], *ACKNOWLEDGED, f"--baselines={table}", status=2).err == (
-        f"pytest-gsw alarms: alarm {recovered['id']} is not active (fixed {minute(recovered['fixed_s'])}): there is nothing to acknowledge\n"
+        "pytest-gsw alarms: "
+        + wording("not active", alarm=recovered["id"], why=f"fixed {minute(recovered['fixed_s'])}")
+        + "\n"
     )
 
 
@@ -114,7 +118,7 @@ def test_what_is_wrong_is_said(pytester: pytest.Pytester, table: Path, gsw: Gsw)
 def test_what_a_decision_lacks_is_listed(verb: str, lacks: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["alarms", verb, "x"])
-    assert f"alarms {verb}: error: the following arguments are required: {lacks}\n" in capsys.readouterr().err
+    assert f"alarms {verb}: " + wording("missing arguments", names=lacks) + "\n" in capsys.readouterr().err
 
 
 def test_a_row_that_was_never_fast_enough(pytester: pytest.Pytester, table: Path, gsw: Gsw) -> None:
@@ -134,14 +138,18 @@ def test_a_session_tells_alarms_and_is_not_green_by_an_acknowledgement(
     runs(table, (43, 44), cluster="demo", simulated=True)
     session = ("--gsw-cluster=demo", f"--gsw-baselines={table}", "-k", "x8 and H100", "--gsw-demo=*=slow:12%")
     result = pytester.runpytest(*session, "--junitxml=j.xml")
-    result.stdout.fnmatch_lines(["*= alarms =*", f"*  ongoing regression of {SHOWN}: * vs usual since *, 3 runs"])
+    result.stdout.fnmatch_lines(
+        ["*= alarms =*", "*  " + wording("ongoing", row=SHOWN, change="*", since="*", runs="3 runs")]
+    )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     (one,) = listed(table, gsw)
     assert junit_alarm("j.xml") in result.stdout.str()
     gsw("alarms", "acknowledge", one["id"], *ACKNOWLEDGED, f"--baselines={table}")
     result = pytester.runpytest(*session, "--gsw-report=report", "--junitxml=j.xml")
     text = f"ops until {UNTIL}: a switch"
-    result.stdout.fnmatch_lines([f"{one['id']}  ongoing regression of {SHOWN}: * vs usual since *, 4 runs; {text}"])
+    result.stdout.fnmatch_lines(
+        [f"{one['id']}  " + wording("ongoing", row=SHOWN, change="*", since="*", runs=f"4 runs; {text}")]
+    )
     assert junit_alarm("j.xml") in result.stdout.str()
     assert text in junit_alarm("j.xml")
     assert result.ret == pytest.ExitCode.TESTS_FAILED

@@ -13,6 +13,7 @@ import pytest
 from pytest_gsw.tables.load import load_table
 from tests.integration.conftest import Gsw
 from tests.integration.runs import record, write_runs
+from tests.messages import wording
 
 ROW = "tiny_1b_bf16[H100x8]"
 DIFF = f"""\
@@ -71,8 +72,11 @@ def test_runs_that_only_the_shared_history_has(table: Path, pytester: pytest.Pyt
     ids = [run.name for run in runs]
     assert propose(*ids, "--history=shared.sqlite") == (diff_of(table), "")
     assert propose(*ids, "nowhere", "--history=shared.sqlite", status=2).err == (
-        "pytest-gsw baseline: there is no run 'nowhere' in .gsw/runs, and none in the history shared.sqlite\n"
-        "next: ls .gsw/runs, or 'last' for the newest\n"
+        "pytest-gsw baseline: "
+        + wording("no run of it anywhere", name="nowhere", history="shared.sqlite")
+        + "\n"
+        + wording("next run")
+        + "\n"
     )
 
 
@@ -94,14 +98,14 @@ def test_the_diff_applies_by_the_command_that_is_told(
     proposed, review = out.splitlines()
     where = f"git -C {pytester.path} apply {table.parent}/out/b.diff" if in_git else "git apply out/b.diff"
     assert proposed == diff_of(table).splitlines()[0].removeprefix("# ")
-    assert (review, error) == (f"for review: out/b.diff; then {where}", "")
+    assert (review, error) == (wording("review", path="out/b.diff", command=where), "")
     assert Path("out/b.diff").read_text() == diff_of(table)
     subprocess.run(shlex.split(where), check=True)
     assert table.read_text() == old
     row = load_table(table)[0]
     assert (row.judged, row.accepted["eos"].judged) == (1.0, 1.04)
     # What is accepted is not proposed twice.
-    assert propose(*runs, *given, status=1).err == f"{NOTHING}the figure of 5 jobs is accepted already\n"
+    assert propose(*runs, *given, status=1).err == f"{NOTHING}" + wording("accepted already", jobs="5 jobs") + "\n"
 
 
 def test_rows_and_clusters_can_be_chosen(table: Path, pytester: pytest.Pytester, propose: Gsw) -> None:
@@ -129,7 +133,7 @@ def test_fewer_and_noisier_jobs_only_when_told(table: Path, pytester: pytest.Pyt
     runs = write_runs(pytester.path / ".gsw", table, (1.0, 1.1, 1.2))
     assert propose(*runs, status=1) == (
         "",
-        f"{NOTHING}3 jobs, at least 5 needed (--min-jobs)\n",
+        wording("few jobs", jobs=f"{NOTHING}3 jobs", least=5) + "\n",
     )
     noisy = "the spread of 3 jobs is 9.1 % (1 to 1.2 s), at most 3 % allowed (--max-spread)"
     assert propose(*runs, "--min-jobs=3", status=1).err == f"{NOTHING}{noisy}\n"
@@ -139,7 +143,7 @@ def test_fewer_and_noisier_jobs_only_when_told(table: Path, pytester: pytest.Pyt
 def test_the_documented_figures_of_a_sites_own_table(table: Path, pytester: pytest.Pytester, propose: Gsw) -> None:
     runs = write_runs(pytester.path / ".gsw", table)
     assert (
-        "1.04 s in place of the documented 1 s (throughput -3.8 %);"
+        "1.04 s " + wording("in its place", documented="1 s", change="throughput -3.8 %") + ";"
         in propose(*runs, "--documented", "-o", "b.diff").out
     )
     old = table.read_text()
@@ -171,9 +175,7 @@ def test_tables_that_have_moved(table: Path, pytester: pytest.Pytester, propose:
 @pytest.mark.parametrize("name", ["b.txt", "site/tiny.yaml"])
 def test_a_file_that_is_no_diff_by_its_name(table: Path, propose: Gsw, name: str) -> None:
     old = table.read_text()
-    assert propose(".", "-o", name, status=2).err == (
-        f"pytest-gsw baseline: -o: got '{name}', wanted a file whose name ends in .diff or .patch\n"
-    )
+    assert propose(".", "-o", name, status=2).err == ("pytest-gsw baseline: " + wording("no diff", name=name) + "\n")
     assert table.read_text() == old
 
 
@@ -183,7 +185,7 @@ def test_runs_that_nobody_believes_are_proposed_only_up_to_a_gain(
     too_good = {"outcome": "inconclusive", "reason": "too good to be true", "max_gain": 0.25}
     runs = write_runs(pytester.path / ".gsw", table, (0.49, 0.5, 0.5, 0.51, 0.5), **too_good)
     out, err = propose(*runs, status=1)
-    assert (out, err.splitlines()[0]) == ("", "pytest-gsw baseline: nothing can be proposed")
+    assert (out, err.splitlines()[0]) == ("", "pytest-gsw baseline: " + wording("nothing proposed"))
     why = "is too good to be true; --max-gain=PERCENT counts such runs, once it is clear why they are so fast (5 runs)"
     assert why in err
     # 1 s / 0.49 s is a gain of 104 %.

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import Gsw, junit, properties, tiny_table
+from tests.messages import wording
 
 
 def test_the_ini_twin_is_relative_to_the_ini_file(
@@ -83,10 +84,10 @@ def test_two_rows_of_one_name_are_a_usage_error(pytester: pytest.Pytester, table
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
         [
-            "ERROR: two rows are called tiny_1b_bf16[[]H100x8]:",
+            "ERROR: " + wording("two rows of a name", row="tiny_1b_bf16[[]H100x8]"),
             f"  {table}:14",
             f"  {twin}:14",
-            "next: give one of them a 'case' of its own, or select one of the files",
+            wording("next case"),
         ]
     )
     pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site", "site/twin.yaml").assert_outcomes(passed=3)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.defaults import set_defaults
 from tests.integration.conftest import Gsw, put_on_path, tiny_table
+from tests.messages import wording
 
 CLUSTER = """\
 clusters:
@@ -58,14 +59,14 @@ def test_a_plan_shows_the_row_and_why_it_cannot_be_submitted(pytester: pytest.Py
             FIRST,
             "  8 GPUs on 1 node, about 5 minutes",
             "  command      sbatch *",
-            f"  error        the recipe's directory is not there: {pytester.path}/recipes/tiny",
+            "  error        " + wording("no recipe", path=f"{pytester.path}/recipes/tiny"),
             f"  recipes      clusters.yaml:6  recipes: {pytester.path}/recipes",
             f"  recipe       site/tiny.yaml:{line}  directory: tiny",
             "  there        other",
             "  rows         tiny_1b_bf16[[]H100x8] and 1 more row",
             "  next         is the recipe part of this release? Correct the directory there, or fetch the recipe",
             SECOND,
-            "  error        the recipe's directory is not there: *",
+            "  error        " + wording("no recipe", path="*"),
             "  next         as of tiny_1b_bf16[[]H100x8]",
         ]
     )
@@ -82,7 +83,7 @@ def test_a_variable_that_the_script_demands(
     result.assert_outcomes(errors=2)
     result.stdout.fnmatch_lines(
         [
-            "the launch script needs HF_TOKEN, which is not set",
+            wording("script needs", names="HF_TOKEN", are="is"),
             "",
             f"said at    {script}:3  HF_TOKEN",
             "rows       tiny_1b_bf16[[]H100x8] and 1 more row",
@@ -103,7 +104,7 @@ def test_a_row_that_cannot_be_submitted_leaves_the_others_alone(pytester: pytest
     )
     result = run(pytester, "-x")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["the recipe's directory is not there: *", "*stopping after 1 failures*"])
+    result.stdout.fnmatch_lines([wording("no recipe", path="*"), "*stopping after 1 failures*"])
     assert not submitted.exists()
     run(pytester).assert_outcomes(errors=3)
     assert submitted.read_text().count("recipes/tiny/launch.sh") == 2
@@ -118,7 +119,7 @@ def test_with_x_a_row_of_too_many_gpus_fails_before_anything_is_submitted(
     assert not submitted.exists()
     plan = run(pytester, "--gsw-plan")
     assert plan.ret == 1
-    plan.stdout.fnmatch_lines([SECOND, "  error        the row needs 16 GPUs, and no more than 8 may be taken"])
+    plan.stdout.fnmatch_lines([SECOND, "  error        " + wording("too few GPUs allowed", gpus=16, most=8)])
 
 
 def commands_of(text: str) -> list[str]:

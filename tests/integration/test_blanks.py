@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import Gsw, junit, properties, tiny_table
+from tests.messages import wording
 
 README = """\
 # Llama 3
@@ -60,7 +61,7 @@ def test_one_blank_stops_one_row(pytester: pytest.Pytester, table: Path) -> None
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         [
-            "gsw: 1 row, simulated on this machine; 2 more rows cannot run: something of them is blank",
+            wording("no more than one", rows="1 row", more="2 more rows"),
             "tiny_1b_BLANK[[]H100x16]  ERROR      dtype is blank *",
             *(line.replace("[", "[[]") for line in TEXT.splitlines()),
             "1 passed, 2 errors",
@@ -113,7 +114,7 @@ def test_the_report_and_a_resumed_run_miss_it(pytester: pytest.Pytester, table: 
     result.assert_outcomes(passed=1, errors=1, deselected=2)
     result.stdout.fnmatch_lines(
         [
-            "tiny_1b_BLANK[[]H100x16] was a row of this run, and is not there any more: *",
+            wording("not a row any more", row="tiny_1b_BLANK[[]H100x16]", why="*"),
             "",
             "next       run the row anew",
         ]

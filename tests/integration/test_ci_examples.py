@@ -17,6 +17,7 @@ from pytest_gsw.cli import _parser
 from pytest_gsw.reports.ci import FAMILIES, TEXTS, openmetrics
 from pytest_gsw.results.record import write_record
 from pytest_gsw.session.options import OPTIONS
+from tests.messages import wording
 from tests.unit.reports.ci.nights import RUN
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -90,4 +91,4 @@ def test_the_example_in_python(
         write_record(tmp_path / ".gsw" / "runs" / run_id, record)
     monkeypatch.chdir(tmp_path)
     exec(example, {})  # noqa: S102 - our own document
-    assert capsys.readouterr().out.startswith("### pytest-gsw: 4 rows need attention\n")
+    assert capsys.readouterr().out.startswith(wording("needs attention", count=4, need="rows need") + "\n")

@@ -15,6 +15,7 @@ import pytest
 
 from tests.integration.conftest import Gsw, tiny_table
 from tests.integration.test_docs import TICK_TABLE, example
+from tests.messages import wording
 from tests.unit.validation.ended import step_lines
 
 MEGATRON = "".join(
@@ -82,8 +83,9 @@ def test_metrics_of_a_log(gsw: Gsw, tmp_path: Path) -> None:
     said = "pytest-gsw metrics: --statistic: got 'average', wanted last, mean or median"
     assert gsw("metrics", log, "--statistic=average", status=2).err.startswith(said)
     assert gsw("metrics", log, "--row", "llama2_70b_fp8[H100x65]", status=2).err == (
-        "pytest-gsw metrics: there is no row 'llama2_70b_fp8[H100x65]'; did you mean 'llama2_70b_fp8[H100x64]'?\n"
-        "next: pytest-gsw rows\n"
+        "pytest-gsw metrics: "
+        + wording("no row", name="llama2_70b_fp8[H100x65]", nearest="llama2_70b_fp8[H100x64]")
+        + "\nnext: pytest-gsw rows\n"
     )
     log.write_text("")
     assert str(log) in gsw("metrics", log, status=1).err
@@ -125,7 +127,7 @@ def test_a_rate_of_next_to_nothing(gsw: Gsw, tmp_path: Path) -> None:
     path.write_text("{'train_runtime': 1.0, 'train_samples_per_second': 1e-320, 'epoch': 1.0}\n")
     row = "gpt2_52b_fp16[V100-32GBx64-hf-mbs8-0525]"
     out, error = gsw("metrics", path, "--json", "--row", row, status=1)
-    assert (out, error.partition("\n")[0]) == ("", "pytest-gsw metrics: inf s is no time of a step")
+    assert (out, error.partition("\n")[0]) == ("", "pytest-gsw metrics: " + wording("infinite time"))
 
 
 def test_a_statistic_that_overflows(gsw: Gsw, tmp_path: Path) -> None:
@@ -134,7 +136,7 @@ def test_a_statistic_that_overflows(gsw: Gsw, tmp_path: Path) -> None:
     path.write_text(step * 2)
     assert gsw("metrics", path, "--json", "--statistic=mean", status=1) == (
         "",
-        f"pytest-gsw metrics: the numbers in {path} are too large to be measured\n",
+        "pytest-gsw metrics: " + wording("too large numbers", path=path) + "\n",
     )
     assert gsw("metrics", path, "--json", status=1) == (
         "",
@@ -157,7 +159,7 @@ def test_output_that_cannot_be_written() -> None:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (
         1,
-        "pytest-gsw rows: the output cannot be written: No space left on device\n",
+        wording("output cannot be written", command="rows", what="output", why="No space left on device") + "\n",
     )
 
 
@@ -194,10 +196,10 @@ def test_rows_of_a_cluster_are_those_of_its_release(gsw: Gsw, tmp_path: Path, mo
     listed = json.loads(gsw("rows", "--json", "--cluster=eos").out)
     assert len(listed) == 118
     assert len(json.loads(gsw("rows", "--json", "--cluster=demo").out)) == 141
-    assert "no bundled table has figures of release 1.02" in gsw("rows", "--cluster=dgx", status=2).err
+    assert wording("figures of no release", release="1.02") in gsw("rows", "--cluster=dgx", status=2).err
     # The row of the release that is staged, not the document's of the same name.
     assert (
-        "there is no row 'llama2_70b_fp8[H100x128]'"
+        wording("no row like it", name="llama2_70b_fp8[H100x128]")
         in gsw("metrics", "nowhere.out", "--cluster=eos", "--row=llama2_70b_fp8[H100x128]", status=2).err
     )
 
@@ -210,8 +212,8 @@ def test_rows_of_a_cluster_are_those_that_it_can_run(gsw: Gsw, tmp_path: Path, m
     listed = {name: gsw("rows", f"--cluster={name}").out for name in chips}
     assert {name: text.splitlines()[-1] for name, text in listed.items()} == {
         "mi": "2 rows",
-        "h": "129 rows left out, which h cannot run",
-        "gb": "13 rows left out, which gb cannot run",
+        "h": wording("rows that cannot run", rows="129 rows", cluster="h"),
+        "gb": wording("rows that cannot run", rows="13 rows", cluster="gb"),
         "mi250": "next: write a table of one row and a guess, site/NAME.yaml, and measure it (docs/recipes.md), "
         "with slow_start: 0 and timeout: 60 in clusters.yaml: pytest --gsw-cluster=mi250 --gsw-baselines=site "
         "--gsw-repeat=5",
@@ -229,7 +231,7 @@ def test_rows_of_a_cluster_with_megatron_bridge_are_those_of_its_container(
         f"clusters:\n  eos:\n    scheduler: slurm\n    accelerator: GB200\n    gpus_per_node: 4\n    stage: {tmp_path}\n"
         f"    recipes: {tmp_path}/Megatron-Bridge\n    release: '26.06'\n"
     )
-    assert "release 26.06 may be the recipes' or the NeMo container's" in gsw("rows", "--cluster=eos", status=2).err
+    assert wording("of release", release="26.06") in gsw("rows", "--cluster=eos", status=2).err
     script = tmp_path / "Megatron-Bridge" / "scripts" / "performance" / "setup_experiment.py"
     script.parent.mkdir(parents=True)
     script.touch()
@@ -308,9 +310,9 @@ def test_a_format_of_a_named_plugin(pytester: pytest.Pytester, log: Path, gsw: G
     pytester.syspathinsert()
     gsw("metrics", log, "--format=tick", "-p", "tickplugin")
     unknown, known, following = gsw("metrics", log, "--format=tick", status=2).err.splitlines()
-    assert unknown.startswith("pytest-gsw metrics: unknown log format 'tick'")
+    assert unknown.startswith("pytest-gsw metrics: " + wording("no format", name="tick"))
     assert re.fullmatch(r"known: automodel, composer, deepspeed, .*, and what the plugins of .* add", known)
-    assert following == "next: name the plugin that brings it with -p MODULE"
+    assert following == wording("next plugin")
 
 
 def test_a_plugin_that_cannot_be_loaded_is_told(pytester: pytest.Pytester, log: Path) -> None:

@@ -13,6 +13,7 @@ from pytest_gsw.cli import main
 from pytest_gsw.cli.arguments import COMMANDS, VERBS
 from tests.integration.conftest import Gsw
 from tests.integration.runs import write_runs
+from tests.messages import wording
 
 NEWEST = "20261114-221000-7f3a"
 
@@ -50,8 +51,11 @@ def test_what_the_history_and_the_runs_do_not_have(runs: list[Path], gsw: Gsw) -
     for command in ("report --format=junit", "report", "baseline propose", "compare last"):
         where = "" if "--format" in command else ", and none in the history .gsw/history.sqlite"
         assert gsw(*command.split(), "20261114-221000-7f3b", status=2).err == (
-            f"pytest-gsw {command.split()[0]}: there is no run '20261114-221000-7f3b' in .gsw/runs{where}; "
-            f"did you mean '{NEWEST}'?\nnext: ls .gsw/runs, or 'last' for the newest\n"
+            f"pytest-gsw {command.split()[0]}: "
+            + wording("no run of it", name="20261114-221000-7f3b")
+            + f"{where}; did you mean '{NEWEST}'?\n"
+            + wording("next run")
+            + "\n"
         )
     for command in ("history", "history --drift", "nodes", "alarms"):
         of_eos = "--cluster: the history .gsw/history.sqlite is of eos, not of eso; did you mean 'eos'?\n"
@@ -79,9 +83,9 @@ def test_a_path_may_begin_at_home(
     assert (pytester.path / "junit.xml").is_file()
     with pytest.raises(SystemExit, match="2"):
         main(["report", "--format=junit", "last", "--output=~nobody-here/junit.xml"])
-    assert "argument -o/--output: unknown home directory: '~nobody-here'\n" in capsys.readouterr().err
+    assert "argument -o/--output: " + wording("no home", path="'~nobody-here'") + "\n" in capsys.readouterr().err
     assert gsw("report", "--format=junit", "~nobody-here/run", status=2).err == (
-        "pytest-gsw report: unknown home directory: '~nobody-here'\n"
+        "pytest-gsw report: " + wording("no home", path="'~nobody-here'") + "\n"
     )
 
 
@@ -90,12 +94,14 @@ def test_rows_on_a_cluster_that_nobody_knows(table: Path, pytester: pytest.Pytes
         "clusters: {eos: {scheduler: slurm, stage: s, account: '${NOT_SET}'}}\n"
     )
     assert gsw("rows", table, "--cluster=eso", status=2).err.splitlines()[:2] == [
-        "pytest-gsw rows: no cluster 'eso'; did you mean 'eos'?",
+        "pytest-gsw rows: " + wording("no cluster", name="eso", nearest="eos"),
         "known: demo, eos, local",
     ]
     gsw("rows", table, "--cluster=eos")  # what it cannot be asked for today is no matter
     (pytester.path / "clusters.yaml").rename(pytester.path / "etc.yaml")
-    assert gsw("rows", table, "--cluster=eos", status=2).err.startswith("pytest-gsw rows: no cluster 'eos'\n")
+    assert gsw("rows", table, "--cluster=eos", status=2).err.startswith(
+        "pytest-gsw rows: " + wording("no cluster like it", name="eos") + "\n"
+    )
     gsw("rows", table, "--cluster=eos", "--clusters=etc.yaml")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import Gsw, RunOnce
+from tests.messages import wording
 from tests.unit.jobs.owners import leave_owner
 
 
@@ -30,7 +31,7 @@ def page(path: Path) -> str:
 def test_a_runs_report_is_in_its_directory(run: Path, gsw: Gsw) -> None:
     assert gsw("report", run).out == f"{run}/report/index.html: 1 passed, 1 regressed\n"
     index = page(run / "report" / "index.html")
-    assert "1 regressed of 2 rows on demo" in index
+    assert wording("page counts", counts="1 regressed", rows="2 rows", cluster="demo") in index
     assert "This is a simulation: no GPU was used, the figures are made up." in index
     again = (
         "pytest --gsw-cluster=demo '--gsw-demo=*x16]=slow:12%' --gsw-confirm=4 'site/tiny.yaml::tiny_1b_bf16[H100x16]'"
@@ -54,20 +55,20 @@ def test_its_command_can_be_typed_as_it_stands(gsw: Gsw, run: Path, pytester: py
 def test_a_run_that_the_history_has_alone(run: Path, gsw: Gsw) -> None:
     run.rename("elsewhere")
     assert gsw("report", run.name, status=2).err == (
-        f"pytest-gsw report: run {run.name} is in the history and has no directory here\nnext: add -o DIR\n"
+        "pytest-gsw report: " + wording("history only", run=run.name) + "\nnext: add -o DIR\n"
     )
     gsw("report", run.name, "-o", "out")
-    assert "1 regressed of 2 rows on demo" in page(Path("out/index.html"))
+    assert wording("page counts", counts="1 regressed", rows="2 rows", cluster="demo") in page(Path("out/index.html"))
 
 
 def test_several_runs(run: Path, pytester: pytest.Pytester, table: Path, gsw: Gsw) -> None:
     pytester.runpytest("--gsw-cluster=demo", f"--gsw-baselines={table}", "-k", "H100")
     first, second = sorted(Path(".gsw", "runs").iterdir())
     assert gsw("report", first, second, status=2).err == (
-        "pytest-gsw report: where is the report of 2 runs to be written?\nnext: add -o DIR\n"
+        "pytest-gsw report: " + wording("where to write", runs="2 runs") + "\nnext: add -o DIR\n"
     )
     assert gsw("report", first, second, "-o", "out").out == "out/index.html: 2 runs\n"
-    assert "1 active alarm, no row needs attention: 2 rows" in page(Path("out/index.html"))
+    assert wording("one since", count=1, rows="2 rows") in page(Path("out/index.html"))
     assert "1 regressed of 2 rows" in page(Path("out/runs") / first.name / "index.html")
     listed = Path("out/runs.html").read_text()
     for run_of in (first, second):
@@ -96,13 +97,16 @@ def test_rows_that_a_session_has_not_come_to_yet(run: Path, gsw: Gsw) -> None:
     assert "s), its session goes on: 1 of 2 done, 1 not known yet" in index
     assert "error" not in index
     assert "--gsw-resume" not in index
-    assert ">this row is not judged yet: its session goes on</error>" in gsw("report", "--format=junit", run).out
+    assert (
+        ">" + wording("not judged yet", why=wording("report goes on") + "</error>")
+        in gsw("report", "--format=junit", run).out
+    )
 
 
 def test_a_place_that_cannot_be_written(run: Path, gsw: Gsw) -> None:
     Path("out").write_text("")
     assert gsw("report", run, "-o", "out", status=2).err == (
-        "pytest-gsw report: the report cannot be written: File exists: out\n"
+        wording("output cannot be written", command="report", what="report", why="File exists: out") + "\n"
     )
 
 
@@ -134,7 +138,7 @@ def test_a_replay_that_is_added_to_the_history_is_left_out(pytester: pytest.Pyte
     (run,) = Path(".gsw", "runs").iterdir()
     replay = replayed(pytester, run.name)
     told = gsw("history", "--add", run, replay)
-    assert told.out == ".gsw/history.sqlite: nothing new, 2 records of 1 run there already, 1 left out\n"
+    assert told.out == wording("nothing new", history=".gsw/history.sqlite", jobs="2 records of 1 run", left=1) + "\n"
     assert told.err == f"pytest-gsw history: left out: {replay} is a replay of {run.name}\n"
     session(pytester, table)
     gsw("report", "last", "-o", "out")

@@ -17,6 +17,7 @@ from pytest_gsw.session.junit_replay import junit_of_run
 from tests.defaults import set_defaults
 from tests.integration.conftest import Gsw, junit, properties, suite_properties
 from tests.integration.test_junit import assert_says_all_of_a_session, assert_valid
+from tests.messages import wording
 from tests.unit.results.records import JOB, SLOW, varied
 
 
@@ -92,7 +93,9 @@ def test_the_same_as_pytests_own(pytester: pytest.Pytester, gsw: Gsw) -> None:
     again = rebuilt(gsw, replay)
     assert_alike(pytester.path / "replay.xml", again)
     (failure,) = ET.parse(again).getroot().iter("failure")  # noqa: S314 - our own file
-    assert f"again      pytest --gsw-replay={relative_path(directory)} 'baselines/maxtext" in (failure.text or "")
+    assert wording("rerun", command=f"pytest --gsw-replay={relative_path(directory)} 'baselines/maxtext") in (
+        failure.text or ""
+    )
 
 
 def test_a_profiled_session(pytester: pytest.Pytester, gsw: Gsw) -> None:
@@ -205,11 +208,11 @@ def test_a_pipe_and_a_device_are_written_to_and_stay(run: Path, gsw: Gsw) -> Non
 
 def test_what_is_no_run(tmp_path: Path, gsw: Gsw) -> None:
     assert gsw("report", "--format=junit", str(tmp_path / "gone"), status=2).err == (
-        f"pytest-gsw report: there is no directory {tmp_path / 'gone'}\nnext: ls .gsw/runs, or 'last' for the newest\n"
+        "pytest-gsw report: " + wording("no directory", path=tmp_path / "gone") + "\n" + wording("next run") + "\n"
     )
     assert (
         gsw("report", "--format=junit", tmp_path, status=2).err
-        == f"pytest-gsw report: there are no records in {tmp_path}\nnext: ls .gsw/runs\n"
+        == "pytest-gsw report: " + wording("no records", path=tmp_path) + "\nnext: ls .gsw/runs\n"
     )
 
 

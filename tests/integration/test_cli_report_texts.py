@@ -13,6 +13,7 @@ from pytest_gsw.history.store import History
 from pytest_gsw.results.record import write_record
 from tests.integration.conftest import Gsw, RunOnce
 from tests.integration.runs import record
+from tests.messages import wording
 from tests.unit.reports.ci.nights import RUN
 from tests.unit.results.records import SLOW, varied
 
@@ -35,11 +36,11 @@ def exported(gsw: Gsw, run: Path, form: str, *options: str) -> str:
 
 def test_markdown(run: Path, gsw: Gsw) -> None:
     lines = exported(gsw, run, "markdown").splitlines()
-    assert lines[0] == "### pytest-gsw: 2 rows need attention"
+    assert lines[0] == wording("needs attention", count=2, need="rows need")
     assert lines[2].startswith(
         f"`demo`, run `{run.name}`, 7 rows: 3 passed, 1 improved, 1 regressed, 1 error, 1 failed as documented, "
     )
-    assert lines[4] == "This is a simulation: no GPU was used, and its figures are made up."
+    assert lines[4] == wording("simulated", made_up="its figures are made up.")
     row, listed = (line for line in lines if "| **regressed** |" in line)
     assert row.startswith("| `llama2_70b_fp8[H100x128]` | **regressed** | -10.")
     assert "--gsw-confirm=4" in row
@@ -82,8 +83,8 @@ def test_since_when_a_row_is_slow(slow_run: Path, gsw: Gsw) -> None:
 def test_a_history_that_does_not_answer_hides_no_run(slow_run: Path, gsw: Gsw) -> None:
     Path("broken.sqlite").write_text("no database, but long enough to be read as one " * 50)
     out, err = gsw("report", "--format=markdown", slow_run, "--history=broken.sqlite")
-    assert out.startswith("### pytest-gsw: 1 row needs attention\n")
-    assert err.startswith("pytest-gsw report: without the history: ")
+    assert out.startswith(wording("needs attention", count=1, need="row needs") + "\n")
+    assert err.startswith("pytest-gsw report: " + wording("without history", why=""))
 
 
 # ---- What is wrong ------------------------------------------------------------------------------------
@@ -108,5 +109,5 @@ def test_secrets_are_masked_and_control_characters_left_out(
 def test_a_text_is_of_one_run(slow_run: Path, gsw: Gsw) -> None:
     assert (
         gsw("report", "--format=junit", slow_run, "other", status=2).err
-        == "pytest-gsw report: --format=junit takes one run, not 2\n"
+        == "pytest-gsw report: " + wording("takes one run", format="junit", runs=2) + "\n"
     )

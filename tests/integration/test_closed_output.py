@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.conftest import records
+
 CANCELS = """
 from pathlib import Path
 from pytest_gsw.jobs.local import LocalLauncher
@@ -78,5 +80,5 @@ def test_while_jobs_run(pytester: pytest.Pytester) -> None:
     assert session(pytester, "PASSED") == (1, "")
     assert len(submitted(pytester.path)) == 6
     assert (pytester.path / "cancelled.txt").read_text().split()
-    assert list(pytester.path.glob(".gsw/runs/*/records/*.json"))
+    assert records(pytester.path)
     assert not list(pytester.path.glob(".gsw/runs/*/owner.*"))  # the run has been let go of

@@ -8,6 +8,8 @@ import pytest
 
 from pytest_gsw.tables.bundled import bundled_baselines, is_table
 from pytest_gsw.tables.load import load_table
+from tests.integration.conftest import records
+from tests.messages import wording
 
 
 def test_an_ordinary_session_is_left_alone(pytester: pytest.Pytester) -> None:
@@ -49,7 +51,7 @@ def test_rows_that_nothing_runs_are_told_and_no_success(
     if last is not None:
         result.stdout.fnmatch_lines(
             [
-                "gsw: 3 rows skipped: no cluster: give --gsw-cluster=NAME to run it, or --gsw-replay=PATH to judge a log",
+                wording("rows skipped", rows="3 rows") + wording("or replay"),
                 last,
             ]
         )
@@ -70,7 +72,7 @@ def test_beside_rows_that_nothing_runs_the_status_of_other_tests_counts(
     pytester.makepyfile(f"def test_one(): {body}")
     result = pytester.runpytest("--gsw-baselines=site")
     assert result.ret == status
-    result.stdout.fnmatch_lines(["gsw: 3 rows skipped: no cluster: give --gsw-cluster=NAME *"])
+    result.stdout.fnmatch_lines([wording("rows skipped", rows="3 rows") + " *"])
 
 
 def test_a_cluster_without_a_name_is_a_usage_error(pytester: pytest.Pytester, table: Path) -> None:
@@ -79,8 +81,8 @@ def test_a_cluster_without_a_name_is_a_usage_error(pytester: pytest.Pytester, ta
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
         [
-            "ERROR: --gsw-cluster is empty, perhaps by a variable that is not set",
-            "next: give it a value, or leave it out",
+            wording("empty value", name="ERROR: --gsw-cluster"),
+            wording("give or leave out"),
         ]
     )
 
@@ -95,8 +97,8 @@ def test_rows_that_do_not_fit_are_skipped_or_left_out_with_the_reason(pytester: 
     result.assert_outcomes(skipped=1, deselected=2)
     result.stdout.fnmatch_lines(
         [
-            "gsw: 1 row for B200 left out: small has H100",
-            "SKIPPED * the row needs 16 GPUs, small has 8",
+            wording("rows left out", rows="1 row for B200", why="small has H100"),
+            "SKIPPED * " + wording("no bigger than", gpus=16, cluster="small", there=8),
         ]
     )
 
@@ -126,7 +128,7 @@ def test_workers_of_xdist_are_left_out(pytester: pytest.Pytester, table: Path) -
     result.assert_outcomes(passed=4)
     left_out = "gsw: -n is left out: one process submits all rows, whose jobs run side by side"
     assert result.outlines.count(left_out) == 1
-    assert len(list(pytester.path.glob(".gsw/runs/*/records/*.json"))) == 3
+    assert len(records(pytester.path)) == 3
 
 
 def test_workers_of_xdist_run_other_tests_where_no_row_is_judged(pytester: pytest.Pytester, table: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from pytest_gsw.tables.load import load_table
 from tests.integration.conftest import Gsw
+from tests.messages import wording
 
 TABLE = """\
 model: own
@@ -86,7 +87,7 @@ def test_a_machine_that_is_as_fast_and_takes_longer_fails(pytester: pytest.Pytes
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "calibrated step time 2.244 s is 10.9 % slower than the documented 2 s (allowed 5 %)",
+            wording("calibrated", measured="2.244", change="10.9 %", documented="2 s (allowed 5 %)"),
             "peak       102 GFLOP/s, measured in the same job by a matrix product; the MFU is of that",
         ],
     )
@@ -118,7 +119,7 @@ def test_the_bundled_recipe_says_what_it_lacks(pytester: pytest.Pytester, monkey
     result.assert_outcomes(errors=1, deselected=140)
     result.stdout.fnmatch_lines(
         [
-            "job * failed with exit code 1: module not found",
+            wording("failed", job="*", code="1: module not found"),
             "cause      ModuleNotFoundError: No module named 'torch': pip install '.[[]smoke]' in a checkout of pytest-gsw for *",
         ]
     )

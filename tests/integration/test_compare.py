@@ -13,6 +13,7 @@ import pytest
 from pytest_gsw.history import open_history
 from pytest_gsw.results.record import Record, write_record
 from tests.integration.conftest import Gsw
+from tests.messages import wording
 from tests.unit.history.runs import run_record
 
 DEFAULT = Path(".gsw", "history.sqlite")
@@ -102,7 +103,7 @@ def test_directories_are_compared_while_the_history_is_away(
     connection.close()
     assert compare(A, B, *arguments, status=1) == (
         TEXT,
-        f"pytest-gsw compare: without the history, noise is what is usual: {why}\n",
+        "pytest-gsw compare: " + wording("no history", why=why) + "\n",
     )
 
 
@@ -117,7 +118,8 @@ def test_what_is_better_or_the_same_is_no_finding(compare: Gsw) -> None:
 def test_what_others_wrote_is_shown_without_control_characters(compare: Gsw) -> None:
     fill(row("x", 12), row("x", 13, outcome="error", measured={}, fact="\x1b[2Jgone, token hf_AAAAbbbbCCCCdddd1111"))
     assert compare(A, B, status=1).out == (
-        "not compared: x has no figure in the second run: error: gone, token ***\n1 row: 1 not compared\n"
+        wording("not compared", row="x", run="the second run", why="error: gone, token ***")
+        + "\n1 row: 1 not compared\n"
     )
 
 
@@ -144,7 +146,7 @@ def test_what_is_asked_wrongly(arguments: list[str], message: str, compare: Gsw)
 
 def test_a_run_that_was_not_compared_as_a_whole_shows_nothing(compare: Gsw) -> None:
     fill(row("same", 12), row("same", 13), row("other", 12), row("other", 13, definition="ffffffffffff"))
-    assert compare(A, B, status=6).out.endswith("\n2 rows: 1 within noise, 1 not compared\n")
+    assert compare(A, B, status=6).out.endswith("\n" + wording("within noise", rows="2 rows", same=1, lost=1) + "\n")
     fill(row("slow", 12), row("slow", 13, 6.0))  # what is known to be worse counts more
     compare(A, B, status=1)
 

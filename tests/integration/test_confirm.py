@@ -9,6 +9,7 @@ import pytest
 
 from tests.defaults import set_defaults
 from tests.integration.conftest import junit, properties, records
+from tests.messages import wording
 
 ONE_ROW = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and x64", "--junitxml=junit.xml")
 NAME = "llama2_70b_fp8[H100x64]"
@@ -44,7 +45,8 @@ def test_jobs_until_the_median_of_all_decides(pytester: pytest.Pytester) -> None
 
     result.stdout.re_match_lines(
         [
-            r"throughput \d+,\d+ tokens/s, the median of 2 jobs, is 1\d\.\d % below the documented .* \(allowed 5 %\)",
+            wording("throughput of jobs", measured="\\d+,\\d+", jobs=2, change="1\\d\\.\\d", side="% below")
+            + " .* \\(allowed 5 %\\)",
             r"job 1      \d+ \d\.\d+ s on localhost",
             r"job 2      \d+ \d\.\d+ s on localhost",
             r"median     \d\.\d+ s$",
@@ -71,7 +73,7 @@ def test_a_replay_of_several_jobs_comes_to_the_same_as_long_as_their_logs_do(pyt
     log.write_text(log.read_text() + "one line more\n")
     changed = pytester.runpytest(*replay)
     changed.assert_outcomes(errors=1)
-    changed.stdout.re_match_lines([r"the log has changed since the run was recorded: [\d,]+ bytes then, [\d,]+ now"])
+    changed.stdout.re_match_lines([wording("log has changed", then="[\\d,]+", now="[\\d,]+")])
     log.unlink()
     pytester.runpytest(*replay).assert_outcomes(errors=1)
 
@@ -98,7 +100,7 @@ EndedJobs.find_logs = interrupted
     result = pytester.runpytest_subprocess(*ONE_ROW, "--gsw-repeat=3")
     assert result.ret == pytest.ExitCode.INTERRUPTED
     found = record(pytester)
-    assert (found["outcome"], found["fact"]) == ("error", "interrupted: the row had 1 job, and was to have more")
+    assert (found["outcome"], found["fact"]) == ("error", wording("too few jobs yet", jobs="1 job"))
     assert found["job"]["judged"] is not None
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import configparser
 import dataclasses
 import json
 import re
 import shlex
 import textwrap
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+import yaml
 
 from pytest_gsw import JobState, JobStatus, Launcher, hookspecs
 from pytest_gsw.clusters import CLUSTER_FIELDS, LAUNCHER_KEYS, find_cluster
@@ -21,6 +24,7 @@ from pytest_gsw.results.outcomes import OUTCOMES
 from pytest_gsw.session.options import OPTIONS
 from pytest_gsw.tables.schema import FILE_FIELDS
 from tests.integration.conftest import tiny_table
+from tests.messages import is_worded, wording
 from tests.shown import as_pattern
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -154,7 +158,9 @@ def test_the_example_of_evidence(pytester: pytest.Pytester, started: str, outcom
     result = pytester.runpytest("--gsw-replay=run.log", "tiny.yaml")
     result.assert_outcomes(**{outcome: 1})
     if outcome == "errors":
-        result.stdout.fnmatch_lines(["*global batch size 256 in the log, 512 in the row", "said in *started.json"])
+        result.stdout.fnmatch_lines(
+            [wording("differs", ran="*global batch size 256", wanted=512), "said in *started.json"]
+        )
 
 
 @pytest.mark.parametrize(("fault", "status"), [("none", 0), ("*x128]=slow:40%", 1)])
@@ -256,12 +262,39 @@ def test_links_resolve(document: Path) -> None:
                 assert anchor in slugs, f"{document.name} links to {target}"
 
 
-@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
-def test_ci_runs_the_first_command_of_the_readme_and_of_contributing(document: str) -> None:
-    block = re.findall(r"```sh\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)[0]
-    (command,) = [line for line in block.splitlines() if line.strip()]
-    assert shlex.split(command)
-    assert command in (ROOT / ".ci" / "run").read_text(), f".ci/run does not run: {command}"
+def test_troubleshooting_quotes_messages_as_they_are() -> None:
+    quoted = re.findall(r"^> (.+)$", (ROOT / "docs" / "troubleshooting.md").read_text(), re.MULTILINE)
+    assert len(quoted) > 15
+    assert [text for text in quoted if not is_worded(text)] == []
+
+
+def tox_ini() -> configparser.ConfigParser:
+    config = configparser.ConfigParser(interpolation=None)
+    config.read(ROOT / "tox.ini")
+    return config
+
+
+def test_ci_runs_the_commands_that_set_up() -> None:
+    blocks = re.findall(r"```sh\n(.*)\n```", (ROOT / "README.md").read_text())
+    commands = [line for line in blocks if line.startswith("python3 -m venv .venv && ")]
+    run = [line.strip() for line in (ROOT / ".ci" / "run").read_text().splitlines()]
+    assert [line for line in run if line in commands] == commands
+    assert len(commands) == 2
+
+
+def test_ci_runs_the_same_tests_by_the_readme_and_leaves_them_out_of_tox() -> None:
+    tox, run = tox_ini()["testenv"]["commands"], (ROOT / ".ci" / "run").read_text()
+    (folders,) = re.findall(r"-n 2 -rs (tests/.*)\n", run)
+    assert f" {folders} {{posargs}}" in tox
+    assert re.findall(r"TOX_SKIP_ENV='?([^'\n]*)", run) == ["tests", "tests|speed"]
+
+
+def test_a_commit_is_checked_as_a_change_is() -> None:
+    """By tox's environment ``lint``; the contract of imports is one of the tests there."""
+    config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
+    hooks = [hook["entry"].removeprefix(".venv/bin/") for repo in config["repos"] for hook in repo["hooks"]]
+    assert hooks == [*tox_ini()["testenv:lint"]["commands"].split("\n")[1:], "lint-imports"]
+    assert entry_points(group="console_scripts", name="lint-imports")
 
 
 def _masked(screen: str) -> str:

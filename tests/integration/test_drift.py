@@ -13,6 +13,7 @@ import pytest
 
 from tests.integration.conftest import Gsw, unwrapped
 from tests.integration.runs import remember
+from tests.messages import wording
 
 CREEPS, STAYS = "tiny_1b_bf16[H100x8]", "tiny_1b_bf16[H100x16]"
 RUNS = 70
@@ -66,4 +67,4 @@ def test_a_session_warns_of_a_row_that_creeps_and_fails_nothing(pytester: pytest
         ]
     )
     path = max(pytester.path.glob(".gsw/runs/*/records/*.json"), key=lambda one: one.stat().st_mtime_ns)
-    assert json.loads(path.read_text())["drift"].startswith("throughput of the newest runs is -")
+    assert json.loads(path.read_text())["drift"].startswith(wording("newest runs", change="-"))

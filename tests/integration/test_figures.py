@@ -11,6 +11,7 @@ import pytest
 
 from pytest_gsw.tables.load import load_table
 from tests.integration.conftest import Gsw, junit, properties, records, tiny_table
+from tests.messages import wording
 
 GIB = 1 << 30
 SIZES = (4 * GIB, 8 * GIB, 16 * GIB)
@@ -142,7 +143,14 @@ def test_the_report_of_a_lost_bandwidth(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest("--gsw-replay=own.log", "own.yaml", "--junitxml=junit.xml")
     result.stdout.fnmatch_lines(
         [
-            "bus bandwidth 355.1 GB/s at 16 GiB is 24.4 % below the documented 470 GB/s (allowed 5 %)",
+            wording(
+                "bandwidth",
+                measured="355.1",
+                size="16 GiB",
+                change="24.4",
+                side="% below",
+                documented="470 GB/s (allowed 5 %)",
+            ),
             "metric                            measured    documented    change    allowed*",
             "bus bandwidth at 16 GiB (GB/s)       355.1           470   -24.4 %     -5.0 %  regressed",
         ],
@@ -161,7 +169,16 @@ def test_a_latency_may_rise_by_what_the_tolerance_makes_of_it(pytester: pytest.P
     result = pytester.runpytest("--gsw-replay=own.log", "own.yaml")
     result.stdout.fnmatch_lines(
         [
-            "median time to first token 40 ms at concurrency 256 is 19.4 % above the documented 33.5 ms (allowed 5.26 %)",
+            wording(
+                "latency",
+                label="median",
+                measured="time to first token 40",
+                point="concurrency 256",
+                change="19.4",
+                side="% above",
+                documented="33.5 ms",
+                allowed="5.26 %",
+            ),
             "median time to first token at concurrency 256 (ms) *40 *33.5 *+19.4 % *+5.3 %  regressed",
         ]
     )
@@ -223,7 +240,7 @@ def test_survivors_of_an_unknown_number_of_requests_decide_nothing(pytester: pyt
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines(["*INCONCLUSIVE *not known*"])
     (record,) = records(pytester.path)
-    assert "40 requests succeeded, and how many requests were sent is not known" in record["fact"]
+    assert wording("unknown requests", count=40) in record["fact"]
     assert (record["outcome"], record["verdict"]["given_reason"]) == ("inconclusive", "not known")
 
 
@@ -233,7 +250,7 @@ def test_a_run_of_more_nodes_than_the_row_has(pytester: pytest.Pytester) -> None
     result = pytester.runpytest("--gsw-replay=own.log", "own.yaml")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
-        ["the run was not the row's: nodes 16 in the log, 1 in the row", "said at    *own.log:1"]
+        [wording("other set-up", differs=wording("differs", ran="nodes 16", wanted=1)), "said at    *own.log:1"]
     )
 
 
@@ -332,7 +349,7 @@ def test_a_format_without_losses_cannot_reach_one(pytester: pytest.Pytester) -> 
     write(pytester, table("metric: busbw_gbs, at: 16 GiB, metrics: {final_loss: {most: 9}}"), nccl(471))
     result = pytester.runpytest("--gsw-replay=own.log", "own.yaml")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["the log holds no final loss (final_loss) at 16 GiB, which the row documents"])
+    result.stdout.fnmatch_lines([wording("with the point", name="final loss", key="final_loss", point="16 GiB")])
 
 
 def site(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -356,8 +373,16 @@ def test_jobs_history_report_and_accepted_figures(
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "*bus bandwidth -14.9 %, to be confirmed (1 of 1)*",
-            "bus bandwidth 400 GB/s at 16 GiB, the median of 2 jobs, is 14.9 % below the documented 470 GB/s (allowed 5 %*",
+            "*bus bandwidth -14.9 %, " + wording("further runs", number=1, most=1) + "*",
+            wording(
+                "median of jobs",
+                value="bus bandwidth 400",
+                size="16 GiB",
+                jobs=2,
+                change="14.9 %",
+                documented="470 GB/s",
+                allowed="5 %*",
+            ),
             "median     400 GB/s",
         ]
     )
@@ -415,7 +440,9 @@ def test_a_figure_can_be_accepted(pytester: pytest.Pytester, monkeypatch: pytest
     assert row.accepted["local"].judged == 440
     result = pytester.runpytest("--gsw-cluster=local", "own.yaml")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*PASSED     bus bandwidth +0.0 % vs accepted, -6.4 % vs document*"])
+    result.stdout.fnmatch_lines(
+        [wording("changes of two", metric="*PASSED", change="    bus bandwidth +0.0 %", documented="-6.4 %") + "*"]
+    )
 
     # An erratum ends what was accepted against another figure, and a few more digits do not.
     write(pytester, BUSBW.replace("value: 470", "value: 470.03"), nccl(440))
@@ -449,7 +476,7 @@ def test_the_document_of_a_table_without_one_is_the_table(
     pytester.runpytest("--gsw-cluster=local", "--gsw-repeat=5", "own.yaml").assert_outcomes(failed=1)
     (directory,) = pytester.path.glob(".gsw/runs/*")
     proposed = gsw("baseline", "propose", directory, "--documented")
-    assert "in place of the documented 470 GB/s (bus bandwidth -6.4 %)" in proposed.out
+    assert wording("in its place", documented="470 GB/s", change="bus bandwidth -6.4 %") in proposed.out
     Path("b.diff").write_text(proposed.out)
     pytester.run("git", "apply", "b.diff")
     assert load_table(pytester.path / "own.yaml")[0].judged == 440

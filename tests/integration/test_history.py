@@ -22,6 +22,7 @@ from pytest_gsw.history.store import History
 from pytest_gsw.results.record import Record
 from tests.integration.conftest import Gsw, tiny_table
 from tests.integration.runs import record, write_runs
+from tests.messages import wording
 from tests.unit.history.runs import FIRST_S, KEY, job, run_record, stored_points
 from tests.unit.results.records import varied
 
@@ -162,8 +163,8 @@ def test_runs_are_added_once_however_often(site: Path, history: Gsw) -> None:
     for done in ("5 records of 5 runs added", "nothing new, 5 records of 5 runs there already"):
         out, err = history("--add", *sorted(Path(".gsw/runs").iterdir()))
         assert out == f".gsw/history.sqlite: {done}, 2 left out\n"
-        assert f"{directories[0].name}/records/broken.json is no record: " in err
-        assert "left out: .gsw/runs/empty has no records\n" in err
+        assert wording("no record", path=f"{directories[0].name}/records/broken.json", why="") in err
+        assert wording("empty run", run=".gsw/runs/empty") + "\n" in err
     assert "tiny_1b_bf16[H100x8]  eos             5" in history().out
 
 
@@ -173,8 +174,11 @@ def test_a_log_whose_stderr_tells_of_a_bad_end_is_not_imported(site: Path, histo
     write_log(results, 2)
     (results / "log-maxtext_tiny_1b_8_2.err").write_text("CUDA out of memory. Tried to allocate 2.00 GiB. error: \n")
     out, err = history("--from-logs=.", "--cluster=eos", f"--baselines={site}")
-    assert out == ".gsw/history.sqlite: 1 record of 1 run added, 1 left out\n"
-    assert "_8_2.out: stderr beside the log shows a failure: CUDA out of memory" in err
+    assert (
+        out
+        == wording("records added", history=".gsw/history.sqlite", records="1 record", runs="1 run") + ", 1 left out\n"
+    )
+    assert "_8_2.out: stderr beside " + wording("a failure in the log", cause="CUDA out of memory") in err
 
 
 def test_logs_are_imported_once(site: Path, history: Gsw) -> None:
@@ -188,7 +192,11 @@ def test_logs_are_imported_once(site: Path, history: Gsw) -> None:
     write_log(Path("stage"), 31, gpus=32)
     imported = ("--from-logs=.", "--cluster=eos", f"--baselines={site}")
     out, err = history(*imported)
-    assert out == ".gsw/history.sqlite: 10 records of 10 runs added, 3 left out\n"
+    assert (
+        out
+        == wording("records added", history=".gsw/history.sqlite", records="10 records", runs="10 runs")
+        + ", 3 left out\n"
+    )
     assert err == (
         "pytest-gsw history: left out: stage/log-maxtext_tiny_1b_32_31.out: is named like the log of no row\n"
         "pytest-gsw history: left out: stage/results/24.11/bf16/1b/16/log-maxtext_tiny_1b_16_21.out: the log holds 12 "
@@ -201,7 +209,9 @@ def test_logs_are_imported_once(site: Path, history: Gsw) -> None:
     assert [point["time_s"] for point in found["points"]][:2] == [1795212001.0, 1795212002.0]
     assert found["points"][0]["outcome"] == "passed"
     assert found["points"][8]["run_id"].startswith("import-9-")
-    assert history(*imported).out == ".gsw/history.sqlite: nothing new, 11 jobs there already, 2 left out\n"
+    assert (
+        history(*imported).out == wording("nothing new", history=".gsw/history.sqlite", jobs="11 jobs", left=2) + "\n"
+    )
 
 
 def test_a_log_of_several_rows_is_left_out_until_one_is_named(site: Path, history: Gsw) -> None:
@@ -211,7 +221,10 @@ def test_a_log_of_several_rows_is_left_out_until_one_is_named(site: Path, histor
     write_log(Path("logs"), 7)
     imported = ("--from-logs=logs", "--cluster=eos", f"--baselines={site}")
     assert "may be of 2 rows: tiny_1b_bf16[H100x8], tiny_1b_bf16[B200x8]" in history(*imported, status=1).err
-    assert history("tiny_1b_bf16[B200x8]", *imported).out == ".gsw/history.sqlite: 1 record of 1 run added\n"
+    assert (
+        history("tiny_1b_bf16[B200x8]", *imported).out
+        == wording("records added", history=".gsw/history.sqlite", records="1 record", runs="1 run") + "\n"
+    )
 
 
 def test_a_flat_folder_of_logs_is_imported_by_what_they_state(site: Path, history: Gsw) -> None:
@@ -223,7 +236,11 @@ def test_a_flat_folder_of_logs_is_imported_by_what_they_state(site: Path, histor
     Path("logs/notes.txt").write_text("to do\n")
     imported = ("--from-logs=logs", "--cluster=eos", f"--baselines={site}")
     out, err = history(*imported)
-    assert out == ".gsw/history.sqlite: 3 records of 3 runs added, 2 left out\n"
+    assert (
+        out
+        == wording("records added", history=".gsw/history.sqlite", records="3 records", runs="3 runs")
+        + ", 2 left out\n"
+    )
     assert "logs/notes.txt: does not state its model, number of GPUs and dtype" in err
     assert (
         "logs/slurm-8.out: is of no row; tiny_1b_bf16[H100x8] is the nearest: GPUs 32 in the log, 8 in the row" in err
@@ -233,7 +250,7 @@ def test_a_flat_folder_of_logs_is_imported_by_what_they_state(site: Path, histor
         "tiny_1b_bf16[H100x8]": ["5", "6"],
         "tiny_1b_bf16[H100x16]": ["7"],
     }
-    assert history(*imported).out == ".gsw/history.sqlite: nothing new, 3 jobs there already, 2 left out\n"
+    assert history(*imported).out == wording("nothing new", history=".gsw/history.sqlite", jobs="3 jobs", left=2) + "\n"
 
 
 def test_simulated_logs_are_of_no_cluster(site: Path, history: Gsw) -> None:
@@ -291,7 +308,11 @@ def test_jobs_of_llmb_run_are_found_by_its_files(site: Path, history: Gsw, sourc
             (directory / f"llmb-config_{number}.yaml").write_text(task)
     imported = (f"--from-logs={source}", "--cluster=eos", f"--baselines={site}")
     out, err = history(*imported)
-    assert out == ".gsw/history.sqlite: 2 records of 2 runs added, 5 left out\n"
+    assert (
+        out
+        == wording("records added", history=".gsw/history.sqlite", records="2 records", runs="2 runs")
+        + ", 5 left out\n"
+    )
     assert dict(re.findall(r"_(\d)_0.out: (.{20})", err)) == {
         "2": "not judged: profile_",
         "3": "the log belongs to a",
@@ -302,7 +323,7 @@ def test_jobs_of_llmb_run_are_found_by_its_files(site: Path, history: Gsw, sourc
     (found,) = json.loads(history("--json").out)
     facts = [(one["job_id"], one["judged"], one["outcome"]) for one in found["points"]]
     assert facts == [("1", 1.02, "passed"), ("7", 1.3, "regressed")]
-    assert history(*imported).out == ".gsw/history.sqlite: nothing new, 2 jobs there already, 5 left out\n"
+    assert history(*imported).out == wording("nothing new", history=".gsw/history.sqlite", jobs="2 jobs", left=5) + "\n"
 
 
 def test_imported_runs_and_those_of_sessions_are_one_series(site: Path, history: Gsw) -> None:
@@ -380,7 +401,7 @@ def test_a_run_is_excluded_and_included_again(history: Gsw) -> None:
         assert past.runs == kept[:-1]
     assert (
         history("exclude", run, "--why=again", status=2).err
-        == f"pytest-gsw history: run {run} is excluded already: a switch was down\n"
+        == wording("excluded already", run=f"pytest-gsw history: run {run}", why="a switch was down") + "\n"
     )
     assert history("include", run, "--why=it was not").out == f".gsw/history.sqlite: {run} is included again\n"
     with open_history(DEFAULT) as opened:
@@ -408,12 +429,12 @@ def test_a_cluster_that_is_taken_for_a_file(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest("--gsw-clusters=eos")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
-        ["ERROR: --gsw-clusters: there is no file */eos, but a cluster eos", "next: --gsw-cluster=eos"]
+        ["ERROR: --gsw-clusters: " + wording("no file", path="*/eos, but a cluster eos"), "next: --gsw-cluster=eos"]
     )
     result = pytester.runpytest("--gsw-clusters=dgx")
     assert result.stderr.lines[1] == "next: for a cluster of that name, --gsw-cluster=dgx"
     result = pytester.runpytest("--gsw-clusters=nope.yaml")
-    assert result.stderr.lines[0] == f"ERROR: --gsw-clusters: there is no file {pytester.path}/nope.yaml"
+    assert result.stderr.lines[0] == "ERROR: --gsw-clusters: " + wording("no file", path=f"{pytester.path}/nope.yaml")
 
 
 def test_a_file_of_the_ini_file_is_for_sessions_with_a_cluster(pytester: pytest.Pytester) -> None:
@@ -427,7 +448,7 @@ def test_every_fault_that_is_of_no_row(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest(DEMO, *faults, "-k", "grok1_314b or llama2_70b")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert result.errlines[:3] == [
-        "ERROR: --gsw-demo: no selected row matches 'nope*'",
+        "ERROR: --gsw-demo: " + wording("none selected", pattern="nope*"),
         "--gsw-demo: no selected row matches 'lama2*'; did you mean 'llama2_70b'?",
         "--gsw-demo: no selected row matches 'llama2_70b_fp8[H100x65]'; did you mean 'llama2_70b_fp8[H100x64]'?",
     ]

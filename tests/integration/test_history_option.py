@@ -11,6 +11,7 @@ import pytest
 from pytest_gsw.history.location import open_history
 from tests.integration.conftest import junit, properties, records, unwrapped
 from tests.integration.runs import record as record_of
+from tests.messages import wording
 from tests.unit.history.runs import stored_points
 from tests.unit.results.records import varied
 
@@ -88,7 +89,7 @@ def test_a_history_that_is_away_keeps_its_records_waiting(pytester: pytest.Pytes
     result = run(pytester, table, f"--gsw-history={place}")
     result.assert_outcomes(passed=1, deselected=2)
     result.stdout.re_match_lines(
-        [r"gsw: .*away/history\.sqlite.*", r"gsw: 1 record waits in \.gsw/spool; the next session delivers what waits"]
+        [r"gsw: .*away/history\.sqlite.*", wording("records waiting", records="1 record waits", spool="\\.gsw/spool")]
     )
     place.parent.unlink()
     run(pytester, table, f"--gsw-history={place}").assert_outcomes(passed=1, deselected=2)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.defaults import set_defaults
 from tests.integration.conftest import junit, records
+from tests.messages import wording
 
 ROW = "llama2_70b_fp8[H100x128]"
 OTHER = "llama2_70b_fp8[H100x64]"
@@ -147,7 +148,7 @@ def test_a_launcher_that_raises_later_ends_the_session_with_its_traceback(
     result = pytester.runpytest(*TWO, "--gsw-demo=*x64]=stall")
     assert result.ret == pytest.ExitCode.INTERNAL_ERROR
     result.stdout.fnmatch_lines([f'INTERNALERROR>   File "*conftest.py", line 4, in {method}', "*KeyError: 'x'"])
-    result.stdout.fnmatch_lines(["gsw: * still pending or running, and cancelled"])
+    result.stdout.fnmatch_lines([wording("still running", jobs="*")])
 
 
 def test_a_job_that_is_no_rows_is_found_after_its_row_was_told(pytester: pytest.Pytester) -> None:
@@ -164,7 +165,7 @@ def test_a_job_that_is_no_rows_is_found_after_its_row_was_told(pytester: pytest.
     result.assert_outcomes(passed=2, errors=1, deselected=139)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     fact = "the row has 1 job that no submission of it named: 12"
-    result.stdout.fnmatch_lines(["gsw: a job of the run belongs to no row: 12 gsw-* FAILED on n001"])
+    result.stdout.fnmatch_lines([wording("job of no row", job="12 gsw-* FAILED on n001")])
     assert min((record["outcome"], record["fact"]) for record in by_row(pytester).values()) == ("error", fact)
     assert fact in (pytester.path / "junit.xml").read_text()
 
@@ -190,8 +191,6 @@ def test_a_session_that_does_not_know_all_jobs_of_its_run_fails(pytester: pytest
         raise SubmissionError('nobody answers', (('command', 'squeue --me'),), advice='ask again')"""
     pytester.makeconftest(OWN.format(body=away))
     result = pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b_fp8 and H100x128")
-    result.stdout.fnmatch_lines(
-        ["gsw: whether the run has jobs that are no row's is not known: nobody answers", "command *squeue --me"]
-    )
+    result.stdout.fnmatch_lines(["gsw: " + wording("other jobs unknown", why="nobody answers"), "command *squeue --me"])
     result.assert_outcomes(passed=1, deselected=140)
     assert result.ret == pytest.ExitCode.TESTS_FAILED

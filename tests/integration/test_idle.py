@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.messages import wording
+
 ALONE = ("-p", "pytest_gsw.plugin")
 
 
@@ -37,7 +39,7 @@ def test_a_table_that_is_named_is_collected_without_any_option(
     ended = pytester.runpytest_subprocess(*ALONE, "-rs", *workers, str(table), "test_one.py")
     assert ended.ret == pytest.ExitCode.OK
     ended.assert_outcomes(passed=1, skipped=3)
-    ended.stdout.fnmatch_lines(["*no cluster: give --gsw-cluster=NAME to run it*"])
+    ended.stdout.fnmatch_lines(["*" + wording("no cluster given") + " to run it*"])
 
 
 def test_a_conftest_may_ask_for_a_cluster(pytester: pytest.Pytester) -> None:
@@ -53,7 +55,7 @@ def test_rows_without_their_hooks_are_a_usage_error(pytester: pytest.Pytester, n
     assert ended.ret == pytest.ExitCode.USAGE_ERROR
     assert ended.errlines == [
         f"ERROR: -p no:{name} disables the {what} of rows",
-        "next: leave it out; -p no:pytest_gsw.plugin leaves out the whole plugin",
+        wording("alone"),
         "",
     ]
 

@@ -11,6 +11,7 @@ import pytest
 from pytest_gsw.tables.bundled import is_table
 from pytest_gsw.tables.load import stated_rows
 from tests.integration.conftest import Gsw
+from tests.messages import wording
 
 ROOT = Path(__file__).resolve().parents[2]
 #: The five documents' tables and headings at their own lines; GSW_DOCUMENTS may name the originals.
@@ -202,4 +203,4 @@ def test_the_bundled_tables_contradict_themselves_nowhere_that_is_not_acknowledg
     paths = [ROOT / "baselines", *(ROOT / "baselines" / name for name in ("releases", "nccl"))]
     tables = [path for path in (ROOT / "baselines").rglob("*.yaml") if is_table(path)]
     rows = sum(len(stated_rows(path)) for path in tables)
-    assert f"\n{rows} rows: 0 contradictions, " in gsw("import", "--check", *paths).out
+    assert "\n" + wording("checked", rows=rows, contradictions=0) in gsw("import", "--check", *paths).out

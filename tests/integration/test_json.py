@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.integration.conftest import records
+from tests.messages import wording
 
 
 def lines(directory: Path) -> list[dict[str, Any]]:
@@ -22,7 +23,7 @@ def test_a_session_as_json_lines_and_on_one_screen(pytester: pytest.Pytester) ->
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.re_match_lines(
         [
-            r"=+ throughput of 6 rows on demo vs document =+",
+            wording("page counts", counts="=+ throughput", rows="6 rows", cluster="demo vs document =+"),
             r"GPUs +64 +128 +256 +512 +1024 +2048",
             r"llama2_70b fp8 +[+-]0\.\d % +REGRESSED -1\d\.\d % +ERROR +IMPROVED \+1\d\.\d %( +[+-]0\.\d %){2}",
             r"",

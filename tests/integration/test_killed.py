@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import Gsw
+from tests.messages import wording
 
 ROWS = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and (x64 or x128 or x256)")
 #: The session ends with so many rows judged, of which the last has its record and is not kept for the history.
@@ -37,7 +38,7 @@ def test_rows_that_a_killed_session_never_judged_are_errors_in_all_reports(gsw: 
 
     gsw("report", killed, "-o", "out")
     index = re.sub(r"\s+", " ", text_of(Path("out/index.html")))
-    assert "1 error of 3 rows on demo, " in index
+    assert wording("page counts", counts="1 error", rows="3 rows", cluster="demo, ") in index
     (never,) = set(re.findall(r"::(\S+) : the session ended before this row was judged", index))
     typed = index.partition("What to type next")[2]
     assert typed.startswith(f" go on with 1 row that the session did not judge pytest --gsw-resume={killed.name} ")

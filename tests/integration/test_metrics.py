@@ -17,6 +17,7 @@ from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_table
 from tests.integration.conftest import Gsw
 from tests.integration.test_docs import ROOT, TICK_TABLE, example
+from tests.messages import wording
 
 ROW = "own_1b_bf16[X100x8]"
 NODE_ID = f"own.yaml::{ROW}"
@@ -175,6 +176,6 @@ def test_a_loss_is_confirmed_and_of_several_jobs_the_median_counts(
     of_jobs = [job["metrics"]["slowest_step_s"] for job in (*record["repeats"], record["job"])]
     assert record["verdict"]["metrics"][0]["measured"] == statistics.median(of_jobs)
     if jobs > 1:
-        ran.stdout.fnmatch_lines(["*slowest step +*, to be confirmed (1 of 2)*"])
+        ran.stdout.fnmatch_lines(["*slowest step +*, " + wording("further runs", number=1, most=2) + "*"])
         again = pytester.runpytest(f"--gsw-replay={path.parent.parent}", "--gsw-results=again", "ours.yaml")
         again.assert_outcomes(failed=1, deselected=len(load_table(pytester.path / "ours.yaml")) - 1)

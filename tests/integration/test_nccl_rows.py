@@ -12,6 +12,7 @@ import pytest
 from pytest_gsw.jobs.layout import JOB_ID, log_glob
 from pytest_gsw.tables.bundled import SCHEMA_FILE, bundled_baselines
 from tests.integration.conftest import Gsw
+from tests.messages import wording
 
 LAUNCH = bundled_baselines() / "nccl" / "nccl" / "launch.sh"
 REDUCE = ("--gsw-cluster=demo", "-k", "all_reduce and H100x16")
@@ -49,8 +50,15 @@ def test_faults_replay_and_resumption_of_named_rows(pytester: pytest.Pytester) -
         [
             "*[[]H100x16-aws-efa[]] *PASSED *bus bandwidth * at 16 GiB*",
             "the last nccl-tests run in the log is not valid: #wrong '3' at 16 GiB",
-            "bus bandwidth * GB/s at 16 GiB is 1?.? % below the documented 487.1 GB/s (allowed 5 %)",
-            "*= bus bandwidth of 3 rows on demo vs document =*",
+            wording(
+                "bandwidth",
+                measured="*",
+                size="16 GiB",
+                change="1?.?",
+                side="% below",
+                documented="487.1 GB/s (allowed 5 %)",
+            ),
+            wording("page counts", counts="*= bus bandwidth", rows="3 rows", cluster="demo vs document =*"),
         ]
     )
     # Later sessions know the rows by the run.

@@ -23,6 +23,7 @@ from pytest_gsw.jobs.local import LocalLauncher
 from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.tables.load import load_table
 from tests.integration.conftest import junit, put_on_path, tiny_table
+from tests.messages import wording
 from tests.writers import ALL_WRITERS
 
 
@@ -133,7 +134,10 @@ def test_a_step_time_that_is_not_finite(judge: Judge, word: str) -> None:
         "paxml": ("error", f"{not_finite}: step time {word}"),
         "megatron": ("error", f"{not_finite} at step 11: step time {word}"),
         "deepspeed": ("error", f"{not_finite} at step 12: step time {word}"),
-        "huggingface": ("error", f"no step time in the huggingface log is finite: step time {word}: {HUGGINGFACE}"),
+        "huggingface": (
+            "error",
+            wording("no finite step time", log_format="huggingface", what=f"step time {word}: {HUGGINGFACE}"),
+        ),
     }
 
 
@@ -164,10 +168,10 @@ def test_an_optimizer_that_skips_every_step(judge: Judge) -> None:
         return re.sub(rb"[^\r\n]*" + shape.time, lambda line: skips + line[0], log)
 
     assert judge(damage) == {
-        **dict.fromkeys(SHAPES, ("error", "the optimizer skipped 20 of 20 steps: 0 trained, 18 needed")),
-        "maxtext": ("error", "the optimizer skipped 19 of 20 steps: 1 trained, 18 needed"),  # its first is a run's end
-        "deepspeed": ("error", "the optimizer skipped 18 of 18 steps: 0 trained, 18 needed"),
-        "huggingface": ("error", "the optimizer skipped 20 of 20 steps: 0 trained, 1 needed"),
+        **dict.fromkeys(SHAPES, ("error", wording("skipped", few=20, steps=20, trained=0, needed=18))),
+        "maxtext": ("error", wording("skipped", few=19, steps=20, trained=1, needed=18)),  # its first is a run's end
+        "deepspeed": ("error", wording("skipped", few=18, steps=18, trained=0, needed=18)),
+        "huggingface": ("error", wording("skipped", few=20, steps=20, trained=0, needed=1)),
     }
 
 
@@ -176,9 +180,9 @@ def test_step_lines_without_a_loss(judge: Judge) -> None:
     for without_one_in_each_step_line in ("deepspeed", "huggingface", "paxml"):
         assert found.pop(without_one_in_each_step_line) == ("", "")
     assert found == {
-        "maxtext": ("error", "step 0 has no loss: 20 of 20 steps"),
-        "nemo": ("error", "step 0 has no loss: 20 of 20 steps"),
-        "megatron": ("error", "the optimizer skipped 20 of 20 steps: 0 trained, 18 needed"),
+        "maxtext": ("error", wording("no loss", step=0, few=20, steps=20)),
+        "nemo": ("error", wording("no loss", step=0, few=20, steps=20)),
+        "megatron": ("error", wording("skipped", few=20, steps=20, trained=0, needed=18)),
     }
 
 
@@ -191,26 +195,26 @@ def test_a_table_that_asks_for_a_loss_that_falls(judge: Judge, falls: bool) -> N
     fact = "the loss does not fall: 7 over the first tenth of the steps, 7 over the last"
     assert judge(damage, keys=", loss: falls") == {
         **dict.fromkeys(SHAPES, ("", "") if falls else ("error", fact)),
-        "paxml": ("error", "the log holds 2 losses, too few to tell whether it falls"),
-        "deepspeed": ("error", "the row asks that the loss falls, and deepspeed prints no loss"),
+        "paxml": ("error", wording("few losses", losses=2)),
+        "deepspeed": ("error", wording("no falling loss", log_format="deepspeed")),
     }
 
 
 def test_nan_before_a_second_attempt_within_the_job(judge: Judge) -> None:
     found = judge(lambda log, shape: from_the_middle(log, shape.loss or shape.time, b"nan") + log)
     assert found == {
-        "maxtext": ("error", "attempt 2 of 4 diverged at step 2: loss: nan"),
-        "nemo": ("error", "attempt 1 of 2 diverged at step 10: reduced_train_loss=nan"),
+        "maxtext": ("error", wording("diverged", attempt=2, attempts=4, step=2, what="loss: nan")),
+        "nemo": ("error", wording("diverged", attempt=1, attempts=2, step=10, what="reduced_train_loss=nan")),
         "paxml": ("error", "attempt 1 of 2 diverged at step 10: [PAX STATUS] step_i: 10, training loss: nan"),
-        "megatron": ("error", "attempt 1 of 2 diverged at step 11: loss: nan"),
-        "deepspeed": ("error", "attempt 1 of 2 diverged at step 12: step time nan"),
-        "huggingface": ("error", "attempt 1 of 2 diverged: 'train_loss': nan"),
+        "megatron": ("error", wording("diverged", attempt=1, attempts=2, step=11, what="loss: nan")),
+        "deepspeed": ("error", wording("diverged", attempt=1, attempts=2, step=12, what="step time nan")),
+        "huggingface": ("error", wording("attempt diverged", attempt=1, attempts=2, what="'train_loss': nan")),
     }
 
 
 def test_a_metric_that_is_not_in_the_log(judge: Judge) -> None:
     assert judge(lambda log, shape: re.sub(shape.time, b"", log)) == {
-        framework: ("error", f"no {framework} step times in the log: log-{framework}_tiny_1b_8_7.out")
+        framework: ("error", wording("no step times", log_format=framework) + f": log-{framework}_tiny_1b_8_7.out")
         for framework in SHAPES
     }
 
@@ -307,7 +311,7 @@ def test_a_step_of_no_time(judge: Judge, statistic: str) -> None:
     del found["huggingface"]  # it has one figure for the whole run
     assert found == {
         **dict.fromkeys(found, ("error", "0 s is no time of a step")),
-        "deepspeed": ("error", "inf s is no time of a step"),
+        "deepspeed": ("error", wording("infinite time")),
     }
 
 
@@ -371,7 +375,7 @@ def test_a_run_that_was_set_up_in_another_way(
     for name in found.keys() - silent:
         kind, fact = found[name]
         assert kind == "error"
-        assert fnmatch.fnmatch(fact, f"the run was not the row's: {differs}"), (name, fact)
+        assert fnmatch.fnmatch(fact, wording("other set-up", differs=differs)), (name, fact)
 
 
 def test_an_empty_log(judge: Judge) -> None:
@@ -388,8 +392,8 @@ def test_fewer_steps_than_documented(judge: Judge) -> None:
         "nemo": short,
         "paxml": short,
         "megatron": short,
-        "deepspeed": ("error", "the log holds 10 steps, 18 of 20 needed"),  # it never times the first two
-        "huggingface": ("error", f"no huggingface step times in the log: {HUGGINGFACE}"),
+        "deepspeed": ("error", wording("few steps", steps=10, needed=18, wanted=20)),  # it never times the first two
+        "huggingface": ("error", wording("no step times", log_format="huggingface") + f": {HUGGINGFACE}"),
     }
 
 
@@ -398,11 +402,11 @@ def test_a_log_that_ends_in_the_middle_of_a_line(judge: Judge) -> None:
     found = judge(fault="truncated")
     numbered = {name: verdict for name, verdict in found.items() if name != "paxml"}
     assert numbered == {
-        "maxtext": ("error", "the log ends at step 18, the run's last step is 19"),
-        "nemo": ("error", "the log ends at step 18, the run's last step is 19"),
-        "megatron": ("error", "the log ends at step 19, the run's last step is 20"),
-        "deepspeed": ("error", "the log holds 17 steps, 18 of 20 needed"),
-        "huggingface": ("error", f"no huggingface step times in the log: {HUGGINGFACE}"),
+        "maxtext": ("error", wording("ended before its last", step=18, last=19)),
+        "nemo": ("error", wording("ended before its last", step=18, last=19)),
+        "megatron": ("error", wording("ended before its last", step=19, last=20)),
+        "deepspeed": ("error", wording("few steps", steps=17, needed=18, wanted=20)),
+        "huggingface": ("error", wording("no step times", log_format="huggingface") + f": {HUGGINGFACE}"),
     }
 
 
@@ -480,7 +484,7 @@ def test_a_table_without_the_figure_that_is_judged(pytester: pytest.Pytester, ta
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.assert_outcomes(errors=1)
     message = f"{table}: 1 problem"
-    result.stdout.fnmatch_lines([message, "*tables[[]0].rows[[]0]: missing 'step_time_s', on which the verdict rests"])
+    result.stdout.fnmatch_lines([message, "*tables[[]0].rows[[]0]: " + wording("no step time")])
     assert set(verdicts(pytester.path).values()) == {("error", message)}
     assert not list(pytester.path.glob(".gsw/runs/*/batch"))  # nothing was submitted
 
@@ -515,7 +519,7 @@ def test_a_row_for_another_accelerator(pytester: pytest.Pytester, table: Path) -
     result = pytester.runpytest("--gsw-cluster=here", "--gsw-baselines=site", "-rs", "--junitxml=junit.xml")
     assert result.ret == pytest.ExitCode.OK
     result.assert_outcomes(passed=2, deselected=1)
-    result.stdout.fnmatch_lines(["gsw: 1 row for B200 left out: here has H100"])
+    result.stdout.fnmatch_lines([wording("rows left out", rows="1 row for B200", why="here has H100")])
     assert "tiny_1b_bf16[B200x8]" not in junit(pytester.path / "junit.xml")
     assert len(list(pytester.path.rglob("log-*.out"))) == 2  # it was not run
 
@@ -560,10 +564,12 @@ def test_the_wall_clock_jumps_backwards(
         "tiny_1b_bf16[B200x8]": "error",
     }
     assert re.fullmatch(
-        r"throughput 43,\d{3} tokens/s is 33\.\d % below the documented 65,536 \(allowed 5 %\)",
+        wording(
+            "throughput", measured="43,\\d{3}", change="33\\.\\d", side="% below", documented="65,536 \\(allowed 5 %\\)"
+        ),
         found["tiny_1b_bf16[H100x8]"][1],
     )
-    assert re.fullmatch(r"job \d+ failed with exit code 3", found["tiny_1b_bf16[H100x16]"][1])
+    assert re.fullmatch(wording("failed", job="\\d+", code=3), found["tiny_1b_bf16[H100x16]"][1])
     assert re.fullmatch(r"no log of job \d+", found["tiny_1b_bf16[B200x8]"][1])
 
 
@@ -594,7 +600,9 @@ def test_an_older_log_of_a_job_id_that_is_given_out_again(
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     kind, fact = verdicts(pytester.path)["tiny_1b_bf16[H100x8]"]
     assert kind == "error"
-    assert re.fullmatch(r"no log of job 7 but an older one: it was last written at \d{4}-\d\d-\d\d [\d:]{8}", fact)
+    assert re.fullmatch(
+        wording("older log", job=7) + wording("last written", time="\\d{4}-\\d\\d-\\d\\d [\\d:]{8}"), fact
+    )
 
 
 def test_a_job_id_that_two_rows_are_given(

@@ -16,6 +16,7 @@ from pytest_gsw.history.location import open_history
 from pytest_gsw.history.store import TOPOLOGY, Event
 from tests.integration.conftest import Gsw, junit, properties, suite_properties
 from tests.integration.runs import record as record_of
+from tests.messages import wording
 from tests.unit.results.records import varied
 
 NODES, RUNS, SUSPECT, SLOW = 16, 45, 30, 7
@@ -59,8 +60,8 @@ def test_the_state_of_a_node(pytester: pytest.Pytester, table: Path, gsw: Gsw) -
     runs(table, {SLOW: (SUSPECT, RUNS)})
     slow, sound, other = gsw("nodes", "pool0-[0007-0008]", "n017", status=1).out.splitlines()
     assert slow.startswith("pool0-0007 on eos: slow: node pool0-0007 (-")
-    assert sound == "pool0-0008 on eos: cleared: no loss of 5.8 % or more in the newest runs"
-    assert other == "n017 on eos: no job had it"
+    assert sound == "pool0-0008 on eos: " + wording("cleared node", loss="5.8 %")
+    assert other == wording("no job had it", node="n017", cluster="eos")
     gsw("nodes", "pool0-0008", status=0)
     gsw("nodes", "n017", "pool0-0008", status=6)
 
@@ -71,8 +72,8 @@ def test_a_slow_node_is_named(pytester: pytest.Pytester, table: Path, gsw: Gsw) 
     assert lines[0].split()[:3] == ["nodes", "cluster", "throughput"]
     assert lines[2].split()[:2] == ["pool0-0007", "eos"]
     assert lines[3:] == [
-        "1 slow node (--json lists the jobs)",
-        "eos: 15 nodes cleared of a loss of 5.8 % or more by the last 30 runs",
+        wording("slow node", nodes="1 slow node"),
+        "eos: 15 nodes " + wording("cleared", loss="5.8 %") + " by the last 30 runs",
         "next: keep jobs off them: pytest-gsw nodes --cluster=eos --exclude-file=nodes.txt",
     ]
     (eos,) = json.loads(gsw("nodes", "--cluster=eos", "--json", status=1).out)
@@ -94,7 +95,7 @@ def test_a_slow_switch_is_named_with_its_nodes(pytester: pytest.Pytester, table:
         history.decide(Event(TOPOLOGY, "eos", "eos", BEGIN_S, body))
     lines = gsw("nodes", "--exclude-file=nodes.txt", status=1).out.splitlines()
     assert lines[2].split("  ")[0] == "switch s3 (pool0-[0006-0007])"
-    assert lines[3] == "1 slow node or switch (--json lists the jobs)"
+    assert lines[3] == wording("slow node", nodes="1 slow node or switch")
     assert lines[5:] == [
         "next: see the links and counters of the switch; pytest --gsw-tile=switch measures each switch"
     ]
@@ -128,8 +129,8 @@ def test_a_repaired_node_is_told_and_not_excluded(pytester: pytest.Pytester, tab
     assert lines[2].split()[0] == "pool0-0007"
     assert lines[2].endswith("fast again")
     assert lines[3:] == [
-        "no node makes jobs slow any more",
-        "eos: 16 nodes cleared of a loss of 5.8 % or more by the last 30 runs",
+        wording("no slow node"),
+        "eos: 16 nodes " + wording("cleared", loss="5.8 %") + " by the last 30 runs",
     ]
     assert Path("nodes.txt").read_text(encoding="utf-8").strip() == ""
 
@@ -146,7 +147,7 @@ def test_a_session_says_which_slow_node_explains_a_regression(pytester: pytest.P
             r"throughput .* \(allowed 5 %\); explained by node localhost \(.*, \d+ jobs\); confirming jobs were to avoid localhost",
             r"=+ slow nodes =+",
             r"node localhost \(-1?\d\.\d %, \d+ jobs\) since \d{4}-\d\d-\d\d",
-            r"others: 15 nodes cleared of a loss of 5\.8 % or more by the last 30 runs\.",
+            "others: 15 nodes " + wording("cleared", loss="5\\.8 %") + " by the last 30 runs\\.",
             r"next: the jobs that show it: pytest-gsw nodes",
         ]
     )
@@ -158,7 +159,7 @@ def test_a_session_says_which_slow_node_explains_a_regression(pytester: pytest.P
     assert "pytest-gsw nodes --cluster=demo" in index
     nodes = (report / "nodes.html").read_text(encoding="utf-8")
     assert ">node localhost (" in nodes
-    assert "demo: 15 nodes cleared of a loss of 5.8 % or more" in nodes
+    assert "demo: 15 nodes " + wording("cleared", loss="5.8 %") in nodes
     assert 'node="localhost",one_of="1"} -0.' in (report / "gsw.prom").read_text(encoding="utf-8")
     told = properties(junit(pytester.path / "j.xml")[row])
     assert told["gsw_fact"].endswith(f"; {told['gsw_slow_nodes']}")

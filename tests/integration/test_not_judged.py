@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import junit, records
+from tests.messages import wording
 
 ROW = "llama2_70b_fp8[H100x128]"
 ONE = ("--gsw-cluster=demo", f"baselines/maxtext/llama2_70b.yaml::{ROW}", "--junitxml=junit.xml")
@@ -71,7 +72,7 @@ def test_a_session_that_ends_before_its_rows_are_judged(pytester: pytest.Pyteste
     result = pytester.runpytest(*ONE, *with_hooks(pytester, body, place))
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
-        ["gsw: 1 row was selected and not judged:", f"  baselines/*{ROW.replace('[', '[[]')}"], consecutive=True
+        [wording("not judged", rows="gsw: 1 row was"), f"  baselines/*{ROW.replace('[', '[[]')}"], consecutive=True
     )
 
 
@@ -157,7 +158,7 @@ def test_a_row_that_is_open_is_not_covered_by_others_that_pass(pytester: pytest.
         found = {name: kinds for name, kinds in tags(pytester).items() if name.startswith("tiny")}
         name = "tiny_1b_bf16[{}]".format
         assert found == {name("H100x8"): ["skipped"], name("H100x16"): [], name("B200x8"): ["skipped"]}, options
-        result.stdout.fnmatch_lines(["*= inconclusive =*", "tiny_1b_bf16[[]H100x8]  too good to be true: *"])
+        result.stdout.fnmatch_lines(["*= inconclusive =*", wording("too good", row="tiny_1b_bf16[[]H100x8]", why="*")])
     assert pytester.runpytest("--gsw-cluster=demo", *rows).ret == pytest.ExitCode.OK
 
 

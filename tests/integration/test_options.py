@@ -18,6 +18,7 @@ from pytest_gsw.session.options import GROUPS, OPTIONS, Option
 from pytest_gsw.session.settings import Settings, read_settings
 from tests.defaults import set_defaults
 from tests.integration.conftest import junit, properties, records, tiny_table
+from tests.messages import wording
 
 CLUSTERS = "clusters:\n  here: {scheduler: local, gpus: 8, stage: stage}\n"
 SUITE = "config: {}\nworkloads: {h100: [{pretrain_grok1_314b: {dtypes: [fp8]}}]}\n"
@@ -364,7 +365,7 @@ def test_a_path_may_begin_at_home(
 ) -> None:
     assert found(settings(pytester, option)) == Path("~/x").expanduser()
     name = option.partition("=")[0]
-    with pytest.raises(pytest.UsageError, match=f"^{name}: unknown home directory: '~nobody-here'"):
+    with pytest.raises(pytest.UsageError, match=f"^{name}: " + wording("no home", path="'~nobody-here'")):
         settings(pytester, option.replace("~", "~nobody-here"))
 
 
@@ -373,7 +374,7 @@ def test_a_resumed_run_has_its_release(pytester: pytest.Pytester) -> None:
     Journal(pytester.path / ".gsw" / "runs" / "night").session("demo", [], release="25.02")
     assert settings(pytester, "--gsw-resume=night")["release"] == "25.02"
     assert settings(pytester, "--gsw-resume=night", "--gsw-release=v25.02")["release"] == "25.02"
-    with pytest.raises(pytest.UsageError, match=r"^--gsw-resume: the rows of that run are of release 25\.02$"):
+    with pytest.raises(pytest.UsageError, match="^--gsw-resume: " + wording("named release", release="25\\.02$")):
         settings(pytester, "--gsw-resume=night", "--gsw-release=25.01")
 
 
@@ -452,6 +453,6 @@ def test_a_loss_that_a_row_s_own_tolerance_allows_is_shown(pytester: pytest.Pyte
     )
     result.assert_outcomes(passed=2, failed=1, deselected=138)
     result.stdout.re_match_lines([r"gpt2_\S+hf-mbs6\S+ +PASSED +throughput -2\d\.\d % \(allowed 40 %\)  "])
-    result.stdout.re_match_lines([r"2 passed, 1 of them beyond 5 %"])
+    result.stdout.re_match_lines([wording("beyond the limit", passed=2, few=1, limit="5 %")])
     (other,) = [line for line in result.outlines if line.startswith("gpt3_175b") and "PASSED" in line]
     assert "allowed" not in other

@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from tests.integration.conftest import junit, properties, records
+from tests.messages import wording
 
 ROW = "baselines/maxtext/llama2_70b.yaml::llama2_70b_fp8[H100x128]"
 NAME = "llama2_70b_fp8[H100x128]"
@@ -63,7 +64,13 @@ def test_a_session_with_every_fault(pytester: pytest.Pytester, monkeypatch: pyte
 
     result.stdout.re_match_lines(
         [
-            r"throughput 20\d,\d{3} tokens/s is 1\d\.\d % below the documented 230,153 \(allowed 5 %\)",
+            wording(
+                "throughput",
+                measured="20\\d,\\d{3}",
+                change="1\\d\\.\\d",
+                side="% below",
+                documented="230,153 \\(allowed 5 %\\)",
+            ),
             r"throughput \(tokens/s\) +20\d,\d{3} +230,153 +-1\d\.\d % +-5\.0 % +regressed",
             (
                 r"again +pytest --gsw-cluster=demo '--gsw-demo=llama2_70b_fp8\[H100x128\]=slow:12%' "
@@ -117,7 +124,7 @@ def test_the_first_failure_ends_the_session_and_the_other_jobs(pytester: pytest.
         "--gsw-cluster=demo", "--gsw-demo=*=stall", "--gsw-demo=*x2048]=slow:20%", "-k", "llama2_70b_fp8", "-x"
     )
     result.assert_outcomes(failed=1, deselected=135)
-    result.stdout.re_match_lines([r"gsw: \d jobs? (was|were) still pending or running, and cancelled"])
+    result.stdout.re_match_lines([wording("still running", jobs="\\d jobs? (was|were)")])
 
 
 def test_what_a_hook_makes_up_does_not_pass(pytester: pytest.Pytester) -> None:
@@ -135,6 +142,6 @@ def pytest_gsw_judge(baseline):
     rows = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and (x64 or x128 or x256)", "--gsw-demo=*=slow:50%")
     pytester.runpytest(*rows).assert_outcomes(errors=3, deselected=138)
     facts = {one["gpus"]: one["fact"] for one in records(pytester.path)}
-    assert facts.pop(64) == "an implementation of pytest_gsw_judge returned 'PASSED', which is no Verdict"
+    assert facts.pop(64) == wording("no verdict", value="'PASSED'")
     odd = "pytest_gsw_judge of conftest.py raised ValueError: 'verdict.measured' is {}, wanted a number above 0".format
     assert facts == {128: odd("0.0"), 256: odd("nan")}

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import put_on_path
+from tests.messages import wording
 
 CLUSTER = """\
 clusters:
@@ -47,7 +48,7 @@ def test_the_plan_tells_how_jobs_will_differ_from_their_rows(
     )
     result.stdout.fnmatch_lines(
         [
-            "gsw: FLAGS is exported here, and llama3.1/launch.sh takes it: the run may be another than the documented one *",
+            wording("exported", name="gsw: FLAGS", script="llama3.1/launch.sh") + " *",
             "  environment  TP=8",
         ]
     )
@@ -83,9 +84,9 @@ def test_the_plan_has_all_findings_of_a_row(
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         [
-            "  error        the staged recipe is of release 25.02*, and the row's figures are of *",
+            "  error        " + wording("staged release", staged="25.02*", documented="*"),
             "  also         *HF_TOKEN*",
-            "  also         sbatch is not on the PATH*",
+            wording("command not there", command="  also         sbatch") + "*",
         ]
     )
 

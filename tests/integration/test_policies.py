@@ -12,6 +12,7 @@ import pytest
 
 from tests.defaults import set_defaults
 from tests.integration.conftest import junit, properties
+from tests.messages import wording
 
 ONE_ROW = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and x64")
 
@@ -23,7 +24,7 @@ def test_stall(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(errors=1, deselected=140)
     result.stdout.re_match_lines(
         [
-            r"stalled at step 25 of 50: no new step for \ds",
+            wording("stalled", step=25, steps=50, time="\\ds"),
             r"job        \d+ CANCELLED \d+:\d+ after .* on localhost, ended by this session",
             r"last       completed step: 2\d, .*",
             (
@@ -53,7 +54,7 @@ def test_every_row_skipped_is_no_success(pytester: pytest.Pytester) -> None:
     )
     result = pytester.runpytest("--gsw-cluster=demo", "-k", "llama2_70b_fp8", "-q")
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-    result.stdout.fnmatch_lines(["gsw: none of 6 rows was judged: all were skipped (-rs tells why)"])
+    result.stdout.fnmatch_lines(["gsw: " + wording("none judged", rows="6 rows") + " (-rs tells why)"])
 
 
 def on_a_terminal(directory: Path, *arguments: str) -> str:
@@ -102,7 +103,7 @@ def test_a_record_that_cannot_be_written_is_no_pass(pytester: pytest.Pytester) -
     result.assert_outcomes(errors=1, deselected=140)
     result.stdout.re_match_lines(
         [
-            r"the record cannot be written: File exists: .*/records",
+            wording("cannot be written", what="the record", why="File exists: .*/records"),
             r"the result would have been: passed: throughput .*",
             r"next       make room there, or give another directory with --gsw-results=DIR",
         ]

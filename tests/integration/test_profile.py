@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import junit, properties
+from tests.messages import wording
 
 ROW = "baselines/nemo/grok1_314b.yaml::grok1_314b_fp8[H100x512]"
 NAME = "grok1_314b_fp8[H100x512]"
@@ -18,7 +19,7 @@ def test_profiling_left_in_the_environment_is_not_judged(
     monkeypatch.setenv("ENABLE_PROFILE", "true")
     result = pytester.runpytest("--gsw-cluster=demo", ROW, "-rs")
     result.assert_outcomes(skipped=1)
-    result.stdout.fnmatch_lines(["SKIPPED *not judged, because ENABLE_PROFILE in the environment makes *"])
+    result.stdout.fnmatch_lines(["SKIPPED *" + wording("profiled by the environment", figures="*")])
 
 
 TWO = ("--gsw-cluster=demo", "-k", "grok1_314b_fp8 and (H100x512 or H100x256)", "--junitxml=junit.xml", "-rs")
@@ -39,7 +40,7 @@ def test_a_row_that_was_not_judged_is_not_covered_by_one_that_passed(pytester: p
     result.assert_outcomes(passed=1, skipped=1, deselected=139)
     assert result.ret == 6
     result.stdout.fnmatch_lines(
-        ["SKIPPED *not judged, because profile_enabled in llmb-config_*.yaml makes the figures *"]
+        ["SKIPPED *" + wording("profiled by the recipe", file="llmb-config_*.yaml", figures="the figures *")]
     )
     facts = properties(junit(pytester.path / "junit.xml")[NAME])
     assert (facts["gsw_outcome"], facts["gsw_not_comparable"].partition(" ")[0]) == ("profiled", "profile_enabled")
@@ -93,7 +94,7 @@ def test_a_resumed_run_does_not_judge_what_was_profiled(pytester: pytest.Pyteste
     result = pytester.runpytest("--gsw-resume=last", ROW, "-rs")
     result.assert_outcomes(skipped=1)
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-    result.stdout.fnmatch_lines(["SKIPPED *not judged, because ENABLE_PROFILE in the environment makes *"])
+    result.stdout.fnmatch_lines(["SKIPPED *" + wording("profiled by the environment", figures="*")])
 
 
 def test_a_profiled_run_that_fails_is_an_error(pytester: pytest.Pytester) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from pytest_gsw.tables.load import directories_for, load_table, releases_for
 from tests.integration.conftest import Gsw
+from tests.messages import wording
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "recipes.md").read_text()
 #: A recipe by the page's own log name, identity and step; its steps take as long as a variable says.
@@ -73,7 +74,9 @@ def test_the_steps_of_the_page(
     (asked,) = [line for line in pytester.runpytest("--gsw-cluster=eos").outlines if line.startswith("next: ")]
     assert asked.endswith(f": {measure[0]}")
     pytester.runpytest(*shlex.split(measure[0])[1:]).assert_outcomes(failed=1)
-    assert "for review: site.diff; then git apply site.diff\n" in gsw(*shlex.split(write[0])[1:]).out
+    assert (
+        wording("review", path="site.diff", command="git apply site.diff") + "\n" in gsw(*shlex.split(write[0])[1:]).out
+    )
     assert pytester.run(*shlex.split(write[1])).ret == 0
     (row,) = load_table(table)
     assert row.documented.step_time_s == float(seconds)

@@ -13,6 +13,7 @@ from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.releases import container_of
 from pytest_gsw.validation.agreement import compare
 from tests.integration.conftest import put_on_path, records
+from tests.messages import wording
 
 #: The bundled figures of this row are those of 25.02 to 25.04.02: 17.53 s. Those of 25.01 are 16.21 s.
 ROW = "baselines/nemo/grok1_314b.yaml::grok1_314b_fp8[H100x64]"
@@ -48,7 +49,7 @@ def test_a_loss_of_the_release_that_ran_is_a_regression_by_its_own_figures(pytes
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         [
-            "the log is of release 25.01 or 25.01.1, and the row's figures are of 25.02 to 25.04.02",
+            wording("release differs", ran="25.01 or 25.01.1", documented="25.02 to 25.04.02"),
             "release    GSW_VERSION=25.01 in the log",
             "table      *baselines/releases/24.11.1/nemo/grok1_314b.yaml has this row's figures of 25.01",
             f"said at    {log}:1",
@@ -59,7 +60,9 @@ def test_a_loss_of_the_release_that_ran_is_a_regression_by_its_own_figures(pytes
     assert "'baselines/releases/24.11.1/nemo/grok1_314b.yaml::grok1_314b_fp8[H100x64]'" in advice
     again = pytester.runpytest(*shlex.split(advice.partition(": pytest ")[2]))
     again.assert_outcomes(failed=1)
-    again.stdout.fnmatch_lines(["throughput 468,899 tokens/s is 9.4 % below the documented 517,496 (allowed 5 %)"])
+    again.stdout.fnmatch_lines(
+        [wording("throughput", measured="468,899", change="9.4", side="% below", documented="517,496 (allowed 5 %)")]
+    )
 
 
 def test_a_record_says_which_release_ran(pytester: pytest.Pytester) -> None:
@@ -94,7 +97,8 @@ def test_a_row_that_is_named_is_of_the_release_that_is_asked_for(
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
         [
-            "ERROR: release 25.01 is asked for, and the figures of *grok1_314b_fp8* are of 25.02 to 25.04.02",
+            "ERROR: "
+            + wording("asked release", release="25.01", rows="*grok1_314b_fp8*", documented="25.02 to 25.04.02"),
             "next: name the row with -k 'grok1_314b_fp8', or ask for --gsw-release=25.04.02",
         ]
     )

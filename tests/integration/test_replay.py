@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import Gsw, RunOnce, junit, properties
+from tests.messages import wording
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def recorded(pytester: pytest.Pytester, run_once: RunOnce) -> Path:
 def test_a_runs_directory_gives_the_same_verdicts(pytester: pytest.Pytester, recorded: Path) -> None:
     result = pytester.runpytest(f"--gsw-replay={recorded}")
     result.assert_outcomes(passed=4, failed=1, errors=1, deselected=135)
-    result.stdout.fnmatch_lines(["gsw: replay of *", "gsw: 6 rows to replay from *"])
+    result.stdout.fnmatch_lines(["gsw: replay of *", wording("rows to replay", rows="6 rows", path="*")])
 
 
 def test_bundled_rows_without_a_log_are_left_out_in_one_line(pytester: pytest.Pytester, recorded: Path) -> None:
@@ -45,7 +46,7 @@ def test_bundled_rows_without_a_log_are_left_out_in_one_line(pytester: pytest.Py
     result.assert_outcomes(passed=3, failed=1, errors=1, deselected=136)
     result.stdout.fnmatch_lines(
         [
-            "gsw: 136 rows left out: stage has no log of them",
+            wording("rows left out", rows="136 rows", why="stage has no log of them"),
             "gsw: 1 log without a row: stage/yesterday.log",
             "gsw: yesterday.log does not state its model, number of GPUs and dtype, and may be of * rows",
             "next: pytest --gsw-replay=stage/yesterday.log -k ROW judges it",
@@ -82,7 +83,7 @@ def test_a_flat_folder_is_judged_by_what_its_logs_state(pytester: pytest.Pyteste
     job = first.stem.partition("-")[2]
     (flat / "slurm-999.out").write_text(first.read_text().replace(job, "999"))
     result = pytester.runpytest("--gsw-replay=flat", "-k", "llama2_70b_fp8 or gpt3_175b")
-    result.stdout.fnmatch_lines(["ambiguous: 2 jobs of llama2_70b_fp8[[]H100x*] below *"])
+    result.stdout.fnmatch_lines([wording("ambiguous", count="2 jobs", row="llama2_70b_fp8[[]H100x*]", path="*")])
     result.assert_outcomes(passed=3, failed=1, errors=7, deselected=130)
     (flat / "slurm-998.out").write_text(first.read_text())  # the log of another job by its text
     pytester.runpytest("--gsw-replay=flat@last").assert_outcomes(passed=4, failed=1, errors=1, deselected=135)
@@ -151,7 +152,7 @@ def test_a_log_in_its_recipes_directory_is_of_one_row(pytester: pytest.Pytester,
     (log,) = recorded.glob("stage/results/demo/fp8/70b/64/*.out")
     result = pytester.runpytest(f"--gsw-replay={log}")
     result.assert_outcomes(passed=1, deselected=140)  # not the row of bf16, whose logs have the same name
-    result.stdout.fnmatch_lines([f"gsw: 140 rows left out: */{log.name} has no log of them"])
+    result.stdout.fnmatch_lines([wording("rows left out", rows="140 rows", why=f"*/{log.name} has no log of them")])
 
 
 def test_a_log_of_another_row_is_an_error(pytester: pytest.Pytester, recorded: Path) -> None:
@@ -175,8 +176,8 @@ def test_a_renamed_log_of_another_row_is_an_error(pytester: pytest.Pytester, rec
     result.stdout.fnmatch_lines(
         [
             "the log belongs to another run, by its dtype and GPUs and global batch size",
-            "dtype      fp8 in the log, bf16 in the row",
-            "GPUs       64 in the log, 512 in the row",
+            wording("differs", ran="dtype      fp8", wanted="bf16"),
+            wording("differs", ran="GPUs       64", wanted=512),
         ]
     )
 
@@ -248,7 +249,7 @@ def test_a_copy_does_not_tell_which_job_was_the_last(pytester: pytest.Pytester, 
     result.assert_outcomes(passed=1, deselected=140)
     assert result.ret == 6
     why = "its id is later, though its log was written earlier"
-    result.stdout.fnmatch_lines([f"*: job 70 is judged; passed over: job 71 ({why}); *"])
+    result.stdout.fnmatch_lines(["*: " + wording("newer passed over", job=70, jobs=f"job 71 ({why}); *")])
     os.utime(later)  # now the later job's log is the newer one as well
     assert pytester.runpytest(f"--gsw-replay={recorded / 'stage'}@last", *row).ret == pytest.ExitCode.OK
 
@@ -261,7 +262,7 @@ def test_a_row_of_a_replayed_run_that_no_table_has_is_an_error(pytester: pytest.
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     lost = "tiny_1b_bf16[H100x16]"
     (error,) = junit(Path("junit.xml"))[lost].iter("error")
-    assert f"{lost} was a row of this run, and is not there any more: renamed, " in "".join(error.itertext())
+    assert wording("not a row any more", row=lost, why="renamed, ") in "".join(error.itertext())
     result.stdout.fnmatch_lines(
         ["next       name the tables of that run: --gsw-baselines, --gsw-release or --gsw-suite"]
     )
@@ -284,7 +285,9 @@ def test_a_run_is_replayed_by_its_id(pytester: pytest.Pytester, recorded: Path) 
     result = pytester.runpytest(f"--gsw-replay={recorded.name}", "-k", "llama2_70b_fp8 and H100x64")
     result.assert_outcomes(passed=1, deselected=140)
     result = pytester.runpytest(f"--gsw-replay={recorded.name}0")
-    result.stderr.fnmatch_lines([f"ERROR: --gsw-replay: there is no *; did you mean '{recorded.name}'[?]"])
+    result.stderr.fnmatch_lines(
+        ["ERROR: --gsw-replay: " + wording("no such", name="*", nearest=f"'{recorded.name}'[?]")]
+    )
 
 
 def test_one_log_serves_one_row(pytester: pytest.Pytester, recorded: Path) -> None:
@@ -293,7 +296,7 @@ def test_one_log_serves_one_row(pytester: pytest.Pytester, recorded: Path) -> No
     bare.write_text("".join(line for line in log.read_text().splitlines(keepends=True) if "GSW: " not in line))
     result = pytester.runpytest("--gsw-replay=bare.log", "-k", "llama2_70b and (H100x64 or H100x128)")
     result.assert_outcomes(errors=4, deselected=137)
-    result.stdout.fnmatch_lines(["bare.log can be the log of only one of 4 rows"])
+    result.stdout.fnmatch_lines(["bare.log " + wording("log of one of several", rows="4 rows")])
 
 
 def test_a_profiled_run_is_not_judged_in_a_replay_either(pytester: pytest.Pytester) -> None:
@@ -306,7 +309,7 @@ def test_a_profiled_run_is_not_judged_in_a_replay_either(pytester: pytest.Pytest
     for source in (traced, profiled, next(traced.rglob("log-*.out"))):
         result = pytester.runpytest(f"--gsw-replay={source}", row, "-rs")
         result.assert_outcomes(skipped=1)
-        result.stdout.fnmatch_lines(["*makes the figures not comparable*"])
+        result.stdout.fnmatch_lines(["*" + wording("not comparable") + "*"])
 
 
 def test_a_log_that_has_changed_is_an_error(pytester: pytest.Pytester, recorded: Path) -> None:
@@ -315,7 +318,7 @@ def test_a_log_that_has_changed_is_an_error(pytester: pytest.Pytester, recorded:
         end.write("one more line\n")
     result = pytester.runpytest(f"--gsw-replay={recorded}", "-k", "H100x64")
     result.assert_outcomes(errors=1, deselected=140)
-    result.stdout.fnmatch_lines(["the log has changed since the run was recorded: * bytes then, * now"])
+    result.stdout.fnmatch_lines([wording("log has changed", then="*", now="*")])
 
 
 def test_an_empty_log_is_no_documented_out_of_memory(pytester: pytest.Pytester) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import Gsw, junit
+from tests.messages import wording
 
 SIX_ROWS = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8")
 FAULTS = ("--gsw-demo=*x128]=slow:12%", "--gsw-demo=*x256]=oom")
@@ -30,7 +31,7 @@ def test_the_report_of_a_session_and_of_its_replay(pytester: pytest.Pytester, mo
         github.setenv("GITHUB_STEP_SUMMARY", str(summary))
         result = pytester.runpytest(*SIX_ROWS, *FAULTS, "--gsw-report=report")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["gsw: the report is report/index.html"])
+    result.stdout.fnmatch_lines([wording("report is there", path="report/index.html")])
     report = pytester.path / "report"
     assert {path.name for path in report.iterdir() if path.is_file()} == FILES
     assert len(list(report.glob("runs/*/rows/*.html"))) == 2
@@ -41,7 +42,7 @@ def test_the_report_of_a_session_and_of_its_replay(pytester: pytest.Pytester, mo
 
     result.stdout.re_match_lines([r"::error file=baselines/maxtext/llama2_70b\.yaml,line=\d+,title=regressed.*"])
     assert summary.read_text().startswith("before\n")
-    assert "### pytest-gsw: 2 rows need attention" in summary.read_text()
+    assert wording("needs attention", count=2, need="rows need") in summary.read_text()
 
     (run,) = pytester.path.glob(".gsw/runs/*")
     pytester.runpytest(f"--gsw-replay={run}", "--gsw-report=again")
@@ -53,7 +54,7 @@ def test_a_report_that_cannot_be_written_fails_the_session(pytester: pytest.Pyte
     result = pytester.runpytest("--gsw-cluster=demo", "-k", "gpt3_175b and x128", "--gsw-report=report")
     result.assert_outcomes(passed=1, deselected=140)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["gsw: the report cannot be written: *"])
+    result.stdout.fnmatch_lines([wording("cannot be written", what="gsw: the report", why="*")])
 
 
 def test_a_session_that_ran_nothing_leaves_no_report(pytester: pytest.Pytester) -> None:

@@ -15,6 +15,7 @@ from pytest_gsw.jobs.journal import NAME, Journal
 from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.jobs.run_lock import RunLock
 from tests.integration.conftest import junit, properties
+from tests.messages import wording
 
 
 @pytest.fixture
@@ -39,11 +40,11 @@ def test_a_run_that_lives_is_not_resumed(pytester: pytest.Pytester, run: Path) -
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
         [
-            f"ERROR: the run {run.name} belongs to another session: process {os.getpid()} on *",
-            f"next: wait until it has ended, or end it (kill {os.getpid()} on *), and resume then",
+            "ERROR: " + wording("owned", run=run.name) + f": process {os.getpid()} on *",
+            "next: " + wording("no lock", process=os.getpid(), host="*"),
         ]
     )
-    result.stdout.fnmatch_lines([f"gsw: the run {run.name} belongs to *; waiting up to 185 s for its sign of life"])
+    result.stdout.fnmatch_lines([f"gsw: the run {run.name} belongs to *" + wording("waiting for life", time="185 s")])
     lock.check()
     lock.release()
     assert (run / NAME).read_bytes() == before
@@ -61,10 +62,10 @@ def test_what_of_the_run_was_judged_already_is_said(pytester: pytest.Pytester, r
     told = f"gsw: goes on with run {run.name}, begun {begun}: "
     first = resume(pytester)
     first.assert_outcomes(passed=2, deselected=1)
-    assert f"{told}0 of 2 rows are judged, 2 are left to run" in first.outlines
-    assert f"{told}2 of 2 rows are judged, none is left to run" in resume(pytester).outlines
+    assert wording("rows judged", done=f"{told}0", rows=2, left="2 are") in first.outlines
+    assert wording("rows judged", done=f"{told}2", rows=2, left="none is") in resume(pytester).outlines
     next(run.glob("records/*.json")).unlink()
-    assert f"{told}1 of 2 rows is judged, 1 is left to run" in resume(pytester).outlines
+    assert wording("row judged", done=f"{told}1", rows=2, left="1 is") in resume(pytester).outlines
 
 
 @pytest.mark.parametrize("place", ["ini", "addopts", "environment", "cluster"])
@@ -99,7 +100,9 @@ def test_a_tolerance_that_has_changed_since_does_not_change_a_verdict(
     result = pytester.runpytest("--gsw-resume=last", *rows)
     assert result.parseoutcomes()["failed"] == 1
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["gsw: --gsw-tolerance is 3%, as when the run began; it is 50% now", "*(allowed 3 %)*"])
+    result.stdout.fnmatch_lines(
+        [wording("as then", option="--gsw-tolerance", value="3%", now="50%"), "*(allowed 3 %)*"]
+    )
     assert properties(junit(Path("junit.xml"))["tiny_1b_bf16[H100x8]"])["gsw_tolerance"] == "0.03"
     # What is typed is meant.
     assert pytester.runpytest("--gsw-resume=last", *rows, "--gsw-tolerance=50%").ret == pytest.ExitCode.OK
@@ -117,7 +120,7 @@ def test_rows_that_are_gone_are_errors_with_their_jobs(pytester: pytest.Pytester
     case = junit(pytester.path / "junit.xml")[lost]
     assert case.attrib["classname"] == "demo.maxtext.tiny_1b"  # as its run has noted it
     (error,) = case.iter("error")
-    assert "has ended COMPLETED, and was not judged" in "".join(error.itertext())
+    assert wording("not judged by its session", state="COMPLETED") in "".join(error.itertext())
 
 
 @pytest.mark.parametrize("named", ["site", "site/tiny.yaml", "."])
@@ -141,7 +144,7 @@ def test_rows_that_are_left_out_on_purpose_keep_their_jobs(pytester: pytest.Pyte
     job = next(json.loads(line)["job"] for line in lines if b'"submitted"' in line and b"x16" in line)
     result = resume(pytester, "-k", "x8")
     result.assert_outcomes(passed=1, deselected=2)
-    result.stdout.fnmatch_lines([f"gsw: 1 job of rows that are not selected is left alone: {job}"])
+    result.stdout.fnmatch_lines([wording("not selected", jobs="gsw: 1 job", job=job)])
     # What was left out once is still part of the run.
     resume(pytester).assert_outcomes(passed=2, deselected=1)
 
@@ -204,6 +207,4 @@ Executor._wait = interrupted
     assert sum(line.startswith("ERROR ") for line in result.outlines) == 3
     (run,) = (pytester.path / ".gsw" / "runs").iterdir()
     last = [line for line in result.outlines if line.strip()][-1]
-    assert (
-        last == f"next: pytest --gsw-resume={run.name} --junitxml=junit.xml goes on where this session was interrupted"
-    )
+    assert last == wording("goes on", command=f"pytest --gsw-resume={run.name} --junitxml=junit.xml")

@@ -21,6 +21,7 @@ from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.tables.load import load_table
 from tests.endless import it_ends
 from tests.integration.conftest import Gsw, put_on_path
+from tests.messages import wording
 
 ROW = "llama2_70b_fp8 and H100x64"
 IN_SESSION = "correct-horse-battery"
@@ -113,7 +114,9 @@ def test_the_log_of_a_run_that_was_cut(pytester: pytest.Pytester, cluster: Run, 
     log = "stage/results/x/bf16/1b/8/log-maxtext_tiny_1b_8_$SLURM_JOB_ID.out"
     script = f'cd {pytester.path}; mkdir -p $(dirname {log}); echo "step: token=$HF_TOKEN {UNKNOWN}" > {log}'
     result = cluster(script)
-    result.stdout.fnmatch_lines(["no maxtext step times in the log: *", "last       step: token=[*][*][*] [*][*][*]"])
+    result.stdout.fnmatch_lines(
+        [wording("no step times", log_format="maxtext") + ": *", "last       step: token=[*][*][*] [*][*][*]"]
+    )
     check(shown(result))
     (written,) = pytester.path.glob("stage/results/*/*/*/*/*.out")
     assert IN_SESSION in written.read_text()  # a job's own log is the job's affair
@@ -156,7 +159,7 @@ def test_what_squeue_and_sacct_say(
     result = cluster("", scheduler="slurm")
     result.assert_outcomes(errors=1, skipped=1)
     result.stdout.fnmatch_lines(
-        ["job 7 failed with exit code 2", "reason *redgnp HF_TOKEN=[*][*][*] [*][*][*] [*][*][*] password: [*][*][*]"]
+        [wording("failed", job=7, code=2), "reason *redgnp HF_TOKEN=[*][*][*] [*][*][*] [*][*][*] password: [*][*][*]"]
     )
     text = shown(result)
     assert '"nodes": "n[1-2]"' in text
@@ -391,6 +394,6 @@ def test_a_job_whose_log_is_a_link_out(pytester: pytest.Pytester, cluster: Run) 
     result.stdout.fnmatch_lines(
         [
             "no log of job *",
-            f"passed over {results}/x/bf16/1b/8/log-*.out is a symbolic link that leads out of {results}",
+            wording("another link", path=f"passed over {results}/x/bf16/1b/8/log-*.out", root=results),
         ]
     )

@@ -8,6 +8,7 @@ import pytest
 
 from tests.defaults import set_defaults
 from tests.integration.conftest import junit, properties
+from tests.messages import wording
 
 SUITE = """\
 config: {scale: 512}
@@ -71,7 +72,7 @@ def test_the_cases_are_run_and_the_criterion_is_met(pytester: pytest.Pytester) -
             "H100 other_2b bf16 * other_2b_bf16[[]H100x512[]] * % * % * % * 1  reached",
             "",
             CRITERION,
-            "H100: met by 3 of 3 cases, release 26.08",
+            wording("suite met", accelerator="H100", few=3, cases=3, release="release 26.08"),
         ]
     )
     assert result.ret == 0
@@ -86,10 +87,10 @@ def test_the_cases_are_run_and_the_criterion_is_met(pytester: pytest.Pytester) -
     replay = (f"--gsw-replay={before}", "--gsw-suite=exemplar.yaml", "--gsw-baselines=site")
     result = pytester.runpytest(*replay)
     result.assert_outcomes(passed=3)
-    result.stdout.fnmatch_lines(["H100: met by 3 of 3 cases, release 26.08"])
+    result.stdout.fnmatch_lines([wording("suite met", accelerator="H100", few=3, cases=3, release="release 26.08")])
     result = pytester.runpytest(*replay, "-k", "not fp8")
     result.assert_outcomes(passed=2, deselected=1)
-    result.stdout.fnmatch_lines(["H100: not met: 2 of 3 cases reached it; 1 not run"])
+    result.stdout.fnmatch_lines([wording("suite failed", accelerator="H100", few=2, cases=3, why="1 not run")])
     assert result.ret == 6
 
 
@@ -98,7 +99,11 @@ def test_a_case_that_is_too_slow_has_not_reached_it(pytester: pytest.Pytester) -
     result = run(pytester, "--gsw-demo=tiny_1b_fp8*=slow:8%", "--gsw-tolerance=20%")
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(
-        ["H100 tiny_1b fp8 * 92.? % * not reached", CRITERION, "H100: not met: 2 of 3 cases reached it; 1 not reached"]
+        [
+            "H100 tiny_1b fp8 * 92.? % * not reached",
+            CRITERION,
+            wording("suite failed", accelerator="H100", few=2, cases=3, why="1 not reached"),
+        ]
     )
     assert result.ret == 1
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import tiny_table
+from tests.messages import wording
 
 ROW = "tiny_1b_bf16[H100x8]"
 
@@ -60,7 +61,7 @@ def test_what_is_no_tile(pytester: pytest.Pytester, project: Path, arguments: li
 def test_tiles_are_slurms(pytester: pytest.Pytester, project: Path) -> None:
     result = run(pytester, "--gsw-tile=node", cluster="here")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --gsw-tile: here has the scheduler local, and tiles are nodes of Slurm's"])
+    result.stderr.fnmatch_lines([wording("no tiles here", cluster="ERROR: --gsw-tile: here", scheduler="local")])
 
 
 def ids(result: pytest.RunResult) -> list[str]:
@@ -84,7 +85,7 @@ def test_the_plan_of_a_row_on_tiles(pytester: pytest.Pytester, project: Path) ->
     result = run(pytester, "--gsw-plan", f"site/tiny.yaml::{ROW}@n9", f"site/tiny.yaml::{ROW}@n10")
     result.stdout.fnmatch_lines(
         [
-            "2 tiles of 1 row, 16 GPUs on 2 nodes *",
+            wording("page counts", counts="2 tiles", rows="1 row, 16 GPUs", cluster="2 nodes *"),
             "  tiles        2: n9 n10",
             "  command      sbatch * --nodelist=n9 *",
         ]

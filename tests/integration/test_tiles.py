@@ -15,6 +15,7 @@ from pytest_gsw.stats.sweep_finding import SweepFinding
 from pytest_gsw.tables.load import load_table
 from tests.integration.conftest import Gsw, junit, properties, records
 from tests.integration.test_cli_report_junit import assert_alike, rebuilt
+from tests.messages import wording
 from tests.unit.reports.records_of_runs import RUN_ID
 from tests.unit.results.sweeps import DRAINED, ROW, among_tiles, slow_finding, sweep_of, tiles
 
@@ -169,7 +170,9 @@ def test_a_damaged_sweep_is_not_taken_for_none(
     (directory / "sweep.json").write_text('{"kind": "node"')
     result = pytester.runpytest(option, tile)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: .gsw/runs/{directory.name}/sweep.json is damaged, or *", "next: remove it *"])
+    result.stderr.fnmatch_lines(
+        [wording("sweep damaged", path=f"ERROR: .gsw/runs/{directory.name}/sweep.json", why="*"), "next: remove it *"]
+    )
 
 
 def test_a_report_without_its_sweep_still_lists_the_slow_tile(run: Path, gsw: Gsw) -> None:

@@ -12,6 +12,7 @@ import pytest
 from pytest_gsw.results.manifest import is_owned
 from tests.defaults import set_defaults
 from tests.integration.conftest import Gsw, tiny_table
+from tests.messages import wording
 
 OPTIONS = ("--gsw-cluster=demo", "--gsw-baselines=night", "-p", "no:cacheprovider")
 #: Shows the newest run on all screens.
@@ -79,7 +80,9 @@ def test_no_screen_calls_an_open_row_an_error(night: Path, pytester: pytest.Pyte
     assert re.search(rf"^page/index.html: {state}: {judged}$", seen["index"], re.MULTILINE), seen["index"]
     assert re.search(rf"{state}: {judged}, ", seen["markdown"]), seen["markdown"]
     assert re.search(r"^### pytest-gsw: .* attention so far$", seen["markdown"], re.MULTILINE)
-    assert re.search(rf"its session goes on, as of \S+ \S+: {state}[, ]", words(seen["page"])), words(seen["page"])
+    assert re.search(wording("report goes on") + f", as of \\S+ \\S+: {state}[, ]", words(seen["page"])), words(
+        seen["page"]
+    )
     assert re.search(r"of 1 row so far|All well: 1 row so far", words(seen["page"]))
     assert '<meta http-equiv="refresh" content="60">' in seen["page"]
     for name in ("overview", "rows", "json", "page", "index", "markdown"):
@@ -92,7 +95,7 @@ def test_no_screen_calls_an_open_row_an_error(night: Path, pytester: pytest.Pyte
     assert seen["prom"].count('outcome="passed"') == 1
     assert 'outcome="error"} 1' not in seen["prom"]
     # A test case that is skipped would be green.
-    assert seen["junit"].count(">this row is not judged yet: its session goes on</error>") == 3
+    assert seen["junit"].count(">" + wording("not judged yet", why=wording("report goes on") + "</error>")) == 3
 
     # Once it has ended, no row is open.
     assert "rows  4 rows: 3 passed, 1 regressed\n" in re.sub("rows +", "rows  ", gsw().out)
@@ -191,4 +194,4 @@ def test_a_handler_of_another_plugin_stays_and_the_line_is_written_without_a_ter
 
 def test_the_state_of_a_run_that_is_not_there(pytester: pytest.Pytester, gsw: Gsw) -> None:
     told = gsw("rows", "--run", "last", status=2).err
-    assert told.startswith("pytest-gsw rows: there is no run in ")
+    assert told.startswith("pytest-gsw rows: " + wording("no run", directory=""))

@@ -12,6 +12,7 @@ from pytest_gsw.cli import main
 from pytest_gsw.history import open_history, postgresql
 from pytest_gsw.history.database import WaitBudget
 from pytest_gsw.session import plan_and_submit, session_history
+from tests.messages import wording
 from tests.unit.history.runs import points_of
 
 from .server import PASSWORD, PostgresqlServer
@@ -98,7 +99,7 @@ def test_a_session_does_not_wait_for_a_server_that_is_silent(
     result.stdout.fnmatch_lines(
         [
             f"gsw: history unavailable, only tolerances were applied: the history * does not answer: {once}",
-            "gsw: 2 records wait in *; the next session delivers what waits",
+            wording("records waiting", records="2 records wait", spool="*"),
         ],
     )
     assert len(list(Path(".gsw/spool").rglob("*.json"))) == 2

@@ -13,6 +13,7 @@ import pytest_gsw.demo
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 from pytest_gsw.jobs.states import JobState
 from tests.integration.conftest import junit, properties, suite_properties
+from tests.messages import wording
 
 from .cluster import SlurmCluster
 from .test_slurm_launcher import SpecMaker, make_spec, wait
@@ -90,7 +91,13 @@ def test_six_rows_with_one_of_each_misfortune(pytester: pytest.Pytester, project
     result.stdout.re_match_lines_random(
         [
             r"gsw: eos \(slurm, H100, 2304 GPUs\), run .*",
-            r"throughput 20\d,\d{3} tokens/s is 1\d\.\d % below the documented 230,153 \(allowed 5 %\)",
+            wording(
+                "throughput",
+                measured="20\\d,\\d{3}",
+                change="1\\d\\.\\d",
+                side="% below",
+                documented="230,153 \\(allowed 5 %\\)",
+            ),
             r"job \d+ (ended|failed).*: .*memory.*",
             r"job \d+ ended CANCELLED.*",
         ]
@@ -143,7 +150,7 @@ def test_an_interrupted_session_cancels_its_jobs(
     result = pytester.runpytest("--gsw-cluster=eos", "-k", "llama2_70b_fp8", no_reraise_ctrlc=True)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.assert_outcomes(errors=6, deselected=135)
-    result.stdout.re_match_lines([r"interrupted: job \d+ was cancelled"])
+    result.stdout.re_match_lines([wording("interrupted", job="\\d+", fate="cancelled")])
     slurm288.wait_until(lambda: not slurm288.run("squeue", "-h").strip(), "an empty queue", 30)
 
 
@@ -152,7 +159,7 @@ def test_what_slurm_refuses_is_an_error_with_its_words(pytester: pytest.Pytester
     (project / "clusters.yaml").write_text(clusters.replace("gres: gpu:8", "gres: tpu:8"))
     result = pytester.runpytest("--gsw-cluster=eos", "-k", "llama2_70b_fp8 and H100x64")
     result.assert_outcomes(errors=1, deselected=140)
-    result.stdout.fnmatch_lines(["*Invalid generic resource (gres) specification*"])
+    result.stdout.fnmatch_lines(["*" + wording("gres") + "*"])
 
 
 def test_256_nodes(slurm288: SlurmCluster, make_spec: SpecMaker) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.messages import wording
+
 from .cluster import SlurmCluster
 from .sessions import Misfortune, Site, error
 
@@ -24,4 +26,4 @@ def test_a_machine_without_sbatch(slurm8: SlurmCluster, site: Site) -> None:
         path for path in slurm8.environ["PATH"].split(os.pathsep) if not (Path(path) / "sbatch").exists()
     )
     told = site.run(slurm8, Misfortune("perfect", conftest=f"import os\nos.environ['PATH'] = '{without}'\n"))
-    assert told.end().seen == error("sbatch is not on the PATH")
+    assert told.end().seen == error(wording("command not there", command="sbatch"))

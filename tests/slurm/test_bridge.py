@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.tables.bundled import bundled_baselines
+from tests.messages import wording
 
 from .cluster import SlurmCluster
 from .recipes import nemo_run
@@ -197,7 +198,7 @@ def test_ctrl_c_ends_the_job(bridge: Bridge) -> None:
 def test_another_container_is_refused_before_anything_is_submitted(bridge: Bridge) -> None:
     more = "    environment: {RUN_CONF_IMAGE: /images/nvidia+nemo+26.06.sqsh}\n"
     session = bridge.card(script(512, 2.0, 4096, "mxfp8"), more=more)
-    assert the_row(session) == "the row's figures are of nemo:26.08, and RUN_CONF_IMAGE chooses nemo:26.06"
+    assert the_row(session) == wording("image of the environment", documented="nemo:26.08", image="nemo:26.06")
     assert not bridge.cluster.run("squeue", "-h").strip()
     assert not (bridge.directory / "stage").exists()
 
@@ -206,4 +207,4 @@ def test_a_script_that_takes_other_nodes_than_the_row_has(bridge: Bridge) -> Non
     own = script(512, 2.0, 4096, "mxfp8").replace("unset STAGE_PATH", "unset STAGE_PATH; JOB_TOTAL_GPUS=16")
     session = bridge.card(own)
     outcome = the_row(session)
-    assert outcome.endswith("ran on 4 nodes, and the row has 2"), session.output
+    assert outcome.endswith(wording("nodes of the row", nodes=4, wanted=2)), session.output

@@ -10,6 +10,7 @@ from typing import Any
 
 from pytest_gsw.history.location import open_history
 from tests.integration.conftest import properties
+from tests.messages import wording
 from tests.unit.history.runs import stored_points
 
 from .cluster import SlurmCluster
@@ -114,5 +115,5 @@ def test_where_the_other_nodes_are_drained_the_same_one_is_taken(slurm8: SlurmCl
         slurm8.run("scontrol", "update", f"nodename={','.join(others)}", "state=resume")
     found = record(session)
     assert nodes(session) == [first] * 3
-    assert {job["why_repeated"] for job in found["attempts"]} == {"no other node was available"}
+    assert {job["why_repeated"] for job in found["attempts"]} == {wording("no other node")}
     assert {job["state"] for job in found["attempts"]} == {"CANCELLED"}

@@ -10,6 +10,7 @@ import pytest
 
 from pytest_gsw.logs.signatures import SIGNATURES, cause_line
 from tests.integration.conftest import properties, tiny_table
+from tests.messages import wording
 
 from .cluster import SlurmCluster
 from .recipes import FINETUNE_CLUSTERS, TABLE, finetune
@@ -58,7 +59,7 @@ def test_a_row_whose_kind_the_script_does_not_read_is_refused(site: Site, slurm8
     seen = session.end().seen
     assert (seen.outcome, seen.message) == (
         "error",
-        "no script of the recipe reads FT_TYPE, which the row's table sets",
+        wording("unread", name="FT_TYPE"),
     ), session.output
     assert {*slurm8.run("squeue", "-h", "-t", "all", "-o", "%i").split()} <= before
 
@@ -97,7 +98,8 @@ def test_the_cause_of_a_failed_import_is_told_as_that_of_any_job(
     told = session.end()
     name = find_cause_in(words)
     assert told.seen == error(
-        f"job {told.job} can never start: DependencyNeverSatisfied: job {int(told.job) - 1} FAILED 1:0: {name}"
+        wording("never starts", job=told.job, why="")
+        + wording("dependency", job=int(told.job) - 1, code=f"1:0: {name}")
     ), session.output
     assert words.split("\n")[-1] in session.output
     assert f"_{int(told.job) - 1}" in session.output.partition("said at")[2].partition("\n")[0]
@@ -122,7 +124,7 @@ def test_a_training_that_does_not_wait_for_a_good_import(
     session = run(site, slurm8, tmp_path, script)
     told = session.end()
     first = str(int(told.job) - 1)
-    assert told.seen == error(f"the row has 1 job that no submission of it named: {first}"), session.output
+    assert told.seen == error(wording("job of no submission", count="1 job", jobs=first)), session.output
     assert states(slurm8, first, told.job) == [state, "COMPLETED"]
 
 

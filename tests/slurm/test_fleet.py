@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import properties
+from tests.messages import wording
 
 from .cluster import SlurmCluster
 from .sessions import PASSED, ROW, Misfortune, Session, Site, error
@@ -59,7 +60,7 @@ def test_retries_run_a_row_that_lost_its_node_again_on_another(slurm8: SlurmClus
     assert seen["gsw_attempts"] == "2"
     assert seen["gsw_attempt_1"] == f"{first} NODE_FAIL on {node}: node failure"
     output = (session.directory / "output").read_text()
-    assert f"gsw: {ROW}: job {first} NODE_FAIL on {node}: node failure; submitted again, without {node}" in output
+    assert wording("lost a node", row=ROW, job=first, node=node, without=node) in output
     assert "rows that ran again" in output
     (path,) = session.directory.glob(".gsw/runs/*/records/*.json")
     (attempt,) = json.loads(path.read_text())["attempts"]
@@ -99,7 +100,7 @@ def test_a_controller_that_stays_away_is_an_error_in_slurms_own_words(slurm8: Sl
     output = (session.directory / "output").read_text()
     assert session.process.returncode == pytest.ExitCode.TESTS_FAILED
     assert (
-        "whether tiny_1b_bf16[H100x8] was submitted is not known: squeue: Unable to contact slurm controller" in output
+        wording("submission unknown", row="tiny_1b_bf16[H100x8]", why="squeue: " + wording("no controller")) in output
     )
     assert "next       scontrol ping; squeue --name=gsw-" in output
 
@@ -109,7 +110,7 @@ def test_stall_ends_a_job_that_hangs(slurm8: SlurmCluster, site: Site) -> None:
     session = site.run(slurm8, Misfortune(body, defaults={"stall": 0.05}))
     told = session.end()
     assert told.seen._replace(message="") == error("")
-    assert told.seen.message.startswith("stalled at step 10 of 20: no new step for ")
+    assert told.seen.message.startswith(wording("stalled", step=10, steps=20, time=""))
     assert slurm8.run("sacct", "-X", "-n", "-P", "-o", "State", "-j", told.job).startswith("CANCELLED")
 
 

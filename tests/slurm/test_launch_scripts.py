@@ -12,6 +12,7 @@ import pytest
 
 from pytest_gsw.results.record import read_record, used_gpu_hours
 from tests.integration.conftest import tiny_table
+from tests.messages import wording
 
 from .cluster import SlurmCluster
 from .recipes import CLUSTERS, NAMED, TABLE, configured, nemo_run
@@ -152,7 +153,7 @@ def test_ctrl_c_ends_the_job(launched: Launched) -> None:
     job_id = session.job_id()
     session.process.send_signal(signal.SIGINT)
     told = session.end()
-    assert told.seen.message == f"interrupted: job {job_id} was cancelled after 0s in the queue" or (
+    assert told.seen.message == wording("cancelled in the queue", job=job_id, time="0s") or (
         f"job {job_id}" in told.seen.message
     ), session.output
     launched.cluster.wait_until(lambda: not launched.cluster.run("squeue", "-h").strip(), "an empty queue", 60)
@@ -164,7 +165,7 @@ def test_a_job_that_its_script_submits_is_ended_where_it_stalls(launched: Launch
     session = launched.run(nemo_run(body), defaults={"stall": 0.05})
     told = session.end()
     assert told.seen._replace(message="") == error(""), session.output
-    assert told.seen.message.startswith("stalled at step 10 of 50: no new step for ")
+    assert told.seen.message.startswith(wording("stalled", step=10, steps=50, time=""))
     said = launched.cluster.run("sacct", "-X", "-n", "-P", "-o", "State,ElapsedRaw", "-j", told.job)
     state, elapsed_s = said.strip().split("|")
     assert state.startswith("CANCELLED")
@@ -238,7 +239,7 @@ def test_a_session_that_is_killed_and_whose_script_has_submitted_twice(launched:
     session.process.wait()
     seen = launched.run(script, "--gsw-resume=last").end().seen
     assert (seen.outcome, seen.exit_status) == ("error", 1)
-    assert seen.message.startswith("2 jobs have the name that only one can have: ")
+    assert seen.message.startswith(wording("jobs of a name", count=2, name=""))
     launched.cluster.wait_until(lambda: not launched.cluster.run("squeue", "-h").strip(), "an empty queue", 60)
 
 
@@ -259,7 +260,7 @@ def test_a_script_that_names_its_log(launched: Launched, tmp_path: Path, logs: s
 def test_a_log_without_the_jobs_id_uses_no_node(launched: Launched) -> None:
     before = launched.jobs()
     session = launched.run(NAMED.format(logs="$LLMB_WORKLOAD/logs", name="${RUN_TIMESTAMP}"), launcher="sbatch")
-    assert session.end().seen == error("launch.sh names its log without the job's id"), session.output
+    assert session.end().seen == error(wording("no log name", script="launch.sh")), session.output
     assert "write _%j into the name" in session.output
     assert launched.jobs() == before
 
@@ -276,7 +277,7 @@ def test_a_script_that_names_another_job_than_the_rows(launched: Launched, is_th
     (install / "go").touch()
     seen = session.end().seen
     assert (seen.outcome, seen.exit_status) == ("error", 1)
-    assert re.fullmatch(rf"launch.sh names job {other}, which is not \d+, the job of the row's name", seen.message)
+    assert re.fullmatch(wording("job of another name", script="launch.sh", job=other, others="\\d+"), seen.message)
     left = [other] if is_there else []
     launched.cluster.wait_until(lambda: launched.cluster.run("squeue", "-h", "-o", "%i").split() == left, "one job", 60)
 

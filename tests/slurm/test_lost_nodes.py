@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.integration.conftest import properties, tiny_table
+from tests.messages import wording
 
 from .cluster import SlurmCluster
 from .conftest import start
@@ -72,7 +73,7 @@ def test_nodes_that_end_each_job_at_once_are_left_out(
     section = session.output.partition("nodes that fail jobs")[2].partition("=\n")[2].partition("\n=")[0]
     assert [line.partition(":")[0] for line in section.splitlines()] == [f"node {node}" for node in nodes]
     listed = nodes[0] if len(nodes) == 1 else "'n[001-002]'"
-    assert session.output.count(f"scontrol update nodename={listed} state=drain") == 1
+    assert session.output.count(wording("drain", nodes=listed)) == 1
     page = (session.directory / "report" / "index.html").read_text()
     assert all(page.count(f"node {node}: ") == 1 for node in nodes)
 

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import pytest
 
 from tests.integration.conftest import properties
+from tests.messages import wording
 
 from .cluster import SlurmCluster
 from .conftest import start
@@ -144,7 +145,7 @@ def test_a_signal(told: Told) -> None:
 
 @job("perfect", directives="#SBATCH --output=/dev/null/no/%j.out")
 def test_an_output_file_that_the_node_cannot_open(told: Told, slurm8: SlurmCluster) -> None:
-    assert told.seen == error(f"job {told.job} never ran: Slurm could not open its output file")
+    assert told.seen == error(wording("never ran", job=told.job))
     assert sacct(slurm8, told.job) == "FAILED|0:53"
 
 
@@ -180,7 +181,7 @@ def test_a_job_that_its_script_submits_over_the_time_limit(told: Told, slurm8: S
 def test_out_of_memory_after_the_last_step(told: Told, slurm8: SlurmCluster) -> None:
     if not slurm8.memory_limits:
         pytest.skip("no memory cgroup that Slurm could use")
-    assert told.seen == error(f"job {told.job} ended OUT_OF_MEMORY by signal 125: host out of memory")
+    assert told.seen == error(wording("ended", job=told.job, state="OUT_OF_MEMORY", signal="125: host out of memory"))
 
 
 PREEMPT = "sbatch --partition=high --nodelist=$SLURMD_NODENAME --exclusive --mem=50M --wrap=true; stay"
@@ -201,7 +202,7 @@ APPENDS = "--mem=50M, --requeue, --open-mode=append"
     sbatch=APPENDS,
 )
 def test_steps_before_a_preemption_that_requeued_do_not_count(told: Told) -> None:
-    assert told.seen == error("the log holds 9 steps, 18 of 20 needed")
+    assert told.seen == error(wording("few steps", steps=9, needed=18, wanted=20))
 
 
 @job(
@@ -219,7 +220,7 @@ def test_steps_before_a_requeue_by_hand_do_not_count(told: Told) -> None:
 )
 def test_steps_before_a_requeue_do_not_count_where_none_follows(told: Told) -> None:
     """As where training finds its last checkpoint and has nothing to do."""
-    assert told.seen == error("a later run in the same file logged no steps")
+    assert told.seen == error(wording("no later steps"))
 
 
 # -- jobs that no row owns --------------------------------------------------------------------------
@@ -232,13 +233,13 @@ CHILD = 'sbatch --mem=50M -J "$SLURM_JOB_NAME" --output=/dev/null --wrap="exit 7
 @job(f"perfect; {CHILD}")
 def test_a_job_that_submits_a_child_of_its_own_name(told: Told, slurm8: SlurmCluster) -> None:
     (child,) = children(slurm8, told.job)
-    assert told.seen == error(f"the row has 1 job that no submission of it named: {child}")
+    assert told.seen == error(wording("job of no submission", count="1 job", jobs=child))
 
 
 @job("perfect", shims={"sbatch": '[[ $1 = --version ]] || /usr/bin/sbatch "$@" >/dev/null; exec /usr/bin/sbatch "$@"'})
 def test_a_wrapper_of_sbatch_that_submits_twice_and_names_one_job(told: Told, slurm8: SlurmCluster) -> None:
     (other,) = children(slurm8, told.job)
-    assert told.seen == error(f"the row has 1 job that no submission of it named: {other}")
+    assert told.seen == error(wording("job of no submission", count="1 job", jobs=other))
 
 
 TWICE = 'sbatch --mem=50M --output=/dev/null --wrap="sleep 300" >/dev/null'
@@ -252,7 +253,7 @@ TWICE = 'sbatch --mem=50M --output=/dev/null --wrap="sleep 300" >/dev/null'
 def test_a_launch_script_that_submits_twice_and_names_one_job(told: Told, slurm8: SlurmCluster) -> None:
     """The other one runs on, and is ended."""
     (other,) = children(slurm8, told.job)
-    assert told.seen == error(f"the row has 1 job that no submission of it named: {other}")
+    assert told.seen == error(wording("job of no submission", count="1 job", jobs=other))
     assert sacct(slurm8, other).startswith("CANCELLED")
 
 
@@ -288,7 +289,7 @@ def test_a_job_that_llmb_run_has_given_to_sbatch_fails(told: Told) -> None:
     files={"clusters.yaml": BY_LLMB_RUN, "install/workloads/tiny/launch.sh": in_shell('steps "$LOG" 9')},
 )
 def test_a_job_that_llmb_run_has_given_to_sbatch_is_cut(told: Told) -> None:
-    assert told.seen == error("the log holds 10 steps, 45 of 50 needed")
+    assert told.seen == error(wording("few steps", steps=10, needed=45, wanted=50))
 
 
 def children(cluster: SlurmCluster, job_id: str) -> list[str]:
@@ -323,13 +324,17 @@ until ((SECONDS - begun > 2 * took)); do sleep 0.1; done
 @job(TRAINING.format(begin="", stay="exec sleep 300") + "kill $training; wait; exit 0")
 def test_a_training_step_that_its_script_ends_is_no_helper(told: Told) -> None:
     assert told.seen.outcome == "error"
-    assert told.seen.message.startswith(f"job {told.job} completed, but its step 0 (bash) ended CANCELLED by signal ")
+    assert told.seen.message.startswith(
+        f"job {told.job} completed, but " + wording("step ended", number=0, name="bash", state="CANCELLED", signal="")
+    )
 
 
 @job(TRAINING.format(begin="", stay="exec sleep 300") + "exit 0")
 def test_a_training_step_that_outlives_its_script_is_no_helper(told: Told) -> None:
     assert told.seen.outcome == "error"
-    assert told.seen.message.startswith(f"job {told.job} completed, but its step 0 (bash) ended CANCELLED by signal ")
+    assert told.seen.message.startswith(
+        f"job {told.job} completed, but " + wording("step ended", number=0, name="bash", state="CANCELLED", signal="")
+    )
 
 
 #: Accounting that does not answer the first question of how steps ended.
@@ -347,7 +352,9 @@ exec /usr/bin/sacct "$@"
 def test_a_training_step_that_accounting_tells_of_when_it_is_asked_again(told: Told) -> None:
     """The controller alone does not tell it from a helper."""
     assert told.seen.outcome == "error"
-    assert told.seen.message.startswith(f"job {told.job} completed, but its step 0 (bash) ended CANCELLED by signal ")
+    assert told.seen.message.startswith(
+        f"job {told.job} completed, but " + wording("step ended", number=0, name="bash", state="CANCELLED", signal="")
+    )
 
 
 #: Of a shell that ends itself.
@@ -391,7 +398,7 @@ def test_a_slow_training_whose_boost_was_not_set(told: Told, alone: dict[str, Se
 
 @job("", table=TABLE, files=boosted('steps "$LOG"; exit 1'))
 def test_a_training_that_fails_where_the_boost_was_not_set(told: Told, alone: dict[str, Session]) -> None:
-    assert told.seen == error(f"job {told.job} failed with exit code 1: command not found")
+    assert told.seen == error(wording("failed", job=told.job, code="1: command not found"))
     session = alone["test_a_training_that_fails_where_the_boost_was_not_set"]
     assert "/vboost.err:1\n" in "".join(session.case().itertext())
 
@@ -406,23 +413,23 @@ def test_a_log_that_never_appears(told: Told) -> None:
 
 @job('>"$log"')
 def test_an_empty_log(told: Told) -> None:
-    assert told.seen == error(f"the log is empty: log-maxtext_tiny_1b_8_{told.job}.out")
+    assert told.seen == error(wording("log is empty", name=f"log-maxtext_tiny_1b_8_{told.job}.out"))
 
 
 @job('{ identity; steps 0 11; } >"$log"')
 def test_fewer_steps_than_documented(told: Told) -> None:
-    assert told.seen == error("the log holds 12 steps, 18 of 20 needed")
+    assert told.seen == error(wording("few steps", steps=12, needed=18, wanted=20))
 
 
 @job('{ identity; steps 0 18; } >"$log"')
 def test_all_but_the_last_step(told: Told) -> None:
-    assert told.seen == error("the log ends at step 18, the run's last step is 19")
+    assert told.seen == error(wording("ended before its last", step=18, last=19))
 
 
 @job('{ identity; steps 0 18; steps 19 19 1.000 | head -c 33; } >"$log"')
 def test_a_log_that_ends_in_the_middle_of_a_line(told: Told) -> None:
     """What is left of the last line is ``completed step: 19, seconds: 1.``."""
-    assert told.seen == error("the log ends at step 18, the run's last step is 19")
+    assert told.seen == error(wording("ended before its last", step=18, last=19))
 
 
 @job("SLURM_JOB_ID=$((SLURM_JOB_ID + 1)); log=${log/%_*.out/_$SLURM_JOB_ID.out}; perfect")
@@ -465,12 +472,12 @@ def test_a_log_whose_end_is_shown_late(told: Told) -> None:
 
 @job('{ identity; steps 0 9; } >"$log"', conftest=LATE.format(end=f"{REST}RuntimeError: CUDA error: unknown error\n"))
 def test_a_log_whose_last_words_are_shown_late(told: Told) -> None:
-    assert told.seen == error(f"job {told.job} completed, but its log shows a failure: an error")
+    assert told.seen == error(wording("hidden failure", job=told.job, where="its log", cause="an error"))
 
 
 @job('{ identity; steps 0 9; printf "completed step: 10, sec"; } >"$log"')
 def test_a_log_whose_end_never_comes(told: Told) -> None:
-    assert told.seen == error("the log holds 10 steps, 18 of 20 needed")
+    assert told.seen == error(wording("few steps", steps=10, needed=18, wanted=20))
 
 
 @job('perfect; echo "started $(date +%FT%T)" | cat - "$log" >$log.new; mv $log.new $log; touch -d yesterday "$log"')
@@ -625,7 +632,7 @@ def test_last_runs_log_of_the_same_row_and_job_id(last_run: Session, slurm: Slur
     install_anew(slurm)
     told = site.run(slurm, Misfortune(UNLESS_THERE), last_run.directory).end()
     assert told.job == before.job
-    assert told.seen == error(f"no log of job {told.job} but an older one: it was last written at {written}")
+    assert told.seen == error(wording("older log", job=told.job) + wording("last written", time=written))
 
 
 def test_a_log_of_seconds_ago_of_the_same_row_and_job_id(last_run: Session, slurm: SlurmCluster, site: Site) -> None:
@@ -636,7 +643,7 @@ def test_a_log_of_seconds_ago_of_the_same_row_and_job_id(last_run: Session, slur
     install_anew(slurm)
     told = site.run(slurm, Misfortune(UNLESS_THERE), last_run.directory).end()
     assert told.job == before.job
-    assert told.seen.message.startswith(f"no log of job {told.job} but an older one: it was last written at ")
+    assert told.seen.message.startswith(wording("older log", job=told.job) + wording("last written", time=""))
 
 
 def test_accounting_answers_with_an_earlier_job_of_the_same_id(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import junit, properties, tiny_table
+from tests.messages import wording
 
 from .cluster import SlurmCluster
 from .conftest import start as start_cluster
@@ -85,19 +86,19 @@ def test_a_step_that_failed_is_no_good_end(slurm8: SlurmCluster, site: Site) -> 
     steps = {case: one["job"]["steps"] for one in records for case in CASES if case in one["row"]}
     assert by_case(rows, jobs_of(session.directory)) == {
         "good": "passed",
-        "ortrue": "its step 0 (false) failed with exit code 1",
-        "tee": "its step 0 (bash) failed with exit code 1",
-        "rank": "its step 0 (bash) ended CANCELLED by signal 9",
-        "segfault": "its step 0 (bash) ended CANCELLED by signal 11",
+        "ortrue": wording("step failed", number=0, name="false", code=1),
+        "tee": wording("step failed", number=0, name="bash", code=1),
+        "rank": wording("step ended", number=0, name="bash", state="CANCELLED", signal=9),
+        "segfault": wording("step ended", number=0, name="bash", state="CANCELLED", signal=11),
         "ended": "passed",
         # Slurm keeps the exit code, which nothing tells from one of a step that failed at the end; or, where it hears of
         # the script's end long before the step's, that it has ended the step itself.
         "trapped": "passed"
         if steps["trapped"][0].startswith("0|CANCELLED")
-        else "its step 0 (bash) failed with exit code 3",
+        else wording("step failed", number=0, name="bash", code=3),
         "killed": "passed",
         "excused": "passed",
-        "nosrun": "its step 0 (none) failed with exit code 2",
+        "nosrun": wording("step failed", number=0, name="none", code=2),
     }, session.output
     text = next(
         "".join(child.text or "" for child in case if child.tag == "error")
@@ -117,10 +118,10 @@ def test_without_accounting_less_is_known_and_said_once(site: Site) -> None:
         rows = session.rows()
         assert by_case(rows, jobs_of(session.directory)) == {
             "good": "passed",
-            "ortrue": "one of its steps failed (DerivedExitCode 1:0)",
-            "rank": "one of its steps failed (DerivedExitCode 0:9)",
+            "ortrue": wording("steps failed", code="1:0"),
+            "rank": wording("steps failed", code="0:9"),
             "ended": "passed",
-            "excused": "one of its steps failed (DerivedExitCode 3:0)",  # which one, nobody tells
+            "excused": wording("steps failed", code="3:0"),  # which one, nobody tells
         }, session.output
         said = "which of its steps failed, if any, is not known, only their worst exit code: sacct: "
         lines = [line for line in session.output.splitlines() if line.startswith("gsw: of job ")]

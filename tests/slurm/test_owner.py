@@ -21,6 +21,7 @@ import pytest
 import pytest_gsw.demo
 from pytest_gsw.jobs.journal import read_lines
 from tests.integration.conftest import junit, tiny_table
+from tests.messages import wording
 from tests.signals import hear_hangup
 
 from .cluster import SlurmCluster
@@ -99,7 +100,7 @@ def test_one_session_at_a_time(project: Path, slurm: SlurmCluster) -> None:
     second = start(project, slurm, "--gsw-resume=last")
     out = finish(second)
     assert second.returncode == pytest.ExitCode.USAGE_ERROR, out
-    assert f"belongs to another session: process {first.pid} on " in out
+    assert wording("owned elsewhere") + f": process {first.pid} on " in out
     assert f"next: wait until it has ended, or end it (kill {first.pid} on " in out
     # Two at once after its death.
     first.send_signal(signal.SIGKILL)
@@ -109,7 +110,7 @@ def test_one_session_at_a_time(project: Path, slurm: SlurmCluster) -> None:
     (winner,) = [session for session in both if session.poll() is None]
     (loser,) = [session for session in both if session is not winner]
     assert loser.returncode == pytest.ExitCode.USAGE_ERROR, finish(loser)
-    assert f"belongs to another session: process {winner.pid} on " in finish(loser)
+    assert wording("owned elsewhere") + f": process {winner.pid} on " in finish(loser)
     slurm.wait_until((project / f"heard-{winner.pid}").exists, "the winner has taken the jobs over", 60)
     winner.send_signal(signal.SIGTERM)
     assert f"{ROWS} errors" in finish(winner)

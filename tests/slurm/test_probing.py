@@ -12,6 +12,7 @@ from pytest_gsw.jobs.slurm.client import parse_ends, sacct_command
 from pytest_gsw.jobs.slurm.probing import Probe, probe_command
 from pytest_gsw.jobs.step_ends import problem_of
 from pytest_gsw.results.node_facts import compare, why_lines
+from tests.messages import wording
 
 from .cluster import SlurmCluster
 from .conftest import start
@@ -56,7 +57,7 @@ def test_a_probe_of_a_job_that_holds_all_gpus(small: SlurmCluster, tmp_path: Pat
     failed = Probe((*options, "sh", "-c", "exit 255"), environ, 4).result.result()
     assert failed.problem.endswith("Exited with exit code 255")
     hung = Probe((*options, "sleep", "1000"), environ, 4, 2).result.result()
-    assert hung.problem == "not read: no end within 2 s"
+    assert hung.problem == wording("no probe", why="no end within 2 s")
     go_on.touch()
     small.wait_until(lambda: "COMPLETED" in slurm(small, "sacct", "-X", "-n", "-o", "State", "-j", job), "its end")
     small.wait_until(

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.messages import wording
+
 from .cluster import SlurmCluster
 from .conftest import start
 from .sessions import PASSED, Misfortune, Session, Site
@@ -130,7 +132,7 @@ def test_a_wait_is_bounded_also_over_sessions(slurm: SlurmCluster, site: Site, b
     defaults = {"max_queue": 0.002}
     session = site.run(slurm, of("--partition=one", defaults=defaults))
     told = session.end()
-    assert re.fullmatch(rf"job {told.job} waited \d+s in the queue: (Resources|Priority)", told.seen.message)
+    assert re.fullmatch(wording("waited", job=told.job, time="\\d+s", why="(Resources|Priority)"), told.seen.message)
     assert state(slurm, told.job) == "CANCELLED"
     killed = site.run(slurm, of("--partition=one"))
     job_id = pending(slurm, killed)
@@ -141,7 +143,7 @@ def test_a_wait_is_bounded_also_over_sessions(slurm: SlurmCluster, site: Site, b
     )
     told = resumed.end()
     assert told.job == job_id
-    assert re.fullmatch(rf"job {told.job} waited \d+s in the queue: (Resources|Priority)", told.seen.message)
+    assert re.fullmatch(wording("waited", job=told.job, time="\\d+s", why="(Resources|Priority)"), told.seen.message)
     assert state(slurm, blocker) == "RUNNING"
 
 

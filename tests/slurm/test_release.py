@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.messages import wording
+
 from .cluster import SlurmCluster
 from .sessions import PASSED, REGRESSED, TABLE, Misfortune, Site, error
 
@@ -48,5 +50,5 @@ def test_another_release_that_only_the_log_tells_is_never_judged(
 ) -> None:
     session = site.run(slurm8, recipe("$(echo 24.11)", seconds))
     seen, job = session.end()
-    assert seen == error("the log is of release 24.11.1, and the row's figures are of 25.01 and 25.01.1")
+    assert seen == error(wording("release differs", ran="24.11.1", documented="25.01 and 25.01.1"))
     assert job

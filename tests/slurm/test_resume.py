@@ -18,7 +18,8 @@ import pytest
 
 import pytest_gsw.demo
 from tests.defaults import set_defaults
-from tests.integration.conftest import junit, properties, tiny_table
+from tests.integration.conftest import junit, properties, records, tiny_table
+from tests.messages import wording
 from tests.sample import fewer
 
 from .cluster import SlurmCluster
@@ -127,13 +128,13 @@ def test_an_interrupted_session_cancels_everything_at_once_and_says_so(
     finished = [case for case in cases.values() if properties(case)["gsw_outcome"] == "passed"]
     assert len(interrupted) + len(finished) == ROWS
     assert interrupted
-    assert len(list(project.glob(".gsw/runs/*/records/*.json"))) == ROWS
+    assert len(records(project)) == ROWS
     slurm32.wait_until(lambda: not slurm32.run("squeue", "-h").strip(), "an empty queue", 30)
     assert len((project / "scancels").read_text().splitlines()) == 1  # one for all
     # What is printed as the next command runs the rows whose jobs were cancelled, and those that had none.
     (run,) = project.glob(".gsw/runs/*")
     goes_on = f"pytest --gsw-resume={run.name} --junitxml=junit.xml"
-    assert f"next: {goes_on} goes on where this session was interrupted\n" in out
+    assert wording("goes on", command=goes_on) + "\n" in out
     out = finish(start(project, slurm32, f"--gsw-resume={run.name}", "--junitxml=junit.xml"))
     assert f"{ROWS} passed" in out, out
     told = "".join("".join(case.itertext()) for case in interrupted)
@@ -167,7 +168,7 @@ def test_a_detached_session_leaves_its_jobs_to_be_resumed(project: Path, slurm32
     assert "interrupted: job " in out
     assert "was left running" in out
     (run,) = project.glob(".gsw/runs/*")
-    assert f"next: pytest --gsw-resume={run.name} goes on where this session was interrupted\n" in out
+    assert wording("goes on", command=f"pytest --gsw-resume={run.name}") + "\n" in out
     out = finish(start(project, slurm32, f"--gsw-resume={run.name}"))
     assert "20 passed, 20 deselected" in out, out
     assert sum(jobs_by_name(slurm32, project, since).values()) == 20
@@ -191,7 +192,7 @@ def test_a_run_of_nothing_cannot_be_resumed(project: Path, slurm32: SlurmCluster
     session = start(project, slurm32, "--gsw-resume=last")
     out = finish(session)
     assert session.returncode == pytest.ExitCode.USAGE_ERROR
-    assert f"ERROR: --gsw-resume: there is no run to resume in {project}/.gsw/runs" in out
+    assert "ERROR: --gsw-resume: " + wording("nothing to resume", path=f"{project}/.gsw/runs") in out
 
 
 def test_rows_that_cannot_be_submitted_any_more_keep_none_that_was_from_being_judged(
@@ -206,4 +207,4 @@ def test_rows_that_cannot_be_submitted_any_more_keep_none_that_was_from_being_ju
     (project / "recipes" / "tiny" / "launch.sh").unlink()
     out = finish(start(project, slurm32, "--gsw-resume=last"))
     assert "1 passed, 37 deselected, 2 errors" in out, out
-    assert out.count(f"the launch script is not there: {project}/recipes/tiny/launch.sh\n") == 2
+    assert out.count(wording("no script", path=f"{project}/recipes/tiny/launch.sh") + "\n") == 2

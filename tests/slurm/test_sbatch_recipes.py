@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.integration.conftest import tiny_table
+from tests.messages import wording
 
 from .cluster import SlurmCluster
 from .sessions import PASSED, Misfortune, Session, Site, error
@@ -74,7 +75,7 @@ def test_a_cause_is_told_alike_wherever_a_recipe_has_stderr(
 ) -> None:
     session = site.run(slurm8, recipe(body, apart, options=("--gsw-retries=1",)))
     seen, job = session.end()
-    assert seen == error(f"job {job} failed with exit code 1: {cause}")
+    assert seen == error(wording("failed", job=job, code=f"1: {cause}"))
     assert len(record_of(session)["attempts"]) == jobs - 1
     suffix = "err" if apart else "out"
     assert f"results/24.11/bf16/1b/8/log-maxtext_tiny_1b_8_{job}.{suffix}:" in session.output

@@ -16,6 +16,7 @@ from pytest_gsw.jobs.layout import log_glob
 from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 from pytest_gsw.jobs.states import JobState, JobStatus
+from tests.messages import wording
 
 from .cluster import SlurmCluster
 from .conftest import start
@@ -132,7 +133,7 @@ def test_what_can_never_run_is_refused_or_pends_with_slurms_reason(slurm32: Slur
     else:
         refusal = ""
     if refusal:  # 24.11 says at once what 22.05 says while the job pends
-        assert refusal == "sbatch refused the job: Requested node configuration is not available"
+        assert refusal == wording("refused", why="") + wording("no such nodes")
         assert slurm32.run("squeue", "-h", f"--name={spec.name}") == ""
         return
     status = launcher.poll([job])[job.spec.row_id]
@@ -158,7 +159,7 @@ def test_refusals(slurm32: SlurmCluster, make_spec: SpecMaker) -> None:
     )
     with pytest.raises(SubmissionError, match=r"^sbatch refused the job: Invalid partition name specified"):
         launcher.submit(make_spec("true", options=("--partition=h100",)))
-    with pytest.raises(SubmissionError, match=r"^sbatch refused the job: Unable to open file"):
+    with pytest.raises(SubmissionError, match="^" + wording("refused", why="Unable to open file")):
         launcher.submit(make_spec("true", script=spec.directory / "launch.sh"))
 
 
@@ -235,12 +236,12 @@ def test_another_job_with_the_same_id_is_not_ours(slurm32: SlurmCluster, make_sp
     wait(launcher, [job])
     renamed = dataclasses.replace(job, spec=dataclasses.replace(job.spec, name="ours"))
     assert launcher.poll([renamed])[job.spec.row_id] == JobStatus(
-        JobState.UNKNOWN, "COMPLETED", reason=f'job {job.id} is another one by now: its name is "{job.spec.name}"'
+        JobState.UNKNOWN, "COMPLETED", reason=wording("another job", job=job.id, name=f'"{job.spec.name}"')
     )
     later = dataclasses.replace(job, submitted_s=job.submitted_s + 86400)
     status = launcher.poll([later])[job.spec.row_id]
     assert status.state is JobState.UNKNOWN
-    assert status.reason.startswith(f"job {job.id} is another one: it was submitted 86")
+    assert status.reason.startswith(wording("another submission", job=job.id, time=86))
 
 
 def test_how_jobs_end(small: SlurmCluster, make_spec: SpecMaker) -> None:
@@ -324,7 +325,7 @@ def test_only_accounting_knows_a_purged_job(small: SlurmCluster, make_spec: Spec
     assert (status.state, status.exit_code) == (JobState.FAILED, 3)
     unheard_of = dataclasses.replace(job, id="999999")
     assert launcher.poll([unheard_of])[job.spec.row_id] == JobStatus(
-        JobState.UNKNOWN, reason="neither squeue nor sacct knows job 999999"
+        JobState.UNKNOWN, reason=wording("job lost", job=999999)
     )
 
 
@@ -339,7 +340,7 @@ def test_accounting_is_down(small: SlurmCluster, make_spec: SpecMaker) -> None:
         small.purge(job.id)
         assert launcher.poll([job])[job.spec.row_id] == JobStatus(
             JobState.UNKNOWN,
-            reason="left the queue, and sacct: Problem talking to the database: Connection refused",
+            reason=wording("left the queue", why="sacct: ") + wording("bad database", why="Connection refused"),
         )
     finally:
         small.start_slurmdbd()
@@ -353,7 +354,7 @@ def test_the_controller_is_down(small: SlurmCluster, make_spec: SpecMaker) -> No
     small.stop_slurmctld()
     try:
         assert launcher.poll([job])[job.spec.row_id] == JobStatus(
-            JobState.UNKNOWN, reason="squeue: Unable to contact slurm controller (connect failure)"
+            JobState.UNKNOWN, reason="squeue: " + wording("no controller") + " (connect failure)"
         )
         with pytest.raises(JobError) as not_cancelled:
             launcher.cancel([job])
@@ -375,5 +376,5 @@ def test_without_accounting(make_spec: SpecMaker) -> None:
         ]
         cluster.purge(jobs[0].id)
         assert launcher.poll(jobs[:1])[jobs[0].spec.row_id] == JobStatus(
-            JobState.UNKNOWN, reason="left the queue, and sacct: Slurm accounting storage is disabled"
+            JobState.UNKNOWN, reason=wording("no accounting", command=wording("left the queue", why="sacct"))
         )

@@ -17,6 +17,7 @@ import pytest
 from pytest_gsw.history.location import open_history
 from pytest_gsw.history.store import TOPOLOGY
 from pytest_gsw.tables.model import TILE
+from tests.messages import wording
 
 from .cluster import SlurmCluster
 from .conftest import start
@@ -151,8 +152,8 @@ def test_a_killed_sweep_and_its_search_go_on_without_a_job_twice(
     }
     assert "cleared        14 nodes of a loss of 5 % or more" in lines
     assert [line.partition(" reason=")[0] for line in lines if line.startswith("next: s")] == [
-        "next: scontrol update nodename=n007 state=drain",
-        "next: scontrol update nodename=n014 state=drain",
+        "next: " + wording("drain", nodes="n007"),
+        "next: " + wording("drain", nodes="n014"),
         "next: sbatch --exclude='n[007,014]' ...",
     ]
     names = job_names(cluster, run_id)
@@ -223,9 +224,9 @@ def test_rows_of_several_sizes_wait_for_each_others_nodes(site: Site, cluster: S
         "n[013-016]",
     }
     assert session.process.returncode == 1
-    assert "gsw: the sweep is missing in the run's report" in session.output
+    assert wording("missing sweep") in session.output
     assert "16 tiles of" in session.output
-    assert "4 tiles of tiny_1b_bf16[H100x32] on eos" in session.output
+    assert wording("page counts", counts="4 tiles", rows="tiny_1b_bf16[H100x32]", cluster="eos") in session.output
 
 
 def test_a_slow_switch_is_named_and_none_of_its_nodes(site: Site, cluster: SlurmCluster) -> None:

@@ -19,6 +19,7 @@ from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.slurm.client import Client, parse_version
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 from pytest_gsw.jobs.slurm.nodes import ClusterNodes, ask_nodes, tiles
+from tests.messages import wording
 from tests.requirements import require
 
 from .cluster import PATH, ClusterError, SlurmCluster, missing_requirements
@@ -92,14 +93,14 @@ def test_nodes_for_jobs_of_another_partition_or_reservation(switched: SlurmClust
     assert hidden.usable == ("n001", "n003", "n004")
     assert hidden.switches == {"s1": ("n001", "n002", "n003", "n004")}
     assert ask(switched, None, "--reservation=maintenance").usable == ("n010", "n011", "n012")
-    with pytest.raises(ConfigurationError, match="Slurm has no partition 'bach' with nodes; did you mean 'batch'"):
+    with pytest.raises(ConfigurationError, match=wording("no partition", name="'bach'", nearest="'batch'")):
         ask(switched, "bach")
 
 
 def test_slurm_runs_jobs_on_the_tiles(switched: SlurmCluster) -> None:
     names, not_covered = tiles("4", 4, ask(switched))
     assert names == ("n[001,003-005]", *(f"n[{first:03}-{first + 3:03}]" for first in range(13, 33, 4)))
-    assert not_covered["n009"] == "3 nodes left, too few for a tile of 4"
+    assert not_covered["n009"] == wording("nodes left", nodes="3 nodes", size=4)
     jobs = [switched.run("sbatch", "--parsable", *TRUE, "-N4", f"--nodelist={tile}").strip() for tile in names]
     ended = "squeue", "-h", "-t", "completed", "-S", "i", "-o", "%N"
     switched.wait_until(lambda: len(switched.run(*ended).split()) == len(jobs), "the jobs have ended", 60)
@@ -110,10 +111,10 @@ def test_a_slurm_without_switches_that_stops() -> None:
     for cluster in start(2, accounting=False):
         there = ask(cluster)
         assert (there.usable, there.switches, switches(cluster)) == (("n001", "n002"), {}, {})
-        with pytest.raises(ConfigurationError, match="--gsw-tile=switch: this Slurm knows no switches\n"):
+        with pytest.raises(ConfigurationError, match=wording("no switches", option="--gsw-tile=switch") + "\n"):
             tiles("switch", 1, there)
         cluster.stop_slurmctld()
-        with pytest.raises(ConfigurationError, match="Unable to contact slurm controller"):
+        with pytest.raises(ConfigurationError, match=wording("no controller")):
             ask(cluster)
 
 

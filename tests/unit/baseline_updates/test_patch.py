@@ -12,6 +12,7 @@ from pytest_gsw import baseline_updates as patches
 from pytest_gsw.baseline_updates import LeftOut, Patch, Proposal, apply_command, make_patch, proposal_text, review_text
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Accepted
+from tests.messages import wording
 from tests.unit.tables.texts import change
 
 #: One row of it, with an MFU.
@@ -73,10 +74,12 @@ def test_the_line_of_a_proposal(tmp_path: Path) -> None:
     one = proposal(tmp_path / "t.yaml")
     made_of = "median of 5 jobs from 1.59 to 1.65 s, spread 1.4 %"
     start = "tiny_1b_bf16[H100x8] on eos: 1.61 s"
-    assert proposal_text(one) == f"{start} beside the documented 1.5 s (throughput -6.8 %); {made_of}"
+    assert proposal_text(one) == wording(
+        "beside it", figure=start, documented="1.5 s", change="throughput -6.8 %", jobs=made_of
+    )
     assert (
         proposal_text(one, documented=True)
-        == f"{start} in place of the documented 1.5 s (throughput -6.8 %); {made_of}"
+        == f"{start} " + wording("in its place", documented="1.5 s", change="throughput -6.8 %") + f"; {made_of}"
     )
     old = replace(EOS, judged=1.7, date="2026-11-01")
     before = replace(one, row=replace(one.row, accepted={"eos": old}))
@@ -84,7 +87,9 @@ def test_the_line_of_a_proposal(tmp_path: Path) -> None:
         f"{start} of 2026-11-20 beside the documented 1.5 s (throughput -6.8 %), 1.7 s accepted on 2026-11-01; {made_of}"
     )
     assert proposal_text(before, documented=True) == (
-        f"{start} of 2026-11-20 in place of the documented 1.5 s (throughput -6.8 %), and of the 1.7 s accepted on 2026-11-01; {made_of}"
+        f"{start} of 2026-11-20 "
+        + wording("in its place", documented="1.5 s", change="throughput -6.8 %")
+        + wording("page counts", counts=", and", rows="the 1.7 s accepted", cluster=f"2026-11-01; {made_of}")
     )
     single = replace(one, accepted=replace(EOS, jobs=1, spread=0.0))
     assert proposal_text(single).endswith("; median of 1 job from 1.59 to 1.65 s, spread 0 %")

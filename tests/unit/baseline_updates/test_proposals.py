@@ -24,6 +24,7 @@ from pytest_gsw.results.record import Record
 from pytest_gsw.tables.bundled import accepted_file
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Accepted, Baseline, definition_hash
+from tests.messages import wording
 from tests.unit.results.records import JOB, SLOW, varied
 from tests.unit.tables.texts import TINY
 
@@ -111,15 +112,15 @@ def test_a_row_that_is_judged_by_its_checkpoints(table: Path) -> None:
 
 def test_too_few_jobs(table: Path, tables: Find) -> None:
     four = runs(table)[:4]
-    assert why(propose(four, tables)) == [f"{ROW} on eos: 4 jobs, at least 5 needed (--min-jobs)"]
-    assert why(propose(four[:1], tables)) == [f"{ROW} on eos: 1 job, at least 5 needed (--min-jobs)"]
+    assert why(propose(four, tables)) == [wording("few jobs", jobs=f"{ROW} on eos: 4 jobs", least=5)]
+    assert why(propose(four[:1], tables)) == [wording("few jobs", jobs=f"{ROW} on eos: 1 job", least=5)]
     assert propose(four, tables, Rules(min_jobs=4)).proposed[0].accepted.jobs == 4
     assert propose(four[:1], tables, Rules(min_jobs=1)).proposed[0].accepted.spread == 0
 
 
 def test_a_tile_shows_its_nodes_and_not_the_row(table: Path, tables: Find) -> None:
     on_tiles = [varied(one, row=f"{ROW}@n{number}", tile=f"n{number}") for number, one in enumerate(runs(table))]
-    assert why(propose(on_tiles, tables)) == [f"{ROW} on eos: is of a tile, and shows its nodes (5 runs)"]
+    assert why(propose(on_tiles, tables)) == [f"{ROW} on eos: " + wording("of a tile", runs="5 runs")]
     assert propose([*on_tiles, *runs(table)], tables).proposed[0].accepted.jobs == 5
 
 
@@ -134,8 +135,9 @@ def test_jobs_of_two_states_of_a_cluster_are_told_apart(table: Path, tables: Fin
     after = [varied(one, environment={"nccl": "2.27.0", "driver": "550"}, variables={}) for one in bimodal[3:]]
     assert why(propose([*before, *after], tables)) == [
         (
-            f"{ROW} on eos: the spread of 5 jobs is 5.5 % (1.5 to 1.65 s), at most 3 % allowed (--max-spread); "
-            "they ran with different A and nccl: name the runs since the last change"
+            f"{ROW} on eos: "
+            + wording("wide spread", jobs="5 jobs", spread="5.5 % (1.5 to 1.65 s)", most="3 %")
+            + wording("next other runs", what="A and nccl")
         )
     ]
     assert propose([*before, *after], tables, Rules(max_spread=0.06)).proposed[0].accepted.spread == 0.0548
@@ -187,7 +189,7 @@ def test_a_row_that_runs_out_of_memory_by_now(table: Path, tables: Find) -> None
     records = runs(table)
     table.write_text(TINY.replace("step_time_s: 1.5", "expected_failure: out_of_memory"))
     assert why(propose(records, tables)) == [
-        f"{ROW} on eos: the documented figure has changed since, from 1.5 s to none (5 runs)"
+        f"{ROW} on eos: " + wording("figure has changed", then="1.5 s", now="none (5 runs)")
     ]
 
 
@@ -201,7 +203,7 @@ def test_the_newest_image_counts(table: Path, tables: Find) -> None:
     few = propose([*newer[:1], *runs(table)], tables)
     assert why(few) == [
         f"{ROW} on eos: ran another image than the newest run, x.sqsh (5 runs)",
-        f"{ROW} on eos: 1 job, at least 5 needed (--min-jobs)",
+        wording("few jobs", jobs=f"{ROW} on eos: 1 job", least=5),
     ]
     unknown = record(table, 1.6, 20, image=None)
     assert why(propose([*runs(table), unknown], tables))[0] == (
@@ -217,7 +219,7 @@ def test_the_day_of_a_job_without_times_is_that_of_its_session(table: Path, tabl
     ]
     assert propose(timeless, tables).proposed[0].accepted.date == "2026-11-24"
     nameless = [varied(one, run_id="night") for one in timeless]
-    assert why(propose(nameless, tables)) == [f"{ROW} on eos: no record has the time at which its job ended"]
+    assert why(propose(nameless, tables)) == [f"{ROW} on eos: " + wording("no end time")]
 
 
 def test_a_job_counts_on_the_cluster_that_recorded_it_first(table: Path, tables: Find) -> None:
@@ -226,7 +228,7 @@ def test_a_job_counts_on_the_cluster_that_recorded_it_first(table: Path, tables:
     found = propose([*taken, *pool0], tables)
     assert [one.accepted.cluster for one in found.proposed] == ["pool0"]
     assert [str(one) for one in found.left_out] == [
-        f"{ROW} on eos: is of a job that was recorded on pool0 before (5 runs)"
+        f"{ROW} on eos: " + wording("recorded elsewhere", cluster="pool0", runs="5 runs")
     ]
 
 
@@ -256,7 +258,7 @@ def test_an_image_that_the_table_does_not_name_any_more(table: Path, tables: Fin
     records = runs(table, image_from=image_from)
     table.write_text(TINY.replace("steps: 20", "steps: 20, image: /new/y.sqsh"))
     assert why(propose(records, tables)) == [
-        f"{ROW} on eos: ran the image {NEMO}, and the table names y.sqsh now (5 runs)"
+        f"{ROW} on eos: " + wording("image of a run", image=NEMO, other="y.sqsh") + " (5 runs)"
     ]
     # What logs and environments name, the next run may name as well.
     said = runs(table, image_from="log")
@@ -266,7 +268,7 @@ def test_an_image_that_the_table_does_not_name_any_more(table: Path, tables: Fin
 def test_a_spread_is_told_with_the_digits_that_tell_it_from_the_limit(table: Path, tables: Find) -> None:
     values = (1.0, 1.0, 1.0, 1.0, 1.0671)
     assert why(propose(runs(table, values), tables)) == [
-        f"{ROW} on eos: the spread of 5 jobs is 3.001 % (1 to 1.067 s), at most 3 % allowed (--max-spread)"
+        f"{ROW} on eos: " + wording("wide spread", jobs="5 jobs", spread="3.001 % (1 to 1.067 s)", most="3 %")
     ]
 
 
@@ -290,7 +292,7 @@ def accept(table: Path, tables: Find, **changes: Any) -> None:
 
 def test_what_is_accepted_already_is_not_proposed_again(table: Path, tables: Find) -> None:
     accept(table, tables)
-    assert why(propose(runs(table), tables)) == [f"{ROW} on eos: the figure of 5 jobs is accepted already"]
+    assert why(propose(runs(table), tables)) == [f"{ROW} on eos: " + wording("accepted already", jobs="5 jobs")]
     assert propose([*runs(table), record(table, 1.6, 9)], tables).proposed[0].accepted.jobs == 6
     assert propose(runs(table), tables, Rules(documented=True)).proposed
 
@@ -298,7 +300,7 @@ def test_what_is_accepted_already_is_not_proposed_again(table: Path, tables: Fin
 def test_older_runs_do_not_replace_a_newer_figure(table: Path, tables: Find) -> None:
     accept(table, tables, date="2026-11-25")
     assert why(propose(runs(table), tables)) == [
-        f"{ROW} on eos: the newest of 5 jobs ended on 2026-11-24, and the accepted figure is of 2026-11-25"
+        f"{ROW} on eos: " + wording("figure's date", jobs="5 jobs", date="2026-11-24", accepted="2026-11-25")
     ]
     newest = replace(row_of(table).accepted["eos"], date="2026-11-24", jobs=4)
     accepted_file(table).write_text(accepted_text(table, [(row_of(table), newest)]))

@@ -15,6 +15,7 @@ from pytest_gsw.jobs.model import FoundJob, Job, JobSpec
 from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.stats.decision import Done, Repeat
 from pytest_gsw.validation.run import Run
+from tests.messages import wording
 from tests.unit.executor.conftest import (
     COMPLETED,
     LOST_NODE,
@@ -225,9 +226,7 @@ def test_an_answer_that_is_missing_is_asked_for_again_and_told_in_the_end(clock:
     assert launcher.asked == [1, 1]
     with pytest.raises(JobError) as told:
         executor.close()
-    assert str(told.value) == (
-        "whether the run has jobs that are no row's is not known: nobody answers\n\nnext       squeue --me"
-    )
+    assert str(told.value) == (wording("other jobs unknown", why="nobody answers") + "\n\nnext       squeue --me")
     assert launcher.closed == 1
 
 

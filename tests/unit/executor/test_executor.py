@@ -30,6 +30,7 @@ from pytest_gsw.jobs.model import AT_ONCE, Attempt, EarlyStop, Job, JobSpec
 from pytest_gsw.jobs.states import NODE_LOST, NOT_LAUNCHED, JobState, JobStatus
 from pytest_gsw.stats.decision import Done, Repeat, Undecided
 from pytest_gsw.validation.run import Run
+from tests.messages import wording
 from tests.unit.executor.conftest import (
     CANCELLED,
     COMPLETED,
@@ -112,7 +113,7 @@ def test_a_row_that_waits_for_others_is_over_when_the_session_is_interrupted(lau
     assert isinstance(executor.phase("a"), AwaitingLog)
     executor.interrupt(detach=False)
     assert executor.result_of("a").job_id == "job-a"
-    assert error_of(executor, "b").fact == "interrupted: job job-b was cancelled"
+    assert error_of(executor, "b").fact == wording("interrupted", job="job-b", fate="cancelled")
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,7 @@ def test_an_interrupted_row_says_what_its_job_waited_for(launcher: FakeLauncher,
     executor = started(launcher)
     executor._wait()
     executor.interrupt(detach=False)
-    assert error_of(executor).fact == f"interrupted: job job-a was cancelled{told}"
+    assert error_of(executor).fact == wording("interrupted", job="job-a", fate=f"cancelled{told}")
 
 
 def test_every_row_is_submitted_at_once_and_one_question_is_for_all_jobs(launcher: FakeLauncher) -> None:
@@ -709,7 +710,7 @@ def test_a_job_whose_other_nodes_are_not_there_is_submitted_to_any(numbered: Num
     executor = started(numbered, decide=Wanting(2), on_repeat=repeats)
     assert [job.job_id for job in executor.result_of("a").jobs] == ["job-a-1", "job-a-3"]
     assert numbered.cancelled == [["a"]]
-    assert [(one.job_id, one.why) for one in executor.attempts("a")] == [("job-a-2", "no other node was available")]
+    assert [(one.job_id, one.why) for one in executor.attempts("a")] == [("job-a-2", wording("no other node"))]
     assert numbered.specs[-1].avoided_nodes == ()
     assert len(repeats.attempts) == 2
 
@@ -717,7 +718,7 @@ def test_a_job_whose_other_nodes_are_not_there_is_submitted_to_any(numbered: Num
 def test_a_job_that_is_not_alone_and_waits_for_other_nodes_is_given_up(numbered: NumberedLauncher) -> None:
     """One answer says both."""
     waits = JobStatus(JobState.PENDING, reason="ReqNodeNotAvail", siblings=("9",))
-    with pytest.raises(JobError, match=r"^2 jobs are behind the one submission of job job-a-2"):
+    with pytest.raises(JobError, match=wording("jobs of a submission", count="^2", job="job-a-2")):
         run_of(numbered, DONE, waits, decide=Wanting(2))
     assert numbered.cancelled == [["a"]]
     assert numbered.submitted == ["a", "a"]
@@ -786,7 +787,7 @@ def test_what_a_scheduler_took_before_it_went_away_is_found_and_not_submitted_ag
 def test_a_scheduler_that_stays_away_is_an_error_with_its_own_words(clock: Clock) -> None:
     executor = started(AwayLauncher(clock), "ab")
     for name in "ab":
-        with pytest.raises(SchedulerUnreachableError, match=r"not known|Unable to contact slurm controller"):
+        with pytest.raises(SchedulerUnreachableError, match="not known|" + wording("no controller")):
             executor.result_of(name)
     assert UNKNOWN_LIMIT_S <= clock.now_s - 1000.0 <= 2 * (UNKNOWN_LIMIT_S + LONGEST_BACK_OFF_S)
 
@@ -812,7 +813,7 @@ def test_interrupting_waits_for_no_log(launcher: FakeLauncher, clock: Clock) -> 
     assert executor.interrupt(detach=False) == 1
     before_s = clock.now_s
     assert error_of(executor, "a", LogError).fact == "no log of job-a"
-    assert error_of(executor, "b").fact == "interrupted: job job-b was cancelled"
+    assert error_of(executor, "b").fact == wording("interrupted", job="job-b", fate="cancelled")
     assert (clock.now_s, launcher.cancelled) == (before_s, [["b"]])
 
 
@@ -856,7 +857,7 @@ class FullDisk:
 def test_nothing_is_submitted_that_the_journal_cannot_tell_of(launcher: FakeLauncher) -> None:
     executor = started(launcher, journal=cast("Journal", FullDisk(0)))
     assert error_of(executor, kind=SubmissionError).fact == (
-        "nothing was submitted: the run's journal cannot be written: No space left on device"
+        wording("journal not written", why="No space left on device")
     )
     assert launcher.submitted == []
 
@@ -883,7 +884,7 @@ def test_interrupted_jobs_are_cancelled_while_rows_are_reported(
         executor._pump()
         executor._wait()
     assert executor.interrupt(detach=False) == 1
-    assert error_of(executor).fact == "interrupted: job job-a was cancelled"
+    assert error_of(executor).fact == wording("interrupted", job="job-a", fate="cancelled")
     assert (executor.close(), launcher.cancelled) == (failures, [["a"]])
 
 
@@ -957,7 +958,7 @@ def test_what_an_away_scheduler_may_have_taken_is_looked_for_at_the_end(clock: C
     launcher = AwayLauncher(clock, back_at_s=clock.now_s + 1, took_it=True)
     executor = started(launcher)
     executor.interrupt(detach=False)
-    assert error_of(executor).fact == "interrupted: whether it was submitted is not known"
+    assert error_of(executor).fact == wording("own submission unknown")
     clock.sleep(2)
     assert (executor.close(), launcher.cancelled) == (1, [["a"]])
 
@@ -1012,7 +1013,7 @@ def test_a_row_that_was_handed_out_keeps_its_end_where_its_id_is_given_out_again
     executor = started(ForgetfulLauncher(clock))
     assert executor.result_of("a").status is COMPLETED
     executor.submit({"b": spec("b")})
-    assert error_of(executor, "b").fact == "the scheduler gave the id 7 twice, to a and b"
+    assert error_of(executor, "b").fact == wording("id given twice", id=7) + ", to a and b"
     assert executor.result_of("a").status is COMPLETED
 
 
@@ -1025,7 +1026,7 @@ def test_a_log_that_two_rows_have_makes_errors_of_both(clock: Clock, tmp_path: P
     launcher = ForgetfulLauncher(clock, {row: [REPLAYED] for row in "ab"}, ids="78", logs=logs)
     executor = started(launcher, "ab")
     if submitted_s:
-        assert {error_of(executor, row, LogError).fact for row in "ab"} == {"one log is that of two jobs, of a and b"}
+        assert {error_of(executor, row, LogError).fact for row in "ab"} == {wording("one log of two", rows="a and b")}
     else:
         assert [executor.result_of(row).log for row in "ab"] == list(logs.values())
 
@@ -1034,9 +1035,9 @@ def test_a_row_behind_whose_submission_are_several_jobs_is_an_error_at_once(laun
     launcher.script = {"a": [replace(RUNNING, siblings=("9",))], "b": [RUNNING, COMPLETED]}
     executor = started(launcher, "ab")
     told = error_of(executor)
-    assert told.fact == "2 jobs are behind the one submission of job job-a, and one row is one job"
+    assert told.fact == wording("jobs of a submission", count=2, job="job-a, and " + wording("two rows of two"))
     assert dict(told.evidence)["jobs"] == "job-a, 9"
-    assert told.advice.startswith("scancel job-a ends all of them")
+    assert told.advice.startswith(wording("all of them", job="job-a"))
     assert launcher.cancelled == [["a"]]
     assert executor.result_of("b").status is COMPLETED
 
@@ -1055,7 +1056,7 @@ def test_a_queue_that_is_full_is_waited_for_and_said(launcher: FakeLauncher, mon
 
     monkeypatch.setattr(launcher, "submit", limited)
     executor.submit({name: spec(name) for name in names})
-    assert executor.full == "the queue takes no more jobs (AssocMaxSubmitJobLimit)"
+    assert executor.full == wording("queue is full", why="AssocMaxSubmitJobLimit)")
     assert all(executor.result_of(name).status is COMPLETED for name in names)
     assert (executor.full, launcher.submitted) == ("", names)
     # As soon as jobs have left the queue, and one refusal for each time that there was room.

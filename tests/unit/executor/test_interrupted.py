@@ -15,6 +15,7 @@ from pytest_gsw.executor.polls import SETTLE_S
 from pytest_gsw.jobs.journal import Journal, Submission, read_journal
 from pytest_gsw.jobs.model import EarlyStop, Job
 from pytest_gsw.jobs.states import COMPLETING, JobState, JobStatus
+from tests.messages import wording
 from tests.unit.executor.conftest import (
     CANCELLED,
     COMPLETED,
@@ -73,7 +74,7 @@ def test_a_job_that_had_ended_before_the_signal_is_judged(
         executor._polls.collect()
     executor.interrupt(detach=False)
     assert executor.result_of("a").job_id == "job-a"
-    assert error_of(executor, "b").fact == "interrupted: job job-b was cancelled"
+    assert error_of(executor, "b").fact == wording("interrupted", job="job-b", fate="cancelled")
     assert launcher.cancelled == [["b"]]
 
 
@@ -91,7 +92,7 @@ def test_a_job_whose_end_accounting_records_a_little_later_is_judged(
     if is_judged:
         assert executor.result_of("a").job_id == "job-a"
     else:
-        assert error_of(executor).fact == "interrupted: job job-a was cancelled"
+        assert error_of(executor).fact == wording("interrupted", job="job-a", fate="cancelled")
     assert launcher.cancelled == [["b"] if is_judged else ["a", "b"]]
 
 
@@ -108,7 +109,7 @@ def test_a_question_that_fails_after_the_signal_keeps_no_job_from_being_cancelle
     monkeypatch.setattr(launcher, "poll", fail)
     executor.interrupt(detach=False)
     executor.close()
-    assert error_of(executor).fact == "interrupted: job job-a was cancelled"
+    assert error_of(executor).fact == wording("interrupted", job="job-a", fate="cancelled")
     assert launcher.cancelled == [["a"]]
 
 
@@ -117,8 +118,8 @@ def test_while_a_submission_is_handed_to_a_thread(launcher: FakeLauncher, monkey
     interrupted(monkeypatch, ThreadPoolExecutor, "submit", is_called=True)
     # The thread has begun by then or has not: the row has a job that is cancelled, or none.
     assert ended(launcher) in (
-        ("interrupted: job job-a was cancelled", [["a"]], ["a"]),
-        ("interrupted: it was never submitted", [], []),
+        (wording("interrupted", job="job-a", fate="cancelled"), [["a"]], ["a"]),
+        (wording("never submitted"), [], []),
     )
 
 
@@ -129,7 +130,7 @@ def test_while_an_answer_is_taken(
 ) -> None:
     launcher.parallel_submissions = threads
     interrupted(monkeypatch, RowTable, name, is_called=False)
-    assert ended(launcher) == ("interrupted: job job-a was cancelled", [["a"]], ["a"])
+    assert ended(launcher) == (wording("interrupted", job="job-a", fate="cancelled"), [["a"]], ["a"])
 
 
 @pytest.mark.parametrize("found", [True, False])
@@ -141,9 +142,9 @@ def test_while_the_session_submits_by_itself(
     fact, cancelled, submitted = ended(launcher)
     assert submitted == ["a"]
     assert (fact, cancelled) == (
-        ("interrupted: job job-a was cancelled", [["a"]])
+        (wording("interrupted", job="job-a", fate="cancelled"), [["a"]])
         if found
-        else ("interrupted: whether it was submitted is not known", [])
+        else (wording("own submission unknown"), [])
     )
 
 

@@ -123,8 +123,9 @@ def test_an_error_of_the_question_is_the_sessions(launcher: Hanging, executor: E
 
 @pytest.mark.parametrize("detach", [False, True])
 def test_nothing_is_asked_after_the_end_and_a_late_answer_is_nobodys(
-    launcher: Hanging, executor: Executor, detach: bool
+    launcher: Hanging, executor: Executor, monkeypatch: pytest.MonkeyPatch, detach: bool
 ) -> None:
+    monkeypatch.setattr(executor_module, "_LAST_POLL_S", 0.0)
     executor.submit({"a": spec("a"), "b": spec("b")})
     go_on_until_asked(executor, launcher)
     executor.interrupt(detach)

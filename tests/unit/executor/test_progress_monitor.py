@@ -21,6 +21,7 @@ from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat, StepLog
 from pytest_gsw.logs.reader import read_log
 from pytest_gsw.tables.model import Accepted, Baseline, Figures, Recipe
+from tests.messages import wording
 from tests.unit.logs.lines import NOISE, bar, maxtext, megatron, paxml, pipe, printer, summary, throughput, titan
 from tests.unit.rows import LLAMA2_FP8_X128, with_facts
 
@@ -189,7 +190,7 @@ def test_the_whole_message_of_a_stall(log: Path) -> None:
     log.write_bytes(steps_until(17))
     assert first_stop(watch, log, range(100, 700, 10)) is None
     assert watch.look(log, 700).stop == EarlyStop(
-        "stalled at step 17 of 50: no new step for 10m00s", STALL_ADVICE, 3000.0
+        wording("stalled", step=17, steps=50, time="10m00s"), STALL_ADVICE, 3000.0
     )
 
 
@@ -197,14 +198,14 @@ def test_the_whole_message_of_a_job_that_hangs_at_its_start(log: Path) -> None:
     watch = watching()
     log.write_bytes(NOISE)
     assert first_stop(watch, log, range(0, 1800, 10)) is None
-    assert watch.look(log, 1800).stop == EarlyStop("hung at start: no step within 30m00s", STALL_ADVICE, None)
+    assert watch.look(log, 1800).stop == EarlyStop(wording("hung", time="30m00s"), STALL_ADVICE, None)
 
 
 @pytest.mark.parametrize("path", [None, Path("/nowhere/run.log")])
 def test_a_log_that_never_appears_hangs_at_the_start(path: Path | None) -> None:
     watch = watching()
     assert watch.look(path, 0.0) == Sample(0, 50)
-    assert first_stop(watch, path, range(10, 3600, 10)) == (1800, "hung at start: no step within 30m00s")
+    assert first_stop(watch, path, range(10, 3600, 10)) == (1800, wording("hung", time="30m00s"))
 
 
 @pytest.mark.parametrize(
@@ -357,8 +358,8 @@ def test_the_whole_message_of_a_loss_that_is_not_finite(log: Path) -> None:
     assert watch.look(log, 0.0).stop is None
     add(log, maxtext(9, "4.500", loss="nan"))
     assert watch.look(log, 2.0).stop == EarlyStop(
-        "the loss or a step time is not finite at step 9: loss: nan",
-        "a diverged run is no measure of performance: find out why before measuring",
+        wording("not finite", step=9, what="loss: nan"),
+        wording("a diverged run"),
         40 * 4.5,
     )
 
@@ -406,8 +407,7 @@ def test_the_whole_message_of_a_slow_start(log: Path) -> None:
     assert watch.look(log, 0.0).stop is None
     add(log, maxtext(9, "90.000"))
     assert watch.look(log, 2.0).stop == EarlyStop(
-        "slow start: 13.6 s a step over the last 10 of 10 steps is 3.0 times the documented 4.5 s "
-        "(ended early from 3 times on)",
+        wording("early limit", step_time="13.6 s", few=10, steps=10, times="3.0", figure="documented 4.5 s", limit=3),
         "the nodes or the fabric are at fault rather than the row; slow_start: 0 in clusters.yaml lets them go on",
         40 * 13.6,
     )
@@ -562,7 +562,7 @@ def test_a_slow_start_is_one_against_what_is_accepted(log: Path) -> None:
     stop = stop_of(log, steps_until(10, "54.500"), accepted=EOS)
     assert stop is not None
     assert stop.fact == (
-        "slow start: 54.5 s a step over the last 10 of 10 steps is 3.0 times the accepted 18 s (ended early from 3 times on)"
+        wording("early limit", step_time="54.5 s", few=10, steps=10, times="3.0", figure="accepted 18 s", limit=3)
     )
 
 

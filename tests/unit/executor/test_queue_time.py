@@ -16,6 +16,7 @@ from pytest_gsw.jobs.journal import Submission
 from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.jobs.pending import OF_ONE, dated
 from pytest_gsw.jobs.states import JobState, JobStatus
+from tests.messages import wording
 from tests.unit.executor.conftest import (
     CANCELLED,
     DONE,
@@ -88,14 +89,14 @@ def stopped(launcher: Queue, *answers: JobStatus | None, hours: float = 24.0) ->
 @pytest.mark.parametrize("reason", ["JobHeldUser", "launch failed requeued held", "QOSMaxNodePerJobLimit"])
 def test_a_reason_that_does_not_end_by_itself_ends_the_row_after_two_minutes(launcher: Queue, reason: str) -> None:
     fact, advice, after_s = stopped(launcher, waits("Priority"), waits(reason))
-    assert fact == f"job job-a does not start by itself: {reason}"
+    assert fact == wording("does not start", job="job-a", why=reason)
     assert advice
     assert STUCK_S <= after_s <= STUCK_S + 2 * POLL_S
 
 
 def test_a_dependency_that_is_never_satisfied_ends_the_row_at_once(launcher: Queue) -> None:
     fact, _, after_s = stopped(launcher, waits("DependencyNeverSatisfied: job 11 FAILED 3:0"))
-    assert fact == "job job-a can never start: DependencyNeverSatisfied: job 11 FAILED 3:0"
+    assert fact == wording("never starts", job="job-a", why="") + wording("dependency", job=11, code="3:0")
     assert after_s <= POLL_S
 
 
@@ -124,7 +125,7 @@ def test_other_reasons_are_awaited(launcher: Queue, reason: str, hours: float) -
 
 def test_a_wait_has_an_end(launcher: Queue) -> None:
     fact, advice, after_s = stopped(launcher, waits("Licenses"), hours=2.0)
-    assert fact == "job job-a waited 2h00m in the queue: Licenses"
+    assert fact == wording("waited", job="job-a", time="2h00m", why="Licenses")
     assert "max_queue" in advice
     assert 2 * HOUR_S <= after_s <= 2 * HOUR_S + 2 * POLL_S
 
@@ -220,7 +221,7 @@ class Full(Queue):
 def test_a_queue_that_stays_full_is_not_awaited_for_longer(clock: Clock) -> None:
     executor = started(Full(clock), "ab", limits=Limits(queue_s=HOUR_S))
     for row in "ab":
-        assert error_of(executor, row, QueueFullError).fact == "the queue takes no more jobs (AssocMaxSubmitJobLimit)"
+        assert error_of(executor, row, QueueFullError).fact == wording("queue is full", why="AssocMaxSubmitJobLimit)")
     assert HOUR_S <= clock.now_s - 1000.0 <= HOUR_S + 300.0
 
 

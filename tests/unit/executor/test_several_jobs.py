@@ -16,6 +16,7 @@ from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.session.resume import take_over
 from pytest_gsw.stats.decision import Done, Repeat
 from pytest_gsw.validation.run import Run
+from tests.messages import wording
 from tests.unit.executor.conftest import (
     DONE,
     PENDING,
@@ -216,7 +217,7 @@ def test_so_it_has_where_the_answer_of_one_was_lost(session: Session) -> None:
     resumed, _ = session.resume()
     assert ids(resumed) == ["100", "101", "102"]
     assert session.launcher.submitted == ["gsw-a", "again2.gsw-a", "again3.gsw-a"]
-    assert session.told == ["gsw: a: found 1 job that the journal lacks: 101"]
+    assert session.told == ["gsw: a: " + wording("found a job", job=101)]
 
 
 def test_a_further_job_that_failed_while_nobody_looked_ends_the_row(session: Session) -> None:
@@ -234,7 +235,7 @@ def test_one_log_is_not_two_measured_jobs_after_a_resume(session: Session, monke
     until(session.begin(), 2, session)
     monkeypatch.setattr(Slurm, "find_log", lambda *_: Path("/stage/shared.out"))
     resumed, _ = session.resume()
-    assert error_of(resumed, kind=LogError).fact == "one log is that of two jobs, of two jobs of a"
+    assert error_of(resumed, kind=LogError).fact == wording("one log of two", rows="two jobs of a")
 
 
 def test_a_measured_job_and_a_retry_between_two_sessions(session: Session) -> None:

@@ -13,6 +13,7 @@ from pytest_gsw.history.comparison import RowRatio, compare_runs, deviations_of,
 from pytest_gsw.history.model import series_key
 from pytest_gsw.results.record import Record
 from pytest_gsw.stats.noise import PRIOR, Noise, noise_of
+from tests.messages import wording
 from tests.unit.history.runs import KEY, key_of, run_record
 
 TIMES_S = st.floats(1e-3, 1e4)
@@ -66,7 +67,7 @@ def test_deviations_of_an_estimate_are_those_of_students_t(z: float, free: float
 
 
 def test_four_jobs_are_too_few_to_say_by_how_much_they_differ() -> None:
-    with pytest.raises(ValueError, match="4 jobs say too little of how much they differ"):
+    with pytest.raises(ValueError, match=wording("few to differ", jobs="4 jobs")):
         deviations_of(2.0, 4)
 
 

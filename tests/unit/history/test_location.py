@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.history.location import history_place, is_postgresql, open_history
 from pytest_gsw.history.postgresql import shown_url
+from tests.messages import wording
 
 RESULTS = Path("results")
 URL = "postgresql://db.example/gsw?user=gsw"
@@ -100,7 +101,7 @@ def test_a_directory_may_have_any_name(tmp_path: Path) -> None:
     assert open_history(str(directory / "history.sqlite")).place == str(directory / "history.sqlite")
     with pytest.raises(ConfigurationError) as caught:
         place("~nobody-of-this-name/a.sqlite")
-    assert str(caught.value) == "--history: unknown home directory: '~nobody-of-this-name'"
+    assert str(caught.value) == "--history: " + wording("no home", path="'~nobody-of-this-name'")
 
 
 @pytest.mark.parametrize(

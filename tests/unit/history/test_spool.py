@@ -15,6 +15,7 @@ from pytest_gsw.history.database import HistoryError, HistoryUnavailableError, S
 from pytest_gsw.history.spool import Delivered, Spool
 from pytest_gsw.history.store import History
 from pytest_gsw.results.record import Record, read_record, write_record
+from tests.messages import wording
 from tests.unit.history.runs import KEY, run_record, stored_points
 
 
@@ -212,7 +213,9 @@ def test_a_spool_that_cannot_be_looked_at_is_told(spool: Spool, place: str, monk
 
     monkeypatch.setattr(Path, "glob", refused)
     with open_history(place) as history:
-        assert spool.deliver(history) == Delivered(0, 0, f"{spool._directory} cannot be read: Permission denied")
+        assert spool.deliver(history) == Delivered(
+            0, 0, wording("cannot be read", what=spool._directory, why="Permission denied")
+        )
 
 
 def test_more_than_one_batch_is_delivered(spool: Spool, place: str, monkeypatch: pytest.MonkeyPatch) -> None:

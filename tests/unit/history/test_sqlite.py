@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pytest_gsw.history import open_history
 from pytest_gsw.history.database import HistoryError, HistoryUnavailableError, HistoryUnusableError
 from pytest_gsw.results.record import Record
+from tests.messages import wording
 from tests.unit.history.behaviour import SchemaBehaviour, StoreBehaviour, WriterBehaviour, everything
 from tests.unit.history.runs import KEY, run_record, stored_points
 
@@ -95,7 +96,7 @@ def test_a_file_that_is_no_database_says_so(tmp_path: Path, monkeypatch: pytest.
     Path("notes.txt").write_text("no database" * 100)
     with open_history(Path("notes.txt")) as history, pytest.raises(HistoryError) as caught:
         history.series()
-    assert str(caught.value) == "the history notes.txt does not take this: file is not a database"
+    assert str(caught.value) == wording("history is none", history="notes.txt", why="file is not a database")
 
 
 def test_a_file_that_cannot_be_made_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +104,7 @@ def test_a_file_that_cannot_be_made_says_so(tmp_path: Path, monkeypatch: pytest.
     Path("results").write_text("a file")
     with open_history("results/history.sqlite") as history, pytest.raises(HistoryUnavailableError) as caught:
         history.add([run_record(0)])
-    assert str(caught.value) == "results/history.sqlite cannot be made: File exists"
+    assert str(caught.value) == wording("history is not made", path="results/history.sqlite", why="File exists")
     Path("results").unlink()
     with history:
         assert history.add([run_record(0)]) == 1  # it may be asked again
@@ -132,7 +133,7 @@ def test_a_locked_file_is_away_and_takes_the_record_later(place: str, monkeypatc
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(HistoryUnavailableError) as caught:
             history.add([run_record(1)])
-        assert str(caught.value) == f"the history {place} cannot be used now: database is locked"
+        assert str(caught.value) == wording("history is away", history=place, why="database is locked")
         other.execute("ROLLBACK")
         other.close()
         history.add([run_record(1)])

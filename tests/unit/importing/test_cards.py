@@ -11,6 +11,7 @@ from pytest_gsw.cli import main
 from pytest_gsw.errors import ConfigurationError, FileError
 from pytest_gsw.importing.cards import import_card
 from pytest_gsw.tables.load import load_tables, read_tables
+from tests.messages import wording
 
 CARD = """\
 title: qwen3_6_35b_a3b
@@ -96,7 +97,7 @@ def test_lengths_that_the_throughput_does_not_prove(tmp_path: Path) -> None:
     # A length that the throughput does not prove is a blank.
     for other in ("GBS/MBS 2000/1", "GBS/MBS 0/1", "no batch"):
         found = import_card(card(tmp_path, CARD.replace("GBS/MBS 2048/1", other)))
-        assert [blank[1:] for blank in found.blanks] == [(ROW, "sequence_length", "the document does not say")]
+        assert [blank[1:] for blank in found.blanks] == [(ROW, "sequence_length", wording("blank"))]
     # A batch that contradicts the length of the command is left out.
     text = CARD.replace("--max_steps 50", "--max_steps 50 --seq_length 8192")
     (row,) = import_card(card(tmp_path, text)).rows

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pytest_gsw.importing.document import import_document
 from pytest_gsw.importing.facts import read_facts
 from pytest_gsw.tables.load import read_table
+from tests.messages import wording
 from tests.unit.importing.conftest import DECLARED, Read, said, values
 
 COLUMNS = """\
@@ -105,7 +106,7 @@ def test_tables_that_are_not_read(read: Read) -> None:
     assert [part.text for part in found.left_out] == ["a table below '26.06 NeMo Container', which facts skip"]
     # A column that is not declared and a short row.
     found = read(RUNS.replace("| TP |", "| XP |").replace("| 2643 | 735 |", "| 2643 |"), OF_BRIDGE)
-    assert said(found) == ["7: the column 'XP' is not declared", "11: a row of 7 cells below a header of 8"]
+    assert said(found) == ["7: " + wording("two columns", name="XP"), "11: a row of 7 cells below a header of 8"]
     assert len(found.rows) == 1
     # A row of another length is refused.
     found = read(COLUMNS.replace("| 8.75 | 9.00 |", "| 8.75 |"))
@@ -182,7 +183,7 @@ def test_settings_that_differ_are_not_chosen_from(read: Read) -> None:
     text = SETTINGS.replace("# GB200 specifications", "# Others")
     found = read(text)
     assert "tp" not in values(found)
-    assert "19: settings of lines 5, 13 fit its 8 GPUs, and differ in dp, tp" in said(found)[-1:]
+    assert "19: " + wording("settings of lines", lines="5, 13", gpus=8, keys="dp, tp") in said(found)[-1:]
     facts = DECLARED + "    tables: [{line: 11, accelerator: GB200}]\n"
     assert values(read(text, facts))["tp"] == "4"
     # What a row states itself narrows them, too.
@@ -216,8 +217,8 @@ def test_a_row_with_the_name_of_a_numbered_one_is_told_which_that_is(read: Read)
     ids = [row.id.partition("26.06-lora")[2] for row in found.rows]
     assert ids == ["]", "]", "-run2]", "-run2-run2]"]
     assert [text.partition("row of ")[2] for text in said(found)] == [
-        "line 11: it is run 2 of these",
-        "line 12: it is run 2 of these",
+        "line 11: " + wording("several runs", number=2),
+        "line 12: " + wording("several runs", number=2),
     ]
 
 
@@ -242,7 +243,7 @@ def test_what_is_missing_is_blank(read: Read) -> None:
         "model": unsaid,
         "framework": unsaid,
         "sequence_length": unsaid,
-        "step_time_s": {"the cell reads '~9', which is no plain number"},
+        "step_time_s": {wording("no plain number", cell="'~9'")},
     }
 
 
@@ -250,7 +251,7 @@ def test_a_throughput_without_a_batch_gives_no_step_time(read: Read) -> None:
     text = COLUMNS.replace("Training step time (seconds per step)", "Throughput in tokens per second")
     ((*_, key, reason),) = read(text.replace("(GBS=64)", "")).blanks
     assert key == "global_batch_size"
-    assert reason == "the document does not say, and the step time follows from it and tokens_per_s"
+    assert reason == wording("follows", key="tokens_per_s")
 
 
 def test_figures_that_contradict_each_other_are_refused_with_both(read: Read) -> None:
@@ -378,7 +379,7 @@ def test_a_whole_table(read: Read, tmp_path: Path) -> None:
 
 def test_blanks_say_why(read: Read, tmp_path: Path) -> None:
     ((_, text),) = read(TEXT.replace("| 8.750 |", "| ~9 |").replace("BF16", ""), DECLARED).yaml_text.items()
-    assert "dtype:  # BLANK: the document does not say\n" in text
+    assert "dtype:  # BLANK: " + wording("blank") + "\n" in text
     assert (
         "      # BLANK step_time_s: the cell reads '~9', which is no plain number\n"
         "      - {gpus:  8, global_batch_size:  64, step_time_s: ~}\n"

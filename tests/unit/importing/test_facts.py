@@ -8,6 +8,7 @@ import pytest
 
 from pytest_gsw.errors import ConfigurationError, FileError
 from pytest_gsw.importing.facts import read_facts
+from tests.messages import wording
 from tests.unit.importing.conftest import DECLARED, Read, said, values
 
 TEXT = """\
@@ -47,7 +48,9 @@ def test_a_fact_takes_the_place_of_a_cell_that_the_row_contradicts(read: Read) -
     text = TEXT.replace("8.7  5", "8.75").replace("GBS=128", "GBS=182")
     rows = "    tables:\n      - line: 3\n        rows: [{line: 5, gpus: 16, global_batch_size: 128}]\n"
     own = DECLARED + "    micro_batch_size: 1\n    gradient_accumulation_steps: 8\n    tp: 1\n    pp: 1\n"
-    with pytest.raises(ConfigurationError, match="but line 3 of the document states 182; facts fill in missing cells"):
+    with pytest.raises(
+        ConfigurationError, match="but " + wording("stated value", line=3, value="182; " + wording("fill in"))
+    ):
         read(text, own + rows)  # the batch alone contradicts nothing that its cells say
     text = text.replace("| Throughput", "| MBS | 1 | 1 |\n| GA | 8 | 8 |\n| DP | 8 | 16 |\n| Throughput")
     assert values(read(text, DECLARED + rows), 1)["global_batch_size"] == "128"
@@ -104,7 +107,7 @@ def test_facts_that_are_wrong(tmp_path: Path, content: str, problem: str) -> Non
 def test_a_document_twice_and_labels_of_no_family(tmp_path: Path) -> None:
     path = tmp_path / "facts.yaml"
     path.write_text("documents:\n  - document: a\n  - document: a\n")
-    with pytest.raises(ConfigurationError, match=r"facts\.yaml:3: the facts of a are there already"):
+    with pytest.raises(ConfigurationError, match="facts\\.yaml:3: " + wording("facts are there", name="a")):
         read_facts(path)
     path.write_text("documents: [{document: a, labels: recipe}]\n")
     with pytest.raises(ConfigurationError, match=r"there are no labels of 'recipe'; did you mean 'recipes'\?"):
@@ -137,6 +140,6 @@ def test_lines_of_code_are_rows_if_facts_name_them(read: Read, lines: str, figur
 
 
 def test_code_that_is_no_row_is_refused_and_other_code_is_not_read(read: Read) -> None:
-    with pytest.raises(ConfigurationError, match=r"facts of a row at line 6 of doc\.md, where there is none"):
+    with pytest.raises(ConfigurationError, match=wording("no such line", line=6, document="doc\\.md")):
         read(CODE, f"{OF_CODE}    tables: [{{line: 3, code: [5, 6]}}]\n", LABELS)
     assert read(CODE, OF_CODE.partition("    files")[0], LABELS).rows == ()

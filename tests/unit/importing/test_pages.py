@@ -11,6 +11,7 @@ from pytest_gsw.importing.facts import read_facts
 from pytest_gsw.importing.tables import FIGURES
 from pytest_gsw.tables.bundled import benchmarks, bundled_baselines
 from pytest_gsw.tables.load import StatedRow, load_table, stated_rows
+from tests.messages import wording
 from tests.unit.importing.conftest import Read, said, values
 
 OF_MODEL = (
@@ -129,7 +130,7 @@ def test_two_columns_of_one_key_are_refused_by_name(read: Read, header: str, fir
     ours = labels("Vanilla: {key: tokens_per_s}", "Async: {key: tokens_per_s}")
     facts = OF_MODEL + "    dtype: bf16\n    accelerator: H100\n"
     found = read(page, facts, ours)
-    assert said(found) == [f"1: '{first}' and '{second}' are both tokens_per_s, and no setting tells them apart"]
+    assert said(found) == ["1: " + wording("same two", one=first, other=second, key="tokens_per_s")]
     assert found.remarks[0].add == f'labels: {{recipes: {{"{second}": {{key: tokens_per_s, case: NAME}}}}}}'
     assert [row for _, row in figures(found)] == [{"mfu": "41%"}, {"mfu": "42%"}]
     assert {blank[2:] for blank in found.blanks} >= {("tokens_per_s", found.remarks[0].text)}
@@ -141,7 +142,7 @@ def test_two_columns_of_one_key_are_refused_by_name(read: Read, header: str, fir
 
 def test_a_title_of_a_family_declares_no_column(read: Read) -> None:
     page = "| GPUs | Throughput FP8 | MFU |\n|---|---|---|\n| 8 | 100 | 41% |\n"
-    assert said(read(page, OF_MODEL)) == ["1: the column 'Throughput FP8' is not declared"]
+    assert said(read(page, OF_MODEL)) == ["1: " + wording("two columns", name="Throughput FP8")]
 
 
 def test_a_fact_of_a_figure_goes_to_the_row_of_its_column(read: Read) -> None:

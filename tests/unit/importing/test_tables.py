@@ -6,6 +6,7 @@ import pytest
 
 from pytest_gsw.importing.tables import MAX_PLACES, Cell, Document, parse_document, plain, read_cell
 from tests.endless import it_ends
+from tests.messages import wording
 
 TABLE = "| a | b |\n|---|---|\n| 1 | 2 |\n"
 ROWS = [["a", "b"], ["1", "2"]]
@@ -118,7 +119,7 @@ def test_odd_tables() -> None:
     assert [len(row) for row in table.rows] == [1, 3]
     # A header that its delimiter does not fit.
     document = parse_document("| a | b |\n|---|\n| 1 | 2 |\n")
-    assert reasons(document) == [(1, "the line below the table's header has another number of cells")]
+    assert reasons(document) == [(1, wording("another number of cells"))]
     # What looks like a comment hides nothing.
     assert texts(parse_document(f"a <!-- b\n\n{TABLE}")) == [ROWS]
     assert texts(parse_document(f"a `<table>` of runs\n\n{TABLE}")) == [ROWS]

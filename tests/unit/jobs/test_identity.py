@@ -20,6 +20,7 @@ from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 from pytest_gsw.jobs.slurm.poll import RECORD_WAIT_S, SETTLED_S, Poller
 from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.validation.log_identity import is_own
+from tests.messages import wording
 
 GLOB = "results/*/bf16/1b/8/log-maxtext_tiny_1b_8_{job_id}.out"
 SPEC = JobSpec("a", "gsw-a", Path("/r/launch.sh"), Path("/r"), Path("/s"), 1, 8, {}, log_glob=GLOB, unique_name=True)
@@ -66,7 +67,7 @@ def test_of_two_rows_with_one_id_each_is_answered_for_itself() -> None:
         assert told["a"].state is JobState.COMPLETED
         assert (told["b"].state, told["b"].reason) == (
             JobState.UNKNOWN,
-            'job 7 is another one by now: its name is "gsw-a"',
+            wording("another job", job=7, name='"gsw-a"'),
         )
 
 
@@ -84,9 +85,7 @@ def test_the_record_of_an_ended_job_is_awaited_and_then_slurmctld_is_asked() -> 
     assert slurm.commands == ["squeue", "sacct"]
     ended = slurm.status(RECORD_WAIT_S)
     assert (ended.state, ended.derived_exit_code) == (JobState.COMPLETED, "0:0")
-    assert ended.unchecked == (
-        "which of its steps failed, if any, is not known, only their worst exit code: sacct: no record yet"
-    )
+    assert ended.unchecked == (wording("known by the worst", why="sacct: no record yet"))
 
 
 def test_a_record_with_a_step_that_goes_on_is_awaited() -> None:
@@ -160,7 +159,7 @@ def test_accounting_that_does_not_answer_is_asked_again() -> None:
     waits = slurm.status()
     assert (waits.state, waits.raw_state) == (JobState.RUNNING, "COMPLETING")
     assert waits.reason == (
-        "how its steps ended is not known yet: sacct: Problem talking to the database: Connection refused"
+        wording("ends unknown yet", why="sacct: " + wording("bad database", why="Connection refused"))
     )
     assert slurm.commands == ["squeue", "sacct"]
     slurm.answers["sacct"] = RECORDED + "7.0|CANCELLED|0:15|||n1|1000|1001|1005|train\n"
@@ -170,14 +169,14 @@ def test_accounting_that_does_not_answer_is_asked_again() -> None:
     assert slurm.status().state is JobState.RUNNING
     ended = slurm.status(RECORD_WAIT_S)
     assert (ended.state, ended.derived_exit_code) == (JobState.COMPLETED, "0:0")
-    assert ended.unchecked.endswith("sacct: Problem talking to the database: Connection refused")
+    assert ended.unchecked.endswith("sacct: " + wording("bad database", why="Connection refused"))
 
 
 def test_where_nobody_tells_of_steps_the_end_is_not_known() -> None:
     slurm = Slurm(squeue=QUEUED, sacct=DOWN, scontrol=DOWN)
     assert slurm.status().state is JobState.RUNNING
     assert slurm.status(RECORD_WAIT_S).reason == (
-        "ended, but the ends of its steps are unknown: Problem talking to the database: Connection refused"
+        wording("end unknown", why=wording("bad database", why="Connection refused"))
     )
 
 
@@ -250,7 +249,7 @@ def test_a_log_that_was_there_is_known_wherever_it_is(tmp_path: Path, glob: str)
     log.write_text("of an older job\n")
     spec = replace(SPEC, stage=tmp_path, log_glob=glob)
     job = Job("7", spec, time.time(), logs_before(spec, "7", names_before(spec)))
-    with pytest.raises(LogError, match="no log of job 7 but an older one"):
+    with pytest.raises(LogError, match=wording("older log", job=7)):
         check_new(job, find_log(tmp_path, glob, "7", nccl_trace=False))
 
 
@@ -277,7 +276,7 @@ def test_a_log_that_was_there_is_not_the_jobs(stage: Path) -> None:
     job, log = submitted(stage)
     with pytest.raises(LogError) as told:
         check_new(job, log)
-    assert told.value.fact.startswith("no log of job 7 but an older one: it was last written at 20")
+    assert told.value.fact.startswith(wording("older log", job=7) + wording("last written", time=20))
     with log.open("a") as file:
         file.write("new\n")
     os.utime(log, (2**32, 2**32))  # however new it looks
@@ -296,7 +295,7 @@ def test_a_log_that_came_after_is_the_jobs_unless_it_has_the_times_of_another_ru
         patch.setattr(Path, "stat", lambda _: times)
         check_new(job, log)
     os.utime(log, (job.submitted_s - 1000,) * 2)  # it was moved here, or copied with its times
-    with pytest.raises(LogError, match="no log of job 9 but an older one"):
+    with pytest.raises(LogError, match=wording("older log", job=9)):
         check_new(job, log)
 
 
@@ -324,7 +323,7 @@ def test_a_log_that_a_server_dates_back_is_the_jobs_by_its_id_and_start(
     start = time.strftime(form, time.localtime(job.submitted_s - ago_s))
     log.write_text(f"GSW: MODEL=tiny DTYPE=bf16 JOB_ID={job_id}\n{start}\n")
     os.utime(log, (job.submitted_s - 1000,) * 2)
-    with contextlib.nullcontext() if own else pytest.raises(LogError, match="no log of job 9 but an older one"):
+    with contextlib.nullcontext() if own else pytest.raises(LogError, match=wording("older log", job=9)):
         check_new(job, log, is_own)
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pytest_gsw.jobs.slurm.client import parse_ends
 from pytest_gsw.jobs.states import JobState, JobStatus, JobStep
 from pytest_gsw.jobs.step_ends import MOST_KEPT, boost_step, is_well, limited_steps, problem_of
+from tests.messages import wording
 
 UID = 1000
 
@@ -162,11 +163,11 @@ def test_a_step_that_was_cancelled_and_is_no_helper(derived: str, number: int, s
 
 def test_steps_that_may_fail_are_excused_by_their_names_alone() -> None:
     status = job("3:0", "train COMPLETED 0:0 101 150", "convert FAILED 3:0 150 160")
-    assert fact(status) == "its step 1 (convert) failed with exit code 3"
+    assert fact(status) == wording("step failed", number=1, name="convert", code=3)
     assert fact(status, "convert") is None
-    assert fact(status, "conver", "train") == "its step 1 (convert) failed with exit code 3"
+    assert fact(status, "conver", "train") == wording("step failed", number=1, name="convert", code=3)
     both = job("3:0", "train FAILED 2:0 101 150", "convert FAILED 3:0 150 160")
-    assert fact(both, "convert") == "its step 0 (train) failed with exit code 2"
+    assert fact(both, "convert") == wording("step failed", number=0, name="train", code=2)
     # sacct takes 128 from an exit code above that.
     assert fact(job("130:0", "convert FAILED 2:0 150 160"), "convert") is None
     assert fact(job("4:0", "convert FAILED 3:0 150 160"), "convert") is not None
@@ -177,9 +178,9 @@ def test_steps_that_may_fail_are_excused_by_their_names_alone() -> None:
 
 
 def test_without_records_of_steps_only_that_one_failed_is_known() -> None:
-    assert fact(job("1:0")) == "one of its steps failed (DerivedExitCode 1:0), and none that is on record did"
+    assert fact(job("1:0")) == wording("steps failed", code="1:0") + wording("not on record")
     known = JobStatus(JobState.COMPLETED, exit_code=0, derived_exit_code="1:0")
-    assert fact(known, "convert") == "one of its steps failed (DerivedExitCode 1:0)"
+    assert fact(known, "convert") == wording("steps failed", code="1:0")
     assert fact(JobStatus(JobState.COMPLETED, exit_code=0, derived_exit_code="0:9")) is not None
     assert problem_of(JobStatus(JobState.COMPLETED, exit_code=0, derived_exit_code="0:0")) is None
     # slurmctld counts a helper that was ended with its job.

@@ -16,6 +16,7 @@ from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.journal import COPY, NAME, Journal, RunState, Submission, read_journal
 from pytest_gsw.jobs.model import Attempt, EarlyStop, Job, JobSpec, LogBefore
 from pytest_gsw.jobs.states import JobState, JobStatus, JobStep
+from tests.messages import wording
 
 SPEC = JobSpec("a", "gsw-a", Path("/r/launch.sh"), Path("/r"), Path("/s"), 1, 8, {})
 LOST = JobStatus(
@@ -261,7 +262,9 @@ def test_a_disk_that_takes_a_line_in_parts(tmp_path: Path, monkeypatch: pytest.M
 def test_no_journal_or_one_of_no_session(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as error:
         read_journal(tmp_path)
-    assert str(error.value) == f"no run to resume in {tmp_path}: journal.jsonl: No such file or directory"
+    assert str(error.value) == wording("no run to resume", path=tmp_path, why="journal.jsonl: ") + wording(
+        "no such file"
+    )
     Journal(tmp_path).intents([spec()], 999.5)
     with pytest.raises(ConfigurationError) as error:
         read_journal(tmp_path)

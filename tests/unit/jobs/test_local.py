@@ -16,6 +16,7 @@ from pytest_gsw.jobs import local
 from pytest_gsw.jobs.local import MARK, LocalLauncher, marked, next_job_id
 from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.jobs.states import JobState, JobStatus
+from tests.messages import wording
 
 SpecMaker = Callable[..., JobSpec]
 LauncherMaker = Callable[..., LocalLauncher]
@@ -189,9 +190,7 @@ def test_a_job_that_is_too_large(make_launcher: LauncherMaker, make_spec: SpecMa
     with pytest.raises(SubmissionError) as refused:
         make_launcher(8).submit(make_spec("true", gpus=64))
     assert str(refused.value) == (
-        "row needs 64 GPUs, and this machine has 8\n"
-        "\n"
-        "next       run it on a cluster that is large enough: --gsw-cluster=NAME"
+        wording("too few GPUs", gpus=64, there=8) + "\n\nnext       " + wording("larger cluster")
     )
 
 
@@ -211,7 +210,7 @@ def test_a_staging_area_that_cannot_be_written(
     (tmp_path / "stage").write_text("a file")
     with pytest.raises(SubmissionError) as refused:
         make_launcher().submit(make_spec("true"))
-    assert refused.value.fact == f"row cannot be started: File exists: {tmp_path}/stage"
+    assert refused.value.fact == wording("not startable", why="File exists", path=f"{tmp_path}/stage")
 
 
 def test_cancel_ends_the_whole_job_and_what_escaped_from_it(

@@ -29,6 +29,7 @@ from pytest_gsw.tables.bundled import bundled_releases
 from pytest_gsw.tables.load import load_table, load_tables
 from pytest_gsw.tables.model import Baseline, Source
 from tests.integration.conftest import tiny_table
+from tests.messages import wording
 from tests.unit.nvidia.started import launch, started
 
 # -- files, with the keys that led there --------------------------------------------------------------
@@ -131,11 +132,11 @@ def test_where_a_directory_is_from(site: Site) -> None:
     site.spec = dataclasses.replace(site.spec, directory=Path("/nowhere/else"))
     assert "hook       pytest_gsw_make_job_spec\n" in site.recipe()
     (site.path / "stage").write_text("")
-    assert site.stage().startswith(f"the staging area is no directory: {site.path}/stage\n")
+    assert site.stage().startswith(wording("stage is no directory", path=f"{site.path}/stage") + "\n")
     (site.path / "recipes" / "tiny").mkdir(parents=True)
     (site.path / "recipes" / "tiny" / "launch.sh").symlink_to("gone.sh")
     site.write(KEYS)
-    assert site.recipe().startswith("the launch script is a link to nothing: ")
+    assert site.recipe().startswith(wording("script is a dead link", path=""))
 
 
 @pytest.mark.parametrize(
@@ -180,7 +181,9 @@ def test_what_may_not_be_read_or_written(site: Site, monkeypatch: pytest.MonkeyP
     site.script()
     site.write(KEYS)
     monkeypatch.setattr(os, "access", lambda *_: False)
-    assert site.recipe().startswith(f"the launch script cannot be read: {site.path}/recipes/tiny/launch.sh\n")
+    assert site.recipe().startswith(
+        wording("script is not readable", path=f"{site.path}/recipes/tiny/launch.sh") + "\n"
+    )
     assert site.stage() == (
         f"the staging area is not there, and cannot be made: {site.path}/stage/tiny\n\n"
         f"stage      clusters.yaml:4  stage: {site.path}/stage/{{recipe}}\n"
@@ -213,7 +216,9 @@ def test_the_directories_of_a_log_that_are_known(pattern: str, part: str) -> Non
 def test_a_script_that_is_run_here_is_a_program(site: Site) -> None:
     script = site.script()
     site.write(f"{KEYS}    launcher: nemo-run\n")
-    assert site.recipe() == (f"the launch script cannot be run: {script}\n\n{site.named()}next       chmod +x {script}")
+    assert site.recipe() == (
+        wording("script is not runnable", path=script) + f"\n\n{site.named()}next       chmod +x {script}"
+    )
     script.chmod(0o755)
     assert site.recipe() == ""
 
@@ -433,8 +438,8 @@ def test_a_row_without_a_size(spec: JobSpec) -> None:
         {"MODEL_SIZE": "8b", "HF_TOKEN": "x", "LLMB_INSTALL": "x"},
     )
     assert problem is not None
-    assert problem.fact == "the launch script needs MODEL_SIZE, which is not set"
-    assert problem.advice == "give the row its `size` in the table, which sets MODEL_SIZE"
+    assert problem.fact == wording("script needs", names="MODEL_SIZE", are="is")
+    assert problem.advice == wording("next size")
 
 
 def test_a_script_that_refuses_the_staging_area(spec: JobSpec) -> None:
@@ -548,7 +553,7 @@ def test_a_recipe_of_another_release_than_the_documents_tag(tmp_path: Path) -> N
     script = staged(tmp_path, "export GSW_VERSION=25.04\n")
     tagged = replace(GROK, source=Source("readme.md", 7, "v25.02"))
     (problem,) = problems(script, tagged)
-    assert problem.startswith("the staged recipe is of release 25.04, and the row's figures are of v25.02\n")
+    assert problem.startswith(wording("staged release", staged="25.04", documented="v25.02") + "\n")
 
 
 #: As recipes of v25.05.01 to v25.05.03 have it, and the first heading of each one's CHANGELOG.

@@ -15,6 +15,7 @@ from pytest_gsw.jobs.replay import RecordedRun, ReplayLauncher
 from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.session.newest_log import Newest, newest_complete
+from tests.messages import wording
 from tests.unit.rows import LLAMA2_FP8_X128
 
 GLOB = log_glob("maxtext", "llama2", "70b", "fp8", 64)
@@ -111,8 +112,8 @@ def test_which_newer_jobs_are_passed_over_and_why(tmp_path: Path) -> None:
     (empty, why_empty), *others = ((log.job_id, why) for log, why in found.passed_over)
     assert (empty, "is empty" in why_empty) == ("10", True)
     assert others == [
-        ("9", "the log shows a failure: cancelled"),
-        ("8", "the log ends at step 47, the run's last step is 49"),
+        ("9", wording("a failure in the log", cause="cancelled")),
+        ("8", wording("ended before its last", step=47, last=49)),
     ]
 
 
@@ -181,7 +182,7 @@ def test_links_out_of_what_is_replayed_are_passed_over(tmp_path: Path, link: str
     with pytest.raises(LogError) as none:
         ReplayLauncher(source).submit(SPEC)
     home = source / "results" if not below else source
-    assert none.value.evidence[3:] == (("passed over", f"{place} is a symbolic link that leads out of {home}"),)
+    assert none.value.evidence[3:] == (("passed over", wording("another link", path=place, root=home)),)
     assert ReplayLauncher(log).submit(SPEC).id == "7"
 
 
@@ -223,7 +224,7 @@ def test_a_recorded_run(tmp_path: Path) -> None:
     log.unlink()
     with pytest.raises(LogError) as gone:
         launcher.find_log(job)
-    assert gone.value.fact == "the log of the recorded run of llama2_70b_fp8[H100x64] is gone"
+    assert gone.value.fact == wording("recorded log is gone", row="llama2_70b_fp8[H100x64]")
 
 
 def test_a_recorded_run_without_a_log(tmp_path: Path) -> None:
@@ -232,7 +233,7 @@ def test_a_recorded_run_without_a_log(tmp_path: Path) -> None:
     )
     with pytest.raises(LogError) as none:
         launcher.find_log(launcher.submit(SPEC))
-    assert none.value.fact == "the recorded run of llama2_70b_fp8[H100x64] had no log"
+    assert none.value.fact == wording("recorded without a log", row="llama2_70b_fp8[H100x64]")
 
 
 def test_a_row_that_was_not_recorded(tmp_path: Path) -> None:

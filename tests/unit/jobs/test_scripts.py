@@ -26,6 +26,7 @@ from pytest_gsw.jobs.scripts import (
 )
 from pytest_gsw.jobs.spec import Profile, job_environment, make_job_spec
 from pytest_gsw.tables.model import Baseline, Parallelism, Recipe
+from tests.messages import wording
 from tests.unit.rows import LLAMA2_FP8_X128
 
 
@@ -266,9 +267,7 @@ def test_what_the_launch_script_sets_is_set_in_the_scripts_that_it_names(stage: 
 def test_what_a_script_uses_and_the_row_leaves_open_stays_and_is_told(stage: Path) -> None:
     (stage / "configure.sh").write_text("train --ep $EP\n")
     assert job_environment({"EP": "2"}, spec(stage))["EP"] == "2"
-    assert told(stage, {"EP": "2"}) == [
-        "EP is exported here, and own/launch.sh takes it: the run may be another than the documented one"
-    ]
+    assert told(stage, {"EP": "2"}) == [wording("exported", name="EP", script="own/launch.sh")]
 
 
 def test_what_chooses_how_a_row_is_run_is_the_recipes_own(stage: Path) -> None:
@@ -291,7 +290,7 @@ def test_what_a_recipe_does_not_take_is_left_to_its_log(stage: Path) -> None:
     assert told(stage, {"TP": "4", "GBS": "16"}) == []
     # Who sets it in the cluster's file means it.
     (stage / "configure.sh").write_text("echo ${TP:-8}\n")
-    assert told(stage, {}, environment={"TP": "2"}) == ["TP=2 is set for the job, and the row has 8"]
+    assert told(stage, {}, environment={"TP": "2"}) == [wording("is set elsewhere", name="TP=2", value=8)]
 
 
 def test_what_is_exported_and_no_row_fixes_is_a_difference(stage: Path) -> None:
@@ -310,9 +309,7 @@ def test_what_is_exported_and_no_row_fixes_is_a_difference(stage: Path) -> None:
     scripts = scripts_of(spec(stage).script)
     assert exported_to(spec(stage), exported, scripts) == []
     assert exported_to(spec(stage), {"FLAGS": "--fast", "OTHER": "1"}, scripts) == ["FLAGS"]
-    assert told(stage, {"FLAGS": "--fast"}) == [
-        "FLAGS is exported here, and own/launch.sh takes it: the run may be another than the documented one"
-    ]
+    assert told(stage, {"FLAGS": "--fast"}) == [wording("exported", name="FLAGS", script="own/launch.sh")]
 
 
 def test_what_srun_prints_goes_to_the_log_with_slurm_before_23_02_too(stage: Path) -> None:

@@ -22,6 +22,7 @@ from pytest_gsw.logs.reader import detect_format, read_log
 from pytest_gsw.logs.scan import is_wanted
 from tests import programs
 from tests.endless import it_ends
+from tests.messages import wording
 from tests.unit.logs.conftest import WriteLog
 from tests.unit.logs.lines import NOISE
 
@@ -481,7 +482,7 @@ def test_a_log_that_is_not_what_the_block_says_is_an_error(
 
 
 def test_a_log_without_the_figure_names_what_was_searched(write_log: WriteLog) -> None:
-    with pytest.raises(LogError, match="no read figures in the log") as caught:
+    with pytest.raises(LogError, match=wording("no figures", figures="read")) as caught:
         read_block(write_log, "b 1\n", line="a {}")
     assert ("searched", "a {}") in caught.value.evidence
 

@@ -34,7 +34,7 @@ def values(log: StepLog) -> set[float]:
 ENDS = ("", "slurmstepd: error: a task ended\n", "\n", "\r")
 
 
-@pytest.mark.sampled(25)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     ("name", "end"), [(name, end) for name in FORMS for end in (ENDS[:2] if name in ENDS_ITS_LINE else ENDS)]
 )

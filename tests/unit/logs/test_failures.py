@@ -7,6 +7,7 @@ import pytest
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.signatures import SIGNATURES, find_cause
 from tests.endless import it_ends
+from tests.messages import wording
 from tests.unit.logs.lines import NOISE, maxtext
 
 if TYPE_CHECKING:
@@ -198,7 +199,10 @@ def test_what_follows_the_end_of_an_mlperf_run_is_a_cause(write_log: WriteLog, s
 
 
 def test_missing(tmp_path: Path) -> None:
-    with pytest.raises(LogError, match=r"\Athe log cannot be read: run\.log: No such file or directory\n"):
+    with pytest.raises(
+        LogError,
+        match=wording("cannot be read", what="\\Athe log", why="run\\.log: ") + wording("no such file") + "\\n",
+    ):
         find_cause(tmp_path / "run.log")
 
 

@@ -14,6 +14,7 @@ from pytest_gsw.errors import LogError
 from pytest_gsw.logs.formats.nccl_tests import size_text
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.reader import detect_format, read_log
+from tests.messages import wording
 from tests.unit.logs.conftest import Read, WriteLog
 from tests.unit.logs.lines import NOISE
 
@@ -426,7 +427,7 @@ def test_a_requeued_run_does_not_lend_its_figures(read: Read) -> None:
     begin = "GSW: MODEL=all_reduce JOB_ID=4711\n"
     whole = read("nccl-tests", (begin + nccl(ROWS[:1], "") + begin + nccl()).encode())
     assert (whole.figures["busbw_gbs at 1 GiB"], whole.attempts) == ([300.75], 2)
-    with pytest.raises(LogError, match="a later run in the same file"):
+    with pytest.raises(LogError, match=wording("a later run")):
         read("nccl-tests", (begin + nccl() + begin).encode())
 
 

@@ -19,6 +19,7 @@ from pytest_gsw.logs.follow import Follower, Progress
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat, Step
 from pytest_gsw.logs.reader import read_log
+from tests.messages import wording
 from tests.unit.logs.lines import (
     EXAMPLES,
     NOISE,
@@ -288,7 +289,12 @@ class TestFile:
 
         with monkeypatch.context() as patch:
             patch.setattr(os, "open", refuse)
-            with pytest.raises(LogError, match=r"\Athe log cannot be read: run\.log: Permission denied\n"):
+            with pytest.raises(
+                LogError,
+                match=wording(
+                    "cannot be read", what="\\Athe log", why="run\\.log: " + wording("no permission") + "\\n"
+                ),
+            ):
                 log.add(maxtext(1, "4.5"))
         assert log.add(b"").steps == 2
 

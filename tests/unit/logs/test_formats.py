@@ -11,6 +11,7 @@ import pytest
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import StepLog
+from tests.messages import wording
 from tests.unit.logs.conftest import Read
 from tests.unit.logs.lines import (
     NOISE,
@@ -206,7 +207,7 @@ def test_what_is_not_finite_is_told(read: Read, before: str, after: str, text: s
 def test_a_line_without_a_loss_that_was_not_skipped(read: Read) -> None:
     lost = megatron(2, "4.0").replace(b" lm loss: 9.500000E+00 |", b"")
     log = read("megatron", megatron(1, "4.0") + lost)
-    assert log.not_finite == (2, "no loss, though none was skipped")
+    assert log.not_finite == (2, wording("no loss though"))
     skipped = lost.replace(b"skipped iterations:   0", b"skipped iterations:   1")
     assert read("megatron", megatron(1, "4.0") + skipped).not_finite is None
     # DeepSpeed's scaler skips steps without a word in this line.
@@ -218,7 +219,7 @@ def test_a_line_without_a_loss_that_was_not_skipped(read: Read) -> None:
 def test_another_loss_does_not_stand_for_the_models(read: Read, other: str) -> None:
     """Megatron leaves out a loss that is NaN, and prints those of its experts all the same."""
     lost = megatron(2, "4.0").replace(b"lm loss", other.encode())
-    assert read("megatron", megatron(1, "4.0") + lost).not_finite == (2, "no loss, though none was skipped")
+    assert read("megatron", megatron(1, "4.0") + lost).not_finite == (2, wording("no loss though"))
     both = megatron(2, "4.0", rest=f" {other}: 1.020000E+00 |")
     assert list(read("megatron", megatron(1, "4.0") + both).losses or ()) == [9.5, 9.5]
 
@@ -259,7 +260,7 @@ def test_bridge_begins_anew_where_its_training_does(read: Read, head: bytes) -> 
 
 def test_an_attempt_of_bridge_that_logged_nothing_or_diverged(read: Read) -> None:
     # Bridge that began anew and logged nothing.
-    with pytest.raises(LogError, match="the last of 2 runs in the log has no megatron step time: "):
+    with pytest.raises(LogError, match=wording("no step time of a run", runs=2, log_format="megatron") + ": "):
         read("megatron", BEGINS + 7 * BRIDGE + BEGINS)
     # A first attempt of Bridge that diverged.
     first = BEGINS + 2 * BRIDGE + BRIDGE.replace(b"9.09", b"nan")
@@ -286,7 +287,7 @@ def test_a_validation_loss_that_is_not_finite_beside_finite_losses(read: Read, f
     at = {"first": 0, "between": 1, "last": 2}[place]
     steps = [megatron(1, "4000.0"), megatron(2, "4000.0")]
     log = read("megatron", b"".join((*steps[:at], evaluation, *steps[at:])))
-    assert log.not_finite == (None, f"validation loss at iteration 2 | lm loss value: {figure}")
+    assert log.not_finite == (None, wording("not finite line", step=2, loss=figure))
     assert (seconds(log), log.attempts, log.diverged) == ([4.0, 4.0], 1, ())
 
 
@@ -313,7 +314,7 @@ def test_an_evaluation_that_is_sound_or_of_an_attempt_before(read: Read) -> None
     first = megatron(1, "4000.0") + EVALUATION % b"NAN"
     log = read("megatron", first + megatron(1, "5000.0") + megatron(2, "4000.0"))
     assert (log.not_finite, log.attempts) == (None, 2)
-    assert [one.text for one in log.diverged] == ["validation loss at iteration 2 | lm loss value: NAN"]
+    assert [one.text for one in log.diverged] == [wording("not finite line", step=2, loss="NAN")]
 
 
 def bars(*repaints: bytes) -> bytes:
@@ -599,7 +600,7 @@ def test_an_attempt_of_composer_before_the_last(read: Read) -> None:
     first = composer(1, "0").partition(b"\t Train throughput")[0]
     with pytest.raises(LogError) as caught:
         read("composer", composer(1, "410.0000") + composer(2, "410.0000") + composer(3, "410.0000") + first)
-    assert caught.value.fact.startswith("the last of 2 runs in the log has no composer step time")
+    assert caught.value.fact.startswith(wording("no step time of a run", runs=2, log_format="composer"))
     # An earlier attempt that diverged.
     text = b"".join(
         composer(batch, "410.0000", loss=loss) for batch, loss in ((1, "7.1000"), (2, "nan"), (3, "7.1000"))

@@ -15,6 +15,7 @@ from pytest_gsw.nvidia.evidence import Task, configuration_of_log, evidence_of_l
 from pytest_gsw.nvidia.launchers import _metadata_below
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.validation.checks import read_steps
+from tests.messages import wording
 from tests.unit.nvidia.ended import measured, run
 from tests.unit.rows import LLAMA2_FP8_X128
 from tests.unit.validation.ended import IDENTITY, raised, step_lines
@@ -79,7 +80,7 @@ def test_the_rows_own_task(log: Path, config: Path) -> None:
 def test_another_task(log: Path, config: Path, own: str, other: str, name: str) -> None:
     config.write_text(CONFIG.replace(own, other))
     error = raised(LogError, measured, log)
-    assert error.fact == f"the log belongs to another run, by its {name}"
+    assert error.fact == wording("another run", names=name)
     assert ("said in", str(config)) in error.evidence
 
 
@@ -175,7 +176,7 @@ def test_a_log_says_more_of_fp8_than_the_launch_script(config: Path) -> None:
     assert [told(config).is_of(mx_row(dtype)) for dtype in ("mxfp8", "fp8", "bf16")] == [True, True, False]
     assert told(config).differing(mx_row(), "mxfp8") == told(config).differing(mx_row(), "fp8") == ()
     assert [one.text for one in told(config).differing(mx_row(), "fp8_blockwise")] == [
-        "fp8 in the log, mxfp8 in the row"
+        wording("differs", ran="fp8", wanted="mxfp8")
     ]
 
 
@@ -184,7 +185,7 @@ def test_a_job_of_mxfp8_is_measured_and_one_that_its_log_says_was_none_is_not(lo
     log.write_text(step_lines(range(50)))
     assert measured(log, mx_row()).judged == 4.56
     log.write_text(f"Config param quantization: fp8_gpu\n{step_lines(range(50))}")
-    with pytest.raises(LogError, match="precision fp8_gpu in the log, mxfp8 in the row"):
+    with pytest.raises(LogError, match=wording("differs", ran="precision fp8_gpu", wanted="mxfp8")):
         measured(log, mx_row())
 
 
@@ -260,8 +261,8 @@ def test_one_that_says_nothing(tmp_path: Path, text: str) -> None:
 def test_a_run_of_another_length_is_not_the_rows(log: Path) -> None:
     path = written(log.parent, CONFIGURATION.replace("4096", "8192").replace("  global_batch_size: 256\n", ""))
     error = raised(LogError, measured, log)
-    assert error.fact.startswith("the run was not the row's: ")
-    assert ("sequence length", "8192 in the log, 4096 in the row") in error.evidence
+    assert error.fact.startswith(wording("other set-up", differs=""))
+    assert ("sequence length", wording("differs", ran=8192, wanted=4096)) in error.evidence
     assert ("said in", str(path)) in error.evidence
 
 

@@ -17,6 +17,7 @@ from pytest_gsw.jobs.spec import Profile, job_environment
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline
+from tests.messages import wording
 from tests.unit.nvidia.started import launch, started
 from tests.unit.rows import LLAMA2_FP8_X128
 
@@ -64,7 +65,7 @@ def test_a_script_before_25_10(eos: Cluster, tmp_path: Path) -> None:
     (tmp_path / "maxtext" / "launch.sh").write_text("sbatch\n")
     own = variables(spec(replace(eos, submission=replace(eos.submission, sbatch=("--qos=night", "--exclusive")))))
     assert {"SBATCH_GRES": "gpu:8", "SBATCH_QOS": "night", "SBATCH_EXCLUSIVE": "1"}.items() <= own.items()
-    with pytest.raises(RefusedError, match="submits the job itself, and takes no --exclude"):
+    with pytest.raises(RefusedError, match=wording("takes no option", option="--exclude")):
         spec(eos)
 
 
@@ -184,7 +185,7 @@ def test_llmb_run(eos: Cluster) -> None:
 def test_the_table_comes_before_the_cluster_and_needs_slurm(eos: Cluster) -> None:
     own = replace(LLAMA2_FP8_X128, recipe=replace(LLAMA2_FP8_X128.recipe, launcher="sbatch"))
     assert started(own, eos).launch.name == "sbatch"
-    with pytest.raises(SubmissionError, match="the launcher nemo-run submits jobs to Slurm"):
+    with pytest.raises(SubmissionError, match=wording("no submission", launcher="nemo-run")):
         spec(replace(eos, scheduler="local"))
 
 
@@ -194,7 +195,7 @@ def test_a_log_that_llmb_run_has_left_is_replayed(tmp_path: Path) -> None:
     replayed = Cluster("replay", "replay")
     own = replace(LLAMA2_FP8_X128, recipe=replace(LLAMA2_FP8_X128.recipe, launcher="nemo-run"))
     assert ReplayLauncher(log).submit(started(own, replayed)).id == "7"
-    with pytest.raises(LogError, match="is the log of another row"):
+    with pytest.raises(LogError, match=wording("log of another row")):
         ReplayLauncher(log).submit(started(LLAMA2_FP8_X128, replayed))
 
 
@@ -262,9 +263,7 @@ def test_the_clusters_own_arguments_come_before_the_rows(cluster: Cluster) -> No
 
 
 def test_a_cluster_does_not_change_what_is_trained(cluster: Cluster) -> None:
-    with pytest.raises(
-        SubmissionError, match=r"change what is trained, which is the row's: model\.num_layers"
-    ) as raised:
+    with pytest.raises(SubmissionError, match=wording("changes the row", what="model\\.num_layers")) as raised:
         started(
             OF_CARD,
             replace(
@@ -278,9 +277,7 @@ def test_a_cluster_does_not_change_what_is_trained(cluster: Cluster) -> None:
     "words", [("-pp", "1"), ("--pipeline_model_parallel_size=1",), ("--tensor_model", "2"), ("--config_variant", "v2")]
 )
 def test_a_cluster_does_not_change_how_it_is_laid_out(cluster: Cluster, words: tuple[str, ...]) -> None:
-    with pytest.raises(
-        SubmissionError, match=f"change what is trained, which is the row's: {words[0].partition('=')[0]}"
-    ):
+    with pytest.raises(SubmissionError, match=wording("changes the row", what=words[0].partition("=")[0])):
         started(OF_SUMMARY, replace(cluster, submission=replace(cluster.submission, arguments=("--offline", *words))))
 
 
@@ -309,7 +306,7 @@ def test_the_image_that_runs_is_the_one_that_is_recorded_whatever_the_shell_expo
 )
 def test_an_image_of_another_container_is_refused(cluster: Cluster, row: Baseline, image: str) -> None:
     with pytest.raises(
-        SubmissionError, match=r"the row's figures are of nemo:26\.\S+, and RUN_CONF_IMAGE chooses nemo"
+        SubmissionError, match=wording("image of the environment", documented="nemo:26\\.\\S+", image="nemo")
     ):
         started(row, replace(cluster, environment={"RUN_CONF_IMAGE": image}))
 
@@ -320,13 +317,13 @@ def test_a_checkout_before_26_02_takes_other_arguments(cluster: Cluster, tmp_pat
     (scripts / "argument_parser.py").write_text('"--model_name"\n')
     with pytest.raises(SubmissionError) as caught:
         started(OF_SUMMARY, cluster)
-    assert caught.value.advice.startswith("its checkout is older than container 26.02: ")
+    assert caught.value.advice.startswith(wording("mbridge", container="26.02"))
     (scripts / "argument_parser.py").write_text('"--model_recipe_name"\n')
     started(OF_SUMMARY, cluster)
 
 
 def test_profiling_is_not_asked_for_by_variables_that_nothing_reads(cluster: Cluster) -> None:
-    with pytest.raises(SubmissionError, match="profiles by its own arguments"):
+    with pytest.raises(SubmissionError, match=wording("own profile")):
         started(OF_SUMMARY, cluster, profile=Profile("nsight"))
 
 
@@ -334,7 +331,7 @@ def test_a_table_that_states_arguments_is_launched_with_them(cluster: Cluster) -
     recipe = replace(OF_SUMMARY.recipe, arguments=("--size=1",), script="launch.sh", launcher="nemo-run")
     assert command(replace(OF_SUMMARY, recipe=recipe), cluster) == ["./launch.sh", "--size=1"]
     sbatch = replace(OF_SUMMARY, recipe=replace(recipe, launcher="sbatch"))
-    with pytest.raises(SubmissionError, match=r"the launcher sbatch gives launch\.sh no arguments"):
+    with pytest.raises(SubmissionError, match=wording("no arguments", launcher="sbatch", script="launch\\.sh")):
         started(sbatch, cluster)
 
 
@@ -517,5 +514,5 @@ def test_a_recipe_that_is_not_there_has_the_command_that_fetches_it(
         problem = recipe_problem(started(row, cluster), row, cluster)
         assert problem is not None
         assert problem.advice.startswith(clone)
-        assert "set `recipes` of the cluster" in problem.advice
+        assert wording("recipes of the cluster") in problem.advice
     assert rows

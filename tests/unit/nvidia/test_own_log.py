@@ -10,6 +10,7 @@ import pytest
 from pytest_gsw.clusters import Cluster
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.nvidia import launchers
+from tests.messages import wording
 from tests.unit.nvidia.started import started
 from tests.unit.rows import LLAMA2_FP8_X128
 
@@ -32,6 +33,6 @@ def test_a_site_may_mend_what_is_not_certain(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, "srun --output=$OWN_LOGS/t_%j.out train")
     problem = spec.launch.problem(spec)
     assert problem is not None
-    assert problem.fact == "launch.sh names a log whose path is not certain"
+    assert problem.fact == wording("uncertain log", script="launch.sh")
     mended = replace(spec, environment={**spec.environment, "OWN_LOGS": "/logs"})
     assert spec.launch.problem(mended) is None

@@ -18,6 +18,7 @@ from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.stats.verdict import Reason, Verdict
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Baseline, transferred
+from tests.messages import wording
 from tests.unit.results.records import JOB, SLOW
 from tests.unit.rows import LLAMA2_FP8_X128
 
@@ -264,7 +265,7 @@ def concluded(*cases: CaseResult) -> Conclusion:
 def test_it_is_met_by_more_than_95_percent_in_every_case() -> None:
     conclusion = concluded(case(record(105.2)), case(record(99.0), name="qwen3_235b bf16"))
     assert conclusion.is_met
-    assert conclusion.text == "H100: met by 2 of 2 cases, release 26.08"
+    assert conclusion.text == wording("suite met", accelerator="H100", few=2, cases=2, release="release 26.08")
 
 
 @pytest.mark.parametrize("step_s", [100 / 0.95, 100 / 0.95 - 1e-13, 105.3, 112.0])
@@ -272,7 +273,7 @@ def test_95_percent_is_not_more(step_s: float) -> None:
     conclusion = concluded(case(record(step_s)), case(record(99.0), name="qwen3_235b bf16"))
     assert not conclusion.is_met
     assert conclusion.is_missed
-    assert conclusion.text == "H100: not met: 1 of 2 cases reached it; 1 not reached"
+    assert conclusion.text == wording("suite failed", accelerator="H100", few=1, cases=2, why="1 not reached")
 
 
 def test_what_changes_no_figure() -> None:
@@ -306,7 +307,9 @@ def test_what_is_not_known_has_not_reached_it(one: Record | None, why: str) -> N
 
 def test_the_worst_row_counts() -> None:
     # A case without a row has not reached it.
-    assert concluded(case(), case(record(98.0))).text == "H100: not met: 1 of 2 cases reached it; 1 no figure"
+    assert concluded(case(), case(record(98.0))).text == wording(
+        "suite failed", accelerator="H100", few=1, cases=2, why="1 no figure"
+    )
     # Of several rows the worst counts.
     assert case(record(98.0), record(110.0), record(99.0)).why_not == "not reached"
     assert case(record(98.0), None).why_not == "not run"
@@ -342,7 +345,7 @@ def test_the_median_of_all_jobs_counts_and_the_best_is_named() -> None:
 def test_runs_must_be_known_to_be_of_one_release(other: str, releases: tuple[str, ...], why: str) -> None:
     conclusion = concluded(case(record(98.0)), case(record(98.0, said=other), name="other", releases=releases))
     assert not conclusion.is_met
-    assert conclusion.text == f"H100: not met: 2 of 2 cases reached it; {why}"
+    assert conclusion.text == wording("suite failed", accelerator="H100", few=2, cases=2, why=why)
 
 
 def test_a_container_is_a_release_of_its_figures() -> None:

@@ -14,6 +14,7 @@ from pytest_gsw.reports.reported_row import ReportedRow
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
+from tests.messages import wording
 from tests.unit.history.runs import imported_figure
 from tests.unit.reports.records_of_runs import BROKEN, PASSED, SLOW, drawn, row
 from tests.unit.results.records import varied
@@ -150,7 +151,7 @@ def test_what_is_not_believed_is_no_point_and_no_base() -> None:
     assert [curve.measured(one) for one in curve.rows] == [None, 1.0, 1.0]
     plot = drawn(scaling_plot("llama2_70b", [curve]))
     told = [title.text for title in plot.svg.iter("title")]
-    assert "llama2_70b_fp8[H100x64]: not believed: too good to be true" in told
+    assert wording("none of the row", row="llama2_70b_fp8[H100x64]", why="too good to be true") in told
     assert [one.text or "".join(one.itertext()) for one in plot.legend][1] == "not believed"
 
 

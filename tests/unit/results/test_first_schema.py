@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.results.record import read_record
-from pytest_gsw.results.row_text import line_of
+from pytest_gsw.results.row_line import line_of
 from pytest_gsw.results.sweep import read_sweep
 from pytest_gsw.stats.decision import Outcome
+from tests.messages import wording
 from tests.unit.first_release import BANDWIDTH, STEPS
 
 
@@ -32,7 +33,9 @@ def test_a_bandwidth_is_one_again(tmp_path: Path) -> None:
     assert [job.judged for job in record.measured_jobs] == [77.9, 79.02, 78.64]
     assert record.verdict.change == pytest.approx(78.64 / 80.1 - 1)
     assert record.verdict.documented_outcome is Outcome.REGRESSED
-    assert "bus bandwidth -1.8 % vs accepted, -8.0 % vs document" in line_of(record).text(120)
+    assert wording("changes of two", metric="bus", change="bandwidth -1.8 %", documented="-8.0 %") in line_of(
+        record
+    ).text(120)
     assert "78.64 GB/s at 16 GiB" in line_of(record).text(120)
 
 

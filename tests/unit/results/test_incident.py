@@ -15,6 +15,7 @@ from pytest_gsw.stats.cluster_effect import ClusterEffect
 from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.stats.verdict import Reason
+from tests.messages import wording
 from tests.unit.results.records import SLOW
 
 LIMIT = 0.02
@@ -67,7 +68,9 @@ def test_an_incident_beyond_the_tolerance_fails() -> None:
 
     assert found is not None
     assert found.fails
-    assert found.fact == "cluster eos: 10 of 10 rows slower, -5.8 % (an incident beyond -2.0 %)"
+    assert found.fact == wording(
+        "incident", cluster="eos", slower=10, rows=10, change=wording("an incident", change="-5.8 %", limit="-2.0 %")
+    )
     assert found.parts == ()
     assert found.text(", since 2026-11-20") == f"{found.fact}, since 2026-11-20"
 
@@ -97,7 +100,7 @@ def test_a_row_whose_job_had_a_slow_node_is_not_one_of_those_that_tell_it() -> N
     assert incident_of([*rows[:4], *apart]) is None
     found = incident_of([*(row(number, 0.03) for number in range(8)), *apart[:3]])
     assert found is not None
-    assert found.fact.startswith("cluster eos: 8 of 8 rows slower, -3.0 %")
+    assert found.fact.startswith(wording("incident", cluster="eos", slower=8, rows=8, change="-3.0 %"))
 
 
 def test_a_row_that_was_left_to_it_is_never_left_without_one_whatever_its_nodes() -> None:
@@ -115,9 +118,9 @@ def test_a_canary_that_was_too_slow_as_well_is_named() -> None:
     found = incident_of([*run_records([0.03] * 9), canary, excused])
 
     assert found is not None
-    assert found.text().splitlines() == [found.fact, "the canary t.yaml::canary was too slow as well"]
+    assert found.text().splitlines() == [found.fact, wording("slow canary", canary="t.yaml::canary")]
     two = replace(found, canaries=("a", "b"))
-    assert two.text().endswith("the canaries a, b were too slow as well")
+    assert two.text().endswith(wording("slow canaries", canaries="a, b"))
 
 
 def test_a_record_keeps_what_the_others_said(tmp_path: Path) -> None:

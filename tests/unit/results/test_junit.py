@@ -20,6 +20,7 @@ from pytest_gsw.results.manifest import (
     write_noted,
 )
 from pytest_gsw.results.record import Record
+from tests.messages import wording
 from tests.unit.results.records import JOB, SLOW, varied
 from tests.unit.results.test_record import RECORDS
 
@@ -28,7 +29,12 @@ def test_the_properties_of_a_measured_row() -> None:
     assert properties(SLOW) == [
         ("gsw_row", "llama2_70b_fp8[H100x128]"),
         ("gsw_outcome", "regressed"),
-        ("gsw_fact", "throughput 205,201 tokens/s is 10.8 % below the documented 230,153 (allowed 5 %)"),
+        (
+            "gsw_fact",
+            wording(
+                "throughput", measured="205,201", change="10.8", side="% below", documented="230,153 (allowed 5 %)"
+            ),
+        ),
         ("gsw_cluster", "eos"),
         ("gsw_tolerance", 0.05),
         ("gsw_gpus", 128),

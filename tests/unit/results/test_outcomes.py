@@ -11,10 +11,12 @@ import pytest
 from pytest_gsw.baseline_updates import Rules, _not_a_point
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.record import of_content
-from pytest_gsw.results.row_text import INCONCLUSIVE_TEXTS, reported_status
+from pytest_gsw.results.reported_status import reported_status
+from pytest_gsw.results.row_text import INCONCLUSIVE_TEXTS
 from pytest_gsw.stats import decision
 from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.stats.verdict import FORBIDS, REASONS, Reason
+from tests.messages import wording
 from tests.unit.results.records import SLOW, varied
 
 
@@ -47,7 +49,7 @@ def test_a_session_is_green_only_if_each_of_its_rows_is() -> None:
 
 @pytest.mark.parametrize(("outcome", "status"), [("passed", 6), ("improved", 6), ("inconclusive", 6), ("error", 1)])
 def test_a_row_that_was_not_judged_by_its_newest_job_is_not_green(outcome: str, status: int) -> None:
-    assert varied(SLOW, outcome=outcome, passed_over="job 7 is judged; passed over: job 8").status == status
+    assert varied(SLOW, outcome=outcome, passed_over=wording("newer passed over", job=7, jobs="job 8")).status == status
 
 
 def test_severities_are_an_order() -> None:

@@ -33,6 +33,7 @@ from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.stats.verdict import RankSpread, Reason, Verdict
 from pytest_gsw.tables.metrics import Direction
+from tests.messages import wording
 from tests.unit.results.records import JOB, MEMORY, SLOW, recorded, varied
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
@@ -261,7 +262,7 @@ def test_records_of_one_row_and_one_that_is_not_there_are_told(tmp_path: Path) -
     assert str(error.value) == f"{one} and {two} are both records of {SLOW.row.id}"
     with pytest.raises(ValueError, match="cannot be read") as error:
         read_record(tmp_path / "x.json")
-    assert str(error.value) == f"{tmp_path}/x.json cannot be read: No such file or directory"
+    assert str(error.value) == wording("cannot be read", what=f"{tmp_path}/x.json", why="") + wording("no such file")
 
 
 LOST = replace(

@@ -13,23 +13,13 @@ from pytest_gsw.errors import LogError, SubmissionError
 from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results import junit, row_text
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.row_text import (
-    WIDEST,
-    RowLine,
-    accepted_line,
-    change_text,
-    figures,
-    fitted,
-    hides_loss,
-    ignored_text,
-    informative_line,
-    line_of,
-    unused_text,
-)
+from pytest_gsw.results.row_line import WIDEST, RowLine, change_text, figures, fitted, informative_line, line_of
+from pytest_gsw.results.row_text import accepted_line, hides_loss, ignored_text, unused_text
 from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.stats.verdict import MetricVerdict, RankSpread, Reason, Verdict
 from pytest_gsw.tables.metrics import STEP_TIME, Direction, MetricLabel
+from tests.messages import wording
 from tests.unit.results.records import (
     ACCEPTED,
     AGAIN,
@@ -250,11 +240,12 @@ def test_why_a_row_was_repeated_or_not(losses: list[float], changes: dict[str, A
 def test_a_figure_of_several_jobs_says_so() -> None:
     several = replace(REGRESSED, jobs=(5.1, 5.11, 5.2))
     assert row_text.verdict_fact(SLOW.figures.documented, several, 205200.78) == (
-        "throughput 205,201 tokens/s, the median of 3 jobs, is 10.8 % below the documented 230,153 (allowed 5 %)"
+        wording("throughput of jobs", measured="205,201", jobs=3, change="10.8", side="% below")
+        + " 230,153 (allowed 5 %)"
     )
     save = Verdict(Outcome.REGRESSED, 19.93, 17.96068, 0.05, jobs=(19.9, 19.93, 20.0))
     assert row_text.verdict_fact(SAVE.figures.documented, save, None) == (
-        "19.93 s, the median of 3 jobs, is 9.9 % slower than the documented 17.96 s (allowed 5 %)"
+        wording("slower steps", measured="19.93", jobs=3, change="9.9 %", documented="17.96 s (allowed 5 %)")
     )
 
 

@@ -15,6 +15,7 @@ from pytest_gsw.results.plan_text import plan_text
 from pytest_gsw.results.record import JobFacts, Jobs, Record
 from pytest_gsw.results.suggested_commands import next_commands
 from pytest_gsw.results.summary import Crowd, gpu_hours, run_table, worst_crowd
+from tests.messages import wording
 from tests.unit.results.records import JOB, PASSED_BY_ACCEPTED, SLOW, varied
 
 
@@ -61,7 +62,7 @@ def test_rows_that_passed_by_an_accepted_figure_alone_are_counted() -> None:
 def test_rows_that_passed_by_a_wide_tolerance_are_counted_apart() -> None:
     wide = varied(row("passed", 8, 5.9), tolerance=0.4)
     assert summary.counts_line([wide, row("passed", 16), row("regressed", 32, 9.0)]) == (
-        "2 passed, 1 of them beyond 5 %, 1 regressed"
+        wording("beyond the limit", passed=2, few=1, limit="5 %, 1 regressed")
     )
     # The usual tolerance would have passed it; one that has regressed is counted as that.
     at_the_limit = varied(row("passed", 8, 4.556 / 0.95), tolerance=0.4)
@@ -77,7 +78,9 @@ def test_a_latency_that_its_usual_tolerance_allows_is_not_counted_apart() -> Non
         return varied(row("passed", 8), metric="ttft_ms_median", label=label, tolerance=tolerance, **figures)
 
     assert summary.counts_line([latency(36.0, 0.1), row("passed", 16)]) == "2 passed"
-    assert summary.counts_line([latency(38.0, 0.2), row("passed", 16)]) == "2 passed, 1 of them beyond 5 %"
+    assert summary.counts_line([latency(38.0, 0.2), row("passed", 16)]) == wording(
+        "beyond the limit", passed=2, few=1, limit="5 %"
+    )
 
 
 def failed(job_id: str, nodes: str, why: str = "NCCL time-out") -> Record:
@@ -274,7 +277,10 @@ def test_a_plan() -> None:
         "b.yaml::b200\n"
         "  skipped: the row is for B200, eos has H100"
     )
-    assert plan_text([OF_ONE_GPU], [])[0] == "1 row, 1 GPU on 1 node if all run at once, run times not known"
+    assert (
+        plan_text([OF_ONE_GPU], [])[0]
+        == wording("all at once", gpus="1 row, 1 GPU on 1 node") + ", run times not known"
+    )
 
 
 def test_a_plan_says_where_not_all_rows_can_run_at_once() -> None:
@@ -288,7 +294,7 @@ def test_a_plan_of_nothing() -> None:
         "nothing would be submitted",
         "",
         "b.yaml::b200",
-        "  skipped: marked as skipped",
+        "  skipped: " + wording("no job wanted"),
     ]
 
 
@@ -331,7 +337,7 @@ def test_nodes_that_failed_jobs_at_once_are_those_whose_rows_worked_elsewhere() 
     (hole,) = summary.black_holes_of(rows(worked, worked))
     assert (hole.node, hole.job_ids, len(hole.moved)) == ("n1", ("1", "1"), 2)
     (_, drain), *_ = next_commands(rows(worked, worked), Path(".gsw/runs/x"))
-    assert drain.startswith("scontrol update nodename=n1 state=drain reason=")
+    assert drain.startswith(wording("drain", nodes="n1") + " reason=")
     assert not summary.black_holes_of(rows(worked))
     assert not summary.black_holes_of(rows(worked, replace(failed, nodes="n3")))
     assert not summary.black_holes_of(RUN)

@@ -17,6 +17,7 @@ from pytest_gsw.results.record import write_record
 from pytest_gsw.session import resume
 from pytest_gsw.session.state import SESSION, Session
 from pytest_gsw.tables.model import BLANK
+from tests.messages import wording
 from tests.unit.results.records import SLOW
 from tests.unit.session.sessions import EOS, SETTINGS, replay_of, state_of
 
@@ -75,9 +76,9 @@ def test_a_replayed_row_that_vanished_has_no_job() -> None:
 
 def test_a_run_that_goes_on_and_what_is_left_of_it(tmp_path: Path) -> None:
     past = RunState("eos", (SLOW.row.node_id, "t.yaml::b", "t.yaml::c"))
-    assert resume.resume_summary(tmp_path, past).endswith("0 of 3 rows are judged, 3 are left to run")
+    assert resume.resume_summary(tmp_path, past).endswith(wording("rows judged", done=0, rows=3, left="3 are"))
     write_record(tmp_path, SLOW)
-    assert resume.resume_summary(tmp_path, past).endswith("1 of 3 rows is judged, 2 are left to run")
+    assert resume.resume_summary(tmp_path, past).endswith(wording("row judged", done=1, rows=3, left="2 are"))
 
 
 def test_a_session_owns_its_run_and_goes_on_with_the_journal(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from pytest_gsw.stats.verdict import Verdict
 from pytest_gsw.tables.model import definition_hash
 from pytest_gsw.validation.agreement import Evidence
 from pytest_gsw.validation.run import Run
+from tests.messages import wording
 from tests.unit.results.records import JOB, SLOW, varied
 from tests.unit.rows import LLAMA2_FP8_X128 as ROW
 from tests.unit.session.sessions import SETTINGS, replay_of
@@ -132,7 +133,7 @@ def test_a_replayed_log_must_be_as_long_as_it_was(tmp_path: Path) -> None:
     row = recorded(repeats=(earlier,), log=str(last), log_bytes=3)
     run = row.with_earlier_jobs(Run("481221", GOOD, last))
     assert [job.job_id for job in run.jobs] == ["481220", "481221"]
-    with pytest.raises(LogError, match="the log has changed since the run was recorded: 3 bytes then, 19 now"):
+    with pytest.raises(LogError, match=wording("log has changed", then=3, now=19)):
         row.check_logs(run)
     live().check_logs(run)
 

@@ -21,6 +21,7 @@ from pytest_gsw.stats.measurement import (
     timing_of,
 )
 from pytest_gsw.tables.model import parse_statistic
+from tests.messages import wording
 
 SECONDS = st.floats(1e-3, 1e4)
 
@@ -114,9 +115,9 @@ def test_lines_for_several_steps_that_tile_the_window() -> None:
     assert chosen("mean[31:40]", numbered(10, first=5, every=5)) == [35, 40]
     every_tenth = numbered(5, first=0, every=10)
     assert list(select(parse_statistic("mean[1:10]"), every_tenth)) == [10]
-    with pytest.raises(ValueError, match=r"^the window has 1 of 10 steps$"):
+    with pytest.raises(ValueError, match="^" + wording("few in the window", few=1, steps=10) + "$"):
         select(parse_statistic("mean[1:10]"), every_tenth, first_index=0)
-    with pytest.raises(ValueError, match=r"^the window has 1 of 10 steps$"):
+    with pytest.raises(ValueError, match="^" + wording("few in the window", few=1, steps=10) + "$"):
         apply(parse_statistic("mean[1:10]"), every_tenth, first_index=0)
 
 

@@ -373,6 +373,7 @@ def test_equal_jobs_name_nothing(count: int, size: int, noise: Noise | None) -> 
 # -- Error rates: benchmarks/tile_search.py has more -----------------------------------------------
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("count", "size", "sigma", "tailed", "named_percent"),
     [(64, 1, 0.0165, False, 99), (16, 4, 0.0165, False, 99), (16, 4, 0.03, False, 90), (64, 1, 0.03, True, 90)],

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pytest_gsw.errors import FileError
 from pytest_gsw.tables import yaml_values
 from pytest_gsw.tables.load import load_table
+from tests.messages import wording
 from tests.unit.tables.texts import TINY, billion_laughs, change
 
 Message = Callable[[str | bytes], str]
@@ -106,7 +107,9 @@ CASE = "wanted a short name of a-z, 0-9, '.' and '-', at most 60 characters"
 )
 def test_a_value_of_the_wrong_kind(message: Message, key: str, written: str, problem: str) -> None:
     text = change("gpus: 8,", f"gpus: 8, {key}: {written},")
-    assert message(text) == f"t.yaml: 1 problem\n  t.yaml:12:{21 + len(key):<4} tables[0].rows[0].{key}: {problem}"
+    assert message(text) == wording("one problem", path="t.yaml") + "\n" + wording(
+        "problem of a row", place=f"  t.yaml:12:{21 + len(key):<4}", key=key, problem=problem
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,14 +126,14 @@ def test_a_value_of_the_wrong_kind(message: Message, key: str, written: str, pro
 )
 def test_metrics_of_the_wrong_kind(message: Message, written: str, problem: str) -> None:
     text = message(change("gpus: 8,", f"gpus: 8, metrics: {written},"))
-    assert text.startswith("t.yaml: 1 problem\n  t.yaml:12:")
+    assert text.startswith(wording("one problem", path="t.yaml") + "\n  t.yaml:12:")
     assert text.endswith(f" tables[0].rows[0].metrics{problem}")
 
 
 @pytest.mark.parametrize("key", ["tokens_per_s", "tokens_per_s_per_gpu", "mfu"])
 def test_a_figure_of_the_row_itself_is_no_further_metric(message: Message, key: str) -> None:
     text = message(change("gpus: 8,", f"gpus: 8, metrics: {{{key}: {{value: 1}}}},"))
-    assert text.endswith(f"'metrics.{key}' is a key of the row itself; write it there")
+    assert text.endswith(wording("no key", key=f"metrics.{key}"))
 
 
 @pytest.mark.parametrize(
@@ -179,7 +182,7 @@ def test_a_figure_of_the_row_itself_is_no_further_metric(message: Message, key: 
     ],
 )
 def test_one_fault(message: Message, old: str, new: str, fault: str) -> None:
-    assert message(change(old, new)) == f"t.yaml: 1 problem\n  t.yaml:{fault}"
+    assert message(change(old, new)) == wording("one problem", path="t.yaml") + f"\n  t.yaml:{fault}"
 
 
 @pytest.mark.parametrize(
@@ -201,10 +204,15 @@ def test_a_comma_in_a_value(message: Message, key: str, written: str, problem: s
     """YAML ends a value of ``{…}`` there, and takes what is behind it for a key."""
     text = TINY.replace(", step_time_s: 1.5", "") if key == "step_time_s" else TINY
     in_braces = text.replace("gpus: 8,", f"gpus: 8, {key}: {written},")
-    assert message(in_braces) == f"t.yaml: 1 problem\n  t.yaml:12:{21 + len(key):<4} tables[0].rows[0].{key}: {problem}"
+    assert message(in_braces) == wording("one problem", path="t.yaml") + "\n" + wording(
+        "problem of a row", place=f"  t.yaml:12:{21 + len(key):<4}", key=key, problem=problem
+    )
     if key != "notes":
         on_lines = text.replace("dtype: bf16", f"dtype: bf16\n    {key}: {written}")
-        assert message(on_lines) == f"t.yaml: 1 problem\n  t.yaml:11:{7 + len(key):<4} tables[0].{key}: {problem}"
+        assert (
+            message(on_lines)
+            == wording("one problem", path="t.yaml") + f"\n  t.yaml:11:{7 + len(key):<4} tables[0].{key}: {problem}"
+        )
 
 
 def test_a_misspelt_key_is_not_missing_as_well(message: Message) -> None:
@@ -258,7 +266,7 @@ ROWS = TINY.partition("    rows:")[0]
     ],
 )
 def test_a_file_that_is_no_table(message: Message, content: str | bytes, fault: str) -> None:
-    assert message(content) == f"t.yaml: 1 problem\n  t.yaml:{fault}"
+    assert message(content) == wording("one problem", path="t.yaml") + f"\n  t.yaml:{fault}"
 
 
 QUOTES = "; a text with ': ', braces or brackets, or with @, %, & or * in front needs quotes"
@@ -281,7 +289,9 @@ SYNTAX = [
 @pytest.mark.skipif(not hasattr(yaml, "CSafeLoader"), reason="PyYAML was built without libyaml, whose words these are")
 @pytest.mark.parametrize(("content", "place", "problem"), SYNTAX)
 def test_a_syntax_error_has_its_place(message: Message, content: str, place: str, problem: str) -> None:
-    assert message(content) == f"t.yaml: 1 problem\n  t.yaml:{place:<7} is not YAML: {problem}"
+    assert message(content) == wording("one problem", path="t.yaml") + f"\n  t.yaml:{place:<7} " + wording(
+        "no yaml", problem=problem
+    )
 
 
 @pytest.mark.parametrize(("content", "place"), [case[:2] for case in SYNTAX])
@@ -289,7 +299,9 @@ def test_without_libyaml_the_place_is_the_same(
     message: Message, monkeypatch: pytest.MonkeyPatch, content: str, place: str
 ) -> None:
     monkeypatch.setattr(yaml_values, "_Loader", yaml.SafeLoader)
-    assert message(content).startswith(f"t.yaml: 1 problem\n  t.yaml:{place:<7} is not YAML: ")
+    assert message(content).startswith(
+        wording("one problem", path="t.yaml") + f"\n  t.yaml:{place:<7} " + wording("no yaml", problem="")
+    )
 
 
 def test_a_long_text_is_shortened_and_still_says_what_is_wanted(message: Message) -> None:
@@ -328,7 +340,10 @@ def test_aliases_that_make_a_small_file_large(message: Message, content: str) ->
     ("opening", "place"), [("[", "1:21"), ("{a: ", "1:81"), ("- ", "1:41"), ("? ", "1:41"), ("[{a: ", "1:51")]
 )
 def test_a_file_that_is_nested_too_deeply(message: Message, opening: str, place: str) -> None:
-    assert message(opening * 200_000) == f"t.yaml: 1 problem\n  t.yaml:{place:<7} is nested too deeply"
+    assert (
+        message(opening * 200_000)
+        == wording("one problem", path="t.yaml") + f"\n  t.yaml:{place:<7} is nested too deeply"
+    )
 
 
 def test_a_file_that_is_far_too_large(message: Message, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -420,7 +435,9 @@ tables:
 )
 def test_a_figure_that_cannot_be_judged(message: Message, keys: str, problem: str) -> None:
     text = NCCL.replace("KEYS", keys)
-    assert message(text) == f"t.yaml: 1 problem\n  t.yaml:8:12    tables[0].rows[0]: {problem}"
+    assert message(text) == wording("one problem", path="t.yaml") + "\n" + wording(
+        "no values in rows", place="  t.yaml:8:12   ", problem=problem
+    )
 
 
 @pytest.mark.parametrize(

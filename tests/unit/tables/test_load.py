@@ -26,6 +26,7 @@ from pytest_gsw.tables.model import (
 )
 from pytest_gsw.tables.yaml_values import Stated
 from tests.budget.tables import HEAD as MANY_ROWS
+from tests.messages import wording
 from tests.unit.tables.texts import HEAD, TINY, change
 
 Load = Callable[[str | bytes], tuple[Baseline, ...]]
@@ -184,7 +185,7 @@ def test_a_table_without_line_steps_and_length(load: Load, log_format: str, min_
 def test_a_throughput_needs_what_gives_a_step_time_from_it(load: Load, stated: str, needed: str) -> None:
     with pytest.raises(FileError) as refused:
         load(change("step_time_s: 1.5", stated).replace("sequence_length: 1024\n", ""))
-    assert f"missing 'step_time_s', on which the verdict rests (or {needed})" in str(refused.value)
+    assert wording("no step time") + f" (or {needed})" in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -275,11 +276,13 @@ def test_tables_that_are_not_there(tmp_path: Path) -> None:
     # A directory without tables.
     with pytest.raises(ConfigurationError) as error:
         load_tables([tmp_path])
-    assert str(error.value) == f"no baselines in {tmp_path}: there is no .yaml or .yml file"
+    assert str(error.value) == wording("no baselines", path=tmp_path)
     # A file that cannot be opened.
     with pytest.raises(FileError) as error:
         load_table(tmp_path)
-    assert str(error.value) == f"{tmp_path}: 1 problem\n  {tmp_path}:1:1     cannot be read: Is a directory"
+    assert str(error.value) == wording("one problem", path=tmp_path) + "\n" + wording(
+        "cannot be read", what=f"  {tmp_path}:1:1    ", why="Is a directory"
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline, Parallelism, Source
 from pytest_gsw.validation.agreement import agreed, compare, provenance_in, stated_parallelism
+from tests.messages import wording
 from tests.unit.rows import LLAMA2_FP8_X128
 
 ROW = replace(
@@ -102,7 +103,7 @@ def test_the_degrees_of_a_log_give_its_gpus() -> None:
     )
     row = replace(ROW, parallelism=Parallelism())
     assert differences(row, Identity(degrees={"tp": 4, "pp": 2, "dp": 4})) == [
-        "GPUs by TP·PP·DP 32 in the log, 64 in the row"
+        wording("differs", ran="GPUs by TP·PP·DP 32", wanted=64)
     ]
     assert differences(row, Identity(degrees={"tp": 4, "pp": 2, "cp": 2, "dp": 4})) == []
     assert differences(row, Identity(degrees={"tp": 4, "pp": 2})) == []
@@ -144,9 +145,9 @@ def test_precision(dtype: str, said: Identity, agrees: bool | None) -> None:
 
 def test_a_run_of_fp8_that_was_none_names_what_it_was() -> None:
     row = replace(ROW, workload=replace(ROW.workload, dtype="fp8"))
-    assert differences(row, Identity(quantization="none")) == ["precision no fp8 in the log, fp8 in the row"]
+    assert differences(row, Identity(quantization="none")) == [wording("differs", ran="precision no fp8", wanted="fp8")]
     assert differences(row, Identity(precision="bf16", quantization="none")) == [
-        "precision bf16 in the log, fp8 in the row"
+        wording("differs", ran="precision bf16", wanted="fp8")
     ]
 
 
@@ -180,10 +181,10 @@ def test_a_micro_batch_that_does_not_fit_its_row_is_not_compared(
 
 def test_layers_of_the_full_model_are_not_a_proxys() -> None:
     row = replace(ROW, workload=replace(ROW.workload, layers=None, model_layers=126))
-    assert differences(row, Identity(layers=7)) == ["layers 7 in the log, 126 in the row"]
+    assert differences(row, Identity(layers=7)) == [wording("differs", ran="layers 7", wanted=126)]
     assert compare(replace(row, workload=replace(row.workload, proxy=True)), Identity(layers=7), job_id=None) == ()
     assert differences(replace(row, workload=replace(row.workload, proxy=True, layers=21)), Identity(layers=7)) == [
-        "layers 7 in the log, 21 in the row"
+        wording("differs", ran="layers 7", wanted=21)
     ]
 
 

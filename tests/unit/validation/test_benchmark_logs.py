@@ -10,6 +10,7 @@ from pytest_gsw.errors import FileError, RunError
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.verdict import judge
 from pytest_gsw.tables.load import load_table
+from tests.messages import wording
 from tests.unit.validation.benchmark_logs import (
     GOOD_NCCL,
     GOOD_SERVING,
@@ -69,7 +70,7 @@ def test_a_model_that_may_be_the_row_s_is_inconclusive(tmp_path: Path, model: st
     assert found == "inconclusive"
     assert measurement is not None
     assert measurement.doubt is not None
-    assert measurement.doubt.endswith("is not known to be the same")
+    assert measurement.doubt.endswith(wording("not the same"))
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from pytest_gsw.tables.model import Baseline, Recipe
 from pytest_gsw.validation.checks import read_steps
 from pytest_gsw.validation.job_end import check_job
 from pytest_gsw.validation.run import ran_out_of_memory
+from tests.messages import wording
 from tests.unit.rows import LLAMA2_FP8_X128
 from tests.unit.validation.ended import (
     GOOD,
@@ -85,7 +86,7 @@ def test_the_node_of_a_task_that_a_signal_ended(tmp_path: Path, lines: str, fact
     log = tmp_path / "job.out"
     log.write_text(lines)
     error = raised(JobError, check_job, run(log, JobStatus(JobState.FAILED, exit_code=137)))
-    assert error.fact == f"job 481221 failed with exit code 137{fact}"
+    assert error.fact == wording("failed", job=481221, code=f"137{fact}")
     assert "".join(error.tail).startswith(lines.partition("\n")[0])
     assert ("dmesg" in error.advice) is bool(fact)
 
@@ -93,7 +94,7 @@ def test_the_node_of_a_task_that_a_signal_ended(tmp_path: Path, lines: str, fact
 def test_a_job_that_a_federation_has_moved() -> None:
     error = raised(JobError, check_job, run(None, JobStatus(JobState.REVOKED, exit_code=0)))
     assert (error.fact, error.evidence) == ("job 481221 ended REVOKED", (("job", "481221 REVOKED 0:0"),))
-    assert error.advice.startswith("a federation of clusters has moved the job, which may run on: scancel 481221; keep")
+    assert error.advice.startswith(wording("next federation", command="scancel 481221"))
 
 
 def test_the_whole_message_of_a_failed_job_with_a_cause(tmp_path: Path) -> None:
@@ -127,7 +128,7 @@ def test_the_first_ranks_reason_is_told_and_not_that_srun_ended_the_others(tmp_p
     )
     of = run(path, JobStatus(JobState.FAILED, exit_code=15), output)
     error = raised(JobError, check_job, of)
-    assert error.fact == "job 481221 failed with exit code 15: command not found"
+    assert error.fact == wording("failed", job=481221, code="15: command not found")
     assert ("cause", "0: /usr/bin/bash: line 1: numactl: command not found") in error.evidence
     assert ("said at", f"{path}:1") in error.evidence
     path.write_text(cancelled)
@@ -147,10 +148,10 @@ def test_a_cancelled_step_is_told_where_nothing_says_more(tmp_path: Path) -> Non
 def test_a_completed_job_whose_log_tells_otherwise(log: Path) -> None:
     log.write_text(step_lines(range(50)) + OOM)
     error = raised(LogError, measured, log)
-    assert error.fact == "job 481221 completed, but its log shows a failure: CUDA out of memory"
+    assert error.fact == wording("hidden failure", job=481221, where="its log", cause="CUDA out of memory")
     assert error.evidence[1:] == (("log", str(log)), ("cause", OOM.strip()), ("said at", f"{log}:51"))
-    assert error.advice.startswith("check that the GPUs were free, ")
-    assert refused(log, status=REPLAYED) == "the log shows a failure: CUDA out of memory"
+    assert error.advice.startswith(wording("next free GPUs"))
+    assert refused(log, status=REPLAYED) == wording("a failure in the log", cause="CUDA out of memory")
 
 
 def test_a_completed_job_whose_batch_output_tells_otherwise(log: Path, tmp_path: Path) -> None:
@@ -159,9 +160,19 @@ def test_a_completed_job_whose_batch_output_tells_otherwise(log: Path, tmp_path:
     output.write_text("starting\nsrun: error: node7: task 3: Exited with exit code 1\n")
     of = replace(run(log), batch_output=output)
     error = raised(LogError, read_steps, LLAMA2_FP8_X128, of, FORMATS["maxtext"])
-    assert error.fact == "job 481221 completed, but its batch output shows a failure: a failed task"
+    assert error.fact == wording("hidden failure", job=481221, where="its batch output", cause="a failed task")
     assert ("said at", f"{output}:2") in error.evidence
     output.write_text("starting\n")
+    assert len(read_steps(LLAMA2_FP8_X128, of, FORMATS["maxtext"])[0].steps) == 50
+
+
+def test_without_records_of_steps_a_helper_that_ends_with_its_job_is_no_failure(log: Path, tmp_path: Path) -> None:
+    log.write_text(step_lines(range(50)))
+    output = tmp_path / "slurm-481221.out"
+    output.write_text("srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n")
+    of = replace(run(log), batch_output=output)
+    assert "batch output shows a failure" in raised(LogError, read_steps, LLAMA2_FP8_X128, of, FORMATS["maxtext"]).fact
+    of = replace(of, status=replace(of.status, derived_exit_code="0:0"))
     assert len(read_steps(LLAMA2_FP8_X128, of, FORMATS["maxtext"])[0].steps) == 50
 
 
@@ -244,8 +255,8 @@ def test_a_cause_that_only_repeats_the_state_is_not_said_twice(
 def test_a_log_of_another_run(log: Path, said: str, instead: str, name: str, line: str) -> None:
     log.write_text(log.read_text().replace(said, instead))
     error = raised(LogError, measured, log)
-    assert error.fact == f"the log belongs to another run, by its {name}"
-    assert error.advice.startswith("look whether another recipe writes there, ")
+    assert error.fact == wording("another run", names=name)
+    assert error.advice.startswith(wording("next writer"))
     assert (name, line) in error.evidence
 
 
@@ -268,11 +279,15 @@ def test_a_run_that_was_not_the_rows(tmp_path: Path) -> None:
     )
     error = raised(LogError, measured, log, row)
     assert error.fact == (
-        "the run was not the row's: sequence length 256 in the log, 1024 in the row; layers 2 in the log, 24 in the "
-        "row; precision fp32 in the log, bf16 in the row"
+        wording(
+            "other set-up",
+            differs=wording("differs", ran="sequence length 256", wanted=1024)
+            + wording("differs", ran="; layers 2", wanted=24)
+            + wording("differs", ran="; precision fp32", wanted="bf16"),
+        )
     )
     assert error.evidence[2:5] == (
-        ("precision", "fp32 in the log, bf16 in the row"),
+        ("precision", wording("differs", ran="fp32", wanted="bf16")),
         ("said at", f"{log}:5, 6, 7"),
         ("baseline", "baselines/maxtext/llama2_70b.yaml:41"),
     )
@@ -299,10 +314,10 @@ def test_a_log_of_another_run_by_what_it_is_set_up_with_as_well(tmp_path: Path) 
         log,
         replace(MEGATRON_ROW, workload=replace(MEGATRON_ROW.workload, dtype="fp32", sequence_length=1024), gpus=16),
     )
-    assert error.fact == "the log belongs to another run, by its GPUs"
+    assert error.fact == wording("another run", names="GPUs")
     assert error.evidence[:4] == (
-        ("GPUs", "8 in the log, 16 in the row"),
-        ("sequence length", "256 in the log, 1024 in the row"),
+        ("GPUs", wording("differs", ran=8, wanted=16)),
+        ("sequence length", wording("differs", ran=256, wanted=1024)),
         ("said at", f"{log}:1, 7"),
         ("baseline", "baselines/maxtext/llama2_70b.yaml:41"),
     )
@@ -331,7 +346,7 @@ def test_no_log_at_all() -> None:
 
 def test_a_loss_that_is_not_finite(log: Path) -> None:
     log.write_text(IDENTITY + step_lines(range(25)) + step_lines(range(25, 50), loss="nan"))
-    assert refused(log) == "the loss or a step time is not finite at step 25: loss: nan"
+    assert refused(log) == wording("not finite", step=25, what="loss: nan")
 
 
 def test_a_mean_that_counts_the_steps_of_a_run_before(tmp_path: Path) -> None:
@@ -347,9 +362,9 @@ def test_a_mean_that_counts_the_steps_of_a_run_before(tmp_path: Path) -> None:
     assert measured(log, row).steps == 1
     log.write_text("  Continuing training from global step 800\n" + summary)
     error = raised(LogError, measured, log, row)
-    assert error.fact == "the run went on from a checkpoint of step 800, and its mean counts the steps before it"
+    assert error.fact == wording("resumed from", step=800)
     assert error.evidence[:2] == (("log", f"{log}:2"), ("steps", "1 read as huggingface"))
-    assert error.advice == "remove the checkpoint, or do not resume from it, and run it again"
+    assert error.advice == wording("next checkpoint")
 
 
 def test_a_log_is_opened_once_to_be_read_and_checked(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -379,11 +394,9 @@ def test_lines_that_contradict_each_other_are_an_error(tmp_path: Path) -> None:
     other = IDENTITY.replace("MODEL_SIZE=70b", "MODEL_SIZE=7b")
     log = written(tmp_path, "a line\n", other, other, "NCCL INFO\n", IDENTITY, step_lines(range(50)))
     error = raised(LogError, measured, log)
-    assert error.fact == (
-        "the log's own lines contradict each other before its first step: MODEL_SIZE=7b and MODEL_SIZE=70b"
-    )
+    assert error.fact == (wording("two parts", first="MODEL_SIZE=7b", second="MODEL_SIZE=70b"))
     assert (error.evidence[0], error.evidence[-1]) == (("log", f"{log}:55"), ("said at", f"{log}:3,5"))
-    assert error.advice == "find out which two runs write into one log, or what else prints such a line"
+    assert error.advice == wording("next two runs")
 
 
 @pytest.mark.parametrize(
@@ -401,18 +414,18 @@ def test_lines_that_contradict_each_other_are_an_error(tmp_path: Path) -> None:
 def test_whatever_two_lines_say_differently(field: str, other: str, tmp_path: Path) -> None:
     mine = IDENTITY.replace("SYNTHETIC_DATA=True", "SYNTHETIC_DATA=True TP=1")
     log = written(tmp_path, IDENTITY.replace(field, other), mine, step_lines(range(50)))
-    assert "contradict each other before its first step" in refused(log)
+    assert wording("contradiction") in refused(log)
 
 
 def test_lines_far_from_the_steps_count(tmp_path: Path) -> None:
     # What only an earlier line says counts too.
     log = written(tmp_path, IDENTITY.replace("DTYPE=fp8", "DTYPE=bf16"), "GSW: MODEL=llama2\n", step_lines(range(50)))
-    assert refused(log) == "the log belongs to another run, by its dtype"
+    assert refused(log) == wording("another run", names="dtype")
     # A run deep in a log is told by its own line.
     noise = "NCCL INFO channel 0\n" * 250_000  # 5 MB
     other = IDENTITY.replace("DTYPE=fp8", "DTYPE=bf16")
     log = written(tmp_path, IDENTITY, step_lines(range(3)), noise, other, noise, step_lines(range(50)))
-    assert refused(log) == "the log belongs to another run, by its dtype"
+    assert refused(log) == wording("another run", names="dtype")
 
 
 @pytest.mark.parametrize(
@@ -479,7 +492,7 @@ def test_the_last_lines_of_both_the_log_and_the_batch_shell_are_shown(log: Path,
     error = raised(JobError, check_job, run(log, failed, batch))
     assert error.tail == ("-- log:", "one", "two", "-- batch log:", *said)
     error = raised(JobError, check_job, run(None, failed, batch))
-    assert (error.fact, error.evidence[-1]) == ("job 481221 failed with exit code 1", ("batch log", str(batch)))
+    assert (error.fact, error.evidence[-1]) == (wording("failed", job=481221, code=1), ("batch log", str(batch)))
     assert (error.tail, error.advice) == (said, f"look at {batch}")
 
 
@@ -502,13 +515,13 @@ def test_a_cause_that_went_to_stderr(tmp_path: Path) -> None:
     errors.write_text(f"importing\n{PYXIS}")
     batch.write_text("srun: error: n1: task 0: Exited with exit code 1\n")
     error = raised(JobError, check_job, run(log, JobStatus(JobState.FAILED, exit_code=1), batch, (errors,)))
-    assert error.fact == "job 481221 failed with exit code 1: container import"
+    assert error.fact == wording("failed", job=481221, code="1: container import")
     assert error.evidence == (
         ("job", "481221 FAILED 1:0"),
         *(("log", str(log)), ("stderr", str(errors)), ("batch log", str(batch))),
         *(("cause", PYXIS.strip()), ("said at", f"{errors}:2")),
     )
-    assert error.advice.startswith("check the image's name and mounts, the registry's credentials ")
+    assert error.advice.startswith(wording("next image"))
 
 
 def test_without_a_cause_the_first_file_that_holds_anything_is_named(tmp_path: Path) -> None:
@@ -536,10 +549,10 @@ def test_without_a_cause_the_first_file_that_holds_anything_is_named(tmp_path: P
 def test_too_few_steps(log: Path) -> None:
     log.write_text(IDENTITY + step_lines(range(44)))
     error = raised(LogError, measured, log)
-    assert error.fact == "the log holds 44 steps, 45 of 50 needed"
+    assert error.fact == wording("few steps", steps=44, needed=45, wanted=50)
     assert error.evidence[:2] == (("log", f"{log}:45"), ("steps", "44 read as maxtext"))
     assert error.tail == tuple(step_lines(range(39, 44)).splitlines())
-    assert error.advice == "the run stopped early or its log was cut; look at the last lines"
+    assert error.advice == wording("stopped early") + "; look at the last lines"
     # A few lost lines do no harm.
     kept = [line for n, line in enumerate(step_lines(range(50)).splitlines(keepends=True)) if n not in {7, 8, 30}]
     log.write_text(IDENTITY + "".join(kept))
@@ -549,7 +562,7 @@ def test_too_few_steps(log: Path) -> None:
 @pytest.mark.parametrize("last", [45, 48])
 def test_the_last_step_must_be_there(log: Path, last: int) -> None:
     log.write_text(IDENTITY + step_lines(range(last + 1)))
-    assert refused(log) == f"the log ends at step {last}, the run's last step is 49"
+    assert refused(log) == wording("ended before its last", step=last, last=49)
 
 
 def test_steps_without_numbers_are_counted(tmp_path: Path) -> None:
@@ -564,7 +577,7 @@ def test_steps_without_numbers_are_counted(tmp_path: Path) -> None:
     log.write_text(line * 20)
     assert measured(log, row).judged == 7.47
     log.write_text(line * 17)
-    assert refused(log, row) == "the log holds 17 steps, 18 of 20 needed"
+    assert refused(log, row) == wording("few steps", steps=17, needed=18, wanted=20)
 
 
 @pytest.mark.parametrize("kept", [[0, 25], [24, 49], [16, 33, 49], [0, 10, 20, 30, 40]])
@@ -630,11 +643,8 @@ def test_a_log_must_reach_the_end_that_it_names_itself(tmp_path: Path) -> None:
     log = tmp_path / "megatron.out"
     log.write_text(megatron(range(1, 8), total=12))
     error = raised(LogError, measured, log, ANY_STEPS)
-    assert error.fact == "the log ends at step 7, and states 12 as its last step"
-    assert error.advice == (
-        "the run stopped early or its log was cut; if its script ends the run there on purpose, "
-        "write 'recipe: {steps: 7}' in the table"
-    )
+    assert error.fact == wording("ended before its total", step=7, last=12)
+    assert error.advice == (wording("stopped early") + wording("on purpose", key="'recipe: {steps: 7}'"))
     assert refused(log, ANY_STEPS, REPLAYED) == error.fact
     assert measured(log, of(steps=7), REPLAYED).steps == 7
     log.write_text(megatron(range(1, 13), total=12))
@@ -643,9 +653,9 @@ def test_a_log_must_reach_the_end_that_it_names_itself(tmp_path: Path) -> None:
 
 def test_a_log_cut_within_the_run_that_profiles_first_ends_at_its_last_step(log: Path) -> None:
     log.write_text("Config param steps: 15\n" + step_lines(range(6)))
-    assert refused(log, LLAMA2_FP8_X128) == "the log ends at step 5; the run was to do 15 steps, 50 needed"
+    assert refused(log, LLAMA2_FP8_X128) == wording("ended early", step=5, steps=15, needed=50)
     log.write_text("Config param steps: 15\n" + step_lines(range(15)))
-    assert refused(log, LLAMA2_FP8_X128) == "the run was to do 15 steps, 50 needed"
+    assert refused(log, LLAMA2_FP8_X128) == wording("shorter run", steps=15, needed=50)
 
 
 def test_the_end_that_counts_is_the_one_of_the_last_attempt(tmp_path: Path) -> None:
@@ -653,14 +663,14 @@ def test_the_end_that_counts_is_the_one_of_the_last_attempt(tmp_path: Path) -> N
     log.write_text(megatron(range(1, 51), total=50) + megatron(range(1, 13), total=12))
     assert measured(log, ANY_STEPS).steps == 12
     log.write_text(megatron(range(1, 13), total=12) + megatron(range(1, 13), total=50))
-    assert refused(log, ANY_STEPS) == "the log ends at step 12, and states 50 as its last step"
+    assert refused(log, ANY_STEPS) == wording("ended before its total", step=12, last=50)
 
 
 def test_the_configuration_in_a_log_names_its_end(log: Path) -> None:
     row = replace(LLAMA2_FP8_X128, criterion=replace(LLAMA2_FP8_X128.criterion, min_steps=2), recipe=Recipe("x"))
     log.write_text("Config param steps: 50\n" + step_lines(range(7)))
     error = raised(LogError, measured, log, row)
-    assert error.fact == "the log ends at step 6, and states 49 as its last step"
+    assert error.fact == wording("ended before its total", step=6, last=49)
     assert error.advice.endswith("write 'recipe: {steps: 7}' in the table")
     log.write_text("Config param steps: 50\n" + step_lines(range(50)))
     assert measured(log, row).steps == 50
@@ -680,4 +690,4 @@ def test_a_run_of_fewer_steps_than_the_rows_is_not_measured_though_it_logs_one_f
         )
         if steps == 50:
             assert measured(path, row).judged == pytest.approx(256 / 56.14)
-    assert refused(path, row) == "the run was to do 2 steps, 50 needed"
+    assert refused(path, row) == wording("shorter run", steps=2, needed=50)

@@ -95,7 +95,7 @@ def line_ends(log: bytes) -> Iterator[int]:
         yield end
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", LOGS)
 def test_no_row_is_measured_by_a_log_that_is_cut_before_its_last_step(name: str, tmp_path: Path) -> None:
     row, (steps, rest) = LOGS[name]

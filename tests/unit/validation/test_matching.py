@@ -13,6 +13,7 @@ from pytest_gsw.jobs.layout import Match, loose_logs
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.tables.model import Baseline, Parallelism
 from pytest_gsw.validation.matching import match_log, match_logs
+from tests.messages import wording
 from tests.unit.logs.lines import ANY_ROW, whole
 from tests.unit.rows import LLAMA2_FP8_X128, with_facts
 from tests.writers import ALL_WRITERS
@@ -165,7 +166,7 @@ def test_files_that_are_no_logs_are_not_opened(tmp_path: Path) -> None:
     (tmp_path / "slurm-3.out").symlink_to("/dev/zero")
     (tmp_path / "run.sh").touch()
     assert loose_logs(tmp_path) == []
-    assert match_log(tmp_path / "slurm-2.out", [LLAMA2_FP8_X128]).why == "the log is a directory: slurm-2.out"
+    assert match_log(tmp_path / "slurm-2.out", [LLAMA2_FP8_X128]).why == wording("no file of steps", name="slurm-2.out")
 
 
 def test_a_log_is_found_by_its_name_if_it_has_one(tmp_path: Path) -> None:
@@ -176,4 +177,4 @@ def test_a_log_is_found_by_its_name_if_it_has_one(tmp_path: Path) -> None:
     by_name = {match.path.name: match for match in match_logs(tmp_path, rows, lambda _: ())}
     first, second = sorted(by_name)
     assert by_name[first] == Match(tmp_path / first, "9", LLAMA2_FP8_X128)
-    assert by_name[second] == Match(tmp_path / second, "", None, "is named like the log of no row")
+    assert by_name[second] == Match(tmp_path / second, "", None, wording("like no row"))

@@ -23,6 +23,7 @@ from pytest_gsw.validation.measure import (
     read_metrics,
     timed_steps,
 )
+from tests.messages import wording
 from tests.unit.rows import LLAMA2_FP8_X128
 from tests.unit.validation.ended import (
     IDENTITY,
@@ -51,7 +52,7 @@ def test_a_window_of_steps_that_are_not_there(tmp_path: Path) -> None:
     log = tmp_path / "megatron.out"
     log.write_text(megatron([*range(1, 35), *range(40, 51)]))
     assert refused(log, replace(MEGATRON_ROW, criterion=replace(MEGATRON_ROW.criterion, statistic="mean[35:44]"))) == (
-        "the log does not hold the steps that mean[35:44] needs: the window has 5 of 10 steps"
+        wording("window", statistic="mean[35:44]", why=wording("few in the window", few=5, steps=10))
     )
     # A window that the log does not reach.
     log = tmp_path / "megatron.out"
@@ -62,7 +63,7 @@ def test_a_window_of_steps_that_are_not_there(tmp_path: Path) -> None:
         recipe=Recipe("x"),
     )
     assert refused(log, row, REPLAYED) == (
-        "the log does not hold the steps that mean[31:40] needs: no step lies in the window of mean[31:40]"
+        wording("window", statistic="mean[31:40]", why=wording("not in the window", statistic="mean[31:40]"))
     )
 
 
@@ -111,9 +112,7 @@ def test_rates_alone_need_what_makes_seconds_of_them(log: Path) -> None:
         ),
     )
     error = raised(LogError, measured, log, row)
-    assert error.fact == (
-        "the log states rates and no step times, and the row has no batch or length that makes seconds of them"
-    )
+    assert error.fact == (wording("rates alone"))
     assert error.advice == f"write sequence_length and global_batch_size into the table: {row.location}"
     assert (
         measured(log, replace(row, workload=replace(row.workload, sequence_length=4096))).judged
@@ -136,13 +135,13 @@ def test_a_checkpoint_row_is_judged_on_its_saves(tmp_path: Path) -> None:
     assert (result.judged, result.steps) == (17.5, 2)
     assert result.figures == Figures(checkpoint_save_time_s=17.5)
     log.write_text(megatron(range(1, 4), total=3))
-    assert refused(log, row) == "the log holds 0 checkpoint saves, 1 needed"
-    assert refused(log, replace(row, recipe=Recipe("x", steps=4))) == "the log holds 0 checkpoint saves, 1 needed"
+    assert refused(log, row) == wording("few saves", saves=0, needed=1)
+    assert refused(log, replace(row, recipe=Recipe("x", steps=4))) == wording("few saves", saves=0, needed=1)
     log.write_text(megatron(range(1, 4), total=3) + saves)
     assert measured(log, replace(row, recipe=Recipe("x", steps=3))).steps == 2
-    assert refused(log, replace(row, recipe=Recipe("x", steps=4))) == "the log ends at step 3, the run's last step is 4"
+    assert refused(log, replace(row, recipe=Recipe("x", steps=4))) == wording("ended before its last", step=3, last=4)
     log.write_text(megatron(range(1, 4), total=5) + saves)
-    assert refused(log, row) == "the log ends at step 3, and states 5 as its last step"
+    assert refused(log, row) == wording("ended before its total", step=3, last=5)
 
 
 CORES = replace(
@@ -177,8 +176,8 @@ def test_a_calibrated_row_is_judged_by_the_time_on_a_machine_like_the_documented
 
 def test_a_calibrated_row_whose_log_has_no_calibration_is_not_measured(log: Path) -> None:
     error = raised(LogError, measured, log, CORES, peak_flops=None)
-    assert error.fact == "the log holds no calibration, on which the row's verdict rests"
-    assert error.advice.startswith("the recipe prints it when it has trained, as GSW: CALIBRATION_FLOPS=9.5e+10; ")
+    assert error.fact == wording("no calibration")
+    assert error.advice.startswith(wording("next calibration"))
 
 
 def test_a_known_peak_is_what_the_mfu_of_other_rows_is_of_whatever_the_log_says(log: Path) -> None:
@@ -211,14 +210,14 @@ def test_several_jobs_of_a_calibrated_row(log: Path) -> None:
 def test_an_mfu_above_a_measured_peak_is_the_calibrations_fault(log: Path) -> None:
     calibrated(log, "1e+13")
     error = raised(LogError, measured, log, CORES, peak_flops=None)
-    assert error.fact == "MFU 438.6 % of the measured peak is impossible: 1e+13 FLOP/s are no peak"
-    assert error.advice.startswith("the machine was busier while it calibrated than while it trained: run it again, ")
+    assert error.fact == wording("impossible peak", mfu="438.6 %", flops="1e+13")
+    assert error.advice.startswith(wording("next busy"))
 
 
 def test_a_calibrated_row_whose_log_is_cut_is_told_in_steps(log: Path) -> None:
     log.write_text(IDENTITY + step_lines(range(30)))
     calibrated(log, "1e+15")
-    assert refused(log, CORES, peak_flops=None) == "the log holds 30 steps, 45 of 50 needed"
+    assert refused(log, CORES, peak_flops=None) == wording("few steps", steps=30, needed=45, wanted=50)
 
 
 def test_a_calibration_costs_a_row_that_is_judged_by_its_step_time_no_more_than_the_mfu(log: Path) -> None:
@@ -334,8 +333,8 @@ def test_a_row_that_documents_none_reads_none(tmp_path: Path) -> None:
 def test_a_log_without_a_metric_is_an_error(tmp_path: Path) -> None:
     # A log without it is an error.
     error = raised(LogError, read, written(tmp_path))
-    assert error.fact == "the log holds no peak memory (peak_memory_gib), which the row documents"
-    assert error.advice == "look at whether the run prints it, and at the plugin that reads it"
+    assert error.fact == wording("with the metric", name="peak memory", key="peak_memory_gib")
+    assert error.advice == wording("metric of the plugin")
     # A log that is gone is an error.
     assert "cannot be read" in raised(LogError, read, tmp_path / "gone.log").fact
 
@@ -344,13 +343,13 @@ def test_a_log_without_a_metric_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("statistic", ["last", "max", "min", "median", "mean"])
 def test_one_number_that_is_none_makes_the_row_an_error(tmp_path: Path, value: str, statistic: MetricStatistic) -> None:
     error = raised(LogError, read, written(tmp_path, "60", value, "61"), statistic=statistic)
-    assert error.fact == f"peak memory (peak_memory_gib) is {value} in the log, wanted a number above 0"
+    assert error.fact == wording("wrong metric", name="peak memory", key="peak_memory_gib", value=value)
 
 
 @pytest.mark.parametrize("value", [True, None, [1.0], "x"])
 def test_what_is_no_number_is_an_error(tmp_path: Path, value: Any) -> None:
     error = raised(LogError, read, written(tmp_path, "60"), read=lambda _: [value])
-    assert error.fact == f"peak memory (peak_memory_gib) is {value!r} in the log, wanted a number above 0"
+    assert error.fact == wording("wrong metric", name="peak memory", key="peak_memory_gib", value=f"{value!r}")
 
 
 def test_an_earlier_attempt_counts_for_nothing(tmp_path: Path) -> None:
@@ -360,4 +359,4 @@ def test_an_earlier_attempt_counts_for_nothing(tmp_path: Path) -> None:
     assert read(path, log) == 60.0
     # Attempts that cannot be told apart are an error.
     error = raised(LogError, read, written(tmp_path, "60"), StepLog("own", (Step(0, 1.0),), attempts=2))
-    assert error.fact == "the log holds 2 attempts, and its format does not show where the last one begins"
+    assert error.fact == wording("attempts", attempts=2)

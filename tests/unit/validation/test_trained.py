@@ -13,6 +13,7 @@ from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.reader import read_log
 from pytest_gsw.tables.model import Baseline, Documented, Recipe
 from pytest_gsw.validation.measure import read_metrics
+from tests.messages import wording
 from tests.unit.logs import lines
 from tests.unit.rows import LLAMA2_FP8_X128, with_facts
 from tests.unit.validation.ended import of_bytes, raised
@@ -68,7 +69,7 @@ def summary_of_20(overflows: int) -> bytes:
 def test_no_step_was_trained(log_format: str, log: bytes, dtype: str, tmp_path: Path) -> None:
     baseline = row(log_format, dtype=dtype, min_steps=1 if log_format == "huggingface" else 18)
     needed = 1 if log_format == "huggingface" else 18 if dtype == "bf16" else 9
-    assert refused(baseline, log, tmp_path) == (f"the optimizer skipped 20 of 20 steps: 0 trained, {needed} needed")
+    assert refused(baseline, log, tmp_path) == (wording("skipped", few=20, steps=20, trained=0, needed=needed))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_no_step_was_trained(log_format: str, log: bytes, dtype: str, tmp_path: 
 )
 def test_the_words_of_other_scalers(line: bytes, tmp_path: Path) -> None:
     log = b"".join(line + lines.throughput(step, "60.0") for step in range(1, 21))
-    assert refused(row("deepspeed"), log, tmp_path) == "the optimizer skipped 20 of 20 steps: 0 trained, 18 needed"
+    assert refused(row("deepspeed"), log, tmp_path) == wording("skipped", few=20, steps=20, trained=0, needed=18)
 
 
 def test_one_count_for_many_steps(tmp_path: Path) -> None:
@@ -120,7 +121,7 @@ def test_half_precision_begins_with_skipped_steps_which_are_not_measured(tmp_pat
     result = of_bytes(baseline, log, tmp_path)
     assert (result.judged, result.steps, result.timing.first_s) == (4.25, 14, 4.25)
     assert refused(replace(baseline, workload=replace(baseline.workload, dtype="bf16")), log, tmp_path) == (
-        "the optimizer skipped 6 of 20 steps: 14 trained, 18 needed"
+        wording("skipped", few=6, steps=20, trained=14, needed=18)
     )
 
 
@@ -134,9 +135,7 @@ def test_steps_that_are_skipped_later(tmp_path: Path) -> None:
     log = b"".join(megatron(step, skipped=int(step > 40 and step % 5 == 0)) for step in range(1, 101))
     log = log.replace(b"/      20", b"/     100")
     baseline = row("megatron", dtype="fp16", recipe=Recipe("megatron", steps=100), min_steps=90)
-    assert refused(baseline, log, tmp_path) == (
-        "the optimizer skipped 12 of 68 steps behind the first 32, more than a tenth"
-    )
+    assert refused(baseline, log, tmp_path) == (wording("too large", few=12, steps=68, warm_up=32))
 
 
 def test_lines_of_ten_steps(tmp_path: Path) -> None:
@@ -150,7 +149,7 @@ def test_lines_of_ten_steps(tmp_path: Path) -> None:
     result = of_bytes(baseline, log, tmp_path)
     assert (result.judged, result.steps) == (4.25, 8)
     assert refused(replace(baseline, criterion=replace(baseline.criterion, statistic="mean[1:10]")), log, tmp_path) == (
-        "the log does not hold the steps that mean[1:10] needs: no step lies in the window of mean[1:10]"
+        wording("window", statistic="mean[1:10]", why=wording("not in the window", statistic="mean[1:10]"))
     )
 
 
@@ -201,9 +200,9 @@ def test_gradients_that_overflow_seldom_or_before(tmp_path: Path) -> None:
 def test_gradients_beside_a_loss_that_is_not_finite(loss: str, tmp_path: Path) -> None:
     log = gradients() + told(1, "inf", loss=loss)
     assert refused(row("huggingface", dtype="fp16", min_steps=1), log, tmp_path) == (
-        f"the loss or a step time is not finite: 'loss': {loss}"
+        wording("never finite", what=f"'loss': {loss}")
         if loss != "0.0"
-        else "the loss or a step time is not finite: 'grad_norm': inf"
+        else wording("never finite", what="'grad_norm': inf")
     )
 
 
@@ -216,7 +215,7 @@ def test_a_step_without_a_loss(tmp_path: Path) -> None:
         b"step: 7, seconds: 4.250, TFLOP/s/device: 301.500, Tokens/s/device: 912.250, total_weights: 32768, loss: 8.125",
         b"step: 7, seconds: 4.250, ",
     )
-    assert refused(row("maxtext"), without, tmp_path) == "step 7 has no loss: 1 of 20 steps"
+    assert refused(row("maxtext"), without, tmp_path) == wording("no loss", step=7, few=1, steps=20)
     assert of_bytes(row("maxtext"), log.replace(b"loss: 8.125", b"loss: 0.000"), tmp_path).steps == 20
 
 
@@ -229,7 +228,7 @@ def test_a_step_without_a_loss(tmp_path: Path) -> None:
     ids=["printer", "dllogger"],
 )  # fmt: skip
 def test_no_step_has_a_loss(log_format: str, log: bytes, tmp_path: Path) -> None:
-    assert refused(row(log_format), log, tmp_path) == "step 0 has no loss: 20 of 20 steps"
+    assert refused(row(log_format), log, tmp_path) == wording("no loss", step=0, few=20, steps=20)
 
 
 def test_a_loss_that_one_of_two_ranks_prints_whole(tmp_path: Path) -> None:
@@ -260,7 +259,7 @@ def test_a_loss_that_is_to_fall(losses: list[float], fact: str | None, tmp_path:
 def test_a_loss_of_which_nothing_tells_whether_it_falls(tmp_path: Path) -> None:
     baseline = row("maxtext", loss="falls", min_steps=1, recipe=Recipe("maxtext"))
     log = b"".join(lines.maxtext(step, "4.250", str(9 - step)) for step in range(9))
-    assert refused(baseline, log, tmp_path) == "the log holds 9 losses, too few to tell whether it falls"
+    assert refused(baseline, log, tmp_path) == wording("few losses", losses=9)
     log = b"".join(lines.throughput(step, "60.0") for step in range(1, 21))
     fact = "the row asks that the loss falls, and deepspeed prints no loss"
     assert refused(row("deepspeed", loss="falls"), log, tmp_path) == fact
@@ -357,7 +356,7 @@ def test_a_model_that_stands_still(log_format: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("norm", ["0", "0.0", "-0.0", "0e+00", "0.000E+00"])
 def test_zero_in_any_notation(norm: str, tmp_path: Path) -> None:
     log = still("megatron", [("1.037349E+01", norm)] * 20)
-    assert outcome_of("megatron", log, tmp_path) == "the model does not train: gradient norm 0 in 20 of 20 steps"
+    assert outcome_of("megatron", log, tmp_path) == wording("no gradient", norm=0, few=20, steps=20)
     assert "not finite" in outcome_of("nemo-rl", still("nemo-rl", [("9.5", "nan")] * 20), tmp_path)
     assert "not finite" in outcome_of("composer", still("composer", [("9.5", "nan")] * 20), tmp_path)
 
@@ -381,7 +380,7 @@ def test_ranks_of_the_first_pipeline_stages_print_no_loss(tmp_path: Path) -> Non
             for rank, loss in enumerate(pairs[n % 2])
         ).encode()
 
-    assert outcome_of("torchtitan", log("0.0000"), tmp_path).endswith("gradient norm 0 in 20 of 20 steps")
+    assert outcome_of("torchtitan", log("0.0000"), tmp_path).endswith(wording("gradient", norm=0, few=20, steps=20))
     assert outcome_of("torchtitan", log("1.2000"), tmp_path) == ""
 
 
@@ -390,7 +389,7 @@ def test_skipped_steps_between_those_that_stand_still(tmp_path: Path) -> None:
         megatron(n, skipped=int(n == 18), loss="" if n == 18 else " lm loss: 9.5E+00 |").replace(b"1.250", b"0.000")
         for n in range(1, 21)
     )
-    assert outcome_of("megatron", log, tmp_path) == "the model does not train: gradient norm 0 in 19 of 19 steps"
+    assert outcome_of("megatron", log, tmp_path) == wording("no gradient", norm=0, few=19, steps=19)
 
 
 @pytest.mark.parametrize("loss", ["-0.01250", "0.00000"])
@@ -400,7 +399,7 @@ def test_a_final_loss_of_zero_or_below(loss: str, tmp_path: Path) -> None:
     baseline = row("nemo-rl", metrics={"final_loss": Documented(0.5)})
     log = read_log(path, FORMATS["nemo-rl"])
     error = raised(LogError, read_metrics, baseline, path, log, {})
-    assert error.fact == f"the final loss is {float(loss):g} at step 20, and only one above 0 can be compared"
+    assert error.fact == wording("one loss", loss=f"{float(loss):g}", step=20)
 
 
 # ---- A run that began again from a checkpoint ------------------------------------------------------
@@ -435,7 +434,7 @@ def test_two_attempts_of_which_only_the_last_is_measured(tmp_path: Path) -> None
         4.25,
     )
     assert refused(row("megatron"), log[: log.rindex(BRIDGE_BEGINS)] + BRIDGE_BEGINS + 9 * BRIDGE, tmp_path) == (
-        "the log holds 9 steps, 18 of 20 needed"
+        wording("few steps", steps=9, needed=18, wanted=20)
     )
 
 
@@ -450,15 +449,13 @@ def test_lines_of_more_steps_than_the_run_has(log_format: str, log: bytes, count
     fact = f"the log holds {count} steps and nothing that numbers them, and the run has 20"
     error = raised(LogError, of_bytes, row(log_format), log, tmp_path)
     assert error.fact == fact
-    assert error.advice.startswith("two attempts of the job may be in one log: run it again, ")
+    assert error.advice.startswith(wording("next attempts"))
 
 
 def test_lines_of_more_steps_than_the_log_says(tmp_path: Path) -> None:
     baseline = row("megatron", recipe=Recipe("megatron"))
     log = b"  train_iters: 20\n" + 27 * BRIDGE
-    assert refused(baseline, log, tmp_path) == (
-        "the log holds 27 steps and nothing that numbers them, and the run has 20"
-    )
+    assert refused(baseline, log, tmp_path) == (wording("unnumbered", steps=27, wanted=20))
 
 
 # ---- Attempts ------------------------------------------------------------------------------------
@@ -469,7 +466,7 @@ HEALTHY = b"".join(lines.maxtext(step, "4.250") for step in range(20))
 
 def test_an_attempt_that_diverged_is_an_error(tmp_path: Path) -> None:
     error = raised(LogError, of_bytes, row("maxtext"), b"a line\n" + DIVERGED + HEALTHY, tmp_path)
-    assert error.fact == "attempt 1 of 2 diverged at step 0: loss: nan"
+    assert error.fact == wording("diverged", attempt=1, attempts=2, step=0, what="loss: nan")
     assert error.evidence == (
         ("log", f"{tmp_path}/run.log:41"),
         ("steps", "20 read as maxtext, the last of 2 runs in the file"),
@@ -493,7 +490,9 @@ def test_the_scheduler_itself_began_the_job_anew(between: bytes, tmp_path: Path)
         result = of_bytes(row("maxtext"), DIVERGED + between + HEALTHY, tmp_path)
     assert result.steps == 20
     (warning,) = told
-    assert str(warning.message) == ("job 7: attempt 1 of 2 diverged at step 0: loss: nan; the scheduler requeued it")
+    assert str(warning.message) == (
+        "job 7: " + wording("diverged", attempt=1, attempts=2, step=0, what="loss: nan; " + wording("requeued"))
+    )
 
 
 @pytest.mark.parametrize(
@@ -534,7 +533,9 @@ def test_an_attempt_that_diverged_before_another_run_said_whose_it_is(tmp_path: 
         b"GSW: MODEL=llama2 FRAMEWORK=maxtext MODEL_SIZE=70b JOB_NUM_NODES=16 GPUS_PER_NODE=8 DTYPE=fp8 JOB_ID=7\n"
     )
     log = identity + DIVERGED + identity + HEALTHY
-    assert refused(row("maxtext"), log, tmp_path) == "attempt 1 of 2 diverged at step 0: loss: nan"
+    assert refused(row("maxtext"), log, tmp_path) == wording(
+        "diverged", attempt=1, attempts=2, step=0, what="loss: nan"
+    )
 
 
 # ---- Ranks ---------------------------------------------------------------------------------------
@@ -618,7 +619,10 @@ def test_a_batch_that_ramps_up_within_the_measured_steps(tmp_path: Path) -> None
         replace(RAMPED_ROW, criterion=replace(RAMPED_ROW.criterion, statistic="mean")), ramped(RAMP), tmp_path
     )
     assert error.fact == (
-        "24 of 50 measured steps were not the row's: global batch size 128 in the log, 256 in the row"
+        "24 of 50 "
+        + wording(
+            "other lines", lines="steps were", differs=wording("differs", ran="global batch size 128", wanted=256)
+        )
     )
     assert error.evidence == (
         ("log", f"{tmp_path}/run.log:50"),
@@ -673,7 +677,9 @@ def test_a_line_that_stands_for_ten_steps_states_its_last_ones(tmp_path: Path) -
     error = error_of(
         replace(RAMPED_ROW, criterion=replace(RAMPED_ROW.criterion, statistic="mean[21:50]")), log, tmp_path
     )
-    assert error.fact == "1 of 3 measured lines was not the row's: global batch size 128 in the log, 256 in the row"
+    assert error.fact == "1 of 3 " + wording(
+        "other lines", lines="lines was", differs=wording("differs", ran="global batch size 128", wanted=256)
+    )
     assert ("changes at", f"{tmp_path}/run.log:3, step 30: from 128 to 256") in error.evidence
     assert "'statistic: mean[31:50]'" in error.advice
     assert (
@@ -689,7 +695,10 @@ def test_a_batch_that_grows_beyond_the_rows(tmp_path: Path) -> None:
     log = ramped((step, 512 if 20 < step < 50 else 256) for step in range(1, 51))
     error = error_of(replace(RAMPED_ROW, criterion=replace(RAMPED_ROW.criterion, statistic="mean[:40]")), log, tmp_path)
     assert error.fact == (
-        "20 of 40 measured steps were not the row's: global batch size 512 in the log, 256 in the row"
+        "20 of 40 "
+        + wording(
+            "other lines", lines="steps were", differs=wording("differs", ran="global batch size 512", wanted=256)
+        )
     )
     assert error.advice == (
         "correct what the recipe is given (recipe.environment in the table, or the launch script), or the row"
@@ -707,7 +716,9 @@ def test_a_sequence_length_that_a_curriculum_raises(tmp_path: Path) -> None:
     steady = [(step, 256) for step in range(1, 51)]
     short = " actual seqlen:  1024 |"
     error = error_of(RAMPED_ROW, ramped(steady, short), tmp_path)
-    assert error.fact == "1 of 1 measured step was not the row's: sequence length 1024 in the log, 4096 in the row"
+    assert error.fact == "1 of 1 " + wording(
+        "other lines", lines="step was", differs=wording("differs", ran="sequence length 1024", wanted=4096)
+    )
     assert ("said at", f"{tmp_path}/run.log:50") in error.evidence
     raised = ramped(steady[:20], short) + ramped(steady[20:], " actual seqlen:  4096 |")
     assert of_bytes(RAMPED_ROW, raised, tmp_path).judged == 4.556
@@ -726,5 +737,7 @@ def test_nemo_prints_the_batch_of_each_step(tmp_path: Path) -> None:
     assert of_bytes(row, log, tmp_path).judged == 4.556
     ramp = log.replace(b"global_batch_size: 256", b"global_batch_size: 128", 6)
     error = error_of(row, ramp, tmp_path)
-    assert error.fact == "6 of 20 measured steps were not the row's: global batch size 128 in the log, 256 in the row"
+    assert error.fact == "6 of 20 " + wording(
+        "other lines", lines="steps were", differs=wording("differs", ran="global batch size 128", wanted=256)
+    )
     assert ("changes at", f"{tmp_path}/run.log:7, step 6: from 128 to 256") in error.evidence

@@ -28,6 +28,7 @@ from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 from pytest_gsw.jobs.slurm.poll import SILENT_S
 from pytest_gsw.jobs.slurm.sbatch_errors import refusal
 from pytest_gsw.jobs.states import FailedJob, JobState, JobStatus
+from tests.messages import wording
 from tests.unit.jobs.slurm.test_nodes import BLOCKS, TREE
 from tests.unit.nvidia.started import launch
 
@@ -211,7 +212,7 @@ def test_accounting_that_is_down_does_not_tell_that_there_is_no_job(say: Say) ->
     error = caught(lambda: SlurmLauncher({}).find(SPEC, since_s=1000.0))
     assert type(error) is SchedulerUnreachableError
     assert error.fact == (
-        "whether row was submitted is not known: sacct: Unable to contact slurm controller (connect failure)"
+        wording("submission unknown", row="row", why="sacct: " + wording("no controller") + " (connect failure)")
     )
 
 
@@ -243,7 +244,7 @@ def test_the_reason_of_an_end_is_squeues_where_accounting_has_none(say: Say) -> 
 def test_polling_without_slurm_raises_nothing(say: Say) -> None:
     gone = FileNotFoundError(2, "No such file or directory")
     say(squeue=gone, sacct=gone, scontrol=gone)
-    assert poll() == JobStatus(JobState.UNKNOWN, reason="squeue: No such file or directory")
+    assert poll() == JobStatus(JobState.UNKNOWN, reason="squeue: " + wording("no such file"))
 
 
 def test_a_query_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,7 +254,7 @@ def test_a_query_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyP
     slow.chmod(0o755)
     launcher = SlurmLauncher({"PATH": f"{tmp_path}:/usr/bin:/bin"})
     command = launcher._client.ask(("squeue",))
-    assert (command.timed_out, command.problem) == (True, "squeue gave no answer within 0.2 s")
+    assert (command.timed_out, command.problem) == (True, wording("no answer", command="squeue", time="0.2 s"))
 
 
 def hanging(tmp_path: Path, *names: str) -> dict[str, str]:
@@ -278,7 +279,7 @@ def test_a_silent_slurm_is_reported_once_and_given_up_when_the_session_ends(
     launcher.patience.report = report
     monkeypatch.setattr(slurm, "SILENT_S", 0.0)
     submission = caught(lambda: launcher.submit(dataclasses.replace(SPEC, directory=tmp_path)))
-    assert submission.fact.startswith("sbatch gave no answer within ")
+    assert submission.fact.startswith(wording("no answer", command="sbatch", time=""))
     assert launcher.poll([JOB])[SPEC.row_id].state is JobState.UNKNOWN
     assert launcher._client.act(("scancel", "7")).timed_out
     launcher.patience.answered(NOTHING)
@@ -311,8 +312,8 @@ def test_a_job_that_sbatch_sends_to_another_cluster_is_cancelled_there(say: Say,
     commands = say(sbatch=said("7;dgx\n"), scancel=NOTHING)
     error = submission_error(dataclasses.replace(SPEC, options=options))
     assert type(error) is SubmissionError
-    assert error.fact == "sbatch sent the job to the cluster dgx, which is not the session's: cancelled"
-    assert error.advice == "name it in the cluster file: sbatch: [--clusters=dgx]"
+    assert error.fact == wording("sent elsewhere", cluster="dgx", what="cancelled")
+    assert error.advice == wording("shows its cluster", key="sbatch: [--clusters=dgx]")
     assert commands[1:] == [("scancel", "--clusters=dgx", "-Q", "--", "7")]
 
 
@@ -436,7 +437,7 @@ def test_a_queue_that_takes_no_more_jobs_is_full_while_jobs_are_in_it(say: Say, 
     full = Output(1, "", f"sbatch: error: {limit}\n{POLICY}")
     commands = say(sbatch=full, squeue=said("12\n"))
     error = submission_error()
-    assert (type(error), error.fact) == (QueueFullError, f"the queue takes no more jobs ({limit})")
+    assert (type(error), error.fact) == (QueueFullError, wording("queue is full", why=f"{limit})"))
     assert [("--me" in command) for command in commands] == [False, mine]
     say(sbatch=full, squeue=NOTHING)  # nothing of it will ever free itself
     assert type(submission_error()) is RefusedError
@@ -457,9 +458,7 @@ def test_all_jobs_of_a_runs_rows_are_two_questions(say: Say) -> None:
     say(sacct=NO_ACCOUNTING, squeue=said(queued(9, "PENDING", "other")))
     assert [job.id for job in SlurmLauncher({}).named([SPEC], 1000.0)] == ["9"]
     say(sacct=NOTHING, squeue=DOWN)
-    with pytest.raises(
-        SchedulerUnreachableError, match=r"^whether the run's rows were submitted is not known: squeue: "
-    ):
+    with pytest.raises(SchedulerUnreachableError, match="^" + wording("own rows unknown", why="squeue: ")):
         SlurmLauncher({}).named([SPEC], 1000.0)
 
 
@@ -631,7 +630,7 @@ def test_two_jobs_of_a_name_that_only_one_can_have_are_told(say: Say) -> None:
     say(squeue=said(queued(7) + queued(8, "PENDING")))
     error = caught(lambda: SlurmLauncher({}).find(UNIQUE, since_s=1000.0))
     assert type(error) is SubmissionError
-    assert error.fact == "2 jobs have the name that only one can have: gsw-a"
+    assert error.fact == wording("jobs of a name", count=2, name="gsw-a")
     assert error.advice == "scancel -Q -- 7 8"
 
 
@@ -663,7 +662,7 @@ def test_a_controller_that_is_out_of_reach_is_asked_again(say: Say, stderr: str)
 
 def test_an_sbatch_that_hangs_says_so(say: Say) -> None:
     say(sbatch=HANGING, squeue=NOTHING, sacct=NOTHING)
-    assert submission_error().fact == "sbatch gave no answer within 120 s"
+    assert submission_error().fact == wording("no answer", command="sbatch", time="120 s")
 
 
 @pytest.mark.parametrize("squeue", [DOWN, Output(124, "", "squeue gave no answer within 45 s", timed_out=True)])
@@ -671,9 +670,9 @@ def test_no_word_of_a_job_is_not_the_word_that_there_is_none(say: Say, squeue: O
     say(squeue=squeue, sacct=NOTHING)
     error = caught(lambda: SlurmLauncher({}).find(SPEC, since_s=1000.0))
     assert type(error) is SchedulerUnreachableError
-    assert error.fact == f"whether row was submitted is not known: squeue: {squeue.problem}"
+    assert error.fact == wording("submission unknown", row="row", why=f"squeue: {squeue.problem}")
     assert dict(error.evidence)["command"].endswith(" --name=gsw-a")
-    assert error.advice == "scontrol ping; squeue --name=gsw-a shows whether the job was accepted after all"
+    assert error.advice == wording("next scontrol", name="gsw-a")
 
 
 def test_a_queue_without_the_job_is_the_word_that_there_is_none(say: Say) -> None:
@@ -863,7 +862,7 @@ def test_a_job_of_the_rows_own_name_is_the_rows(
     find, commands = find_of_script(say, tmp_path, listed, scontrol=said(told), unique_name=True)
     error = caught(find)
     assert type(error) is SubmissionError
-    assert error.fact == f"launch.sh names job 7, which is not 8, the job of the row's name{says}"
+    assert error.fact == wording("job of another name", script="launch.sh", job=7, others=8) + f"{says}"
     assert [command[-1] for command in commands if command[0] == "scancel"] == ended
 
 
@@ -921,7 +920,7 @@ def test_what_sbatch_says_is_told_without_the_clusters_secrets() -> None:
     spec = dataclasses.replace(SPEC, environment={"HF_TOKEN": "not-for-others-9"})
     answer = Output(1, "", "sbatch: with not-for-others-9\nsbatch: error: no not-for-others-9 here\n")
     error = refusal(SubmissionError, spec, ("sbatch",), answer)
-    assert error.fact == "sbatch refused the job: no *** here"
+    assert error.fact == wording("refused", why="no *** here")
     assert error.tail == ("sbatch: with ***", "sbatch: error: no *** here")
 
 
@@ -937,7 +936,7 @@ def test_what_sbatch_says_is_told_without_the_clusters_secrets() -> None:
 )
 def test_a_launch_script_that_refuses_is_quoted_with_its_own_reason(tmp_path: Path, said: str, fact: str) -> None:
     error = error_of_script(tmp_path, f"{said}\nexit 1")
-    assert error.fact.endswith(f"submitted nothing, and ended with exit code 1{fact}")
+    assert error.fact.endswith(wording("submitted nothing", code=f"1{fact}"))
 
 
 TASKS = """\
@@ -1021,7 +1020,7 @@ def test_a_job_whose_import_has_failed_never_starts(say: Say, tmp_path: Path, lo
     (tmp_path / "import" / log).touch()
     status = launcher.poll([job])["row"]
     assert status.state is JobState.PENDING
-    assert status.reason == f"DependencyNeverSatisfied: job 11 FAILED 3:0: look at {tmp_path}/import/{log}"
+    assert status.reason == wording("dependency", job=11, code=f"3:0: look at {tmp_path}/import/{log}")
     assert status.failed_first == FailedJob("11", JobState.FAILED, 3, 0, f"{tmp_path}/import/{log}")
 
 

@@ -12,6 +12,7 @@ from pytest_gsw.common.text import by_number
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.slurm.client import Output
 from pytest_gsw.jobs.slurm.nodes import ClusterNodes, ask_nodes, check_tile, fits, tiles
+from tests.messages import wording
 
 #: Two leaf switches below two levels, as Slurm 22.05 and 24.11 print them.
 TREE = """\
@@ -155,15 +156,13 @@ def test_the_cluster_is_that_of_the_jobs() -> None:
 
 def test_options_that_keep_jobs_from_nodes() -> None:
     text = "".join(node(f"n{number}", features="h100,ib" if number < 4 else "a100") for number in range(1, 7))
-    assert found(text, sbatch=("-x", "n[1-2]")).unusable == dict.fromkeys(
-        ("n1", "n2"), "excluded by the cluster's sbatch options"
-    )
+    assert found(text, sbatch=("-x", "n[1-2]")).unusable == dict.fromkeys(("n1", "n2"), wording("excluded node"))
     assert found(text, sbatch=("--nodelist=n[2-3]",)).usable == ("n2", "n3")
     assert found(text, constraint="h100&ib").usable == ("n1", "n2", "n3")
-    assert found(text, constraint="h100").unusable["n4"] == "without a feature of the constraint h100"
+    assert found(text, constraint="h100").unusable["n4"] == wording("no feature", feature="h100")
     assert len(found(text, constraint="ib|a100").usable) == 6
     assert len(found(text, constraint="[rack1*2&rack2*2]").usable) == 6  # left to Slurm
-    with pytest.raises(ConfigurationError, match="is a file: tiles need the nodes"):
+    with pytest.raises(ConfigurationError, match=wording("no nodes file")):
         found(text, sbatch=("--exclude=/home/me/slow.txt",))
 
 
@@ -185,9 +184,9 @@ def test_reserved_nodes_are_for_jobs_with_the_reservation() -> None:
     }
     there = found(text, "", reservations, sbatch=("--reservation=acceptance",))
     assert there.usable == ("n2", "n3")
-    assert there.unusable["n1"] == "not in the reservation acceptance"
+    assert there.unusable["n1"] == wording("not reserved", reservation="acceptance")
     assert found(text, "", reservations, environ={"SBATCH_RESERVATION": "acceptance"}) == there
-    with pytest.raises(ConfigurationError, match="no active reservation 'aceptance'; did you mean 'acceptance'"):
+    with pytest.raises(ConfigurationError, match=wording("no reservation", name="aceptance", nearest="acceptance")):
         found(text, "", reservations, sbatch=("--reservation=aceptance",))
 
 
@@ -224,7 +223,7 @@ def test_slurm_does_not_answer(which: str) -> None:
             return Output(1, "", "slurm_load_x error: Unable to contact slurm controller (connect failure)\n")
         return slurm(node("n1"))(command)  # type: ignore[no-any-return]
 
-    with pytest.raises(ConfigurationError, match="Unable to contact slurm controller") as caught:
+    with pytest.raises(ConfigurationError, match=wording("no controller")) as caught:
         ask_nodes(ask, Cluster("eos", "slurm"), {})
     assert "next: scontrol ping" in str(caught.value)
 
@@ -255,10 +254,10 @@ def test_tiles_fill_switches_and_then_take_what_is_left_over() -> None:
     assert names == ("n[1,3-4,9]", "n[5-8]")
     assert not_covered == {
         "n2": "drained: x",
-        "n10": "3 nodes left, too few for a tile of 4",
+        "n10": wording("nodes left", nodes="3 nodes", size=4),
         "n11": "down*: not responding",
-        "n12": "3 nodes left, too few for a tile of 4",
-        "n13": "3 nodes left, too few for a tile of 4",
+        "n12": wording("nodes left", nodes="3 nodes", size=4),
+        "n13": wording("nodes left", nodes="3 nodes", size=4),
     }
 
 
@@ -267,23 +266,23 @@ def test_tiles_of_a_switch_lie_below_it() -> None:
     assert names == ("n[1,3]", "n[5-6]", "n[7-8]", "n[9-10]")
     assert not_covered == {
         "n2": "drained: x",
-        "n4": "s1 has 1 node left, too few for a tile of 2",
+        "n4": wording("nodes left", nodes="s1 has 1 node", size=2),
         "n11": "down*: not responding",
-        "n12": "s3 has 1 node left, too few for a tile of 2",
+        "n12": wording("nodes left", nodes="s3 has 1 node", size=2),
         "n13": "in no switch",
     }
 
 
 def test_without_a_topology_tiles_are_in_natural_order() -> None:
     there = ClusterNodes("batch", nodes_of(range(8, 13)))
-    assert tiles("2", 2, there) == (("n[8-9]", "n[10-11]"), {"n12": "1 node left, too few for a tile of 2"})
+    assert tiles("2", 2, there) == (("n[8-9]", "n[10-11]"), {"n12": wording("nodes left", nodes="1 node", size=2)})
 
 
 def test_a_tile_lies_on_no_more_blocks_than_slurm_allows() -> None:
     blocks = ClusterNodes("batch", THREE.usable[:-1], THREE.unusable, THREE.switches, is_block=True)
     names, not_covered = tiles("4", 4, blocks)
     assert names == ("n[5-8]",)
-    assert not_covered["n12"] == "s3 has 3 nodes left, too few for a tile of 4"
+    assert not_covered["n12"] == wording("nodes left", nodes="s3 has 3 nodes", size=4)
     assert tiles("6", 6, blocks).names == ("n[1,3-7]",)
     assert tiles("7", 7, blocks).names == ("n[1,3-8]",)
     assert tiles("8", 8, blocks).names == ()
@@ -294,7 +293,9 @@ def test_tiles_of_some_nodes() -> None:
     with pytest.raises(ConfigurationError) as caught:
         tiles("node", 1, THREE, "n[1-3],m12")
     assert str(caught.value) == (
-        "--gsw-tile: no node 'm12' in the partition batch; did you mean 'n12'?\nnext: sinfo -N -p batch lists its nodes"
+        wording("no such node", option="--gsw-tile", name="m12", partition="batch", nearest="n12")
+        + "\n"
+        + wording("next sinfo", partition="batch")
     )
 
 
@@ -346,7 +347,7 @@ def test_the_option(text: str, kind: str, only: str) -> None:
 
 @pytest.mark.parametrize("text", ["rack", "", "0", "-1", "04", "4.5", "٤", "4 ", "1234567", ":n1", "n1"])
 def test_a_kind_that_there_is_not(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="wanted node, switch, block, or a number of nodes such as 4"):
+    with pytest.raises(ConfigurationError, match=wording("kinds of tiles")):
         check_tile(text)
 
 

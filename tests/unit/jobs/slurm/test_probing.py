@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_gsw.jobs.slurm import probing
 from pytest_gsw.jobs.slurm.probing import NVIDIA_FIELDS, PROBE, Probe, Probed, probe_command
+from tests.messages import wording
 
 SHELLS = [shell for shell in ("dash", "bash", "busybox") if shutil.which(shell)]
 
@@ -240,7 +242,7 @@ def test_a_tool_that_fails_is_named_and_the_rest_is_read(script: str, problem: s
 
 
 def test_a_node_without_the_tools_of_its_vendor(tools: Path) -> None:
-    assert "no amd-smi and no rocm-smi" in probe(tools, "amd")["host"]["problem"]
+    assert wording("no amd") in probe(tools, "amd")["host"]["problem"]
     assert "nvidia-smi" in probe(tools, "nvidia")["host"]["problem"]
     assert "smi" not in probe(tools, "host")["host"].get("problem", "")
 
@@ -325,7 +327,7 @@ def test_the_host_by_its_files(shell: str, tools: Path, tmp_path: Path) -> None:
         "governor": "performance schedutil",
         "end": "1",
         "kernel_options": "iommu=pt intel_iommu=on",
-        "problem": "the kernel log is not readable",
+        "problem": wording("kernel log"),
     }
     assert facts["mlx5_3"] == {"firmware": "28.39.2048"}
     assert facts["mlx5_3/1"] == {
@@ -399,10 +401,11 @@ def test_output_before_a_failure_is_kept() -> None:
     assert run("exit 255") == Probed("", "not read: exit code 255")
 
 
-def test_a_probe_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
+def test_a_probe_that_hangs_is_ended_with_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probing, "_GRACE_S", 0.1)
     children = tmp_path / "children"
-    found = run(f"trap '' TERM; echo fact; sleep 1000 & echo $$ $! >{children}; wait; sleep 1000", limit_s=3)
-    assert found == Probed("fact\n", "read in part: no end within 3 s")
+    found = run(f"trap '' TERM; echo fact; sleep 1000 & echo $$ $! >{children}; wait; sleep 1000", limit_s=2)
+    assert found == Probed("fact\n", wording("probe in part", why="no end within 2 s"))
     for process in children.read_text().split():
         deadline_s = time.monotonic() + 60
         while is_running(process):  # the kernel ends it in its own time
@@ -413,7 +416,7 @@ def test_a_probe_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
 def test_a_megabyte_is_cut() -> None:
     found = run("head -c 1000000 /dev/zero | tr '\\0' '\\377'; sleep 1000")
     assert len(found.text) == 65_536
-    assert found.problem == "read in part: cut after 65,536 bytes"
+    assert found.problem == wording("probe in part", why="cut after 65,536 bytes")
 
 
 def test_errors_without_end_fill_nothing() -> None:
@@ -423,7 +426,7 @@ def test_errors_without_end_fill_nothing() -> None:
 
 def test_no_srun() -> None:
     probe = Probe(("no-such-srun", "--overlap"), ENVIRON, 1)
-    assert probe.result.result(0) == Probed("", "not read: no-such-srun: No such file or directory")
+    assert probe.result.result(0) == Probed("", wording("no probe", why="no-such-srun: ") + wording("no such file"))
     probe.end()
 
 

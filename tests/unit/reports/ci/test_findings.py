@@ -21,6 +21,7 @@ from pytest_gsw.results.attention import Level
 from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.stats.verdict import MetricVerdict, Reason
 from pytest_gsw.tables.metrics import Direction, Metric
+from tests.messages import wording
 from tests.unit.history.runs import period
 from tests.unit.reports.ci.nights import (
     DRIFT,
@@ -81,7 +82,13 @@ def test_what_passed_with_a_but_is_a_notice() -> None:
     (other,) = findings(run_of((accepted,)))
     assert (other.kind, other.level) == ("accepted", Level.NOTICE)
     assert other.text == (
-        "passed by what eos has accepted; it is 10.7 % below the documented throughput, and would have failed by it"
+        wording(
+            "passed by accepted",
+            cluster="eos",
+            change="10.7",
+            side="% below",
+            metric="throughput" + wording("would have failed"),
+        )
     )
 
 
@@ -121,7 +128,15 @@ def test_an_incident_is_one_finding_that_has_its_rows() -> None:
         ("incident", "cluster eos", Level.ERROR, "pytest-gsw history --cluster=eos"),
         ("drift", "cluster eos", Level.WARNING, "pytest-gsw history --drift --cluster=eos"),
     ]
-    assert found[0].text.startswith("cluster eos: 10 of 10 rows slower, -5.8 % (an incident beyond -2.0 %), since 2026")
+    assert found[0].text.startswith(
+        wording(
+            "incident",
+            cluster="eos",
+            slower=10,
+            rows=10,
+            change=wording("an incident", change="-5.8 %", limit="-2.0 %") + ", since 2026",
+        )
+    )
     assert found[0].place == ("t.yaml", 1)
     assert counts_text(run_of(run_records([0.06] * 10, Reason.INCIDENT))) == "10 rows: 1 incident, 10 inconclusive"
 

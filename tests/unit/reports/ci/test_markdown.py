@@ -12,6 +12,7 @@ from markdown_it.token import Token
 from pytest_gsw.history.alarms import Alarm, Occurrence, State
 from pytest_gsw.reports.ci import markdown
 from pytest_gsw.stats.verdict import Reason
+from tests.messages import wording
 from tests.unit.history.runs import period
 from tests.unit.reports.ci.nights import (
     HOSTILE,
@@ -77,7 +78,7 @@ def test_alarms_by_what_became_of_them_come_first() -> None:
 def test_the_whole_summary() -> None:
     assert markdown(RUN) == "\n".join(
         [
-            "### pytest-gsw: 4 rows need attention",
+            wording("needs attention", count=4, need="rows need"),
             "",
             (
                 "`eos`, run `20261120-221000-7f3a`, 6 rows: 2 passed, 1 improved, 1 regressed, 1 inconclusive, 1 error, "
@@ -146,17 +147,21 @@ def test_changes_of_several_figures_are_not_all_of_throughput() -> None:
 def test_rows_that_nobody_must_look_at_are_listed_and_need_no_attention() -> None:
     accepted = [varied(PASSED_BY_ACCEPTED, row=f"row{n}", node_id=f"t.yaml::row{n}", gpus=8 << n) for n in range(2)]
     text = markdown(run_of((REGRESSED, *accepted)))
-    assert text.startswith("### pytest-gsw: 1 row needs attention\n")
+    assert text.startswith(wording("needs attention", count=1, need="row needs") + "\n")
     assert "3 rows: 2 passed (2 by an accepted figure), 1 regressed, " in text
     assert (
-        text.count("| accepted `passed by what eos has accepted; it is 10.8 % below the documented throughput, ") == 2
+        text.count(
+            "| accepted `"
+            + wording("passed by accepted", cluster="eos", change="10.8", side="% below", metric="throughput, ")
+        )
+        == 2
     )
     assert text.count("| accepted | -4.1 % | `5.11 s` | `4.9 s` |") == 2
 
 
 def test_a_quiet_run() -> None:
     assert markdown(run_of((PASSED,))).splitlines()[:3] == [
-        "### pytest-gsw: no row needs attention",
+        wording("needs attention", count="no", need="row needs"),
         "",
         "`eos`, run `20261120-221000-7f3a`, 1 row: 1 passed, 11.8 GPU-hours",
     ]
@@ -176,15 +181,17 @@ def test_the_summary_is_as_long_as_it_may_be(limit_bytes: int) -> None:
     text = markdown(run_of(rows), limit_bytes)
     assert len(text.encode()) <= limit_bytes
     shown = [row for row in cells(text) if row[0].startswith("llama2") and len(row) == 7]
-    assert f"\n{120 - len(shown)} findings more left out, for which there is no room here.\n" in text
-    assert text.startswith("### pytest-gsw: 120 rows need attention\n")
+    assert "\n" + wording("left out of it", findings=120 - len(shown)) + ".\n" in text
+    assert text.startswith(wording("needs attention", count=120, need="rows need") + "\n")
 
 
 def test_a_slow_cluster_is_counted_as_one() -> None:
     whole = run_records([0.06] * 10, Reason.INCIDENT)
-    assert markdown(run_of(whole)).startswith("### pytest-gsw: 1 cluster needs attention\n")
+    assert markdown(run_of(whole)).startswith(wording("needs attention", count=1, need="cluster needs") + "\n")
     own = varied(REGRESSED, node_id="t.yaml::own")
-    assert markdown(run_of((*whole, own))).startswith("### pytest-gsw: 1 cluster and 1 row need attention\n")
+    assert markdown(run_of((*whole, own))).startswith(
+        wording("needs attention", count=1, need="cluster and 1 row need") + "\n"
+    )
 
 
 @given(texts)
@@ -224,4 +231,4 @@ def test_the_tiles_of_a_row_come_first_with_the_command_that_drains_what_is_slow
 def test_a_slow_node_needs_attention_though_all_tiles_passed() -> None:
     run = run_of(tile(name) for name in nodes(8))
     swept = replace(run, run=replace(run.run, sweep=sweep_of(run.records, slow_finding("n003"))))
-    assert markdown(swept).startswith("### pytest-gsw: 1 slow node needs attention\n")
+    assert markdown(swept).startswith(wording("needs attention", count=1, need="slow node needs") + "\n")

@@ -28,6 +28,7 @@ from pytest_gsw.results.record import Record
 from pytest_gsw.stats.measurement import TimedStep, apply
 from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.model import parse_statistic
+from tests.messages import wording
 from tests.unit.reports.records_of_runs import BROKEN, CURRENT_RUN, SLOW, drawn, failed, minute_of, report_of, row
 from tests.unit.results.records import varied
 
@@ -150,7 +151,7 @@ def test_a_run_that_is_not_believed_is_shown_beside_the_line(tmp_path: Path) -> 
     current_run = varied(SLOW, measured={"step_time_s": 3.6}, series_s=(3.6,) * 5, **too_good)
     run = report_of(current_run, before=before, directory=tmp_path)
     plot = drawn(history_plot(run.rows[0]))
-    assert "Step time of 5 runs (s), lower is better, the newest 3.6 s;" in plot.alt
+    assert wording("runs of a plot", runs=5) + ", the newest 3.6 s;" in plot.alt
     assert plot.alt.endswith("; 1 inconclusive")
     assert told_of(plot)[-1] == f"3.6 s, {minute_of(CURRENT_RUN)}, job 481265, inconclusive: too good to be true"
     (curve,) = plot.svg.iter("polyline")

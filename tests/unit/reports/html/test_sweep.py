@@ -10,6 +10,7 @@ from typing import Any
 from pytest_gsw.reports.elements import report_text
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.sweep import SearchJob, Sweep, write_sweep
+from tests.messages import wording
 from tests.unit.reports.html.test_write import HOME, text_of, written
 from tests.unit.reports.records_of_runs import CURRENT_RUN, PASSED, report_of, row
 from tests.unit.results.records import JOB, varied
@@ -58,7 +59,7 @@ def test_a_sweep_is_one_section_with_what_it_found_and_what_to_type(tmp_path: Pa
     assert "31 of 34 nodes of the partition batch" in text
     assert re.search(rf"Not covered \(3\) *n\[901-902\] : {re.escape(DRAINED)} *n031 : job failed: node failure", text)
     assert "n009 9.41, 30 others 9.021: same seed and shape" in re.sub(" +", " ", text)
-    assert "scontrol update nodename=n017 state=drain reason='gsw " in text
+    assert wording("drain", nodes="n017") + " reason='gsw " in text
     assert "sbatch --exclude=n017 ..." in text
     assert "3 jobs in 2 rounds, noise of a job 1.7 %" in re.sub(" +", " ", text)
     # The slow node has the one card of what it did.
@@ -144,9 +145,9 @@ def test_the_map_has_the_nodes_of_each_switch_and_those_of_none(tmp_path: Path) 
     assert "leaf1 n[001-002]" in re.sub(" +", " ", section(index))
     assert "not known n[004,901-902]" in re.sub(" +", " ", section(index))
     text = text_of(index)
-    assert "why not read: with 'facts: nvidia'" in re.sub("why", "why ", text)
+    assert "why " + wording("no probe", why="with 'facts: nvidia'") in re.sub("why", "why ", text)
     card = text.partition("Slower than their peers")[2].partition("4 tiles")[0]
-    assert "scontrol update nodename=n003 state=drain" in card
+    assert wording("drain", nodes="n003") in card
 
 
 def test_jobs_of_the_search_are_among_those_of_the_run_and_of_their_nodes(tmp_path: Path) -> None:

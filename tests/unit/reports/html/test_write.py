@@ -21,6 +21,7 @@ from pytest_gsw.reports.reported_row import home_of, page_names
 from pytest_gsw.reports.run_report import ReportedRun
 from pytest_gsw.results.record import JobFacts, Record, used_gpu_hours
 from pytest_gsw.results.summary import cause_of
+from tests.messages import wording
 from tests.unit.history.runs import FIRST_S, job, period
 from tests.unit.reports.records_of_runs import (
     BROKEN,
@@ -227,7 +228,7 @@ def test_an_alarm_that_stands_is_said_where_no_row_is_broken(tmp_path: Path) -> 
     assert "\N{HEAVY CHECK MARK} No row needs attention; 1 active alarm." in is_active
     ongoing = f"Ongoing (1)▼ 1f0c92ab  ongoing (1 of 2 passes) regression of {PASSED.row.id}: since {minute(FIRST_S)}"
     assert f"{ongoing}, 1 run (45 days)" in is_active
-    assert is_active.startswith("\n1 active alarm, no row needs attention: 1 row on eos")
+    assert is_active.startswith("\n" + wording("one since", count=1, rows="1 row on eos"))
     # Of an incident that this run is without, the page has nothing in the present tense.
     incident = replace(slow, kind=Kind.INCIDENT, subject="cluster eos", usual=math.log(4.5), good_runs=0)
     was = f"incident of cluster eos: \N{MINUS SIGN}10.0 % vs usual since {minute(FIRST_S)}"
@@ -463,7 +464,7 @@ def test_a_row_that_passed_by_an_accepted_figure_alone_is_counted_and_marked(tmp
     assert "Nothing needs attention.Faster than allowed▲ Improved (1)" in text
     page = text_of(index.parent / HOME / "rows" / "llama2_70b_fp8_H100x128.html")
     assert "✓ accepted" in page
-    assert "passed by what eos has accepted; it is 10.8 % below the documented throughput" in page
+    assert wording("passed by accepted", cluster="eos", change="10.8", side="% below", metric="throughput") in page
 
 
 def test_the_logs_last_lines_are_shown_and_what_they_say_is_text(tmp_path: Path) -> None:

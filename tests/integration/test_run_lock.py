@@ -17,6 +17,7 @@ import pytest
 
 from pytest_gsw.errors import ConfigurationError, TakenOverError
 from pytest_gsw.jobs.run_lock import NAME, RunLock
+from tests.messages import wording
 from tests.unit.jobs.owners import leave_owner
 
 #: Long enough for what must not expire, and short where it must.
@@ -106,7 +107,7 @@ def test_one_after_the_other(tmp_path: Path) -> None:
     first.check()
     assert files(tmp_path) == [NAME]
     assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o600
-    assert "belongs to another session" in refusal(tmp_path, beat_s=0.01)
+    assert wording("owned elsewhere") in refusal(tmp_path, beat_s=0.01)
     assert not second.is_free()
     first.release()
     assert second.is_free()
@@ -128,7 +129,7 @@ def test_who_owns_it_is_told_with_what_to_do(tmp_path: Path, hold: Callable[...,
     advice = rf"wait until it has ended, or end it \(kill {holder.process.pid} on \S+\), and resume then"
     assert re.fullmatch(rf"{who}\nnext: {advice}", refused), refused
     (line,) = told
-    assert re.fullmatch(rf"gsw: {who}; waiting up to 605 s for its sign of life", line), line
+    assert re.fullmatch(f"gsw: {who}" + wording("waiting for life", time="605 s"), line), line
 
 
 def test_an_owner_on_another_machine_is_watched_for_a_whole_lease(tmp_path: Path) -> None:
@@ -156,7 +157,7 @@ def test_a_clock_that_is_ahead_takes_nothing_over(
     assert holder.ask("take") == "taken"
     now_s = time.time()
     monkeypatch.setattr(time, "time", lambda: now_s + 86400)
-    assert "belongs to another session" in refusal(tmp_path)
+    assert wording("owned elsewhere") in refusal(tmp_path)
     assert holder.ask("check") == "owned"
 
 
@@ -202,7 +203,7 @@ def test_a_frozen_owner_that_wakes_up_submits_nothing_more(tmp_path: Path, hold:
     lock.take()
     frozen.tell("check")  # the first thing that it does
     frozen.process.send_signal(signal.SIGCONT)
-    assert frozen.answer() == "another session has taken the run over"
+    assert frozen.answer() == wording("taken over")
     frozen.process.communicate()
     lock.check()  # of which the other's end took nothing
     assert not RunLock(tmp_path, LONG_S).is_free()
@@ -251,7 +252,7 @@ def test_an_owner_whose_file_is_damaged_submits_nothing_more(tmp_path: Path) -> 
     lock = RunLock(tmp_path, LONG_S)
     lock.take()
     (tmp_path / NAME).write_text("{")
-    with pytest.raises(TakenOverError, match="another session has taken the run over"):
+    with pytest.raises(TakenOverError, match=wording("taken over")):
         lock.check()
 
 
@@ -260,12 +261,10 @@ def test_a_file_that_may_be_a_living_ones_is_left_alone(tmp_path: Path, content:
     path = tmp_path / NAME
     path.write_text(content)
     told = refusal(tmp_path, SHORT_S, SHORT_S / 2)
-    assert told.startswith(f"the run {tmp_path.name} belongs to another session")
+    assert told.startswith(wording("owned", run=tmp_path.name))
     assert path.read_text() == content
     if not content:
-        assert told.endswith(
-            f"next: {path} does not name it; if no session of the run is left, remove it, and resume again"
-        )
+        assert told.endswith(f"next: {path}" + wording("lock names none"))
 
 
 def test_a_lease_of_another_length_is_left_alone(tmp_path: Path) -> None:
@@ -336,6 +335,6 @@ def test_a_file_system_that_does_not_tell(tmp_path: Path, monkeypatch: pytest.Mo
         patch.setattr(os, "write", write)
         told = refusal(tmp_path)
     assert told.startswith(f"the owner of the run {tmp_path.name} is unknown: {os.strerror(number)}: {tmp_path}")
-    assert told.endswith(f"next: is the file system there, and may you write to it? ls -la {tmp_path}")
+    assert told.endswith(wording("lock file system", path=tmp_path))
     assert files(tmp_path) == []
     RunLock(tmp_path, LONG_S).take(pytest.fail)
