@@ -34,10 +34,11 @@ from pytest_gsw.stats.figures import documented_peak_flops, figures_of
 from pytest_gsw.stats.noise import ACCEPTED_JOBS
 from pytest_gsw.stats.verdict import FORBIDS, Reason
 from pytest_gsw.tables.bundled import accepted_file, bundled_baselines
-from pytest_gsw.tables.load import load_table, stated_rows
+from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.metrics import DOCUMENTED, SAVE_TIME, TOKENS_PER_S, TOKENS_PER_S_PER_GPU, Series
 from pytest_gsw.tables.model import Accepted, Baseline, definition_hash, image_name
 from pytest_gsw.tables.schema import ACCEPTED_FIELDS, Key, accepted_of_table, entry_key, read_spread
+from pytest_gsw.tables.stated_rows import stated_rows
 from pytest_gsw.tables.value_types import LARGEST, SMALLEST
 
 #: A row whose jobs spread by 3 % fails a tolerance of 5 % in one run of twenty without any change.

@@ -20,8 +20,9 @@ from pytest_gsw.importing.facts import AllFacts, read_facts
 from pytest_gsw.importing.rows import RowFile
 from pytest_gsw.importing.writer import flow_text
 from pytest_gsw.tables.bundled import FACTS_FILE, SCHEMA_FILE, schema_text
-from pytest_gsw.tables.load import StatedRow, read_table, stated_rows, table_files
+from pytest_gsw.tables.load import read_table, table_files
 from pytest_gsw.tables.model import BLANK
+from pytest_gsw.tables.stated_rows import StatedRow, stated_rows
 
 _CARD = "card.yaml"
 _STATES = {

@@ -20,7 +20,7 @@ from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.stats.figures import documented_peak_flops, figures, mfu_note
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.bundled import FACTS_FILE
-from pytest_gsw.tables.load import directories_for, facts_of, load_tables, read_tables, releases_for
+from pytest_gsw.tables.load import facts_of, load_tables, read_tables
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import (
     Accepted,
@@ -31,6 +31,7 @@ from pytest_gsw.tables.model import (
     has_ended,
     image_name,
 )
+from pytest_gsw.tables.release_rows import directories_for, releases_for
 from pytest_gsw.tables.value_types import nearest
 
 # -- Tables, clusters and log formats of a site and its plugins ------------------------------------

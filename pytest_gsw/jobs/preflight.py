@@ -21,8 +21,8 @@ from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.scripts import OPTIONS, cluster_of, named_clusters, script_text, unread, versions_in
 from pytest_gsw.jobs.spec import job_environment, recipe_directory, stage_of
 from pytest_gsw.tables.bundled import bundled_releases
-from pytest_gsw.tables.load import holds_for, other_release, rows_of
 from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.release_rows import holds_for, other_release, rows_of
 from pytest_gsw.tables.releases import releases_of
 from pytest_gsw.tables.yaml_values import read_text
 

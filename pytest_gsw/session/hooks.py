@@ -24,8 +24,8 @@ from pytest_gsw.session.settings import Settings, read_settings
 from pytest_gsw.session.state import SESSION, Session
 from pytest_gsw.session.tiles import ask_tiling, tiles_text
 from pytest_gsw.tables.bundled import bundled_baselines
-from pytest_gsw.tables.load import releases_for
 from pytest_gsw.tables.model import rows_text
+from pytest_gsw.tables.release_rows import releases_for
 
 #: The name of the plugin that receives reports; a session that only collects rows has none.
 _REPORTS = "gsw-reports"

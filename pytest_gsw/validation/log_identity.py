@@ -15,8 +15,8 @@ from pytest_gsw.logs.identity import identity_markers, with_identity
 from pytest_gsw.logs.model import Identity, StepLog
 from pytest_gsw.logs.reader import line_number
 from pytest_gsw.logs.scan import matching_records
-from pytest_gsw.tables.load import other_release
 from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.release_rows import other_release
 from pytest_gsw.tables.releases import releases_of
 from pytest_gsw.validation.agreement import RELEASE, Compared, compare
 from pytest_gsw.validation.run import Run, job_evidence, replayed
