@@ -26,6 +26,7 @@ from typing import Any
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.masks import MASK
 from pytest_gsw.common.text import by_number, calendar, enumerated, percent, plural
+from pytest_gsw.common.typed_json import facts
 from pytest_gsw.errors import FileError
 from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results import outcomes
@@ -530,7 +531,7 @@ def accepted_text(table: Path, new: Iterable[tuple[Baseline, Accepted]], without
     figures = {entry_key(entry): {key: value.value for key, value in entry.items()} for entry in there}
     for row, accepted in new:
         judged = {row.judged_by.field: accepted.judged}
-        figures[row.id, accepted.cluster] = {"row": row.id, **judged, **vars(accepted)}
+        figures[row.id, accepted.cluster] = {"row": row.id, **judged, **facts(Accepted, accepted)}
     entries = []
     for key in sorted(figures.keys() - set(without), key=lambda key: (by_number(key[0]), key[1])):
         fields = {name: value for name in ACCEPTED_FIELDS if (value := figures[key].get(name)) is not None}

@@ -6,12 +6,13 @@ import argparse
 import math
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pytest_gsw.cli.output import Answer, json_answer
 from pytest_gsw.clusters import Cluster, cluster_files, find_cluster, release_of, why_it_does_not_fit
+from pytest_gsw.common import typed_json
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.text import at_line, plain_table, plural
 from pytest_gsw.errors import ConfigurationError, FileError, NotJudgedError
@@ -27,6 +28,8 @@ from pytest_gsw.tables.model import (
     Baseline,
     BlankRow,
     Documented,
+    Figures,
+    Source,
     counts_with_its_image,
     has_ended,
     image_name,
@@ -107,7 +110,8 @@ def run(args: argparse.Namespace) -> Answer:
         from pytest_gsw.cli.report import run_rows  # records take longer to import than tables
 
         return run_rows(args)
-    args.ini.fill(args, "cluster", "clusters")
+    args.cluster = args.cluster or args.ini.cluster
+    args.clusters = args.clusters or args.ini.clusters
     rows, blanks = read_tables(args.ini.tables(args.paths) or tables_on(args.cluster, args.clusters))
     cluster, left_out = _known_cluster(rows, args), 0
     if cluster is not None:
@@ -259,12 +263,12 @@ def row_facts(row: Baseline) -> dict[str, Any]:
         "attributes": dict(row.attributes),
         "accepted": {
             name: {
-                **asdict(accepted),
+                **typed_json.facts(Accepted, accepted),
                 "counts": counts_with_its_image(row, accepted) and _is_of_its_image(row, accepted),
             }
             for name, accepted in row.accepted.items()
         },
-        "source": asdict(row.source),
+        "source": typed_json.facts(Source, row.source),
         "baseline": {"file": str(row.location.path), "line": row.location.line},
     }
 
@@ -274,8 +278,8 @@ def _documented_facts(stated: Documented) -> dict[str, Any]:
     return {"value": stated.value, "tolerance": stated.tolerance, **direction}
 
 
-def _derived_figures(of: Any) -> dict[str, float | None]:
-    found = asdict(of)
+def _derived_figures(of: Figures) -> dict[str, float | None]:
+    found = typed_json.facts(Figures, of)
     del found[STEP_TIME.key]
     if found[metrics.VALUE] is None:
         del found[metrics.VALUE]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from pytest_gsw.common.files import PRIVATE, read_bounded, write_whole
 from pytest_gsw.common.text import command
-from pytest_gsw.common.typed_json import read
+from pytest_gsw.common.typed_json import facts, read
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.journal import COPY, RunState, read_journal, run_state_of
 from pytest_gsw.jobs.run_lock import RunLock
@@ -122,8 +122,8 @@ def write_noted(directory: Path, noted: RunManifest) -> None:
         OSError: Nothing can be written there.
     """
     before = read_noted(directory)
-    of_rows = {name: {**getattr(before, name), **getattr(noted, name)} for name in ("errors", "rows")}
-    write_whole(directory / _NAME, f"{json.dumps({**vars(noted), **of_rows})}\n", PRIVATE)
+    of_all = replace(noted, errors={**before.errors, **noted.errors}, rows={**before.rows, **noted.rows})
+    write_whole(directory / _NAME, f"{json.dumps(facts(RunManifest, of_all))}\n", PRIVATE)
 
 
 def read_noted(directory: Path) -> RunManifest:
