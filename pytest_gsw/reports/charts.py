@@ -19,7 +19,7 @@ from operator import itemgetter
 
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.text import day, minute, named, plural, share
-from pytest_gsw.reports.elements import element, plain
+from pytest_gsw.reports.html import element, plain
 from pytest_gsw.reports.reported_row import ReportedRow, device, is_implausible, is_slow
 from pytest_gsw.reports.run_report import RunListEntry
 from pytest_gsw.results import attention

@@ -11,23 +11,8 @@ from pytest_gsw.common.text import command, duration, plural
 from pytest_gsw.history.alarms import Kind
 from pytest_gsw.history.comparison import failing_text, slow_since_text, sound_text, state_text
 from pytest_gsw.history.node_search import FAILURES_DAYS
-from pytest_gsw.reports.elements import (
-    NODES,
-    Content,
-    command_line,
-    element,
-    fact_list,
-    minute,
-    node_links,
-    page,
-    percent,
-    row_link,
-    section,
-    signed,
-    simulated_note,
-    table,
-    time_element,
-)
+from pytest_gsw.reports import html, texts
+from pytest_gsw.reports.html import Content, element
 from pytest_gsw.reports.matrix import RunPages, address_in
 from pytest_gsw.reports.reported_row import home_of
 from pytest_gsw.reports.run_report import RunJob, RunReport
@@ -44,12 +29,12 @@ def jobs_page(report: RunReport, links: Sequence[tuple[str, str]]) -> ET.Element
     """The run's jobs with their GPU-hours."""
     caption = f"{plural(min(len(report.jobs), _JOBS), 'job')} in the order of their submission"
     main = [
-        element("h1", f"Jobs of the run, {minute(report.begin_s)}"),
-        simulated_note(report.records),
-        fact_list(_sums(report)),
-        section("jobs", "All jobs", _jobs("jobs", caption, report.jobs[:_JOBS], report)),
+        element("h1", f"Jobs of the run, {texts.minute(report.begin_s)}"),
+        html.simulated_note(report.records),
+        html.fact_list(_sums(report)),
+        html.section("jobs", "All jobs", _jobs("jobs", caption, report.jobs[:_JOBS], report)),
     ]
-    return page(f"Jobs of the run, {minute(report.begin_s)}", main, links, here=f"{report.home}{JOBS}")
+    return html.page(f"Jobs of the run, {texts.minute(report.begin_s)}", main, links, here=f"{report.home}{JOBS}")
 
 
 def gpu_hours_text(report: RunReport) -> str:
@@ -79,7 +64,7 @@ def _spread(times_s: Sequence[float]) -> str:
 
 def _jobs(name: str, caption: str, jobs: Iterable[RunJob], report: RunReport) -> ET.Element | None:
     heads = ["row", "job", "state", "nodes", "submitted", ">queue", ">ran", ">GPU-hours"]
-    return table(name, caption, heads, (_job(job, report) for job in jobs))
+    return html.table(name, caption, heads, (_job(job, report) for job in jobs))
 
 
 def _job(job: RunJob, report: RunReport) -> list[Content]:
@@ -87,11 +72,11 @@ def _job(job: RunJob, report: RunReport) -> list[Content]:
     # A failed job may be COMPLETED.
     state = f"{'failed: ' if job.failed else ''}{facts.state}"
     return [
-        row_link(job.row),
+        html.row_link(job.row),
         facts.id,
         element("td", state, class_=attention.ERROR.kind if job.failed else None),
-        node_links(facts.nodes, report),
-        time_element(facts.known_begin_s) if facts.known_begin_s else None,
+        html.node_links(facts.nodes, report),
+        html.time_element(facts.known_begin_s) if facts.known_begin_s else None,
         "" if facts.queue_s is None else duration(facts.queue_s),
         "" if facts.run_s is None else duration(facts.run_s),
         "" if facts.run_s is None else f"{job.row.record.row.gpus * facts.run_s / 3600:,.1f}",
@@ -103,15 +88,15 @@ def _job(job: RunJob, report: RunReport) -> list[Content]:
 
 def nodes_page(report: RunReport, links: Sequence[tuple[str, str]]) -> ET.Element:
     """All nodes: those that make jobs slow or fail them, and a link to the page of each."""
-    title = f"Nodes of {', '.join(report.clusters) or 'no cluster'}, {minute(report.begin_s)}"
+    title = f"Nodes of {', '.join(report.clusters) or 'no cluster'}, {texts.minute(report.begin_s)}"
     linked = (element("li", element("a", node, href=address)) for node, address in report.nodes.items())
     main = [
         element("h1", title),
-        section("slow", "Slow nodes", *_slow(report), *_known_good_nodes(report)),
-        section("failing", "Failures by node", *_failing(report)),
-        section("nodes", "All nodes", element("ul", *linked, class_="nodes") if report.nodes else None),
+        html.section("slow", "Slow nodes", *_slow(report), *_known_good_nodes(report)),
+        html.section("failing", "Failures by node", *_failing(report)),
+        html.section("nodes", "All nodes", element("ul", *linked, class_="nodes") if report.nodes else None),
     ]
-    return page(title, main, links, here=NODES)
+    return html.page(title, main, links, here=html.NODES)
 
 
 def _failing(report: RunReport) -> list[ET.Element]:
@@ -133,7 +118,7 @@ def _slow(report: RunReport) -> list[ET.Element]:
 
 
 def _node_line(nodes: Sequence[str], text: str, report: RunReport) -> ET.Element:
-    return element("p", element("a", signed(text), href=report.nodes.get(nodes[0])))
+    return element("p", element("a", texts.signed(text), href=report.nodes.get(nodes[0])))
 
 
 def _known_good_nodes(report: RunReport) -> Iterator[ET.Element]:
@@ -146,32 +131,37 @@ def _known_good_nodes(report: RunReport) -> Iterator[ET.Element]:
 def node_page(node: str, report: RunReport, pages: RunPages, links: Sequence[tuple[str, str]]) -> ET.Element:
     """One node: its state, alarms and facts, and its jobs with their rows and failures."""
     jobs = _jobs("of-run", "In this run", report.node_runs.get(node, ()), report)
-    commands = (command_line(command("pytest-gsw", "nodes", f"--cluster={cluster}")) for cluster in report.clusters)
+    commands = (
+        html.command_line(command("pytest-gsw", "nodes", f"--cluster={cluster}")) for cluster in report.clusters
+    )
     main = [
         element("h1", f"Node {node}"),
-        fact_list(_node_facts(node, report)),
+        html.fact_list(_node_facts(node, report)),
         *commands,
-        section("jobs", "Jobs", jobs, _jobs_before(node, report, pages)),
+        html.section("jobs", "Jobs", jobs, _jobs_before(node, report, pages)),
     ]
-    return page(f"Node {node}, {minute(report.begin_s)}", main, links)
+    return html.page(f"Node {node}, {texts.minute(report.begin_s)}", main, links)
 
 
 def _node_facts(node: str, report: RunReport) -> Iterator[tuple[str, Content]]:
     for slow in (one for of_cluster in report.slow_nodes.values() for one in of_cluster if node in one.nodes):
-        yield "slow", f"{signed(slow_since_text(slow))}; {plural(len(slow.fast_jobs), 'fast job')}"
+        yield "slow", f"{texts.signed(slow_since_text(slow))}; {plural(len(slow.fast_jobs), 'fast job')}"
     failing = (*report.failing_nodes, *(one for found in report.nodes_failing_jobs.values() for one in found))
     yield from (("fails jobs", failing_text(failing_node)) for failing_node in failing if node in failing_node.nodes)
     if any(node in known.cleared for known in report.known_good_nodes.values()):
         yield "not slow", f"by the newest runs of {', '.join(report.known_good_nodes)}"
     for alarm in report.alarms:
         if alarm.period.kind is Kind.NODE and node in alarm.period.things:
-            yield "alarm", f"{alarm.id} {state_text(alarm)}, since {minute(alarm.since.time_s)}"
+            yield "alarm", f"{alarm.id} {state_text(alarm)}, since {texts.minute(alarm.since.time_s)}"
     for sweep in report.sweeps:
         tile = next((tile for tile in sweep.of_row.peers if node in expand(tile)), "")
         if tile:
-            yield "vs peers", f"{percent(sweep.of_row.peers[tile])} throughput as tile {tile} of {sweep.of_row.row}"
+            yield (
+                "vs peers",
+                f"{texts.percent(sweep.of_row.peers[tile])} throughput as tile {tile} of {sweep.of_row.row}",
+            )
         if sweep.of_row.facts is not None:
-            yield from ((name, signed(text)) for name, text in why_lines(sweep.of_row.facts.of_nodes({node})))
+            yield from ((name, texts.signed(text)) for name, text in why_lines(sweep.of_row.facts.of_nodes({node})))
 
 
 def _jobs_before(node: str, report: RunReport, pages: RunPages) -> ET.Element | None:
@@ -181,7 +171,7 @@ def _jobs_before(node: str, report: RunReport, pages: RunPages) -> ET.Element | 
         verdict = element("td", f"{known.sign} {job.outcome}", class_=known.kind)
         row, run = report.by_id.get(job.row), f"{home_of(job.run_id)}index.html" if job.run_id in pages else None
         address = None if row is None else address_in(row, job.run_id, pages) or row.address
-        cells = (verdict, element("a", job.row, href=address), job.job_id, node_links(job.nodes, report))
-        lines.append([time_element(job.time_s), *cells, element("a", job.run_id, href=run)])
+        cells = (verdict, element("a", job.row, href=address), job.job_id, html.node_links(job.nodes, report))
+        lines.append([html.time_element(job.time_s), *cells, element("a", job.run_id, href=run)])
     heads = ["ended", "verdict or failure", "row", "job", "nodes", "run"]
-    return table("before", f"The newest {plural(len(lines), 'job')} on {node} before this run", heads, lines)
+    return html.table("before", f"The newest {plural(len(lines), 'job')} on {node} before this run", heads, lines)

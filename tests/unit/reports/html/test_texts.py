@@ -9,11 +9,12 @@ import pytest
 
 from pytest_gsw.history.model import Point, RowOutcome
 from pytest_gsw.history.since import Since
-from pytest_gsw.reports.elements import (
+from pytest_gsw.reports.html import element, html_text
+from pytest_gsw.reports.reported_row import ReportedRow
+from pytest_gsw.reports.row_page import all_commands, log_ends
+from pytest_gsw.reports.texts import (
     card_text,
-    element,
     fact_text,
-    html_text,
     limit_text,
     minute,
     percent,
@@ -21,8 +22,6 @@ from pytest_gsw.reports.elements import (
     since_facts,
     since_text,
 )
-from pytest_gsw.reports.reported_row import ReportedRow
-from pytest_gsw.reports.row_page import all_commands, log_ends
 from pytest_gsw.results import suggested_commands
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.run_progress import RunProgress
