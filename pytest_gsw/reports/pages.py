@@ -69,6 +69,7 @@ def run_page(report: RunReport, links: Sequence[tuple[str, str]], pages: RunPage
         f"{texts.report_text(report)} on {', '.join(report.clusters) or 'no cluster'}, {texts.minute(report.begin_s)}"
     )
     title += f", replay of {report.replay_of}" if report.replay_of else ""
+    trend = charts.trend_plot([*report.runs_before[::-1], report.list_entry])
     main = [
         element("h1", title),
         _counts(report),
@@ -84,12 +85,8 @@ def run_page(report: RunReport, links: Sequence[tuple[str, str]], pages: RunPage
         _faster_rows(report, pages),
         html.section("matrix", "Rows by run", *_matrix(report, pages)),
         html.section("rows", "All rows", _all_rows(report)),
-        html.section(
-            "trend", "Trend", html.folded("Rows that need no attention, run by run", charts.figure(_trend(report)))
-        ),
-        html.section(
-            "scaling", "Scaling", html.folded("Workloads over numbers of GPUs", *map(charts.figure, _scaling(report)))
-        ),
+        html.section("trend", "Trend", html.folded("Rows that need no attention, run by run", trend)),
+        html.section("scaling", "Scaling", html.folded("Workloads over numbers of GPUs", *_scaling(report))),
     ]
     made = html.page(title, main, links, here=f"{report.home}{INDEX}")
     if report.goes_on:
@@ -123,11 +120,7 @@ def _counts(report: RunReport) -> ET.Element:
     return element("ul", *entries, class_="counts", aria_label="Rows by verdict")
 
 
-def _trend(report: RunReport) -> charts.Plot | None:
-    return charts.trend_plot([*report.runs_before[::-1], report.list_entry])
-
-
-def _scaling(report: RunReport) -> Iterator[charts.Plot | None]:
+def _scaling(report: RunReport) -> Iterator[ET.Element | None]:
     """The scaling of each workload, measured and documented; a picture has as many curves as there are shapes."""
     most = len(charts.CURVES)
     for workload, of_workload in charts.workloads(_without_tiles(report.rows)).items():

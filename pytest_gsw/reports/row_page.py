@@ -68,10 +68,10 @@ def row_page(
         else html.section(
             "runs",
             "Runs",
-            charts.figure(charts.history_plot(row, addresses)),
+            charts.history_plot(row, addresses),
             _runs_table(row, addresses, report),
         ),
-        html.section("steps", "Steps", charts.figure(charts.steps_plot(record)), html.fact_list(steps)),
+        html.section("steps", "Steps", charts.steps_plot(record), html.fact_list(steps)),
         html.section("jobs", "Jobs", _jobs_of_row(row, report)),
         last,
         html.section("facts", "Facts", html.fact_list(_facts(record, run_facts))),
@@ -122,7 +122,7 @@ def _row_section(row: ReportedRow, report: RunReport, pages: Mapping[str, str]) 
         element("p", texts.fact_text(row), class_="fact"),
         _tile_facts(row, report),
         _figures(row),
-        None if row.record.row.tile else charts.figure(charts.history_plot(row, pages)),
+        None if row.record.row.tile else charts.history_plot(row, pages),
         html.folded(
             "Commands and facts", html.command_list(all_commands(row, report.run.directory)), html.fact_list(facts)
         ),
