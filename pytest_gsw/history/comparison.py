@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_gsw.common.text import by_number, command, day, minute, percent, plural, share
-from pytest_gsw.history.alarms import Alarm, IncidentPeriod, Kind, State
+from pytest_gsw.history.alarms import Alarm, Kind, State
 from pytest_gsw.history.environment_changes import EnvironmentChange
 from pytest_gsw.history.model import SIMULATED, SeriesKey, is_judged, series_key
 from pytest_gsw.history.node_search import FailingNode, KnownGoodNodes, SlowNode
@@ -119,13 +119,8 @@ def state_text(alarm: Alarm) -> str:
     """The state of an alarm: ``new``, ``ongoing (1 of 2 passes)``, ``fixed 2026-11-23 16:11``."""
     if alarm.state is State.FIXED:
         return f"fixed {minute(alarm.fixed_s or 0.0)}"
-    good = recovery_text(alarm.period) if alarm.state is State.ONGOING else ""
-    return f"{alarm.state.value} ({good})" if good else f"{alarm.state.value}"
-
-
-def recovery_text(period: IncidentPeriod) -> str:
-    """The number of good runs so far of those that end a period, ``1 of 2 passes``; empty if there is none."""
-    return f"{period.good_runs} of {period.ends_after} passes" if period.good_runs else ""
+    good, needed = alarm.period.good_runs, alarm.period.ends_after
+    return f"ongoing ({good} of {needed} passes)" if alarm.state is State.ONGOING and good else alarm.state.value
 
 
 def acknowledged_text(alarm: Alarm) -> str:

@@ -100,14 +100,13 @@ def changed(good: Sequence[Point], first: Point) -> Changes:
     """
     found = changes_of(good[-1], first, nodes=True) if good else {}
     facts = _with_nodes(*good, first)[:-1] if found else []
-    known = {name: [value for of_run in facts if (value := of_run.get(name))] for name in found}
-    return {name: found[name] for name, values in known.items() if found[name][1] not in values and _is_kept(values)}
-
-
-def _is_kept(values: Sequence[str]) -> bool:
-    """True if values do not change from run to run."""
-    newest = values[-_NEWEST:]
-    return 2 * len(set(newest)) <= len(newest) + 1
+    for name in [*found]:
+        values = [value for of_run in facts if (value := of_run.get(name))]
+        newest = values[-_NEWEST:]
+        # Of values that change from run to run, another one is no change.
+        if found[name][1] in values or 2 * len(set(newest)) > len(newest) + 1:
+            del found[name]
+    return found
 
 
 def changes_of(before: RanWith, after: RanWith, *, nodes: bool = False) -> dict[str, tuple[str, str]]:

@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from types import TracebackType
 from typing import Any
 
 from pytest_gsw.common.groups import grouped
@@ -97,25 +96,6 @@ def read_events(database: Database) -> tuple[Event, ...]:
         )
     except ValueError as error:
         raise HistoryError(f"an event in {database.shown} cannot be read: {error}") from None
-
-
-def add_event(database: Database, event: Event) -> Event:
-    """Store an event, in a transaction of the caller's; return it with its number.
-
-    Raises:
-        HistoryError: It revokes an event that is missing or revoked already.
-    """
-    if event.revokes is not None and event.revokes not in {other.id for other in active(read_events(database))}:
-        raise HistoryError(f"no event {event.revokes} is active in {database.shown}")
-    texts = [printable(text) for text in (event.cluster, event.kind, event.subject)]
-    database.execute(
-        "INSERT INTO gsw_event (time_s, cluster, kind, subject, body, revokes) VALUES (?, ?, ?, ?, ?, ?)",
-        (event.time_s, *texts, _to_json(dict(event.body)), event.revokes),
-    )
-    # Not RETURNING, which SQLite has only since 3.35.
-    same = "SELECT MAX(id) FROM gsw_event WHERE time_s = ? AND cluster = ? AND kind = ? AND subject = ?"
-    ((number,),) = database.execute(same, (event.time_s, *texts))
-    return replace(event, id=number)
 
 
 # The condition is that of model.rank().
@@ -557,10 +537,20 @@ class History:
         """Store a decision; return the event with its number.
 
         Raises:
-            HistoryError: It cannot be stored, or revokes a missing event.
+            HistoryError: It cannot be stored, or revokes an event that is missing or revoked already.
         """
+        texts = [printable(text) for text in (event.cluster, event.kind, event.subject)]
         with self._transaction(write=True) as database:
-            return add_event(database, event)
+            if event.revokes is not None and event.revokes not in {other.id for other in active(read_events(database))}:
+                raise HistoryError(f"no event {event.revokes} is active in {database.shown}")
+            database.execute(
+                "INSERT INTO gsw_event (time_s, cluster, kind, subject, body, revokes) VALUES (?, ?, ?, ?, ?, ?)",
+                (event.time_s, *texts, _to_json(dict(event.body)), event.revokes),
+            )
+            # Not RETURNING, which SQLite has only since 3.35.
+            same = "SELECT MAX(id) FROM gsw_event WHERE time_s = ? AND cluster = ? AND kind = ? AND subject = ?"
+            ((number,),) = database.execute(same, (event.time_s, *texts))
+        return replace(event, id=number)
 
     def events(self, cluster: str | None = None, kind: str | None = None) -> tuple[Event, ...]:
         """The events in effect, in order; of one cluster or one kind, if given."""
@@ -651,9 +641,7 @@ class History:
     def __enter__(self) -> History:  # noqa: PYI034 - typing.Self is Python 3.11's
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @contextmanager

@@ -107,8 +107,8 @@ def error_lines(records: Iterable[Record], missing: Mapping[str, str] | None = N
 
 
 def cause_of(record: Record) -> str:
-    """The cause of an error without its job and row: ``job failed: ECC error``."""
-    return without_job(_without_row(record.fact, record.row.id))
+    """The cause of an error without the id of its job and row: ``job failed: ECC error``."""
+    return _JOB.sub("job", _without_row(record.fact, record.row.id))
 
 
 def _without_row(fact: str, row_id: str) -> str:
@@ -121,11 +121,6 @@ def error_nodes(records: Iterable[Record]) -> str:
     return named_nodes(
         Counter(node for record in records if record.jobs.last for node in expand(record.jobs.last.nodes))
     )
-
-
-def without_job(fact: str) -> str:
-    """A fact without the id of its job."""
-    return _JOB.sub("job", fact)
 
 
 def black_holes_of(records: Sequence[Record]) -> tuple[BlackHole, ...]:
@@ -181,7 +176,9 @@ def _cases(records: Iterable[Record]) -> tuple[_Cases, dict[str, list[Record]]]:
         if _is_one_a_place(rows):
             cases[name] = {record.row.gpus: record for record in rows}
             continue
-        for suffix, alike in sorted(_by_suffix(rows).items(), key=lambda group: by_number(group[0])):
+        # By the end of their ids, after the number of GPUs: ``mbs2`` of ``llama2_70b_fp8[H100x64-mbs2]``.
+        ends = [(row.row.id.partition(f"x{row.row.gpus}")[2].removesuffix("]").lstrip("-"), row) for row in rows]
+        for suffix, alike in sorted(grouped(ends).items(), key=lambda group: by_number(group[0])):
             if len(alike) > 1 and _is_one_a_place(alike):
                 cases[f"{name} {suffix}".rstrip()] = {record.row.gpus: record for record in alike}
             else:
@@ -193,20 +190,13 @@ def _is_one_a_place(rows: Sequence[Record]) -> bool:
     return len({record.row.gpus for record in rows}) == len(rows)
 
 
-def _by_suffix(rows: Iterable[Record]) -> dict[str, list[Record]]:
-    """Rows by the end of their ids, after the number of GPUs: ``mbs2`` of ``llama2_70b_fp8[H100x64-mbs2]``."""
-    return grouped([(one.row.id.partition(f"x{one.row.gpus}")[2].removesuffix("]").lstrip("-"), one) for one in rows])
-
-
 def _shared_lines(name: str, rows: Sequence[Record], width: int) -> list[str]:
     """Rows of one case that share their numbers of GPUs: a line for each number."""
     by_gpus = grouped([(record.row.gpus, record) for record in sorted(rows, key=lambda other: other.row.gpus)])
-    heads = [f"{without_middle(name, max(20, width // 2))} on {plural(number, 'GPU')}" for number in by_gpus]
-    long = max(map(len, heads))
-    return [
-        f"{head.ljust(long)}  {_shared_text(of_number)}"
-        for head, of_number in zip(heads, by_gpus.values(), strict=True)
-    ]
+    short = without_middle(name, max(20, width // 2))
+    lines = {f"{short} on {plural(number, 'GPU')}": of_number for number, of_number in by_gpus.items()}
+    long = max(map(len, lines))
+    return [f"{head.ljust(long)}  {_shared_text(of_number)}" for head, of_number in lines.items()]
 
 
 def _shared_text(rows: Sequence[Record]) -> str:
@@ -214,10 +204,7 @@ def _shared_text(rows: Sequence[Record]) -> str:
     told = [outcome.of_rows(count) for outcome, count in outcomes.counts(record.outcome for record in rows).items()]
     judged = sorted((row for row in rows if row.judged is not None), key=lambda row: row.gain or 0.0)
     changes = [percent(row.change or 0.0) for row in judged]
-    if len(changes) > 1:
-        told.append(f"worst {changes[0]}, best {changes[-1]}")
-    else:
-        told += changes
+    told += [f"worst {changes[0]}, best {changes[-1]}"] if len(changes) > 1 else changes
     return ", ".join(told)
 
 

@@ -269,14 +269,9 @@ def next_lines(of_row: RowSweep, run_id: str) -> list[tuple[str, str]]:
 LEAST_BIN, LARGEST_BIN = -15, 9
 
 
-def bin_of(change: float) -> int:
-    """The bin of a change of throughput, in per cent."""
-    return min(max(round(100 * change), LEAST_BIN), LARGEST_BIN)
-
-
 def histogram(peers: Mapping[str, float]) -> list[str]:
     """Two lines: changes of throughput against peers in per cent, and the number of tiles of each."""
-    counts = Counter(map(bin_of, peers.values()))
+    counts = Counter(min(max(round(100 * change), LEAST_BIN), LARGEST_BIN) for change in peers.values())
     cells: list[tuple[str, str]] = []
     last = None
     for bin_ in sorted(counts):
