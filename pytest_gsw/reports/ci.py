@@ -333,16 +333,10 @@ def _all_rows(records: Sequence[Record], room_bytes: int) -> list[str]:
 def _row_line(record: Record) -> str:
     reference = record.judged.reference if record.judged is not None else None
     figures = ("" if one is None else _code(record.judged_metric.text(one)) for one in (record.measured, reference))
-    change = "" if record.change is None else percent(record.change)
-    return _line((_code(_shorten(record.row.id, _LONGEST_FACT)), _word(record), change, *figures))
-
-
-def _word(record: Record) -> str:
-    """The outcome's word in a cell."""
-    outcome = outcomes.of(record.outcome)
-    if outcome is outcomes.PASSED and hides_loss(record):
-        return ACCEPTED.word
-    return _bold(outcome.text, outcome.attention)
+    change, outcome = "" if record.change is None else percent(record.change), outcomes.of(record.outcome)
+    is_accepted = outcome is outcomes.PASSED and hides_loss(record)
+    word = ACCEPTED.word if is_accepted else _bold(outcome.text, outcome.attention)
+    return _line((_code(_shorten(record.row.id, _LONGEST_FACT)), word, change, *figures))
 
 
 def _bold(word: str, needs: Attention) -> str:
@@ -404,82 +398,56 @@ def _code(text: str) -> str:
 # file with times.
 
 
-#: The outcomes of records; each is 0 or 1 for each row, so that a recovered row is 0.
-_OUTCOMES = tuple(outcome.word for outcome in OUTCOMES)
-
 _Labels = Mapping[str, str]
 _Sample = tuple[_Labels, float]
-#: The records of a run, by their labels.
-_Records = Mapping[tuple[tuple[str, str], ...], Record]
+#: A family: its name, its help, and its samples.
+_Family = tuple[str, str, Iterable[_Sample]]
+#: The records of a run, each with its labels.
+_Records = Sequence[tuple[_Labels, Record]]
 _Found = TypeVar("_Found", SlowNode, FailingNode)
-
-
-@dataclass(frozen=True)
-class _Metric:
-    name: str
-    help: str
-    #: The value for a record, ``None`` if it has none.
-    value: Callable[[Record], float | None]
-
-
-def _figure(of: str, name: str) -> Callable[[Record], float | None]:
-    return lambda record: getattr(record.figures, of).get(name)
-
-
-def _change(key: str) -> Callable[[Record], float | None]:
-    return lambda record: record.change if record.judged_metric.change_key == key else None
-
-
-def _of_job(name: str) -> Callable[[Record], float | None]:
-    return lambda record: None if record.jobs.last is None else getattr(record.jobs.last, name)
-
-
-def _of_figures() -> Iterator[_Metric]:
-    """The measured figures, and the references of those that rows are judged by."""
-    for metric in (known for known in METRICS if known.exported):
-        yield _Metric(f"gsw_{metric.exported}", f"Measured {metric.help}.", _figure("measured", metric.key))
-        if metric.series is None:
-            continue
-        documented, accepted = f"gsw_documented_{metric.exported}", f"gsw_accepted_{metric.exported}"
-        counts = f"{metric.help.capitalize()} that the cluster has accepted, where the outcome rests on it."
-        yield _Metric(documented, f"Documented {metric.help}.", _figure("documented", metric.key))
-        yield _Metric(accepted, counts, _figure("accepted", metric.key))
-
-
-#: The families of every run, but for outcomes and times.
-FAMILIES = (
-    *_of_figures(),
-    _Metric(
-        "gsw_calibration_flops",
-        "FLOP/s of a matrix product that the MFU is of.",
-        lambda record: record.figures.calibration_flops,
-    ),
-    *(
-        _Metric(f"gsw_{key}_ratio", f"Measured {what} against what the outcome rests on, less one.", _change(key))
-        for key, what in {"throughput_change": "throughput", "change": "figure"}.items()
-    ),
-    _Metric(
-        "gsw_allowed_loss_ratio",
-        "Loss of speed beyond which the row is a regression.",
-        lambda record: record.row.tolerance if record.limit is None else record.limit,
-    ),
-    _Metric("gsw_drift", "Whether the newest runs differ from the first ones.", lambda record: bool(record.drift)),
-    _Metric("gsw_queue_seconds", "Time that the last job waited.", _of_job("queue_s")),
-    _Metric("gsw_run_seconds", "Time that the last job ran.", _of_job("run_s")),
-)
 
 
 def openmetrics(report: RunReport) -> str:
     """Gauges of each row, and when the run was recorded."""
-    records = {tuple(_labels(record).items()): record for record in report.records}  # no series twice
-    lines: list[str] = []
-    for metric in FAMILIES:
-        values = ((dict(labels), metric.value(record)) for labels, record in records.items())
-        lines += _gauge(metric.name, metric.help, ((of, value) for of, value in values if value is not None))
-    for name, text, samples in _of_run(records, report):
-        lines += _gauge(name, text, samples)
-    lines.append("# EOF")
-    return "\n".join(lines)
+    return "\n".join([*(line for family in families(report) for line in _gauge(*family)), "# EOF"])
+
+
+def families(report: RunReport) -> Iterator[_Family]:
+    """The families of a run: those of its records' figures and jobs first."""
+    labelled = [(_labels(record), record) for record in report.records]
+    records = [*{tuple(labels.items()): (labels, record) for labels, record in labelled}.values()]  # no series twice
+    for metric in (known for known in METRICS if known.exported):
+        yield f"gsw_{metric.exported}", f"Measured {metric.help}.", _figures(records, "measured", metric.key)
+        if metric.series is None:
+            continue
+        documented, accepted = (_figures(records, of, metric.key) for of in ("documented", "accepted"))
+        yield f"gsw_documented_{metric.exported}", f"Documented {metric.help}.", documented
+        counts = f"{metric.help.capitalize()} that the cluster has accepted, where the outcome rests on it."
+        yield f"gsw_accepted_{metric.exported}", counts, accepted
+    calibrated = _samples(records, lambda record: record.figures.calibration_flops)
+    yield "gsw_calibration_flops", "FLOP/s of a matrix product that the MFU is of.", calibrated
+    for key, what in {"throughput_change": "throughput", "change": "figure"}.items():
+        judged = [(labels, record) for labels, record in records if record.judged_metric.change_key == key]
+        text = f"Measured {what} against what the outcome rests on, less one."
+        yield f"gsw_{key}_ratio", text, _samples(judged, lambda record: record.change)
+    limits = _samples(records, lambda record: record.row.tolerance if record.limit is None else record.limit)
+    yield "gsw_allowed_loss_ratio", "Loss of speed beyond which the row is a regression.", limits
+    drifts = _samples(records, lambda record: bool(record.drift))
+    yield "gsw_drift", "Whether the newest runs differ from the first ones.", drifts
+    waits = _samples(records, lambda record: record.jobs.last.queue_s if record.jobs.last else None)
+    yield "gsw_queue_seconds", "Time that the last job waited.", waits
+    ran = _samples(records, lambda record: record.jobs.last.run_s if record.jobs.last else None)
+    yield "gsw_run_seconds", "Time that the last job ran.", ran
+    yield from _of_run(records, report)
+
+
+def _figures(records: _Records, of: str, key: str) -> list[_Sample]:
+    return _samples(records, lambda record: getattr(record.figures, of).get(key))
+
+
+def _samples(records: _Records, value: Callable[[Record], float | None]) -> list[_Sample]:
+    """The value of each record that has one."""
+    return [(labels, number) for labels, record in records if (number := value(record)) is not None]
 
 
 def _gauge(name: str, text: str, samples: Iterable[_Sample]) -> list[str]:
@@ -495,14 +463,14 @@ def _gauge(name: str, text: str, samples: Iterable[_Sample]) -> list[str]:
 
 def _further_figures(records: _Records, of: str) -> Iterator[_Sample]:
     """Figures without a family of their own, benchmarks' and further ones, by the label ``metric``."""
-    for labels, record in records.items():
+    for labels, record in records:
         own: Mapping[str, float | None] = getattr(record.figures, of)
         figures = [(verdict.metric, getattr(verdict, of)) for verdict in record.metrics]
         figures += [(record.row.label, own.get(VALUE))] if record.row.label is not None else []
         for metric, value in figures:
             if value is not None:
                 facts = {"metric": metric.key, "unit": metric.unit, "better": metric.direction.value}
-                yield {**dict(labels), **facts}, value
+                yield {**labels, **facts}, value
 
 
 def _labels(record: Record) -> _Labels:
@@ -523,7 +491,7 @@ def _row_labels(row_id: str, tile: str) -> _Labels:
     return {"row": without_tile(row_id), "tile": tile} if tile else {"row": row_id}
 
 
-def _of_run(records: _Records, report: RunReport) -> Iterator[tuple[str, str, Iterable[_Sample]]]:
+def _of_run(records: _Records, report: RunReport) -> Iterator[_Family]:
     """The families that are not of a record's figures: name, help, samples."""
     yield "gsw_metric", "Measured figure of a benchmark or of a site.", _further_figures(records, "measured")
     what = "Documented figure of a benchmark or of a site."
@@ -559,7 +527,7 @@ def _of_run(records: _Records, report: RunReport) -> Iterator[tuple[str, str, It
     yield "gsw_run_timestamp_seconds", "When the run's newest record was written.", times
 
 
-def _of_sweeps(report: RunReport) -> Iterator[tuple[str, str, Iterable[_Sample]]]:
+def _of_sweeps(report: RunReport) -> Iterator[_Family]:
     """The families of tiles: each against its peers, slow nodes, and the number of nodes that were not covered."""
     sweeps = [({"row": sweep.of_row.row, "cluster": _cluster(report)}, sweep) for sweep in report.sweeps]
     what = "Throughput of a tile against the median of the others, less one."
@@ -578,9 +546,9 @@ def _cluster(report: RunReport) -> str:
 
 def _outcomes(records: _Records, report: RunReport) -> Iterator[_Sample]:
     """A state set: one sample for each outcome, 1 for the row's own."""
-    for labels, record in records.items():
-        for outcome in _OUTCOMES:
-            yield {**dict(labels), "outcome": outcome}, record.outcome == outcome
+    for labels, record in records:
+        for outcome in OUTCOMES:
+            yield {**labels, "outcome": outcome.word}, record.outcome == outcome.word
     of_run = _cluster(report)
     for row in report.unrecorded:
         where = {"cluster": of_run} if of_run else {}
