@@ -264,11 +264,9 @@ def _import(args: argparse.Namespace) -> Answer:
 def _counts(found: Imported, added: int) -> str:
     of_runs = f"of {plural(len({record.run.id for record in found.records}), 'run')}"
     known = len(found.records) - added
-    if added:
-        counts = [f"{plural(added, 'record')} {of_runs} added"]
-        counts += [f"{plural(known, 'record')} there already"] if known else []
-    else:
-        counts = ["nothing new", *([f"{plural(known, 'record')} {of_runs} there already"] if known else [])]
+    counts = [f"{plural(added, 'record')} {of_runs} added" if added else "nothing new"]
+    if known:
+        counts.append(f"{plural(known, 'record')} {'' if added else f'{of_runs} '}there already")
     if found.known:
         counts.append(f"{plural(found.known, 'job')} there already")
     if found.left_out:

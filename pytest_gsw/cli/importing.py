@@ -24,12 +24,7 @@ from pytest_gsw.tables.load import StatedRow, read_table, stated_rows, table_fil
 from pytest_gsw.tables.model import BLANK
 
 _CARD = "card.yaml"
-_STATES = {
-    "written": "written",
-    "unchanged": "unchanged",
-    "replaced": "replaced",
-    "differs": "NOT written: the file is there and differs",
-}
+_DIFFERS = "NOT written: the file is there and differs"
 
 
 def run(args: argparse.Namespace) -> Answer:
@@ -57,12 +52,12 @@ def _import(args: argparse.Namespace) -> Answer:
     written = {name: _write(directory / name, text, overwrite=args.overwrite) for name, (text, _) in texts.items()}
     if texts and schema.parent == directory:
         _write(schema, schema_text(), overwrite=True)  # as the tables name it, in their first lines
-    kept = [name for name, state in written.items() if state == "differs"]
+    kept = [name for name, state in written.items() if state == _DIFFERS]
     lines = [line for one in imported for line in _document_lines(one)]
     unnamed = [line for one in imported for line in _missing_names(one)]
     lines += unnamed
     for name, (_, rows) in texts.items():
-        lines.append(f"{directory / name}: {plural(len(rows), 'row')}, {_STATES[written[name]]}")
+        lines.append(f"{directory / name}: {plural(len(rows), 'row')}, {written[name]}")
     alike = list(_duplicate_ids(directory, {name: rows for name, (_, rows) in texts.items()}))
     lines += alike
     blanks = [blank for one in imported for blank in one.blanks]
@@ -86,14 +81,10 @@ def _import_documents(args: argparse.Namespace) -> list[Imported]:
         paths = [path for given in args.documents for path in (sorted(given.rglob(_CARD)) or [given])]
         cards = [import_card(path) for path in paths]
         return [one for one in cards if one.files or len(cards) == 1]
-    facts = _facts(args)
-    found = []
-    paths, chosen = [], {*args.documents}
-    for given in args.documents:
-        paths += list(_documents_in(given, facts)) if given.is_dir() else [given]
-    for path, name in _unique_names(dict.fromkeys(paths), facts):
-        one = import_document(path, facts.of(name, args.labels, args.release))
-        found += [one] if one.rows or path in chosen else []
+    facts, found = _facts(args), []
+    for path, name in _named_documents(args.documents, facts):
+        document = import_document(path, facts.of(name, args.labels, args.release))
+        found += [document] if document.rows or path in args.documents else []
     if not found:
         raise ConfigurationError(f"no README with tables of training below {', '.join(map(str, args.documents))}")
     return found
@@ -106,8 +97,9 @@ def _documents_in(directory: Path, facts: AllFacts) -> Iterator[Path]:
     yield from named or readmes
 
 
-def _unique_names(paths: Iterable[Path], facts: AllFacts) -> Iterator[tuple[Path, str]]:
+def _named_documents(given: Iterable[Path], facts: AllFacts) -> Iterator[tuple[Path, str]]:
     """The documents, each with the end of its path in the facts, or with the shortest unique end."""
+    paths = [path for place in given for path in (_documents_in(place, facts) if place.is_dir() else [place])]
     parts = {path: Path(os.path.realpath(path)).parts for path in paths}
     for path, own in parts.items():
         ends = ["/".join(own[-count:]) for count in range(1, len(own) + 1)]
@@ -188,7 +180,7 @@ def _write(path: Path, text: str, *, overwrite: bool) -> str:
         if there == text:
             return "unchanged"
         if not overwrite:
-            return "differs"
+            return _DIFFERS
     write_answer(path, text.rstrip("\n"))
     return "written" if there is None else "replaced"
 
@@ -240,9 +232,8 @@ def _rows_of(args: argparse.Namespace) -> Iterator[StatedRow]:
     for given in args.documents:
         is_table = given.suffix in {".yaml", ".yml"}
         tables |= dict.fromkeys(table_files(given) if given.is_dir() or is_table else ())
-        documents += [] if is_table else _documents_in(given, facts) if given.is_dir() else [given]
+        documents += [] if is_table else [given]
     for path in tables:
         yield from stated_rows(path)
-    for path, name in _unique_names(dict.fromkeys(documents), facts):
-        of = facts.of(name, args.labels, args.release)
-        yield from import_document(path, of, checked=False).rows
+    for path, name in _named_documents(documents, facts):
+        yield from import_document(path, facts.of(name, args.labels, args.release), checked=False).rows

@@ -179,7 +179,16 @@ def _facts(cluster: str, nodes: Nodes) -> dict[str, Any]:
         "cleared_of": math.exp(-LOSS) - 1,
         "cleared": list(sound.cleared),
         "failed_jobs": nodes.failed_jobs,
-        "failures": [_failures(one) for one in nodes.failures],
+        "failures": [
+            {
+                "nodes": list(one.nodes),
+                "failed": one.failed,
+                "of": one.of,
+                "usual": one.usual,
+                "beyond_chance": one.named,
+            }
+            for one in nodes.failures
+        ],
         "without_enough_data": list(sound.undecided),
     }
 
@@ -195,16 +204,6 @@ def _suspect(cluster: str, one: SlowNode) -> dict[str, Any]:
         "last": _job(one.slow_jobs[-1]),
         "slow_jobs": [_job(point) for point in one.slow_jobs],
         "fast_jobs": [_job(point) for point in one.fast_jobs],
-    }
-
-
-def _failures(one: FailingNode) -> dict[str, Any]:
-    return {
-        "nodes": list(one.nodes),
-        "failed": one.failed,
-        "of": one.of,
-        "usual": one.usual,
-        "beyond_chance": one.named,
     }
 
 

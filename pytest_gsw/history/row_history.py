@@ -253,8 +253,6 @@ class RowHistory:
     @cached_property
     def counted(self) -> tuple[Point, ...]:
         """The runs that count: since a figure was accepted, without late arrivals for a complete reference."""
-        if not self.points:
-            return ()
         return _in_order_of_arrival(
             self.sound if self.accepted is None else self._sound(since(self.points, self.accepted))
         )
@@ -429,10 +427,8 @@ def _median(run: Point, jobs: Sequence[Point]) -> Point:
     )
 
 
-def since(points: Sequence[Point], accepted: Accepted | None) -> tuple[Point, ...]:
-    """The jobs of a row that count, from its jobs in order of time: since the accepted ones or their day, else all."""
-    if accepted is None:
-        return tuple(points)
+def since(points: Sequence[Point], accepted: Accepted) -> tuple[Point, ...]:
+    """The jobs of a row that count, from its jobs in order of time: since the accepted ones, or their day."""
     jobs = {job.strip() for job in accepted.job_ids.split(",")}
     made_of = (number for number, point in enumerate(points) if point.job_id in jobs)
     day_s = datetime.fromisoformat(f"{accepted.date}T00:00:00+00:00").timestamp()

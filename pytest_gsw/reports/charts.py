@@ -19,7 +19,7 @@ from operator import itemgetter
 
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.text import day, minute, named, plural, share
-from pytest_gsw.reports.html import element, plain
+from pytest_gsw.reports.html import element, listing, plain
 from pytest_gsw.reports.reported_row import ReportedRow, device, is_implausible, is_slow
 from pytest_gsw.reports.run_report import RunListEntry
 from pytest_gsw.results import attention
@@ -229,8 +229,7 @@ def figure(title: str, svg: ET.Element, alt: str, legend: Sequence[ET.Element] =
     # A picture with links must not be an image to screen readers.
     svg.set("role", "group" if svg.find(".//a") is not None else "img")
     svg.set("aria-label", plain(alt))
-    listed = element("ul", *legend, class_="legend") if legend else None
-    return element("figure", element("figcaption", title), listed, svg, class_="plot")
+    return element("figure", element("figcaption", title), listing(legend, "legend"), svg, class_="plot")
 
 
 def round_numbers(low: float, high: float) -> Sequence[float]:

@@ -113,6 +113,12 @@ def several(text: str) -> Content:
     return element("td", text.replace(", ", ",\n"), class_="lines") if ", " in text else text
 
 
+def listing(entries: Iterable[ET.Element], kind: str = "rows") -> ET.Element | None:
+    """A list; nothing without entries."""
+    listed = element("ul", *entries, class_=kind)
+    return listed if len(listed) else None
+
+
 def section(name: str, heading: str, *contents: Content) -> ET.Element | None:
     """A part of a page under its heading; nothing if it is empty."""
     there = [content for content in contents if content is not None]

@@ -40,7 +40,8 @@ def jobs_page(report: RunReport, links: Sequence[tuple[str, str]]) -> ET.Element
 def gpu_hours_text(report: RunReport) -> str:
     """The GPU-hours that were used, lost, and saved by ending jobs early."""
     saved = sum(record.jobs.saved_gpu_hours or 0.0 for record in report.records)
-    used = f"{report.gpu_hours:,.1f} used, {report.lost_gpu_hours:,.1f} of them lost in failed jobs"
+    lost = sum(job.gpu_hours for job in report.jobs if job.failed)
+    used = f"{report.gpu_hours:,.1f} used, {lost:,.1f} of them lost in failed jobs"
     return used + (f", about {saved:,.1f} saved by ending jobs early" if saved else "")
 
 
@@ -79,7 +80,7 @@ def _job(job: RunJob, report: RunReport) -> list[Content]:
         html.time_element(facts.known_begin_s) if facts.known_begin_s else None,
         "" if facts.queue_s is None else duration(facts.queue_s),
         "" if facts.run_s is None else duration(facts.run_s),
-        "" if facts.run_s is None else f"{job.row.record.row.gpus * facts.run_s / 3600:,.1f}",
+        "" if facts.run_s is None else f"{job.gpu_hours:,.1f}",
     ]
 
 
@@ -94,7 +95,7 @@ def nodes_page(report: RunReport, links: Sequence[tuple[str, str]]) -> ET.Elemen
         element("h1", title),
         html.section("slow", "Slow nodes", *_slow(report), *_known_good_nodes(report)),
         html.section("failing", "Failures by node", *_failing(report)),
-        html.section("nodes", "All nodes", element("ul", *linked, class_="nodes") if report.nodes else None),
+        html.section("nodes", "All nodes", html.listing(linked, "nodes")),
     ]
     return html.page(title, main, links, here=html.NODES)
 

@@ -215,8 +215,7 @@ def _faster_rows(report: RunReport, pages: RunPages) -> ET.Element | None:
 def _group(report: RunReport, kind: str, pages: RunPages) -> ET.Element:
     heading = element("h3", html.sign(kind), f" {_heading(report, kind)}", id=kind)
     if kind == attention.ERROR.kind:
-        shown = enumerate(report.causes[:_CAUSES], 1)
-        causes = [_cause_card(number, cause, report) for number, cause in shown]
+        causes = [_cause_card(number, cause, report) for number, cause in enumerate(report.causes[:_CAUSES], 1)]
         left = sum(len(cause.rows) for cause in report.causes[_CAUSES:])
         cards = element("ul", *causes, _unrecorded_card(report), class_="cards")
         return element("div", heading, cards, _more(left))
@@ -224,21 +223,13 @@ def _group(report: RunReport, kind: str, pages: RunPages) -> ET.Element:
     rows = [row for row in report.of(kind) if row.record.row.node_id not in parts]
     told = len(report.of(kind)) - len(rows)
     alone = [row for row in rows if not row.tile]
-    shown_rows = alone[:_AT_LENGTH]
-    new = [_card(row, report, pages) for row in shown_rows if not _is_ongoing(row)]
-    ongoing = [_card(row, report, pages) for row in shown_rows if _is_ongoing(row)]
-    since = (
-        html.folded(f"{len(ongoing)} since earlier runs", element("ul", *ongoing, class_="cards")) if ongoing else None
-    )
+    shown = [(row.since is not None and row.since.runs > 1, row) for row in alone[:_AT_LENGTH]]
+    new, ongoing = ([_card(row, report, pages) for is_old, row in shown if is_old is of] for of in (False, True))
+    since = html.folded(f"{len(ongoing)} since earlier runs", html.listing(ongoing, "cards"))
     under = element("p", f"{told} of them are part of what the whole cluster has, above.") if told else None
     link = element("a", f"{plural(len(rows) - len(alone), 'tile')} in the list of all rows", href="#rows")
     tiles = element("p", link) if len(rows) > len(alone) else None
-    shown_cards = element("ul", *new, class_="cards") if new else None
-    return element("div", heading, shown_cards, since, _more(len(alone) - _AT_LENGTH), under, tiles)
-
-
-def _is_ongoing(row: ReportedRow) -> bool:
-    return row.since is not None and row.since.runs > 1
+    return element("div", heading, html.listing(new, "cards"), since, _more(len(alone) - _AT_LENGTH), under, tiles)
 
 
 def _heading(report: RunReport, kind: str) -> str:
@@ -422,7 +413,7 @@ def _sweep_section(number: int, sweep: ReportedSweep, report: RunReport) -> ET.E
             ]
         ),
         element("h3", f"Not covered ({sweep.not_covered_nodes})") if left else None,
-        element("ul", *left[:_MISSING], class_="rows") if left else None,
+        html.listing(left[:_MISSING]),
         html.command_list(next_lines(sweep.of_row, report.run_id)),
     )
 
@@ -514,7 +505,7 @@ def changes_section(report: RunReport) -> ET.Element | None:
     apart = {state: [alarm for alarm in alarms if alarm.part_of not in causes] for state, alarms in known.items()}
     cards = [_changes_card(state, alarms, report) for state, alarms in apart.items() if alarms]
     entries = [_alarm_entry(alarm, report) for alarm in over]
-    ended = html.folded(f"{plural(len(over), 'alarm')} of the last days, fixed or gone", *_rows_list(entries))
+    ended = html.folded(f"{plural(len(over), 'alarm')} of the last days, fixed or gone", html.listing(entries))
     empty = [state for state, alarms in apart.items() if not alarms] if cards else []
     none = element("p", f"No alarm is {enumerated(empty, 'or')}.") if empty else None
     shown = element("div", *cards, class_="changes") if cards else None
@@ -529,17 +520,12 @@ def _new_errors(report: RunReport) -> ET.Element | None:
     return element("p", html.sign(attention.ERROR.kind), " ", link) if new else None
 
 
-def _rows_list(entries: Sequence[ET.Element]) -> list[ET.Element]:
-    """A list; nothing without entries."""
-    return [element("ul", *entries, class_="rows")] if entries else []
-
-
 def _changes_card(state: str, alarms: Sequence[Alarm], report: RunReport) -> ET.Element:
     entries = [_alarm_entry(alarm, report) for alarm in alarms]
     shown, left = (entries[:_CHANGES], entries[_CHANGES:]) if state != "fixed" else ([], entries)
-    more = html.folded(f"{len(left)} more" if shown else plural(len(left), "alarm"), *_rows_list(left))
+    more = html.folded(f"{len(left)} more" if shown else plural(len(left), "alarm"), html.listing(left))
     heading = element("h3", f"{state.capitalize()} ({len(alarms)})")
-    return element("div", heading, *_rows_list(shown), more, class_=f"card {state}")
+    return element("div", heading, html.listing(shown), more, class_=f"card {state}")
 
 
 def _alarm_entry(alarm: Alarm, report: RunReport) -> ET.Element:
@@ -564,7 +550,7 @@ def _alarm_entry(alarm: Alarm, report: RunReport) -> ET.Element:
         " ",
         element("a", name, href=address),
         f": {rest}",
-        html.folded(f"{plural(len(parts), 'alarm')} for the same cause", *_rows_list(parts)),
+        html.folded(f"{plural(len(parts), 'alarm')} for the same cause", html.listing(parts)),
     )
 
 

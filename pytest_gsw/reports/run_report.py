@@ -105,12 +105,14 @@ class RunJob:
     @property
     def failed(self) -> bool:
         """True if it was not measured."""
-        is_last = self.facts is self.row.record.jobs.last
-        return (
-            self.row.needs is attention.ERROR
-            if is_last
-            else bool(self.facts.why_repeated) and self.facts.judged is None
-        )
+        if self.facts is self.row.record.jobs.last:
+            return self.row.needs is attention.ERROR
+        return bool(self.facts.why_repeated) and self.facts.judged is None
+
+    @property
+    def gpu_hours(self) -> float:
+        """The GPU-hours of it; 0 if unknown."""
+        return self.row.record.row.gpus * (self.facts.run_s or 0.0) / 3600
 
 
 @dataclass(frozen=True)
@@ -317,15 +319,12 @@ class RunReport:
         return failing_texts(self.records, (node for found in self.nodes_failing_jobs.values() for node in found))
 
     @property
-    def nodes_commands(self) -> Mapping[str, str]:
-        """The commands that list nodes that are slow or fail jobs, by cluster."""
-        clusters = sorted({*self.slow_nodes, *self.nodes_failing_jobs})
-        return {cluster: command("pytest-gsw", "nodes", f"--cluster={cluster}") for cluster in clusters}
-
-    @property
     def next_commands(self) -> list[tuple[str, str]]:
         """The commands to type next, each after its purpose."""
-        of_nodes = ((f"see the nodes to avoid on {cluster}", text) for cluster, text in self.nodes_commands.items())
+        of_nodes = [
+            (f"see the nodes to avoid on {cluster}", command("pytest-gsw", "nodes", f"--cluster={cluster}"))
+            for cluster in sorted({*self.slow_nodes, *self.nodes_failing_jobs})
+        ]
         # What runs again before its nodes are left out may meet them again.
         listed = [*of_nodes, *next_commands(self.records, self.run.directory, self.incident)]
         if not self.unjudged:
@@ -381,12 +380,6 @@ class RunReport:
         """The GPU-hours of its jobs, as far as known."""
         of_search = 0.0 if self.run.sweep is None else self.run.sweep.gpu_hours
         return sum(map(used_gpu_hours, self.records)) + of_search
-
-    @property
-    def lost_gpu_hours(self) -> float:
-        """The GPU-hours of its failed jobs, as far as known."""
-        lost = (job.row.record.row.gpus * (job.facts.run_s or 0.0) for job in self.jobs if job.failed)
-        return sum(lost) / 3600
 
     @property
     def at_document(self) -> tuple[int, int]:
