@@ -19,8 +19,7 @@ from pytest_gsw.importing.document import Imported, import_document
 from pytest_gsw.importing.facts import AllFacts, read_facts
 from pytest_gsw.importing.rows import RowFile
 from pytest_gsw.importing.writer import flow_text
-from pytest_gsw.tables.bundled import FACTS_FILE, SCHEMA_FILE, schema_text
-from pytest_gsw.tables.load import StatedRow, read_table, stated_rows, table_files
+from pytest_gsw.tables import bundled, load
 from pytest_gsw.tables.model import BLANK
 
 _CARD = "card.yaml"
@@ -37,7 +36,7 @@ def run(args: argparse.Namespace) -> Answer:
 
 
 def _facts(args: argparse.Namespace) -> AllFacts:
-    own = args.output / FACTS_FILE if args.output is not None else None
+    own = args.output / bundled.FACTS_FILE if args.output is not None else None
     return read_facts(args.facts or (own if own is not None and own.is_file() else None))
 
 
@@ -51,7 +50,7 @@ def _import(args: argparse.Namespace) -> Answer:
     texts = _texts(imported, directory, schema)
     written = {name: _write(directory / name, text, overwrite=args.overwrite) for name, (text, _) in texts.items()}
     if texts and schema.parent == directory:
-        _write(schema, schema_text(), overwrite=True)  # as the tables name it, in their first lines
+        _write(schema, bundled.schema_text(), overwrite=True)  # as the tables name it, in their first lines
     kept = [name for name, state in written.items() if state == _DIFFERS]
     lines = [line for one in imported for line in _document_lines(one)]
     unnamed = [line for one in imported for line in _missing_names(one)]
@@ -63,7 +62,7 @@ def _import(args: argparse.Namespace) -> Answer:
     blanks = [blank for one in imported for blank in one.blanks]
     if kept:
         lines.append("next: commit the tables, the same again with --overwrite, then git diff")
-    facts: Path = args.facts or directory / FACTS_FILE
+    facts: Path = args.facts or directory / bundled.FACTS_FILE
     if unnamed or any(one.add for document in imported for one in document.remarks):
         make = "" if facts.parent.is_dir() else f"{command('mkdir', '-p', str(facts.parent))}, then "
         where = f"{facts}, at their documents (labels at its top)"
@@ -111,9 +110,9 @@ def _named_documents(given: Iterable[Path], facts: AllFacts) -> Iterator[tuple[P
 
 def _schema(directory: Path) -> Path:
     """The path of the tables' JSON Schema: next to them, or in the directory of tables that contains this one."""
-    above = (place / SCHEMA_FILE for place in directory.absolute().parents)
+    above = (place / bundled.SCHEMA_FILE for place in directory.absolute().parents)
     found = next((path for path in above if path.is_file()), None)
-    return found if found is not None else directory / SCHEMA_FILE
+    return found if found is not None else directory / bundled.SCHEMA_FILE
 
 
 def _texts(imported: Sequence[Imported], directory: Path, schema: Path) -> dict[str, tuple[str, Sequence[str]]]:
@@ -129,7 +128,7 @@ def _texts(imported: Sequence[Imported], directory: Path, schema: Path) -> dict[
                 names = (f"{base}{number}.yaml" for number in ("", *(f"-{n}" for n in range(2, len(imported) + 1))))
                 name = next(name for name in names if name not in found)
             there = os.path.relpath(schema, (directory / name).parent)
-            text = yaml_text[file.path].replace(f"$schema=../{SCHEMA_FILE}", f"$schema={there}", 1)
+            text = yaml_text[file.path].replace(f"$schema=../{bundled.SCHEMA_FILE}", f"$schema={there}", 1)
             found[name] = (text, [row.id for row in file.rows])
     return found
 
@@ -159,9 +158,9 @@ def _duplicate_ids(directory: Path, written: Mapping[str, Sequence[str]]) -> Ite
     tables = {directory / name: rows for name, rows in written.items()}
     taken: dict[str, Path] = {}
     with suppress(ConfigurationError):  # a session reports the faults of other tables
-        for path in sorted({*table_files(directory)} - tables.keys()):
+        for path in sorted({*load.table_files(directory)} - tables.keys()):
             with suppress(ConfigurationError):
-                table = read_table(path)
+                table = load.read_table(path)
                 taken |= dict.fromkeys([*(row.id for row in table.rows), *(row.id for row in table.blanks)], path)
     for path, rows in tables.items():
         owners = [(taken.setdefault(row, path), row) for row in rows if BLANK not in row]
@@ -225,15 +224,15 @@ def _why(finding: Finding) -> str:
     return "" if finding.is_contradiction else " (less than 0.25 % off)"
 
 
-def _rows_of(args: argparse.Namespace) -> Iterator[StatedRow]:
+def _rows_of(args: argparse.Namespace) -> Iterator[load.StatedRow]:
     facts = _facts(args)
     tables: dict[Path, None] = {}
     documents: list[Path] = []
     for given in args.documents:
         is_table = given.suffix in {".yaml", ".yml"}
-        tables |= dict.fromkeys(table_files(given) if given.is_dir() or is_table else ())
+        tables |= dict.fromkeys(load.table_files(given) if given.is_dir() or is_table else ())
         documents += [] if is_table else [given]
     for path in tables:
-        yield from stated_rows(path)
+        yield from load.stated_rows(path)
     for path, name in _named_documents(documents, facts):
         yield from import_document(path, facts.of(name, args.labels, args.release), checked=False).rows

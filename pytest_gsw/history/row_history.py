@@ -18,8 +18,7 @@ from pytest_gsw.history.environment_changes import DEVIATIONS, EnvironmentChange
 from pytest_gsw.history.model import Point, run_key
 from pytest_gsw.history.node_search import SlowNode
 from pytest_gsw.history.since import GOOD_RUNS, Period, Since, changed, drift_onset, onset, periods
-from pytest_gsw.results import outcomes
-from pytest_gsw.results.runs_directory import begin_of
+from pytest_gsw.results import outcomes, runs_directory
 from pytest_gsw.stats.cluster_effect import ClusterReference, CurrentRun, level_of
 from pytest_gsw.stats.drift import NEWEST, Drift, drift
 from pytest_gsw.stats.noise import PRIOR, REFERENCE_JOBS, Noise, OwnLevel, noise_of, prior_for
@@ -41,7 +40,7 @@ class ClusterRun:
     @property
     def begin_s(self) -> float:
         """Its start."""
-        return begin_of(self.name, self.time_s)
+        return runs_directory.begin_of(self.name, self.time_s)
 
 
 @dataclass(frozen=True)

@@ -14,25 +14,13 @@ from typing import Any
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.redact import printable
 from pytest_gsw.common.text import by_number
+from pytest_gsw.history import model
 from pytest_gsw.history.database import Database, HistoryError, HistoryUnusableError, Rows, Values
-from pytest_gsw.history.model import (
-    ExperimentKey,
-    Point,
-    RowOutcome,
-    SeriesKey,
-    by_run,
-    cluster_of,
-    job_name,
-    job_time_s,
-    points_of,
-    record_time_s,
-    series_key,
-)
+from pytest_gsw.history.model import ExperimentKey, Point, RowOutcome, SeriesKey, cluster_of, job_name, job_time_s
 from pytest_gsw.jobs.states import JobState
 from pytest_gsw.logs.signatures import SIGNATURES
-from pytest_gsw.results.outcomes import ERROR
+from pytest_gsw.results import outcomes, summary
 from pytest_gsw.results.record import JobFacts, Record, figure_of_cost, of_content
-from pytest_gsw.results.summary import cause_of
 from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.metrics import STEP_TIME, Direction, metric_of
 from pytest_gsw.tables.model import row_matches
@@ -105,8 +93,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run_id, node_id) DO UPDATE SET row_id = excluded.row_id, cluster = excluded.cluster,
     definition = excluded.definition, outcome = excluded.outcome, time_s = excluded.time_s,
     recorded_s = excluded.recorded_s
-WHERE (CASE excluded.outcome WHEN '{ERROR.word}' THEN 0 ELSE 1 END, excluded.recorded_s)
-    >= (CASE gsw_record.outcome WHEN '{ERROR.word}' THEN 0 ELSE 1 END, gsw_record.recorded_s)"""  # noqa: S608 - a word of ours
+WHERE (CASE excluded.outcome WHEN '{outcomes.ERROR.word}' THEN 0 ELSE 1 END, excluded.recorded_s)
+    >= (CASE gsw_record.outcome WHEN '{outcomes.ERROR.word}' THEN 0 ELSE 1 END, gsw_record.recorded_s)"""  # noqa: S608 - a word of ours
 
 # The stored state of a record after the statement above, locked against other sessions until this transaction ends.
 _STORED = """
@@ -122,7 +110,7 @@ ON CONFLICT (record_id, job) DO NOTHING"""
 
 def add_records(database: Database, records: Mapping[tuple[str, str], Record]) -> int:
     """Store records, by run and node id, in a transaction of the caller's; return how many changed anything."""
-    keys = {key: record for record in records.values() if (key := series_key(record)) is not None}
+    keys = {key: record for record in records.values() if (key := model.series_key(record)) is not None}
     series_ids = _series_ids(database, keys)
     _set_experiments(database, series_ids, records.values())
     added_s = time.time()  # one for all: records that arrive together have no order
@@ -145,8 +133,8 @@ def add_records(database: Database, records: Mapping[tuple[str, str], Record]) -
         [
             (record_id, series_ids[key], *_point_values(point))
             for record_id, record in taken.items()
-            if (key := series_key(record)) is not None
-            for point in points_of(record)
+            if (key := model.series_key(record)) is not None
+            for point in model.points_of(record)
         ],
     )
     database.execute_many("DELETE FROM gsw_failure WHERE record_id = ?", [(record_id,) for record_id in taken])
@@ -198,7 +186,7 @@ def _set_experiments(database: Database, series_ids: Mapping[SeriesKey, int], re
     experiments = {
         series_ids[key]: record.row.experiment
         for record in records
-        if record.row.experiment and (key := series_key(record)) is not None
+        if record.row.experiment and (key := model.series_key(record)) is not None
     }
     database.execute_many(
         "UPDATE gsw_series SET experiment = ? WHERE id = ? AND experiment = ''",
@@ -209,7 +197,7 @@ def _set_experiments(database: Database, series_ids: Mapping[SeriesKey, int], re
 def _record_values(record: Record) -> tuple[Any, ...]:
     run, row = record.run, record.row
     texts = (run.id, row.node_id, row.id, run.cluster, row.definition, record.outcome)
-    return (*plain(*texts), float(record_time_s(record)), float(run.recorded_s or 0.0))
+    return (*plain(*texts), float(model.record_time_s(record)), float(run.recorded_s or 0.0))
 
 
 def _point_values(point: Point) -> tuple[Any, ...]:
@@ -289,8 +277,8 @@ def failed_jobs(record: Record) -> tuple[tuple[JobFacts, str], ...]:
     """
     failed = [(job, job.why_repeated) for job in record.jobs.failed if job.why_repeated not in BLAMELESS]
     last = record.jobs.last
-    if last is not None and record.outcome == ERROR.word:
-        why = CAUSE_OF_STATE.get(last.state) or cause_of(record).rpartition(": ")[2]
+    if last is not None and record.outcome == outcomes.ERROR.word:
+        why = CAUSE_OF_STATE.get(last.state) or summary.cause_of(record).rpartition(": ")[2]
         if why in _CAUSES - BLAMELESS:
             failed.append((last, why))
     return tuple((job, why) for job, why in failed if job.id and job.nodes)
@@ -516,7 +504,7 @@ class History:
             HistoryError: They cannot be stored.
         """
         # The same order in all sessions: two that wait for each other's rows would wait for ever.
-        newest = dict(sorted(by_run(records).items()))
+        newest = dict(sorted(model.by_run(records).items()))
         if not newest:
             return 0
         with self._transaction(write=True) as database:

@@ -22,10 +22,9 @@ from pytest_gsw.common.text import day, minute, named, plural, share
 from pytest_gsw.reports.html import element, listing, plain
 from pytest_gsw.reports.reported_row import ReportedRow, device, is_implausible, is_slow
 from pytest_gsw.reports.run_report import RunListEntry
-from pytest_gsw.results import attention
+from pytest_gsw.results import attention, row_text
 from pytest_gsw.results.outcomes import OUTCOMES
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.row_text import hides_loss
 from pytest_gsw.stats.measurement import TimedStep, apply, select
 from pytest_gsw.stats.noise import reference
 from pytest_gsw.stats.verdict import UNUSUAL
@@ -607,7 +606,7 @@ class Curve:
         """
         believed = [row for row in self.rows if measured_rate(row)]
         fast = [row for row in believed if not is_slow(row.record)]
-        documented = [row for row in fast if not hides_loss(row.record)]
+        documented = [row for row in fast if not row_text.hides_loss(row.record)]
         return (documented or fast or believed or self.rows)[0]
 
     @property

@@ -9,22 +9,17 @@ from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from pytest_gsw.common.text import ByNumber, by_number, enumerated, named, one_line, percent, plural, workflow_command
+from pytest_gsw.history import comparison, node_search
 from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind
-from pytest_gsw.history.comparison import COLUMNS, acknowledged_text, cells
 from pytest_gsw.history.model import cluster_of
-from pytest_gsw.history.node_search import FailingNode, SlowNode
 from pytest_gsw.reports.reported_row import ReportedRow, is_slow, since_facts
 from pytest_gsw.reports.run_report import ReportedSweep, RunReport
-from pytest_gsw.results import attention, outcomes
+from pytest_gsw.results import attention, outcomes, row_text, suggested_commands, summary
 from pytest_gsw.results.attention import ACCEPTED, IMPROVED, REGRESSED, Attention, Level
 from pytest_gsw.results.cluster_result import ClusterResult
 from pytest_gsw.results.manifest import OF_CLUSTER, OF_NODES
-from pytest_gsw.results.outcomes import ERROR, OUTCOMES
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.row_text import accepted_line, hides_loss, inconclusive_line
 from pytest_gsw.results.runs_directory import RUNS
-from pytest_gsw.results.suggested_commands import history_command, next_command
-from pytest_gsw.results.summary import counts_line
 from pytest_gsw.results.sweep import next_lines, sweep_facts
 from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.metrics import METRICS, TOKENS_PER_S, VALUE, common_change_label
@@ -75,7 +70,7 @@ class Finding:
     def acknowledged(self) -> str:
         """The acknowledgement of its alarm; empty if it has none, or the alarm pages all the same."""
         alarm = self.alarm
-        return "" if alarm is None or alarm.pages or alarm.acknowledged is None else acknowledged_text(alarm)
+        return "" if alarm is None or alarm.pages or alarm.acknowledged is None else comparison.acknowledged_text(alarm)
 
     @property
     def title(self) -> str:
@@ -122,13 +117,13 @@ def _cluster_findings(report: RunReport) -> Iterator[Finding]:
     incident = report.incident
     table = report.records[0].row.node_id.partition("::")[0] if report.records else ""
     if incident is not None:
-        name, following = incident.cluster, history_command(incident.cluster)
+        name, following = incident.cluster, suggested_commands.history_command(incident.cluster)
         text = incident.text(report.incident_since)
         kind = incident.needs.kind
         yield Finding(kind, f"cluster {name}", incident.case().node_id, text, following, table=table, whole=incident)
     for name, text_of in report.cluster_texts.items():
         if text_of.drift:
-            kind, following = attention.DRIFT.kind, history_command(name, drift=True)
+            kind, following = attention.DRIFT.kind, suggested_commands.history_command(name, drift=True)
             yield Finding(kind, f"cluster {name}", f"{OF_CLUSTER}{name}", text_of.drift, following, table=table)
 
 
@@ -152,17 +147,17 @@ def _row_findings(row: ReportedRow) -> Iterator[Finding]:
     record, since = row.record, "; changed: ".join(value for _, value in since_facts(row.since))
     outcome = outcomes.of(record.outcome)
     if outcome.attention.level is not None:
-        text = inconclusive_line(record) or record.fact
+        text = row_text.inconclusive_line(record) or record.fact
         yield _finding(outcome.attention, record, text, since if is_slow(record) or outcome is outcomes.ERROR else "")
     if record.drift:
         yield _finding(attention.DRIFT, record, record.drift)
-    accepted = accepted_line(record)
+    accepted = row_text.accepted_line(record)
     if accepted and outcome is outcomes.PASSED:
         yield _finding(attention.ACCEPTED, record, accepted)
 
 
 def _finding(needs: Attention, record: Record, text: str, since: str = "") -> Finding:
-    following = record.advice or next_command(record, needs.in_report, RUNS / record.run.id)
+    following = record.advice or suggested_commands.next_command(record, needs.in_report, RUNS / record.run.id)
     return Finding(needs.kind, record.row.id, record.row.node_id, text, following, since, record)
 
 
@@ -171,7 +166,7 @@ def counts_text(report: RunReport) -> str:
 
     While the session goes on: ``3 of 8 done, 5 running (step 12 of 50), about 4m02s left: 2 passed, 1 regressed``.
     """
-    counts = counts_line(report.records, len(report.unrecorded), report.incident, report.run.progress)
+    counts = summary.counts_line(report.records, len(report.unrecorded), report.incident, report.run.progress)
     return counts if report.goes_on else f"{report.rows_text}: {counts}".removesuffix(": ")
 
 
@@ -288,9 +283,9 @@ def _findings_table(found: Sequence[Finding], room_bytes: int) -> list[str]:
 
 def _alarms_table(alarms: Sequence[Alarm], room_bytes: int) -> list[str]:
     """The alarms, a line each, as far as there is room."""
-    heads = [column.removeprefix(">") for column in COLUMNS]
-    align = "".join("r" if column.startswith(">") else "l" for column in COLUMNS)
-    lines = (_line(_code(_shorten(cell, _LONGEST_FACT)) for cell in cells(alarm)) for alarm in alarms)
+    heads = [column.removeprefix(">") for column in comparison.COLUMNS]
+    align = "".join("r" if column.startswith(">") else "l" for column in comparison.COLUMNS)
+    lines = (_line(_code(_shorten(cell, _LONGEST_FACT)) for cell in comparison.cells(alarm)) for alarm in alarms)
     return _fit_table(_heading(heads, align), lines, len(alarms), room_bytes, "alarm")
 
 
@@ -334,7 +329,7 @@ def _row_line(record: Record) -> str:
     reference = record.judged.reference if record.judged is not None else None
     figures = ("" if one is None else _code(record.judged_metric.text(one)) for one in (record.measured, reference))
     change, outcome = "" if record.change is None else percent(record.change), outcomes.of(record.outcome)
-    is_accepted = outcome is outcomes.PASSED and hides_loss(record)
+    is_accepted = outcome is outcomes.PASSED and row_text.hides_loss(record)
     word = ACCEPTED.word if is_accepted else _bold(outcome.text, outcome.attention)
     return _line((_code(_shorten(record.row.id, _LONGEST_FACT)), word, change, *figures))
 
@@ -404,7 +399,7 @@ _Sample = tuple[_Labels, float]
 _Family = tuple[str, str, Iterable[_Sample]]
 #: The records of a run, each with its labels.
 _Records = Sequence[tuple[_Labels, Record]]
-_Found = TypeVar("_Found", SlowNode, FailingNode)
+_Found = TypeVar("_Found", node_search.SlowNode, node_search.FailingNode)
 
 
 def openmetrics(report: RunReport) -> str:
@@ -547,13 +542,13 @@ def _cluster(report: RunReport) -> str:
 def _outcomes(records: _Records, report: RunReport) -> Iterator[_Sample]:
     """A state set: one sample for each outcome, 1 for the row's own."""
     for labels, record in records:
-        for outcome in OUTCOMES:
+        for outcome in outcomes.OUTCOMES:
             yield {**labels, "outcome": outcome.word}, record.outcome == outcome.word
     of_run = _cluster(report)
     for row in report.unrecorded:
         where = {"cluster": of_run} if of_run else {}
         known = {**_row_labels(row.id, row.tile), "table": row.node_id.partition("::")[0], **where, **row.facts}
-        yield {**known, "outcome": ERROR.word}, 1
+        yield {**known, "outcome": outcomes.ERROR.word}, 1
 
 
 def _alarms(report: RunReport, value: Callable[[Alarm], float]) -> Iterator[_Sample]:

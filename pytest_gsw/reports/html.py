@@ -15,9 +15,7 @@ from typing import TypeAlias
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.redact import printable
 from pytest_gsw.common.text import calendar, shortened
-from pytest_gsw.reports.reported_row import ReportedRow
-from pytest_gsw.reports.run_report import RunReport
-from pytest_gsw.reports.texts import minute, percent, shown_nodes
+from pytest_gsw.reports import reported_row, run_report, texts
 from pytest_gsw.results.attention import BY_KIND, Attention
 from pytest_gsw.results.record import Record
 
@@ -161,32 +159,32 @@ def kind_cell(needs: Attention) -> ET.Element:
     return element("td", sign(needs.kind), f" {needs.word}", class_=needs.kind)
 
 
-def change(row: ReportedRow) -> ET.Element | None:
+def change(row: reported_row.ReportedRow) -> ET.Element | None:
     """The change of a row's throughput against its reference."""
-    metric, reference, shown = row.record.judged_metric, row.record.reference, percent(row.record.change)
+    metric, reference, shown = row.record.judged_metric, row.record.reference, texts.percent(row.record.change)
     of = "vs document" if reference == "documented" else f"vs {reference}"
     return element("strong", f"{shown} {metric.change_label} {of}") if shown else None
 
 
-def row_link(row: ReportedRow) -> ET.Element:
+def row_link(row: reported_row.ReportedRow) -> ET.Element:
     """A link to a row's page or section."""
     return element("a", row.record.row.id, href=row.address)
 
 
-def node_links(nodes: str, report: RunReport) -> Content:
+def node_links(nodes: str, report: run_report.RunReport) -> Content:
     """A node list of which each of a few nodes is a link to its page, and a longer one a link to all nodes."""
     names = expand(nodes.replace(", ", ","))
     if not any(name in report.nodes for name in names):
-        return shown_nodes(nodes)
+        return texts.shown_nodes(nodes)
     if len(names) > _NAMED_NODES:
-        return element("a", shown_nodes(nodes), href=NODES)
+        return element("a", texts.shown_nodes(nodes), href=NODES)
     links = (element("a", name, href=report.nodes.get(name)) for name in names)
     return element("span", *[part for link in links for part in (", ", link)][1:])
 
 
-def node_cell(nodes: str, report: RunReport) -> Content:
+def node_cell(nodes: str, report: run_report.RunReport) -> Content:
     """A cell with the nodes of one job, or of several, a line each."""
-    return several(shown_nodes(nodes)) if ", " in nodes else node_links(nodes, report)
+    return several(texts.shown_nodes(nodes)) if ", " in nodes else node_links(nodes, report)
 
 
 def simulated_note(records: Iterable[Record]) -> ET.Element | None:
@@ -201,7 +199,7 @@ def time_element(time_s: float) -> ET.Element:
     moment = calendar(time_s)
     if moment is None:
         return element("span", "at a time that is not known")
-    return element("time", minute(time_s), datetime=moment.isoformat(timespec="seconds"))
+    return element("time", texts.minute(time_s), datetime=moment.isoformat(timespec="seconds"))
 
 
 #: The contents of an element.

@@ -8,12 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.text import command, duration, plural
-from pytest_gsw.history.alarms import Kind
+from pytest_gsw.history import alarms, node_search
 from pytest_gsw.history.comparison import failing_text, slow_since_text, sound_text, state_text
-from pytest_gsw.history.node_search import FAILURES_DAYS
-from pytest_gsw.reports import html, texts
+from pytest_gsw.reports import html, matrix, texts
 from pytest_gsw.reports.html import Content, element
-from pytest_gsw.reports.matrix import RunPages, address_in
 from pytest_gsw.reports.reported_row import home_of
 from pytest_gsw.reports.run_report import RunJob, RunReport
 from pytest_gsw.results import attention, outcomes
@@ -103,7 +101,7 @@ def nodes_page(report: RunReport, links: Sequence[tuple[str, str]]) -> ET.Elemen
 def _failing(report: RunReport) -> list[ET.Element]:
     """The nodes on which more jobs fail than by chance, by this run and by the history; a text if there is none."""
     listed = [("this run", node) for node in report.failing_nodes]
-    by_history = f"the last {FAILURES_DAYS} days"
+    by_history = f"the last {node_search.FAILURES_DAYS} days"
     listed += [(by_history, node) for failing in report.nodes_failing_jobs.values() for node in failing]
     if not listed:
         failed = sum(job.failed for job in report.jobs)
@@ -129,7 +127,7 @@ def _known_good_nodes(report: RunReport) -> Iterator[ET.Element]:
         yield element("p", f"{cluster}: {slow}{sound_text(sound)}")
 
 
-def node_page(node: str, report: RunReport, pages: RunPages, links: Sequence[tuple[str, str]]) -> ET.Element:
+def node_page(node: str, report: RunReport, pages: matrix.RunPages, links: Sequence[tuple[str, str]]) -> ET.Element:
     """One node: its state, alarms and facts, and its jobs with their rows and failures."""
     jobs = _jobs("of-run", "In this run", report.node_runs.get(node, ()), report)
     commands = (
@@ -152,7 +150,7 @@ def _node_facts(node: str, report: RunReport) -> Iterator[tuple[str, Content]]:
     if any(node in known.cleared for known in report.known_good_nodes.values()):
         yield "not slow", f"by the newest runs of {', '.join(report.known_good_nodes)}"
     for alarm in report.alarms:
-        if alarm.period.kind is Kind.NODE and node in alarm.period.things:
+        if alarm.period.kind is alarms.Kind.NODE and node in alarm.period.things:
             yield "alarm", f"{alarm.id} {state_text(alarm)}, since {texts.minute(alarm.since.time_s)}"
     for sweep in report.sweeps:
         tile = next((tile for tile in sweep.of_row.peers if node in expand(tile)), "")
@@ -165,13 +163,13 @@ def _node_facts(node: str, report: RunReport) -> Iterator[tuple[str, Content]]:
             yield from ((name, texts.signed(text)) for name, text in why_lines(sweep.of_row.facts.of_nodes({node})))
 
 
-def _jobs_before(node: str, report: RunReport, pages: RunPages) -> ET.Element | None:
+def _jobs_before(node: str, report: RunReport, pages: matrix.RunPages) -> ET.Element | None:
     lines: list[list[Content]] = []
     for job in (earlier_job for earlier_job in report.node_jobs.get(node, ()) if earlier_job.run_id != report.run_id):
         known = outcomes.BY_WORD.get(job.outcome, outcomes.ERROR).attention.in_report
         verdict = element("td", f"{known.sign} {job.outcome}", class_=known.kind)
         row, run = report.by_id.get(job.row), f"{home_of(job.run_id)}index.html" if job.run_id in pages else None
-        address = None if row is None else address_in(row, job.run_id, pages) or row.address
+        address = None if row is None else matrix.address_in(row, job.run_id, pages) or row.address
         cells = (verdict, element("a", job.row, href=address), job.job_id, html.node_links(job.nodes, report))
         lines.append([html.time_element(job.time_s), *cells, element("a", job.run_id, href=run)])
     heads = ["ended", "verdict or failure", "row", "job", "nodes", "run"]

@@ -28,13 +28,9 @@ from pytest_gsw.reports.matrix import RUN_INDEX, RunPages, listed_runs, marks, m
 from pytest_gsw.reports.reported_row import AT_DOCUMENT, ReportedRow, home_of, since_line
 from pytest_gsw.reports.row_page import likely_cause, log_ends_of, row_page, workload_page
 from pytest_gsw.reports.run_report import Cause, ReportedSweep, RunListEntry, RunReport
-from pytest_gsw.results import attention, outcomes
-from pytest_gsw.results.attention import Attention
+from pytest_gsw.results import attention, outcomes, row_text, run_progress, summary
 from pytest_gsw.results.node_facts import why_lines
-from pytest_gsw.results.row_text import finding_text
-from pytest_gsw.results.run_progress import COLUMNS as OPEN_COLUMNS
 from pytest_gsw.results.suggested_commands import again, history_command, next_command
-from pytest_gsw.results.summary import outcome_texts
 from pytest_gsw.results.sweep import next_lines, sweep_facts
 from pytest_gsw.stats.figures import SECONDS_PER_DAY
 from pytest_gsw.stats.sweep_finding import NAMED, SweepFinding
@@ -101,13 +97,13 @@ def _open_rows(report: RunReport) -> ET.Element | None:
     lines = report.run.progress.lines
     more = html.command_line(command("pytest-gsw", "rows", "--run", report.run_id)) if len(lines) > _MISSING else None
     return html.section(
-        "open", "Open rows", html.table("open", plural(len(lines), "row"), OPEN_COLUMNS, lines[:_MISSING]), more
+        "open", "Open rows", html.table("open", plural(len(lines), "row"), run_progress.COLUMNS, lines[:_MISSING]), more
     )
 
 
 def _counts(report: RunReport) -> ET.Element:
     """The number of rows of each outcome: the numbers of the session's last line."""
-    told = outcome_texts(report.records, len(report.unrecorded))
+    told = summary.outcome_texts(report.records, len(report.unrecorded))
     slow, nodes, incident = attention.REGRESSED.kind, report.slow_tile_nodes, report.incident
     entries = [_badge(slow, plural(nodes, "slow node"), "#slow-tiles")] if nodes else []
     if incident is not None:
@@ -318,7 +314,7 @@ def _unrecorded_card(report: RunReport) -> ET.Element | None:
 _ELSEWHERE = NAMED | {"not decided", "not covered"}
 
 
-def _finding_kind(finding: SweepFinding) -> Attention:
+def _finding_kind(finding: SweepFinding) -> attention.Attention:
     return attention.REGRESSED if finding.is_named else attention.INCONCLUSIVE
 
 
@@ -335,7 +331,7 @@ def _findings_group(report: RunReport) -> ET.Element:
                 *("h4", html.sign(needs.kind), " ", html.node_links(finding.nodes, report), ": "),
                 element("a", finding.kind, href=f"#tiles-{number}"),
             ),
-            element("p", texts.signed(finding_text(finding)), class_="fact"),
+            element("p", texts.signed(row_text.finding_text(finding)), class_="fact"),
             html.fact_list([("row", sweep.of_row.row), ("why", _why_text(sweep, finding.nodes))]),
             *_finding_commands(finding, sweep, report.run_id),
             class_=f"card {needs.kind}",

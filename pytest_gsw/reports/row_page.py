@@ -17,10 +17,8 @@ from pytest_gsw.reports.html import Content, element
 from pytest_gsw.reports.matrix import RunPages, address_in, matrix
 from pytest_gsw.reports.reported_row import ReportedRow, current_reference, device, reference_at
 from pytest_gsw.reports.run_report import LISTED_RUNS, RunReport, advice_of
-from pytest_gsw.results import attention, outcomes, row_text
+from pytest_gsw.results import attention, outcomes, row_text, suggested_commands
 from pytest_gsw.results.record import JobFacts, Record
-from pytest_gsw.results.row_text import accepted_line, compared_text, hides_loss, informative_line
-from pytest_gsw.results.suggested_commands import history_command, next_command, repeat_commands
 from pytest_gsw.stats.verdict import Reason
 
 #: Facts with a place of their own on the page.
@@ -159,7 +157,7 @@ def _notes(row: ReportedRow) -> list[tuple[str, str]]:
     return [
         ("limit", texts.limit_text(row)),
         ("accepted", record.accepted_note or ""),
-        ("by the document", accepted_line(record) if hides_loss(record) else ""),
+        ("by the document", row_text.accepted_line(record) if row_text.hides_loss(record) else ""),
         ("drift", drift),
         ("not judged", comparable),
         ("MFU", record.figures.mfu_note if record.figures.measured else ""),
@@ -284,7 +282,7 @@ def _facts(record: Record, run_facts: Iterable[tuple[str, str]]) -> list[tuple[s
         (f"{device(record.row.accelerator)}s", f"{record.row.gpus:,} {record.row.accelerator}, {record.row.dtype}"),
         ("image", f"{record.run.image} {image_from}".strip() if record.run.image else ""),
         ("definition", record.row.definition),
-        ("log agrees on", compared_text(record)),
+        ("log agrees on", row_text.compared_text(record)),
         *sorted(record.run.environment.items()),
         ("variables", ", ".join(f"{name}={value}" for name, value in (record.run.variables or {}).items())),
     ]
@@ -308,14 +306,14 @@ _REPEATS = {"again": "run it again", "offline": "judge its log again"}
 def all_commands(row: ReportedRow, directory: Path) -> Sequence[tuple[str, str]]:
     """The commands for a row, each after its purpose; the one to type next comes first."""
     record = row.record
-    listed = [(_REPEATS[name], text) for name, text in repeat_commands(record, directory)]
+    listed = [(_REPEATS[name], text) for name, text in suggested_commands.repeat_commands(record, directory)]
     if row.since is not None and row.since.good is not None and row.needs in attention.SLOW:
         runs = (row.since.good.run_id, record.run.id)
         listed.append(("compare with the last good run", command("pytest-gsw", "compare", *runs)))
-    its_runs = (_RUNS, history_command(record.run.cluster, record.row.id))
+    its_runs = (_RUNS, suggested_commands.history_command(record.run.cluster, record.row.id))
     if row.past.runs:
         listed.append(its_runs)
-    first = next_command(record, row.needs, directory)
+    first = suggested_commands.next_command(record, row.needs, directory)
     known = {text: what for what, text in (*listed, its_runs)}
     too_good = row.needs is attention.INCONCLUSIVE and record.reason == Reason.TOO_GOOD.value
     of_need = "look at what was measured" if too_good else _OF_NEED.get(row.needs, "")
@@ -347,7 +345,7 @@ def likely_cause(ends: Sequence[LogEnd]) -> str:
 
     Empty if there is neither: the last line of a training log may be a progress bar.
     """
-    causes = (*(end.cause for end in ends), *(informative_line(end.lines) for end in ends))
+    causes = (*(end.cause for end in ends), *(row_text.informative_line(end.lines) for end in ends))
     return next(filter(None, causes), "")
 
 

@@ -18,14 +18,10 @@ from pytest_gsw.history.model import cluster_of
 from pytest_gsw.history.node_search import FailingNode, KnownGoodNodes, NodeJob, SlowNode
 from pytest_gsw.logs.signatures import DIVERGED, NOT_FINITE, SIGNATURES
 from pytest_gsw.reports.reported_row import KINDS, ReportedRow, home_of, page_names, submission_order
-from pytest_gsw.results import attention, outcomes
+from pytest_gsw.results import attention, outcomes, run_progress, runs_directory, suggested_commands, summary
 from pytest_gsw.results.cluster_result import ClusterResult, cluster_result_of
 from pytest_gsw.results.manifest import FACTS, CaseBesideRows, RunManifest, left_text, resume_command
 from pytest_gsw.results.record import JobFacts, Record, used_gpu_hours
-from pytest_gsw.results.run_progress import RunProgress
-from pytest_gsw.results.runs_directory import begin_of
-from pytest_gsw.results.suggested_commands import next_commands
-from pytest_gsw.results.summary import cause_of, error_nodes
 from pytest_gsw.results.sweep import RowSweep, Sweep, lost_tiles, node_cases, not_covered
 from pytest_gsw.stats.sweep_finding import SweepFinding
 from pytest_gsw.tables.model import rows_text, tile_of, without_tile
@@ -52,7 +48,7 @@ class ReportedRun:
     #: The exit status of its session, ``None`` if unknown.
     exit_status: int | None = None
     #: The rows that its session has yet to judge; ``None`` once it has ended.
-    progress: RunProgress | None = None
+    progress: run_progress.RunProgress | None = None
     #: Its alarms; ``None`` to read them from the history.
     alarms: tuple[Alarm, ...] | None = None
     #: The manifest of its session, and when that began, seconds since the epoch.
@@ -326,7 +322,7 @@ class RunReport:
             for cluster in sorted({*self.slow_nodes, *self.nodes_failing_jobs})
         ]
         # What runs again before its nodes are left out may meet them again.
-        listed = [*of_nodes, *next_commands(self.records, self.run.directory, self.incident)]
+        listed = [*of_nodes, *suggested_commands.next_commands(self.records, self.run.directory, self.incident)]
         if not self.unjudged:
             return listed
         what = f"go on with {plural(self.unjudged, 'row')} that the session did not judge"
@@ -363,7 +359,7 @@ class RunReport:
         known = [job.facts.known_begin_s for job in self.jobs if job.facts.known_begin_s]
         first_s = self.run.begun_s or min(known, default=min(self._recorded_s, default=0.0))
         name = self.records[0].run.id if self.records else self.run_id
-        return begin_of(self.replay_of or name, first_s) or None
+        return runs_directory.begin_of(self.replay_of or name, first_s) or None
 
     @cached_property
     def end_s(self) -> float | None:
@@ -403,10 +399,10 @@ class RunReport:
     @cached_property
     def causes(self) -> tuple[Cause, ...]:
         """The causes of errors, the most frequent first."""
-        of_causes = grouped([(cause_of(row.record), row) for row in self.of(attention.ERROR.kind)])
+        of_causes = grouped([(summary.cause_of(row.record), row) for row in self.of(attention.ERROR.kind)])
         ordered = sorted(of_causes.items(), key=lambda cause: (-len(cause[1]), cause[0]))
         return tuple(
-            Cause(fact, tuple(rows), error_nodes(row.record for row in rows), advice_of(rows[0].record))
+            Cause(fact, tuple(rows), summary.error_nodes(row.record for row in rows), advice_of(rows[0].record))
             for fact, rows in ordered
         )
 
@@ -474,7 +470,7 @@ def advice_of(record: Record) -> str:
     """The advice on an error: its own, or that on its cause, if known."""
     if record.advice:
         return record.advice
-    fact = cause_of(record)
+    fact = summary.cause_of(record)
     if fact.startswith(NOT_FINITE):
         return DIVERGED
     return _ADVICE.get(fact.rpartition(": ")[2], "")

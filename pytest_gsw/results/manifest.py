@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from pytest_gsw.common.files import PRIVATE, read_bounded, write_whole
+from pytest_gsw.common import files, typed_json
 from pytest_gsw.common.text import command
-from pytest_gsw.common.typed_json import read
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.journal import COPY, RunState, read_journal, run_state_of
 from pytest_gsw.jobs.run_lock import RunLock
@@ -123,13 +122,13 @@ def write_noted(directory: Path, noted: RunManifest) -> None:
     """
     before = read_noted(directory)
     of_rows = {name: {**getattr(before, name), **getattr(noted, name)} for name in ("errors", "rows")}
-    write_whole(directory / _NAME, f"{json.dumps({**vars(noted), **of_rows})}\n", PRIVATE)
+    files.write_whole(directory / _NAME, f"{json.dumps({**vars(noted), **of_rows})}\n", files.PRIVATE)
 
 
 def read_noted(directory: Path) -> RunManifest:
     """The notes of a run's sessions; empty if there are none that can be read."""
     try:
-        return read(RunManifest, json.loads(read_bounded(directory / _NAME)))
+        return typed_json.read(RunManifest, json.loads(files.read_bounded(directory / _NAME)))
     except (OSError, ValueError, TypeError, RecursionError):
         return RunManifest()
 

@@ -15,8 +15,7 @@ from pytest_gsw.common.text import at_line, command, duration, percent, plain_ta
 from pytest_gsw.errors import RunError
 from pytest_gsw.jobs.model import BOOST_NOT_SET
 from pytest_gsw.jobs.states import JobState
-from pytest_gsw.results import outcomes
-from pytest_gsw.results.node_facts import why_lines
+from pytest_gsw.results import node_facts, outcomes
 from pytest_gsw.results.record import AmongTiles, JobFacts, Record
 from pytest_gsw.stats.decision import WORST_FIRST, Outcome, is_below
 from pytest_gsw.stats.noise import Noise, jobs_to_resolve, median_interval
@@ -435,7 +434,7 @@ def run_facts(record: Record) -> list[tuple[str, str]]:
         *_repeats_facts(record),
         *((f"search {n}", text) for n, text in enumerate(searched, 1)),
         ("job", _last_job_text(record)),
-        *([] if record.facts is None else why_lines(record.facts)),
+        *([] if record.facts is None else node_facts.why_lines(record.facts)),
         ("remarks", record.remarks or ""),
         ("newer jobs", record.passed_over or ""),
         ("steps", _steps_text(record) if record.timing.steps else ""),

@@ -12,12 +12,8 @@ from pytest_gsw.common.node_lists import expand, named_nodes
 from pytest_gsw.common.text import by_number, hours_text, named, percent, plain_table, plural, rounded
 from pytest_gsw.jobs.model import AT_ONCE
 from pytest_gsw.jobs.states import JobState
-from pytest_gsw.results import outcomes
-from pytest_gsw.results.attention import ACCEPTED
-from pytest_gsw.results.cluster_result import ClusterResult
+from pytest_gsw.results import attention, cluster_result, outcomes, row_text, run_progress
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.row_text import hides_loss, without_middle
-from pytest_gsw.results.run_progress import RunProgress
 from pytest_gsw.stats.black_holes import BlackHole, black_holes
 from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.stats.verdict import compare
@@ -34,8 +30,8 @@ _JOB = re.compile(r"\bjob (?=[\w.;:-]{0,79}\d)[\w.;:-]{1,80}")
 def counts_line(
     records: Sequence[Record],
     missing: int = 0,
-    incident: ClusterResult | None = None,
-    progress: RunProgress | None = None,
+    incident: cluster_result.ClusterResult | None = None,
+    progress: run_progress.RunProgress | None = None,
 ) -> str:
     """``24 passed, 2 regressed, 1 inconclusive, 1 error``, after ``1 incident`` if the whole cluster is slower.
 
@@ -63,7 +59,7 @@ def outcome_texts(records: Sequence[Record], missing: int = 0) -> dict[outcomes.
     """
     counts = outcomes.counts((record.outcome for record in records), missing)
     told = {outcome: outcome.of_rows(count) for outcome, count in counts.items()}
-    if hidden := sum(map(hides_loss, records)):
+    if hidden := sum(map(row_text.hides_loss, records)):
         better = outcomes.PASSED if outcomes.PASSED in told else outcomes.IMPROVED
         told[better] = f"{told[better]} ({hidden} by an accepted figure)"
     if beyond := sum(map(_is_beyond_usual, records)):
@@ -193,7 +189,7 @@ def _is_one_a_place(rows: Sequence[Record]) -> bool:
 def _shared_lines(name: str, rows: Sequence[Record], width: int) -> list[str]:
     """Rows of one case that share their numbers of GPUs: a line for each number."""
     by_gpus = grouped([(record.row.gpus, record) for record in sorted(rows, key=lambda other: other.row.gpus)])
-    short = without_middle(name, max(20, width // 2))
+    short = row_text.without_middle(name, max(20, width // 2))
     lines = {f"{short} on {plural(number, 'GPU')}": of_number for number, of_number in by_gpus.items()}
     long = max(map(len, lines))
     return [f"{head.ljust(long)}  {_shared_text(of_number)}" for head, of_number in lines.items()]
@@ -219,7 +215,7 @@ def _as_many_as_fit(cases: _Cases, gpus: Sequence[int], width: int) -> tuple[int
 
 def _part(cases: _Cases, gpus: Sequence[int], width: int) -> list[str]:
     rows = [
-        (without_middle(name, width - _CELLS), *(_cell(by_gpus.get(number)) for number in gpus))
+        (row_text.without_middle(name, width - _CELLS), *(_cell(by_gpus.get(number)) for number in gpus))
         for name, by_gpus in cases.items()
         if any(number in by_gpus for number in gpus)
     ]
@@ -233,7 +229,7 @@ def _cell(record: Record | None) -> str:
     change = record.change
     word = outcomes.of(record.outcome).shown
     if record.outcome == outcomes.PASSED.word and change is not None:
-        word = ACCEPTED.word.upper() if hides_loss(record) else ""
+        word = attention.ACCEPTED.word.upper() if row_text.hides_loss(record) else ""
     return " ".join(part for part in (word, "" if change is None else percent(change)) if part)
 
 
