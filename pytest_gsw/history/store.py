@@ -114,7 +114,7 @@ def add_records(database: Database, records: Mapping[tuple[str, str], Record]) -
     series_ids = _series_ids(database, keys)
     _set_experiments(database, series_ids, records.values())
     added_s = time.time()  # one for all: records that arrive together have no order
-    database.execute_many(_UPSERT_RECORD, [(*_record_values(record), added_s) for record in records.values()])
+    database.execute_each(_UPSERT_RECORD, [(*_record_values(record), added_s) for record in records.values()])
     stored = database.execute_each(_STORED, [plain(*key) for key in records])
     taken: dict[int, Record] = {}
     changed = 0
@@ -122,13 +122,13 @@ def add_records(database: Database, records: Mapping[tuple[str, str], Record]) -
         if (outcome, recorded_s) == (*plain(record.outcome), record.run.recorded_s or 0.0):
             taken[record_id] = record
             changed += body is None or body_text(body) != record.text
-    database.execute_many("DELETE FROM gsw_point WHERE record_id = ?", [(record_id,) for record_id in taken])
-    database.execute_many(
+    database.execute_each("DELETE FROM gsw_point WHERE record_id = ?", [(record_id,) for record_id in taken])
+    database.execute_each(
         "INSERT INTO gsw_body (record_id, body) VALUES (?, ?)"
         " ON CONFLICT (record_id) DO UPDATE SET body = excluded.body",
         [(record_id, encode(record)) for record_id, record in taken.items()],
     )
-    database.execute_many(
+    database.execute_each(
         _INSERT_POINT,
         [
             (record_id, series_ids[key], *_point_values(point))
@@ -137,9 +137,9 @@ def add_records(database: Database, records: Mapping[tuple[str, str], Record]) -
             for point in model.points_of(record)
         ],
     )
-    database.execute_many("DELETE FROM gsw_failure WHERE record_id = ?", [(record_id,) for record_id in taken])
+    database.execute_each("DELETE FROM gsw_failure WHERE record_id = ?", [(record_id,) for record_id in taken])
     failed = [(key, record, *failure) for key, record in taken.items() for failure in failed_jobs(record)]
-    database.execute_many(
+    database.execute_each(
         _INSERT_FAILURE,
         [
             (key, *plain(job_name(job), cluster_of(record), job.id), job_time_s(job, record), *plain(job.nodes, why))
@@ -173,7 +173,7 @@ def _series_ids(database: Database, keys: Mapping[SeriesKey, Record]) -> Mapping
     """The ids of series, each with one of its records; missing ones are created."""
     wanted = sorted(keys)
     ids = _known_ids(database, wanted)
-    database.execute_many(
+    database.execute_each(
         "INSERT INTO gsw_series (row_id, cluster, definition, metric, unit, better) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (row_id, cluster, definition) DO NOTHING",
         [(*key_values(key), *_metric_values(keys[key])) for key in wanted if key not in ids],
@@ -188,7 +188,7 @@ def _set_experiments(database: Database, series_ids: Mapping[SeriesKey, int], re
         for record in records
         if record.row.experiment and (key := model.series_key(record)) is not None
     }
-    database.execute_many(
+    database.execute_each(
         "UPDATE gsw_series SET experiment = ? WHERE id = ? AND experiment = ''",
         [(*plain(experiment), series_id) for series_id, experiment in sorted(experiments.items())],
     )
@@ -422,7 +422,7 @@ def _convert_first_schema(database: Database) -> None:
             points = [
                 (figure_of_cost(cost, direction), *job) for cost, *job in database.execute(of_series, (series_id,))
             ]
-            database.execute_many("UPDATE gsw_point SET judged = ? WHERE record_id = ? AND job = ?", points)
+            database.execute_each("UPDATE gsw_point SET judged = ? WHERE record_id = ? AND job = ?", points)
     database.execute("UPDATE gsw_schema SET version = ?", (VERSION,))
 
 
