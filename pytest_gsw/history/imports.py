@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -150,21 +151,15 @@ def import_logs(
 
 def _judge(row: Baseline, match: Match, judge_log: JudgeLog) -> Judged | str:
     """The measurement and verdict of a log, or the reason why there is none."""
-    if _is_simulated(match.path):
-        return "is a simulation's, and its figures are made up"
+    with suppress(OSError):  # reading its steps will report the error
+        if is_simulated(match.path):
+            return "is a simulation's, and its figures are made up"
     try:
         return judge_log(row, match.path, match.job_id)
     except RunError as error:
         return error.fact
     except OverflowError:
         return "its numbers are too large to be measured"
-
-
-def _is_simulated(path: Path) -> bool:
-    try:
-        return is_simulated(path)
-    except OSError:
-        return False  # reading its steps will report the error
 
 
 def _record(candidate: Match, row: Baseline, cluster: str, judged: Judged) -> Record:

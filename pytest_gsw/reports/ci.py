@@ -15,7 +15,6 @@ from pytest_gsw.history.model import cluster_of
 from pytest_gsw.reports.reported_row import ReportedRow, is_slow, since_facts
 from pytest_gsw.reports.run_report import ReportedSweep, RunReport
 from pytest_gsw.results import attention, outcomes, row_text, suggested_commands, summary
-from pytest_gsw.results.attention import ACCEPTED, IMPROVED, REGRESSED, Attention, Level
 from pytest_gsw.results.cluster_result import ClusterResult
 from pytest_gsw.results.manifest import OF_CLUSTER, OF_NODES
 from pytest_gsw.results.record import Record
@@ -57,14 +56,14 @@ class Finding:
     whole: ClusterResult | None = None
 
     @property
-    def needs(self) -> Attention:
+    def needs(self) -> attention.Attention:
         """The kind with its urgency."""
         return attention.BY_KIND[self.kind]
 
     @property
-    def level(self) -> Level:
+    def level(self) -> attention.Level:
         """The urgency, as GitHub has it."""
-        return self.needs.level or Level.NOTICE
+        return self.needs.level or attention.Level.NOTICE
 
     @property
     def acknowledged(self) -> str:
@@ -156,7 +155,7 @@ def _row_findings(row: ReportedRow) -> Iterator[Finding]:
         yield _finding(attention.ACCEPTED, record, accepted)
 
 
-def _finding(needs: Attention, record: Record, text: str, since: str = "") -> Finding:
+def _finding(needs: attention.Attention, record: Record, text: str, since: str = "") -> Finding:
     following = record.advice or suggested_commands.next_command(record, needs.in_report, RUNS / record.run.id)
     return Finding(needs.kind, record.row.id, record.row.node_id, text, following, since, record)
 
@@ -182,7 +181,7 @@ def _command(finding: Finding) -> str:
     path, line = finding.place
     properties = {"file": path, "line": line, "title": finding.title}
     # An acknowledged finding does not page, but it is listed.
-    level = Level.NOTICE if finding.acknowledged else finding.level
+    level = attention.Level.NOTICE if finding.acknowledged else finding.level
     return workflow_command(level.value, properties, _message(finding))
 
 
@@ -302,7 +301,7 @@ def _finding_line(finding: Finding) -> str:
     if whole is not None:  # the counts above have the rows that are part of it
         change, allowed, fact = percent(whole.change), percent(whole.allowed), whole.fact
         since = finding.text.partition("\n")[0].removeprefix(whole.fact).removeprefix(", since ")
-    says_it_all = bool(change) and by_throughput and finding.kind in {REGRESSED.kind, IMPROVED.kind}
+    says_it_all = bool(change) and by_throughput and finding.kind in {attention.REGRESSED.kind, attention.IMPROVED.kind}
     text = "" if says_it_all else f" {_code(_shorten(fact, _LONGEST_FACT))}"
     cells = (
         _code(_shorten(finding.row, _LONGEST_FACT)),
@@ -330,11 +329,11 @@ def _row_line(record: Record) -> str:
     figures = ("" if one is None else _code(record.judged_metric.text(one)) for one in (record.measured, reference))
     change, outcome = "" if record.change is None else percent(record.change), outcomes.of(record.outcome)
     is_accepted = outcome is outcomes.PASSED and row_text.hides_loss(record)
-    word = ACCEPTED.word if is_accepted else _bold(outcome.text, outcome.attention)
+    word = attention.ACCEPTED.word if is_accepted else _bold(outcome.text, outcome.attention)
     return _line((_code(_shorten(record.row.id, _LONGEST_FACT)), word, change, *figures))
 
 
-def _bold(word: str, needs: Attention) -> str:
+def _bold(word: str, needs: attention.Attention) -> str:
     """A word, bold if it needs attention."""
     return f"**{word}**" if needs.is_urgent else word
 

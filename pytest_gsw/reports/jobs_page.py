@@ -89,9 +89,11 @@ def nodes_page(report: RunReport, links: Sequence[tuple[str, str]]) -> ET.Elemen
     """All nodes: those that make jobs slow or fail them, and a link to the page of each."""
     title = f"Nodes of {', '.join(report.clusters) or 'no cluster'}, {texts.minute(report.begin_s)}"
     linked = (element("li", element("a", node, href=address)) for node, address in report.nodes.items())
+    of_clusters = [node for of_cluster in report.slow_nodes.values() for node in of_cluster]
+    slow = [_node_line(node.nodes, slow_since_text(node), report) for node in of_clusters[:_NODES]]
     main = [
         element("h1", title),
-        html.section("slow", "Slow nodes", *_slow(report), *_known_good_nodes(report)),
+        html.section("slow", "Slow nodes", *slow, *_known_good_nodes(report)),
         html.section("failing", "Failures by node", *_failing(report)),
         html.section("nodes", "All nodes", html.listing(linked, "nodes")),
     ]
@@ -108,12 +110,6 @@ def _failing(report: RunReport) -> list[ET.Element]:
         told = f"{plural(failed, 'failed job')} of {len(report.jobs)}, on no node more than by chance"
         return [element("p", told)]
     return [_node_line(node.nodes, f"{failing_text(node)} in {when}", report) for when, node in listed[:_NODES]]
-
-
-def _slow(report: RunReport) -> list[ET.Element]:
-    """The nodes that make jobs slow, by all jobs of the history."""
-    slow = [node for of_cluster in report.slow_nodes.values() for node in of_cluster]
-    return [_node_line(node.nodes, slow_since_text(node), report) for node in slow[:_NODES]]
 
 
 def _node_line(nodes: Sequence[str], text: str, report: RunReport) -> ET.Element:

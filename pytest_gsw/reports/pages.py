@@ -26,7 +26,7 @@ from pytest_gsw.reports.html import Content, element
 from pytest_gsw.reports.jobs_page import JOBS, gpu_hours_text, jobs_page, node_page, nodes_page
 from pytest_gsw.reports.matrix import RUN_INDEX, RunPages, listed_runs, marks, matrix, run_index_page
 from pytest_gsw.reports.reported_row import AT_DOCUMENT, ReportedRow, home_of, since_line
-from pytest_gsw.reports.row_page import likely_cause, log_ends_of, row_page, workload_page
+from pytest_gsw.reports.row_page import likely_cause, log_ends, row_page, workload_page
 from pytest_gsw.reports.run_report import Cause, ReportedSweep, RunListEntry, RunReport
 from pytest_gsw.results import attention, outcomes, row_text, run_progress, summary
 from pytest_gsw.results.node_facts import why_lines
@@ -65,6 +65,8 @@ def run_page(report: RunReport, links: Sequence[tuple[str, str]], pages: RunPage
         f"{texts.report_text(report)} on {', '.join(report.clusters) or 'no cluster'}, {texts.minute(report.begin_s)}"
     )
     title += f", replay of {report.replay_of}" if report.replay_of else ""
+    needs = [need for need in _HEADED if not need.is_urgent and need.kind in report.counts]
+    faster = [_group(report, need.kind, pages) for need in needs]
     trend = charts.trend_plot([*report.runs_before[::-1], report.list_entry])
     main = [
         element("h1", title),
@@ -78,7 +80,7 @@ def run_page(report: RunReport, links: Sequence[tuple[str, str]], pages: RunPage
         _open_rows(report),
         _attention(report, pages),
         *(_sweep_section(number, sweep, report) for number, sweep in enumerate(report.sweeps, 1)),
-        _faster_rows(report, pages),
+        html.section("faster", "Faster than allowed", *faster),
         html.section("matrix", "Rows by run", *_matrix(report, pages)),
         html.section("rows", "All rows", _all_rows(report)),
         html.section("trend", "Trend", html.folded("Rows that need no attention, run by run", trend)),
@@ -202,12 +204,6 @@ def _attention(report: RunReport, pages: RunPages) -> ET.Element | None:
     return element("p", html.sign(attention.PASSED.kind), *told, class_="well")
 
 
-def _faster_rows(report: RunReport, pages: RunPages) -> ET.Element | None:
-    """Rows that are faster than their documents."""
-    groups = [_group(report, need.kind, pages) for need in _HEADED if not need.is_urgent and need.kind in report.counts]
-    return html.section("faster", "Faster than allowed", *groups)
-
-
 def _group(report: RunReport, kind: str, pages: RunPages) -> ET.Element:
     heading = element("h3", html.sign(kind), f" {_heading(report, kind)}", id=kind)
     if kind == attention.ERROR.kind:
@@ -278,7 +274,7 @@ def _log_line(cause: Cause, directory: Path) -> str:
     """The line most like the cause of an unknown error, in the log of the first row that has one."""
     if cause.advice:
         return ""
-    lines = (likely_cause(log_ends_of(row, directory)) for row in cause.rows[:_NAMED])
+    lines = (likely_cause(log_ends(row, directory)) for row in cause.rows[:_NAMED])
     return next(filter(None, lines), "")
 
 
@@ -626,7 +622,7 @@ def _write_run(report: RunReport, directory: Path, pages: RunPages) -> str:
     """Write the pages of a run; its first page for the report's own directory is returned."""
     links = _links(report)
     for row in (reported for reported in report.rows if not reported.is_as_before):
-        ends = log_ends_of(row, report.run.directory)
+        ends = log_ends(row, report.run.directory)
         _write_page(directory, row.address, row_page(row, report, ends, links, pages))
     _write_page(directory, f"{report.home}{JOBS}", jobs_page(report, links))
     first = run_page(report, links, pages)

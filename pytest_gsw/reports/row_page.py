@@ -26,11 +26,7 @@ _ELSEWHERE = frozenset({"steps", "job", "note", "accepted"})
 
 
 def row_page(
-    row: ReportedRow,
-    report: RunReport,
-    ends: Sequence[LogEnd],
-    links: Sequence[tuple[str, str]],
-    pages: RunPages,
+    row: ReportedRow, report: RunReport, ends: Sequence[LogEnd], links: Sequence[tuple[str, str]], pages: RunPages
 ) -> ET.Element:
     """The page of one row in one run.
 
@@ -63,12 +59,7 @@ def row_page(
         html.section("figures", "Figures", _figures(row)),
         None
         if record.row.tile
-        else html.section(
-            "runs",
-            "Runs",
-            charts.history_plot(row, addresses),
-            _runs_table(row, addresses, report),
-        ),
+        else html.section("runs", "Runs", charts.history_plot(row, addresses), _runs_table(row, addresses, report)),
         html.section("steps", "Steps", charts.steps_plot(record), html.fact_list(steps)),
         html.section("jobs", "Jobs", _jobs_of_row(row, report)),
         last,
@@ -205,10 +196,7 @@ def _runs_table(row: ReportedRow, pages: Mapping[str, str], report: RunReport) -
 
 
 def _run_line(
-    point: Point | RowOutcome,
-    row: ReportedRow,
-    pages: Mapping[str, str],
-    report: RunReport,
+    point: Point | RowOutcome, row: ReportedRow, pages: Mapping[str, str], report: RunReport
 ) -> Sequence[Content]:
     address = pages.get(point.run_id)
     run: Content = point.run_id if not address else element("a", point.run_id, href=address)
@@ -326,10 +314,6 @@ _LINES = 8
 _SEARCHED_BYTES = 256 << 10
 
 
-#: The needs of rows with the end of their logs.
-_LOGS_SHOWN = attention.SLOW | {attention.ERROR}
-
-
 @dataclass(frozen=True)
 class LogEnd:
     """The end of one log."""
@@ -349,28 +333,20 @@ def likely_cause(ends: Sequence[LogEnd]) -> str:
     return next(filter(None, causes), "")
 
 
-def log_ends_of(row: ReportedRow, directory: Path) -> tuple[LogEnd, ...]:
-    """The ends of a row's logs; none for a row that neither failed nor is too slow."""
-    if row.needs not in _LOGS_SHOWN:
-        return ()
-    run, last = row.record.run, row.record.jobs.last
-    failed = row.needs is attention.ERROR
-    return log_ends(run.log, last.id if last else "", directory, failed=failed, outputs=run.outputs)
+def log_ends(row: ReportedRow, directory: Path) -> tuple[LogEnd, ...]:
+    """The ends of a row's logs; none for a row that neither failed nor is too slow.
 
-
-def log_ends(
-    log: str | None, job_id: str, directory: Path, *, failed: bool, outputs: Sequence[str] = ()
-) -> tuple[LogEnd, ...]:
-    """The ends of a row's log, and of the other files of a failed job, as far as they exist.
-
-    For a failed job, the line with the cause is searched. A batch shell's output may be in the run's directory, which
-    may have been moved since.
+    For a failed job, other files are shown as well, and the line with the cause is searched. A batch shell's output may
+    be in the run's directory, which may have been moved since.
     """
-    named = [Path(log)] if log else []
+    run, last, failed = row.record.run, row.record.jobs.last, row.needs is attention.ERROR
+    if not failed and row.needs not in attention.SLOW:
+        return ()
+    named = [Path(run.log)] if run.log else []
     if failed:
-        named.extend(map(Path, outputs))
-    if failed and job_id.isalnum():
-        named.append(directory / "batch" / f"slurm-{job_id}.out")
+        named.extend(map(Path, run.outputs))
+    if failed and last is not None and last.id.isalnum():
+        named.append(directory / "batch" / f"slurm-{last.id}.out")
     ends = (_end(path, failed=failed) for path in dict.fromkeys(path.absolute() for path in named))
     return tuple(end for end in ends if end is not None)
 

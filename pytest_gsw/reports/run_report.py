@@ -18,9 +18,8 @@ from pytest_gsw.history.model import cluster_of
 from pytest_gsw.history.node_search import FailingNode, KnownGoodNodes, NodeJob, SlowNode
 from pytest_gsw.logs.signatures import DIVERGED, NOT_FINITE, SIGNATURES
 from pytest_gsw.reports.reported_row import KINDS, ReportedRow, home_of, page_names, submission_order
-from pytest_gsw.results import attention, outcomes, run_progress, runs_directory, suggested_commands, summary
+from pytest_gsw.results import attention, manifest, outcomes, run_progress, runs_directory, suggested_commands, summary
 from pytest_gsw.results.cluster_result import ClusterResult, cluster_result_of
-from pytest_gsw.results.manifest import FACTS, CaseBesideRows, RunManifest, left_text, resume_command
 from pytest_gsw.results.record import JobFacts, Record, used_gpu_hours
 from pytest_gsw.results.sweep import RowSweep, Sweep, lost_tiles, node_cases, not_covered
 from pytest_gsw.stats.sweep_finding import SweepFinding
@@ -52,7 +51,7 @@ class ReportedRun:
     #: Its alarms; ``None`` to read them from the history.
     alarms: tuple[Alarm, ...] | None = None
     #: The manifest of its session, and when that began, seconds since the epoch.
-    noted: RunManifest = field(default_factory=RunManifest)
+    noted: manifest.RunManifest = field(default_factory=manifest.RunManifest)
     begun_s: float | None = None
     #: The sweep of its tiles, ``None`` if it has none.
     sweep: Sweep | None = None
@@ -258,7 +257,7 @@ class RunReport:
     @property
     def unjudged(self) -> int:
         """The number of rows that its session, which has ended, did not judge."""
-        return [missing_row.why for missing_row in self.unrecorded].count(left_text(self.run.directory))
+        return [missing_row.why for missing_row in self.unrecorded].count(manifest.left_text(self.run.directory))
 
     @property
     def goes_on(self) -> bool:
@@ -280,7 +279,7 @@ class RunReport:
         )
 
     @cached_property
-    def node_cases(self) -> tuple[CaseBesideRows, ...]:
+    def node_cases(self) -> tuple[manifest.CaseBesideRows, ...]:
         """The test cases of nodes."""
         lost = {one.tile: one.why for one in self.unrecorded if one.tile} | lost_tiles(self.records)
         return tuple(node_cases(self.run.sweep, lost, next(iter(self.clusters), "")))
@@ -326,7 +325,7 @@ class RunReport:
         if not self.unjudged:
             return listed
         what = f"go on with {plural(self.unjudged, 'row')} that the session did not judge"
-        return [(what, resume_command(self.run.directory)), *listed]
+        return [(what, manifest.resume_command(self.run.directory)), *listed]
 
     @property
     def active_alarms(self) -> int:
@@ -477,5 +476,5 @@ def advice_of(record: Record) -> str:
 
 
 def _manifest_facts(noted: Mapping[str, str]) -> Mapping[str, str]:
-    is_whole = set(FACTS) <= set(noted) and noted["gpus"].isascii() and noted["gpus"].isdigit()
-    return {name: noted[name] for name in FACTS} if is_whole else {}
+    is_whole = set(manifest.FACTS) <= set(noted) and noted["gpus"].isascii() and noted["gpus"].isdigit()
+    return {name: noted[name] for name in manifest.FACTS} if is_whole else {}

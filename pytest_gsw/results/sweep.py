@@ -16,8 +16,7 @@ from pytest_gsw.common import files, typed_json
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import compressed, expand
 from pytest_gsw.common.text import command, plural
-from pytest_gsw.results import node_facts, outcomes, row_text, summary
-from pytest_gsw.results.manifest import OF_NODES, CaseBesideRows
+from pytest_gsw.results import manifest, node_facts, outcomes, row_text, summary
 from pytest_gsw.results.record import AmongTiles, Record, figure_of_cost, read_records
 from pytest_gsw.results.suggested_commands import drain_command
 from pytest_gsw.stats.decision import is_below
@@ -281,7 +280,7 @@ def histogram(peers: Mapping[str, float]) -> list[str]:
     return [f"{'of peers, %':<14} {heads}", f"{'tiles':<14} {numbers}"] if cells else []
 
 
-def node_cases(sweep: Sweep | None, lost: Mapping[str, str], cluster: str) -> list[CaseBesideRows]:
+def node_cases(sweep: Sweep | None, lost: Mapping[str, str], cluster: str) -> list[manifest.CaseBesideRows]:
     """The test cases of nodes that a search names, and of each that was not covered, which keeps a search open.
 
     Args:
@@ -292,15 +291,15 @@ def node_cases(sweep: Sweep | None, lost: Mapping[str, str], cluster: str) -> li
     if sweep is None:
         return []
     by_name = grouped([(one.switch or one.nodes, (of_row, one)) for of_row in sweep.rows for one in of_row.named])
-    cases: list[CaseBesideRows] = []
+    cases: list[manifest.CaseBesideRows] = []
     for name, of_name in by_name.items():
         first = of_name[0][1]
         subject = f"{'switch' if first.switch else 'tile' if first.kind == 'between' else 'node'} {name}"
         facts = [f"{finding.kind} {row_text.finding_text(finding)} of {of_row.row}" for of_row, finding in of_name]
         fails = any(sweep.fails(finding, of_row.tolerance) for of_row, finding in of_name)
         cases.append(
-            CaseBesideRows(
-                *(f"{OF_NODES}{name}", cluster, name, subject, first.kind.upper()),
+            manifest.CaseBesideRows(
+                *(f"{manifest.OF_NODES}{name}", cluster, name, subject, first.kind.upper()),
                 outcome="failed" if fails else "passed",
                 status=outcomes.FAILED if fails else outcomes.GREEN,
                 fact=f"{subject}: {'; '.join(facts)}",
@@ -310,8 +309,8 @@ def node_cases(sweep: Sweep | None, lost: Mapping[str, str], cluster: str) -> li
     left = ((node, why) for why, nodes in not_covered(sweep, lost).items() for node in expand(nodes))
     status = outcomes.OPEN if sweep.has_search and not sweep.warns else outcomes.GREEN
     return cases + [
-        CaseBesideRows(
-            *(f"{OF_NODES}{node}", cluster, node, f"node {node}", "SKIPPED", "skipped", status),
+        manifest.CaseBesideRows(
+            *(f"{manifest.OF_NODES}{node}", cluster, node, f"node {node}", "SKIPPED", "skipped", status),
             *(f"node {node}: not covered: {why}", "gsw_node"),
         )
         for node, why in left
