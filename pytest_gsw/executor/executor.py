@@ -14,15 +14,7 @@ from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import replace
 
-from pytest_gsw.errors import (
-    INTERRUPTED,
-    JobError,
-    LogError,
-    NotListedError,
-    RunError,
-    SchedulerUnreachableError,
-    SubmissionError,
-)
+from pytest_gsw import errors
 from pytest_gsw.executor.ended_jobs import EndedJobs, batch_output_of, log_of
 from pytest_gsw.executor.limits import Limits
 from pytest_gsw.executor.phases import (
@@ -57,15 +49,15 @@ _LAST_ANSWER_S = 1.0
 _LAST_POLL_S = 5.0
 
 
-def too_large(spec: JobSpec, limits: Limits) -> SubmissionError:
+def too_large(spec: JobSpec, limits: Limits) -> errors.SubmissionError:
     """The error of a row that needs more GPUs than all rows together may use."""
-    return SubmissionError(
+    return errors.SubmissionError(
         f"the row needs {spec.gpus} GPUs, and no more than {limits.gpus:g} may be taken",
         advice="raise max_gpus (gsw_max_gpus in the ini file), or leave the row out",
     )
 
 
-def _interruption_error(phase: Phase, detach: bool) -> JobError:
+def _interruption_error(phase: Phase, detach: bool) -> errors.JobError:
     """The error of a row that was interrupted, with the fate of its job."""
     submitted = phase.submitted
     fate = "it was never submitted"
@@ -75,7 +67,7 @@ def _interruption_error(phase: Phase, detach: bool) -> JobError:
         )
     elif phase.since_s is not None:
         fate = "whether it was submitted is not known"
-    return JobError(f"{INTERRUPTED}: {fate}")
+    return errors.JobError(f"{errors.INTERRUPTED}: {fate}")
 
 
 def _pending_text(status: JobStatus) -> str:
@@ -161,7 +153,9 @@ class Executor:
 
     # -- rows and jobs to run -----------------------------------------------------------------
 
-    def submit(self, specs: Mapping[str, JobSpec | RunError], past: Mapping[str, Submission] | None = None) -> None:
+    def submit(
+        self, specs: Mapping[str, JobSpec | errors.RunError], past: Mapping[str, Submission] | None = None
+    ) -> None:
         """Queue these rows, to be submitted in this order as far as the limits allow.
 
         The error of a row that cannot be submitted is raised by :meth:`result_of`.
@@ -172,7 +166,7 @@ class Executor:
                 these are looked for before anything is submitted again.
         """
         for row_id, spec in specs.items():
-            if isinstance(spec, RunError):
+            if isinstance(spec, errors.RunError):
                 self._rows.finish(Finished(row_id, spec))
             elif spec.gpus > self._rows.limits.gpus:
                 self._rows.finish(Finished(row_id, too_large(spec, self._rows.limits)))
@@ -181,7 +175,7 @@ class Executor:
                 row, since_s = RowJobs(row_id, spec, before.attempts), before.intended_s or None
                 try:
                     self._rows.queue(Queued(self._restore_runs(row), since_s), first=False)
-                except LogError as error:  # a log that an earlier session measured is missing
+                except errors.LogError as error:  # a log that an earlier session measured is missing
                     self._rows.finish(Finished(row_id, error, row, since_s=since_s))
         self._pump()
 
@@ -193,7 +187,7 @@ class Executor:
         submitted.stopped, submitted.cancelled_before = past.stopped, past.cancelled
         try:
             row = self._restore_runs(row)
-        except LogError as error:
+        except errors.LogError as error:
             rows.finish(Finished(row_id, error, row, submitted))
             return
         rows.take_place(row)
@@ -244,7 +238,7 @@ class Executor:
             if phase is self._rows.phases[row_id]:
                 self._wait()
         self._rows.finished.pop(row_id, None)
-        if isinstance(phase.end, RunError):
+        if isinstance(phase.end, errors.RunError):
             raise phase.end
         return phase.end
 
@@ -358,9 +352,9 @@ class Executor:
             if running:
                 self.journal.write(Journal.cancelled, *running)
                 self.launcher.cancel(running)
-            if isinstance(count, RunError):
+            if isinstance(count, errors.RunError):
                 fact = f"whether the run has jobs that are no row's is not known: {count.fact}"
-                raise JobError(fact, count.evidence, advice=count.advice)
+                raise errors.JobError(fact, count.evidence, advice=count.advice)
         finally:
             self._submitter.close()
             if self._polls.answer is not None:  # a scheduler that hangs must not keep the session from ending
@@ -377,11 +371,11 @@ class Executor:
             if since_s is not None and phase.row is not None:
                 try:
                     job = self.launcher.find(phase.row.spec, since_s)
-                except NotListedError:
+                except errors.NotListedError:
                     continue
-                except SchedulerUnreachableError:
+                except errors.SchedulerUnreachableError:
                     break  # nor can it find the others
-                except RunError:
+                except errors.RunError:
                     continue
                 if isinstance(phase, Finished):
                     phase.submitted, phase.since_s = None if job is None else SubmittedJob(job), None

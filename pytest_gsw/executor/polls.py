@@ -32,11 +32,6 @@ SETTLE_S = 1.0
 #: Upper limit on polls in one interval.
 MOST_POLLS_PER_INTERVAL = 5
 
-#: Wait of a finishing session for the answer of a poll, which it does not need.
-_LAST_ANSWER_S = 1.0
-#: Wait of an interrupted session for a poll's answer, and for the ends of jobs that the answer shows as COMPLETING.
-_LAST_POLL_S = 5.0
-
 #: Slurm's reasons for a job that waits for unavailable nodes.
 _NODES_UNAVAILABLE = ("ReqNodeNotAvail", "BadConstraints", "PartitionNodeLimit")
 #: Of these, those for nodes that never become available.

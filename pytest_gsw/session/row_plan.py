@@ -10,7 +10,6 @@ from pytest_gsw.errors import RunError
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.results import row_text
-from pytest_gsw.results.row_text import has_failed
 from pytest_gsw.stats.decision import Done, Outcome, Repeat, Undecided, is_known
 from pytest_gsw.stats.repeats import Repeats
 from pytest_gsw.stats.verdict import Verdict, compare
@@ -69,7 +68,7 @@ def decide(run: Run, verdicts: Sequence[Verdict], context: Context) -> Repeat | 
     verdict = verdicts[0]
     if jobs >= repeats.most:
         return Done()
-    fails = has_failed(verdict.outcome.value, verdict.reason.value, strict=context.strict)
+    fails = row_text.has_failed(verdict.outcome.value, verdict.reason.value, strict=context.strict)
     is_too_fast = fails and verdict.outcome is Outcome.IMPROVED
     if not (fails if verdict.more is None or is_too_fast else verdict.more > 0):
         return Done()

@@ -13,11 +13,10 @@ import pytest
 from pytest_gsw.clusters import why_it_does_not_fit
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.text import command, enumerated, plural
+from pytest_gsw.session import release_choice, tiles
 from pytest_gsw.session.collect import FACTS, BaselineItem, BlankItem
-from pytest_gsw.session.release_choice import bundled_rows
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.state import SESSION
-from pytest_gsw.session.tiles import unfit_lines
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases, models_like
 from pytest_gsw.tables.releases import format_releases
 from pytest_gsw.tables.value_types import misspelt, nearest
@@ -51,7 +50,7 @@ def leave_out_others(config: pytest.Config, items: list[pytest.Item]) -> None:
     what = f"{plural(len(dropped), 'row')} for {enumerated(sorted(others))}"
     lines = [f"gsw: {what} left out: {cluster.name} has {cluster.accelerator}"]
     if dropped == rows:
-        there, step = bundled_rows(cluster, settings.release)
+        there, step = release_choice.bundled_rows(cluster, settings.release)
         correct = f"next: correct 'accelerator' in {relative_path(dropped[0].path)}, or name a cluster that has it"
         is_bundled = dropped[0].path.is_relative_to(bundled_baselines())
         lines += [f"gsw: {there}", f"next: {step}"] if is_bundled else [correct]
@@ -63,7 +62,7 @@ def leave_out_unfit(config: pytest.Config, items: list[pytest.Item]) -> None:
     tiling = config.stash[SESSION].tiling
     if tiling is not None:
         unfit = [item for item in items if isinstance(item, BaselineItem) and not item.baseline.tile]
-        report_selection(config, unfit_lines(tiling, [item.baseline for item in unfit]))
+        report_selection(config, tiles.unfit_lines(tiling, [item.baseline for item in unfit]))
         deselect(config, items, [item for item in unfit if item.baseline.id in {*tiling.unfit, *tiling.fitting}])
 
 
