@@ -39,14 +39,13 @@ from pytest_gsw.results.run_progress import NAME as PROGRESS
 from pytest_gsw.session import hook_results, junit_file, newest_log, preflight, progress, resume, selection, tiles
 from pytest_gsw.session.collect import BaselineItem, blank_rows
 from pytest_gsw.session.live_file import LiveFile
-from pytest_gsw.session.row import SessionRow, Shared
+from pytest_gsw.session.row import SessionRow, Shared, TileRow
 from pytest_gsw.session.row_plan import RowPlan
 from pytest_gsw.session.row_source import LiveRow, ReplayedRow, RowSource
 from pytest_gsw.session.screen import write
 from pytest_gsw.session.session_history import ClusterPeers, SessionHistory
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.state import SESSION
-from pytest_gsw.session.tile_row import TileRow
 from pytest_gsw.stats.decision import Done
 from pytest_gsw.tables.model import Baseline, accepted_to_expect, definition_hash, image_name
 from pytest_gsw.tables.value_types import nearest

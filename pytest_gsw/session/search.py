@@ -25,11 +25,10 @@ from pytest_gsw.results.sweep import RowSweep, SearchJob, odd_losses, with_row, 
 from pytest_gsw.session.collect import BaselineItem
 from pytest_gsw.session.plan_and_submit import Start
 from pytest_gsw.session.resume import take_over
-from pytest_gsw.session.row import SessionRow
+from pytest_gsw.session.row import SessionRow, TileRow
 from pytest_gsw.session.row_source import LiveRow
 from pytest_gsw.session.screen import write
 from pytest_gsw.session.state import SESSION, Session
-from pytest_gsw.session.tile_row import TileRow
 from pytest_gsw.session.tiles import most_jobs
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.sweep_finding import SweepFinding
