@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import pluggy
 import pytest
@@ -15,7 +15,7 @@ import pytest
 from pytest_gsw.clusters import why_it_does_not_fit
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.redact import redact
-from pytest_gsw.errors import ConfigurationError, Fault, FileError
+from pytest_gsw.errors import ConfigurationError, Fault, FileError, RunError
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.session import node_ids, tiles
 from pytest_gsw.session.failure_text import OneLineFailure, fail, failure_of
@@ -23,12 +23,9 @@ from pytest_gsw.session.screen import NO_CLUSTER
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.state import SESSION
 from pytest_gsw.tables import bundled, yaml_values
-from pytest_gsw.tables.load import LOG_FORMATS, Table, read_table, table_files
+from pytest_gsw.tables.load import LOG_FORMATS, Table, blank_error, read_table, table_files
 from pytest_gsw.tables.model import TILE, Baseline, BlankRow, without_tile
 from pytest_gsw.tables.value_types import nearest
-
-if TYPE_CHECKING:
-    from pytest_gsw.errors import RunError
 
 # -- The collected tables, and their node ids -------------------------------------------------------
 
@@ -300,8 +297,6 @@ class BlankItem(OneLineFailure, SessionNode, pytest.Item):
     @cached_property
     def error(self) -> RunError:
         """The error in place of a result."""
-        from pytest_gsw.tables.load import blank_error
-
         return redact(blank_error(self.blank), os.environ)
 
     def reportinfo(self) -> tuple[os.PathLike[str], int, str]:

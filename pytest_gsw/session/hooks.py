@@ -50,19 +50,14 @@ def begin(config: pytest.Config) -> None:
 
         config.pluginmanager.register(Reports(config), _REPORTS)
     if settings.judges:
-        _run_in_one_process(config)
+        if pytest_private.turn_off_xdist(config):  # all jobs run in parallel in any case
+            line = "gsw: -n is left out: one process submits all rows, whose jobs run side by side"
+            config.stash[SESSION].notes.append(line)
         if getattr(config.option, "allure_report_dir", None) or getattr(config.option, "htmlpath", None):
             from pytest_gsw.session.junit_file import add_reporters
 
             add_reporters(config)
         collect.point_at_tables(config, settings.baselines)
-
-
-def _run_in_one_process(config: pytest.Config) -> None:
-    """Turn pytest-xdist off before it starts workers: all jobs run in parallel in any case."""
-    if pytest_private.turn_off_xdist(config):
-        line = "gsw: -n is left out: one process submits all rows, whose jobs run side by side"
-        selection.report_selection(config, [line])
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -120,8 +115,12 @@ def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None, None, None]:
     """Keep the rows of the run that is replayed or resumed; rows that are gone become errors."""
-    past = config.stash[SESSION].run_before
-    selection.keep_rows_of_run(config, items, past)
+    state = config.stash[SESSION]
+    past = state.run_before
+    if past is not None:
+        had = set(past.row_ids)
+        rows = (item for item in items if isinstance(item, (collect.BaselineItem, collect.BlankItem)))
+        selection.deselect(config, items, [item for item in rows if item.name not in had])
     there = items[:]
     try:
         yield
@@ -131,11 +130,11 @@ def pytest_collection_modifyitems(
             step = "compare by = with texts in quotes: -m \"gsw(gpus=64, dtype='fp8')\""
         raise pytest.UsageError(f"{error}\nnext: {step}" if "Wrong expression" in str(error) else str(error)) from None
     if not items:
-        selection.report_selection(config, selection.none_selected(session, there))
+        state.notes += selection.none_selected(session, there)
     selection.leave_out_others(config, items)
     selection.leave_out_unfit(config, items)
-    if config.stash[SESSION].settings.judges:
-        selection.report_selection(config, _reruns_text(config, items))
+    if state.settings.judges:
+        state.notes += _reruns_text(config, items)
     if past is not None:
         from pytest_gsw.session.resume import find_lost
 

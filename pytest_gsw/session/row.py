@@ -22,6 +22,7 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import plural
 from pytest_gsw.errors import INTERRUPTED, HookError, JobError, RunError, TakenOverError
 from pytest_gsw.executor.executor import Executor
+from pytest_gsw.history.comparison import explaining, suspect_text
 from pytest_gsw.history.model import points_of
 from pytest_gsw.history.row_history import RowHistory
 from pytest_gsw.hook_checks import hook_error
@@ -413,9 +414,6 @@ class SessionRow:
         slow = self._shared.history.slow
         if not slow:
             return self.source.slow_nodes
-        # Imported late: only a session with slow nodes needs these texts.
-        from pytest_gsw.history.comparison import explaining, suspect_text
-
         jobs = [(job.status.nodes, job.status.end_s or time.time()) for job in run.jobs]
         slow_node = explaining(slow, verdict, jobs)
         texts = [] if slow_node is None else [f"explained by {suspect_text(slow_node)}"]

@@ -25,7 +25,7 @@ from pytest_gsw.results import junit, outcomes, row_text
 from pytest_gsw.session import failure_text, junit_file, progress, resume
 from pytest_gsw.session.collect import BaselineItem, BlankItem, blank_rows, runs_nothing
 from pytest_gsw.session.outcome_counts import OutcomeCounts
-from pytest_gsw.session.plan_and_submit import Start, plan_rows, report_delivery
+from pytest_gsw.session.plan_and_submit import Start, plan_rows, print_plan, report_delivery
 from pytest_gsw.session.screen import clear_live, write
 from pytest_gsw.session.state import SESSION, Session
 
@@ -307,8 +307,6 @@ def run_rows(session: pytest.Session) -> None:
     config = session.config
     settings = config.stash[SESSION].settings
     if settings.plan:
-        from pytest_gsw.session.plan_and_submit import print_plan
-
         print_plan(session, settings)
         return
     ran: list[pytest.Item] = []

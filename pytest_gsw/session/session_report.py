@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,7 +14,7 @@ from pytest_gsw.history.comparison import ClusterText, cluster_text
 from pytest_gsw.history.database import HistoryError
 from pytest_gsw.history.model import cluster_of, points_of
 from pytest_gsw.reports.from_records import HistoryReader, accepted_in, run_report
-from pytest_gsw.reports.run_report import ReportedRun
+from pytest_gsw.reports.run_report import ReportedRun, RunReport
 from pytest_gsw.results import cluster_result, junit, outcomes
 from pytest_gsw.results.manifest import CaseBesideRows
 from pytest_gsw.results.sweep import lost_tiles, node_cases
@@ -24,9 +23,6 @@ from pytest_gsw.session.screen import write
 from pytest_gsw.session.session_alarms import SessionAlarms
 from pytest_gsw.session.session_history import history_at
 from pytest_gsw.session.state import SESSION
-
-if TYPE_CHECKING:
-    from pytest_gsw.reports.run_report import RunReport
 
 
 def report_run(config: pytest.Config, exit_status: int, *, has_alarms: bool, is_on_github: bool) -> bool:

@@ -11,17 +11,19 @@ from typing import Any
 import pytest
 
 from pytest_gsw.clusters import Cluster
+from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import plural, rounded
-from pytest_gsw.results import outcomes, summary
+from pytest_gsw.results import cluster_result, outcomes, suggested_commands, summary
 from pytest_gsw.results.manifest import OF_CLUSTER
 from pytest_gsw.results.record import Record, used_gpu_hours
 from pytest_gsw.results.row_text import WIDEST, RowLine, accepted_line, attempt_text, inconclusive_line, line_of
 from pytest_gsw.session import node_ids, pytest_private
 from pytest_gsw.session.outcome_counts import OutcomeCounts
-from pytest_gsw.session.screen import NO_CLUSTER, end_line
+from pytest_gsw.session.screen import NO_CLUSTER, end_line, write
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.state import SESSION
+from pytest_gsw.tables.metrics import common_change_label
 from pytest_gsw.tables.model import rows_text
 
 # -- Each row's line on the screen, in place of a dot -----------------------------------------------
@@ -90,13 +92,11 @@ def report_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> 
     _write_lines(reporter, "suite", state.criterion)
     tally = state.counts
     if tally.without_cluster:
-        reporter.ensure_newline()
-        reporter.write_line(f"gsw: {plural(tally.without_cluster, 'row')} skipped: {NO_CLUSTER}")
+        write(config, f"gsw: {plural(tally.without_cluster, 'row')} skipped: {NO_CLUSTER}")
     if tally.judged_none:
         one = tally.rows == 1
         what = "the only row was not judged: it was" if one else f"none of {tally.rows} rows was judged: all were"
-        reporter.ensure_newline()
-        reporter.write_line(f"gsw: {what} skipped (-rs tells why)")
+        write(config, f"gsw: {what} skipped (-rs tells why)")
     if config.getoption("verbose") < 0 or settings.cluster is None or not tally.rows:
         return
     _write_cost(reporter, tally, settings, settings.cluster)
@@ -186,12 +186,6 @@ def _write_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None
     settings, tally = state.settings, state.counts
     if config.getoption("verbose") < 0 or tally.rows < 2:
         return
-    # Only a session that has run rows has a table.
-    from pytest_gsw.common.files import relative_path
-    from pytest_gsw.results.cluster_result import incident_of
-    from pytest_gsw.results.suggested_commands import next_commands, own_advice
-    from pytest_gsw.tables.metrics import common_change_label
-
     records = state.run_records()
     missing = tally.errors_without(record.row.node_id for record in records)
     if not records or len(records) + len(missing) < 2:
@@ -205,14 +199,16 @@ def _write_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None
     table = summary.run_table(records, line_width(reporter))
     # pytest's own summary has a line for each row that failed.
     causes = summary.error_lines(records, missing, fewest=2)
-    incident = incident_of(records)
+    incident = cluster_result.incident_of(records)
     counts = summary.counts_line(records, len(missing), incident)
     for line in _wrapped_lines(reporter, (*table, "", counts, *causes)):
         reporter.write_line(line)
     _write_crowd(reporter, settings.cluster, records)
     failed_last = config.pluginmanager.has_plugin("lfplugin")
-    commands = next_commands(records, relative_path(settings.run_directory), incident, failed_last=failed_last)
-    for what, step in (*own_advice(records), *commands):
+    commands = suggested_commands.next_commands(
+        records, relative_path(settings.run_directory), incident, failed_last=failed_last
+    )
+    for what, step in (*suggested_commands.own_advice(records), *commands):
         reporter.write_line(f"next: {what}: {step}")
 
 
