@@ -62,18 +62,13 @@ def _interruption_error(phase: Phase, detach: bool) -> errors.JobError:
     submitted = phase.submitted
     fate = "it was never submitted"
     if submitted is not None:
-        fate = (
-            f"job {submitted.job.id} was {'left running' if detach else 'cancelled'}{_pending_text(submitted.status)}"
-        )
+        status = submitted.status
+        fate = f"job {submitted.job.id} was {'left running' if detach else 'cancelled'}"
+        if status.state is JobState.PENDING and status.reason not in {"", "None"}:
+            fate += f"; it was pending ({status.reason})"
     elif phase.since_s is not None:
         fate = "whether it was submitted is not known"
     return errors.JobError(f"{errors.INTERRUPTED}: {fate}")
-
-
-def _pending_text(status: JobStatus) -> str:
-    """Slurm's reason for a pending job; empty if there is none."""
-    waits = status.state is JobState.PENDING and status.reason not in {"", "None"}
-    return f"; it was pending ({status.reason})" if waits else ""
 
 
 #: Called each time before the session waits.
@@ -242,10 +237,6 @@ class Executor:
             raise phase.end
         return phase.end
 
-    def phase(self, row_id: str) -> Phase | None:
-        """The phase of this row; ``None`` if it was never queued."""
-        return self._rows.phases.get(row_id)
-
     def spec(self, row_id: str) -> JobSpec | None:
         """The spec of this row's last or next job."""
         return row.spec if (row := self._rows.row(row_id)) else None
@@ -268,7 +259,7 @@ class Executor:
 
     @property
     def phases(self) -> Mapping[str, Phase]:
-        """The phase of every row by its id, in the order of submission."""
+        """The phase of every row that was queued by its id, in the order of submission."""
         return self._rows.phases
 
     def count(self) -> None:

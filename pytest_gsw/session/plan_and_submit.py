@@ -236,7 +236,10 @@ def _cluster_peers(
     alone = (item.baseline for item in rows if not item.baseline.tile)
     expected = [(row, accepted_to_expect(row, cluster, None)) for row in alone]
     return ClusterPeers(
-        session_history, expected, settings.run_id, lambda row_id: isinstance(executor.phase(row_id), Finished | None)
+        session_history,
+        expected,
+        settings.run_id,
+        lambda row_id: isinstance(executor.phases.get(row_id), Finished | None),
     )
 
 

@@ -116,7 +116,7 @@ def _abandoned_lines(session: pytest.Session, executor: Executor | None) -> list
         return []
     rows = [item.baseline.id for item in session.items if isinstance(item, BaselineItem)]
     wanted = rows or settings.past.submissions  # Ctrl-C may have hit before any row was found
-    open_rows = (row_id for row_id in wanted if executor is None or executor.phase(row_id) is None)
+    open_rows = (row_id for row_id in wanted if executor is None or row_id not in executor.phases)
     jobs = _active_submissions(settings.past, open_rows)
     if not jobs:
         return []

@@ -239,7 +239,7 @@ def _waiting(session: pytest.Session, executor: Executor, ran: Collection[pytest
     """The rows with a current or future job, by id."""
     done = set(ran)
     rows = (item for item in _rows(session) if item not in done)
-    return {item.baseline.id: item for item in rows if executor.phase(item.baseline.id) is not None}
+    return {item.baseline.id: item for item in rows if item.baseline.id in executor.phases}
 
 
 def _in_order(

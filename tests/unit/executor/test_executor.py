@@ -110,7 +110,7 @@ def test_a_row_that_waits_for_others_is_over_when_the_session_is_interrupted(lau
     executor = started(launcher, "ab", decide=lambda *_: Undecided())
     executor._wait()
     executor._pump()
-    assert isinstance(executor.phase("a"), AwaitingLog)
+    assert isinstance(executor.phases.get("a"), AwaitingLog)
     executor.interrupt(detach=False)
     assert executor.result_of("a").job_id == "job-a"
     assert error_of(executor, "b").fact == wording("interrupted", job="job-b", fate="cancelled")
@@ -181,8 +181,8 @@ def test_what_is_known_of_a_row(launcher: FakeLauncher) -> None:
     assert (executor.status("a"), executor.job_id("a")) == (PENDING, "job-a")
     executor.result_of("b")
     assert (executor.status("a"), executor.status("b")) == (RUNNING, COMPLETED)
-    assert isinstance(executor.phase("refused"), Finished)
-    assert executor.phase("other") is None
+    assert isinstance(executor.phases.get("refused"), Finished)
+    assert executor.phases.get("other") is None
     assert {executor.status(row) or executor.job_id(row) for row in ("refused", "other")} == {None}
 
 
