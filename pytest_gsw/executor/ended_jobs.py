@@ -6,7 +6,7 @@ Another job follows after an infrastructure failure or a cancellation, or to mea
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import starmap
 from pathlib import Path
@@ -14,7 +14,7 @@ from pathlib import Path
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.errors import IncompleteLogError, LogError, NoLogError
 from pytest_gsw.executor import phases
-from pytest_gsw.jobs.journal import Journal, JournalWriter
+from pytest_gsw.jobs.journal import Journal
 from pytest_gsw.jobs.launcher import Launcher
 from pytest_gsw.jobs.layout import check_new, open_anew, other_outputs_of, sizes_of
 from pytest_gsw.jobs.model import AT_ONCE, Attempt, Job, JobSpec
@@ -88,14 +88,9 @@ def in_batch_output(error: LogError, job: Job, output: Path | None) -> Path | Lo
 
 
 @dataclass(eq=False, repr=False)
-class EndedJobs:
+class EndedJobs(phases.ExecutorPart):
     """Finds the logs of ended jobs, decides if another job of the row follows, and finishes the row or queues it."""
 
-    rows: phases.RowTable
-    launcher: Launcher
-    journal: JournalWriter
-    #: Monotonic seconds.
-    clock: Callable[[], float]
     #: Most reruns of a row after infrastructure failures.
     retries: int
     #: Decides after each job that ended well if its row needs another one.

@@ -133,7 +133,7 @@ class Executor:
             observer,
             session_environment(environ),
         )
-        self._running_logs = RunningLogs(rows, launcher, clock, self._polls, watcher, on_look)
+        self._running_logs = RunningLogs(*shared, self._polls, watcher, on_look)
         self._cancelling: Future[None] | None = None
 
     @property

@@ -16,10 +16,9 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import duration
 from pytest_gsw.errors import JobError, LogError, RunError
 from pytest_gsw.executor.ended_jobs import EndedJobs
-from pytest_gsw.executor.phases import Active, Count, RowTable, StateObserver, SubmittedJob
+from pytest_gsw.executor.phases import Active, Count, ExecutorPart, StateObserver, SubmittedJob
 from pytest_gsw.executor.submitter import LONGEST_BACK_OFF_S, UNKNOWN_LIMIT_S, Backoff
-from pytest_gsw.jobs.journal import Journal, JournalWriter, by_row
-from pytest_gsw.jobs.launcher import Launcher
+from pytest_gsw.jobs.journal import Journal, by_row
 from pytest_gsw.jobs.layout import other_outputs_of
 from pytest_gsw.jobs.model import LOST_AT_START, NO_OTHER_NODE, Attempt, EarlyStop, Job
 from pytest_gsw.jobs.pending import begins_after, reason_of
@@ -86,15 +85,9 @@ class PollSchedule:
 
 
 @dataclass(eq=False, repr=False)
-class Polls:
+class Polls(ExecutorPart):
     """Polls the jobs of active rows, in a thread if the launcher allows it, and acts on the answers."""
 
-    rows: RowTable
-    #: Polls and cancels jobs.
-    launcher: Launcher
-    journal: JournalWriter
-    #: Monotonic seconds.
-    clock: Callable[[], float]
     #: Awaits the logs of jobs that have ended, and queues rows again.
     ended_jobs: EndedJobs
     #: The waits of submissions.

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_gsw.errors import LogError
 from pytest_gsw.executor.ended_jobs import log_of
-from pytest_gsw.executor.phases import Active, LookObserver, RowTable, Watcher
+from pytest_gsw.executor.phases import Active, ExecutorPart, LookObserver, Watcher
 from pytest_gsw.executor.polls import Polls
 from pytest_gsw.executor.progress_monitor import Sample
-from pytest_gsw.jobs.launcher import Launcher
 from pytest_gsw.jobs.states import STANDING_STILL, JobState
 
 #: Interval between two reads of running jobs' logs; each costs the file system one ``stat`` a job.
@@ -20,14 +18,9 @@ LOG_LOOK_S = 2.0
 
 
 @dataclass(eq=False, repr=False)
-class RunningLogs:
+class RunningLogs(ExecutorPart):
     """Reads the progress of running jobs from their logs, and ends those that cannot succeed."""
 
-    rows: RowTable
-    #: Finds logs.
-    launcher: Launcher
-    #: Monotonic seconds.
-    clock: Callable[[], float]
     #: Ends jobs, and polls them soon if a log shows their end.
     polls: Polls
     #: Makes the watch of each running job's log; ``None`` if none is watched.

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw import errors
-from pytest_gsw.executor.phases import Finished, Queued, RowTable, SubmittedJob
-from pytest_gsw.jobs.journal import Journal, JournalWriter, is_next
+from pytest_gsw.executor.phases import ExecutorPart, Finished, Queued, SubmittedJob
+from pytest_gsw.jobs.journal import Journal, is_next
 from pytest_gsw.jobs.launcher import Launcher
 from pytest_gsw.jobs.layout import logs_before, names_before, names_in
 from pytest_gsw.jobs.model import Job, JobSpec
@@ -90,15 +90,8 @@ _NO_ROOM = "make room there, or give another directory with --gsw-results=DIR"
 
 
 @dataclass(eq=False, repr=False)
-class Submitter:
+class Submitter(ExecutorPart):
     """Submits rows in their order, in threads if the launcher accepts several at once."""
-
-    rows: RowTable
-    #: Starts jobs and finds them again.
-    launcher: Launcher
-    journal: JournalWriter
-    #: Monotonic seconds.
-    clock: Callable[[], float]
 
     def __post_init__(self) -> None:
         threads = self.launcher.parallel_submissions

@@ -120,7 +120,8 @@ def _directory_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> S
     what = _entry_problem(directory, stat.S_ISDIR)
     if not what:
         return None
-    keys, root = tuple(directory_keys(spec, baseline, cluster)), _root_of_recipes(cluster)
+    keys, recipes = tuple(directory_keys(spec, baseline, cluster)), cluster.recipes
+    root = None if recipes is None else Path(recipes.partition("{recipe}")[0].rstrip("/") or "/")
     if root is not None and root in directory.parents and _entry_problem(root, stat.S_ISDIR):
         # Not specific to one recipe: all rows with recipes there get the same error.
         return SubmissionError(
@@ -163,11 +164,6 @@ def _neighbours(directory: Path, is_one: Callable[[Path], bool]) -> tuple[tuple[
         return ()
     more = [plural(len(names) - _MOST_NAMED, "other")] if len(names) > _MOST_NAMED else []
     return (("there", enumerated([*names[:_MOST_NAMED], *more])),)
-
-
-def _root_of_recipes(cluster: Cluster) -> Path | None:
-    """The directory of all recipes."""
-    return None if cluster.recipes is None else Path(cluster.recipes.partition("{recipe}")[0].rstrip("/") or "/")
 
 
 def directory_keys(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Iterator[tuple[str, str]]:

@@ -390,12 +390,12 @@ class SessionRow:
 
     def _possible_effects(self) -> tuple[ClusterEffect | None, ...]:
         """Possible effects of the cluster on the row; none for a canary, which measures the cluster itself."""
-        if self.baseline.canary:
+        if self.baseline.canary or not self.has_cluster_effect:
             return (None,)
         return self._peers.possible_effects(self.baseline.id, self.tolerance)
 
     def _cluster_effect(self) -> ClusterEffect | None:
-        if self.baseline.canary:
+        if self.baseline.canary or not self.has_cluster_effect:
             return None
         return self.source.cluster_effect or self._peers.effect_so_far(self.baseline.id, self.tolerance)
 
@@ -459,12 +459,6 @@ class TileRow(SessionRow):
 
     def _note_first_job(self, run: Run) -> None:
         """Do nothing: tiles of one row are no evidence of all rows."""
-
-    def _possible_effects(self) -> tuple[ClusterEffect | None, ...]:
-        return (None,)
-
-    def _cluster_effect(self) -> ClusterEffect | None:
-        return None
 
     def _with_history(self, record: Record, run: Run | None) -> Record:
         """The record: drift and alarms are those of rows on any nodes."""

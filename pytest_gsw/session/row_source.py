@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 
@@ -230,6 +229,17 @@ class ReplayedRow:
         self.slow_nodes = record.slow_nodes
         self.cluster_effect = None if record.verdict is None else record.verdict.cluster_effect
         self.search = list(record.jobs.search)
+        ran, cluster = record.run, self.cluster
+        self._circumstances = Circumstances(
+            image=ran.image,
+            image_from=ran.image_from,
+            definition=record.row.definition,
+            definition_now=definition_hash(self.baseline, ran.image),
+            experiment=record.row.experiment,
+            environment=ran.environment,
+            variables=ran.variables,
+            is_simulated=ran.simulated or (cluster is not None and cluster.simulated),
+        )
 
     def with_earlier_jobs(self, run: Run) -> Run:
         """The run with the recorded earlier jobs."""
@@ -268,20 +278,6 @@ class ReplayedRow:
     def circumstances(self, run: Run | None) -> Circumstances:
         """The recorded circumstances."""
         return self._circumstances
-
-    @cached_property
-    def _circumstances(self) -> Circumstances:
-        row, ran, cluster = self.record.row, self.record.run, self.cluster
-        return Circumstances(
-            image=ran.image,
-            image_from=ran.image_from,
-            definition=row.definition,
-            definition_now=definition_hash(self.baseline, ran.image),
-            experiment=row.experiment,
-            environment=ran.environment,
-            variables=ran.variables,
-            is_simulated=ran.simulated or (cluster is not None and cluster.simulated),
-        )
 
     def noise(self, past: RowHistory, tolerance: float) -> Noise | None:
         """The noise recorded with the verdict."""
