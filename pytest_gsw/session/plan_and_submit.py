@@ -118,7 +118,8 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
     specs |= preflight.check_rows(new, specs, launcher, settings, environ)
     preflight.report_differences(config, new, specs, settings)
     for row_id, row in by_row.items():
-        planned = specs.get(row_id) or executor.spec(row_id)
+        taken_over = executor.rows.row(row_id)
+        planned = specs.get(row_id) or (taken_over and taken_over.spec)
         row.source.spec = planned if isinstance(planned, JobSpec) else None
         row.source.submitted = taken.get(row_id)
     bad = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, RunError)}
@@ -239,7 +240,7 @@ def _cluster_peers(
         session_history,
         expected,
         settings.run_id,
-        lambda row_id: isinstance(executor.phases.get(row_id), Finished | None),
+        lambda row_id: isinstance(executor.rows.phases.get(row_id), Finished | None),
     )
 
 

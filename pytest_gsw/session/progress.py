@@ -74,7 +74,7 @@ def make_ticker(config: pytest.Config, plan_of: Callable[[str], RowPlan]) -> Tic
         due = [action for action in repeated if time.monotonic() >= action.due_s]
         if not due and not is_asked:
             return
-        phases = [(plan_of(row_id), phase) for row_id, phase in executor.phases.items()]
+        phases = [(plan_of(row_id), phase) for row_id, phase in executor.rows.phases.items()]
         open_rows = (_open_row(plan, phase, simulated_s) for plan, phase in phases if not isinstance(phase, Finished))
         finished = (plan.node_id for plan, phase in phases if isinstance(phase, Finished))
         full = redact(executor.full, os.environ)

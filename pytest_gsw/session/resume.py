@@ -99,7 +99,7 @@ def _left_alone_text(past: journal.RunState, missing: Sequence[str]) -> str:
 def left_over(session: pytest.Session, executor: Executor | None) -> list[str]:
     """Lines on how to resume an interrupted session; none for any other."""
     lines = _abandoned_lines(session, executor)
-    if lines or executor is None or not executor.interrupted:
+    if lines or executor is None or not executor.rows.is_interrupted:
         return lines
     # The files that are to cover the whole run in the end.
     named = (("--junitxml", "xmlpath"), ("--gsw-report", "gsw_report"))
@@ -116,7 +116,7 @@ def _abandoned_lines(session: pytest.Session, executor: Executor | None) -> list
         return []
     rows = [item.baseline.id for item in session.items if isinstance(item, BaselineItem)]
     wanted = rows or settings.past.submissions  # Ctrl-C may have hit before any row was found
-    open_rows = (row_id for row_id in wanted if executor is None or row_id not in executor.phases)
+    open_rows = (row_id for row_id in wanted if executor is None or row_id not in executor.rows.phases)
     jobs = _active_submissions(settings.past, open_rows)
     if not jobs:
         return []
@@ -245,7 +245,7 @@ def take_over(
             state = plan.state_of(spec)
         except RunError as error:
             specs[row_id] = error
-            executor.started[row_id] = spec
+            executor.rows.started[row_id] = spec
             continue
         submission, job = state.past, state.job
         specs[row_id] = state.spec

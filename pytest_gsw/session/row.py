@@ -138,7 +138,7 @@ class SessionRow:
         try:
             run = self._shared.executor.result_of(self.baseline.id)
             run = self.jobs.with_evidence(self.source.with_earlier_jobs(run))
-            self.judged = self._conclude(run, interrupted=self._shared.executor.interrupted)
+            self.judged = self._conclude(run, interrupted=self._shared.executor.rows.is_interrupted)
         except TakenOverError:
             raise
         except RunError as error:
@@ -496,19 +496,23 @@ def _jobs_facts(
     baseline: Baseline, source: RowSource, measured: MeasuredJobs, executor: Executor, run: Run | None
 ) -> Jobs:
     """Facts of the row's jobs; without a run its last one has not ended."""
-    row_id = baseline.id
 
     def facts(job_id: str, status: JobStatus, run: Run | None) -> JobFacts:
         return job_facts(job_id, source.launcher_name, status, run, measured.measurement_of(job_id, status))
 
-    job_id, status = (run.job_id, run.status) if run else (executor.job_id(row_id), executor.status(row_id))
-    earlier, attempts = executor.earlier(row_id) if run is None else run.earlier, executor.attempts(row_id)
+    row, submitted, last = executor.rows.row(baseline.id), executor.rows.submitted(baseline.id), None
+    if run is not None:
+        last = facts(run.job_id, run.status, run)
+    elif submitted is not None:
+        last = facts(submitted.job.id, submitted.status, None)
+    earlier = () if row is None else row.earlier
     return Jobs(
-        last=None if job_id is None or status is None else facts(job_id, status, run),
+        last=last,
         attempts=tuple(
-            JobFacts.of(job.job_id, executor.launcher.name, job.status, why_repeated=job.why) for job in attempts
+            JobFacts.of(job.job_id, executor.launcher.name, job.status, why_repeated=job.why)
+            for job in (() if row is None else row.failures)
         ),
-        repeats=tuple(facts(job.job_id, job.status, job) for job in earlier),
+        repeats=tuple(facts(job.job_id, job.status, job) for job in (earlier if run is None else run.earlier)),
         first_jobs=source.repeats.first,
         confirm_jobs=source.repeats.confirm,
         search=tuple(source.search),

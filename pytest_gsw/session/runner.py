@@ -239,7 +239,7 @@ def _waiting(session: pytest.Session, executor: Executor, ran: Collection[pytest
     """The rows with a current or future job, by id."""
     done = set(ran)
     rows = (item for item in _rows(session) if item not in done)
-    return {item.baseline.id: item for item in rows if item.baseline.id in executor.phases}
+    return {item.baseline.id: item for item in rows if item.baseline.id in executor.rows.phases}
 
 
 def _in_order(
@@ -455,7 +455,7 @@ def _close(session: pytest.Session, executor: Executor) -> None:
         if cancelled:
             jobs = "1 job was" if cancelled == 1 else f"{cancelled} jobs were"
             write(config, f"gsw: {jobs} still pending or running, and cancelled")
-    for stray in executor.strays.values():
+    for stray in executor.rows.strays.values():
         _fail(session)
         write(config, f"gsw: a job of the run belongs to no row: {stray_text(stray)}")
     _report_late(session, executor)
@@ -467,5 +467,5 @@ def _close(session: pytest.Session, executor: Executor) -> None:
 def _report_late(session: pytest.Session, executor: Executor) -> None:
     """Report rows that were reported before, and are errors by now."""
     for item in session.items:
-        if isinstance(item, BaselineItem) and item.baseline.id in executor.late:
-            report_error(item, executor.late.pop(item.baseline.id), "teardown")
+        if isinstance(item, BaselineItem) and item.baseline.id in executor.rows.late:
+            report_error(item, executor.rows.late.pop(item.baseline.id), "teardown")
