@@ -36,15 +36,11 @@ class RunningLogs(ExecutorPart):
         return self.look_s if self.rows.active and self.watcher is not None else math.inf
 
     def look_when_due(self) -> None:
-        """Read the logs if that is due."""
+        """Read the progress of running jobs from their logs if that is due, and end those that cannot succeed."""
         now_s = self.clock()
-        if now_s >= self.due_s:
-            self.look_s = now_s + LOG_LOOK_S
-            self._look()
-
-    def _look(self) -> None:
-        """Read the progress of running jobs from their logs, and end those that cannot succeed."""
-        now_s = self.clock()
+        if now_s < self.due_s:
+            return
+        self.look_s = now_s + LOG_LOOK_S
         stopped = []
         for active in self.rows.active.values():
             submitted = active.submitted
