@@ -504,7 +504,7 @@ class RowTable:
 
 @dataclass(eq=False, repr=False)
 class ExecutorPart:
-    """What the parts of an executor share."""
+    """The shared state of the parts of an executor."""
 
     rows: RowTable
     launcher: Launcher

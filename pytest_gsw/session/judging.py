@@ -15,7 +15,7 @@ from pytest_gsw.hook_checks import hook_error, wrong_answer
 from pytest_gsw.jobs import layout, replay, spec
 from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.logs.model import LogFormat, StepLog
-from pytest_gsw.results import outcomes, row_text
+from pytest_gsw.results import outcomes, reported_status
 from pytest_gsw.session import hook_results, settings
 from pytest_gsw.stats.cluster_effect import ClusterEffect
 from pytest_gsw.stats.decision import Outcome
@@ -244,6 +244,6 @@ def judge_log(
         outcome = outcomes.PROFILED
     elif unknown and outcome.status == outcomes.GREEN:
         outcome, why = outcomes.INCONCLUSIVE, f"no plugin here reads {', '.join(unknown)}"
-    fails = row_text.has_failed(outcome.word, verdict.reason.value, strict=strict)
+    fails = reported_status.has_failed(outcome.word, verdict.reason.value, strict=strict)
     status = outcomes.FAILED if fails else outcome.status
     return JudgedLog(log, measurement, verdict, outcome, status, why or "", unknown)

@@ -10,6 +10,7 @@ from pytest_gsw.errors import RunError
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.results import row_text
+from pytest_gsw.results.reported_status import has_failed
 from pytest_gsw.stats.decision import Done, Outcome, Repeat, Undecided, is_known
 from pytest_gsw.stats.repeats import Repeats
 from pytest_gsw.stats.verdict import Verdict, compare
@@ -46,7 +47,7 @@ class Context:
     """Facts besides a row's own jobs that decide on one more job."""
 
     repeats: Repeats
-    #: True with ``gsw_strict``: a row that is too fast fails as well.
+    #: True with ``strict``: a row that is too fast fails as well.
     strict: bool = False
     #: The figures of its jobs in the previous run, if it failed there.
     previous_failed: Sequence[float] = ()
@@ -68,7 +69,7 @@ def decide(run: Run, verdicts: Sequence[Verdict], context: Context) -> Repeat | 
     verdict = verdicts[0]
     if jobs >= repeats.most:
         return Done()
-    fails = row_text.has_failed(verdict.outcome.value, verdict.reason.value, strict=context.strict)
+    fails = has_failed(verdict.outcome.value, verdict.reason.value, strict=context.strict)
     is_too_fast = fails and verdict.outcome is Outcome.IMPROVED
     if not (fails if verdict.more is None or is_too_fast else verdict.more > 0):
         return Done()
