@@ -15,22 +15,9 @@ from contextlib import suppress
 from dataclasses import replace
 
 from pytest_gsw import errors
+from pytest_gsw.executor import phases
 from pytest_gsw.executor.ended_jobs import EndedJobs, batch_output_of, log_of
 from pytest_gsw.executor.limits import Limits
-from pytest_gsw.executor.phases import (
-    Check,
-    Decide,
-    Finished,
-    LookObserver,
-    Phase,
-    Queued,
-    RepeatObserver,
-    RowJobs,
-    RowTable,
-    StateObserver,
-    SubmittedJob,
-    Watcher,
-)
 from pytest_gsw.executor.polls import SETTLE_S, Polls, PollSchedule
 from pytest_gsw.executor.running_logs import RunningLogs
 from pytest_gsw.executor.submitter import Submitter
@@ -57,7 +44,7 @@ def too_large(spec: JobSpec, limits: Limits) -> errors.SubmissionError:
     )
 
 
-def _interruption_error(phase: Phase, detach: bool) -> errors.JobError:
+def _interruption_error(phase: phases.Phase, detach: bool) -> errors.JobError:
     """The error of a row that was interrupted, with the fate of its job."""
     submitted = phase.submitted
     fate = "it was never submitted"
@@ -100,23 +87,23 @@ class Executor:
         self,
         launcher: Launcher,
         poll_interval_s: float,
-        observer: StateObserver = lambda *_: None,
+        observer: phases.StateObserver = lambda *_: None,
         journal: Journal | None = None,
         limits: Limits | None = None,
         ticker: Ticker = lambda _: None,
-        watcher: Watcher | None = None,
+        watcher: phases.Watcher | None = None,
         retries: int = 0,
-        decide: Decide = lambda *_: Done(),
-        on_repeat: RepeatObserver = lambda *_: None,
-        check: Check | None = None,
-        on_look: LookObserver = lambda *_: None,
+        decide: phases.Decide = lambda *_: Done(),
+        on_repeat: phases.RepeatObserver = lambda *_: None,
+        check: phases.Check | None = None,
+        on_look: phases.LookObserver = lambda *_: None,
         environ: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.launcher = launcher
         #: All rows, with their phases and jobs.
-        rows = self.rows = RowTable(launcher, limits or Limits())
+        rows = self.rows = phases.RowTable(launcher, limits or Limits())
         self.journal = JournalWriter(journal)
         self._ticker, self._clock, self._sleep = ticker, clock, sleep
         shared = (rows, launcher, self.journal, clock)
@@ -154,35 +141,35 @@ class Executor:
         """
         for row_id, spec in specs.items():
             if isinstance(spec, errors.RunError):
-                self.rows.finish(Finished(row_id, spec))
+                self.rows.finish(phases.Finished(row_id, spec))
             elif spec.gpus > self.rows.limits.gpus:
-                self.rows.finish(Finished(row_id, too_large(spec, self.rows.limits)))
+                self.rows.finish(phases.Finished(row_id, too_large(spec, self.rows.limits)))
             else:
                 before = (past or {}).get(row_id, Submission(0.0))
-                row, since_s = RowJobs(row_id, spec, before.attempts), before.intended_s or None
+                row, since_s = phases.RowJobs(row_id, spec, before.attempts), before.intended_s or None
                 try:
-                    self.rows.queue(Queued(self._restore_runs(row), since_s), first=False)
+                    self.rows.queue(phases.Queued(self._restore_runs(row), since_s), first=False)
                 except errors.LogError as error:  # a log that an earlier session measured is missing
-                    self.rows.finish(Finished(row_id, error, row, since_s=since_s))
+                    self.rows.finish(phases.Finished(row_id, error, row, since_s=since_s))
         self._pump()
 
     def attach(self, job: Job, past: Submission) -> None:
         """Take over an earlier session's job, with its end if that is recorded."""
-        rows, row_id, submitted = self.rows, job.spec.row_id, SubmittedJob(job)
-        row = RowJobs(row_id, job.spec, past.attempts)
+        rows, row_id, submitted = self.rows, job.spec.row_id, phases.SubmittedJob(job)
+        row = phases.RowJobs(row_id, job.spec, past.attempts)
         submitted.status = past.ended or submitted.status
         submitted.stopped, submitted.cancelled_before = past.stopped, past.cancelled
         try:
             row = self._restore_runs(row)
         except errors.LogError as error:
-            rows.finish(Finished(row_id, error, row, submitted))
+            rows.finish(phases.Finished(row_id, error, row, submitted))
             return
         rows.take_place(row)
         active = rows.activate(row, submitted)
         if not rows.is_shared(rows.claims.job(job), row_id) and submitted.status.state.ended:
             self._polls.leave_queue(active)
 
-    def _restore_runs(self, row: RowJobs) -> RowJobs:
+    def _restore_runs(self, row: phases.RowJobs) -> phases.RowJobs:
         """A row with the jobs that an earlier session measured.
 
         Raises:
@@ -220,7 +207,7 @@ class Executor:
         Raises:
             RunError: The row could not be submitted, or its log cannot be found.
         """
-        while not isinstance(phase := self.rows.phases[row_id], Finished):
+        while not isinstance(phase := self.rows.phases[row_id], phases.Finished):
             self._pump()
             if phase is self.rows.phases[row_id]:
                 self._wait()
@@ -335,8 +322,8 @@ class Executor:
                     break  # nor can it find the others
                 except errors.RunError:
                     continue
-                if isinstance(phase, Finished):
-                    phase.submitted, phase.since_s = None if job is None else SubmittedJob(job), None
+                if isinstance(phase, phases.Finished):
+                    phase.submitted, phase.since_s = None if job is None else phases.SubmittedJob(job), None
                 lost_jobs += [job] if job is not None else []
         if lost_jobs:
             self.journal.write(Journal.submitted, *lost_jobs)
