@@ -21,7 +21,7 @@ from pytest_gsw.results.record import AmongTiles, JobFacts, Record
 from pytest_gsw.stats.decision import WORST_FIRST, Outcome, is_below
 from pytest_gsw.stats.noise import Noise, jobs_to_resolve, median_interval
 from pytest_gsw.stats.sweep_finding import SweepFinding
-from pytest_gsw.stats.verdict import REASONS, MetricVerdict, RankSpread, Reason, Verdict, is_longer_than_job
+from pytest_gsw.stats.verdict import MetricVerdict, RankSpread, Reason, Verdict, is_longer_than_job
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import Metric, MetricLabel, short
 from pytest_gsw.tables.model import Accepted, Baseline
@@ -32,9 +32,7 @@ _TABLE = "{:,.4g}"
 _RANKS_SHOWN = 4
 #: Reasons with which a row passes that is beyond its tolerance.
 _PASSED_BEYOND = {
-    reason.value
-    for reason, kind in REASONS.items()
-    if kind.outcome is Outcome.PASSED and reason is not Reason.WITHIN_TOLERANCE
+    reason.value for reason in Reason if reason.outcome is Outcome.PASSED and reason is not Reason.WITHIN_TOLERANCE
 }
 
 
