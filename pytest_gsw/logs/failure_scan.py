@@ -32,19 +32,11 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from pytest_gsw.errors import LogError
+from pytest_gsw.logs import signatures
 from pytest_gsw.logs.model import Dialect, LogFormat, StepLog
 from pytest_gsw.logs.reader import detect_format, read_log, reading
 from pytest_gsw.logs.scan import LogFile, matching_records, opened, without_escapes
-from pytest_gsw.logs.signatures import (
-    FAILED_TASK,
-    LINE_BYTES,
-    SIGNATURES,
-    Cause,
-    CauseLine,
-    Signature,
-    cause_line,
-    signature,
-)
+from pytest_gsw.logs.signatures import Cause, CauseLine, Signature, cause_line, signature
 
 # -- bad ends --------------------------------------------------------------------------------------
 
@@ -113,7 +105,7 @@ _LAST_WORDS = {
 
 #: Bad ends without a reason: they add nothing to a failed job's exit code, and so are no cause of a failure.
 ENDINGS: tuple[Signature, ...] = (
-    FAILED_TASK,
+    signatures.FAILED_TASK,
     signature(
         "a failed rank",
         "failed (exitcode: |exits with return code = |exited on signal |MPI_ABORT was invoked"
@@ -480,13 +472,13 @@ _WARNING = re.compile(
     rb"\A[^\n]{0,160}?(?:\b(?:WARN|WARNING|DEBUG)\b|\b[A-Z][A-Za-z]{0,40}Warning: |\bW\d{3,6} |\d: W |\[NeMo [WD] )"
 )
 #: Causes of a failed job that are also possible for a run with all its steps.
-_POSSIBLE = tuple(entry for entry in SIGNATURES if entry.name not in _NEVER_STARTED)
+_POSSIBLE = tuple(entry for entry in signatures.SIGNATURES if entry.name not in _NEVER_STARTED)
 _WITH_LAST_WORDS = (*_POSSIBLE, *ENDINGS)
 _NAMED_CAUSES = tuple(entry for entry in _WITH_LAST_WORDS if entry.name != LAST_WORDS)
 
 
-def _markers(signatures: Iterable[Signature], names: Collection[str]) -> Dialect:
-    named = [(signature.markers, WHEREVER[signature.name]) for signature in signatures if signature.name in names]
+def _markers(known: Iterable[Signature], names: Collection[str]) -> Dialect:
+    named = [(entry.markers, WHEREVER[entry.name]) for entry in known if entry.name in names]
     return tuple(dict.fromkeys(mark for own, words in named for mark in (words.encode().split(b"|") if words else own)))
 
 
@@ -590,7 +582,7 @@ def fatal_line(
 def _search(file: LogFile, search: _Search) -> CauseLine | None:
     for markers, start, stop in search.parts(file.size):
         for offset, record in matching_records(file, markers, start=start, stop=stop):
-            cause = search.look(offset, record[:LINE_BYTES])
+            cause = search.look(offset, record[: signatures.LINE_BYTES])
             if cause is not None:
                 return cause
         if search.has_steps and search.early is not None:
@@ -602,8 +594,8 @@ def _search(file: LogFile, search: _Search) -> CauseLine | None:
 
 def _unfinished_line(file: LogFile) -> tuple[int, bytes]:
     """The unfinished last line, and its byte offset: it is no step, but a killed process leaves one."""
-    start = max(0, file.size - LINE_BYTES)
-    tail = file.read(start, LINE_BYTES)
+    start = max(0, file.size - signatures.LINE_BYTES)
+    tail = file.read(start, signatures.LINE_BYTES)
     at = max(tail.rfind(b"\n"), tail.rfind(b"\r")) + 1
     return start + at, without_escapes(tail[at:])
 

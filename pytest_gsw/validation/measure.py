@@ -15,18 +15,9 @@ from pytest_gsw.logs.model import Step, StepLog
 from pytest_gsw.logs.reader import reading
 from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.logs.steps import CALIBRATION_EXAMPLE, STATISTICS
+from pytest_gsw.stats import measurement as measurements
 from pytest_gsw.stats.figures import calibration_factor, figures, figures_of, model_flops
-from pytest_gsw.stats.measurement import (
-    Measurement,
-    TimedStep,
-    Timing,
-    apply,
-    log_interval,
-    ranks_s,
-    selected,
-    slowest_third_s,
-    timing_of,
-)
+from pytest_gsw.stats.measurement import Measurement, TimedStep, Timing, log_interval
 from pytest_gsw.stats.verdict import ranks_of_jobs
 from pytest_gsw.tables.metrics import CALIBRATION, FINAL_LOSS, FURTHER, STEP_TIME, Metric, Series
 from pytest_gsw.tables.model import Baseline, Figures, parse_statistic
@@ -73,8 +64,8 @@ def measure(
     check_whole(baseline, run, log)
     statistic = parse_statistic(baseline.criterion.statistic)
     try:
-        indices = selected(statistic, timed, first_index=first_index)
-        seconds = apply(statistic, timed, first_index=first_index)
+        indices = measurements.selected(statistic, timed, first_index=first_index)
+        seconds = measurements.apply(statistic, timed, first_index=first_index)
     except ValueError as error:
         raise IncompleteLogError(
             f"the log does not hold the steps that {baseline.criterion.statistic} needs: {error}",
@@ -94,7 +85,7 @@ def measure(
     measurement = replace(
         summarize(baseline, trained, seconds, calibration_flops or peak_flops),
         ranks_s=_ranks_s(baseline, log, indices, timed),
-        third_s=slowest_third_s([step.seconds for step in judged], interval) if of_steps else None,
+        third_s=measurements.slowest_third_s([step.seconds for step in judged], interval) if of_steps else None,
         calibration_flops=calibration_flops,
     )
     mfu = measurement.figures.mfu
@@ -131,7 +122,7 @@ def _measure_figure(
     if not values:
         raise _missing_figure(metric, baseline, log, log_evidence(run, log))
     try:
-        value = apply(parse_statistic(statistic), [TimedStep(None, value) for value in values])
+        value = measurements.apply(parse_statistic(statistic), [TimedStep(None, value) for value in values])
     except ValueError as error:
         raise IncompleteLogError(
             f"the log holds {plural(len(values), 'number')} of {metric.label}, too few for {statistic}",
@@ -163,7 +154,7 @@ def summarize(
     return Measurement(
         seconds,
         figures_of(baseline, seconds, peak_flops),
-        timing_of([step.seconds for step in timed], baseline.criterion.statistic),
+        measurements.timing_of([step.seconds for step in timed], baseline.criterion.statistic),
         jobs=(seconds,),
     )
 
@@ -224,7 +215,7 @@ def _ranks_s(baseline: Baseline, log: StepLog, indices: Sequence[int], timed: Se
         factor = timed[position].seconds / (step_seconds(step, baseline) or 1.0)
         seconds = ((label, _in_seconds(step, value, baseline)) for label, value in log.printed(step))
         printed.append([(label, value * factor) for label, value in seconds if value is not None])
-    return ranks_s(printed)
+    return measurements.ranks_s(printed)
 
 
 def _in_seconds(step: Step, value: float, baseline: Baseline) -> float | None:
