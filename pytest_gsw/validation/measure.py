@@ -11,9 +11,8 @@ from typing import Any
 
 from pytest_gsw.common.text import at_line, plural
 from pytest_gsw.errors import IncompleteLogError, LogError, TableError
+from pytest_gsw.logs import reader, scan
 from pytest_gsw.logs.model import Step, StepLog
-from pytest_gsw.logs.reader import reading
-from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.logs.steps import CALIBRATION_EXAMPLE, STATISTICS
 from pytest_gsw.stats import measurement as measurements
 from pytest_gsw.stats.figures import calibration_factor, figures, figures_of, model_flops
@@ -21,10 +20,8 @@ from pytest_gsw.stats.measurement import Measurement, TimedStep, Timing, log_int
 from pytest_gsw.stats.verdict import ranks_of_jobs
 from pytest_gsw.tables.metrics import CALIBRATION, FINAL_LOSS, FURTHER, STEP_TIME, Metric, Series
 from pytest_gsw.tables.model import Baseline, Figures, parse_statistic
-from pytest_gsw.validation.completeness import check_steps, check_whole
+from pytest_gsw.validation import completeness, step_settings, training
 from pytest_gsw.validation.run import Run, log_evidence
-from pytest_gsw.validation.step_settings import check_measured
-from pytest_gsw.validation.training import is_trained, steps_each_line
 
 
 def measure(
@@ -60,8 +57,8 @@ def measure(
         fact = "the log states rates and no step times, and the row has no batch or length that makes seconds of them"
         advice = f"write sequence_length and global_batch_size into the table: {baseline.location}"
         raise LogError(fact, evidence=log_evidence(run, log), advice=advice)
-    interval = check_steps(baseline, run, log, timed, steps, first_index)
-    check_whole(baseline, run, log)
+    interval = completeness.check_steps(baseline, run, log, timed, steps, first_index)
+    completeness.check_whole(baseline, run, log)
     statistic = parse_statistic(baseline.criterion.statistic)
     try:
         indices = measurements.selected(statistic, timed, first_index=first_index)
@@ -71,7 +68,7 @@ def measure(
             f"the log does not hold the steps that {baseline.criterion.statistic} needs: {error}",
             evidence=log_evidence(run, log),
         ) from error
-    check_measured(baseline, run, log, indices, timed, interval)
+    step_settings.check_measured(baseline, run, log, indices, timed, interval)
     impossible_s = next((step.seconds for step in timed if not 0 < step.seconds < math.inf), None)
     if impossible_s is not None:  # before a division by it
         raise LogError(
@@ -116,8 +113,8 @@ def _measure_figure(
             evidence=log_evidence(run, log),
             advice="write each run to a log of its own",
         )
-    check_steps(baseline, run, log, timed_steps(baseline, log), steps, first_index)
-    check_whole(baseline, run, log)
+    completeness.check_steps(baseline, run, log, timed_steps(baseline, log), steps, first_index)
+    completeness.check_whole(baseline, run, log)
     statistic, values = baseline.criterion.statistic, log.figures.get(baseline.criterion.key_at(metric.key), ())
     if not values:
         raise _missing_figure(metric, baseline, log, log_evidence(run, log))
@@ -193,11 +190,13 @@ def timed_steps(baseline: Baseline, log: StepLog) -> tuple[TimedStep, ...]:
     if CALIBRATION in baseline.judged_by.needs and log.calibration_flops is not None:
         factor = calibration_factor(baseline, log.calibration_flops)
     each_line = (
-        steps_each_line(log, log_interval(log.steps)) if max([step.skipped for step in log.steps], default=0) else 1
+        training.steps_each_line(log, log_interval(log.steps))
+        if max([step.skipped for step in log.steps], default=0)
+        else 1
     )
     return tuple(
         [
-            TimedStep(step.index, seconds * factor, not step.skipped or is_trained(step, each_line))
+            TimedStep(step.index, seconds * factor, not step.skipped or training.is_trained(step, each_line))
             for step in log.steps
             if (seconds := step_seconds(step, baseline)) is not None
         ]
@@ -266,7 +265,7 @@ class MetricLog:
         Args:
             markers: The texts; the log is searched for them only, however large it is.
         """
-        return (line for _, line in matching_records(self.path, markers, start=self.begin))
+        return (line for _, line in scan.matching_records(self.path, markers, start=self.begin))
 
 
 def read_metrics(baseline: Baseline, path: Path, log: StepLog, known: Mapping[str, Metric]) -> dict[str, float]:
@@ -287,7 +286,7 @@ def read_metrics(baseline: Baseline, path: Path, log: StepLog, known: Mapping[st
     numbers = {key: _further_figure(FURTHER[key], baseline, path, log) for key in built_in}
     if len(numbers) < len(baseline.metrics):
         source = MetricLog(baseline, log.steps, path, _begin(path, log))
-        with reading(path):
+        with reader.reading(path):
             numbers |= {key: _number(known[key], source) for key in baseline.metrics if key not in numbers}
     return {key: numbers[key] for key in baseline.metrics}
 
