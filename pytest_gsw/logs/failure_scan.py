@@ -350,10 +350,14 @@ class OutputScan:
     The log has shown that training reached its last step. A program's own message (an exception, no memory, a killed
     process) therefore counts only as the last of its process: a process that logs more has recovered. Failures of
     machines, the fabric or Slurm count anywhere.
+
+    Args:
+        path: The file.
+        of_shell: True for the batch shell's output of a COMPLETED job, which covers all of the job's starts.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, *, of_shell: bool) -> None:
+        self._path, self.of_shell = path, of_shell
         self._last_logged: dict[bytes, int] = {}
 
     def counts(self, cause: str, line: bytes, label: bytes, end: int) -> bool:
@@ -512,7 +516,7 @@ def find_fatal(
     if cause is not None:
         return cause
     for path in _other_outputs(log, outputs, batch_output):
-        cause = fatal_line(path, None, excused, of_shell=path == batch_output, output_scan=OutputScan(path))
+        cause = fatal_line(path, None, excused, OutputScan(path, of_shell=path == batch_output))
         if cause is not None:
             # A script that displays its log (tee) has the steps, and with them their places, in this file, too.
             with contextlib.suppress(LogError):
@@ -557,8 +561,6 @@ def fatal_line(
     log: Path | LogFile,
     steps: StepLog | None,
     excused: frozenset[str] = frozenset(),
-    *,
-    of_shell: bool = False,
     output_scan: OutputScan | None = None,
 ) -> Cause | None:
     """The first fatal line of a file.
@@ -567,13 +569,12 @@ def fatal_line(
         log: The log, or another file of the job.
         steps: The steps in it; ``None`` if it has none that date its lines.
         excused: As for :func:`find_fatal`.
-        of_shell: True for the batch shell's output of a COMPLETED job, which covers all of the job's starts.
         output_scan: The rules for a file next to a log that shows the job's steps.
 
     Raises:
         LogError: The file cannot be read.
     """
-    search = _Search(_path(log), steps, excused, of_shell, output_scan)
+    search = _Search(_path(log), steps, excused, output_scan)
     with reading(_path(log)), opened(log) as file:
         line = _search(file, search)
         return None if line is None else line.cause(_path(log))
@@ -604,12 +605,10 @@ class _Search:
     """State of one search: findings that change the meaning of later lines."""
 
     def __init__(
-        self, path: Path, steps: StepLog | None, excused: frozenset[str], of_shell: bool, output_scan: OutputScan | None
+        self, path: Path, steps: StepLog | None, excused: frozenset[str], output_scan: OutputScan | None
     ) -> None:
-        self._path = path
-        self._output_scan = output_scan
-        self._of_shell = of_shell
-        self._excused = excused
+        self._path, self._output_scan, self._excused = path, output_scan, excused
+        self._of_shell = output_scan is not None and output_scan.of_shell
         self.has_steps = steps is not None
         #: Byte offsets of the run's beginning, of the first step, and of the first of the last steps.
         self._begin = self._first = self._last = 0

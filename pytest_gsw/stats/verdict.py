@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_gsw.common.typed_json import NOT_IN_JSON
 from pytest_gsw.stats.cluster_effect import ClusterEffect, decide_adjusted
-from pytest_gsw.stats.decision import WORST_FIRST, decide, is_above, is_below
+from pytest_gsw.stats.decision import ROUNDING, WORST_FIRST, decide, is_above, is_below
 from pytest_gsw.stats.decision import Outcome as Outcome
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.noise import Noise, gain_limit
@@ -137,9 +137,6 @@ _DOUBTS = (Reason.TOO_GOOD, Reason.RANKS_DIFFER, Reason.LAST_STEP, Reason.STEPS_
 DOUBTS = frozenset(reason.value for reason in (*_DOUBTS, Reason.NOT_KNOWN))
 #: Such runs, runs with an unusual state of the cluster, and tiles: none of them measures the noise of a row.
 UNUSUAL = FORBIDS.keys()
-
-#: Rounding of decimal numbers to binary fractions is below this.
-_METRIC_ROUNDING = 1e-12
 
 #: Noise of a row without a history: the tolerance is the limit.
 _NOISELESS = Noise(sigma=0.0, jobs=0)
@@ -490,14 +487,14 @@ def judge_metric(
     measured = statistics.median(jobs)
     loss, best = sign * (measured / documented - 1), min(losses)
     loss = abs(loss) if is_equal else loss
-    if loss > tolerance + _METRIC_ROUNDING:
+    if loss > tolerance + ROUNDING:
         outcome = Outcome.REGRESSED
     elif is_equal or not tolerance:  # nothing is better than a figure to be met, or than one on the right side
         outcome = Outcome.PASSED
-    elif -best > max(max_gain, tolerance) + _METRIC_ROUNDING:
+    elif -best > max(max_gain, tolerance) + ROUNDING:
         outcome = Outcome.INCONCLUSIVE
     else:
-        outcome = Outcome.IMPROVED if -loss > tolerance + _METRIC_ROUNDING else Outcome.PASSED
+        outcome = Outcome.IMPROVED if -loss > tolerance + ROUNDING else Outcome.PASSED
     to_confirm = outcome is Outcome.REGRESSED and len(jobs) < repeats.most
     more = max(repeats.first - len(jobs), int(to_confirm), 0)
     return MetricVerdict(metric.as_label, outcome, measured, documented, tolerance, more)

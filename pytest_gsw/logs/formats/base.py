@@ -31,6 +31,8 @@ class SeriesParser:
     def __init__(self, name: str, *series: steps.StepSeries) -> None:
         self._name = name
         self._candidates = series
+        #: The first figure that is not finite in a line without a step.
+        self._lost_figure: str | None = None
         #: Planned steps of the run; 0 if its lines do not state them.
         self.total_steps = 0
 
@@ -42,9 +44,16 @@ class SeriesParser:
         """The series that counts: the first that has steps."""
         return next((series for series in self._candidates if series.attempts), self._candidates[-1])
 
+    def lose(self, series: steps.StepSeries, text: str) -> None:
+        """Record a figure that is not finite in a line without a step, which may be before the first step."""
+        if series.attempts:
+            series.lose(None, text)
+        self._lost_figure = self._lost_figure or text
+
     def not_finite(self, series: steps.StepSeries) -> tuple[int | None, str] | None:
         """Step number and text of the first figure that is not finite in the last attempt of the series."""
-        return series.not_finite
+        lost_figure = None if self._lost_figure is None or series.diverged else (None, self._lost_figure)
+        return series.not_finite or lost_figure
 
     def log(self) -> StepLog:
         """The contents of all records fed so far."""
@@ -202,8 +211,6 @@ class _Parser(SeriesParser):
         self._unnumbered = steps.UnnumberedSteps(unit)
         super().__init__(log_format.name, self._numbered, self._unnumbered)
         self._prints_losses = log_format.always_has_loss
-        #: The first figure that is not finite in a line without a step.
-        self._lost_figure: str | None = None
 
     def feed(self, offset: int, record: bytes) -> None:
         parsed = [(line, _number(line.value)) for line in self._format.steps(record)]
@@ -213,10 +220,8 @@ class _Parser(SeriesParser):
                 self._add(offset, record, line, round(value / 1000, 9) if self._in_ms else value)
         if not any(value is not None for _, value in parsed):
             text = steps.not_finite_text(record)
-            series = self.series()
-            if text is not None and series.attempts:
-                series.lose(None, text)
-            self._lost_figure = self._lost_figure or text
+            if text is not None:
+                self.lose(self.series(), text)
 
     def _add(self, offset: int, record: bytes, line: StepLine, value: float) -> None:
         loss, needs_loss = _number(line.loss), self._format.always_has_loss
@@ -226,11 +231,6 @@ class _Parser(SeriesParser):
         known = (problem, loss, needs_loss, line.skipped)
         step = steps.StepRecord(offset, line.index or 0, value, rank, *known, zero_norm=is_zero)
         (self._unnumbered if line.index is None else self._numbered).add(step)
-
-    def not_finite(self, series: steps.StepSeries) -> tuple[int | None, str] | None:
-        # Also a figure before the first step.
-        lost_figure = None if self._lost_figure is None or series.diverged else (None, self._lost_figure)
-        return series.not_finite or lost_figure
 
     def log(self) -> StepLog:
         log = super().log()

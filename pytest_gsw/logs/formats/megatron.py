@@ -84,8 +84,6 @@ class _Parser(SeriesParser):
         self._saves_s: list[float] = []
         self._bad_save: str | None = None
         self._batch: int | None = None
-        #: The first evaluation that is not finite, in any attempt.
-        self._lost_evaluation: str | None = None
 
     def feed(self, offset: int, record: bytes) -> None:
         self._read_save(record)
@@ -110,9 +108,7 @@ class _Parser(SeriesParser):
             self._batch = setup.global_batch_size or self._batch
         evaluated = _EVALUATED.search(record)
         if evaluated is not None:
-            if self._steps.attempts:
-                self._steps.lose(None, safe_text(evaluated[0]))
-            self._lost_evaluation = self._lost_evaluation or safe_text(evaluated[0])
+            self.lose(self._steps, safe_text(evaluated[0]))
         if self._bridge_continues and any(words in record for words in _BRIDGE_BEGINS):
             self._bridge.restart(offset)
             self._bridge_continues = False
@@ -131,11 +127,9 @@ class _Parser(SeriesParser):
             self._bad_save = self._bad_save or safe_text(saved[0])
 
     def not_finite(self, series: StepSeries) -> tuple[int | None, str] | None:
-        if series.not_finite is not None or series is self._bridge:
+        if series is self._bridge:
             return series.not_finite
-        # Also a figure before the first step.
-        text = self._lost_evaluation if self._lost_evaluation is not None and not series.diverged else self._bad_save
-        return None if text is None else (None, text)
+        return super().not_finite(series) or (None if self._bad_save is None else (None, self._bad_save))
 
     def log(self) -> StepLog:
         log = super().log()

@@ -17,7 +17,6 @@ from pytest_gsw.stats.noise import (
     PRIOR,
     PRIOR_JOBS,
     REFERENCE_JOBS,
-    Interval,
     Noise,
     deviations,
     gain_limit,
@@ -274,7 +273,7 @@ def test_a_loss_of_everything_needs_no_jobs() -> None:
 )
 def test_the_interval_of_a_median(count: int, low: int, high: int, confidence: float) -> None:
     times_s = [float(number) for number in range(count, 0, -1)]
-    assert median_interval(times_s) == Interval(low, high, confidence)
+    assert median_interval(times_s) == (low, high, confidence)
 
 
 @given(st.integers(6, 60))
