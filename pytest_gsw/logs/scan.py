@@ -114,6 +114,11 @@ def safe_text(raw: bytes) -> str:
     return UNSAFE.sub("", text.translate(_BLANKS)).strip()
 
 
+def text_of(found: re.Match[bytes] | None) -> str | None:
+    """A match as :func:`safe_text`; ``None`` without a match."""
+    return None if found is None else safe_text(found[0])
+
+
 def quoted_text(raw: bytes) -> str:
     """Like :func:`safe_text`, with secrets hidden: those of this environment, and what looks like one.
 

@@ -44,12 +44,12 @@ def check_steps(
     if series is Series.FIGURES and not log.steps:
         return 1  # a benchmark's format checks itself whether its run is complete
     of_saves = series is Series.SAVES
-    interval = log_interval(timed, first_index)
+    interval = log_interval([step.index for step in timed], first_index)
     covered = len(timed) * interval
     last = log.steps[-1].index if log.steps else None
     final = final_step(baseline, log, steps, first_index)
     is_each_timed = len(timed) == len(log.steps) and not of_saves
-    each_line = interval if is_each_timed else log_interval(log.steps, first_index)
+    each_line = interval if is_each_timed else log_interval([step.index for step in log.steps], first_index)
     ended = final is not None and last is not None and last + (each_line if of_saves else interval) > final
     if steps is not None and not of_saves and log.total_steps is not None and log.total_steps < steps:
         # A format with one figure for the whole run would not show it otherwise.

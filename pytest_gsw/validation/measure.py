@@ -20,7 +20,7 @@ from pytest_gsw.stats.measurement import Measurement, TimedStep, Timing, log_int
 from pytest_gsw.stats.verdict import ranks_of_jobs
 from pytest_gsw.tables.metrics import CALIBRATION, FINAL_LOSS, FURTHER, STEP_TIME, Metric, Series
 from pytest_gsw.tables.model import Baseline, Figures, parse_statistic
-from pytest_gsw.validation import completeness, step_settings, training
+from pytest_gsw.validation import completeness, training
 from pytest_gsw.validation.run import Run, log_evidence
 
 
@@ -68,7 +68,7 @@ def measure(
             f"the log does not hold the steps that {baseline.criterion.statistic} needs: {error}",
             evidence=log_evidence(run, log),
         ) from error
-    step_settings.check_measured(baseline, run, log, indices, timed, interval)
+    training.check_measured(baseline, run, log, indices, timed, interval)
     impossible_s = next((step.seconds for step in timed if not 0 < step.seconds < math.inf), None)
     if impossible_s is not None:  # before a division by it
         raise LogError(
@@ -190,7 +190,7 @@ def timed_steps(baseline: Baseline, log: StepLog) -> tuple[TimedStep, ...]:
     if CALIBRATION in baseline.judged_by.needs and log.calibration_flops is not None:
         factor = calibration_factor(baseline, log.calibration_flops)
     each_line = (
-        training.steps_each_line(log, log_interval(log.steps))
+        training.steps_each_line(log, log_interval([step.index for step in log.steps]))
         if max([step.skipped for step in log.steps], default=0)
         else 1
     )

@@ -27,7 +27,7 @@ from dataclasses import replace
 from pytest_gsw.logs import scan
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.model import Dialect, Diverged, EndMarkers, StepLog
-from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, has_zero_norm, number, number_of, rank_of, safe_text
+from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, has_zero_norm, number, number_of, rank_of, safe_text, text_of
 from pytest_gsw.logs.steps import MultiRankSteps, SingleRankSteps, StepRecord, StepSeries, Unit
 
 _PIPE = re.compile(rb"\bsteps: (\d{1,12}) (?=loss: )")
@@ -74,8 +74,7 @@ class _Parser(SeriesParser):
             took = _PIPE_TIME.search(rest)
             seconds = None if took is None else number(took[1])
             if took is not None and seconds is not None:
-                bad = _PIPE_LOST.search(rest, 0, took.start())
-                problem = None if bad is None else safe_text(bad[0])
+                problem = text_of(_PIPE_LOST.search(rest, 0, took.start()))
                 loss, rank, zero_norm = number_of(_PIPE_LOSS.match(rest)), rank_of(record), has_zero_norm(rest)
                 self._pipe.add(
                     StepRecord(offset, int(head[1]), seconds, rank, problem, loss, needs_loss=True, zero_norm=zero_norm)

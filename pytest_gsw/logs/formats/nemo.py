@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.model import Identity, StepLog, StepSetup
-from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, has_zero_norm, number, number_of, pieces, rank_of, safe_text
+from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, has_zero_norm, number, number_of, pieces, rank_of, text_of
 from pytest_gsw.logs.steps import SingleRankSteps, StepRecord, StepSeries, UnnumberedSteps
 
 _NOT_FINITE = re.compile(rb"(?:reduced_train_loss|grad_norm)\"? ?[:=] ?[-+]?%b" % NOT_FINITE, re.IGNORECASE)
@@ -268,8 +268,7 @@ def _read_list(series: UnnumberedSteps, line: bytes, offset: int) -> None:
 
 def _record(text: bytes, offset: int, index: int, seconds: float, *, needs_loss: bool = False) -> StepRecord:
     """The record of a step, with the loss that its text has, and the loss or gradient norm that is not finite."""
-    bad, loss, zero_norm = _NOT_FINITE.search(text), number_of(_LOSS.search(text)), has_zero_norm(text)
-    problem = None if bad is None else safe_text(bad[0])
+    problem, loss, zero_norm = text_of(_NOT_FINITE.search(text)), number_of(_LOSS.search(text)), has_zero_norm(text)
     return StepRecord(offset, index, seconds, None, problem, loss, needs_loss, zero_norm=zero_norm)
 
 
