@@ -61,7 +61,7 @@ def too_large(spec: JobSpec, limits: Limits) -> SubmissionError:
     """The error of a row that needs more GPUs than all rows together may use."""
     return SubmissionError(
         f"the row needs {spec.gpus} GPUs, and no more than {limits.gpus:g} may be taken",
-        advice="raise max_gpus (gsw_max_gpus in the ini file), or leave the row out",
+        advice="raise max_gpus in clusters.yaml, or leave the row out",
     )
 
 

@@ -47,7 +47,8 @@ from pytest_gsw.reports.reported_row import ReportedRow, current_reference, devi
 from pytest_gsw.reports.run_report import LISTED_RUNS, RunReport, advice_of
 from pytest_gsw.results import attention, outcomes, row_text
 from pytest_gsw.results.record import JobFacts, Record
-from pytest_gsw.results.row_text import accepted_line, compared_text, hides_loss, informative_line
+from pytest_gsw.results.row_line import informative_line
+from pytest_gsw.results.row_text import accepted_line, compared_text, hides_loss
 from pytest_gsw.results.suggested_commands import history_command, next_command, repeat_commands
 from pytest_gsw.stats.verdict import Reason
 

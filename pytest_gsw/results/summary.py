@@ -16,7 +16,8 @@ from pytest_gsw.results import outcomes
 from pytest_gsw.results.attention import ACCEPTED
 from pytest_gsw.results.cluster_result import ClusterResult
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.row_text import hides_loss, without_middle
+from pytest_gsw.results.row_line import without_middle
+from pytest_gsw.results.row_text import hides_loss
 from pytest_gsw.results.run_progress import RunProgress
 from pytest_gsw.stats.black_holes import BlackHole, black_holes
 from pytest_gsw.stats.decision import Outcome

@@ -18,7 +18,7 @@ from pytest_gsw.jobs.spec import steps_of
 from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.logs.model import LogFormat, StepLog
 from pytest_gsw.results import outcomes
-from pytest_gsw.results.row_text import has_failed
+from pytest_gsw.results.reported_status import has_failed
 from pytest_gsw.session import hook_results
 from pytest_gsw.session.settings import verdict_rules
 from pytest_gsw.stats.cluster_effect import ClusterEffect

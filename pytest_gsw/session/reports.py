@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_gsw.common.redact import redact
-from pytest_gsw.results.row_text import MOST_FOR_IDS, RowLine
+from pytest_gsw.results.row_line import MOST_FOR_IDS, RowLine
 from pytest_gsw.results.suggested_commands import is_interrupted
 from pytest_gsw.session.collect import RERUNS, BaselineItem, BlankItem
 from pytest_gsw.session.failure_text import OneLineFailure

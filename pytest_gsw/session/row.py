@@ -28,6 +28,8 @@ from pytest_gsw.hook_checks import hook_error
 from pytest_gsw.results import junit, outcomes, row_text
 from pytest_gsw.results.make_record import RowResult, record_of, row_facts
 from pytest_gsw.results.record import AmongTiles, Record, write_record
+from pytest_gsw.results.reported_status import reported_status
+from pytest_gsw.results.row_line import informative_line
 from pytest_gsw.results.suggested_commands import repeat_commands
 from pytest_gsw.session.failure_text import fail
 from pytest_gsw.session.judging import Judge, excused
@@ -225,9 +227,7 @@ class SessionRow:
             found = self._judge(run, measurement)
         record = self._record(found, run)
         facts, strict = partial(self._facts, record, self._since), self._settings.judging.strict
-        row = row_text.reported_status(
-            record, facts, strict=strict, verdict=found.verdict, canaries=self._peers.canaries
-        )
+        row = reported_status(record, facts, strict=strict, verdict=found.verdict, canaries=self._peers.canaries)
         return row.outcome.pytest, row.text
 
     # -- its record: for the run's directory, observers, the history and JUnit ---------------
@@ -309,7 +309,7 @@ class SessionRow:
     def _error_text(self, error: RunError, run: Run | None) -> str:
         """Record an error, and return the text of the row's report."""
         error = self.shown(error)
-        self.error_line = row_text.informative_line(error.tail)
+        self.error_line = informative_line(error.tail)
         advice = None if isinstance(error, JobError) else error.advice or None
         record = self._record(RowResult(outcomes.ERROR.word, error.fact, advice=advice), run)
         return row_text.error_text(error, self._facts(record))

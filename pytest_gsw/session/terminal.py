@@ -16,7 +16,8 @@ from pytest_gsw.common.text import plural, rounded
 from pytest_gsw.results import outcomes
 from pytest_gsw.results.manifest import OF_CLUSTER
 from pytest_gsw.results.record import Record, used_gpu_hours
-from pytest_gsw.results.row_text import WIDEST, RowLine, accepted_line, attempt_text, inconclusive_line, line_of
+from pytest_gsw.results.row_line import WIDEST, RowLine, line_of
+from pytest_gsw.results.row_text import accepted_line, attempt_text, inconclusive_line
 from pytest_gsw.results.summary import gpu_hours
 from pytest_gsw.session.node_ids import row_of
 from pytest_gsw.session.outcome_counts import OutcomeCounts
@@ -46,7 +47,7 @@ def line_of_report(report: Any, word: str) -> RowLine:
     return RowLine(row, word, (text.partition("\n")[0],)) if text or not line.word else line
 
 
-#: Words of outcomes that a failed report may have: with ``gsw_strict`` also those of rows that are too fast.
+#: Words of outcomes that a failed report may have: with ``strict`` also those of rows that are too fast.
 _FAILING = {
     one.shown for one in outcomes.OUTCOMES if one.pytest in {"failed", "error"} or one.word in outcomes.JUDGED
 } - {outcomes.PASSED.shown}

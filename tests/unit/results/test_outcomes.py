@@ -11,7 +11,8 @@ import pytest
 from pytest_gsw.baseline_updates import Rules, _not_a_point
 from pytest_gsw.results import attention, outcomes
 from pytest_gsw.results.record import of_content
-from pytest_gsw.results.row_text import INCONCLUSIVE_TEXTS, reported_status
+from pytest_gsw.results.reported_status import reported_status
+from pytest_gsw.results.row_text import INCONCLUSIVE_TEXTS
 from pytest_gsw.stats import decision
 from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.stats.verdict import DOUBTS, FORBIDS, Reason
