@@ -503,8 +503,8 @@ def _repeats_facts(record: Record) -> list[tuple[str, str]]:
     figures = [job.judged for job in jobs if job.judged is not None]
     if min(figures, default=0.0) <= 0:  # without the last one's there is no figure; a damaged record may have any
         return listed
-    interval = median_interval(figures)
-    sure = f"; {metric.span(interval.low, interval.high)} with {interval.confidence * 100:.3g} % confidence"
+    low, high, confidence = median_interval(figures)
+    sure = f"; {metric.span(low, high)} with {confidence * 100:.3g} % confidence"
     # The span of two jobs has the median in it no more often than not.
     median = f"{metric.text(statistics.median(figures))}{sure if len(figures) > 2 else ''}"
     return [*listed, ("median", median)]
