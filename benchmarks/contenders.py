@@ -148,10 +148,10 @@ def pytest_gsw(programs: Path) -> Contender:
     def prepare(directory: Path, work: Work) -> list[str]:
         write_tables(directory / "rows", work.jobs)
         stage, recipes = directory / "stage", directory / "recipes"
-        (directory / "clusters.yaml").write_text(_CLUSTERS.format(stage=stage, recipes=recipes))
+        interval = "" if work.interval_s is None else f"    poll_interval: {work.interval_s:g}\n"
+        (directory / "clusters.yaml").write_text(_CLUSTERS.format(stage=stage, recipes=recipes) + interval)
         (directory / "pytest.ini").write_text("[pytest]\n")
-        interval = [] if work.interval_s is None else [f"-ogsw_poll_interval={work.interval_s:g}"]
-        options = ["--gsw-cluster=bench", f"--gsw-baselines={directory}/rows", "--junitxml=junit.xml", *interval]
+        options = ["--gsw-cluster=bench", f"--gsw-baselines={directory}/rows", "--junitxml=junit.xml"]
         return [str(programs / "pytest"), *options]
 
     return Contender("pytest-gsw", prepare, lambda work: rf"= {work.jobs} passed in ")

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.errors import ConfigurationError, Fault, FileError
@@ -16,7 +16,7 @@ from pytest_gsw.hardware import CPU, find_accelerators, is_same
 from pytest_gsw.tables import value_types as f
 from pytest_gsw.tables.releases import release_field
 from pytest_gsw.tables.schema import LAUNCHER_MEANING, LAUNCHERS, PLACEHOLDERS
-from pytest_gsw.tables.yaml_values import Value, read_free_mapping
+from pytest_gsw.tables.yaml_values import Value, Values, read_mapping
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -105,27 +105,11 @@ _NUMBER = r"[0-9]{1,6}([.][0-9]{1,6})?"
 
 
 def _number(unit: str, help_: str) -> f.Field:
-    return f.pattern(_NUMBER, f"a number of {unit} such as 30", help_)
+    return _as_number(f.pattern(_NUMBER, f"a number of {unit} such as 30", help_))
 
 
-#: The keys of a cluster that are settings of its sessions, by the names of the ini file's options without ``gsw_``.
-SETTINGS: f.Fields = {
-    "tolerance": f.tolerance("Accepted loss of throughput."),
-    "max_gain": f.gain("Largest plausible gain of throughput."),
-    "strict": f.flag("Rows that are too fast fail."),
-    "max_jobs": f.whole("Jobs submitted at once."),
-    "max_gpus": f.whole("GPUs in use at once."),
-    "timeout": f.pattern(rf"(?=.*[1-9]){_NUMBER}", "minutes above 0, such as 30", "Run time of a job, minutes."),
-    "max_pending": f.whole("Jobs pending at once."),
-    "max_queue": _number("hours", "Hours in the queue while no job of the session runs, 24 by default; 0: no limit."),
-    "stall": _number("minutes", "Minutes without a new step before a job is ended; 0: never."),
-    "slow_start": _number("times", "Multiple of the documented time at which a job is ended; 0: never."),
-    "poll_interval": f.pattern(
-        r"0?[.][5-9][0-9]{0,5}|([1-9][0-9]?|[12][0-9]{2})([.][0-9]{1,6})?|300",
-        "0.5 to 300 seconds",
-        "Seconds between requests to the scheduler, 0.5 to 300.",
-    ),
-}
+def _as_number(text: f.Field) -> f.Field:
+    return replace(text, read=lambda raw: float(text.read(raw)))
 
 
 @dataclass(frozen=True)
@@ -192,12 +176,57 @@ class NodeChecks:
         of_launcher=True,
         check=_check_smoke,
     )
-    smoke_limit: str | None = _key(
+    smoke_limit: float | None = _key(
         _number("seconds", "Limit on the smoke test's run time, seconds; 30 by default."), of_launcher=True
     )
     smoke_ends_job: bool = _key(
         f.flag("A node below its peers in the smoke test ends the job."), default=False, of_launcher=True
     )
+
+
+@dataclass(frozen=True)
+class SiteSettings:
+    """Rules and limits of sessions, which a file may state for all clusters."""
+
+    tolerance: float | None = _key(f.tolerance("Accepted loss of throughput."))
+    max_gain: float | None = _key(f.gain("Largest plausible gain of throughput."))
+    strict: bool | None = _key(f.flag("Rows that are too fast fail."))
+    max_jobs: int | None = _key(f.whole("Jobs submitted at once."))
+    max_gpus: int | None = _key(f.whole("GPUs in use at once."))
+    timeout: float | None = _key(
+        _as_number(f.pattern(rf"(?=.*[1-9]){_NUMBER}", "minutes above 0, such as 30", "Run time of a job, minutes."))
+    )
+    max_pending: int | None = _key(f.whole("Jobs pending at once."))
+    max_queue: float | None = _key(
+        _number("hours", "Hours in the queue while no job of the session runs, 24 by default; 0: no limit.")
+    )
+    stall: float | None = _key(_number("minutes", "Minutes without a new step before a job is ended; 0: never."))
+    slow_start: float | None = _key(
+        _number("times", "Multiple of the documented time at which a job is ended; 0: never.")
+    )
+    poll_interval: float | None = _key(
+        _as_number(
+            f.pattern(
+                r"0?[.][5-9][0-9]{0,5}|([1-9][0-9]?|[12][0-9]{2})([.][0-9]{1,6})?|300",
+                "0.5 to 300 seconds",
+                "Seconds between requests to the scheduler, 0.5 to 300.",
+            )
+        )
+    )
+
+    def text(self, name: str) -> str | None:
+        """One of them as a file has it; ``None`` if there is none."""
+        value = getattr(self, name)
+        if value is None or isinstance(value, bool):
+            return None if value is None else str(value).lower()
+        is_share = name in {"tolerance", "max_gain"}
+        return f"{100 * value:.12g}%" if is_share else f"{value:.6f}".rstrip("0").rstrip(".")
+
+    def with_texts(self, texts: Mapping[str, str | None]) -> SiteSettings:
+        """The same with others, as files have them."""
+        kinds = cast(Mapping[str, f.Field], SETTINGS_FIELDS)
+        known = {name: kinds[name].read(text.lower()) for name, text in texts.items() if text is not None}
+        return replace(self, **{**dict.fromkeys(texts), **known})
 
 
 @dataclass(frozen=True)
@@ -247,8 +276,7 @@ class Cluster:
     )
     submission: Submission = Submission()
     node_checks: NodeChecks = NodeChecks()
-    #: Its :data:`SETTINGS` that its file has; the ini file overrides them.
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: SiteSettings = SiteSettings()
     #: The file that defines it; ``None`` for the built-in ones.
     path: Path | None = None
     #: The keys in the file, with their lines and columns.
@@ -273,9 +301,23 @@ def _keys_of(subject: type) -> dict[str, ClusterKey]:
     return {known.name: known.metadata["key"] for known in fields(subject) if "key" in known.metadata}
 
 
-#: Every key of one cluster.
-CLUSTER_KEYS = {name: key for subject in (Cluster, Submission, NodeChecks) for name, key in _keys_of(subject).items()}
-CLUSTER_FIELDS: f.Fields = {**{name: key.kind for name, key in CLUSTER_KEYS.items()}, **SETTINGS}
+#: The keys of ``defaults``, which a cluster may have as well; and every key of a cluster.
+SETTINGS_FIELDS: f.Fields = {name: key.kind for name, key in _keys_of(SiteSettings).items()}
+CLUSTER_KEYS = {
+    name: key for subject in (Cluster, Submission, NodeChecks, SiteSettings) for name, key in _keys_of(subject).items()
+}
+CLUSTER_FIELDS: f.Fields = {name: key.kind for name, key in CLUSTER_KEYS.items()}
+#: Every key of a file of clusters.
+FILE_FIELDS: f.Fields = {
+    "defaults": f.Nested(SETTINGS_FIELDS, "Settings of all clusters."),
+    "clusters": f.Nested(
+        None,
+        "By name.",
+        names=rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{f.LONGEST_NAME - 1}}}",
+        wanted=f"a name of at most {f.LONGEST_NAME} letters, digits, '.', '_' and '-'",
+        each=CLUSTER_FIELDS,
+    ),
+}
 #: The keys that some launchers do not use.
 LAUNCHER_KEYS = frozenset(name for name, key in CLUSTER_KEYS.items() if key.of_launcher)
 
@@ -317,12 +359,19 @@ def find_cluster(
         FileError: A file is wrong, or a variable that the cluster uses is not set.
         ConfigurationError: No file defines the cluster.
     """
-    for path, clusters in _read_files(files):
-        if name in clusters:
-            return _cluster(name, clusters[name], path, environ)
+    found: tuple[Path, Values] | None = None
+    defaults: Mapping[str, Any] = {}
+    for path, clusters, settings in _read_files(files):
+        defaults = defaults or settings
+        found = found or ((path, clusters[name]) if name in clusters else None)
+        if found and defaults:
+            break
+    if found is not None:
+        path, entries = found
+        return _cluster(name, entries, path, environ, defaults)
     if name in _BUILT_IN:
-        return _BUILT_IN[name]
-    defined = (name for _, clusters in _read_files(files) for name in clusters)
+        return replace(_BUILT_IN[name], settings=SiteSettings(**defaults))
+    defined = (name for _, clusters, _ in _read_files(files) for name in clusters)
     names = sorted({*_BUILT_IN, *defined, *others})
     looked_in = "\n".join(f"  {path}{'' if path.is_file() else ' (not there)'}" for path in files)
     raise ConfigurationError(
@@ -333,9 +382,22 @@ def find_cluster(
     )
 
 
-def _read_files(files: Sequence[Path]) -> Iterator[tuple[Path, Mapping[str, Value]]]:
+def _read_files(files: Sequence[Path]) -> Iterator[tuple[Path, Mapping[str, Values], Mapping[str, Any]]]:
+    """The clusters of each file by name, and its settings for all clusters."""
     for path in filter(Path.is_file, files):
-        yield path, read_free_mapping(path, "clusters", CLUSTER_FIELDS)
+        values = read_mapping(path, FILE_FIELDS)
+        clusters = values["clusters"].value if "clusters" in values else {}
+        settings = values["defaults"].value if "defaults" in values else {}
+        yield path, clusters, {key: entry.value for key, entry in settings.items()}
+
+
+def default_settings(files: Sequence[Path]) -> SiteSettings:
+    """The settings of sessions without a cluster: ``defaults`` of the first file that has them.
+
+    Raises:
+        FileError: A file is wrong.
+    """
+    return SiteSettings(**next((settings for _, _, settings in _read_files(files) if settings), {}))
 
 
 def release_of(name: str, files: Sequence[Path], environ: Mapping[str, str]) -> tuple[str, str] | None:
@@ -344,10 +406,10 @@ def release_of(name: str, files: Sequence[Path], environ: Mapping[str, str]) -> 
     Raises:
         FileError: A file is wrong, or a variable that the release uses is not set.
     """
-    for path, clusters in _read_files(files):
+    for path, clusters, _ in _read_files(files):
         if name not in clusters:
             continue
-        entry = clusters[name].value.get("release")
+        entry = clusters[name].get("release")
         if entry is None:
             return None
         faults: list[Fault] = []
@@ -358,41 +420,42 @@ def release_of(name: str, files: Sequence[Path], environ: Mapping[str, str]) -> 
     return None
 
 
-def _cluster(name: str, value: Value, path: Path, environ: Mapping[str, str]) -> Cluster:
+def _cluster(
+    name: str, entries: Values, path: Path, environ: Mapping[str, str], defaults: Mapping[str, Any]
+) -> Cluster:
     faults: list[Fault] = []
     keys: dict[str, Any] = {}
-    for key, entry in value.value.items():
+    for key, entry in entries.items():
         keys[key] = _substitute_all(entry, f"clusters.{name}.{key}", environ, faults)
         if key == "environment":
             keys[key] = {
                 name: (text.startswith("~/") and _at_home(text, environ)) or text for name, text in keys[key].items()
             }
-        declared = CLUSTER_KEYS.get(key)
-        if declared is not None and declared.is_path:
+        declared = CLUSTER_KEYS[key]
+        if declared.is_path:
             home = _at_home(keys[key], environ)
             if home is None:
                 problem = f"got '{keys[key]}', an unknown home; write the path itself"
                 faults.append(Fault(entry.line, entry.column, f"clusters.{name}.{key}", problem))
             keys[key] = home
             keys[key] = home and str(path.parent.absolute() / home)
-        if declared is not None and declared.check is not None:
+        if declared.check is not None:
             faults += (
                 Fault(place.line, place.column, f"clusters.{name}.{where}", problem)
                 for place, where, problem in declared.check(entry, key, keys[key])
             )
     if faults:
         raise FileError(path, tuple(faults))
-    places = {key: (entry.line, entry.column) for key, entry in value.value.items()}
-    settings = {key: keys.pop(key) for key in SETTINGS if key in keys}
-    keys = _from_environment(environ) | keys
-    own, submission, node_checks = (
-        {key: keys[key] for key in _keys_of(subject) if key in keys} for subject in (Cluster, Submission, NodeChecks)
+    keys = {**_from_environment(environ), **defaults, **keys}
+    own, submission, node_checks, settings = (
+        {key: keys[key] for key in _keys_of(subject) if key in keys}
+        for subject in (Cluster, Submission, NodeChecks, SiteSettings)
     )
     return Cluster(
         name=name,
         path=path,
-        given=places,
-        settings=settings,
+        given={key: (entry.line, entry.column) for key, entry in entries.items()},
+        settings=SiteSettings(**settings),
         submission=Submission(**submission),
         node_checks=NodeChecks(**node_checks),
         **own,
@@ -500,7 +563,7 @@ def ready_cluster(cluster: Cluster, directory: Path, environ: Mapping[str, str],
     Raises:
         ConfigurationError: It has no staging area; or as :func:`find_accelerators` does.
     """
-    if cluster is LOCAL:
+    if cluster.name == LOCAL.name and cluster.path is None:
         found = find_accelerators(environ)
         python = environ.get("RUN_CONF_PYTHON") or sys.executable  # the interpreter of recipes
         return replace(

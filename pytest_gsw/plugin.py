@@ -76,7 +76,7 @@ def pytest_load_initial_conftests(
     _check_hooks(impl.plugin for hook in unknown for impl in hook.get_hookimpls() if not impl.optionalhook)
     if any(map(_is_meant, args)):
         words = (word.partition("=")[0] for word in parser.parse_known_and_unknown_args(args)[1])
-        flags = [option.flag for option in OPTIONS if not option.of_site]
+        flags = [option.flag for option in OPTIONS]
         _refuse(early_config, (("option ", word) for word in words if _is_meant(word)), flags)
     _refuse(early_config, _keys(early_config))
     return result
@@ -110,11 +110,13 @@ def _refuse(config: pytest.Config, given: Iterable[tuple[str, str]], known: Coll
         with contextlib.suppress(ValueError):
             config.getini(name)
             continue
+        from pytest_gsw.clusters import SETTINGS_FIELDS
         from pytest_gsw.tables.value_types import nearest
 
-        key = f"gsw_{name.lstrip('-').replace('-', '_').removeprefix('gsw_')}"
-        is_key = key in keys and f"--{key.replace('_', '-')}" not in known
-        near = f"; it is a key of the ini file, -o {key}=VALUE" if is_key else nearest(name, known or keys)
+        setting = name.lstrip("-").replace("-", "_").removeprefix("gsw_")
+        is_setting = setting in SETTINGS_FIELDS and f"gsw_{setting}" not in keys
+        near = f"; write it into clusters.yaml, as defaults: {{{setting}: VALUE}}" if is_setting else ""
+        near = near or nearest(name, known or keys)
         raise pytest.UsageError(f"{place}{name} is unknown{near}\nnext: pytest --help lists all of them")
 
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 #: A session of the demo, one job at a time, so that rows end in one order.
-_RUN = "pytest -p no:cacheprovider --gsw-cluster=demo -o gsw_max_jobs=1 --junitxml=junit.xml"
+_RUN = "pytest -p no:cacheprovider --gsw-cluster=demo --junitxml=junit.xml"
 _L2 = "-k llama2_70b_fp8"
 _ONE = "-k 'llama2_70b_fp8 and x128]'"
 _TWO = "-k 'llama2_70b_fp8 and (x64] or x128])'"
@@ -34,7 +34,7 @@ SCENARIOS: Mapping[str, tuple[str, ...]] = {
     "frameworks": (f"{_RUN} -k 'x256] and (gpt3 or grok1 or llama3)' --gsw-report=report",),
     "v100": (f"{_RUN} -k 'gpt2_52b and V100'",),
     "slow": (f"{_RUN} {_L2} --gsw-report=report '--gsw-demo=*x128]=slow:12%'",),
-    "fast": (_fault("fast:12%"), _fault("fast:40%"), _fault("fast:12%") + " -o gsw_strict=true"),
+    "fast": (_fault("fast:12%"), _fault("fast:40%"), _fault("fast:12%") + " --gsw-clusters=strict.yaml"),
     "fail": (_fault("fail"),),
     "oom": (_fault("oom"), _fault("oom") + " --gsw-retries=1"),
     "oom-kill": (_fault("oom-kill") + " --gsw-report=report",),
@@ -122,6 +122,8 @@ def _run(scratch: Path, commands: tuple[str, ...], outputs: Path) -> None:
     }
     outputs.mkdir(parents=True)
     mask = _Mask(scratch)
+    (scratch / "clusters.yaml").write_text("defaults: {max_jobs: 1}\n")
+    (scratch / "strict.yaml").write_text("defaults: {max_jobs: 1, strict: true}\n")
     (scratch / "baselines").symlink_to(Path(__file__).parents[1] / "baselines")
     with (outputs / "screen.txt").open("w") as screen:
         for number, command in enumerate(commands, 1):

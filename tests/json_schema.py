@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest_gsw.tables
-from pytest_gsw.clusters import CLUSTER_FIELDS
+from pytest_gsw import clusters
 from pytest_gsw.tables.schema import ACCEPTED_FILE_FIELDS, FILE_FIELDS
 from pytest_gsw.tables.value_types import Field, Fields, Nested, Sequence_
 
@@ -30,9 +30,7 @@ def accepted_schema() -> dict[str, Any]:
 
 def clusters_schema() -> dict[str, Any]:
     """The schema of ``clusters.yaml``."""
-    clusters = {"type": "object", "additionalProperties": _object(CLUSTER_FIELDS), "description": "By name."}
-    schema = {"type": "object", "properties": {"clusters": clusters}, "required": ["clusters"]}
-    return _top("pytest-gsw clusters", {**schema, "additionalProperties": False})
+    return _top("pytest-gsw clusters", _object(clusters.FILE_FIELDS))
 
 
 def schema_files() -> dict[Path, str]:

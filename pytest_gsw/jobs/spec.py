@@ -277,14 +277,15 @@ def _placeholder_values(baseline: Baseline, nodes: int) -> dict[str, str | int |
 def _options(baseline: Baseline, cluster: Cluster) -> tuple[str, ...]:
     if cluster.scheduler != "slurm":
         return ()
+    submission = cluster.submission
     named = {
-        "--account": cluster.submission.account,
-        "--partition": cluster.submission.partition,
-        "--gres": cluster.submission.gres,
-        "--constraint": cluster.submission.constraint,
+        "--account": submission.account,
+        "--partition": submission.partition,
+        "--gres": submission.gres,
+        "--constraint": submission.constraint,
         "--dependency": "singleton" if baseline.recipe.one_job_per_row else None,
     }
-    return (*(f"{option}={value}" for option, value in named.items() if value is not None), *cluster.submission.sbatch)
+    return (*(f"{option}={value}" for option, value in named.items() if value is not None), *submission.sbatch)
 
 
 # -- The environment of jobs and of queries to the scheduler, and its printable form ---------------

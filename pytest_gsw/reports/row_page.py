@@ -17,7 +17,7 @@ from pytest_gsw.reports.html import Content, element
 from pytest_gsw.reports.matrix import RunPages, address_in, matrix
 from pytest_gsw.reports.reported_row import ReportedRow, current_reference, device, reference_at
 from pytest_gsw.reports.run_report import LISTED_RUNS, RunReport, advice_of
-from pytest_gsw.results import attention, outcomes, row_text, suggested_commands
+from pytest_gsw.results import attention, outcomes, row_line, row_text, suggested_commands
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.stats.verdict import Reason
 
@@ -329,7 +329,7 @@ def likely_cause(ends: Sequence[LogEnd]) -> str:
 
     Empty if there is neither: the last line of a training log may be a progress bar.
     """
-    causes = (*(end.cause for end in ends), *(row_text.informative_line(end.lines) for end in ends))
+    causes = (*(end.cause for end in ends), *(row_line.informative_line(end.lines) for end in ends))
     return next(filter(None, causes), "")
 
 

@@ -14,11 +14,15 @@ from pytest_gsw.reports.reported_row import ReportedRow, since_line
 from pytest_gsw.reports.run_report import RunReport
 from pytest_gsw.results import attention, outcomes, row_text
 from pytest_gsw.results.record import Record
-from pytest_gsw.stats.verdict import REASONS, UNUSUAL
+from pytest_gsw.stats.verdict import UNUSUAL, Reason
 from pytest_gsw.tables.metrics import Metric
 
 #: The short reason of an inconclusive row on its card; its page has the long one.
-_SHORT = {reason.value: kind.short for reason, kind in REASONS.items() if kind.short}
+_SHORT = {
+    Reason.WITHIN_NOISE.value: "jobs of this row differ by as much",
+    Reason.TOO_GOOD.value: "that is too good to be true",
+    Reason.NOT_DECIDED.value: "further jobs have not decided it",
+}
 #: Every outcome, the worst first.
 WORST_FIRST = sorted(outcomes.OUTCOMES, key=lambda outcome: attention.ATTENTIONS.index(outcome.attention))
 

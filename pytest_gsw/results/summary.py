@@ -12,7 +12,7 @@ from pytest_gsw.common.node_lists import expand, named_nodes
 from pytest_gsw.common.text import by_number, hours_text, named, percent, plain_table, plural, rounded
 from pytest_gsw.jobs.model import AT_ONCE
 from pytest_gsw.jobs.states import JobState
-from pytest_gsw.results import attention, cluster_result, outcomes, row_text, run_progress
+from pytest_gsw.results import attention, cluster_result, outcomes, row_line, row_text, run_progress
 from pytest_gsw.results.record import Record
 from pytest_gsw.stats.black_holes import BlackHole, black_holes
 from pytest_gsw.stats.decision import Outcome
@@ -189,7 +189,7 @@ def _is_one_a_place(rows: Sequence[Record]) -> bool:
 def _shared_lines(name: str, rows: Sequence[Record], width: int) -> list[str]:
     """Rows of one case that share their numbers of GPUs: a line for each number."""
     by_gpus = grouped([(record.row.gpus, record) for record in sorted(rows, key=lambda other: other.row.gpus)])
-    short = row_text.without_middle(name, max(20, width // 2))
+    short = row_line.without_middle(name, max(20, width // 2))
     lines = {f"{short} on {plural(number, 'GPU')}": of_number for number, of_number in by_gpus.items()}
     long = max(map(len, lines))
     return [f"{head.ljust(long)}  {_shared_text(of_number)}" for head, of_number in lines.items()]
@@ -215,7 +215,7 @@ def _as_many_as_fit(cases: _Cases, gpus: Sequence[int], width: int) -> tuple[int
 
 def _part(cases: _Cases, gpus: Sequence[int], width: int) -> list[str]:
     rows = [
-        (row_text.without_middle(name, width - _CELLS), *(_cell(by_gpus.get(number)) for number in gpus))
+        (row_line.without_middle(name, width - _CELLS), *(_cell(by_gpus.get(number)) for number in gpus))
         for name, by_gpus in cases.items()
         if any(number in by_gpus for number in gpus)
     ]

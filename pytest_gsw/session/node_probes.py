@@ -99,7 +99,7 @@ class NodeProbes:
         self._running = [probe for probe in self._running if not probe.result.done()]
         while self._waiting and len(self._running) < _AT_ONCE:
             job, slot, command = self._waiting.popleft()
-            limit_s = float(self._checks.smoke_limit or LIMIT_S) if slot == "smoke" else LIMIT_S
+            limit_s = self._checks.smoke_limit or LIMIT_S if slot == "smoke" else LIMIT_S
             probe = job.probes[slot] = Probe(command, self._environ, len(job.nodes), limit_s)
             self._running.append(probe)
 

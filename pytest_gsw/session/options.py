@@ -28,8 +28,6 @@ class Option:
     #: An "optional" value may be left out, which means :data:`UNLIMITED`.
     kind: Literal["text", "path", "flag", "texts", "paths", "optional"] = "text"
     metavar: str = ""
-    #: True for a site's setting, in the ini file or in ``clusters.yaml``: no option of the command line.
-    of_site: bool = False
 
     @property
     def flag(self) -> str:
@@ -40,15 +38,6 @@ class Option:
     def ini(self) -> str:
         """The option's name in the ini file."""
         return f"gsw_{self.name.replace('-', '_')}"
-
-    @property
-    def shown(self) -> str:
-        """The name of the option in messages."""
-        return self.ini if self.of_site else self.flag
-
-
-def _of_site(name: str, help_: str, default: str, kind: Literal["text", "flag"] = "text") -> Option:
-    return Option(name, help_, default, kind, of_site=True)
 
 
 #: Every option, by the headings of ``--help`` and in its order.
@@ -103,11 +92,6 @@ GROUPS = {
             "the cluster's, else the row's own",
             metavar="PERCENT",
         ),
-        _of_site(
-            "max-gain",
-            "largest plausible gain of throughput: a row that gains more is inconclusive",
-            "the cluster's, else the row's own, else 25%%",
-        ),
         Option(
             "confirm",
             "run a row that is too slow up to N times more, on other nodes where possible, and judge it by the median "
@@ -116,26 +100,11 @@ GROUPS = {
             metavar="N",
         ),
         Option("repeat", "run every row N times, and judge it by the median of its jobs", "1", metavar="N"),
-        _of_site("strict", "rows faster than the tolerance allows fail as well", "off", "flag"),
     ),
     "gsw: how jobs run": (
-        _of_site(
-            "timeout", "limit on each job's run time, minutes", "three times the documented duration, at least 30"
-        ),
-        _of_site("max-jobs", "submit no more than this many jobs at once", "no limit"),
-        _of_site("max-gpus", "take no more than this many GPUs at once", "no limit"),
-        _of_site("max-pending", "leave no more than this many jobs pending at once", "no limit"),
-        _of_site("max-queue", "hours that a job waits in the queue while none of the session runs; 0: no limit", "24"),
         Option(
             "retries", "run a row up to N times more if the infrastructure failed it, on other nodes", "0", metavar="N"
         ),
-        _of_site(
-            "stall",
-            "end a job that shows no new step for this long, minutes; 0: never",
-            "20 documented steps, at least 10; three times as long before the first step",
-        ),
-        _of_site("slow-start", "end a job whose first steps take this multiple of the documented time; 0: never", "3"),
-        _of_site("poll-interval", "seconds between two questions to the scheduler, 0.5 to 300", "15"),
     ),
     "gsw: what is written": (
         Option("results", "directory for the records of runs", ".gsw", "path", "DIR"),
@@ -178,8 +147,6 @@ GROUPS = {
 }
 
 OPTIONS = tuple(option for options in GROUPS.values() for option in options)
-#: The name of each option in messages.
-SHOWN = {option.name: option.shown for option in OPTIONS}
 
 _INI_TYPES = {"flag": "bool", "texts": "linelist", "paths": "linelist"}
 
@@ -201,8 +168,7 @@ def _add_option(parser: pytest.Parser, group: pytest.OptionGroup, option: Option
     elif option.kind in {"texts", "paths"}:
         action = {"action": "append", "metavar": option.metavar}
     text = f"{option.help} (default: {option.default})"
-    if not option.of_site:
-        group.addoption(option.flag, dest=option.ini, default=None, help=text, **action)
+    group.addoption(option.flag, dest=option.ini, default=None, help=text, **action)
     ini_type: Any = _INI_TYPES.get(option.kind, "string")
     parser.addini(option.ini, text.replace("%%", "%"), type=ini_type, default=None)
 

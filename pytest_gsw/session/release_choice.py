@@ -92,8 +92,9 @@ def bundled_rows(cluster: Cluster, release: str | None) -> tuple[str, str]:
         line, column = cluster.given.get("accelerator", (0, 0))
         correct = f"correct 'accelerator' at {cluster.path}:{line}:{column}, or " if near and line else ""
         table = f"{correct}write a table of one row and a guess, site/NAME.yaml, and measure it (docs/recipes.md)"
-        measure = f"{session} --gsw-baselines=site --gsw-repeat=5 -o gsw_slow_start=0 -o gsw_timeout=60"
-        return f"{name}: no bundled table has rows for it{near}", f"{table}: {measure}"
+        measure = f"{session} --gsw-baselines=site --gsw-repeat=5"
+        limits = "with slow_start: 0 and timeout: 60 in clusters.yaml"
+        return f"{name}: no bundled table has rows for it{near}", f"{table}, {limits}: {measure}"
     releases = [*filter(None, with_rows)]
     if not releases:
         return f"{name}: no release has rows for it, the documents' own tables have", session

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_gsw.clusters import SiteSettings
 from pytest_gsw.common.files import at_home
 from pytest_gsw.errors import ConfigurationError, refuse_empty
 from pytest_gsw.history.location import VARIABLE, history_place, open_history
 from pytest_gsw.results.runs_directory import LAST, RECORDS, RUNS, no_run
-from pytest_gsw.session.options import SHOWN, is_typed
+from pytest_gsw.session.options import is_typed
 
 if TYPE_CHECKING:
     from pytest_gsw.jobs.journal import RunState
@@ -26,11 +27,9 @@ if TYPE_CHECKING:
 _NAMES = ("baselines", "suite", "clusters")
 
 
-#: The options that control verdicts, early stops, reruns, and faults of simulated rows.
-JUDGING = (
-    *("tile", "find", "tolerance", "max-gain", "repeat", "confirm", "strict", "timeout", "retries", "stall"),
-    *("slow-start", "demo"),
-)
+#: The options that control verdicts, reruns, and faults of simulated rows; and the settings of a site that do.
+JUDGING = ("tile", "find", "tolerance", "repeat", "confirm", "retries", "demo")
+SITE = ("max_gain", "strict", "timeout", "stall", "slow_start")
 
 
 #: The recorded place of a session without a history.
@@ -68,14 +67,21 @@ def judging_of_run(config: pytest.Config, values: Mapping[str, Any], past: RunSt
     return {name: _parse_texts(values[name], of_run[name]) for name in names}
 
 
-def changed_since(own: Mapping[str, Any], of_run: Mapping[str, Any]) -> tuple[str, ...]:
+def site_of_run(site: SiteSettings, past: RunState | None) -> SiteSettings:
+    """The settings of a site with those of the resumed run."""
+    of_run = {} if past is None else past.paths
+    return site.with_texts({name: next(iter(of_run[name]), None) for name in SITE if name in of_run})
+
+
+def changed_since(
+    own: Mapping[str, Any], of_run: Mapping[str, Any], own_site: SiteSettings, site: SiteSettings
+) -> tuple[str, ...]:
     """The values of the resumed run that differ from the session's own, a line each."""
-    shown = {
-        name: [" ".join(recorded_texts(value)) or "left out" for value in (of_run[name], own[name])] for name in of_run
-    }
-    changed = {name: (then, now) for name, (then, now) in shown.items() if then != now}
+    shown = {f"--gsw-{name}": (of_run[name], own[name]) for name in of_run}
+    shown |= {name: (site.text(name), own_site.text(name)) for name in SITE}
+    texts = {name: [" ".join(recorded_texts(value)) or "left out" for value in both] for name, both in shown.items()}
     return tuple(
-        f"{SHOWN[name]} is {was}, as when the run began; it is {now} now" for name, (was, now) in changed.items()
+        f"{name} is {was}, as when the run began; it is {now} now" for name, (was, now) in texts.items() if was != now
     )
 
 

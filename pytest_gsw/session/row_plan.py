@@ -10,7 +10,7 @@ from pytest_gsw.errors import RunError
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.results import row_text
-from pytest_gsw.results.row_text import has_failed
+from pytest_gsw.results.reported_status import has_failed
 from pytest_gsw.stats.decision import Done, Outcome, Repeat, Undecided, is_known
 from pytest_gsw.stats.repeats import Repeats
 from pytest_gsw.stats.verdict import Verdict, compare
@@ -47,7 +47,7 @@ class Context:
     """Facts besides a row's own jobs that decide on one more job."""
 
     repeats: Repeats
-    #: True with ``gsw_strict``: a row that is too fast fails as well.
+    #: True with ``strict``: a row that is too fast fails as well.
     strict: bool = False
     #: The figures of its jobs in the previous run, if it failed there.
     previous_failed: Sequence[float] = ()

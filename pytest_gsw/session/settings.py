@@ -9,7 +9,7 @@ import contextlib
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_gsw.clusters import DEMO, Cluster, cluster_files, find_cluster, ready_cluster
+from pytest_gsw.clusters import (
+    DEMO,
+    Cluster,
+    SiteSettings,
+    cluster_files,
+    default_settings,
+    find_cluster,
+    ready_cluster,
+)
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.text import command, positive
 from pytest_gsw.errors import ConfigurationError, refuse_empty
@@ -25,28 +33,15 @@ from pytest_gsw.executor.limits import Limits, Policies
 from pytest_gsw.history.location import history_place, open_history
 from pytest_gsw.results.runs_directory import RESULTS, RUNS, new_run_id
 from pytest_gsw.session import resumed_options
-from pytest_gsw.session.options import OPTIONS, SHOWN, UNLIMITED, Option, ini_value
+from pytest_gsw.session.options import OPTIONS, UNLIMITED, Option, ini_value
 from pytest_gsw.session.release_choice import RequestedRelease, requested_release, tables_of
 from pytest_gsw.stats.repeats import Repeats
 from pytest_gsw.tables.bundled import bundled_baselines
-from pytest_gsw.tables.value_types import nearest, read_gain, read_tolerance
+from pytest_gsw.tables.value_types import nearest, read_tolerance
 
 if TYPE_CHECKING:
     from pytest_gsw.jobs.journal import RunState
     from pytest_gsw.jobs.spec import Profile
-
-
-#: The options that a cluster may set; they apply if neither command line nor ini file does.
-_OF_CLUSTER = ("tolerance", *(option.name for option in OPTIONS if option.of_site))
-
-
-def of_cluster(config: pytest.Config, values: Mapping[str, Any], cluster: Cluster | None) -> dict[str, Any]:
-    """A cluster's values by option, if neither command line nor ini file sets them."""
-    site = {} if cluster is None else {key.replace("_", "-"): value for key, value in cluster.settings.items()}
-    is_off = {name for name in site if config.getini(f"gsw_{name.replace('-', '_')}") is False}
-    of_both = {name: value for name, value in site.items() if not values[name] and name not in is_off}
-    shares = {name: f"{100 * of_both[name]:.12g}%" for name in ("tolerance", "max-gain") if name in of_both}
-    return {name: value if isinstance(value, bool) else str(value) for name, value in of_both.items()} | shares
 
 
 @dataclass(frozen=True)
@@ -195,17 +190,21 @@ def read_settings(config: pytest.Config) -> Settings:
     _check_clusters(config, values["clusters"], values["cluster"])
     run_directory = results / RUNS.name / run_id
     cluster = _cluster(config, values | of_run, run_directory, paths) if values["cluster"] else None
-    own = values | of_cluster(config, values, cluster)
-    values = own | of_run
+    own_site = site = SiteSettings()
+    if cluster is not None or replay is not None:
+        own_site = _site_settings(config, cluster, values["clusters"])
+        site = resumed_options.site_of_run(own_site, past)
+    values["tolerance"] = values["tolerance"] or own_site.text("tolerance")
+    own, values = values, values | of_run
     _check_names(config, values["baselines"], cluster, results)
     requested = requested_release(config, values, cluster, past, replay.place if replay else None)
     if values["suite"] is not None and cluster is None and replay is None:
         raise ConfigurationError("--gsw-suite needs a cluster or logs; add --gsw-cluster=NAME or --gsw-replay=PATH")
     faults: tuple[str, ...] = ()
     if values["demo"]:
-        from pytest_gsw.demo.simulation import fault_texts  # few sessions have faults
+        from pytest_gsw.demo.simulation import parse_faults  # few sessions have faults
 
-        faults = fault_texts(";".join(values["demo"]))
+        faults = tuple(fault.text for fault in parse_faults(";".join(values["demo"])))
     return Settings(
         run_id=run_id,
         cluster=cluster,
@@ -215,10 +214,11 @@ def read_settings(config: pytest.Config) -> Settings:
         suite=values["suite"],
         shared={name: tuple(map(str, given)) for name, given in paths.items()}
         | kept
-        | {name: resumed_options.recorded_texts(values[name]) for name in resumed_options.JUDGING},
-        changed_since=resumed_options.changed_since(own, of_run),
-        judging=_judging(values),
-        jobs=_job_options(values),
+        | {name: resumed_options.recorded_texts(values[name]) for name in resumed_options.JUDGING}
+        | {name: resumed_options.recorded_texts(site.text(name)) for name in resumed_options.SITE},
+        changed_since=resumed_options.changed_since(own, of_run, own_site, site),
+        judging=_judging(values, site),
+        jobs=_job_options(values, site),
         output=Output(results, history, _report(values["report"])),
         replay=replay,
         plan=values["plan"],
@@ -230,46 +230,53 @@ def read_settings(config: pytest.Config) -> Settings:
     )
 
 
-def _judging(values: Mapping[str, Any]) -> Judging:
+def _site_settings(config: pytest.Config, cluster: Cluster | None, given: Path | None) -> SiteSettings:
+    return default_settings(_cluster_files(config, given)) if cluster is None else cluster.settings
+
+
+def _judging(values: Mapping[str, Any], site: SiteSettings) -> Judging:
     # The search confirms what is slow.
     confirm = _retries("confirm", values["confirm"] if values["find"] is None else None)
     return Judging(
-        _percentage("tolerance", values["tolerance"], read_tolerance),
-        _percentage("max-gain", values["max-gain"], read_gain),
-        Repeats(_count("repeat", values["repeat"]) or 1, confirm),
-        values["strict"],
+        _tolerance(values["tolerance"]),
+        site.max_gain,
+        Repeats(_repeat(values["repeat"]), confirm),
+        bool(site.strict),
     )
 
 
-def _job_options(values: Mapping[str, Any]) -> JobOptions:
+def _job_options(values: Mapping[str, Any], site: SiteSettings) -> JobOptions:
     return JobOptions(
-        time_limit_s=_positive("timeout", values["timeout"], factor=60),
-        poll_interval_s=_poll_interval_s(values["poll-interval"]),
+        time_limit_s=_or_never(site.timeout, 60),
+        poll_interval_s=site.poll_interval,
         limits=Limits(
-            jobs=_count("max-jobs", values["max-jobs"]) or math.inf,
-            gpus=_count("max-gpus", values["max-gpus"]) or math.inf,
-            pending=_count("max-pending", values["max-pending"]) or math.inf,
-            queue_s=_or_never("max-queue", values["max-queue"], factor=3600) or 24 * 3600.0,
+            jobs=site.max_jobs or math.inf,
+            gpus=site.max_gpus or math.inf,
+            pending=site.max_pending or math.inf,
+            queue_s=_or_never(site.max_queue, 3600) or 24 * 3600.0,
         ),
         retries=_retries("retries", values["retries"]),
         policies=Policies(
-            stall_s=_or_never("stall", values["stall"], factor=60),
-            slow_start=_or_never("slow-start", values["slow-start"]) or Policies.slow_start,
+            stall_s=_or_never(site.stall, 60), slow_start=_or_never(site.slow_start) or Policies.slow_start
         ),
         detach=values["detach"],
     )
+
+
+def _or_never(number: float | None, factor: float = 1.0) -> float | None:
+    """A limit in another unit; 0 turns it off, as infinity."""
+    return number and number * factor if number != 0 else math.inf
 
 
 def verdict_rules(config: pytest.Config, cluster: Cluster | None) -> tuple[float | None, float | None, bool]:
     """Tolerance, greatest gain and strictness of a session on a cluster; ``None`` if each row has its own.
 
     Raises:
-        ConfigurationError: The ini file has an invalid value.
+        ConfigurationError: The ini file has an invalid value, or a file of clusters is wrong.
     """
-    values = {option.name: _value(config, option) for option in OPTIONS if option.name in _OF_CLUSTER}
-    values |= of_cluster(config, values, cluster)
-    tolerance = _percentage("tolerance", values["tolerance"], read_tolerance)
-    return tolerance, _percentage("max-gain", values["max-gain"], read_gain), values["strict"]
+    values = {option.name: _value(config, option) for option in OPTIONS if option.name in {"tolerance", "clusters"}}
+    site = _site_settings(config, cluster, values["clusters"])
+    return _tolerance(values["tolerance"]) or site.tolerance, site.max_gain, bool(site.strict)
 
 
 def _check_names(config: pytest.Config, baselines: Iterable[Path], cluster: Cluster | None, results: Path) -> None:
@@ -370,40 +377,17 @@ def _baselines(given: tuple[Path, ...], requested: RequestedRelease | None) -> t
     return tuple(Path(os.path.normpath(path)) for path in given) or (bundled_baselines(),)
 
 
-def _percentage(name: str, given: str | None, read: Callable[[str], float]) -> float | None:
+def _tolerance(given: str | None) -> float | None:
     try:
-        return None if given is None else read(given)
+        return None if given is None else read_tolerance(given)
     except ValueError as error:
-        raise ConfigurationError(f"{SHOWN[name]}: {error}") from None
+        raise ConfigurationError(f"--gsw-tolerance: {error}") from None
 
 
-def _positive(name: str, given: str | None, factor: float = 1.0) -> float | None:
-    if given is None:
-        return None
-    number = positive(given)
-    if number is None:
-        unit = {60.0: " of minutes", 3600.0: " of hours"}.get(factor, "")
-        raise ConfigurationError(f"{SHOWN[name]}: got '{given}', wanted a number{unit} above 0")
-    return number * factor
-
-
-def _poll_interval_s(given: str | None) -> float | None:
-    """A poll interval within limits: a controller can answer two polls a second; with minutes, ended rows idle."""
-    seconds = _positive("poll-interval", given)
-    if seconds is not None and not 0.5 <= seconds <= 300:
-        raise ConfigurationError(f"gsw_poll_interval: got '{given}', wanted 0.5 to 300 seconds")
-    return seconds
-
-
-def _or_never(name: str, given: str | None, factor: float = 1.0) -> float | None:
-    """A number above 0; 0 turns the policy off, as infinity."""
-    return math.inf if given is not None and given.strip() == "0" else _positive(name, given, factor)
-
-
-def _count(name: str, given: str | None) -> int | None:
+def _repeat(given: str | None) -> int:
     if given is not None and (re.fullmatch(r"[0-9]{1,9}", given) is None or int(given) == 0):
-        raise ConfigurationError(f"{SHOWN[name]}: got '{given}', wanted a whole number above 0")
-    return None if given is None else int(given)
+        raise ConfigurationError(f"--gsw-repeat: got '{given}', wanted a whole number above 0")
+    return int(given or 1)
 
 
 def _tile(given: str | None) -> tuple[str, str] | None:
@@ -425,7 +409,7 @@ def _find_gpu_hours(given: str | None) -> float | None:
 
 def _retries(name: str, given: str | None) -> int:
     if given is not None and re.fullmatch(r"[0-9]{1,3}", given) is None:
-        raise ConfigurationError(f"{SHOWN[name]}: got '{given}', wanted a whole number such as 1")
+        raise ConfigurationError(f"--gsw-{name}: got '{given}', wanted a whole number such as 1")
     return int(given or 0)
 
 

@@ -51,7 +51,7 @@ from pytest_gsw.tables.model import (
     row_id,
 )
 from pytest_gsw.tables.releases import NO_FIGURES_SINCE, format_releases, is_container, releases_of
-from pytest_gsw.tables.schema import FILE_FIELDS, PROGRAM_FIELDS, RECIPE_FIELDS, ROW_FIELDS, with_accepted
+from pytest_gsw.tables.schema import FILE_FIELDS, PROGRAM_FILE_FIELDS, RECIPE_FIELDS, ROW_FIELDS, with_accepted
 from pytest_gsw.tables.value_types import Field, nearest
 from pytest_gsw.tables.yaml_values import (
     NOWHERE,
@@ -62,7 +62,6 @@ from pytest_gsw.tables.yaml_values import (
     Values,
     mapping_with_faults,
     mark_at,
-    read_free_mapping,
     read_mapping,
     read_spelling,
     read_text,
@@ -412,9 +411,9 @@ def _figure_problems(row: Mapping[str, Any], metric: Metric, unknown: AbstractSe
 @cache
 def _programs() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
     """The figures of each program with blocks of its own, by metric."""
-    programs = read_free_mapping(Path(__file__).with_name("programs.yaml"), "programs", PROGRAM_FIELDS)
+    programs = read_mapping(Path(__file__).with_name("programs.yaml"), PROGRAM_FILE_FIELDS)["programs"].value
     return {
-        name: {figure.value["metric"].value: _merge(figure.value) for figure in program.value["figures"].value}
+        name: {figure.value["metric"].value: _merge(figure.value) for figure in program["figures"].value}
         for name, program in programs.items()
     }
 

@@ -207,8 +207,13 @@ _METRIC: f.Fields = {
     ),
 }
 #: The programs with blocks of their own.
-PROGRAM_FIELDS: f.Fields = {
-    "figures": f.Sequence_({**_METRIC, **_BLOCK}, "Figures, the usual one first.", required=True)
+PROGRAM_FILE_FIELDS: f.Fields = {
+    "programs": f.Nested(
+        None,
+        "Programs by name.",
+        names=r"[a-z0-9._-]+",
+        each={"figures": f.Sequence_({**_METRIC, **_BLOCK}, "Figures, the usual one first.", required=True)},
+    )
 }
 
 #: Keys of a row, its table, or the file; the nearest wins.

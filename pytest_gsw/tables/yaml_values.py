@@ -20,7 +20,7 @@ import yaml
 from pytest_gsw.common.files import read_bounded
 from pytest_gsw.common.redact import UNSAFE
 from pytest_gsw.errors import Fault, FileError
-from pytest_gsw.tables.value_types import LONGEST_NAME, Field, Fields, Nested, Sequence_, misspelt, nearest
+from pytest_gsw.tables.value_types import Field, Fields, Nested, Sequence_, misspelt, nearest
 
 # -- A YAML file becomes nodes with their places: the first half of the only use of PyYAML ----------
 
@@ -246,37 +246,10 @@ def mapping_with_faults(path: Path, content: str, fields: Fields) -> tuple[Value
         raise FileError(path, (Fault(1, 1, "", problem),))
     keys = [str(key.value) for key, _ in root.value]
     if not any(key in fields or misspelt(key, fields) for key in keys):
-        problem = f"is of another kind, by its keys {', '.join(keys[:5])}: wanted {', '.join(_required_keys(fields))}"
+        wanted = ", ".join(_required_keys(fields) or fields)
+        problem = f"is of another kind, by its keys {', '.join(keys[:5])}: wanted {wanted}"
         raise FileError(path, (fault_at(root, "", problem),))
     return _mapping(root, fields, "", faults), faults
-
-
-def read_free_mapping(path: Path, key: str, fields: Fields) -> Mapping[str, Value]:
-    """Read a YAML file with one top key that maps free names to such mappings; a FileError has every fault."""
-    root = compose(path, read_text(path))
-    faults: list[Fault] = []
-    found: dict[str, Value] = {}
-    if not isinstance(root, yaml.MappingNode) or [k.value for k, _ in root.value] != [key]:
-        raise FileError(path, (Fault(1, 1, "", f"wanted one key '{key}' at the top of the file"),))
-    names = root.value[0][1]
-    if not isinstance(names, yaml.MappingNode):
-        raise FileError(path, (fault_at(names, key, "wanted a mapping of names"),))
-    for name_node, node in names.value:
-        name = _key(name_node, key, faults)
-        if name is None:
-            continue
-        if re.fullmatch(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}", name) is None:
-            wanted = f"a name of at most {LONGEST_NAME} letters, digits, '.', '_' and '-'"
-            faults.append(fault_at(name_node, key, f"got '{name}', wanted {wanted}"))
-        if name in found:
-            faults.append(fault_at(name_node, f"{key}.{name}", "is there twice"))
-        if isinstance(node, yaml.MappingNode):
-            found[name] = _value(name_node, _mapping(node, fields, f"{key}.{name}", faults))
-        else:
-            faults.append(fault_at(node, f"{key}.{name}", "wanted a mapping of keys"))
-    if faults:
-        raise FileError(path, tuple(faults))
-    return found
 
 
 def _key(node: yaml.Node, path: str, faults: list[Fault]) -> str | None:

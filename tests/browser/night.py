@@ -153,6 +153,7 @@ NOISY = "grok1_314b_fp8[H100x256]"
 SLOW_SINCE = "grok1_314b_bf16[H100x64]"
 
 CLUSTERS = """\
+defaults: {{poll_interval: 1}}
 clusters:
   eos:
     scheduler: slurm
@@ -187,7 +188,7 @@ SlurmLauncher.log_wait_s = 3.0
 """
 
 _OPTIONS = (
-    "--gsw-cluster=eos", "--gsw-baselines=baselines", "--gsw-baselines=site", "-ogsw_poll_interval=1",
+    "--gsw-cluster=eos", "--gsw-baselines=baselines", "--gsw-baselines=site",
     "--gsw-confirm=1", "--gsw-retries=1", "--junitxml=junit.xml", "-q",
 )  # fmt: skip
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.defaults import set_defaults
 from tests.integration.conftest import Gsw, put_on_path, tiny_table
 from tests.messages import wording
 
@@ -113,9 +114,10 @@ def test_a_row_that_cannot_be_submitted_leaves_the_others_alone(pytester: pytest
 def test_with_x_a_row_of_too_many_gpus_fails_before_anything_is_submitted(
     pytester: pytest.Pytester, submitted: Path
 ) -> None:
-    run(pytester, "-x", "-ogsw_max_gpus=8").assert_outcomes(errors=1)
+    set_defaults(pytester.path, max_gpus=8)
+    run(pytester, "-x").assert_outcomes(errors=1)
     assert not submitted.exists()
-    plan = run(pytester, "--gsw-plan", "-ogsw_max_gpus=8")
+    plan = run(pytester, "--gsw-plan")
     assert plan.ret == 1
     plan.stdout.fnmatch_lines([SECOND, "  error        " + wording("too few GPUs allowed", gpus=16, most=8)])
 
@@ -130,7 +132,8 @@ def test_the_commands_of_a_session_name_the_file_that_it_was_given(
 ) -> None:
     (pytester.path / "etc").mkdir()
     (pytester.path / "clusters.yaml").rename(pytester.path / "etc" / "eos.yaml")
-    result = run(pytester, "--gsw-clusters=etc/eos.yaml", "-ogsw_slow_start=0")
+    set_defaults(pytester.path, slow_start=0)
+    result = run(pytester, "--gsw-clusters=etc/eos.yaml")
     result.assert_outcomes(errors=2)
     for again, node_id in zip(commands_of(result.stdout.str()), (FIRST, SECOND), strict=True):
         words = shlex.split(again)

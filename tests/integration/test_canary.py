@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.defaults import set_defaults
 from tests.integration.conftest import records, tiny_table
 
 ROW, OTHER = "tiny_1b_bf16[H100x16]", "tiny_1b_bf16[H100x32]"
@@ -49,7 +50,8 @@ def test_a_slow_canary_makes_slow_rows_inconclusive_and_takes_no_pass_away(
 ) -> None:
     # One job at a time, so that the canary has been judged before the rows' jobs end.
     faults = ("--gsw-demo=*x16]=slow:20%", "--gsw-demo=*canary*=slow:20%")
-    result, found = run(pytester, table, *faults, "--gsw-confirm=2", "-ogsw_max_jobs=1")
+    set_defaults(pytester.path, max_jobs=1)
+    result, found = run(pytester, table, *faults, "--gsw-confirm=2")
     result.assert_outcomes(passed=1, skipped=2)
     assert result.ret == 6
     assert (found[CANARY], found[ROW]) == (("inconclusive", "canary"), ("inconclusive", "canary"))

@@ -214,8 +214,9 @@ def test_rows_of_a_cluster_are_those_that_it_can_run(gsw: Gsw, tmp_path: Path, m
         "mi": "2 rows",
         "h": wording("rows that cannot run", rows="129 rows", cluster="h"),
         "gb": wording("rows that cannot run", rows="13 rows", cluster="gb"),
-        "mi250": "next: write a table of one row and a guess, site/NAME.yaml, and measure it (docs/recipes.md): "
-        "pytest --gsw-cluster=mi250 --gsw-baselines=site --gsw-repeat=5 -o gsw_slow_start=0 -o gsw_timeout=60",
+        "mi250": "next: write a table of one row and a guess, site/NAME.yaml, and measure it (docs/recipes.md), "
+        "with slow_start: 0 and timeout: 60 in clusters.yaml: pytest --gsw-cluster=mi250 --gsw-baselines=site "
+        "--gsw-repeat=5",
     }
     rows = json.loads(gsw("rows", "--cluster=mi", "--json").out)
     assert {row["accelerator"] for row in rows} == {"MI300X"}

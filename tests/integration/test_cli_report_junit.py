@@ -14,6 +14,7 @@ from pytest_gsw.common.files import relative_path
 from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results.record import Record, write_record
 from pytest_gsw.session.junit_replay import junit_of_run
+from tests.defaults import set_defaults
 from tests.integration.conftest import Gsw, junit, properties, suite_properties
 from tests.integration.test_junit import assert_says_all_of_a_session, assert_valid
 from tests.messages import wording
@@ -59,9 +60,9 @@ def assert_alike(own: Path, again: Path) -> None:
 
 
 def test_the_same_as_pytests_own(pytester: pytest.Pytester, gsw: Gsw) -> None:
+    set_defaults(pytester.path, strict=True)
     own, directory = session(
         pytester,
-        "-ogsw_strict=true",
         "-k",
         "llama2_70b_fp8 or zero-id11 or hf-zero2-offload]",
         "--gsw-demo=*x128]=slow:12%",

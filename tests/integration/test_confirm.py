@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.defaults import set_defaults
 from tests.integration.conftest import junit, properties, records
 from tests.messages import wording
 
@@ -23,9 +24,10 @@ def record(pytester: pytest.Pytester) -> dict[str, Any]:
 
 def test_jobs_until_the_median_of_all_decides(pytester: pytest.Pytester) -> None:
     faults = (f"--gsw-demo={ONCE}=slow-once:12%", f"--gsw-demo={SLOW}=slow:12%", f"--gsw-demo={FAST}=fast:15%")
+    set_defaults(pytester.path, strict=True)
     result = pytester.runpytest(
         *("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and (x64 or x128 or x256 or x512)", "--junitxml=junit.xml"),
-        *("--gsw-confirm=2", "-ogsw_strict=true", *faults),
+        *("--gsw-confirm=2", *faults),
     )
     result.assert_outcomes(passed=2, failed=2, deselected=137)
     found, cases = {one["row"]: one for one in records(pytester.path)}, junit(pytester.path / "junit.xml")

@@ -20,7 +20,7 @@ from tests.integration.test_docs import example
 
 #: The first lines of a recipe under Flux, as flux_launcher.py states them, before the simulated recipe.
 FOR_FLUX = "#!/bin/bash\nexport SLURM_JOB_ID=$FLUX_ENCLOSING_ID SLURM_JOB_NUM_NODES=$NUM_NODES GSW_LOCAL=1\n"
-ROW = ("-k", "gpt3_175b and H100x128", "--gsw-tolerance=50%", "-ogsw_poll_interval=0.5")
+ROW = ("-k", "gpt3_175b and H100x128", "--gsw-tolerance=50%")
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def cluster(pytester: pytest.Pytester, recipes: Path, first: str = "") -> None:
     for launch in recipes.glob("*/launch.sh"):
         launch.write_text(FOR_FLUX + first + launch.read_text())
     (pytester.path / "clusters.yaml").write_text(
-        "clusters: {tuo: {scheduler: flux, account: eng, partition: pbatch, gpus: 256, "
+        "defaults: {poll_interval: 0.5}\nclusters: {tuo: {scheduler: flux, account: eng, partition: pbatch, gpus: 256, "
         f"stage: {pytester.path}/stage, recipes: {recipes}}}}}\n"
     )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.defaults import set_defaults
 from tests.integration.conftest import junit, records
 from tests.messages import wording
 
@@ -159,7 +160,8 @@ def test_a_job_that_is_no_rows_is_found_after_its_row_was_told(pytester: pytest.
     observer = "\nrecorded = []\ndef pytest_gsw_run_recorded(record): recorded[:] = [record]\n"
     pytester.makeconftest(OWN.format(body=late) + observer)
     rows = "gpt3_175b_fp8 and (H100x128 or H100x256)"
-    result = pytester.runpytest("--gsw-cluster=demo", "-ogsw_max_jobs=1", "-k", rows, "--junitxml=junit.xml")
+    set_defaults(pytester.path, max_jobs=1)
+    result = pytester.runpytest("--gsw-cluster=demo", "-k", rows, "--junitxml=junit.xml")
     result.assert_outcomes(passed=2, errors=1, deselected=139)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     fact = "the row has 1 job that no submission of it named: 12"

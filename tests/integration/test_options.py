@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from pytest_gsw.clusters import SETTINGS_FIELDS
 from pytest_gsw.jobs.journal import Journal
 from pytest_gsw.session import state
 from pytest_gsw.session.options import GROUPS, OPTIONS, Option
 from pytest_gsw.session.settings import Settings, read_settings
+from tests.defaults import set_defaults
 from tests.integration.conftest import junit, properties, records, tiny_table
 from tests.messages import wording
 
@@ -29,28 +31,18 @@ TWINS = {
     "release": (["--gsw-release=25.02"], "gsw_release = 25.02"),
     "suite": (["--gsw-suite=suite.yaml@per-gpu"], "gsw_suite = suite.yaml@per-gpu"),
     "tolerance": (["--gsw-tolerance=3%"], "gsw_tolerance = 3%"),
-    "max-gain": (["-ogsw_max_gain=60%"], "gsw_max_gain = 60%"),
     "confirm": (["--gsw-confirm=2"], "gsw_confirm = 2"),
     "repeat": (["--gsw-repeat=5"], "gsw_repeat = 5"),
     "history": (["--gsw-history=one/nights.sqlite"], "gsw_history = one/nights.sqlite"),
-    "strict": (["-ogsw_strict=true"], "gsw_strict = true"),
     "tile": (["--gsw-tile=node:n[001-004]"], "gsw_tile = node:n[001-004]"),
     "find": (["--gsw-find=300"], "gsw_find = 300"),
     "plan": (["--gsw-plan"], "gsw_plan = yes"),
     "replay": (["--gsw-replay=one"], "gsw_replay = one"),
     "results": (["--gsw-results=out"], "gsw_results = out"),
     "report": (["--gsw-report=out"], "gsw_report = out"),
-    "timeout": (["-ogsw_timeout=90"], "gsw_timeout = 90"),
-    "max-jobs": (["-ogsw_max_jobs=40"], "gsw_max_jobs = 40"),
-    "max-gpus": (["-ogsw_max_gpus=2304"], "gsw_max_gpus = 2304"),
-    "max-pending": (["-ogsw_max_pending=20"], "gsw_max_pending = 20"),
-    "max-queue": (["-ogsw_max_queue=8"], "gsw_max_queue = 8"),
     "retries": (["--gsw-retries=2"], "gsw_retries = 2"),
-    "stall": (["-ogsw_stall=15"], "gsw_stall = 15"),
-    "slow-start": (["-ogsw_slow_start=2"], "gsw_slow_start = 2"),
     "detach": (["--gsw-detach"], "gsw_detach = true"),
     "resume": (["--gsw-resume=night"], "gsw_resume = night"),
-    "poll-interval": (["-ogsw_poll_interval=30"], "gsw_poll_interval = 30"),
     "profile": (["--gsw-profile=nsight:steps=20-30,cpu-metrics"], "gsw_profile = nsight:steps=20-30,cpu-metrics"),
     "demo": (["--gsw-demo=*x8]=fail", "--gsw-demo=*=slow:3%"], "gsw_demo =\n    *x8]=fail\n    *=slow:3%"),
 }
@@ -101,11 +93,7 @@ def test_the_ini_twin(pytester: pytest.Pytester, names: list[str]) -> None:
     }
     pytester.makeini("[pytest]\n" + "".join(f"{TWINS[name][1]}\n" for name in names))
     assert settings(pytester) == given
-    assert len([name for name in given if given[name] != without[name]]) >= len(names) - MERGED
-
-
-#: So many options share what the settings have of them with another one: four limits, and two policies.
-MERGED = 4
+    assert len([name for name in given if given[name] != without[name]]) >= len(names)
 
 
 def test_the_command_line_counts_before_the_ini_file(pytester: pytest.Pytester) -> None:
@@ -113,7 +101,7 @@ def test_the_command_line_counts_before_the_ini_file(pytester: pytest.Pytester) 
     assert settings(pytester, "--gsw-tolerance=7%")["tolerance"] == 0.07
 
 
-#: By key of a cluster: its value, what comes of it, and another value of the ini file with what comes of that.
+#: By key of a cluster: its value, what comes of it, and another value with what comes of that.
 OF_SITE = {
     "max_gain": ("60%", 0.6, "70%", 0.7),
     "strict": ("true", True, "false", False),
@@ -140,23 +128,37 @@ PLACES = {
 
 
 def test_the_sites_own_keys_are_all_here() -> None:
-    assert set(OF_SITE) == {option.ini.removeprefix("gsw_") for option in OPTIONS if option.of_site}
+    assert {"tolerance", *OF_SITE} == set(SETTINGS_FIELDS)
 
 
-def test_a_cluster_sets_what_is_of_the_site_and_the_ini_file_counts_before_it(pytester: pytest.Pytester) -> None:
+@pytest.mark.parametrize("session", [("--gsw-cluster=here",), ("--gsw-cluster=demo",), ("--gsw-replay=.",)])
+def test_defaults_hold_for_all_clusters_and_a_clusters_own_keys_before_them(
+    pytester: pytest.Pytester, session: tuple[str, ...]
+) -> None:
     def found() -> dict[str, object]:
-        given: Any = settings(pytester, "--gsw-cluster=here")
+        given: Any = settings(pytester, *session)
         places = {key: PLACES.get(key, (key,)) for key in OF_SITE}
         return {key: getattr(given[at], *more) if more else given[at] for key, (at, *more) in places.items()}
 
-    (pytester.path / "clusters.yaml").write_text(CLUSTERS)
+    path = pytester.path / "clusters.yaml"
+    path.write_text(CLUSTERS)
     usual = found()
-    of_cluster = "".join(f", {key}: {value}" for key, (value, *_) in OF_SITE.items())
-    (pytester.path / "clusters.yaml").write_text(CLUSTERS.replace("}", f"{of_cluster}}}"))
-    assert found() == {key: wanted for key, (_, wanted, *_) in OF_SITE.items()}
-    pytester.makeini("[pytest]\n" + "".join(f"gsw_{key} = {other}\n" for key, (*_, other, _) in OF_SITE.items()))
-    assert found() == {key: of_other for key, (*_, of_other) in OF_SITE.items()}
+    defaults = "".join(f"  {key}: {other}\n" for key, (*_, other, _) in OF_SITE.items())
+    path.write_text(f"defaults:\n{defaults}" + CLUSTERS)
+    assert found() == {key: wanted for key, (*_, wanted) in OF_SITE.items()}
+    path.write_text(
+        f"defaults:\n{defaults}{CLUSTERS.replace('}', ''.join(f', {k}: {v}' for k, (v, *_) in OF_SITE.items()) + '}')}"
+    )
+    of_here = session == ("--gsw-cluster=here",)
+    assert found() == {key: wanted if of_here else other for key, (_, wanted, _, other) in OF_SITE.items()}
     assert not [key for key, (_, wanted, *_) in OF_SITE.items() if usual[key] == wanted]
+
+
+def test_a_file_may_have_defaults_alone(pytester: pytest.Pytester) -> None:
+    set_defaults(pytester.path, timeout=7, tolerance="3%")
+    found = settings(pytester, "--gsw-cluster=demo")
+    assert (found["time_limit_s"], found["tolerance"]) == (420.0, 0.03)
+    assert settings(pytester, "--gsw-cluster=demo", "--gsw-tolerance=4%")["tolerance"] == 0.04
 
 
 def test_help_has_the_options_in_groups_each_with_its_default(
@@ -168,7 +170,7 @@ def test_help_has_the_options_in_groups_each_with_its_default(
     assert places == sorted(places)
     for place, options in zip(places, GROUPS.values(), strict=True):
         block = "\n".join(lines[place + 1 :]).split("\n\n")[0]
-        for option in (one for one in options if not one.of_site):
+        for option in options:
             told = block.split(f"{option.flag}")[1].split("--gsw-")[0]
             assert f"(default: {option.default.replace('%%', '%')})" in block, told
 
@@ -177,8 +179,6 @@ def test_help_has_the_options_in_groups_each_with_its_default(
     ("arguments", "message"),
     [
         (("--gsw-tolerance=101%",), "--gsw-tolerance: got '101%', wanted a percentage such as 5%"),
-        (("-ogsw_timeout=0",), "gsw_timeout: got '0', wanted a number of minutes above 0"),
-        (("-ogsw_poll_interval=0.1",), "gsw_poll_interval: got '0.1', wanted 0.5 to 300 seconds"),
         (
             ("--gsw-cluster=demo", "--gsw-replay=.", "--gsw-plan"),
             "--gsw-plan and --gsw-replay exclude each other: a replay runs nothing",
@@ -232,17 +232,14 @@ def test_a_resumed_run_has_the_paths_that_it_was_given(pytester: pytest.Pytester
 #: What decides on rows, and how it is given.
 DECIDES = {
     "tolerance": "--gsw-tolerance=3%",
-    "max_gain": "-ogsw_max_gain=40%",
-    "time_limit_s": "-ogsw_timeout=7",
     "retries": "--gsw-retries=2",
-    "policies": "-ogsw_slow_start=2",
     "faults": "--gsw-demo=*x128]=slow:12%",
-    "strict": "-ogsw_strict=true",
 }
+#: The same of a site.
+SITE_DECIDES = {"max_gain": "40%", "timeout": 7, "slow_start": 2, "strict": True}
 #: What is typed when it goes on is meant.
 TYPED = {
     "tolerance": "--gsw-tolerance=4%",
-    "time_limit_s": "-ogsw_timeout=8",
     "retries": "--gsw-retries=0",
     "faults": "--gsw-demo=*x64]=oom",
 }
@@ -251,39 +248,45 @@ TYPED = {
 def test_a_resumed_run_judges_as_it_was_told_to(pytester: pytest.Pytester) -> None:
     def found(*options: str) -> dict[str, Any]:
         facts = settings(pytester, *options)
-        return {name: facts[name] for name in (*DECIDES, "shared")}
+        return {name: facts[name] for name in (*DECIDES, "max_gain", "time_limit_s", "policies", "strict", "shared")}
 
     usual = found("--gsw-cluster=demo")
+    set_defaults(pytester.path, **SITE_DECIDES)
     first = found("--gsw-cluster=demo", *DECIDES.values())
-    assert not [name for name in DECIDES if first[name] == usual[name]]
+    assert not [name for name in first if first[name] == usual[name]]
     Journal(pytester.path / ".gsw" / "runs" / "night").session("demo", [], paths=first["shared"])
+    set_defaults(pytester.path, timeout=8)
     assert found("--gsw-resume=night") == first
     other = found("--gsw-resume=night", *TYPED.values())
     assert not [name for name in TYPED if first[name] == other[name]]
 
 
 @pytest.mark.parametrize(
-    ("then", "now", "changes"),
+    ("then", "site", "now", "changes"),
     [
         (
-            {"tolerance": "3%", "max_gain": "40%", "timeout": "7", "retries": "2", "repeat": "3", "slow_start": "2"},
+            {"tolerance": "3%", "retries": "2", "repeat": "3"},
+            {"max_gain": "40%", "timeout": 7, "slow_start": 2.5},
             {},
-            {"--gsw-tolerance is 3%", "gsw_max_gain is 40%", "gsw_timeout is 7", "--gsw-retries is 2"}
-            | {"--gsw-repeat is 3", "gsw_slow_start is 2"},
+            {"--gsw-tolerance is 3%", "max_gain is 40%", "timeout is 7", "--gsw-retries is 2"}
+            | {"--gsw-repeat is 3", "slow_start is 2.5"},
         ),
-        ({"confirm": "2", "strict": "true"}, {}, {"--gsw-confirm is 2", "gsw_strict is True"}),
-        ({}, {"tolerance": "50%"}, {"--gsw-tolerance is left out"}),
+        ({"confirm": "2"}, {"strict": True}, {}, {"--gsw-confirm is 2", "strict is true"}),
+        ({}, {"tolerance": "4%"}, {}, {"--gsw-tolerance is 4%"}),
+        ({}, {}, {"tolerance": "50%"}, {"--gsw-tolerance is left out"}),
     ],
 )
 def test_a_resumed_run_judges_by_the_values_of_its_ini_file_then(
-    pytester: pytest.Pytester, then: dict[str, str], now: dict[str, str], changes: set[str]
+    pytester: pytest.Pytester, then: dict[str, str], site: dict[str, Any], now: dict[str, str], changes: set[str]
 ) -> None:
     def found(ini: dict[str, str], session: str) -> dict[str, Any]:
         pytester.makeini("[pytest]\n" + "".join(f"gsw_{name} = {value}\n" for name, value in ini.items()))
         return settings(pytester, session)
 
+    set_defaults(pytester.path, **site)
     first = found(then, "--gsw-cluster=demo")
     Journal(pytester.path / ".gsw" / "runs" / "night").session("demo", [], paths=first["shared"])
+    set_defaults(pytester.path)
     resumed = found(now, "--gsw-resume=night")
     kept = ("tolerance", "max_gain", "time_limit_s", "retries", "repeats", "policies", "strict", "shared")
     assert {name: resumed[name] for name in kept} == {name: first[name] for name in kept}
@@ -293,7 +296,7 @@ def test_a_resumed_run_judges_by_the_values_of_its_ini_file_then(
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
 def test_an_empty_value_is_a_usage_error(pytester: pytest.Pytester, option: Option) -> None:
     """By a variable of a shell or of CI that is not set: no other run, place or criterion is taken instead."""
-    typed = [] if option.of_site or option.kind == "flag" else [[f"{option.flag}="], [option.flag, "  "]]
+    typed = [] if option.kind == "flag" else [[f"{option.flag}="], [option.flag, "  "]]
     typed += [[f"{option.flag}=1", f"{option.flag}="]] if typed else []
     in_files = [f"addopts = '{words[-1]}'" for words in typed[:1]] + [f"{option.ini} =", f"{option.ini} =  "]
     cluster = [] if option.name == "cluster" else ["--gsw-cluster=demo"]
@@ -420,8 +423,10 @@ def test_a_tenth_of_the_documented_time_is_inconclusive_until_somebody_accepts_i
     (first,) = pytester.path.glob(".gsw/runs/*")
     replay = (f"--gsw-baselines={table}", f"--gsw-replay={first}")
     pytester.runpytest(*replay).assert_outcomes(skipped=1)
-    pytester.runpytest(*replay, "-ogsw_strict=true").assert_outcomes(failed=1)
-    pytester.runpytest(*replay, "-ogsw_max_gain=2000%").assert_outcomes(passed=1)
+    set_defaults(pytester.path, strict=True)
+    pytester.runpytest(*replay).assert_outcomes(failed=1)
+    set_defaults(pytester.path, max_gain="2000%")
+    pytester.runpytest(*replay).assert_outcomes(passed=1)
     assert (records(pytester.path)[-1]["outcome"], records(pytester.path)[-1]["verdict"]["max_gain"]) == (
         "improved",
         20.0,

@@ -68,9 +68,8 @@ def test_the_plan_names_the_limit_of_the_queue_and_the_probes(
     pytester.runpytest(*options).stdout.fnmatch_lines(
         ["a job's wait in the queue: 6 hours while none of the session runs (max_queue)"]
     )
-    pytester.runpytest(*options, "-ogsw_max_queue=0").stdout.fnmatch_lines(
-        ["a job's wait in the queue: no limit (max_queue)"]
-    )
+    (pytester.path / "clusters.yaml").write_text(CLUSTER.replace("=acceptance]", "=acceptance]\n    max_queue: 0"))
+    pytester.runpytest(*options).stdout.fnmatch_lines(["a job's wait in the queue: no limit (max_queue)"])
 
 
 def test_the_plan_has_all_findings_of_a_row(

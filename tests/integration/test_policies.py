@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.defaults import set_defaults
 from tests.integration.conftest import junit, properties
 from tests.messages import wording
 
@@ -17,7 +18,8 @@ ONE_ROW = ("--gsw-cluster=demo", "-k", "llama2_70b_fp8 and x64")
 
 
 def test_stall(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=stall", "-ogsw_stall=0.05", "--junitxml=junit.xml")
+    set_defaults(pytester.path, stall=0.05)
+    result = pytester.runpytest(*ONE_ROW, "--gsw-demo=*=stall", "--junitxml=junit.xml")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(errors=1, deselected=140)
     result.stdout.re_match_lines(

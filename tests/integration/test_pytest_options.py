@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.defaults import set_defaults
+
 ROWS = ("--gsw-cluster=demo", "-k", "gpt3_175b and not x128 and not x2048")
 BROKEN = (*ROWS, "--gsw-demo=*x256]=slow:10%", "--gsw-demo=*x512]=fail")
-ONE_AT_A_TIME = "-ogsw_max_jobs=1"  # the largest row first, so that the order is known
 
 
 def test_lf_runs_what_failed(pytester: pytest.Pytester) -> None:
@@ -17,7 +18,8 @@ def test_lf_runs_what_failed(pytester: pytest.Pytester) -> None:
 
 
 def test_sw_stops_at_the_first_failure_and_goes_on_from_it(pytester: pytest.Pytester) -> None:
-    pytester.runpytest(*BROKEN, "--sw", ONE_AT_A_TIME).assert_outcomes(passed=1, errors=1, deselected=138)
+    set_defaults(pytester.path, max_jobs=1)  # the largest row first, so that the order is known
+    pytester.runpytest(*BROKEN, "--sw").assert_outcomes(passed=1, errors=1, deselected=138)
     assert pytester.runpytest(*ROWS, "--sw").parseoutcomes()["passed"] == 2
 
 
@@ -35,7 +37,8 @@ def test_a_plan_without_a_terminal(pytester: pytest.Pytester) -> None:
 
 def test_a_session_that_waits_says_where_it_stands(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_gsw.session.progress.HEARTBEAT_S", 0.2)
-    arguments = ("--gsw-cluster=demo", "-k", "gpt3_175b and H100x128", "--gsw-demo=*=stall", "-ogsw_timeout=0.02")
+    arguments = ("--gsw-cluster=demo", "-k", "gpt3_175b and H100x128", "--gsw-demo=*=stall")
+    set_defaults(pytester.path, timeout=0.02)
     result = pytester.runpytest(*arguments)
     result.stdout.re_match_lines([r"gsw: (at least .* left, |about .* left, )?1 running(, | \().*0 of 1 done"])
     assert "1 running" not in pytester.runpytest(*arguments, "-q").stdout.str()

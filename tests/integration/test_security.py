@@ -47,6 +47,7 @@ def cluster(pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPa
         launch.parent.mkdir(parents=True, exist_ok=True)
         launch.write_bytes(b"#!/bin/bash\n" + script.encode("utf-8", "surrogateescape"))
         (pytester.path / "clusters.yaml").write_text(
+            "defaults: {poll_interval: 0.5}\n"
             f"clusters: {{here: {{scheduler: {scheduler}, accelerator: H100, gpus: 8, stage: stage, recipes: recipes, "
             f"environment: {{SITE_API_KEY: {IN_CLUSTER}}}}}}}\n"
         )
@@ -155,7 +156,7 @@ def test_what_squeue_and_sacct_say(
         squeue="exit 0\n",
         sacct=f"now=$(date +%s)\ncat <<END\n7|FAILED|2:0|0:0|{SAID}|n\x1b[1m[1-2]|$now|$now|$now|$(cat {name})\nEND\n",
     )
-    result = cluster("", "-ogsw_poll_interval=0.5", scheduler="slurm")
+    result = cluster("", scheduler="slurm")
     result.assert_outcomes(errors=1, skipped=1)
     result.stdout.fnmatch_lines(
         [wording("failed", job=7, code=2), "reason *redgnp HF_TOKEN=[*][*][*] [*][*][*] [*][*][*] password: [*][*][*]"]
@@ -319,7 +320,7 @@ def test_names_of_clusters(tmp_path: Path, name: str) -> None:
     with pytest.raises(FileError) as wrong:
         find_cluster("eos", [path], {})
     assert str(wrong.value) == (
-        f"{path}: 1 problem\n  {path}:1:12    clusters: got '{name.strip(chr(34))}', "
+        f"{path}: 1 problem\n  {path}:1:12    clusters.{name.strip(chr(34))}: "
         "wanted a name of at most 60 letters, digits, '.', '_' and '-'"
     )
 

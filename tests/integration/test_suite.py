@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.defaults import set_defaults
 from tests.integration.conftest import junit, properties
 from tests.messages import wording
 
@@ -145,7 +146,8 @@ def test_with_per_gpu_it_is_judged_by_what_each_gpu_did(pytester: pytest.Pyteste
 
 
 def test_a_session_that_is_resumed_has_the_suite_and_the_tables_of_its_run(pytester: pytest.Pytester) -> None:
-    run(pytester, "-x", "--gsw-demo=tiny_1b_fp8*=fail", "-ogsw_max_jobs=1", "--gsw-detach")
+    set_defaults(pytester.path, max_jobs=1)
+    run(pytester, "-x", "--gsw-demo=tiny_1b_fp8*=fail", "--gsw-detach")
     result = pytester.runpytest("--gsw-resume=last")
     result.stdout.fnmatch_lines(["H100: not met: *"])
     result.stdout.no_fnmatch_line("*not there any more*")

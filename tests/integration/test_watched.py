@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.results.manifest import is_owned
+from tests.defaults import set_defaults
 from tests.integration.conftest import Gsw, tiny_table
 from tests.messages import wording
 
-OPTIONS = ("--gsw-cluster=demo", "--gsw-baselines=night", "-ogsw_max_jobs=2", "-p", "no:cacheprovider")
+OPTIONS = ("--gsw-cluster=demo", "--gsw-baselines=night", "-p", "no:cacheprovider")
 #: Shows the newest run on all screens.
 SCREENS = """
 import contextlib
@@ -60,6 +61,7 @@ def night(pytester: pytest.Pytester) -> Path:
     rows = (f"gpus: {8 * number}, step_time_s: {8 / number:.3f}, line: {number}" for number in range(1, 5))
     (path / "tiny.yaml").write_text(tiny_table(*rows))
     (pytester.path / "screens.py").write_text(SCREENS)
+    set_defaults(pytester.path, max_jobs=2)
     return pytester.path
 
 

@@ -20,6 +20,7 @@ from .releases import DATA, PASSED, Release, gpus_per_node
 from .standins import install
 
 CLUSTERS = """\
+defaults: {{poll_interval: 1}}
 clusters:
   {name}:
     scheduler: slurm
@@ -49,7 +50,7 @@ class Project:
         # To a file: what a killed session leaves running holds its output, too.
         with (self.directory / "output").open("w") as output:
             return subprocess.Popen(
-                [sys.executable, "-m", "pytest", "-ogsw_poll_interval=1", "--junitxml=junit.xml", *own, *more],
+                [sys.executable, "-m", "pytest", "--junitxml=junit.xml", *own, *more],
                 cwd=self.directory,
                 env=dict(self.environ),
                 stdout=output,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import re
 import subprocess
@@ -180,6 +181,8 @@ class Misfortune:
     conftest: str = ""
     #: Commands of Slurm that do something else in this session.
     shims: Mapping[str, str] = field(default_factory=dict)
+    #: Settings of all clusters.
+    defaults: Mapping[str, float] = field(default_factory=dict)
     #: Further options of pytest.
     options: tuple[str, ...] = ()
     #: The rows; by default one.
@@ -275,7 +278,7 @@ class Site:
         """Start a session in a project of its own, or in one that has been run before."""
         directory = directory or self._root / str(next(self._numbers))
         _write_project(directory, misfortune, stage or directory / "stage")
-        options = ("--gsw-cluster=eos", "--gsw-baselines=site", "-ogsw_poll_interval=1", "--junitxml=junit.xml")
+        options = ("--gsw-cluster=eos", "--gsw-baselines=site", "--junitxml=junit.xml")
         # What a session says is read while it runs.
         environ = cluster.environ | PLUGIN_ALONE | {"NO_COLOR": "1", "COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
         environ["PATH"] = f"{directory}/bin{os.pathsep}{environ['PATH']}"
@@ -319,6 +322,8 @@ def _write_project(directory: Path, misfortune: Misfortune, stage: Path) -> None
         **{f"bin/{command}": f"#!/bin/bash\n{body}\n" for command, body in misfortune.shims.items()},
         **misfortune.files,
     }
+    defaults = json.dumps({"poll_interval": 1, **misfortune.defaults})
+    files["clusters.yaml"] = f"defaults: {defaults}\n{files['clusters.yaml']}"
     for name, form in files.items():
         path, text = directory / name, form.replace("{directory}", str(directory))
         if path.is_file() and path.read_text() == text:

@@ -107,7 +107,7 @@ def test_a_controller_that_stays_away_is_an_error_in_slurms_own_words(slurm8: Sl
 
 def test_stall_ends_a_job_that_hangs(slurm8: SlurmCluster, site: Site) -> None:
     body = '{ identity; steps 0 9; } >>"$log"; READY; sleep 300'
-    session = site.run(slurm8, Misfortune(body, options=("-ogsw_stall=0.05",)))
+    session = site.run(slurm8, Misfortune(body, defaults={"stall": 0.05}))
     told = session.end()
     assert told.seen._replace(message="") == error("")
     assert told.seen.message.startswith(wording("stalled", step=10, steps=20, time=""))
@@ -121,7 +121,7 @@ def test_the_last_step_is_news_at_once(slurm8: SlurmCluster, site: Site) -> None
     misfortune = Misfortune(
         f'identity >>"$log"; sleep {interval_s * 3 // 2}; steps 0 19 >>"$log"',
         shims={"squeue": squeue},
-        options=(f"-ogsw_poll_interval={interval_s}",),
+        defaults={"poll_interval": interval_s},
     )
     session = site.run(slurm8, misfortune)
     assert session.end().seen == PASSED

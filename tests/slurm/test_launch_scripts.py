@@ -34,6 +34,7 @@ class Launched:
         launcher: str = "nemo-run",
         table: str = TABLE,
         given: Mapping[str, str] = MappingProxyType({}),
+        defaults: Mapping[str, float] = MappingProxyType({}),
     ) -> Session:
         """Start a session."""
         directory = self.directory
@@ -42,7 +43,7 @@ class Launched:
             "recipes/tiny/launch.sh": script.replace("READY", f'echo "$SLURM_JOB_ID" >{directory}/ready'),
         }
         files |= given
-        misfortune = Misfortune("", options=options, table=table, files=files)
+        misfortune = Misfortune("", options=options, table=table, files=files, defaults=defaults)
         return self._site.run(self.cluster, misfortune, directory)
 
     def jobs(self, *options: str) -> list[str]:
@@ -161,7 +162,7 @@ def test_ctrl_c_ends_the_job(launched: Launched) -> None:
 def test_a_job_that_its_script_submits_is_ended_where_it_stalls(launched: Launched) -> None:
     """And what it has cost is its own run time on the row's GPUs, as Slurm has it."""
     body = 'steps "${LOG}_${SLURM_JOB_ID}_0.out" 9; sleep 300'
-    session = launched.run(nemo_run(body), "-ogsw_stall=0.05")
+    session = launched.run(nemo_run(body), defaults={"stall": 0.05})
     told = session.end()
     assert told.seen._replace(message="") == error(""), session.output
     assert told.seen.message.startswith(wording("stalled", step=10, steps=50, time=""))

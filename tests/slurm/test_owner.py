@@ -54,7 +54,7 @@ def project(tmp_path: Path, slurm: SlurmCluster) -> Path:
     (tmp_path / "site" / "tiny.yaml").write_text(tiny_table(*rows))
     (tmp_path / "recipes" / "tiny").mkdir(parents=True)
     shutil.copy(Path(pytest_gsw.demo.__file__).parent / "launch.sh", tmp_path / "recipes" / "tiny")
-    (tmp_path / "pytest.ini").write_text("[pytest]\ngsw_baselines = site\ngsw_poll_interval = 0.5\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\ngsw_baselines = site\n")
     takes(tmp_path, 3)
     slurm.cancel_all()
     return tmp_path
@@ -64,6 +64,7 @@ def takes(project: Path, seconds: float) -> None:
     """How long its jobs take."""
     (project / "clusters.yaml").write_text(
         f"""\
+defaults: {{poll_interval: 0.5}}
 clusters:
   here:
     scheduler: slurm

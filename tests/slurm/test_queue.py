@@ -54,7 +54,7 @@ def state(cluster: SlurmCluster, job_id: str, column: str = "%T") -> str:
     return cluster.run("squeue", "-h", "-t", "all", "-j", job_id, "-o", column).strip()
 
 
-def of(*options: str, **changes: str | tuple[str, ...]) -> Misfortune:
+def of(*options: str, **changes: object) -> Misfortune:
     """A session whose job has these options of sbatch."""
     named = {"body": "perfect", "conftest": SOON, **changes}
     return Misfortune(sbatch=", ".join(f"'{option}'" for option in ("--mem=50M", *options)), **named)  # type: ignore[arg-type]
@@ -115,7 +115,7 @@ def test_a_limit_of_one_of_two_partitions_is_none(slurm: SlurmCluster, site: Sit
     either = [
         site.run(slurm, of("--partition=one,short")),
         site.run(slurm, of("--partition=short,one")),
-        site.run(slurm, of("--partition=short", "--time-min=1", options=("-ogsw_timeout=10",))),
+        site.run(slurm, of("--partition=short", "--time-min=1", defaults={"timeout": 10})),
     ]
     jobs = [pending(slurm, session) for session in either]
     slurm.run("scontrol", "update", "PartitionName=short", "MaxTime=00:05:00")
@@ -129,8 +129,8 @@ def test_a_limit_of_one_of_two_partitions_is_none(slurm: SlurmCluster, site: Sit
 
 
 def test_a_wait_is_bounded_also_over_sessions(slurm: SlurmCluster, site: Site, blocker: str) -> None:
-    options = ("-ogsw_max_queue=0.002",)
-    session = site.run(slurm, of("--partition=one", options=options))
+    defaults = {"max_queue": 0.002}
+    session = site.run(slurm, of("--partition=one", defaults=defaults))
     told = session.end()
     assert re.fullmatch(wording("waited", job=told.job, time="\\d+s", why="(Resources|Priority)"), told.seen.message)
     assert state(slurm, told.job) == "CANCELLED"
@@ -139,7 +139,7 @@ def test_a_wait_is_bounded_also_over_sessions(slurm: SlurmCluster, site: Site, b
     killed.process.kill()
     killed.process.wait()
     resumed = site.run(
-        slurm, of("--partition=one", options=("--gsw-resume=last", "-ogsw_max_queue=0.0015")), killed.directory
+        slurm, of("--partition=one", options=("--gsw-resume=last",), defaults={"max_queue": 0.0015}), killed.directory
     )
     told = resumed.end()
     assert told.job == job_id
@@ -153,8 +153,8 @@ def test_a_row_that_waits_for_another_of_its_session(slurm: SlurmCluster, site: 
         line if "gpus: 8" not in line else "".join(line.replace("gpus: 8", f"gpus: 8, case: r{n}") for n in range(3))
         for line in of().table.splitlines(keepends=True)
     )
-    options = ("-ogsw_max_queue=0.001",)
+    defaults = {"max_queue": 0.001}
     session = site.run(
-        slurm, of("--exclusive", "--partition=one", body="sleep 4; perfect", table=table, options=options)
+        slurm, of("--exclusive", "--partition=one", body="sleep 4; perfect", table=table, defaults=defaults)
     )
     assert {*session.rows().values()} == {"passed"}, session.output

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import pytest_gsw.demo
+from tests.defaults import set_defaults
 from tests.integration.conftest import junit, properties, records, tiny_table
 from tests.messages import wording
 from tests.sample import fewer
@@ -38,6 +39,7 @@ def project(tmp_path: Path, slurm32: SlurmCluster) -> Path:
     shutil.copy(Path(pytest_gsw.demo.__file__).parent / "launch.sh", tmp_path / "recipes" / "tiny")
     (tmp_path / "clusters.yaml").write_text(
         f"""\
+defaults: {{poll_interval: 0.5}}
 clusters:
   here:
     scheduler: slurm
@@ -47,7 +49,7 @@ clusters:
     environment: {{GSW_PYTHON: {sys.executable}, GSW_DEMO_SECONDS: "2"}}
 """
     )
-    (tmp_path / "pytest.ini").write_text("[pytest]\ngsw_baselines = site\ngsw_poll_interval = 0.5\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\ngsw_baselines = site\n")
     slurm32.cancel_all()
     return tmp_path
 
@@ -180,7 +182,8 @@ def test_limits_hold(project: Path, slurm32: SlurmCluster) -> None:
         "    with open('taken.txt', 'a') as taken:\n"
         "        taken.write(f'{len(queue.splitlines())}\\n')\n"
     )
-    out = finish(start(project, slurm32, "--gsw-cluster=here", "-ogsw_max_gpus=40", "-k", "r0"))
+    set_defaults(project, poll_interval=0.5, max_gpus=40)
+    out = finish(start(project, slurm32, "--gsw-cluster=here", "-k", "r0"))
     assert "10 passed" in out, out
     assert 1 <= max(int(line) for line in (project / "taken.txt").read_text().split()) <= 5
 
@@ -195,7 +198,8 @@ def test_a_run_of_nothing_cannot_be_resumed(project: Path, slurm32: SlurmCluster
 def test_rows_that_cannot_be_submitted_any_more_keep_none_that_was_from_being_judged(
     project: Path, slurm32: SlurmCluster
 ) -> None:
-    session = start(project, slurm32, "--gsw-cluster=here", "-ogsw_max_jobs=1", "-k", "r00 or r01 or r02")
+    set_defaults(project, poll_interval=0.5, max_jobs=1)
+    session = start(project, slurm32, "--gsw-cluster=here", "-k", "r00 or r01 or r02")
     slurm32.wait_until(lambda: bool(slurm32.run("squeue", "-h", "-t", "running").strip()), "a job", 60)
     session.send_signal(signal.SIGKILL)
     finish(session)

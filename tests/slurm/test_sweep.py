@@ -126,9 +126,9 @@ def job_names(cluster: SlurmCluster, run_id: str) -> list[str]:
 def test_a_killed_sweep_and_its_search_go_on_without_a_job_twice(
     site: Site, cluster: SlurmCluster, tmp_path: Path
 ) -> None:
-    project = sweep("n007 1.111\nn014 1.075", sigma=0.005)
+    project = replace(sweep("n007 1.111\nn014 1.075", sigma=0.005), defaults={"max_jobs": 6})
     directory = tmp_path / "sweep"
-    options = [*ONE_NODE, "--gsw-find", "-ogsw_max_jobs=6"]
+    options = [*ONE_NODE, "--gsw-find"]
     for text in ("", "round 2"):
         session = site.run(cluster, with_options(project, *options), directory)
         wait_for(cluster, session, text) if text else wait_for_job(cluster, session, "n003")
@@ -230,9 +230,8 @@ def test_rows_of_several_sizes_wait_for_each_others_nodes(site: Site, cluster: S
 
 
 def test_a_slow_switch_is_named_and_none_of_its_nodes(site: Site, cluster: SlurmCluster) -> None:
-    project = with_options(
-        sweep("switch n[009-012] 1.1", sigma=0.005), "-k", "H100x16", "--gsw-tile=2", "--gsw-find", "-ogsw_max_jobs=6"
-    )
+    project = replace(sweep("switch n[009-012] 1.1", sigma=0.005), defaults={"max_jobs": 6})
+    project = with_options(project, "-k", "H100x16", "--gsw-tile=2", "--gsw-find")
     session = site.run(cluster, project)
     session.process.wait()
     answers = re.findall(r"^(slow|between|intermittent|not decided|once) {2,}(.+)$", session.output, re.MULTILINE)

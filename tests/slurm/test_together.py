@@ -12,6 +12,7 @@ import pytest
 
 from pytest_gsw.history.location import open_history
 from pytest_gsw.results.record import read_records
+from tests.defaults import set_defaults
 from tests.integration.conftest import junit
 from tests.integration.test_together import RUNS, run_record
 
@@ -47,7 +48,8 @@ def test_a_slow_run_is_one_failure_of_a_session_that_was_left_while_rows_waited(
 ) -> None:
     make_slow(known, "*=slow:12%")
     since = time.strftime("%Y-%m-%dT%H:%M:%S")
-    session = start(known, slurm32, *ROWS, "--gsw-detach", "-ogsw_max_jobs=5")
+    set_defaults(known, poll_interval=0.5, max_jobs=5)
+    session = start(known, slurm32, *ROWS, "--gsw-detach")
     # Five rows have ended and wait: nobody knows yet what the others will take.
     slurm32.wait_until(lambda: len(list(known.glob("stage/results/*/*/*/*/log-*"))) >= 16, "the sixth job's log", 60)
     session.send_signal(signal.SIGINT)

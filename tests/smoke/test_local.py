@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from tests.defaults import set_defaults
 from tests.sample import fewer
 
 from .session import session
@@ -17,9 +18,9 @@ def test_every_row_of_smoke_gpt_passes(tmp_path: Path) -> None:
         "-k",
         fewer("smoke_gpt and CPUx1", "smoke_gpt"),  # two ranks train in test_slurm.py
         "--gsw-tolerance=75%",
-        "-ogsw_max_gain=100%",
         "--gsw-report=report",
     )
+    set_defaults(tmp_path, max_gain="100%")
     ended = session(tmp_path, os.environ | {"CUDA_VISIBLE_DEVICES": ""}, *options, timeout_s=600)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     ran = [line for line in ended.stdout.splitlines() if " PASSED " in line]

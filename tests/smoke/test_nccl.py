@@ -25,6 +25,7 @@ tables:
   - {{metric: busbw_gbs, at: 4 MiB, tolerance: 90%, max_gain: 900%, rows: [{{gpus: 2, value: {value!r}}}]}}
 """
 CLUSTERS = """\
+defaults: {{poll_interval: 1}}
 clusters:
   cores:
     scheduler: slurm
@@ -52,7 +53,7 @@ def run(cluster: SlurmCluster, directory: Path, value: float, fault: str = "") -
     clusters = CLUSTERS.format(directory=directory, fault=fault)
     (directory / "clusters.yaml").write_text(clusters)
     (directory / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
-    usual = ["--gsw-cluster=cores", "--gsw-baselines=nccl.yaml", "-ogsw_poll_interval=1", "--junitxml=junit.xml"]
+    usual = ["--gsw-cluster=cores", "--gsw-baselines=nccl.yaml", "--junitxml=junit.xml"]
     ended = session(directory, cluster.environ | {"COLUMNS": "200"}, *usual, timeout_s=300)
     return Ended(directory, ended.stdout + ended.stderr, ended.returncode)
 

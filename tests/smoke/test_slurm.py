@@ -19,6 +19,7 @@ from .recipe import DIRECTORY
 from .session import session
 
 CLUSTERS = """\
+defaults: {{poll_interval: 1, max_gain: 100%}}
 clusters:
   cores:
     scheduler: slurm
@@ -68,7 +69,7 @@ def run(
     )
     (directory / "clusters.yaml").write_text(clusters)
     (directory / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
-    usual = ["--gsw-cluster=cores", "-k", "smoke_gpt and CPUx2", "-ogsw_poll_interval=1", "--junitxml=junit.xml"]
+    usual = ["--gsw-cluster=cores", "-k", "smoke_gpt and CPUx2", "--junitxml=junit.xml"]
     ended = session(directory, cluster.environ | {"COLUMNS": "200"}, *usual, *options, timeout_s=900)
     return Ended(directory, ended.stdout + ended.stderr, ended.returncode)
 
@@ -76,7 +77,7 @@ def run(
 def test_two_ranks_on_two_nodes_train(slurm2: SlurmCluster, tmp_path: Path) -> None:
     # Others may use this machine, too: where they disturb the training alone it is slower than documented, and where
     # they disturb the calibration alone it is faster.
-    ended = run(slurm2, tmp_path, "", "--gsw-tolerance=75%", "-ogsw_max_gain=100%")
+    ended = run(slurm2, tmp_path, "", "--gsw-tolerance=75%")
     assert ended.exit_status == 0, ended.output
     record = ended.record
     assert record["outcome"] in {"passed", "improved"}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_gsw import clusters
-from pytest_gsw.clusters import CLUSTER_KEYS, DEMO, Cluster, Submission, check_keys, find_cluster
+from pytest_gsw.clusters import CLUSTER_KEYS, DEMO, Cluster, SiteSettings, Submission, check_keys, find_cluster
 from pytest_gsw.errors import ConfigurationError, FileError
 
 Find = Callable[..., Cluster]
@@ -65,7 +65,7 @@ def test_a_cluster_with_every_key(find: Find) -> None:
         stage="/home/ann/stage/{recipe}",
         recipes="/lustre/recipes",
         environment={"NCCL_DEBUG": "WARN", "CACHE": "/home/ann/cache:/home/ann/more", "RETRIES": "3"},
-        settings={"tolerance": 0.03},
+        settings=SiteSettings(tolerance=0.03),
         path=Path("1.yaml"),
     )
 
@@ -226,7 +226,7 @@ def test_other_variables_are_handed_on(find: Find) -> None:
 def test_every_key_is_read(key: str) -> None:
     here = Path(clusters.__file__)
     texts = [path.read_text() for path in here.parent.rglob("*.py") if path != here]
-    read = re.compile(rf"(cluster|submission|checks)\.{key}\b")
+    read = re.compile(rf"(cluster|submission|checks|site)\.{key}\b")
     assert any(map(read.search, texts))
 
 
@@ -262,7 +262,7 @@ def test_what_a_file_says_is_not_overridden_by_variables(find: Find) -> None:
 
 
 def test_the_demo_needs_no_file() -> None:
-    assert find_cluster("demo", [], {}) is DEMO
+    assert find_cluster("demo", [], {}) == DEMO
     assert Cluster(name="demo", scheduler="local", gpus=4608, simulated=True) == DEMO
 
 
@@ -296,7 +296,15 @@ clusters:
 @pytest.mark.parametrize(
     ("content", "faults"),
     [
-        (f"{BARE}defaults: {{}}\n", ["1:1     wanted one key 'clusters' at the top of the file"]),
+        (f"{BARE}limits: {{}}\n", ["2:1     limits: unknown key"]),
+        (
+            "defaults: {account: eng, stall: x}\n",
+            [
+                "1:12    defaults.account: unknown key",
+                "1:33    defaults.stall: got 'x', wanted a number of minutes such as 30",
+            ],
+        ),
+        ("a: {scheduler: slurm}\n", ["1:1     is of another kind, by its keys a: wanted defaults, clusters"]),
         (
             SEVERAL_FAULTS,
             [

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.results.record import read_record
-from pytest_gsw.results.row_text import line_of
+from pytest_gsw.results.row_line import line_of
 from pytest_gsw.results.sweep import read_sweep
 from pytest_gsw.stats.decision import Outcome
 from tests.messages import wording

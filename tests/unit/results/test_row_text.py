@@ -13,19 +13,8 @@ from pytest_gsw.errors import LogError, SubmissionError
 from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results import junit, row_text
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.row_text import (
-    WIDEST,
-    RowLine,
-    accepted_line,
-    change_text,
-    figures,
-    fitted,
-    hides_loss,
-    ignored_text,
-    informative_line,
-    line_of,
-    unused_text,
-)
+from pytest_gsw.results.row_line import WIDEST, RowLine, change_text, figures, fitted, informative_line, line_of
+from pytest_gsw.results.row_text import accepted_line, hides_loss, ignored_text, unused_text
 from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.stats.verdict import MetricVerdict, RankSpread, Reason, Verdict

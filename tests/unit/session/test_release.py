@@ -31,7 +31,7 @@ SITE = Cluster("site", "slurm", accelerator="H100")
         ),
         ("TPU7x", None, "TPU7x: only tables of no release have rows for it: ", "=site --gsw-baselines="),
         ("MI300X", None, "MI300X: only tables of no release have rows for it: ", "=baselines/releases/primus"),
-        ("H200", None, "H200: no bundled table has rows for it", "=site --gsw-baselines=site --gsw-repeat=5 "),
+        ("H200", None, "H200: no bundled table has rows for it", "=site --gsw-baselines=site --gsw-repeat=5"),
         ("H10O", None, "H10O: no bundled table has rows for it; did you mean 'H100'?", "write a table "),
         (
             "NVIDIA H100 80GB HBM3",

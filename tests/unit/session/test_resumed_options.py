@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pytest_gsw.clusters import SiteSettings
 from pytest_gsw.common.masks import MASK
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.journal import Journal, RunState
@@ -60,10 +61,13 @@ def test_other_paths_than_those_of_the_run() -> None:
 
 
 def test_a_resumed_run_is_judged_as_it_began() -> None:
-    values = {"tolerance": None, "strict": False, "demo": ()}
-    of_run = past(tolerance=("3%",), strict=("True",), demo=("a=b", "c=d"))
+    values = {"tolerance": None, "demo": ()}
+    of_run = past(tolerance=("3%",), demo=("a=b", "c=d"), strict=("true",), stall=("2.5",), timeout=())
     found = module.judging_of_run(config(), values, of_run)
-    assert found == {"tolerance": "3%", "strict": True, "demo": ("a=b", "c=d")}
+    assert found == {"tolerance": "3%", "demo": ("a=b", "c=d")}
+    site = SiteSettings(timeout=8.0, stall=1.0, max_jobs=3)
+    assert module.site_of_run(site, of_run) == SiteSettings(strict=True, stall=2.5, max_jobs=3)
+    assert module.site_of_run(site, None) == site
     assert module.judging_of_run(config(), values, None) == {}
 
 
@@ -83,9 +87,11 @@ def test_values_in_the_journal(value: object, texts: tuple[str, ...]) -> None:
 
 
 def test_values_that_have_changed_since() -> None:
-    (line,) = module.changed_since({"tolerance": None, "repeat": "3"}, {"tolerance": "3%", "repeat": "3"})
-    assert line.startswith("--gsw-tolerance is 3%, ")
-    assert "left out" in line
+    now, then = {"tolerance": None, "repeat": "3"}, {"tolerance": "3%", "repeat": "3"}
+    assert module.changed_since(now, then, SiteSettings(), SiteSettings(max_gain=0.4)) == (
+        "--gsw-tolerance is 3%, as when the run began; it is left out now",
+        "max_gain is 40%, as when the run began; it is left out now",
+    )
 
 
 def test_a_history_by_default_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:

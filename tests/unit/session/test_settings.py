@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.clusters import Cluster
+from pytest_gsw.clusters import Cluster, SiteSettings
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.executor.limits import Policies
 from pytest_gsw.session import settings as module
-from pytest_gsw.session.options import OPTIONS, SHOWN
+from pytest_gsw.session.options import OPTIONS
 from pytest_gsw.session.release_choice import RequestedRelease
 from pytest_gsw.stats.repeats import Repeats
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
@@ -24,13 +24,13 @@ NONE: dict[str, Any] = {option.name: False if option.kind == "flag" else None fo
 
 
 @pytest.mark.parametrize("given", ["0", "-1", "1.5", "x", "", "1234567890"])
-def test_a_count_is_a_whole_number_above_0(given: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"^gsw_max_jobs: "):
-        module._count("max-jobs", given)
+def test_repeats_are_a_whole_number_above_0(given: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"^--gsw-repeat: "):
+        module._repeat(given)
 
 
-def test_a_count() -> None:
-    assert (module._count("repeat", "3"), module._count("repeat", None)) == (3, None)
+def test_repeats() -> None:
+    assert (module._repeat("3"), module._repeat(None)) == (3, 1)
 
 
 @pytest.mark.parametrize("given", ["-1", "1.5", "1234", "x"])
@@ -54,51 +54,31 @@ def test_no_gpu_hours_of_a_search(given: str) -> None:
         module._find_gpu_hours(given)
 
 
-@pytest.mark.parametrize(("given", "seconds"), [(None, None), ("0.5", 0.5), ("300", 300.0)])
-def test_a_poll_interval(given: str | None, seconds: float | None) -> None:
-    assert module._poll_interval_s(given) == seconds
-
-
-@pytest.mark.parametrize("given", ["0.49", "301", "0", "often"])
-def test_a_poll_interval_that_is_too_short_or_too_long(given: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"^gsw_poll_interval: "):
-        module._poll_interval_s(given)
-
-
-@pytest.mark.parametrize(("given", "value"), [("0", math.inf), (" 0 ", math.inf), ("2", 120.0), (None, None)])
-def test_0_turns_a_policy_off(given: str | None, value: float | None) -> None:
-    assert module._or_never("stall", given, factor=60) == value
-
-
-def test_the_unit_of_a_wrong_number() -> None:
-    with pytest.raises(ConfigurationError, match=r"a number of minutes above 0"):
-        module._positive("timeout", "soon", factor=60)
+@pytest.mark.parametrize(("number", "value"), [(0.0, math.inf), (2.0, 120.0), (None, None)])
+def test_0_turns_a_limit_off(number: float | None, value: float | None) -> None:
+    assert module._or_never(number, 60) == value
 
 
 def test_options_that_are_left_out() -> None:
-    jobs = module._job_options(NONE)
+    jobs = module._job_options(NONE, SiteSettings())
     assert (jobs.time_limit_s, jobs.poll_interval_s, jobs.retries, jobs.detach) == (None, None, 0, False)
     assert (jobs.limits.jobs, jobs.limits.gpus, jobs.limits.pending) == (math.inf, math.inf, math.inf)
     assert (jobs.limits.queue_s, jobs.policies) == (86400.0, Policies())
-    judging = module._judging(NONE)
+    judging = module._judging(NONE, SiteSettings())
     assert (judging.tolerance, judging.max_gain, judging.repeats, judging.strict) == (None, None, Repeats(1, 0), False)
 
 
 def test_a_search_confirms_what_is_slow_in_place_of_further_jobs() -> None:
     given = {**NONE, "confirm": "2", "repeat": "3"}
-    assert module._judging(given).repeats == Repeats(3, 2)
-    assert module._judging({**given, "find": "unlimited"}).repeats == Repeats(3, 0)
+    assert module._judging(given, SiteSettings()).repeats == Repeats(3, 2)
+    assert module._judging({**given, "find": "unlimited"}, SiteSettings()).repeats == Repeats(3, 0)
 
 
 def test_shares_are_percentages() -> None:
-    judging = module._judging({**NONE, "tolerance": "3%", "max-gain": "50%"})
+    judging = module._judging({**NONE, "tolerance": "3%"}, SiteSettings(max_gain=0.5))
     assert (judging.tolerance, judging.max_gain) == (0.03, 0.5)
-
-
-@pytest.mark.parametrize("name", ["tolerance", "max-gain"])
-def test_the_option_of_a_share_that_is_none(name: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"^{SHOWN[name]}: "):
-        module._judging({**NONE, name: "a lot"})
+    with pytest.raises(ConfigurationError, match=r"^--gsw-tolerance: "):
+        module._judging({**NONE, "tolerance": "a lot"}, SiteSettings())
 
 
 def test_a_profile() -> None:
@@ -136,20 +116,6 @@ def test_the_bundled_tables_by_default() -> None:
 def test_tables_that_are_missing(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"^--gsw-baselines: "):
         module._baselines((tmp_path / "none",), None)
-
-
-def test_the_values_of_a_cluster_apply_where_nothing_else_is_given() -> None:
-    cluster = replace(EOS, settings={"tolerance": 0.03, "max_jobs": 40.0, "strict": True})
-    config: Any = type("Config", (), {"getini": staticmethod(lambda _: None)})
-    found = module.of_cluster(config, {**NONE, "max-jobs": "7"}, cluster)
-    assert found == {"tolerance": "3%", "strict": True}
-    assert module.of_cluster(config, NONE, None) == {}
-
-
-def test_a_flag_that_the_ini_file_turns_off() -> None:
-    cluster = replace(EOS, settings={"strict": True})
-    config: Any = type("Config", (), {"getini": staticmethod(lambda _: False)})
-    assert module.of_cluster(config, NONE, cluster) == {}
 
 
 def test_what_a_session_judges() -> None:
