@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from pytest_gsw.history import open_history  # noqa: E402 - found from the checkout
+from pytest_gsw.history.location import open_history  # noqa: E402 - found from the checkout
 from pytest_gsw.jobs.states import JobState  # noqa: E402
 from pytest_gsw.reports.from_records import run_report  # noqa: E402
 from pytest_gsw.reports.pages import write_report  # noqa: E402

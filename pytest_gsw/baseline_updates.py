@@ -238,7 +238,10 @@ def _figure(row: Baseline, records: Sequence[Record], rules: Rules) -> Proposal 
     jobs = len(values)
     if jobs < rules.min_jobs:
         return f"{plural(jobs, 'job')}, at least {rules.min_jobs} needed (--min-jobs)"
-    median, spread = statistics.median(values), relative_spread(values)
+    median = statistics.median(values)
+    # Not a robust measure on purpose: if two jobs of five are 10 % slower than the other three, the median absolute
+    # deviation is 0, and that cluster is not quiet. Nor the range, which grows with the number of jobs.
+    spread = statistics.stdev(values) / median if jobs > 1 else 0.0
     if spread > rules.max_spread:
         limits = row.judged_by.span(min(values), max(values))
         allowed = f"at most {rules.max_spread * 100:g} % allowed (--max-spread)"
@@ -279,15 +282,6 @@ def _percent_above(fraction: float, limit: float) -> str:
     """A fraction above a limit, in percent, with enough digits to distinguish the two."""
     texts = (f"{fraction * 100:.{digits}f}" for digits in range(1, 15))
     return next((text for text in texts if float(text) > limit * 100), f"{fraction * 100}")
-
-
-def relative_spread(values: Sequence[float]) -> float:
-    """Standard deviation over the median; 0 for a single value.
-
-    Not a robust measure on purpose: if two jobs of five are 10 % slower than the other three, the median
-    absolute deviation is 0, and that cluster is not quiet. Nor the range, which grows with the number of jobs.
-    """
-    return statistics.stdev(values) / statistics.median(values) if len(values) > 1 else 0.0
 
 
 def _ended_s(record: Record) -> float | None:

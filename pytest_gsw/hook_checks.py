@@ -54,10 +54,11 @@ def hook_error(error: BaseException, manager: pluggy.PluginManager) -> HookError
 
 
 def wrong_answer(hook: Any, problem: str, advice: str = "") -> InvalidHookResultError:
-    """An error for a hook's invalid result."""
+    """An error for a hook's invalid result, with the plugins that implement it, in the order of their calls."""
+    names = [impl.plugin_name for impl in reversed(hook.get_hookimpls())]
     return InvalidHookResultError(
         f"an implementation of {hook.name} returned {problem}",
-        tuple(("plugin", name) for name in implementers(hook)),
+        tuple([("plugin", shown(name)) for name in names if name and not name.startswith("pytest_gsw.")]),
         advice=advice or "docs/hooks.md lists the results that the hook may return",
     )
 
@@ -89,12 +90,6 @@ def not_that(value: object, kind: str, problems: Sequence[str]) -> str:
     if isinstance(value, type):
         return f"the class {value.__name__}, wanted an instance of it: {value.__name__}()"
     return "\n".join([f"{type(value).__name__}, which is no {kind}:", *(f"  {problem}" for problem in problems)])
-
-
-def implementers(hook: Any) -> Sequence[str]:
-    """The plugins that implement a hook besides pytest-gsw, in the order of their calls."""
-    names = [impl.plugin_name for impl in reversed(hook.get_hookimpls())]
-    return [shown(name) for name in names if name and not name.startswith("pytest_gsw.")]
 
 
 def last_line(error: BaseException) -> str:

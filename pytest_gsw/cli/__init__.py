@@ -47,7 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{name}: {redact(f'{where}{error.strerror}', os.environ)}", file=sys.stderr)
         return 2
     try:
-        print(_encodable(answer.text), flush=True)
+        encoding = sys.stdout.encoding or "utf-8"  # a question mark stands for every letter that it lacks
+        print(answer.text.encode(encoding, "replace").decode(encoding), flush=True)
     except BrokenPipeError:  # "pytest-gsw rows | head" is no error
         _drop_output()
     except OSError as error:
@@ -99,12 +100,6 @@ def _check_words(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
             refuse_empty(f"the argument after {before}", word)
         except ConfigurationError as error:
             parser.error(str(error))
-
-
-def _encodable(text: str) -> str:
-    """A text with a question mark for every letter that the output cannot encode."""
-    encoding = sys.stdout.encoding or "utf-8"
-    return text.encode(encoding, "replace").decode(encoding)
 
 
 def _drop_output() -> None:

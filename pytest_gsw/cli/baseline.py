@@ -17,8 +17,7 @@ from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.store import History
 from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.record import Record
-from pytest_gsw.tables.bundled import bundled_baselines
-from pytest_gsw.tables.load import table_files
+from pytest_gsw.tables import bundled, load
 from pytest_gsw.tables.model import row_matches
 from pytest_gsw.tables.value_types import nearest
 
@@ -96,8 +95,8 @@ def _read_runs(ini: Ini, runs: Sequence[str], history: History | None) -> tuple[
 
 def _finder(given: Sequence[Path] | None) -> Callable[[str], Path | None]:
     """Finds the table that a record names: among the given ones, else as seen from here, else the bundled one."""
-    roots = given or [bundled_baselines()]
-    tables = [(path, path.relative_to(root.parent).as_posix()) for root in roots for path in table_files(root)]
+    roots = given or [bundled.bundled_baselines()]
+    tables = [(path, path.relative_to(root.parent).as_posix()) for root in roots for path in load.table_files(root)]
 
     def find(name: str) -> Path | None:
         here = Path(name)

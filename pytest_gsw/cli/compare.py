@@ -15,10 +15,9 @@ from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import listed, percent, plain_table, plural
 from pytest_gsw.errors import ConfigurationError, RunError
-from pytest_gsw.history.cluster_series import histories_of_records
+from pytest_gsw.history import cluster_series, store
 from pytest_gsw.history.comparison import CONFIDENCE, Comparison, RowRatio, changes_text, compare_runs
 from pytest_gsw.history.model import SeriesKey
-from pytest_gsw.history.store import History
 from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.record import Record
 from pytest_gsw.stats.noise import Noise
@@ -72,9 +71,9 @@ def _of_directory(ini: Ini, given: str) -> tuple[Record, ...] | None:
     return records
 
 
-def _noises(history: History | None, *runs: Sequence[Record]) -> Mapping[SeriesKey, Noise]:
+def _noises(history: store.History | None, *runs: Sequence[Record]) -> Mapping[SeriesKey, Noise]:
     """The noise of each row: that of its first runs, to which the compared runs add nothing."""
-    histories = {} if history is None else histories_of_records(history, itertools.chain(*runs))
+    histories = {} if history is None else cluster_series.histories_of_records(history, itertools.chain(*runs))
     return {key: noise for key, past in histories.items() if (noise := past.noise()) is not None}
 
 

@@ -31,14 +31,11 @@ from pytest_gsw.common.text import (
     shortened,
 )
 from pytest_gsw.errors import ConfigurationError, NotJudgedError, RunError
-from pytest_gsw.history.cluster_series import newest_histories
+from pytest_gsw.history import cluster_series, imports, row_history, store
 from pytest_gsw.history.comparison import change_text, changes_text, cluster_drift_text
 from pytest_gsw.history.environment_changes import EnvironmentChange
-from pytest_gsw.history.imports import Imported, Judged, JudgeLog, import_logs, import_runs
 from pytest_gsw.history.model import OF_TILES, SIMULATED, Point, SeriesKey, cluster_of, newest_definitions
-from pytest_gsw.history.row_history import ClusterDrifting, Drifting, RowHistory
 from pytest_gsw.history.since import changes_of
-from pytest_gsw.history.store import EXCLUDE, REVOKE, Event, History
 from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.results.record import CLUSTER_NAME, NO_CLUSTER, Record
 from pytest_gsw.results.runs_directory import LAST, begin_of
@@ -67,9 +64,9 @@ def run(args: argparse.Namespace) -> Answer:
     if args.baselines:
         raise ConfigurationError("--baselines is where an import looks rows up; add --from-logs=DIR")
     with opened(args) as history:
-        histories = newest_histories(history, series_of(history, args))
+        histories = cluster_series.newest_histories(history, series_of(history, args))
         runs = {point.run_id for past in histories.values() for point in past.points}
-        excluded = [one for one in history.events(kind=EXCLUDE) if one.subject in runs]
+        excluded = [one for one in history.events(kind=store.EXCLUDE) if one.subject in runs]
         newest = {key: histories[key] for key in (histories if args.all else newest_definitions(histories))}
         hidden = {run for past in newest.values() for run in past.excluded if not args.all}
         jobs = {key: [job for job in past.points if job.run_id not in hidden] for key, past in newest.items()}
@@ -133,7 +130,7 @@ def _vs_document(read: _Read, newest: Mapping[SeriesKey, Point], *, by_row: bool
     }
 
 
-def _run_table(history: History, read: _Read, key: SeriesKey, past: RowHistory, last: int) -> str:
+def _run_table(history: store.History, read: _Read, key: SeriesKey, past: row_history.RowHistory, last: int) -> str:
     """The newest runs of a row, measured or not, the newest first: a line each."""
     metric = past.points[-1].metric
     label = metric.label
@@ -163,21 +160,21 @@ def _run_table(history: History, read: _Read, key: SeriesKey, past: RowHistory, 
     return f"\n{key.row} on {key.cluster}, the newest run first\n{plain_table(lines, *columns, style='simple')}"
 
 
-def _definition_changes(histories: Mapping[SeriesKey, RowHistory]) -> list[str]:
+def _definition_changes(histories: Mapping[SeriesKey, row_history.RowHistory]) -> list[str]:
     """The onset of each row's newest definition, with the changes that the environment of its jobs shows."""
     of_rows = grouped([((key.row, key.cluster), past) for key, past in histories.items()])
     told = {of: _definition_change_text(newest, earlier) for of, (newest, *earlier) in of_rows.items() if earlier}
     return [f"{row} on {cluster}: {text}" for (row, cluster), text in told.items() if text]
 
 
-def _definition_change_text(newest: RowHistory, earlier: Iterable[RowHistory]) -> str:
+def _definition_change_text(newest: row_history.RowHistory, earlier: Iterable[row_history.RowHistory]) -> str:
     before = max((past.points[-1] for past in earlier), key=lambda point: point.time_s)
     since = next((point for point in newest.points if point.time_s > before.time_s), None)
     changed = "" if since is None else changes_text(changes_of(before, since))
     return f"another definition since {minute(since.time_s)}: {changed}" if since is not None and changed else ""
 
 
-def _changes(histories: Mapping[SeriesKey, RowHistory]) -> list[str]:
+def _changes(histories: Mapping[SeriesKey, row_history.RowHistory]) -> list[str]:
     """The changes of the environment under the newest runs of each row, with their effects."""
     return [
         f"{key.row} on {key.cluster}: {change_text(change)}"
@@ -261,14 +258,12 @@ def _import(args: argparse.Namespace) -> Answer:
     return Answer(f"{history.shown}: {_counts(found, added)}")
 
 
-def _counts(found: Imported, added: int) -> str:
+def _counts(found: imports.Imported, added: int) -> str:
     of_runs = f"of {plural(len({record.run.id for record in found.records}), 'run')}"
     known = len(found.records) - added
-    if added:
-        counts = [f"{plural(added, 'record')} {of_runs} added"]
-        counts += [f"{plural(known, 'record')} there already"] if known else []
-    else:
-        counts = ["nothing new", *([f"{plural(known, 'record')} {of_runs} there already"] if known else [])]
+    counts = [f"{plural(added, 'record')} {of_runs} added" if added else "nothing new"]
+    if known:
+        counts.append(f"{plural(known, 'record')} {'' if added else f'{of_runs} '}there already")
     if found.known:
         counts.append(f"{plural(found.known, 'job')} there already")
     if found.left_out:
@@ -276,27 +271,27 @@ def _counts(found: Imported, added: int) -> str:
     return ", ".join(counts)
 
 
-def _import_runs(args: argparse.Namespace, history: History) -> Imported:
+def _import_runs(args: argparse.Namespace, history: store.History) -> imports.Imported:
     if args.add:
         if args.rows or args.cluster:
             raise ConfigurationError("--add takes whole runs; leave out rows and --cluster")
-        return import_runs([run_directory(args.ini, str(given)) or given for given in args.add])
+        return imports.import_runs([run_directory(args.ini, str(given)) or given for given in args.add])
     args.cluster = args.cluster or args.ini.cluster
     if args.cluster is None:
         raise ConfigurationError("--from-logs: nothing there says where the jobs ran; add --cluster=NAME")
     if CLUSTER_NAME.fullmatch(args.cluster) is None or args.cluster in {SIMULATED, NO_CLUSTER}:
         raise ConfigurationError(f"--cluster: '{args.cluster}' is no name of a cluster that jobs ran on")
-    return import_logs(args.from_logs, _rows(args), args.cluster, history.has_job, *_hooks_of(args))
+    return imports.import_logs(args.from_logs, _rows(args), args.cluster, history.has_job, *_hooks_of(args))
 
 
-def _hooks_of(args: argparse.Namespace) -> tuple[JudgeLog, LaunchedLogs]:
+def _hooks_of(args: argparse.Namespace) -> tuple[imports.JudgeLog, LaunchedLogs]:
     # pytest and a site's plugins take a while to import.
     from pytest_gsw.session.hook_results import launched_logs, site_config
     from pytest_gsw.session.judging import judge_log
 
     config = site_config(args.plugins)
 
-    def judge(row: Baseline, path: Path, job_id: str) -> Judged:
+    def judge(row: Baseline, path: Path, job_id: str) -> imports.Judged:
         found = judge_log(config, row, path, job_id)
         if found.why:
             raise NotJudgedError(f"not judged: {found.why}")
@@ -310,7 +305,7 @@ def _rows(args: argparse.Namespace) -> tuple[Baseline, ...]:
     return tuple(row for row in rows if not args.rows or any(row_matches(pattern, row.id) for pattern in args.rows))
 
 
-def decide(history: History, word: str, runs: list[str], why: str) -> str:
+def decide(history: store.History, word: str, runs: list[str], why: str) -> str:
     """Exclude runs from the reference of their rows, or include them again; the text of what was done.
 
     Raises:
@@ -318,7 +313,7 @@ def decide(history: History, word: str, runs: list[str], why: str) -> str:
     """
     clusters = history.runs()
     runs = [max(clusters) if run == LAST and clusters else run for run in runs]
-    excluded = {one.subject: one for one in history.events(kind=EXCLUDE)}
+    excluded = {one.subject: one for one in history.events(kind=store.EXCLUDE)}
     for run in runs:
         if run not in clusters:
             fact = f"the history {history.shown} has no run '{run}'{nearest(run, clusters)}"
@@ -327,8 +322,8 @@ def decide(history: History, word: str, runs: list[str], why: str) -> str:
             state = f"excluded already: {excluded[run].body.get('why', '')}" if run in excluded else "not excluded"
             raise ConfigurationError(redact(f"run {run} is {state}", os.environ))
     for run in dict.fromkeys(runs):
-        kind, revokes = (EXCLUDE, None) if word == "exclude" else (REVOKE, excluded[run].id)
-        history.decide(Event(kind, run, clusters[run], time.time(), {"why": redact(why, os.environ)}, revokes))
+        kind, revokes = (store.EXCLUDE, None) if word == "exclude" else (store.REVOKE, excluded[run].id)
+        history.decide(store.Event(kind, run, clusters[run], time.time(), {"why": redact(why, os.environ)}, revokes))
     names, are, them = ", ".join(dict.fromkeys(runs)), *(("is", "it") if len(set(runs)) == 1 else ("are", "them"))
     if word == "include":
         return f"{history.shown}: {names} {are} included again"
@@ -343,17 +338,17 @@ class _Trend(NamedTuple):
     """The runs of one row on one cluster."""
 
     key: SeriesKey
-    past: RowHistory
+    past: row_history.RowHistory
     #: Medians of the first runs that count and of the newest; ``None`` if there are too few runs.
     first: Figure | None = None
     newest: Figure | None = None
     #: The gain of speed between them, and the change that is shown.
     gain: float = 0.0
     change: float | None = None
-    found: Drifting | None = None
+    found: row_history.Drifting | None = None
 
     @property
-    def of_cluster(self) -> ClusterDrifting | None:
+    def of_cluster(self) -> row_history.ClusterDrifting | None:
         """The drift of all rows of its cluster together."""
         return None if self.past.adjustment is None else self.past.adjustment.together.drifting
 
@@ -361,7 +356,7 @@ class _Trend(NamedTuple):
 def _drift(args: argparse.Namespace) -> Answer:
     accepted = accepted_figures(args.ini.tables(args.baselines))
     with opened(args) as history:
-        histories = newest_histories(history, newest_definitions(series_of(history, args)), accepted)
+        histories = cluster_series.newest_histories(history, newest_definitions(series_of(history, args)), accepted)
     trends = sorted(
         (_trend_of(key, past) for key, past in histories.items()),
         key=lambda one: (one.found is None, one.gain, by_number(one.key.row), one.key),
@@ -370,7 +365,7 @@ def _drift(args: argparse.Namespace) -> Answer:
     return quoted_answer(args, [_trend_facts(one) for one in trends], _drift_text(trends, args.all), status)
 
 
-def _trend_of(key: SeriesKey, past: RowHistory) -> _Trend:
+def _trend_of(key: SeriesKey, past: row_history.RowHistory) -> _Trend:
     figures = [run.judged for run in past.counted]
     if len(figures) < REFERENCE_JOBS + NEWEST:
         return _Trend(key, past)
@@ -420,6 +415,6 @@ def _trend_facts(one: _Trend) -> dict[str, Any]:
     return facts
 
 
-def _drift_facts(found: Drifting | ClusterDrifting, **job: str) -> dict[str, Any]:
+def _drift_facts(found: row_history.Drifting | row_history.ClusterDrifting, **job: str) -> dict[str, Any]:
     facts = {"z": found.drift.z, "time_change": found.drift.shift, "changes": changes_facts(found.onset.changes)}
     return {**facts, "since": {"time_s": found.onset.time_s, **job}}

@@ -19,18 +19,11 @@ from pytest_gsw.importing.document import Imported, import_document
 from pytest_gsw.importing.facts import AllFacts, read_facts
 from pytest_gsw.importing.rows import RowFile
 from pytest_gsw.importing.writer import flow_text
-from pytest_gsw.tables.bundled import FACTS_FILE, SCHEMA_FILE, schema_text
-from pytest_gsw.tables.load import read_table, table_files
+from pytest_gsw.tables import bundled, load, stated_rows
 from pytest_gsw.tables.model import BLANK
-from pytest_gsw.tables.stated_rows import StatedRow, stated_rows
 
 _CARD = "card.yaml"
-_STATES = {
-    "written": "written",
-    "unchanged": "unchanged",
-    "replaced": "replaced",
-    "differs": "NOT written: the file is there and differs",
-}
+_DIFFERS = "NOT written: the file is there and differs"
 
 
 def run(args: argparse.Namespace) -> Answer:
@@ -43,7 +36,7 @@ def run(args: argparse.Namespace) -> Answer:
 
 
 def _facts(args: argparse.Namespace) -> AllFacts:
-    own = args.output / FACTS_FILE if args.output is not None else None
+    own = args.output / bundled.FACTS_FILE if args.output is not None else None
     return read_facts(args.facts or (own if own is not None and own.is_file() else None))
 
 
@@ -57,19 +50,19 @@ def _import(args: argparse.Namespace) -> Answer:
     texts = _texts(imported, directory, schema)
     written = {name: _write(directory / name, text, overwrite=args.overwrite) for name, (text, _) in texts.items()}
     if texts and schema.parent == directory:
-        _write(schema, schema_text(), overwrite=True)  # as the tables name it, in their first lines
-    kept = [name for name, state in written.items() if state == "differs"]
+        _write(schema, bundled.schema_text(), overwrite=True)  # as the tables name it, in their first lines
+    kept = [name for name, state in written.items() if state == _DIFFERS]
     lines = [line for one in imported for line in _document_lines(one)]
     unnamed = [line for one in imported for line in _missing_names(one)]
     lines += unnamed
     for name, (_, rows) in texts.items():
-        lines.append(f"{directory / name}: {plural(len(rows), 'row')}, {_STATES[written[name]]}")
+        lines.append(f"{directory / name}: {plural(len(rows), 'row')}, {written[name]}")
     alike = list(_duplicate_ids(directory, {name: rows for name, (_, rows) in texts.items()}))
     lines += alike
     blanks = [blank for one in imported for blank in one.blanks]
     if kept:
         lines.append("next: commit the tables, the same again with --overwrite, then git diff")
-    facts: Path = args.facts or directory / FACTS_FILE
+    facts: Path = args.facts or directory / bundled.FACTS_FILE
     if unnamed or any(one.add for document in imported for one in document.remarks):
         make = "" if facts.parent.is_dir() else f"{command('mkdir', '-p', str(facts.parent))}, then "
         where = f"{facts}, at their documents (labels at its top)"
@@ -87,14 +80,10 @@ def _import_documents(args: argparse.Namespace) -> list[Imported]:
         paths = [path for given in args.documents for path in (sorted(given.rglob(_CARD)) or [given])]
         cards = [import_card(path) for path in paths]
         return [one for one in cards if one.files or len(cards) == 1]
-    facts = _facts(args)
-    found = []
-    paths, chosen = [], {*args.documents}
-    for given in args.documents:
-        paths += list(_documents_in(given, facts)) if given.is_dir() else [given]
-    for path, name in _unique_names(dict.fromkeys(paths), facts):
-        one = import_document(path, facts.of(name, args.labels, args.release))
-        found += [one] if one.rows or path in chosen else []
+    facts, found = _facts(args), []
+    for path, name in _named_documents(args.documents, facts):
+        document = import_document(path, facts.of(name, args.labels, args.release))
+        found += [document] if document.rows or path in args.documents else []
     if not found:
         raise ConfigurationError(f"no README with tables of training below {', '.join(map(str, args.documents))}")
     return found
@@ -107,8 +96,9 @@ def _documents_in(directory: Path, facts: AllFacts) -> Iterator[Path]:
     yield from named or readmes
 
 
-def _unique_names(paths: Iterable[Path], facts: AllFacts) -> Iterator[tuple[Path, str]]:
+def _named_documents(given: Iterable[Path], facts: AllFacts) -> Iterator[tuple[Path, str]]:
     """The documents, each with the end of its path in the facts, or with the shortest unique end."""
+    paths = [path for place in given for path in (_documents_in(place, facts) if place.is_dir() else [place])]
     parts = {path: Path(os.path.realpath(path)).parts for path in paths}
     for path, own in parts.items():
         ends = ["/".join(own[-count:]) for count in range(1, len(own) + 1)]
@@ -120,9 +110,9 @@ def _unique_names(paths: Iterable[Path], facts: AllFacts) -> Iterator[tuple[Path
 
 def _schema(directory: Path) -> Path:
     """The path of the tables' JSON Schema: next to them, or in the directory of tables that contains this one."""
-    above = (place / SCHEMA_FILE for place in directory.absolute().parents)
+    above = (place / bundled.SCHEMA_FILE for place in directory.absolute().parents)
     found = next((path for path in above if path.is_file()), None)
-    return found if found is not None else directory / SCHEMA_FILE
+    return found if found is not None else directory / bundled.SCHEMA_FILE
 
 
 def _texts(imported: Sequence[Imported], directory: Path, schema: Path) -> dict[str, tuple[str, Sequence[str]]]:
@@ -138,7 +128,7 @@ def _texts(imported: Sequence[Imported], directory: Path, schema: Path) -> dict[
                 names = (f"{base}{number}.yaml" for number in ("", *(f"-{n}" for n in range(2, len(imported) + 1))))
                 name = next(name for name in names if name not in found)
             there = os.path.relpath(schema, (directory / name).parent)
-            text = yaml_text[file.path].replace(f"$schema=../{SCHEMA_FILE}", f"$schema={there}", 1)
+            text = yaml_text[file.path].replace(f"$schema=../{bundled.SCHEMA_FILE}", f"$schema={there}", 1)
             found[name] = (text, [row.id for row in file.rows])
     return found
 
@@ -168,9 +158,9 @@ def _duplicate_ids(directory: Path, written: Mapping[str, Sequence[str]]) -> Ite
     tables = {directory / name: rows for name, rows in written.items()}
     taken: dict[str, Path] = {}
     with suppress(ConfigurationError):  # a session reports the faults of other tables
-        for path in sorted({*table_files(directory)} - tables.keys()):
+        for path in sorted({*load.table_files(directory)} - tables.keys()):
             with suppress(ConfigurationError):
-                table = read_table(path)
+                table = load.read_table(path)
                 taken |= dict.fromkeys([*(row.id for row in table.rows), *(row.id for row in table.blanks)], path)
     for path, rows in tables.items():
         owners = [(taken.setdefault(row, path), row) for row in rows if BLANK not in row]
@@ -189,7 +179,7 @@ def _write(path: Path, text: str, *, overwrite: bool) -> str:
         if there == text:
             return "unchanged"
         if not overwrite:
-            return "differs"
+            return _DIFFERS
     write_answer(path, text.rstrip("\n"))
     return "written" if there is None else "replaced"
 
@@ -234,16 +224,15 @@ def _why(finding: Finding) -> str:
     return "" if finding.is_contradiction else " (less than 0.25 % off)"
 
 
-def _rows_of(args: argparse.Namespace) -> Iterator[StatedRow]:
+def _rows_of(args: argparse.Namespace) -> Iterator[stated_rows.StatedRow]:
     facts = _facts(args)
     tables: dict[Path, None] = {}
     documents: list[Path] = []
     for given in args.documents:
         is_table = given.suffix in {".yaml", ".yml"}
-        tables |= dict.fromkeys(table_files(given) if given.is_dir() or is_table else ())
-        documents += [] if is_table else _documents_in(given, facts) if given.is_dir() else [given]
+        tables |= dict.fromkeys(load.table_files(given) if given.is_dir() or is_table else ())
+        documents += [] if is_table else [given]
     for path in tables:
-        yield from stated_rows(path)
-    for path, name in _unique_names(dict.fromkeys(documents), facts):
-        of = facts.of(name, args.labels, args.release)
-        yield from import_document(path, of, checked=False).rows
+        yield from stated_rows.stated_rows(path)
+    for path, name in _named_documents(documents, facts):
+        yield from import_document(path, facts.of(name, args.labels, args.release), checked=False).rows

@@ -16,15 +16,12 @@ from pytest_gsw.clusters import Cluster
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.text import percent, plain_table, plural
 from pytest_gsw.errors import ConfigurationError, LogError, RunError
-from pytest_gsw.jobs.layout import Match
-from pytest_gsw.jobs.spec import job_image, make_job_spec
+from pytest_gsw.jobs import layout, spec
 from pytest_gsw.logs.model import LogFormat, Step, StepLog
 from pytest_gsw.logs.reader import detect_format, read_log
-from pytest_gsw.results import outcomes
-from pytest_gsw.results.row_text import change_first, unused_text
+from pytest_gsw.results import outcomes, row_text
 from pytest_gsw.stats.measurement import TimedStep, apply, timing_of
-from pytest_gsw.tables import metrics
-from pytest_gsw.tables.load import load_tables
+from pytest_gsw.tables import load, metrics
 from pytest_gsw.tables.model import Baseline, accepted_for, definition_hash, image_name, parse_statistic
 from pytest_gsw.tables.value_types import nearest
 from pytest_gsw.validation.agreement import provenance_in
@@ -54,7 +51,7 @@ def run(args: argparse.Namespace) -> Answer:
         row = find_row(args.row, tables)
     log_format = format_called(args.format, args.plugins) if args.format else None
     if is_directory:
-        return _directory_metrics(args, log_format, load_tables(tables) if row is None else (row,))
+        return _directory_metrics(args, log_format, load.load_tables(tables) if row is None else (row,))
     status = outcomes.GREEN
     try:
         if row is not None:
@@ -91,7 +88,7 @@ def _check_finite(facts: dict[str, Any], log: Path) -> None:
 def find_row(given: str, tables: Sequence[Path] | None) -> Baseline:
     """The row of this id, or of this node id of pytest."""
     wanted = given.rpartition("::")[2]
-    rows = load_tables(tables)
+    rows = load.load_tables(tables)
     found = [row for row in rows if row.id == wanted]
     if not found:
         raise ConfigurationError(
@@ -120,7 +117,7 @@ def _directory_metrics(args: argparse.Namespace, log_format: LogFormat | None, r
 
 
 def _match_metrics(
-    args: argparse.Namespace, log_format: LogFormat | None, match: Match
+    args: argparse.Namespace, log_format: LogFormat | None, match: layout.Match
 ) -> tuple[tuple[str | None, ...], dict[str, Any], int]:
     """The cells of a log in a directory's table, its facts, and its exit status."""
     place, row, why, status = str(relative_path(match.path)), match.row, match.why, outcomes.OPEN
@@ -148,7 +145,7 @@ def _image(log: Path, row: Baseline, cluster: Cluster | None) -> str | None:
     except OSError:
         named = None  # reading the steps will report it
     if named is None and cluster is not None:
-        named = job_image(os.environ, make_job_spec(row, cluster, run_id="metrics"))
+        named = spec.job_image(os.environ, spec.make_job_spec(row, cluster, run_id="metrics"))
     named = named or row.recipe.image
     return None if named is None else image_name(named)
 
@@ -226,7 +223,7 @@ def _row_metrics(
         if seconds is not None
     }
     # A further figure decides if it is the worse.
-    reason = verdict.reason.value if verdict.own_outcome is None else change_first(verdict)
+    reason = verdict.reason.value if verdict.own_outcome is None else row_text.change_first(verdict)
     facts = {
         "format": log.format,
         "steps": measurement.steps,
@@ -243,7 +240,7 @@ def _row_metrics(
         "image": image,
         "documented": verdict.documented,
         "accepted": verdict.accepted,
-        "accepted_not_used": unused_text(row, unused, definition, image) if unused else None,
+        "accepted_not_used": row_text.unused_text(row, unused, definition, image) if unused else None,
         metrics.TOKENS_PER_S.key: found.tokens_per_s,
         metrics.MFU.key: found.mfu,
         metrics.TFLOPS_PER_GPU.key: found.tflops_per_gpu,

@@ -10,8 +10,7 @@ from pytest_gsw.cli.report import report_of, whole_run
 from pytest_gsw.cli.run_arguments import run_directory
 from pytest_gsw.common.text import command, minute, one_line
 from pytest_gsw.history.comparison import line_of, slow_since_text
-from pytest_gsw.reports.ci import counts_text, findings
-from pytest_gsw.reports.run_report import RunReport
+from pytest_gsw.reports import ci, run_report
 from pytest_gsw.results.runs_directory import LAST
 from pytest_gsw.results.suggested_commands import own_advice
 from pytest_gsw.results.sweep import next_lines, sweep_facts
@@ -35,16 +34,16 @@ def run(args: argparse.Namespace) -> Answer:
     return Answer("\n".join(f"{name:<{width}}{text}" for name, text in facts))
 
 
-def _facts(report: RunReport) -> Iterator[tuple[str, str]]:
+def _facts(report: run_report.RunReport) -> Iterator[tuple[str, str]]:
     began = minute(report.begin_s) if report.begin_s else "at a time that is not known"
     where = ", ".join(report.clusters)
     yield "run", f"{report.run_id} on {where}, {began}" if where else f"{report.run_id}, {began}"
-    yield "rows", counts_text(report)
+    yield "rows", ci.counts_text(report)
     for sweep in report.sweeps:
         for name, text in sweep_facts(sweep.of_row, sweep.not_covered):
             if name not in NAMED:  # which are findings
                 yield name, one_line(text)
-    found = findings(report)
+    found = ci.findings(report)
     for one in found[:_LISTED]:
         since = f"; since {one.since}" if one.since else ""
         known = f"; acknowledged: {one.acknowledged}" if one.acknowledged else ""

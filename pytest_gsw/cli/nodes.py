@@ -15,13 +15,10 @@ from pytest_gsw.common import typed_json
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.text import command, minute, percent, plain_table, plural, share
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.history.cluster_series import series_of_cluster
-from pytest_gsw.history.comparison import failing_text, least_loss_text, slow_since_text, sound_text
+from pytest_gsw.history import cluster_series, comparison, store
 from pytest_gsw.history.model import Point, cluster_of, record_time_s
 from pytest_gsw.history.node_search import FAILURES_DAYS, FailingNode, Nodes, SlowNode
-from pytest_gsw.history.store import History
-from pytest_gsw.results import outcomes
-from pytest_gsw.results.node_facts import Drift, drift_table
+from pytest_gsw.results import node_facts, outcomes
 from pytest_gsw.stats.slow_nodes import LOSS, NEWEST_RUNS
 
 #: Newest runs of a cluster whose records are read for facts.
@@ -34,7 +31,7 @@ def run(args: argparse.Namespace) -> Answer:
         clusters = clusters_of(history, args)
         if args.facts:
             return _facts_answer(args, {cluster: _drifts(history, cluster, args.since) for cluster in clusters})
-        found = {cluster: series_of_cluster(history, cluster, args.since).nodes for cluster in clusters}
+        found = {cluster: cluster_series.series_of_cluster(history, cluster, args.since).nodes for cluster in clusters}
     if args.nodes:
         return _named_answer(args, found)
     slow = [one for nodes in found.values() for one in nodes.slow if not one.recovered]
@@ -74,17 +71,17 @@ STATUSES = {
 def _state_of(node: str, nodes: Nodes) -> dict[str, str]:
     """A node's state in a word, and what shows it."""
     slow = [one for one in nodes.slow if node in one.nodes or node in expand(one.below)]
-    texts = [slow_since_text(one) + (", fast again" if one.recovered else "") for one in slow]
-    failing = [failing_text(one) for one in nodes.failing if node in one.nodes]
+    texts = [comparison.slow_since_text(one) + (", fast again" if one.recovered else "") for one in slow]
+    failing = [comparison.failing_text(one) for one in nodes.failing if node in one.nodes]
     if failing or any(not one.recovered for one in slow):
         return {"state": "fails jobs" if failing else "slow", "why": "; ".join([*texts, *failing])}
     if node in nodes.sound.cleared:
-        no_loss = f"no loss of {least_loss_text()} or more in the newest runs"
+        no_loss = f"no loss of {comparison.least_loss_text()} or more in the newest runs"
         return {"state": "cleared", "why": "; ".join([no_loss, *texts])}
     return {"state": "without enough data" if node in nodes.sound.undecided else "no job had it", "why": ""}
 
 
-def _drifts(history: History, cluster: str, since_s: float) -> tuple[Drift, ...]:
+def _drifts(history: store.History, cluster: str, since_s: float) -> tuple[node_facts.Drift, ...]:
     """The versions of a cluster's nodes by its newest runs."""
     ended_s: dict[str, float] = {}
     for points in history.cluster_points(cluster, since_s=since_s).values():
@@ -92,10 +89,10 @@ def _drifts(history: History, cluster: str, since_s: float) -> tuple[Drift, ...]
             ended_s[point.run_id] = max(point.time_s, ended_s.get(point.run_id, 0.0))
     runs = sorted(ended_s, key=lambda run_id: ended_s[run_id])[-_FACTS_RUNS:]
     records = (record for run_id in runs for record in sorted(history.records(run_id), key=record_time_s))
-    return drift_table(record.facts for record in records if record.facts and cluster_of(record) == cluster)
+    return node_facts.drift_table(record.facts for record in records if record.facts and cluster_of(record) == cluster)
 
 
-def _facts_answer(args: argparse.Namespace, found: Mapping[str, Sequence[Drift]]) -> Answer:
+def _facts_answer(args: argparse.Namespace, found: Mapping[str, Sequence[node_facts.Drift]]) -> Answer:
     lines = []
     for cluster, drifts in found.items():
         table = [
@@ -110,7 +107,9 @@ def _facts_answer(args: argparse.Namespace, found: Mapping[str, Sequence[Drift]]
         lines.append(f"{cluster}: {same} of {plural(len(drifts), 'fact')} {'is' if same == 1 else 'are'} the same on ")
         lines[-1] += plural(nodes, "node") if drifts else "no node: none was read (`facts` in clusters.yaml)"
     facts = [
-        {"cluster": cluster, **typed_json.facts(Drift, drift)} for cluster, drifts in found.items() for drift in drifts
+        {"cluster": cluster, **typed_json.facts(node_facts.Drift, drift)}
+        for cluster, drifts in found.items()
+        for drift in drifts
     ]
     return quoted_answer(
         args, facts, "\n".join(lines), outcomes.FAILED if any(one["outliers"] for one in facts) else outcomes.GREEN
@@ -133,7 +132,7 @@ def _lines(found: Mapping[str, Nodes], known: bool, slow: int) -> Iterator[str]:
     else:
         yield f"no node {'makes' if known else 'is known to make'} jobs slow{' any more' if table else ''}"
     for cluster, nodes in found.items():
-        yield f"{cluster}: {sound_text(nodes.sound)}"
+        yield f"{cluster}: {comparison.sound_text(nodes.sound)}"
         yield from _failing_lines(cluster, nodes)
 
 
@@ -181,7 +180,16 @@ def _facts(cluster: str, nodes: Nodes) -> dict[str, Any]:
         "cleared_of": math.exp(-LOSS) - 1,
         "cleared": list(sound.cleared),
         "failed_jobs": nodes.failed_jobs,
-        "failures": [_failures(one) for one in nodes.failures],
+        "failures": [
+            {
+                "nodes": list(one.nodes),
+                "failed": one.failed,
+                "of": one.of,
+                "usual": one.usual,
+                "beyond_chance": one.named,
+            }
+            for one in nodes.failures
+        ],
         "without_enough_data": list(sound.undecided),
     }
 
@@ -197,16 +205,6 @@ def _suspect(cluster: str, one: SlowNode) -> dict[str, Any]:
         "last": _job(one.slow_jobs[-1]),
         "slow_jobs": [_job(point) for point in one.slow_jobs],
         "fast_jobs": [_job(point) for point in one.fast_jobs],
-    }
-
-
-def _failures(one: FailingNode) -> dict[str, Any]:
-    return {
-        "nodes": list(one.nodes),
-        "failed": one.failed,
-        "of": one.of,
-        "usual": one.usual,
-        "beyond_chance": one.named,
     }
 
 

@@ -19,10 +19,8 @@ from pytest_gsw.errors import ConfigurationError, FileError, NotJudgedError
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.stats.figures import documented_peak_flops, figures, mfu_note
-from pytest_gsw.tables import metrics
+from pytest_gsw.tables import load, metrics, release_rows
 from pytest_gsw.tables.bundled import FACTS_FILE
-from pytest_gsw.tables.load import facts_of, load_tables, read_tables
-from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import (
     Accepted,
     Baseline,
@@ -34,7 +32,6 @@ from pytest_gsw.tables.model import (
     has_ended,
     image_name,
 )
-from pytest_gsw.tables.release_rows import directories_for, releases_for
 from pytest_gsw.tables.value_types import nearest
 
 # -- Tables, clusters and log formats of a site and its plugins ------------------------------------
@@ -54,9 +51,9 @@ def tables_on(cluster: str | None, given: Path | None = None) -> tuple[Path, ...
         found = None
     staged = release_of(cluster, files, os.environ)
     if staged is None and found is not None and found.accelerator is not None:
-        releases = releases_for(found.accelerator)
+        releases = release_rows.releases_for(found.accelerator)
         if not releases:
-            return directories_for(found.accelerator)
+            return release_rows.directories_for(found.accelerator)
         staged = (releases[-1], cluster) if releases[-1] else None
     if staged is None:
         return ()
@@ -82,7 +79,7 @@ def format_called(name: str, plugins: Sequence[str]) -> LogFormat:
     from pytest_gsw.session.hook_results import log_format, site_config
 
     # The hook takes a row; here plugins look at its format alone.
-    row = load_tables()[0]
+    row = load.load_tables()[0]
     row = replace(row, workload=replace(row.workload, framework=name, log_format=name))
     try:
         found = log_format(row, site_config(plugins))
@@ -112,7 +109,7 @@ def run(args: argparse.Namespace) -> Answer:
         return run_rows(args)
     args.cluster = args.cluster or args.ini.cluster
     args.clusters = args.clusters or args.ini.clusters
-    rows, blanks = read_tables(args.ini.tables(args.paths) or tables_on(args.cluster, args.clusters))
+    rows, blanks = load.read_tables(args.ini.tables(args.paths) or tables_on(args.cluster, args.clusters))
     cluster, left_out = _known_cluster(rows, args), 0
     if cluster is not None:
         fitting = tuple(row for row in rows if not why_it_does_not_fit(row.accelerator, row.gpus, cluster))
@@ -193,7 +190,7 @@ def _blank_lines(rows: Sequence[BlankRow]) -> list[str]:
     ]
     lines = [plain_table(table, "row", "blank", "table", style="simple")]
     lines.append(f"{plural(len(rows), 'row')} cannot run, until what is blank is typed into the table")
-    facts = facts_of(rows)
+    facts = load.facts_of(rows)
     if facts:
         lines += [f"next: or write into {FACTS_FILE} beside the tables, and import the documents again:", "", *facts]
     return lines
@@ -251,7 +248,7 @@ def row_facts(row: Baseline) -> dict[str, Any]:
         "max_gain": criterion.max_gain,
         **{name: value for name, value in of_benchmark.items() if value is not None},
         "metrics": {key: _documented_facts(stated) for key, stated in row.metrics.items()},
-        STEP_TIME.key: row.documented.step_time_s,
+        metrics.STEP_TIME.key: row.documented.step_time_s,
         "documented": _derived_figures(row.documented),
         "computed": _derived_figures(figures(row, row.documented.step_time_s, documented_peak_flops(row))),
         "mfu_note": mfu_note(row),
@@ -280,7 +277,7 @@ def _documented_facts(stated: Documented) -> dict[str, Any]:
 
 def _derived_figures(of: Figures) -> dict[str, float | None]:
     found = typed_json.facts(Figures, of)
-    del found[STEP_TIME.key]
+    del found[metrics.STEP_TIME.key]
     if found[metrics.VALUE] is None:
         del found[metrics.VALUE]
     return {name: value if value is None or math.isfinite(value) else None for name, value in found.items()}

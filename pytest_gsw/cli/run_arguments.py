@@ -16,9 +16,8 @@ from pytest_gsw.history.location import VARIABLE, open_history
 from pytest_gsw.history.model import SeriesKey
 from pytest_gsw.history.store import History
 from pytest_gsw.jobs.journal import NAME as JOURNAL
-from pytest_gsw.results.manifest import newest_run
+from pytest_gsw.results import manifest, runs_directory
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.runs_directory import LAST, RECORDS, no_run
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.tables.model import row_matches
 from pytest_gsw.tables.value_types import nearest
@@ -80,8 +79,8 @@ def run_directory(ini: Ini, given: str, holding: str = "") -> Path | None:
     Raises:
         ConfigurationError: It begins with an unknown home directory.
     """
-    if given == LAST:
-        return newest_run(ini.runs, JOURNAL, RECORDS)
+    if given == runs_directory.LAST:
+        return manifest.newest_run(ini.runs, JOURNAL, runs_directory.RECORDS)
     try:
         places = (at_home(given), ini.runs / given)
     except ValueError as error:
@@ -92,7 +91,7 @@ def run_directory(ini: Ini, given: str, holding: str = "") -> Path | None:
 def records_in(ini: Ini, history: History | None, given: str) -> tuple[Record, ...]:
     """The records of a run without a directory; a ConfigurationError if the history lacks it."""
     runs = [] if history is None else [*history.runs()]
-    run = runs[-1] if given == LAST and runs else given
+    run = runs[-1] if given == runs_directory.LAST and runs else given
     if history is None or run not in runs:
         raise missing_run(ini, given, history, runs)
     return history.records(run)
@@ -103,10 +102,10 @@ def missing_run(
 ) -> ConfigurationError:
     """The error for a run that is neither here nor in the history."""
     also = "" if history is None else f", and none in the history {history.shown}"
-    if given == LAST:
+    if given == runs_directory.LAST:
         return ConfigurationError(f"there is no run in {ini.runs}{also}\n{_next(ini)}")
     fact = f"there is no directory {given}" if "/" in given else f"there is no run '{given}' in {ini.runs}"
-    return no_run(f"{fact}{also}", Path(given).name, ini.runs, in_history)
+    return runs_directory.no_run(f"{fact}{also}", Path(given).name, ini.runs, in_history)
 
 
 def clusters_of(history: History, args: argparse.Namespace) -> Sequence[str]:

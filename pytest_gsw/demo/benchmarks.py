@@ -12,18 +12,9 @@ import statistics
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pytest_gsw.demo import writers
 from pytest_gsw.demo.simulation import SimulatedRun
-from pytest_gsw.demo.writers import (
-    STARTUP_S,
-    Event,
-    Writer,
-    bar_of,
-    clock,
-    lines,
-    step_ends_s,
-    step_line,
-    with_identity,
-)
+from pytest_gsw.demo.writers import STARTUP_S, Event, Writer, lines, step_ends_s, step_line
 from pytest_gsw.tables.metrics import FURTHER, SUCCESSFUL_REQUESTS
 
 #: Largest size of a simulated sweep of nccl-tests, and the size at which half of the peak bandwidth is reached, bytes.
@@ -164,7 +155,7 @@ def serving(run: SimulatedRun) -> Iterator[Event]:
         f"Maximum request concurrency: {limit or None}",
     )
     for index, at_s in enumerate(step_ends_s(run.steps_s, STARTUP_S)):
-        bar = bar_of(requests * (index + 1) // count, requests, at_s - STARTUP_S)
+        bar = writers.bar_of(requests * (index + 1) // count, requests, at_s - STARTUP_S)
         yield Event(at_s, f"\r{bar}]".encode(), index + 1)
     end_s = STARTUP_S + sum(run.steps_s)
 
@@ -191,7 +182,7 @@ def mllog(run: SimulatedRun) -> Iterator[Event]:
     """MLPerf's log lines of one run, with an evaluation after each part of the training."""
     row, count = run.baseline, run.logged_steps
     wanted = run.slowdown * row.judged if row.judged else 30.0
-    start_ms = int(clock(run, STARTUP_S).timestamp() * 1000)
+    start_ms = int(writers.clock(run, STARTUP_S).timestamp() * 1000)
 
     def event(key: str, minutes: float, kind: str = "POINT_IN_TIME", value: Any = None, **metadata: object) -> str:
         time_ms = start_ms + round(minutes * 60_000)
@@ -243,8 +234,8 @@ def nemo_rl(run: SimulatedRun) -> Iterator[Event]:
 
 #: The writer of each benchmark's log, by the format's name.
 BENCHMARKS: Mapping[str, Writer] = {
-    "nccl-tests": with_identity(nccl_tests),
-    "serving": with_identity(serving),
-    "mllog": with_identity(mllog),
-    "nemo-rl": with_identity(nemo_rl),
+    "nccl-tests": writers.with_identity(nccl_tests),
+    "serving": writers.with_identity(serving),
+    "mllog": writers.with_identity(mllog),
+    "nemo-rl": writers.with_identity(nemo_rl),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from random import Random
 
@@ -52,6 +52,8 @@ class DemoFault:
     word: str
     #: The number behind the word's colon: 12 for ``slow:12%``; 0 for none.
     argument: float = 0.0
+    #: The fault as ``--gsw-demo`` has it.
+    text: str = field(default="", compare=False)
 
     def matches(self, row_id: str) -> bool:
         """True if the row of this id has the fault."""
@@ -70,22 +72,12 @@ def parse_faults(text: str) -> tuple[DemoFault, ...]:
     Raises:
         ConfigurationError: A part is no ``PATTERN=FAULT``, or its fault is not in :data:`FAULTS`.
     """
-    return tuple(_parse_fault(part) for part in _parts(text))
-
-
-def fault_texts(text: str) -> tuple[str, ...]:
-    """Each fault of ``--gsw-demo`` as written; raises the errors of :func:`parse_faults`."""
-    parse_faults(text)
-    return _parts(text)
+    return tuple(_parse_fault(part.strip()) for part in text.split(";") if part.strip())
 
 
 def fault_of(row_id: str, faults: Iterable[DemoFault]) -> DemoFault | None:
     """The fault of one row: the last that matches it."""
     return next((fault for fault in reversed(tuple(faults)) if fault.matches(row_id)), None)
-
-
-def _parts(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(";") if part.strip())
 
 
 def _parse_fault(part: str) -> DemoFault:
@@ -100,7 +92,7 @@ def _parse_fault(part: str) -> DemoFault:
     number = _argument(word, argument)
     if number is None or bool(colon) != bool(_ARGUMENTS[word]):
         raise ConfigurationError(f"--gsw-demo: got '{fault}' in '{part}', wanted '{_usage(word)}'\n{_help_text()}")
-    return DemoFault(pattern, word, number)
+    return DemoFault(pattern, word, number, part)
 
 
 def _argument(word: str, text: str) -> float | None:

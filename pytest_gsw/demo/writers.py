@@ -69,14 +69,6 @@ def identity(run: SimulatedRun) -> str:
     )
 
 
-def preamble(run: SimulatedRun) -> Iterator[Event]:
-    """The top of every log: two ranks print their identity, and NCCL prints its own line."""
-    yield from lines(0.0, FIRST_LINE, identity(run), identity(run))
-    for rank in range(min(2, run.job.gpus)):
-        place = f"demo-node-0001:{4100 + rank}:{4200 + rank} [{rank}]"
-        yield from lines(8.0 + rank / 10, f"{place} NCCL INFO Bootstrap : Using eth0:192.0.2.1<0>")
-
-
 # -- tqdm's bars --
 
 
@@ -325,18 +317,6 @@ def _megatron_line(run: SimulatedRun, at_s: float, iteration: int) -> Event:
     return step_line(at_s, iteration // run.log_interval, before, figure, after)
 
 
-def _checkpoint_iterations(run: SimulatedRun) -> Mapping[int, float]:
-    """The iterations after which a checkpoint is saved, with the seconds of each save."""
-    saves, total = run.checkpoint_saves_s, len(run.steps_s)
-    return {total * (number + 1) // len(saves): seconds for number, seconds in enumerate(saves)}
-
-
-def _checkpoint(at_s: float, iteration: int, seconds: float, step: int) -> Iterator[Event]:
-    yield from lines(at_s - seconds, f"saving checkpoint at iteration {iteration:7d} to /results/checkpoints")
-    yield from lines(at_s, f"  successfully saved checkpoint at iteration {iteration:7d} to /results/checkpoints")
-    yield step_line(at_s, step, "time (ms) | save-checkpoint: ", f"{seconds * 1000:.2f}", "\n")
-
-
 def _arguments(run: SimulatedRun) -> Iterator[str]:
     """Megatron-LM's table of arguments; some of them look like results, others like each other."""
     row, parallel, precision = run.baseline, run.degrees, run.precision
@@ -379,8 +359,9 @@ def megatron(run: SimulatedRun) -> Iterator[Event]:
     yield from lines(15.0, *_arguments(run))
     yield from lines(40.0, "time (ms) | model-and-optimizer-setup: 11002.57 | train/valid/test-data-iterators: 1280.95")
     yield from lines(STARTUP_S, "training ...", _moment(run, STARTUP_S, "before the start of training step"))
-    saves, total = _checkpoint_iterations(run), len(run.steps_s)
-    at_s = STARTUP_S
+    total, saves_s, at_s = len(run.steps_s), run.checkpoint_saves_s, STARTUP_S
+    #: The seconds of each save, by the iteration after which it is made.
+    saves = {total * number // len(saves_s): seconds for number, seconds in enumerate(saves_s, 1)}
     for index, seconds in enumerate(run.steps_s):
         iteration = index + 1
         at_s += seconds
@@ -391,8 +372,12 @@ def megatron(run: SimulatedRun) -> Iterator[Event]:
             phases = f"forward-compute: {seconds * 290:.2f} | backward-compute: {seconds * 680:.2f}"
             yield from lines(at_s, f"time (ms) | {phases} | optimizer: {seconds * 20:.2f}")
         if iteration in saves:
+            place = f"checkpoint at iteration {iteration:7d} to /results/checkpoints"
+            yield from lines(at_s, f"saving {place}")
             at_s += saves[iteration]
-            yield from _checkpoint(at_s, iteration, saves[iteration], iteration // run.log_interval)
+            yield from lines(at_s, f"  successfully saved {place}")
+            step, took_ms = iteration // run.log_interval, f"{saves[iteration] * 1000:.2f}"
+            yield step_line(at_s, step, "time (ms) | save-checkpoint: ", took_ms, "\n")
     yield from lines(at_s, _moment(run, at_s, "after training is done"))
     loss = run.losses[-1]
     values = f"lm loss value: {loss:.6E} | lm loss PPL: {math.exp(loss):.6E}"
@@ -401,16 +386,6 @@ def megatron(run: SimulatedRun) -> Iterator[Event]:
 
 
 # -- Hugging Face: `trainer.py`, `trainer_utils.speed_metrics` --
-
-
-def _training_arguments(run: SimulatedRun) -> Iterator[str]:
-    """The ``TrainingArguments`` that Hugging Face scripts print."""
-    yield "TrainingArguments("
-    yield f"bf16={run.precision == 'bf16'},"
-    yield "bf16_full_eval=False,"
-    yield f"fp16={run.precision == 'fp16'},"
-    yield f"per_device_train_batch_size={run.micro_batch_size},"
-    yield ")"
 
 
 def huggingface(run: SimulatedRun) -> Iterator[Event]:
@@ -427,7 +402,9 @@ def huggingface(run: SimulatedRun) -> Iterator[Event]:
         speed = "?it/s" if rate is None else f"{rate:5.2f}s/it" if rate > 1 else f"{1 / rate:5.2f}it/s"
         return f"\r{bar_of(done, total, elapsed_s)}, {speed}]"
 
-    yield from lines(25.0, *_training_arguments(run))
+    precisions = f"bf16={run.precision == 'bf16'},", "bf16_full_eval=False,", f"fp16={run.precision == 'fp16'},"
+    batch = f"per_device_train_batch_size={run.micro_batch_size},"
+    yield from lines(25.0, "TrainingArguments(", *precisions, batch, ")")
     head = (
         "***** Running training *****",
         f"  Num examples = {run.global_batch_size * total}",
@@ -471,7 +448,11 @@ def with_identity(writer: Writer) -> Writer:
     """A writer with the identity lines first, and the documented calibration last, if the row has one."""
 
     def write(run: SimulatedRun) -> Iterator[Event]:
-        yield from preamble(run)
+        # Two ranks print their identity, and NCCL prints its own line.
+        yield from lines(0.0, FIRST_LINE, identity(run), identity(run))
+        for rank in range(min(2, run.job.gpus)):
+            place = f"demo-node-0001:{4100 + rank}:{4200 + rank} [{rank}]"
+            yield from lines(8.0 + rank / 10, f"{place} NCCL INFO Bootstrap : Using eth0:192.0.2.1<0>")
         at_s = 0.0
         for event in writer(run):
             at_s = event.at_s

@@ -6,26 +6,15 @@ Another job follows after an infrastructure failure or a cancellation, or to mea
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import starmap
 from pathlib import Path
 
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.errors import IncompleteLogError, LogError, NoLogError
-from pytest_gsw.executor.phases import (
-    Active,
-    AwaitingLog,
-    Check,
-    Decide,
-    Finished,
-    Queued,
-    RepeatObserver,
-    RowJobs,
-    RowTable,
-    is_healthy,
-)
-from pytest_gsw.jobs.journal import Journal, JournalWriter
+from pytest_gsw.executor import phases
+from pytest_gsw.jobs.journal import Journal
 from pytest_gsw.jobs.launcher import Launcher
 from pytest_gsw.jobs.layout import check_new, open_anew, other_outputs_of, sizes_of
 from pytest_gsw.jobs.model import AT_ONCE, Attempt, Job, JobSpec
@@ -33,8 +22,7 @@ from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.logs.reader import detect_format
 from pytest_gsw.stats.black_holes import AT_ONCE_S, BlackHole, black_holes
 from pytest_gsw.stats.decision import Repeat, Undecided
-from pytest_gsw.validation.log_identity import is_own, read_identity
-from pytest_gsw.validation.retryable import failed_at_once, infrastructure_failure, node_use
+from pytest_gsw.validation import log_identity, retryable
 from pytest_gsw.validation.run import Run, ran_out_of_memory
 
 #: Reason for the next job of a row whose job an earlier session of the run cancelled.
@@ -63,7 +51,7 @@ def log_of(launcher: Launcher, job: Job) -> Path:
         log = launcher.find_log(job)
     except OSError as error:  # a file system that is unavailable for a moment
         raise LogError(f"the log of job {job.id} cannot be looked for: {error.strerror or error}") from error
-    check_new(job, log, is_own)
+    check_new(job, log, log_identity.is_own)
     return log
 
 
@@ -84,7 +72,7 @@ def in_batch_output(error: LogError, job: Job, output: Path | None) -> Path | Lo
     if not isinstance(error, NoLogError) or output is None:
         return error
     try:
-        named = read_identity(output, detect_format(output).name).job_id
+        named = log_identity.read_identity(output, detect_format(output).name).job_id
         check_new(job, output)
     except (LogError, OSError):
         return error
@@ -100,22 +88,17 @@ def in_batch_output(error: LogError, job: Job, output: Path | None) -> Path | Lo
 
 
 @dataclass(eq=False, repr=False)
-class EndedJobs:
+class EndedJobs(phases.ExecutorPart):
     """Finds the logs of ended jobs, decides if another job of the row follows, and finishes the row or queues it."""
 
-    rows: RowTable
-    launcher: Launcher
-    journal: JournalWriter
-    #: Monotonic seconds.
-    clock: Callable[[], float]
     #: Most reruns of a row after infrastructure failures.
     retries: int
     #: Decides after each job that ended well if its row needs another one.
-    decide: Decide
+    decide: phases.Decide
     #: Called for every job that is not its row's last.
-    on_repeat: RepeatObserver
+    on_repeat: phases.RepeatObserver
     #: Measures each job that ended well, once its log is there and whenever its files have grown.
-    check: Check | None
+    check: phases.Check | None
 
     def __post_init__(self) -> None:
         #: The ended jobs that were measured, with the sizes of their files then, by row and job.
@@ -126,11 +109,11 @@ class EndedJobs:
         self._suspects: Mapping[str, BlackHole] = {}
         self._suspects_s, self._decided = -math.inf, 0
 
-    def await_log(self, active: Active) -> None:
+    def await_log(self, active: phases.Active) -> None:
         """Await the log of a job that has ended or was given up, if it should have one."""
         row, now_s = active.row, self.clock()
-        deadline_s = now_s + (self.launcher.log_wait_s if is_healthy(active.status) else 0.0)
-        ended = AwaitingLog(row, active.submitted, deadline_s, now_s)
+        deadline_s = now_s + (self.launcher.log_wait_s if phases.is_healthy(active.status) else 0.0)
+        ended = phases.AwaitingLog(row, active.submitted, deadline_s, now_s)
         self.rows.phases[row.row_id] = self.rows.awaiting_log[row.row_id] = ended
 
     def find_logs(self) -> None:
@@ -156,10 +139,10 @@ class EndedJobs:
                 earlier = run.jobs if attempt.measured else ended.row.earlier
                 self.requeue(ended.row, attempt, attempt.after(ended.row.spec), earlier)
             elif end is not None:
-                self.rows.finish(Finished(row_id, end, ended.row, ended.submitted))
+                self.rows.finish(phases.Finished(row_id, end, ended.row, ended.submitted))
                 del self.rows.awaiting_log[row_id]
 
-    def _has_no_news(self, ended: AwaitingLog, now_s: float) -> bool:
+    def _has_no_news(self, ended: phases.AwaitingLog, now_s: float) -> bool:
         """True if a row that waits for others need not be decided again: nothing has changed for them."""
         news, asked_s = ended.asked
         if news != self.rows.news or ended.held_until_s > -math.inf or now_s >= asked_s + _LONGEST_DECISION_S:
@@ -167,14 +150,14 @@ class EndedJobs:
         ended.look_s = now_s + ended.pause_s
         return True
 
-    def _run_of(self, ended: AwaitingLog, now_s: float) -> Run | LogError | None:
+    def _run_of(self, ended: phases.AwaitingLog, now_s: float) -> Run | LogError | None:
         """An ended row's run or its log's error; ``None`` if the log is awaited or the row was given up."""
         job = ended.submitted.job
         log: Path | None = None
         try:
             log = log_of(self.launcher, job)
         except LogError as error:
-            if is_healthy(ended.submitted.status):
+            if phases.is_healthy(ended.submitted.status):
                 # A shared file system may show the log late.
                 if now_s < ended.deadline_s:
                     ended.sizes = {}
@@ -193,13 +176,13 @@ class EndedJobs:
         run = Run(job.id, submitted.status, log, output, stop, row.earlier, other_files=others)
         return run if self._is_whole(ended, run, now_s) else None
 
-    def _is_whole(self, ended: AwaitingLog, run: Run, now_s: float) -> bool:
+    def _is_whole(self, ended: phases.AwaitingLog, run: Run, now_s: float) -> bool:
         """True if nothing more of an ended job's log is awaited.
 
         A log that lacks something is awaited as a missing one is. If its end came late, more may follow: it is
         measured once its files are the same at two looks.
         """
-        if self.check is None or not is_healthy(run.status):
+        if self.check is None or not phases.is_healthy(run.status):
             return True
         is_late = ended.sizes is not None
         files = (run.log, run.batch_output, *run.other_files)
@@ -226,41 +209,43 @@ class EndedJobs:
             if sizes == before or self.check is None or not any(sizes[file] > before.get(file, 0) for file in sizes):
                 continue
             phase, error = self.rows.phases[row_id], self.check(row_id, replace(run, other_files=others, earlier=()))
-            if error is not None and isinstance(phase, Finished) and isinstance(phase.end, Run):
+            if error is not None and isinstance(phase, phases.Finished) and isinstance(phase.end, Run):
                 self.rows.late[row_id] = error
 
     # -- further jobs of a row ----------------------------------------------------------------
 
-    def restore(self, row: RowJobs) -> None:
+    def restore(self, row: phases.RowJobs) -> None:
         """Note the jobs of an earlier session that were not measured."""
         self._ends += [(row.row_id, past.job_id, past.status, past.why == AT_ONCE) for past in row.failures]
 
-    def may_retry(self, row: RowJobs) -> bool:
+    def may_retry(self, row: phases.RowJobs) -> bool:
         """True if a row may run again after one more infrastructure failure."""
         return row.retried < self.retries
 
-    def requeue(self, row: RowJobs, attempt: Attempt, spec: JobSpec, earlier: tuple[Run, ...]) -> None:
+    def requeue(self, row: phases.RowJobs, attempt: Attempt, spec: JobSpec, earlier: tuple[Run, ...]) -> None:
         """Put a row at the head of the queue, after an attempt that is not its last."""
         self.journal.write(Journal.repeated, row.row_id, attempt)
         self.on_repeat(row.row_id, attempt)
-        self.rows.queue(Queued(RowJobs(row.row_id, spec, (*row.attempts, attempt), earlier)), first=True)
+        self.rows.queue(phases.Queued(phases.RowJobs(row.row_id, spec, (*row.attempts, attempt), earlier)), first=True)
 
-    def _attempt(self, ended: AwaitingLog, run: Run) -> Attempt | Undecided | None:
+    def _attempt(self, ended: phases.AwaitingLog, run: Run) -> Attempt | Undecided | None:
         """The attempt that another job follows; ``None`` if the job is its row's last."""
         row, is_cancelled = ended.row, run.status.state is JobState.CANCELLED
         if is_cancelled and ended.submitted.cancelled_before and run.stopped is None:
             return Attempt(run.job_id, run.status, SESSION_ENDED)
         is_on_tile = bool(row.spec.node_list)  # it has no other nodes
         if ended.run is None:
-            has_failed = self.launcher.jobs_outlive_session and failed_at_once(run)  # else there is one machine
+            has_failed = self.launcher.jobs_outlive_session and retryable.failed_at_once(
+                run
+            )  # else there is one machine
             self._ends.append((row.row_id, run.job_id, run.status, has_failed))
             ended.held_until_s = self.clock() + HOLD_S if has_failed else -math.inf
-            failure = infrastructure_failure(run) if self.may_retry(row) else None
+            failure = retryable.infrastructure_failure(run) if self.may_retry(row) else None
             if failure is not None:
                 return Attempt(run.job_id, run.status, failure.why, () if is_on_tile else failure.nodes)
         if ended.held_until_s > -math.inf:
             return self._after_failure_at_once(ended, run)
-        if not is_healthy(run.status) or run.log is None:
+        if not phases.is_healthy(run.status) or run.log is None:
             return None
         try:
             decided = self.decide(row.row_id, run)
@@ -271,7 +256,7 @@ class EndedJobs:
             return Attempt(run.job_id, run.status, decided.why, nodes, measured=True)
         return decided if isinstance(decided, Undecided) else None
 
-    def _after_failure_at_once(self, ended: AwaitingLog, run: Run) -> Attempt | Undecided | None:
+    def _after_failure_at_once(self, ended: phases.AwaitingLog, run: Run) -> Attempt | Undecided | None:
         """The attempt of a job that failed at once; it is its row's last if the row is to blame.
 
         Jobs on a black hole cost the row no retry. Any other one is repeated once on other nodes if there are retries:
@@ -298,7 +283,7 @@ class EndedJobs:
         if self.clock() >= self._suspects_s + _NODES_DECIDED_S:
             self._suspects_s, self._decided = self.clock(), len(self._ends)
             running = [(row, active.job.id, active.status, False) for row, active in self.rows.active.items()]
-            uses = starmap(node_use, [*self._ends, *running])
+            uses = starmap(retryable.node_use, [*self._ends, *running])
             self._suspects = {suspect.node: suspect for suspect in black_holes(filter(None, uses))}
             self.rows.left_out = tuple(node for node, suspect in self._suspects.items() if suspect.elsewhere)
         return self._suspects

@@ -14,31 +14,10 @@ from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import replace
 
-from pytest_gsw.errors import (
-    INTERRUPTED,
-    JobError,
-    LogError,
-    NotListedError,
-    RunError,
-    SchedulerUnreachableError,
-    SubmissionError,
-)
+from pytest_gsw import errors
+from pytest_gsw.executor import phases
 from pytest_gsw.executor.ended_jobs import EndedJobs, batch_output_of, log_of
 from pytest_gsw.executor.limits import Limits
-from pytest_gsw.executor.phases import (
-    Check,
-    Decide,
-    Finished,
-    LookObserver,
-    Phase,
-    Queued,
-    RepeatObserver,
-    RowJobs,
-    RowTable,
-    StateObserver,
-    SubmittedJob,
-    Watcher,
-)
 from pytest_gsw.executor.polls import SETTLE_S, Polls, PollSchedule
 from pytest_gsw.executor.running_logs import RunningLogs
 from pytest_gsw.executor.submitter import Submitter
@@ -47,7 +26,7 @@ from pytest_gsw.jobs.launcher import Launcher
 from pytest_gsw.jobs.layout import other_outputs_of
 from pytest_gsw.jobs.model import Attempt, Job, JobSpec
 from pytest_gsw.jobs.spec import session_environment
-from pytest_gsw.jobs.states import COMPLETING, JobState, JobStatus
+from pytest_gsw.jobs.states import COMPLETING, JobState
 from pytest_gsw.stats.decision import Done
 from pytest_gsw.validation.run import Run
 
@@ -57,31 +36,26 @@ _LAST_ANSWER_S = 1.0
 _LAST_POLL_S = 5.0
 
 
-def too_large(spec: JobSpec, limits: Limits) -> SubmissionError:
+def too_large(spec: JobSpec, limits: Limits) -> errors.SubmissionError:
     """The error of a row that needs more GPUs than all rows together may use."""
-    return SubmissionError(
+    return errors.SubmissionError(
         f"the row needs {spec.gpus} GPUs, and no more than {limits.gpus:g} may be taken",
         advice="raise max_gpus in clusters.yaml, or leave the row out",
     )
 
 
-def _interruption_error(phase: Phase, detach: bool) -> JobError:
+def _interruption_error(phase: phases.Phase, detach: bool) -> errors.JobError:
     """The error of a row that was interrupted, with the fate of its job."""
     submitted = phase.submitted
     fate = "it was never submitted"
     if submitted is not None:
-        fate = (
-            f"job {submitted.job.id} was {'left running' if detach else 'cancelled'}{_pending_text(submitted.status)}"
-        )
+        status = submitted.status
+        fate = f"job {submitted.job.id} was {'left running' if detach else 'cancelled'}"
+        if status.state is JobState.PENDING and status.reason not in {"", "None"}:
+            fate += f"; it was pending ({status.reason})"
     elif phase.since_s is not None:
         fate = "whether it was submitted is not known"
-    return JobError(f"{INTERRUPTED}: {fate}")
-
-
-def _pending_text(status: JobStatus) -> str:
-    """Slurm's reason for a pending job; empty if there is none."""
-    waits = status.state is JobState.PENDING and status.reason not in {"", "None"}
-    return f"; it was pending ({status.reason})" if waits else ""
+    return errors.JobError(f"{errors.INTERRUPTED}: {fate}")
 
 
 #: Called each time before the session waits.
@@ -113,28 +87,25 @@ class Executor:
         self,
         launcher: Launcher,
         poll_interval_s: float,
-        observer: StateObserver = lambda *_: None,
+        observer: phases.StateObserver = lambda *_: None,
         journal: Journal | None = None,
         limits: Limits | None = None,
         ticker: Ticker = lambda _: None,
-        watcher: Watcher | None = None,
+        watcher: phases.Watcher | None = None,
         retries: int = 0,
-        decide: Decide = lambda *_: Done(),
-        on_repeat: RepeatObserver = lambda *_: None,
-        check: Check | None = None,
-        on_look: LookObserver = lambda *_: None,
+        decide: phases.Decide = lambda *_: Done(),
+        on_repeat: phases.RepeatObserver = lambda *_: None,
+        check: phases.Check | None = None,
+        on_look: phases.LookObserver = lambda *_: None,
         environ: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.launcher = launcher
-        rows = self._rows = RowTable(launcher, limits or Limits())
+        #: All rows, with their phases and jobs.
+        rows = self.rows = phases.RowTable(launcher, limits or Limits())
         self.journal = JournalWriter(journal)
         self._ticker, self._clock, self._sleep = ticker, clock, sleep
-        #: Jobs of the run that no row owns, and the errors of rows that were returned before these were found.
-        self.strays, self.late = rows.strays, rows.late
-        #: The newest job's spec by row; a row whose jobs cannot be taken over owns none.
-        self.started = rows.started
         shared = (rows, launcher, self.journal, clock)
         self._submitter = Submitter(*shared)
         self._ended_jobs = EndedJobs(*shared, retries, decide, on_repeat, check)
@@ -146,13 +117,8 @@ class Executor:
             observer,
             session_environment(environ),
         )
-        self._running_logs = RunningLogs(rows, launcher, clock, self._polls, watcher, on_look)
+        self._running_logs = RunningLogs(*shared, self._polls, watcher, on_look)
         self._cancelling: Future[None] | None = None
-
-    @property
-    def interrupted(self) -> bool:
-        """True once nothing more is submitted: rows may have had fewer jobs than they need."""
-        return self._rows.is_interrupted
 
     @property
     def full(self) -> str:
@@ -161,7 +127,9 @@ class Executor:
 
     # -- rows and jobs to run -----------------------------------------------------------------
 
-    def submit(self, specs: Mapping[str, JobSpec | RunError], past: Mapping[str, Submission] | None = None) -> None:
+    def submit(
+        self, specs: Mapping[str, JobSpec | errors.RunError], past: Mapping[str, Submission] | None = None
+    ) -> None:
         """Queue these rows, to be submitted in this order as far as the limits allow.
 
         The error of a row that cannot be submitted is raised by :meth:`result_of`.
@@ -172,36 +140,36 @@ class Executor:
                 these are looked for before anything is submitted again.
         """
         for row_id, spec in specs.items():
-            if isinstance(spec, RunError):
-                self._rows.finish(Finished(row_id, spec))
-            elif spec.gpus > self._rows.limits.gpus:
-                self._rows.finish(Finished(row_id, too_large(spec, self._rows.limits)))
+            if isinstance(spec, errors.RunError):
+                self.rows.finish(phases.Finished(row_id, spec))
+            elif spec.gpus > self.rows.limits.gpus:
+                self.rows.finish(phases.Finished(row_id, too_large(spec, self.rows.limits)))
             else:
                 before = (past or {}).get(row_id, Submission(0.0))
-                row, since_s = RowJobs(row_id, spec, before.attempts), before.intended_s or None
+                row, since_s = phases.RowJobs(row_id, spec, before.attempts), before.intended_s or None
                 try:
-                    self._rows.queue(Queued(self._restore_runs(row), since_s), first=False)
-                except LogError as error:  # a log that an earlier session measured is missing
-                    self._rows.finish(Finished(row_id, error, row, since_s=since_s))
+                    self.rows.queue(phases.Queued(self._restore_runs(row), since_s), first=False)
+                except errors.LogError as error:  # a log that an earlier session measured is missing
+                    self.rows.finish(phases.Finished(row_id, error, row, since_s=since_s))
         self._pump()
 
     def attach(self, job: Job, past: Submission) -> None:
         """Take over an earlier session's job, with its end if that is recorded."""
-        rows, row_id, submitted = self._rows, job.spec.row_id, SubmittedJob(job)
-        row = RowJobs(row_id, job.spec, past.attempts)
+        rows, row_id, submitted = self.rows, job.spec.row_id, phases.SubmittedJob(job)
+        row = phases.RowJobs(row_id, job.spec, past.attempts)
         submitted.status = past.ended or submitted.status
         submitted.stopped, submitted.cancelled_before = past.stopped, past.cancelled
         try:
             row = self._restore_runs(row)
-        except LogError as error:
-            rows.finish(Finished(row_id, error, row, submitted))
+        except errors.LogError as error:
+            rows.finish(phases.Finished(row_id, error, row, submitted))
             return
         rows.take_place(row)
         active = rows.activate(row, submitted)
         if not rows.is_shared(rows.claims.job(job), row_id) and submitted.status.state.ended:
             self._polls.leave_queue(active)
 
-    def _restore_runs(self, row: RowJobs) -> RowJobs:
+    def _restore_runs(self, row: phases.RowJobs) -> phases.RowJobs:
         """A row with the jobs that an earlier session measured.
 
         Raises:
@@ -210,14 +178,14 @@ class Executor:
         self._ended_jobs.restore(row)
         numbered = [(replace(row.spec, attempt=number), past) for number, past in enumerate(row.attempts, start=1)]
         for spec, attempt in numbered:
-            self._rows.claims.job(Job(attempt.job_id, spec, 0.0))
+            self.rows.claims.job(Job(attempt.job_id, spec, 0.0))
         earlier = tuple(self._restore_run(spec, attempt) for spec, attempt in numbered if attempt.measured)
         return replace(row, earlier=earlier)
 
     def _restore_run(self, spec: JobSpec, attempt: Attempt) -> Run:
         job = Job(attempt.job_id, spec, attempt.status.submit_s or 0.0)
         log = log_of(self.launcher, job)
-        clash = self._rows.claims.log(job, log)
+        clash = self.rows.claims.log(job, log)
         if clash is not None:
             raise clash[1]
         output = batch_output_of(self.launcher, job)
@@ -229,8 +197,8 @@ class Executor:
         """Wait for a finished row that was not returned before, and return its id."""
         while True:
             self._pump()
-            if self._rows.finished:
-                return self._rows.finished.pop(next(iter(self._rows.finished))).row_id
+            if self.rows.finished:
+                return self.rows.finished.pop(next(iter(self.rows.finished))).row_id
             self._wait()
 
     def result_of(self, row_id: str) -> Run:
@@ -239,48 +207,19 @@ class Executor:
         Raises:
             RunError: The row could not be submitted, or its log cannot be found.
         """
-        while not isinstance(phase := self._rows.phases[row_id], Finished):
+        while not isinstance(phase := self.rows.phases[row_id], phases.Finished):
             self._pump()
-            if phase is self._rows.phases[row_id]:
+            if phase is self.rows.phases[row_id]:
                 self._wait()
-        self._rows.finished.pop(row_id, None)
-        if isinstance(phase.end, RunError):
+        self.rows.finished.pop(row_id, None)
+        if isinstance(phase.end, errors.RunError):
             raise phase.end
         return phase.end
-
-    def phase(self, row_id: str) -> Phase | None:
-        """The phase of this row; ``None`` if it was never queued."""
-        return self._rows.phases.get(row_id)
-
-    def spec(self, row_id: str) -> JobSpec | None:
-        """The spec of this row's last or next job."""
-        return row.spec if (row := self._rows.row(row_id)) else None
-
-    def job_id(self, row_id: str) -> str | None:
-        """The id of this row's job; ``None`` if it was not submitted."""
-        return submitted.job.id if (submitted := self._rows.submitted(row_id)) else None
-
-    def status(self, row_id: str) -> JobStatus | None:
-        """The last status of this row's job; ``None`` if it was not submitted."""
-        return submitted.status if (submitted := self._rows.submitted(row_id)) else None
-
-    def attempts(self, row_id: str) -> tuple[Attempt, ...]:
-        """The row's jobs before its last one that were not measured."""
-        return row.failures if (row := self._rows.row(row_id)) else ()
-
-    def earlier(self, row_id: str) -> tuple[Run, ...]:
-        """The row's jobs before its last one that were measured as well."""
-        return row.earlier if (row := self._rows.row(row_id)) else ()
-
-    @property
-    def phases(self) -> Mapping[str, Phase]:
-        """The phase of every row by its id, in the order of submission."""
-        return self._rows.phases
 
     def count(self) -> None:
         """Compare the scheduler's jobs of the run with those of the rows, and files with their sizes, once more."""
         self.journal.check()
-        self._rows.count_last()
+        self.rows.count_last()
         self._ended_jobs.look_again()
 
     # -- shutdown -----------------------------------------------------------------------------
@@ -296,9 +235,9 @@ class Executor:
             TakenOverError: They are another session's by now.
         """
         self.journal.check()
-        self._rows.is_interrupted = True
+        self.rows.is_interrupted = True
         self.launcher.end_waits()
-        rows = self._rows
+        rows = self.rows
         self._submitter.collect(until_all_done=True)
         self._poll_once_more()
         running = rows.running()
@@ -330,7 +269,7 @@ class Executor:
                 if self._polls.answer is not None:  # a scheduler that hangs must not keep the session from ending
                     return
                 if is_new:
-                    is_ending = any(COMPLETING in active.status.raw_state for active in self._rows.active.values())
+                    is_ending = any(COMPLETING in active.status.raw_state for active in self.rows.active.values())
                     if not is_ending or self._clock() >= deadline_s:
                         return
                     self._sleep(SETTLE_S)
@@ -351,16 +290,16 @@ class Executor:
             self._submitter.collect(until_all_done=True)
             if self._cancelling is not None:
                 self._cancelling.exception()  # only after it are the remaining jobs known
-            count = self._rows.count_last()
-            running = [submitted.job for submitted in self._rows.running() if not detach]
+            count = self.rows.count_last()
+            running = [submitted.job for submitted in self.rows.running() if not detach]
             if not detach:
                 running += self._find_lost_jobs()
             if running:
                 self.journal.write(Journal.cancelled, *running)
                 self.launcher.cancel(running)
-            if isinstance(count, RunError):
+            if isinstance(count, errors.RunError):
                 fact = f"whether the run has jobs that are no row's is not known: {count.fact}"
-                raise JobError(fact, count.evidence, advice=count.advice)
+                raise errors.JobError(fact, count.evidence, advice=count.advice)
         finally:
             self._submitter.close()
             if self._polls.answer is not None:  # a scheduler that hangs must not keep the session from ending
@@ -372,19 +311,19 @@ class Executor:
     def _find_lost_jobs(self) -> list[Job]:
         """Jobs whose submission's answer was lost: no other session would cancel them."""
         lost_jobs = []
-        for phase in self._rows.phases.values():
+        for phase in self.rows.phases.values():
             since_s = phase.since_s
             if since_s is not None and phase.row is not None:
                 try:
                     job = self.launcher.find(phase.row.spec, since_s)
-                except NotListedError:
+                except errors.NotListedError:
                     continue
-                except SchedulerUnreachableError:
+                except errors.SchedulerUnreachableError:
                     break  # nor can it find the others
-                except RunError:
+                except errors.RunError:
                     continue
-                if isinstance(phase, Finished):
-                    phase.submitted, phase.since_s = None if job is None else SubmittedJob(job), None
+                if isinstance(phase, phases.Finished):
+                    phase.submitted, phase.since_s = None if job is None else phases.SubmittedJob(job), None
                 lost_jobs += [job] if job is not None else []
         if lost_jobs:
             self.journal.write(Journal.submitted, *lost_jobs)
@@ -410,7 +349,7 @@ class Executor:
             self._running_logs.look_s = self._clock()  # jobs that run after this poll are looked at next
             self._polls.poll()
             return
-        logs_s = min((ended.look_s for ended in self._rows.awaiting_log.values()), default=math.inf)
+        logs_s = min((ended.look_s for ended in self.rows.awaiting_log.values()), default=math.inf)
         due_s = min(self._polls.due_s, self._running_logs.due_s, self._submitter.due_s, logs_s) - self._clock()
         if due_s > 0 and not self._submitter.wait(due_s, self._polls.answer):
             self._sleep(due_s)

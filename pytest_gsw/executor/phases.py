@@ -16,7 +16,7 @@ from pytest_gsw.common.text import enumerated, plural
 from pytest_gsw.errors import JobError, LogError, RunError, SchedulerUnreachableError
 from pytest_gsw.executor.limits import Limits
 from pytest_gsw.executor.progress_monitor import Sample, Watch
-from pytest_gsw.jobs.journal import by_row
+from pytest_gsw.jobs.journal import JournalWriter, by_row
 from pytest_gsw.jobs.launcher import Launcher
 from pytest_gsw.jobs.model import NO_OTHER_NODE, Attempt, EarlyStop, FoundJob, Job, JobSpec
 from pytest_gsw.jobs.states import JobState, JobStatus
@@ -500,6 +500,17 @@ class RowTable:
         of_rows = (phase.submitted for phase in self.phases.values())
         jobs = (job for job in (*of_rows, *self.strays.values()) if job is not None and job.may_run)
         return sorted(jobs, key=lambda job: job.status.state is not JobState.PENDING)
+
+
+@dataclass(eq=False, repr=False)
+class ExecutorPart:
+    """The shared state of the parts of an executor."""
+
+    rows: RowTable
+    launcher: Launcher
+    journal: JournalWriter
+    #: Monotonic seconds.
+    clock: Callable[[], float]
 
 
 def stray_text(stray: SubmittedJob) -> str:

@@ -16,10 +16,9 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import duration
 from pytest_gsw.errors import JobError, LogError, RunError
 from pytest_gsw.executor.ended_jobs import EndedJobs
-from pytest_gsw.executor.phases import Active, Count, RowTable, StateObserver, SubmittedJob
+from pytest_gsw.executor.phases import Active, Count, ExecutorPart, StateObserver, SubmittedJob
 from pytest_gsw.executor.submitter import LONGEST_BACK_OFF_S, UNKNOWN_LIMIT_S, Backoff
-from pytest_gsw.jobs.journal import Journal, JournalWriter, by_row
-from pytest_gsw.jobs.launcher import Launcher
+from pytest_gsw.jobs.journal import Journal, by_row
 from pytest_gsw.jobs.layout import other_outputs_of
 from pytest_gsw.jobs.model import LOST_AT_START, NO_OTHER_NODE, Attempt, EarlyStop, Job
 from pytest_gsw.jobs.pending import begins_after, reason_of
@@ -31,11 +30,6 @@ from pytest_gsw.validation.run import CAUSE_OF_STATE, Run, cause_of
 SETTLE_S = 1.0
 #: Upper limit on polls in one interval.
 MOST_POLLS_PER_INTERVAL = 5
-
-#: Wait of a finishing session for the answer of a poll, which it does not need.
-_LAST_ANSWER_S = 1.0
-#: Wait of an interrupted session for a poll's answer, and for the ends of jobs that the answer shows as COMPLETING.
-_LAST_POLL_S = 5.0
 
 #: Slurm's reasons for a job that waits for unavailable nodes.
 _NODES_UNAVAILABLE = ("ReqNodeNotAvail", "BadConstraints", "PartitionNodeLimit")
@@ -91,15 +85,9 @@ class PollSchedule:
 
 
 @dataclass(eq=False, repr=False)
-class Polls:
+class Polls(ExecutorPart):
     """Polls the jobs of active rows, in a thread if the launcher allows it, and acts on the answers."""
 
-    rows: RowTable
-    #: Polls and cancels jobs.
-    launcher: Launcher
-    journal: JournalWriter
-    #: Monotonic seconds.
-    clock: Callable[[], float]
     #: Awaits the logs of jobs that have ended, and queues rows again.
     ended_jobs: EndedJobs
     #: The waits of submissions.

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_gsw.errors import LogError
 from pytest_gsw.executor.ended_jobs import log_of
-from pytest_gsw.executor.phases import Active, LookObserver, RowTable, Watcher
+from pytest_gsw.executor.phases import Active, ExecutorPart, LookObserver, Watcher
 from pytest_gsw.executor.polls import Polls
 from pytest_gsw.executor.progress_monitor import Sample
-from pytest_gsw.jobs.launcher import Launcher
 from pytest_gsw.jobs.states import STANDING_STILL, JobState
 
 #: Interval between two reads of running jobs' logs; each costs the file system one ``stat`` a job.
@@ -20,14 +18,9 @@ LOG_LOOK_S = 2.0
 
 
 @dataclass(eq=False, repr=False)
-class RunningLogs:
+class RunningLogs(ExecutorPart):
     """Reads the progress of running jobs from their logs, and ends those that cannot succeed."""
 
-    rows: RowTable
-    #: Finds logs.
-    launcher: Launcher
-    #: Monotonic seconds.
-    clock: Callable[[], float]
     #: Ends jobs, and polls them soon if a log shows their end.
     polls: Polls
     #: Makes the watch of each running job's log; ``None`` if none is watched.
@@ -43,15 +36,11 @@ class RunningLogs:
         return self.look_s if self.rows.active and self.watcher is not None else math.inf
 
     def look_when_due(self) -> None:
-        """Read the logs if that is due."""
+        """Read the progress of running jobs from their logs if that is due, and end those that cannot succeed."""
         now_s = self.clock()
-        if now_s >= self.due_s:
-            self.look_s = now_s + LOG_LOOK_S
-            self._look()
-
-    def _look(self) -> None:
-        """Read the progress of running jobs from their logs, and end those that cannot succeed."""
-        now_s = self.clock()
+        if now_s < self.due_s:
+            return
+        self.look_s = now_s + LOG_LOOK_S
         stopped = []
         for active in self.rows.active.values():
             submitted = active.submitted

@@ -11,16 +11,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.errors import (
-    QueueFullError,
-    RefusedError,
-    RunError,
-    SchedulerUnreachableError,
-    SubmissionError,
-    TakenOverError,
-)
-from pytest_gsw.executor.phases import Finished, Queued, RowTable, SubmittedJob
-from pytest_gsw.jobs.journal import Journal, JournalWriter, is_next
+from pytest_gsw import errors
+from pytest_gsw.executor.phases import ExecutorPart, Finished, Queued, SubmittedJob
+from pytest_gsw.jobs.journal import Journal, is_next
 from pytest_gsw.jobs.launcher import Launcher
 from pytest_gsw.jobs.layout import logs_before, names_before, names_in
 from pytest_gsw.jobs.model import Job, JobSpec
@@ -97,15 +90,8 @@ _NO_ROOM = "make room there, or give another directory with --gsw-results=DIR"
 
 
 @dataclass(eq=False, repr=False)
-class Submitter:
+class Submitter(ExecutorPart):
     """Submits rows in their order, in threads if the launcher accepts several at once."""
-
-    rows: RowTable
-    #: Starts jobs and finds them again.
-    launcher: Launcher
-    journal: JournalWriter
-    #: Monotonic seconds.
-    clock: Callable[[], float]
 
     def __post_init__(self) -> None:
         threads = self.launcher.parallel_submissions
@@ -189,7 +175,7 @@ class Submitter:
         for queued in batch:
             if problem is not None:
                 self.rows.submitting.pop(queued.row.row_id, None)
-                self._handle_answer(queued, SubmissionError(problem, advice=_NO_ROOM))
+                self._handle_answer(queued, errors.SubmissionError(problem, advice=_NO_ROOM))
                 continue
             queued.answer = Future()  # exists before the submission begins: Ctrl-C may hit at any moment
             submit = partial(self._submit, queued, look)
@@ -214,10 +200,10 @@ class Submitter:
             queued.names = names_before(spec, look)
         try:
             job = self._submit_avoiding(spec)
-        except SchedulerUnreachableError:
+        except errors.SchedulerUnreachableError:
             queued.since_s = queued.since_s or queued.tried_s
             raise
-        except RunError:
+        except errors.RunError:
             queued.refused = True
             raise
         return _with_logs_before(job, queued.names)
@@ -226,31 +212,33 @@ class Submitter:
         """Submit a job to other nodes than before, or to any nodes if too few others are left."""
         try:
             return self.launcher.submit(spec)
-        except RefusedError:
+        except errors.RefusedError:
             if not spec.avoided_nodes:
                 raise
         return self.launcher.submit(replace(spec, avoided_nodes=()))
 
-    def _answer_of(self, queued: Queued, answer: Future[Job]) -> Job | RunError:
+    def _answer_of(self, queued: Queued, answer: Future[Job]) -> Job | errors.RunError:
         """Result of a submission; waits for it if needed."""
         error = answer.exception()
         if error is None:
             return answer.result()
         if isinstance(error, KeyboardInterrupt):
             return self._find_after_interrupt(queued)
-        if isinstance(error, TakenOverError):
+        if isinstance(error, errors.TakenOverError):
             raise error
         # An error of one row must not stop the monitoring of the others' jobs.
-        return error if isinstance(error, RunError) else SubmissionError(f"{type(error).__name__}: {error}")
+        return (
+            error if isinstance(error, errors.RunError) else errors.SubmissionError(f"{type(error).__name__}: {error}")
+        )
 
-    def _find_after_interrupt(self, queued: Queued) -> Job | RunError:
+    def _find_after_interrupt(self, queued: Queued) -> Job | errors.RunError:
         """The job of a submission that Ctrl-C interrupted: the launcher may have created it before it could answer."""
         queued.since_s = queued.since_s or queued.tried_s
         try:
             job = _find_lost_job(self.launcher, queued)
-        except RunError as error:
-            return SchedulerUnreachableError(error.fact)
-        return SchedulerUnreachableError("Ctrl-C hit while the job was submitted") if job is None else job
+        except errors.RunError as error:
+            return errors.SchedulerUnreachableError(error.fact)
+        return errors.SchedulerUnreachableError("Ctrl-C hit while the job was submitted") if job is None else job
 
     def _withdraw(self) -> None:
         """Return rows without a begun submission to the queue, and record that they were not submitted."""
@@ -265,7 +253,7 @@ class Submitter:
             rows.free_place(queued.row)
             rows.queue(queued, first=True)
 
-    def _handle_answers(self, answers: list[tuple[Queued, Job | RunError]]) -> None:
+    def _handle_answers(self, answers: list[tuple[Queued, Job | errors.RunError]]) -> None:
         """Record the scheduler's answers, and only then act on them."""
         jobs = [answer for _, answer in answers if isinstance(answer, Job)]
         refused = [queued.row.row_id for queued, _ in answers if queued.refused]
@@ -273,14 +261,14 @@ class Submitter:
             self.journal.write(Journal.submitted, *jobs)
         if refused:
             self.journal.write(Journal.refused, *refused)
-        if any(isinstance(answer, QueueFullError | SchedulerUnreachableError) for _, answer in answers):
+        if any(isinstance(answer, errors.QueueFullError | errors.SchedulerUnreachableError) for _, answer in answers):
             self._withdraw()  # submissions that have not begun would only be refused as well
         for queued, answer in answers:
             self._handle_answer(queued, answer)
             # Only afterwards: Ctrl-C may hit in between; handling an answer twice is harmless, losing it is not.
             self.rows.submitting.pop(queued.row.row_id, None)
 
-    def _handle_answer(self, queued: Queued, answer: Job | RunError) -> None:
+    def _handle_answer(self, queued: Queued, answer: Job | errors.RunError) -> None:
         rows, row = self.rows, queued.row
         if isinstance(answer, Job):
             rows.activate(row, SubmittedJob(answer, away=queued.away)).queued_s = self.clock()
@@ -288,10 +276,10 @@ class Submitter:
             rows.is_shared(rows.claims.job(answer), row.row_id)
             return
         rows.free_place(row)
-        if isinstance(answer, QueueFullError) and not self._is_full_too_long():
+        if isinstance(answer, errors.QueueFullError) and not self._is_full_too_long():
             self.backoff.no_room(answer.fact, self.clock())
             rows.queue(queued, first=True)
-        elif isinstance(answer, SchedulerUnreachableError) and self._is_worth_waiting(queued):
+        elif isinstance(answer, errors.SchedulerUnreachableError) and self._is_worth_waiting(queued):
             queued.away = queued.away or answer
             rows.queue(queued, first=True)
         else:

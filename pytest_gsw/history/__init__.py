@@ -2,9 +2,3 @@
 
 A history is a SQLite file or a PostgreSQL database. This package prints nothing and does not import pytest.
 """
-
-from __future__ import annotations
-
-from pytest_gsw.history.location import open_history
-
-__all__ = ["open_history"]

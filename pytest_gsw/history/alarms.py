@@ -15,13 +15,14 @@ import json
 import math
 import statistics
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_gsw.common.text import by_number
 from pytest_gsw.history.cluster_series import ClusterSeries
 from pytest_gsw.history.environment_changes import COMPARED
-from pytest_gsw.history.model import ExperimentKey, Point
+from pytest_gsw.history.model import ExperimentKey
 from pytest_gsw.history.node_search import SlowNode
 from pytest_gsw.history.row_history import GONE_DAYS, ClusterDrifting, ClusterHistory, Drifting, RowHistory, first_jobs
 from pytest_gsw.history.since import AGAIN_S, GOOD_RUNS, Changes, Period, Since, changed, periods
@@ -308,33 +309,23 @@ def acknowledge(alarm: Alarm, *, why: str, owner: str, until_s: float, time_s: f
 
 def acknowledgements(events: Iterable[Event]) -> tuple[Acknowledgement, ...]:
     """The acknowledgements among events; unreadable ones are skipped."""
-    known = (_acknowledgement(event) for event in events if event.kind == ACKNOWLEDGE)
-    return tuple(acknowledgement for acknowledgement in known if acknowledgement is not None)
-
-
-def _acknowledgement(event: Event) -> Acknowledgement | None:
-    body = event.body
-    try:
-        return Acknowledgement(
-            event.subject,
-            Kind(body["alarm"]),
-            event.cluster,
-            frozenset(map(str, body["things"])),
-            float(body["seen_s"]),
-            str(body["why"]),
-            str(body["owner"]),
-            float(body["until_s"]),
-            event.id,
-        )
-    except (KeyError, TypeError, ValueError):  # of a later release
-        return None
+    known = []
+    for event in (event for event in events if event.kind == ACKNOWLEDGE):
+        body = event.body
+        with suppress(KeyError, TypeError, ValueError):  # of a later release
+            kind, things = Kind(body["alarm"]), frozenset(map(str, body["things"]))
+            seen_s, until_s = float(body["seen_s"]), float(body["until_s"])
+            why, owner = str(body["why"]), str(body["owner"])
+            known.append(
+                Acknowledgement(event.subject, kind, event.cluster, things, seen_s, why, owner, until_s, event.id)
+            )
+    return tuple(known)
 
 
 def _is_of(known: Acknowledgement, period: IncidentPeriod) -> bool:
     """True if an acknowledgement was given for this period: for the same things, and while it lasted."""
-    is_same = (known.kind, known.cluster) == (period.kind, period.cluster) and not period.things.isdisjoint(
-        known.things
-    )
+    is_kind = (known.kind, known.cluster) == (period.kind, period.cluster)
+    is_same = is_kind and not period.things.isdisjoint(known.things)
     return is_same and period.begin_s <= known.seen_s and (period.fixed_s is None or known.seen_s < period.fixed_s)
 
 
@@ -535,7 +526,8 @@ def slow_nodes(cluster: str, now: Sequence[SlowNode], before: Sequence[SlowNode]
         nodes = frozenset(node.nodes)
         earlier = [other for other in ordered[:number] if not nodes.isdisjoint(other.nodes)]
         known = [other for other in before if not other.recovered and not nodes.isdisjoint(other.nodes)]
-        ended = _fast_again(node) if node.recovered else None
+        later = [point for point in node.fast_jobs if point.time_s > node.slow_jobs[-1].time_s]
+        fast_again = min(later, key=lambda point: point.time_s, default=node.slow_jobs[-1])
         # A node's loss is one figure for all of its jobs: it never becomes worse.
         level = -math.log1p(node.change)
         yield IncidentPeriod(
@@ -547,18 +539,11 @@ def slow_nodes(cluster: str, now: Sequence[SlowNode], before: Sequence[SlowNode]
             tuple(Occurrence(point.run_id, point.time_s, level) for point in first_jobs(node.slow_jobs)),
             begin_s=max([node.slow_jobs[0].time_s, *(other.slow_jobs[-1].time_s for other in earlier)]),
             last_s=max(point.time_s for point in (*node.slow_jobs, *node.fast_jobs)),
-            fixed_s=None if ended is None else ended.time_s,
-            fixed_by="" if ended is None else ended.run_id,
+            fixed_s=fast_again.time_s if node.recovered else None,
+            fixed_by=fast_again.run_id if node.recovered else "",
             usual=0.0,
             is_new=not known,
         )
-
-
-def _fast_again(node: SlowNode) -> Point:
-    """The first fast job after the last slow one."""
-    last = node.slow_jobs[-1]
-    after = (point for point in node.fast_jobs if point.time_s > last.time_s)
-    return min(after, key=lambda point: point.time_s, default=last)
 
 
 def incident_periods_of(

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_gsw.common.text import by_number, command, day, minute, percent, plural, share
-from pytest_gsw.history.alarms import Alarm, IncidentPeriod, Kind, State
+from pytest_gsw.history.alarms import Alarm, Kind, State
 from pytest_gsw.history.environment_changes import EnvironmentChange
 from pytest_gsw.history.model import SIMULATED, SeriesKey, is_judged, series_key
 from pytest_gsw.history.node_search import FailingNode, KnownGoodNodes, SlowNode
@@ -24,9 +24,8 @@ from pytest_gsw.history.since import Since, changes_of
 from pytest_gsw.results.outcomes import FAILED, GREEN, OPEN
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import black_hole_text, black_holes_of
-from pytest_gsw.stats.decision import is_below
+from pytest_gsw.stats import decision, slow_nodes
 from pytest_gsw.stats.noise import ACCEPTED_JOBS, PRIOR, PRIOR_JOBS, Noise, ratio_sd
-from pytest_gsw.stats.slow_nodes import LOSS, NEWEST_RUNS
 from pytest_gsw.stats.verdict import Verdict
 from pytest_gsw.tables.metrics import STEP_TIME, Figure, Metric
 
@@ -119,13 +118,8 @@ def state_text(alarm: Alarm) -> str:
     """The state of an alarm: ``new``, ``ongoing (1 of 2 passes)``, ``fixed 2026-11-23 16:11``."""
     if alarm.state is State.FIXED:
         return f"fixed {minute(alarm.fixed_s or 0.0)}"
-    good = recovery_text(alarm.period) if alarm.state is State.ONGOING else ""
-    return f"{alarm.state.value} ({good})" if good else f"{alarm.state.value}"
-
-
-def recovery_text(period: IncidentPeriod) -> str:
-    """The number of good runs so far of those that end a period, ``1 of 2 passes``; empty if there is none."""
-    return f"{period.good_runs} of {period.ends_after} passes" if period.good_runs else ""
+    good, needed = alarm.period.good_runs, alarm.period.ends_after
+    return f"ongoing ({good} of {needed} passes)" if alarm.state is State.ONGOING and good else alarm.state.value
 
 
 def acknowledged_text(alarm: Alarm) -> str:
@@ -194,7 +188,7 @@ def explaining(slow: Iterable[SlowNode], verdict: Verdict, ran: Sequence[tuple[s
             direction.slowed(value, math.log1p(suspect.change)) if suspect.ran_in(*job) else value
             for value, job in zip(figures, ran, strict=True)
         ]
-        if not is_below(direction.speed(statistics.median(without), verdict.reference), verdict.allowed):
+        if not decision.is_below(direction.speed(statistics.median(without), verdict.reference), verdict.allowed):
             return suspect
     return None
 
@@ -229,7 +223,7 @@ def failing_texts(records: Sequence[Record], failing: Iterable[FailingNode]) -> 
 
 def least_loss_text() -> str:
     """The least loss that a node is cleared of: ``5.8 %``."""
-    return percent(math.exp(-LOSS) - 1).removeprefix("-")
+    return percent(math.exp(-slow_nodes.LOSS) - 1).removeprefix("-")
 
 
 def sound_text(sound: KnownGoodNodes) -> str:
@@ -238,7 +232,7 @@ def sound_text(sound: KnownGoodNodes) -> str:
         return "no data on other nodes"
     cleared, undecided = len(sound.cleared), len(sound.undecided)
     loss = f"a loss of {least_loss_text()} or more"
-    known = f"{plural(cleared, 'node')} cleared of {loss} by the last {NEWEST_RUNS} runs"
+    known = f"{plural(cleared, 'node')} cleared of {loss} by the last {slow_nodes.NEWEST_RUNS} runs"
     return f"{known}, {undecided} without enough data" if undecided else known
 
 

@@ -86,11 +86,8 @@ class Database(Protocol):
     def execute(self, sql: str, values: Values = ()) -> Rows:
         """The rows of one statement."""
 
-    def execute_many(self, sql: str, many: Sequence[Values]) -> None:
-        """Run one statement for many values, without results."""
-
     def execute_each(self, sql: str, many: Sequence[Values]) -> list[Rows]:
-        """The rows of one query for each of many values, in their order."""
+        """The rows of one statement for each of many values, in their order."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -160,13 +157,8 @@ class SqliteDatabase:
         with self._converting_errors():
             return self._connected().execute(sql, values).fetchall()
 
-    def execute_many(self, sql: str, many: Sequence[Values]) -> None:
-        """Run one statement for many values, without results."""
-        with self._converting_errors():
-            self._connected().executemany(sql, many)
-
     def execute_each(self, sql: str, many: Sequence[Values]) -> list[Rows]:
-        """The rows of one query for each of many values, in their order."""
+        """The rows of one statement for each of many values, in their order."""
         with self._converting_errors():
             connection = self._connected()
             return [connection.execute(sql, values).fetchall() for values in many]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -15,11 +16,8 @@ from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.model import IMPORTED
 from pytest_gsw.jobs.layout import Match
 from pytest_gsw.jobs.states import JobState
-from pytest_gsw.results.junit import read_run
-from pytest_gsw.results.make_record import RowResult, record_of, row_facts
-from pytest_gsw.results.manifest import read_noted
+from pytest_gsw.results import junit, make_record, manifest, runs_directory
 from pytest_gsw.results.record import JobFacts, Jobs, Record, RunFacts
-from pytest_gsw.results.runs_directory import RUNS
 from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.verdict import Verdict
@@ -66,13 +64,13 @@ def imported_record(
     if verdict.outcome is not Outcome.INCONCLUSIVE:  # a plausible figure needs no reason
         verdict = replace(verdict, given_reason=None)
     node_id, definition = f"{_table(row.location.path)}::{row.id}", definition_hash(row, image)
-    facts = row_facts(row, node_id, verdict.tolerance, definition, experiment_hash(row))
+    facts = make_record.row_facts(row, node_id, verdict.tolerance, definition, experiment_hash(row))
     run = RunFacts(run_id(job.id, source), cluster, simulated=False, image=image)
     metrics = {metric_verdict.metric.key: metric_verdict.measured for metric_verdict in verdict.metrics}
     jobs = Jobs(replace(job, judged=measurement.judged, metrics=metrics))
     fact = f"{row.judged_by.text(measurement.judged)}, imported from {relative_path(source)}"
-    result = RowResult(verdict.outcome.value, fact, measurement=measurement, verdict=verdict)
-    return redact(record_of(row, facts, run, jobs, result, None), os.environ)
+    result = make_record.RowResult(verdict.outcome.value, fact, measurement=measurement, verdict=verdict)
+    return redact(make_record.record_of(row, facts, run, jobs, result, None), os.environ)
 
 
 def _table(path: Path) -> str:
@@ -94,12 +92,12 @@ def import_runs(directories: Iterable[Path]) -> Imported:
     left_out: list[str] = []
     for directory in directories:
         if not directory.is_dir():
-            raise ConfigurationError(f"there is no directory {directory}\nnext: ls {RUNS}")
-        if run := read_noted(directory).replay_of:
+            raise ConfigurationError(f"there is no directory {directory}\nnext: ls {runs_directory.RUNS}")
+        if run := manifest.read_noted(directory).replay_of:
             # A job counts once, in its own run.
             left_out.append(redact(f"{directory} is a replay of {run}", os.environ))
             continue
-        of_run, unreadable = read_run(directory)
+        of_run, unreadable = junit.read_run(directory)
         records += of_run
         left_out += unreadable.values()
         if not of_run and not unreadable:
@@ -153,21 +151,15 @@ def import_logs(
 
 def _judge(row: Baseline, match: Match, judge_log: JudgeLog) -> Judged | str:
     """The measurement and verdict of a log, or the reason why there is none."""
-    if _is_simulated(match.path):
-        return "is a simulation's, and its figures are made up"
+    with suppress(OSError):  # reading its steps will report the error
+        if is_simulated(match.path):
+            return "is a simulation's, and its figures are made up"
     try:
         return judge_log(row, match.path, match.job_id)
     except RunError as error:
         return error.fact
     except OverflowError:
         return "its numbers are too large to be measured"
-
-
-def _is_simulated(path: Path) -> bool:
-    try:
-        return is_simulated(path)
-    except OSError:
-        return False  # reading its steps will report the error
 
 
 def _record(candidate: Match, row: Baseline, cluster: str, judged: Judged) -> Record:

@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pytest_gsw.jobs.states import JobState
-from pytest_gsw.results import outcomes
+from pytest_gsw.results import outcomes, runs_directory
 from pytest_gsw.results.record import NO_CLUSTER, JobFacts, Record
-from pytest_gsw.results.runs_directory import begin_of
 from pytest_gsw.stats.figures import SECONDS_PER_DAY
 from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.metrics import STEP_TIME, Metric
@@ -95,7 +94,7 @@ class Point:
     @property
     def begin_s(self) -> float:
         """Start of its run."""
-        return begin_of(self.run_id, self.time_s)
+        return runs_directory.begin_of(self.run_id, self.time_s)
 
     @property
     def is_too_slow(self) -> bool:
@@ -115,7 +114,7 @@ class RowOutcome(NamedTuple):
     @property
     def begin_s(self) -> float:
         """Start of the run."""
-        return begin_of(self.run_id, self.time_s)
+        return runs_directory.begin_of(self.run_id, self.time_s)
 
 
 def run_key(point: Point) -> str:
@@ -229,4 +228,4 @@ def job_name(job: JobFacts) -> str:
 
 
 def _run_time_s(record: Record) -> float:
-    return begin_of(record.run.id, 0.0) if record.run.recorded_s is None else record.run.recorded_s
+    return runs_directory.begin_of(record.run.id, 0.0) if record.run.recorded_s is None else record.run.recorded_s

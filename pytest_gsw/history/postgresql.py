@@ -138,12 +138,8 @@ class PostgresqlDatabase:
         """The rows of one statement."""
         return self._call(lambda connection: _rows(connection, sql, values))
 
-    def execute_many(self, sql: str, many: Sequence[Values]) -> None:
-        """Run one statement for many values, without results."""
-        self._call(lambda connection: _run_many(connection, sql, many))
-
     def execute_each(self, sql: str, many: Sequence[Values]) -> list[Rows]:
-        """The rows of one query for each of many values, in their order."""
+        """The rows of one statement for each of many values, in their order."""
         return self._call(lambda connection: _rows_of_each(connection, sql, many)) if many else []
 
     def close(self) -> None:
@@ -281,18 +277,13 @@ def _rows(connection: Connection, sql: str, values: Values = ()) -> Rows:
     return cursor.fetchall() if cursor.description else []
 
 
-def _run_many(connection: Connection, sql: str, many: Sequence[Values]) -> None:
-    with connection.cursor() as cursor:
-        cursor.executemany(_convert_sql(sql), many)
-
-
 def _rows_of_each(connection: Connection, sql: str, many: Sequence[Values]) -> list[Rows]:
     with connection.cursor() as cursor:
         # psycopg sends them all before it waits for the first answer.
         cursor.executemany(_convert_sql(sql), many, returning=True)
-        results = [cursor.fetchall()]
+        results = [cursor.fetchall() if cursor.description else []]
         while cursor.nextset():
-            results.append(cursor.fetchall())
+            results.append(cursor.fetchall() if cursor.description else [])
         return results
 
 

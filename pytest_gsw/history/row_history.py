@@ -18,8 +18,7 @@ from pytest_gsw.history.environment_changes import DEVIATIONS, EnvironmentChange
 from pytest_gsw.history.model import Point, run_key
 from pytest_gsw.history.node_search import SlowNode
 from pytest_gsw.history.since import GOOD_RUNS, Period, Since, changed, drift_onset, onset, periods
-from pytest_gsw.results import outcomes
-from pytest_gsw.results.runs_directory import begin_of
+from pytest_gsw.results import outcomes, runs_directory
 from pytest_gsw.stats.cluster_effect import ClusterReference, CurrentRun, level_of
 from pytest_gsw.stats.drift import NEWEST, Drift, drift
 from pytest_gsw.stats.noise import PRIOR, REFERENCE_JOBS, Noise, OwnLevel, noise_of, prior_for
@@ -41,7 +40,7 @@ class ClusterRun:
     @property
     def begin_s(self) -> float:
         """Its start."""
-        return begin_of(self.name, self.time_s)
+        return runs_directory.begin_of(self.name, self.time_s)
 
 
 @dataclass(frozen=True)
@@ -253,8 +252,6 @@ class RowHistory:
     @cached_property
     def counted(self) -> tuple[Point, ...]:
         """The runs that count: since a figure was accepted, without late arrivals for a complete reference."""
-        if not self.points:
-            return ()
         return _in_order_of_arrival(
             self.sound if self.accepted is None else self._sound(since(self.points, self.accepted))
         )
@@ -429,10 +426,8 @@ def _median(run: Point, jobs: Sequence[Point]) -> Point:
     )
 
 
-def since(points: Sequence[Point], accepted: Accepted | None) -> tuple[Point, ...]:
-    """The jobs of a row that count, from its jobs in order of time: since the accepted ones or their day, else all."""
-    if accepted is None:
-        return tuple(points)
+def since(points: Sequence[Point], accepted: Accepted) -> tuple[Point, ...]:
+    """The jobs of a row that count, from its jobs in order of time: since the accepted ones, or their day."""
     jobs = {job.strip() for job in accepted.job_ids.split(",")}
     made_of = (number for number, point in enumerate(points) if point.job_id in jobs)
     day_s = datetime.fromisoformat(f"{accepted.date}T00:00:00+00:00").timestamp()

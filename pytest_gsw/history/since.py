@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 
 from pytest_gsw.history.model import Point, RowOutcome
 from pytest_gsw.results.record import RanWith, ran_with
-from pytest_gsw.stats.drift import Drift, log_likelihoods
-from pytest_gsw.stats.figures import SECONDS_PER_DAY
+from pytest_gsw.stats import drift, figures
 
 #: A problem that returns this soon after a fix was not fixed: some runs happen on one weekday only.
-AGAIN_S = 7 * SECONDS_PER_DAY
+AGAIN_S = 7 * figures.SECONDS_PER_DAY
 
 #: Good runs in a row that fix a regression: one run at the limit is fast by chance.
 GOOD_RUNS = 2
@@ -100,14 +99,13 @@ def changed(good: Sequence[Point], first: Point) -> Changes:
     """
     found = changes_of(good[-1], first, nodes=True) if good else {}
     facts = _with_nodes(*good, first)[:-1] if found else []
-    known = {name: [value for of_run in facts if (value := of_run.get(name))] for name in found}
-    return {name: found[name] for name, values in known.items() if found[name][1] not in values and _is_kept(values)}
-
-
-def _is_kept(values: Sequence[str]) -> bool:
-    """True if values do not change from run to run."""
-    newest = values[-_NEWEST:]
-    return 2 * len(set(newest)) <= len(newest) + 1
+    for name in [*found]:
+        values = [value for of_run in facts if (value := of_run.get(name))]
+        newest = values[-_NEWEST:]
+        # Of values that change from run to run, another one is no change.
+        if found[name][1] in values or 2 * len(set(newest)) > len(newest) + 1:
+            del found[name]
+    return found
 
 
 def changes_of(before: RanWith, after: RanWith, *, nodes: bool = False) -> dict[str, tuple[str, str]]:
@@ -122,7 +120,7 @@ def _with_nodes(*jobs: RanWith) -> list[dict[str, str]]:
     return [{**facts, "nodes": job.nodes.partition(", ")[0] if isinstance(job, Point) else ""} for facts, job in both]
 
 
-def drift_onset(found: Drift, costs: Sequence[float], onset_at: Callable[[int], Since]) -> tuple[int, Since]:
+def drift_onset(found: drift.Drift, costs: Sequence[float], onset_at: Callable[[int], Since]) -> tuple[int, Since]:
     """The first run of a drift (an index), and its onset.
 
     Noise leaves open which run was the first. Of those that are likely enough, it is one in which something changed.
@@ -134,6 +132,6 @@ def drift_onset(found: Drift, costs: Sequence[float], onset_at: Callable[[int], 
     """
     likeliest = found.first_suspect
     numbers = range(max(0, likeliest - _ABOUT), min(len(costs), likeliest + _ABOUT + 1))
-    likely = zip(log_likelihoods(found, costs, numbers), numbers, strict=True)
+    likely = zip(drift.log_likelihoods(found, costs, numbers), numbers, strict=True)
     onsets = ((number, onset_at(number)) for odds, number in sorted(likely, reverse=True) if odds >= _LIKELY)
     return next((onset for onset in onsets if onset[1].changes), (likeliest, onset_at(likeliest)))

@@ -9,31 +9,18 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from types import TracebackType
 from typing import Any
 
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.redact import printable
 from pytest_gsw.common.text import by_number
+from pytest_gsw.history import model
 from pytest_gsw.history.database import Database, HistoryError, HistoryUnusableError, Rows, Values
-from pytest_gsw.history.model import (
-    ExperimentKey,
-    Point,
-    RowOutcome,
-    SeriesKey,
-    by_run,
-    cluster_of,
-    job_name,
-    job_time_s,
-    points_of,
-    record_time_s,
-    series_key,
-)
+from pytest_gsw.history.model import ExperimentKey, Point, RowOutcome, SeriesKey, cluster_of, job_name, job_time_s
 from pytest_gsw.jobs.states import JobState
 from pytest_gsw.logs.signatures import SIGNATURES
-from pytest_gsw.results.outcomes import ERROR
+from pytest_gsw.results import outcomes, summary
 from pytest_gsw.results.record import JobFacts, Record, figure_of_cost, of_content
-from pytest_gsw.results.summary import cause_of
 from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.metrics import STEP_TIME, Direction, metric_of
 from pytest_gsw.tables.model import row_matches
@@ -99,25 +86,6 @@ def read_events(database: Database) -> tuple[Event, ...]:
         raise HistoryError(f"an event in {database.shown} cannot be read: {error}") from None
 
 
-def add_event(database: Database, event: Event) -> Event:
-    """Store an event, in a transaction of the caller's; return it with its number.
-
-    Raises:
-        HistoryError: It revokes an event that is missing or revoked already.
-    """
-    if event.revokes is not None and event.revokes not in {other.id for other in active(read_events(database))}:
-        raise HistoryError(f"no event {event.revokes} is active in {database.shown}")
-    texts = [printable(text) for text in (event.cluster, event.kind, event.subject)]
-    database.execute(
-        "INSERT INTO gsw_event (time_s, cluster, kind, subject, body, revokes) VALUES (?, ?, ?, ?, ?, ?)",
-        (event.time_s, *texts, _to_json(dict(event.body)), event.revokes),
-    )
-    # Not RETURNING, which SQLite has only since 3.35.
-    same = "SELECT MAX(id) FROM gsw_event WHERE time_s = ? AND cluster = ? AND kind = ? AND subject = ?"
-    ((number,),) = database.execute(same, (event.time_s, *texts))
-    return replace(event, id=number)
-
-
 # The condition is that of model.rank().
 _UPSERT_RECORD = f"""
 INSERT INTO gsw_record (run_id, node_id, row_id, cluster, definition, outcome, time_s, recorded_s, added_s)
@@ -125,8 +93,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run_id, node_id) DO UPDATE SET row_id = excluded.row_id, cluster = excluded.cluster,
     definition = excluded.definition, outcome = excluded.outcome, time_s = excluded.time_s,
     recorded_s = excluded.recorded_s
-WHERE (CASE excluded.outcome WHEN '{ERROR.word}' THEN 0 ELSE 1 END, excluded.recorded_s)
-    >= (CASE gsw_record.outcome WHEN '{ERROR.word}' THEN 0 ELSE 1 END, gsw_record.recorded_s)"""  # noqa: S608 - a word of ours
+WHERE (CASE excluded.outcome WHEN '{outcomes.ERROR.word}' THEN 0 ELSE 1 END, excluded.recorded_s)
+    >= (CASE gsw_record.outcome WHEN '{outcomes.ERROR.word}' THEN 0 ELSE 1 END, gsw_record.recorded_s)"""  # noqa: S608 - a word of ours
 
 # The stored state of a record after the statement above, locked against other sessions until this transaction ends.
 _STORED = """
@@ -142,11 +110,11 @@ ON CONFLICT (record_id, job) DO NOTHING"""
 
 def add_records(database: Database, records: Mapping[tuple[str, str], Record]) -> int:
     """Store records, by run and node id, in a transaction of the caller's; return how many changed anything."""
-    keys = {key: record for record in records.values() if (key := series_key(record)) is not None}
+    keys = {key: record for record in records.values() if (key := model.series_key(record)) is not None}
     series_ids = _series_ids(database, keys)
     _set_experiments(database, series_ids, records.values())
     added_s = time.time()  # one for all: records that arrive together have no order
-    database.execute_many(_UPSERT_RECORD, [(*_record_values(record), added_s) for record in records.values()])
+    database.execute_each(_UPSERT_RECORD, [(*_record_values(record), added_s) for record in records.values()])
     stored = database.execute_each(_STORED, [plain(*key) for key in records])
     taken: dict[int, Record] = {}
     changed = 0
@@ -154,24 +122,24 @@ def add_records(database: Database, records: Mapping[tuple[str, str], Record]) -
         if (outcome, recorded_s) == (*plain(record.outcome), record.run.recorded_s or 0.0):
             taken[record_id] = record
             changed += body is None or body_text(body) != record.text
-    database.execute_many("DELETE FROM gsw_point WHERE record_id = ?", [(record_id,) for record_id in taken])
-    database.execute_many(
+    database.execute_each("DELETE FROM gsw_point WHERE record_id = ?", [(record_id,) for record_id in taken])
+    database.execute_each(
         "INSERT INTO gsw_body (record_id, body) VALUES (?, ?)"
         " ON CONFLICT (record_id) DO UPDATE SET body = excluded.body",
         [(record_id, encode(record)) for record_id, record in taken.items()],
     )
-    database.execute_many(
+    database.execute_each(
         _INSERT_POINT,
         [
             (record_id, series_ids[key], *_point_values(point))
             for record_id, record in taken.items()
-            if (key := series_key(record)) is not None
-            for point in points_of(record)
+            if (key := model.series_key(record)) is not None
+            for point in model.points_of(record)
         ],
     )
-    database.execute_many("DELETE FROM gsw_failure WHERE record_id = ?", [(record_id,) for record_id in taken])
+    database.execute_each("DELETE FROM gsw_failure WHERE record_id = ?", [(record_id,) for record_id in taken])
     failed = [(key, record, *failure) for key, record in taken.items() for failure in failed_jobs(record)]
-    database.execute_many(
+    database.execute_each(
         _INSERT_FAILURE,
         [
             (key, *plain(job_name(job), cluster_of(record), job.id), job_time_s(job, record), *plain(job.nodes, why))
@@ -205,7 +173,7 @@ def _series_ids(database: Database, keys: Mapping[SeriesKey, Record]) -> Mapping
     """The ids of series, each with one of its records; missing ones are created."""
     wanted = sorted(keys)
     ids = _known_ids(database, wanted)
-    database.execute_many(
+    database.execute_each(
         "INSERT INTO gsw_series (row_id, cluster, definition, metric, unit, better) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (row_id, cluster, definition) DO NOTHING",
         [(*key_values(key), *_metric_values(keys[key])) for key in wanted if key not in ids],
@@ -218,9 +186,9 @@ def _set_experiments(database: Database, series_ids: Mapping[SeriesKey, int], re
     experiments = {
         series_ids[key]: record.row.experiment
         for record in records
-        if record.row.experiment and (key := series_key(record)) is not None
+        if record.row.experiment and (key := model.series_key(record)) is not None
     }
-    database.execute_many(
+    database.execute_each(
         "UPDATE gsw_series SET experiment = ? WHERE id = ? AND experiment = ''",
         [(*plain(experiment), series_id) for series_id, experiment in sorted(experiments.items())],
     )
@@ -229,7 +197,7 @@ def _set_experiments(database: Database, series_ids: Mapping[SeriesKey, int], re
 def _record_values(record: Record) -> tuple[Any, ...]:
     run, row = record.run, record.row
     texts = (run.id, row.node_id, row.id, run.cluster, row.definition, record.outcome)
-    return (*plain(*texts), float(record_time_s(record)), float(run.recorded_s or 0.0))
+    return (*plain(*texts), float(model.record_time_s(record)), float(run.recorded_s or 0.0))
 
 
 def _point_values(point: Point) -> tuple[Any, ...]:
@@ -309,8 +277,8 @@ def failed_jobs(record: Record) -> tuple[tuple[JobFacts, str], ...]:
     """
     failed = [(job, job.why_repeated) for job in record.jobs.failed if job.why_repeated not in BLAMELESS]
     last = record.jobs.last
-    if last is not None and record.outcome == ERROR.word:
-        why = CAUSE_OF_STATE.get(last.state) or cause_of(record).rpartition(": ")[2]
+    if last is not None and record.outcome == outcomes.ERROR.word:
+        why = CAUSE_OF_STATE.get(last.state) or summary.cause_of(record).rpartition(": ")[2]
         if why in _CAUSES - BLAMELESS:
             failed.append((last, why))
     return tuple((job, why) for job, why in failed if job.id and job.nodes)
@@ -454,7 +422,7 @@ def _convert_first_schema(database: Database) -> None:
             points = [
                 (figure_of_cost(cost, direction), *job) for cost, *job in database.execute(of_series, (series_id,))
             ]
-            database.execute_many("UPDATE gsw_point SET judged = ? WHERE record_id = ? AND job = ?", points)
+            database.execute_each("UPDATE gsw_point SET judged = ? WHERE record_id = ? AND job = ?", points)
     database.execute("UPDATE gsw_schema SET version = ?", (VERSION,))
 
 
@@ -536,7 +504,7 @@ class History:
             HistoryError: They cannot be stored.
         """
         # The same order in all sessions: two that wait for each other's rows would wait for ever.
-        newest = dict(sorted(by_run(records).items()))
+        newest = dict(sorted(model.by_run(records).items()))
         if not newest:
             return 0
         with self._transaction(write=True) as database:
@@ -557,10 +525,20 @@ class History:
         """Store a decision; return the event with its number.
 
         Raises:
-            HistoryError: It cannot be stored, or revokes a missing event.
+            HistoryError: It cannot be stored, or revokes an event that is missing or revoked already.
         """
+        texts = [printable(text) for text in (event.cluster, event.kind, event.subject)]
         with self._transaction(write=True) as database:
-            return add_event(database, event)
+            if event.revokes is not None and event.revokes not in {other.id for other in active(read_events(database))}:
+                raise HistoryError(f"no event {event.revokes} is active in {database.shown}")
+            database.execute(
+                "INSERT INTO gsw_event (time_s, cluster, kind, subject, body, revokes) VALUES (?, ?, ?, ?, ?, ?)",
+                (event.time_s, *texts, _to_json(dict(event.body)), event.revokes),
+            )
+            # Not RETURNING, which SQLite has only since 3.35.
+            same = "SELECT MAX(id) FROM gsw_event WHERE time_s = ? AND cluster = ? AND kind = ? AND subject = ?"
+            ((number,),) = database.execute(same, (event.time_s, *texts))
+        return replace(event, id=number)
 
     def events(self, cluster: str | None = None, kind: str | None = None) -> tuple[Event, ...]:
         """The events in effect, in order; of one cluster or one kind, if given."""
@@ -651,9 +629,7 @@ class History:
     def __enter__(self) -> History:  # noqa: PYI034 - typing.Self is Python 3.11's
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @contextmanager

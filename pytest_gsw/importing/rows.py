@@ -10,8 +10,7 @@ from itertools import count, zip_longest
 from typing import TypeAlias
 
 from pytest_gsw.common.groups import grouped
-from pytest_gsw.importing.facts import DocumentFacts, Facts
-from pytest_gsw.importing.labels import Key, Meaning, settings_of, without_settings
+from pytest_gsw.importing.facts import DocumentFacts, Facts, Key, Meaning, settings_of, without_settings
 from pytest_gsw.importing.tables import FIGURES, SETTINGS, Cell, Document, DocumentTable, Remark, read_cell
 from pytest_gsw.tables.metrics import DOCUMENTED, FURTHER, VALUE
 from pytest_gsw.tables.model import blank_id

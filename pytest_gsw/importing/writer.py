@@ -14,10 +14,7 @@ from itertools import groupby
 
 from pytest_gsw.importing.facts import Facts
 from pytest_gsw.importing.rows import CONVENTION, FACT, UNSAID, DocumentRow, RecipeKey, RowFile
-from pytest_gsw.tables.bundled import SCHEMA_FILE
-from pytest_gsw.tables.load import BLANK_ABOVE, BLANK_BEHIND, TABLE_AT_LINE
-from pytest_gsw.tables.metrics import DOCUMENTED as FIGURES
-from pytest_gsw.tables.metrics import VALUE
+from pytest_gsw.tables import bundled, load, metrics
 from pytest_gsw.tables.yaml_values import Stated
 
 #: Keys of rows in the order in which they are written; figures last.
@@ -26,19 +23,19 @@ _ORDER = (
     *("tp", "pp", "vp", "cp", "ep", "dp", "fsdp"),
     *("gradient_accumulation_steps", "micro_batch_size", "global_batch_size", "proxy", "model_flops"),
     *("metric", "at", "statistic", "min_steps", "tolerance", "loss", "max_gain"),
-    *(*FIGURES, VALUE),
+    *(*metrics.DOCUMENTED, metrics.VALUE),
     *("expected_failure", "notes"),
 )
 _HEAD = ("model", "size", "framework", "log_format", "dtype", "accelerator", "gpus_per_node")
 _TABLE_KEYS = tuple(dict.fromkeys(("release", "dtype", *_HEAD, *_ORDER, "line")))
 _LAST_KEYS = ("model", "framework", "log_format", "line")
 #: Keys that are always written at the row, where readers look for them.
-_ROW_KEYS = frozenset({"gpus", *FIGURES, VALUE, "case", "notes", "proxy", "expected_failure"})
+_ROW_KEYS = frozenset({"gpus", *metrics.DOCUMENTED, metrics.VALUE, "case", "notes", "proxy", "expected_failure"})
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._%:+\[\]-]*")
 _AMBIGUOUS = frozenset({"null", "~", "none"})
 _WIDTH = 160
 #: The schema is in the directory of the tables, each of which is in the directory of its framework.
-SCHEMA_LINE = f"# yaml-language-server: $schema=../{SCHEMA_FILE}"
+SCHEMA_LINE = f"# yaml-language-server: $schema=../{bundled.SCHEMA_FILE}"
 
 
 def yaml_text(file: RowFile, document: str) -> str:
@@ -123,7 +120,7 @@ def _line(key: str, stated: Stated, rows: Sequence[DocumentRow]) -> str:
     """One key of a file or a table."""
     if not stated.text:
         reason = next(row.blanks[key] for row in rows if key in row.blanks)
-        return f"{key}:{BLANK_BEHIND}{_printable(reason)}"
+        return f"{key}:{load.BLANK_BEHIND}{_printable(reason)}"
     source = "" if key == "line" else _source(key, stated, rows)
     return f"{key}: {_value(key, stated.text)}{source}"
 
@@ -162,7 +159,7 @@ def _recipe(recipe: Mapping[str, RecipeKey], indent: str) -> Iterator[str]:
     for key in _RECIPE_KEYS:
         value = recipe.get(key)
         if isinstance(value, Stated):
-            blank = f"{BLANK_BEHIND}{UNSAID}"
+            blank = f"{load.BLANK_BEHIND}{UNSAID}"
             yield f"{indent}  {key}: {_scalar(value.text)}".rstrip() + (_source(key, value) if value.text else blank)
         elif isinstance(value, tuple):
             yield f"{indent}  {key}: [{', '.join(map(_quote, value))}]"
@@ -183,7 +180,7 @@ def _table(
     shared = {key: stated for key, stated in _common_values(rows, _TABLE_KEYS).items() if key not in of_file}
     first = rows[0]
     yield from _comment(facts.text("comment"), "  ")
-    yield f"  - title: {_quote(first.title)}{TABLE_AT_LINE}{first.table_line}"
+    yield f"  - title: {_quote(first.title)}{load.TABLE_AT_LINE}{first.table_line}"
     yield from [f"    section: {_quote(first.section)}"] if first.section else []
     yield from (f"    {_line(key, stated, rows)}" for key, stated in shared.items())
     yield from _recipe({key: value for key, value in _common_recipe(rows).items() if key not in recipe}, "    ")
@@ -195,7 +192,7 @@ def _table(
 def _rows(rows: Sequence[DocumentRow], outside: set[str]) -> Iterator[str]:
     """Rows in columns: on one line each; if that is too long, the settings on one and the figures on the next."""
     keys = [key for key in (*_ORDER, *_LAST_KEYS) if key not in outside]
-    figures = {*FIGURES, VALUE, "expected_failure", "notes", "line"}
+    figures = {*metrics.DOCUMENTED, metrics.VALUE, "expected_failure", "notes", "line"}
     first = _columns(rows, [key for key in keys if key not in figures])
     second = _columns(rows, [key for key in keys if key in figures])
     extra = [
@@ -205,7 +202,7 @@ def _rows(rows: Sequence[DocumentRow], outside: set[str]) -> Iterator[str]:
     longest = max(len(a) + len(b) + len(c) for a, b, c in zip(first, second, extra, strict=True))
     previous: tuple[str, ...] = ()
     for row, left, right, more in zip(rows, first, second, extra, strict=True):
-        blank = tuple(f"{BLANK_ABOVE}{key}: {reason}" for key, reason in row.blanks.items() if key not in outside)
+        blank = tuple(f"{load.BLANK_ABOVE}{key}: {reason}" for key, reason in row.blanks.items() if key not in outside)
         for comment in (*row.comments, *(blank if blank != previous else ())):
             yield from _comment(_printable(comment), "      ")
         previous = blank

@@ -24,14 +24,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pytest_gsw.common.text import moment
 from pytest_gsw.errors import LogError, NoLogError
 from pytest_gsw.jobs.model import ERROR_SUFFIX, FoundLog, Job, JobSpec, LogBefore
-
-if TYPE_CHECKING:
-    from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.model import Baseline
 
 #: Placeholder of the job's id in a log glob.
 JOB_ID = "{job_id}"

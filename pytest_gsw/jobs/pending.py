@@ -34,8 +34,8 @@ OF_ONE = " (of one alternative)"
 
 _limit = partial(PendingReason, has_alternatives=True)
 
-#: All reasons of Slurm 22.05 to 26.05 (job_state_reason.c, and the texts that slurmctld prints in their place); the
-#: first match counts.
+#: The reasons of Slurm 22.05 to 26.05 that do not end by themselves, or have a date (job_state_reason.c, and the texts
+#: that slurmctld prints in their place); the first match counts.
 REASONS: tuple[PendingReason, ...] = (
     PendingReason(rf"[^(]{{1,999}}{re.escape(OF_ONE[:-1])}", None),
     PendingReason(NEVER_STARTS, "find out why the job that it waits for has failed", is_final=True),
@@ -69,18 +69,9 @@ REASONS: tuple[PendingReason, ...] = (
         r"Invalid(?:QOS|Account)|(?:QOS|Account)NotAllowed|Job's (?:QOS|account) not|uid \d{1,10} not in group",
         "sacctmgr show assoc user=$USER format=account,partition,qos; correct the cluster file",
     ),
-    # What ends by itself, as other jobs end, limits free up and nodes come back; and, in the last line, reasons of an
-    # end, which a job that was requeued may show for a moment. Any other text counts as one of these.
-    PendingReason(
-        r"None|Priority|Resources|Dependency|Licenses|Reservation|ReqNodeNotAvail|Nodes required for job|NodeDown"
-        r"|Partition(?:Down|Inactive)|Prolog|Cleaning|Constraints|SchedDefer|FedJobLock|MpiPortsBusy|NvidiaImexChannels"
-        r"|BurstBuffer(?:Resources|StageIn)|JobArrayTaskLimit|MaxPoweredUpNodes|(?:QOS|Assoc)(?:Grp|Max)\w{1,40}"
-        r"|Max\w{1,30}Per(?:Account|User)|(?:QOS|Association)(?:Job|Resource|Time)Limit|QOSUsageThreshold"
-        r"|AccountingPolicy|SystemFailure|JobLaunchFailure|NonZeroExitCode|RaisedSignal|TimeLimit|InactiveLimit"
-        r"|DeadLine|OutOfMemory|Block\w{1,20}|FrontEndDown|Power(?:NotAvail|Reserved)",
-        None,
-    ),
 )
+#: Any other reason: it ends as other jobs end, limits free up and nodes come back.
+_OTHER = PendingReason("", None)
 _PATTERNS = tuple((re.compile(rf"(?:{reason.words})\b"), reason) for reason in REASONS)
 
 
@@ -88,7 +79,7 @@ _PATTERNS = tuple((re.compile(rf"(?:{reason.words})\b"), reason) for reason in R
 def reason_of(text: str) -> PendingReason:
     """The group of a pending job's reason; one that is not in the table may end by itself."""
     words = text[:1000].replace("_", " ")
-    return next((reason for pattern, reason in _PATTERNS if pattern.match(words)), REASONS[-1])
+    return next((reason for pattern, reason in _PATTERNS if pattern.match(words)), _OTHER)
 
 
 def dated(reason: str, begin_s: float | None) -> str:

@@ -19,11 +19,10 @@ from pytest_gsw.jobs.layout import fixed_part
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.scripts import OPTIONS, cluster_of, named_clusters, script_text, unread, versions_in
 from pytest_gsw.jobs.spec import job_environment, recipe_directory, stage_of
-from pytest_gsw.tables.bundled import bundled_releases
+from pytest_gsw.tables import bundled, yaml_values
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.tables.release_rows import holds_for, other_release, rows_of
 from pytest_gsw.tables.releases import releases_of
-from pytest_gsw.tables.yaml_values import read_text
 
 # -- Files of the recipe and the staging area; each error has the file and line of the key that led there
 
@@ -120,7 +119,8 @@ def _directory_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> S
     what = _entry_problem(directory, stat.S_ISDIR)
     if not what:
         return None
-    keys, root = tuple(directory_keys(spec, baseline, cluster)), _root_of_recipes(cluster)
+    keys, recipes = tuple(directory_keys(spec, baseline, cluster)), cluster.recipes
+    root = None if recipes is None else Path(recipes.partition("{recipe}")[0].rstrip("/") or "/")
     if root is not None and root in directory.parents and _entry_problem(root, stat.S_ISDIR):
         # Not specific to one recipe: all rows with recipes there get the same error.
         return SubmissionError(
@@ -165,11 +165,6 @@ def _neighbours(directory: Path, is_one: Callable[[Path], bool]) -> tuple[tuple[
     return (("there", enumerated([*names[:_MOST_NAMED], *more])),)
 
 
-def _root_of_recipes(cluster: Cluster) -> Path | None:
-    """The directory of all recipes."""
-    return None if cluster.recipes is None else Path(cluster.recipes.partition("{recipe}")[0].rstrip("/") or "/")
-
-
 def directory_keys(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> Iterator[tuple[str, str]]:
     """The keys that determine a recipe's directory, as evidence."""
     if spec.directory != recipe_directory(cluster, baseline, stage_of(cluster, baseline)):
@@ -202,7 +197,7 @@ def _cluster_line(cluster: Cluster, key: str, value: str | None) -> str:
 
 def _table_line(baseline: Baseline, is_one: Callable[[str], object]) -> int:
     """The matching line of a row's table: the last one before the row, or else the first."""
-    lines = read_text(baseline.location.path).split("\n")
+    lines = yaml_values.read_text(baseline.location.path).split("\n")
     matches = [number for number, line in enumerate(lines, 1) if is_one(line)]
     before = [number for number in matches if number <= baseline.location.line]
     return before[-1] if before else next(iter(matches), baseline.location.line)
@@ -401,6 +396,6 @@ def release_problems(rows: Iterable[tuple[Baseline, Path]], cluster: Cluster) ->
 
 def _may_be_other(row: Baseline, releases: Sequence[str]) -> bool:
     """True if a bundled row has other figures in one of the releases that may be staged."""
-    is_open = len(releases) > 1 and len({bundled_releases().get(release) for release in releases}) > 1
+    is_open = len(releases) > 1 and len({bundled.bundled_releases().get(release) for release in releases}) > 1
     rows = rows_of(row.id, releases).values() if is_open else ()
     return row.location in {other.location for other in rows} and len({other.judged for other in rows}) > 1

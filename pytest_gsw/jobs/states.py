@@ -66,36 +66,15 @@ STANDING_STILL = frozenset({"SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "R
 #: Exit code and signal as Slurm writes them.
 EXIT_CODE = re.compile(r"([0-9]{1,9}):([0-9]{1,9})", re.ASCII)
 
-#: ``sacct`` cuts a word to its column's width and marks that with a plus: ``CANCELLED+``, ``OUT_OF_ME+``.
-_SHORTEST_CUT = 3
-
 
 def job_state(text: str) -> JobState:
     """The state of Slurm's text; a word that is not in the table is UNKNOWN, never an end."""
     words = text.upper().split()
-    if not words:
-        return JobState.UNKNOWN
     # "CANCELLED by 1000" names the user; nothing else follows a state after a blank.
-    if len(words) > 1 and words[:2] != ["CANCELLED", "BY"]:
+    if not words or (len(words) > 1 and words[:2] != ["CANCELLED", "BY"]):
         return JobState.UNKNOWN
-    word = words[0]
-    if word in TABLE:
-        return TABLE[word]
-    if word.endswith("+"):
-        return _of_cut_word(word[:-1])
-    return _of_flags(word.split("+"))
-
-
-def _of_cut_word(start: str) -> JobState:
-    if len(start) < _SHORTEST_CUT:
-        return JobState.UNKNOWN
-    possible = {state for word, state in TABLE.items() if word.startswith(start)}
-    return possible.pop() if len(possible) == 1 else JobState.UNKNOWN
-
-
-def _of_flags(words: list[str]) -> JobState:
-    """The state of ``FAILED+COMPLETING``: open as long as one of the words is."""
-    states = {TABLE.get(word, JobState.UNKNOWN) for word in words}
+    # "FAILED+COMPLETING" is open as long as one of the words is.
+    states = {TABLE.get(word, JobState.UNKNOWN) for word in words[0].split("+")}
     for state in (JobState.UNKNOWN, JobState.PENDING, JobState.RUNNING):
         if state in states:
             return state

@@ -32,19 +32,11 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from pytest_gsw.errors import LogError
+from pytest_gsw.logs import signatures
 from pytest_gsw.logs.model import Dialect, LogFormat, StepLog
 from pytest_gsw.logs.reader import detect_format, read_log, reading
 from pytest_gsw.logs.scan import LogFile, matching_records, opened, without_escapes
-from pytest_gsw.logs.signatures import (
-    FAILED_TASK,
-    LINE_BYTES,
-    SIGNATURES,
-    Cause,
-    CauseLine,
-    Signature,
-    cause_line,
-    signature,
-)
+from pytest_gsw.logs.signatures import Cause, CauseLine, Signature, cause_line, signature
 
 # -- bad ends --------------------------------------------------------------------------------------
 
@@ -113,7 +105,7 @@ _LAST_WORDS = {
 
 #: Bad ends without a reason: they add nothing to a failed job's exit code, and so are no cause of a failure.
 ENDINGS: tuple[Signature, ...] = (
-    FAILED_TASK,
+    signatures.FAILED_TASK,
     signature(
         "a failed rank",
         "failed (exitcode: |exits with return code = |exited on signal |MPI_ABORT was invoked"
@@ -358,10 +350,14 @@ class OutputScan:
     The log has shown that training reached its last step. A program's own message (an exception, no memory, a killed
     process) therefore counts only as the last of its process: a process that logs more has recovered. Failures of
     machines, the fabric or Slurm count anywhere.
+
+    Args:
+        path: The file.
+        of_shell: True for the batch shell's output of a COMPLETED job, which covers all of the job's starts.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, *, of_shell: bool) -> None:
+        self._path, self.of_shell = path, of_shell
         self._last_logged: dict[bytes, int] = {}
 
     def counts(self, cause: str, line: bytes, label: bytes, end: int) -> bool:
@@ -480,13 +476,13 @@ _WARNING = re.compile(
     rb"\A[^\n]{0,160}?(?:\b(?:WARN|WARNING|DEBUG)\b|\b[A-Z][A-Za-z]{0,40}Warning: |\bW\d{3,6} |\d: W |\[NeMo [WD] )"
 )
 #: Causes of a failed job that are also possible for a run with all its steps.
-_POSSIBLE = tuple(entry for entry in SIGNATURES if entry.name not in _NEVER_STARTED)
+_POSSIBLE = tuple(entry for entry in signatures.SIGNATURES if entry.name not in _NEVER_STARTED)
 _WITH_LAST_WORDS = (*_POSSIBLE, *ENDINGS)
 _NAMED_CAUSES = tuple(entry for entry in _WITH_LAST_WORDS if entry.name != LAST_WORDS)
 
 
-def _markers(signatures: Iterable[Signature], names: Collection[str]) -> Dialect:
-    named = [(signature.markers, WHEREVER[signature.name]) for signature in signatures if signature.name in names]
+def _markers(known: Iterable[Signature], names: Collection[str]) -> Dialect:
+    named = [(entry.markers, WHEREVER[entry.name]) for entry in known if entry.name in names]
     return tuple(dict.fromkeys(mark for own, words in named for mark in (words.encode().split(b"|") if words else own)))
 
 
@@ -520,7 +516,7 @@ def find_fatal(
     if cause is not None:
         return cause
     for path in _other_outputs(log, outputs, batch_output):
-        cause = fatal_line(path, None, excused, of_shell=path == batch_output, output_scan=OutputScan(path))
+        cause = fatal_line(path, None, excused, OutputScan(path, of_shell=path == batch_output))
         if cause is not None:
             # A script that displays its log (tee) has the steps, and with them their places, in this file, too.
             with contextlib.suppress(LogError):
@@ -565,8 +561,6 @@ def fatal_line(
     log: Path | LogFile,
     steps: StepLog | None,
     excused: frozenset[str] = frozenset(),
-    *,
-    of_shell: bool = False,
     output_scan: OutputScan | None = None,
 ) -> Cause | None:
     """The first fatal line of a file.
@@ -575,13 +569,12 @@ def fatal_line(
         log: The log, or another file of the job.
         steps: The steps in it; ``None`` if it has none that date its lines.
         excused: As for :func:`find_fatal`.
-        of_shell: True for the batch shell's output of a COMPLETED job, which covers all of the job's starts.
         output_scan: The rules for a file next to a log that shows the job's steps.
 
     Raises:
         LogError: The file cannot be read.
     """
-    search = _Search(_path(log), steps, excused, of_shell, output_scan)
+    search = _Search(_path(log), steps, excused, output_scan)
     with reading(_path(log)), opened(log) as file:
         line = _search(file, search)
         return None if line is None else line.cause(_path(log))
@@ -590,7 +583,7 @@ def fatal_line(
 def _search(file: LogFile, search: _Search) -> CauseLine | None:
     for markers, start, stop in search.parts(file.size):
         for offset, record in matching_records(file, markers, start=start, stop=stop):
-            cause = search.look(offset, record[:LINE_BYTES])
+            cause = search.look(offset, record[: signatures.LINE_BYTES])
             if cause is not None:
                 return cause
         if search.has_steps and search.early is not None:
@@ -602,8 +595,8 @@ def _search(file: LogFile, search: _Search) -> CauseLine | None:
 
 def _unfinished_line(file: LogFile) -> tuple[int, bytes]:
     """The unfinished last line, and its byte offset: it is no step, but a killed process leaves one."""
-    start = max(0, file.size - LINE_BYTES)
-    tail = file.read(start, LINE_BYTES)
+    start = max(0, file.size - signatures.LINE_BYTES)
+    tail = file.read(start, signatures.LINE_BYTES)
     at = max(tail.rfind(b"\n"), tail.rfind(b"\r")) + 1
     return start + at, without_escapes(tail[at:])
 
@@ -612,12 +605,10 @@ class _Search:
     """State of one search: findings that change the meaning of later lines."""
 
     def __init__(
-        self, path: Path, steps: StepLog | None, excused: frozenset[str], of_shell: bool, output_scan: OutputScan | None
+        self, path: Path, steps: StepLog | None, excused: frozenset[str], output_scan: OutputScan | None
     ) -> None:
-        self._path = path
-        self._output_scan = output_scan
-        self._of_shell = of_shell
-        self._excused = excused
+        self._path, self._output_scan, self._excused = path, output_scan, excused
+        self._of_shell = output_scan is not None and output_scan.of_shell
         self.has_steps = steps is not None
         #: Byte offsets of the run's beginning, of the first step, and of the first of the last steps.
         self._begin = self._first = self._last = 0

@@ -21,8 +21,6 @@ from pytest_gsw.logs.model import LogFormat, Step, Tail
 from pytest_gsw.logs.reader import Runs
 from pytest_gsw.logs.scan import BLOCK_BYTES, LONGEST_LINE_BYTES, Record, Scanner, is_labelled, unreadable
 
-__all__ = ["Follower", "Progress"]
-
 #: Upper limit on bytes read by one look.
 READ_BYTES = 8 << 20
 #: Number of last steps by which progress is judged.

@@ -50,12 +50,8 @@ class ConfigPattern:
 #: Settings that are printed as factors.
 PRODUCTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "tp": ("ici_tp", "dcn_tp"),
-        "pp": ("ici_pp", "dcn_pp"),
-        "cp": ("ici_cp", "dcn_cp"),
-        "ep": ("ici_ep", "dcn_ep"),
+        **{degree: (f"ici_{degree}", f"dcn_{degree}") for degree in ("tp", "pp", "cp", "ep", "fsdp")},
         "dp": ("dp_replicate", "dp_shard"),
-        "fsdp": ("ici_fsdp", "dcn_fsdp"),
         "layers": ("layer_repeats", "block_layers"),
     }
 )
@@ -89,10 +85,7 @@ _MEGATRON_NAMES = {
     "pipeline_model_parallel_size": "pp",
     "context_parallel_size": "cp",
     "expert_model_parallel_size": "ep",
-    "bf16": "bf16",
-    "fp16": "fp16",
-    "fp8": "fp8",
-    "fp4": "fp4",
+    **{name: name for name in ("bf16", "fp16", "fp8", "fp4")},
 }
 #: Megatron-LM's ``_print_args``: ``  seq_length ...................... 2048``; GPT-NeoX adds ``…updated`` to the value.
 _MEGATRON = _pattern(
@@ -148,6 +141,7 @@ _DLL = _pattern(
     {**_MEGATRON_NAMES, "encoder_seq_length": "sequence_length", "precision": "precision"},
     value=rb"[\w-]{1,40}",
 )
+_MAXTEXT_DEGREES = {"fsdp": "fsdp", "tensor": "tp", "pipeline": "pp", "context": "cp", "expert": "ep"}
 #: ``pyconfig.py``: ``Config param max_target_length: 2048``; -1 is a value that MaxText computes itself.
 _MAXTEXT = _pattern(
     b"Config param ",
@@ -161,13 +155,7 @@ _MAXTEXT = _pattern(
         **{
             f"{network}_{ours}_parallelism": f"{network}_{short}"
             for network in ("ici", "dcn")
-            for ours, short in (
-                ("fsdp", "fsdp"),
-                ("tensor", "tp"),
-                ("pipeline", "pp"),
-                ("context", "cp"),
-                ("expert", "ep"),
-            )
+            for ours, short in _MAXTEXT_DEGREES.items()
         },
     },
     value=rb"['\"]?[\w-]{0,40}['\"]?",

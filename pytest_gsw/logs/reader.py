@@ -15,21 +15,12 @@ from pathlib import Path
 from pytest_gsw.common.blocks import PROGRAMS
 from pytest_gsw.common.text import plural, shortened
 from pytest_gsw.errors import IncompleteLogError, LogError
+from pytest_gsw.logs import scan
 from pytest_gsw.logs.formats.base import BuiltIn
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.identity import RECIPE_MARKER, RecipeLines, identity_markers, recipe_line, with_identity
 from pytest_gsw.logs.model import Dialect, Diverged, EndMarkers, LogFormat, StepLog, Tail
-from pytest_gsw.logs.scan import (
-    BLOCK_BYTES,
-    LogFile,
-    alternatives,
-    is_wanted,
-    matching_records,
-    quoted_text,
-    safe_text,
-    unreadable,
-    without_escapes,
-)
+from pytest_gsw.logs.scan import LogFile, is_wanted, matching_records, quoted_text, safe_text
 from pytest_gsw.logs.steps import CALIBRATION, calibration_flops, parser_of
 
 # -- The runs in one log, complete or growing -------------------------------------------------------
@@ -45,7 +36,7 @@ class Runs:
 
     def __init__(self, log_format: LogFormat, dialect: Dialect) -> None:
         self._format = log_format
-        self._wanted = alternatives(dialect)
+        self._wanted = scan.alternatives(dialect)
         self._parser = parser_of(log_format)
         #: Attempts in the earlier runs, and those of them that diverged.
         self._attempts_before = 0
@@ -286,7 +277,7 @@ def line_number(path: Path, offset: int) -> int:
     """
     lines = 1
     with reading(path), path.open("rb", buffering=0) as file:
-        while offset > 0 and (block := file.read(min(offset, BLOCK_BYTES))):
+        while offset > 0 and (block := file.read(min(offset, scan.BLOCK_BYTES))):
             lines += block.count(b"\n")
             offset -= len(block)
     return lines
@@ -345,7 +336,7 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise unreadable(path, error) from error
+        raise scan.unreadable(path, error) from error
 
 
 def _no_steps_error(path: Path, size: int, log_format: LogFormat, log: StepLog) -> LogError:
@@ -433,7 +424,7 @@ def open_line(file: LogFile) -> str | None:
     A bar is repainted within one line, which may never end; its last repaint is whole if its bracket is closed.
     """
     tail = file.read(max(0, file.size - _TAIL_BYTES), _TAIL_BYTES)
-    line = without_escapes(tail.rpartition(b"\n")[2])
+    line = scan.without_escapes(tail.rpartition(b"\n")[2])
     repaint = line.rpartition(b"\r")[2]
     if not safe_text(repaint) or (repaint != line and repaint.rstrip().endswith(b"]")):
         return None

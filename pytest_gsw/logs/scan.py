@@ -114,6 +114,11 @@ def safe_text(raw: bytes) -> str:
     return UNSAFE.sub("", text.translate(_BLANKS)).strip()
 
 
+def text_of(found: re.Match[bytes] | None) -> str | None:
+    """A match as :func:`safe_text`; ``None`` without a match."""
+    return None if found is None else safe_text(found[0])
+
+
 def quoted_text(raw: bytes) -> str:
     """Like :func:`safe_text`, with secrets hidden: those of this environment, and what looks like one.
 
@@ -254,20 +259,17 @@ def matching_records(
     Raises:
         OSError: The file cannot be read.
     """
-    if not isinstance(log, LogFile):
-        with LogFile(log) as file:
-            yield from matching_records(file, markers, start=start, stop=stop, wraps=wraps)
-        return
-    if not wraps and markers in log.noted:
-        noted, known = log.noted[markers]
-        behind = log.size if stop is None else _last_end(log, stop)
-        yield from [record for record in noted if start <= record[0] < behind]
-        start = max(start, known)
-    scanner, others = Scanner(markers, wraps=wraps), [_Noting(one) for one in noting if one not in log.noted]
-    for offset, block, end in _blocks(log, start, stop):
-        for other in others:
-            other.note(log, block, end, offset)
-        yield from scanner.records(block, end, offset)
+    with opened(log) as file:
+        if not wraps and markers in file.noted:
+            noted, known = file.noted[markers]
+            behind = file.size if stop is None else _last_end(file, stop)
+            yield from [record for record in noted if start <= record[0] < behind]
+            start = max(start, known)
+        scanner, others = Scanner(markers, wraps=wraps), [_Noting(one) for one in noting if one not in file.noted]
+        for offset, block, end in _blocks(file, start, stop):
+            for other in others:
+                other.note(file, block, end, offset)
+            yield from scanner.records(block, end, offset)
 
 
 class _Noting:
@@ -368,14 +370,11 @@ def _records(offset: int, line: bytes, wanted: Groups) -> list[Record]:
         records += [
             (offset, record)
             for record in cleaned
-            if is_wanted(record, wanted) and (not _TRACE.match(record) or _is_wanted_trace(record, wanted))
+            if is_wanted(record, wanted)
+            and (not _TRACE.match(record) or is_wanted(record, [words for words in wanted if _TRACE_MARK in words]))
         ]
         offset += len(part) + 1
     return records
-
-
-def _is_wanted_trace(record: bytes, wanted: Groups) -> bool:
-    return is_wanted(record, [words for words in wanted if _TRACE_MARK in words])
 
 
 def _blocks(file: LogFile, start: int, stop: int | None) -> Iterator[tuple[int, bytearray, int]]:

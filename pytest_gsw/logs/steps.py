@@ -83,9 +83,8 @@ class StepRecord(NamedTuple):
         return self.problem or (f"loss {self.loss}" if lost else None)
 
     def repeats(self, other: StepRecord) -> bool:
-        """True if both records have the same step and the same value."""
-        same = self.value == other.value or (math.isnan(self.value) and math.isnan(other.value))
-        return self.number == other.number and same
+        """True if both records, which are of one step, have the same value."""
+        return self.value == other.value or (math.isnan(self.value) and math.isnan(other.value))
 
 
 class _Columns:

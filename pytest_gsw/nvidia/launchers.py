@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 from pytest_gsw.clusters import Cluster
 from pytest_gsw.common.files import relative_path
@@ -39,19 +38,12 @@ _ADDITIONAL = "ADDITIONAL_SLURM_PARAMS"
 _ALWAYS = {"account": "SBATCH_ACCOUNT", "partition": "SBATCH_PARTITION", "time": "TIME_LIMIT"}
 #: Further variables of sbatch; they override a batch script. Other options have none, such as ``--exclude``.
 _OF_SBATCH = {
-    "constraint": "SBATCH_CONSTRAINT",
-    "gres": "SBATCH_GRES",
-    "qos": "SBATCH_QOS",
-    "wckey": "SBATCH_WCKEY",
-    "reservation": "SBATCH_RESERVATION",
+    **{name: f"SBATCH_{name.upper()}" for name in ("constraint", "gres", "qos", "wckey", "reservation", "signal")},
     "mem": "SBATCH_MEM_PER_NODE",
     "gpus-per-node": "SBATCH_GPUS_PER_NODE",
     "exclusive": "SBATCH_EXCLUSIVE",
     "no-requeue": "SBATCH_NO_REQUEUE",
-    "signal": "SBATCH_SIGNAL",
 }
-#: Flags, which have no value.
-_FLAGS = frozenset({"exclusive", "no-requeue"})
 
 #: Nodes within one NVLink domain, and accelerators whose jobs are placed by it.
 _NVLINK_NODES = 18
@@ -90,20 +82,11 @@ _BELOW = ("workloads/*/experiments", "*/experiments", "experiments")
 _DEEPEST = 4
 
 
-class _Names(NamedTuple):
-    """Names of options that differ between the two scripts."""
-
-    time: str
-    image: str
-
-
 #: The repositories of the recipes and of Megatron-Bridge's scripts.
 _RECIPES_OF, _BRIDGE = "https://github.com/NVIDIA/dgxc-benchmarking", "https://github.com/NVIDIA-NeMo/Megatron-Bridge"
-_TRAIN, _SETUP = "train.sh", "setup_experiment.py"
-_SCRIPTS: Mapping[str, _Names] = {
-    _TRAIN: _Names("--time", "--container-image"),
-    _SETUP: _Names("--time_limit", "--container_image"),
-}
+_TRAIN = "train.sh"
+#: The two scripts, each with its names of the options for the time limit and the image.
+_SCRIPTS = {_TRAIN: ("--time", "--container-image"), "setup_experiment.py": ("--time_limit", "--container_image")}
 #: Names of family and recipe in ``setup_experiment.py``, by workload.
 _RECIPES: Mapping[str, tuple[str, str]] = {
     "deepseek_v3": ("deepseek", "deepseek_v3"),
@@ -438,7 +421,7 @@ class Bridge(NemoRun):
             # This image overrides any that the shell exports.
             environment={**spec.environment, IMAGE_VARIABLE: image},
             # The scripts use the last of two values.
-            arguments=(*cluster.submission.arguments, *selected, *size, _SCRIPTS[script.name].image, image),
+            arguments=(*cluster.submission.arguments, *selected, *size, _SCRIPTS[script.name][1], image),
         )
 
     def command(self, spec: JobSpec) -> tuple[str, ...]:
@@ -566,7 +549,8 @@ def _variables_of_sbatch(spec: JobSpec, options: Mapping[str, str | None]) -> di
                 (("script", str(spec.script)), ("reads", f"no {_ADDITIONAL}")),
                 advice=f"leave --{name} out of the cluster's options, or let the script read {_ADDITIONAL}",
             )
-        variables[_OF_SBATCH[name]] = "1" if name in _FLAGS else value or ""
+        is_flag = name in {"exclusive", "no-requeue"}
+        variables[_OF_SBATCH[name]] = "1" if is_flag else value or ""
     return variables
 
 
@@ -625,7 +609,7 @@ def _slurm_arguments(script: Path, options: Mapping[str, str | None], limit: str
     time = given.pop("time", limit)
     named = [(f"--{name}", given.pop(name)) for name in ("account", "partition", "gres") if name in given]
     if time is not None:
-        named.append((_SCRIPTS[script.name].time, time))
+        named.append((_SCRIPTS[script.name][0], time))
     if given:
         named.append(("--additional_slurm_params", ";".join(f"{name}={value}" for name, value in given.items())))
     return tuple(word for pair in named for word in pair)

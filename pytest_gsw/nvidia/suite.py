@@ -29,10 +29,8 @@ from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.suites import Concluded
 from pytest_gsw.stats.decision import Outcome
+from pytest_gsw.tables import bundled, load, metrics
 from pytest_gsw.tables import value_types as f
-from pytest_gsw.tables.bundled import bundled_releases
-from pytest_gsw.tables.load import read_table, read_tables, table_files
-from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Baseline, transferred
 from pytest_gsw.tables.releases import format_releases, releases_of
 from pytest_gsw.tables.yaml_values import Value, read_mapping
@@ -167,7 +165,7 @@ def _is_of(case: Case, row: Baseline) -> bool:
 def _is_trained(row: Baseline) -> bool:
     """True for a full model's training whose steps are judged."""
     is_other = row.workload.proxy or row.canary or row.criterion.expected_failure is not None
-    return not is_other and row.criterion.metric == STEP_TIME.name and row.judged is not None
+    return not is_other and row.criterion.metric == metrics.STEP_TIME.name and row.judged is not None
 
 
 def _task(row: Baseline) -> str:
@@ -469,9 +467,9 @@ def certification(given: Path, cluster: Cluster | None, baselines: Sequence[Path
             "next: choose one with --gsw-release=RELEASE, or name tables of your own with --gsw-baselines=PATH"
         )
     known: dict[Path, Sequence[Baseline]] = {}
-    for table in (table for root in baselines for table in table_files(root)):
+    for table in (table for root in baselines for table in load.table_files(root)):
         try:
-            known[table] = read_table(table).rows
+            known[table] = load.read_table(table).rows
         except ConfigurationError:  # the collection reports the file's faults
             known[table] = ()
     rows = [row for of_table in known.values() for row in of_table]
@@ -501,8 +499,8 @@ def _of_cluster(suite: Suite, cluster: Cluster | None) -> Suite:
 def _releases(suite: Suite) -> str:
     """Numbers of cases with a figure in each bundled release, a line each; releases without any are left out."""
     lines = []
-    for release, paths in reversed(list(bundled_releases().items())):
-        rows = read_tables(paths).rows
+    for release, paths in reversed(list(bundled.bundled_releases().items())):
+        rows = load.read_tables(paths).rows
         found = [figures_of(case, suite.gpus, rows) for case in suite.cases]
         there, elsewhere = sum(bool(figures.there) for figures in found), sum(bool(one.elsewhere) for one in found)
         if there or elsewhere:

@@ -19,13 +19,12 @@ from operator import itemgetter
 
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.text import day, minute, named, plural, share
-from pytest_gsw.reports.elements import element, plain
+from pytest_gsw.reports.html import element, listing, plain
 from pytest_gsw.reports.reported_row import ReportedRow, device, is_implausible, is_slow
 from pytest_gsw.reports.run_report import RunListEntry
-from pytest_gsw.results import attention
+from pytest_gsw.results import attention, row_text
 from pytest_gsw.results.outcomes import OUTCOMES
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.row_text import hides_loss
 from pytest_gsw.stats.measurement import TimedStep, apply, select
 from pytest_gsw.stats.noise import reference
 from pytest_gsw.stats.verdict import UNUSUAL
@@ -61,16 +60,6 @@ _CORNERS = {
         *((5, 3.5), (3.5, 5), (0, 1.5), (-3.5, 5), (-5, 3.5), (-1.5, 0)),
     ),
 }
-
-
-@dataclass(frozen=True)
-class Plot:
-    """A picture with its title, its description in words, and its legend."""
-
-    title: str
-    svg: ET.Element
-    alt: str
-    legend: tuple[ET.Element, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -234,16 +223,12 @@ def named_ticks(places: Iterable[tuple[float, str]], wide: float = 1) -> list[ET
     return kept
 
 
-def figure(plot: Plot | None) -> ET.Element | None:
-    """A picture on a page, with its title and its legend; nothing if there is none."""
-    if plot is None:
-        return None
-    svg = plot.svg
+def figure(title: str, svg: ET.Element, alt: str, legend: Sequence[ET.Element] = ()) -> ET.Element:
+    """A picture on a page, with its title, its description in words, and its legend."""
     # A picture with links must not be an image to screen readers.
     svg.set("role", "group" if svg.find(".//a") is not None else "img")
-    svg.set("aria-label", plain(plot.alt))
-    legend = element("ul", *plot.legend, class_="legend") if plot.legend else None
-    return element("figure", element("figcaption", plot.title), legend, svg, class_="plot")
+    svg.set("aria-label", plain(alt))
+    return element("figure", element("figcaption", title), listing(legend, "legend"), svg, class_="plot")
 
 
 def round_numbers(low: float, high: float) -> Sequence[float]:
@@ -299,7 +284,7 @@ _DRAWN = {
 # -- a job's steps ---------------------------------------------------------------------------------
 
 
-def steps_plot(record: Record) -> Plot | None:
+def steps_plot(record: Record) -> ET.Element | None:
     """Every step of the row's last job, with its warm-up and the steps of the statistic."""
     series_s = record.timing.series_s
     if len(series_s) < 2 or not all(map(can_be_drawn, series_s)):
@@ -337,7 +322,7 @@ def steps_plot(record: Record) -> Plot | None:
         f"{statistic} is taken over lines {window[0] + 1} to {window[1] + 1}" if window else "",
         f"it is {judged:.4g} s" if judged and window else "",
     ]
-    return Plot(title, svg, "; ".join(word for word in words if word), tuple(legend))
+    return figure(title, svg, "; ".join(filter(None, words)), legend)
 
 
 def window_of(record: Record) -> tuple[int, int] | None:
@@ -385,7 +370,7 @@ def _thin_out(places: Sequence[tuple[float, float]]) -> Sequence[tuple[float, fl
 # -- a row's runs --------------------------------------------------------------------------------
 
 
-def history_plot(row: ReportedRow, pages: Mapping[str, str] | None = None) -> Plot | None:
+def history_plot(row: ReportedRow, pages: Mapping[str, str] | None = None) -> ET.Element | None:
     """The row's newest runs with their reference, the limit, and the first suspect run.
 
     For a row that is as before, the line stands for runs that passed.
@@ -456,7 +441,7 @@ def history_plot(row: ReportedRow, pages: Mapping[str, str] | None = None) -> Pl
     words += [f"{name} {metric.text(value)}" for value, _, name in levels]
     words += [f"{outcomes.count(outcome)} {outcome}" for outcome in _DRAWN if outcome in outcomes]
     words += [f"{plural(len(failed), 'run')} with an error"] if failed else []
-    return Plot(title, svg, "; ".join([*words, *([slower] if slower else [])]), (*passed, *marks, *legend))
+    return figure(title, svg, "; ".join(filter(None, [*words, slower])), [*passed, *marks, *legend])
 
 
 def _levels(row: ReportedRow) -> list[tuple[float, str, str]]:
@@ -491,7 +476,7 @@ def can_be_drawn(value: float) -> bool:
 # -- the share of good rows ------------------------------------------------------------------------
 
 
-def trend_plot(runs: Iterable[RunListEntry]) -> Plot | None:
+def trend_plot(runs: Iterable[RunListEntry]) -> ET.Element | None:
     """The share of rows in each run that need no attention, over time; sweeps are left out."""
     known = [(run.time_s, run.good_percent) for run in runs if run.outcomes and can_be_drawn(run.time_s)]
     if len(known) < 2:
@@ -501,7 +486,7 @@ def trend_plot(runs: Iterable[RunListEntry]) -> Plot | None:
     svg = frame(y, _days(x))
     svg.append(line([(x(time_s), y(good)) for time_s, good in known], "one"))
     svg.extend(point(x(time_s), y(good), f"{minute(time_s)}: {good:.1f} %") for time_s, good in known)
-    return Plot(title, svg, f"{title}, the newest {known[-1][1]:.1f}")
+    return figure(title, svg, f"{title}, the newest {known[-1][1]:.1f}")
 
 
 # -- how workloads scale ---------------------------------------------------------------------------
@@ -513,7 +498,7 @@ CURVES = (("one", ""), ("two", "diamond"), ("three", "bar"), ("four", "post"))
 _EFFICIENCIES = (80.0, 100.0)
 
 
-def scaling_plot(workload: str, curves: Sequence[Curve]) -> Plot | None:
+def scaling_plot(workload: str, curves: Sequence[Curve]) -> ET.Element | None:
     """Curves of one rule over GPU counts, as many as there are shapes: measured ones solid, documented ones dashed.
 
     Weak scaling is an efficiency per GPU, in percent of that on the fewest GPUs; strong scaling is a speed-up.
@@ -563,7 +548,7 @@ def scaling_plot(workload: str, curves: Sequence[Curve]) -> Plot | None:
     legend += _of_outcomes(curves)
     legend += [key("documented", "stated", "line"), key("ideal", "pale", "line")]
     alt = f"{title} over {gpus[0]:,} to {gpus[-1]:,} {device}s; measured drawn through, documented dashed"
-    return Plot(title, svg, alt, tuple(legend))
+    return figure(title, svg, alt, legend)
 
 
 def _without_value(curve: Curve) -> list[tuple[ReportedRow, str, str]]:
@@ -621,7 +606,7 @@ class Curve:
         """
         believed = [row for row in self.rows if measured_rate(row)]
         fast = [row for row in believed if not is_slow(row.record)]
-        documented = [row for row in fast if not hides_loss(row.record)]
+        documented = [row for row in fast if not row_text.hides_loss(row.record)]
         return (documented or fast or believed or self.rows)[0]
 
     @property

@@ -9,22 +9,16 @@ from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from pytest_gsw.common.text import ByNumber, by_number, enumerated, named, one_line, percent, plural, workflow_command
+from pytest_gsw.history import comparison, node_search
 from pytest_gsw.history.alarms import OF_ROWS, Alarm, Kind
-from pytest_gsw.history.comparison import COLUMNS, acknowledged_text, cells
 from pytest_gsw.history.model import cluster_of
-from pytest_gsw.history.node_search import FailingNode, SlowNode
 from pytest_gsw.reports.reported_row import ReportedRow, is_slow, since_facts
 from pytest_gsw.reports.run_report import ReportedSweep, RunReport
-from pytest_gsw.results import attention, outcomes
-from pytest_gsw.results.attention import ACCEPTED, IMPROVED, REGRESSED, Attention, Level
+from pytest_gsw.results import attention, outcomes, row_text, suggested_commands, summary
 from pytest_gsw.results.cluster_result import ClusterResult
 from pytest_gsw.results.manifest import OF_CLUSTER, OF_NODES
-from pytest_gsw.results.outcomes import ERROR, OUTCOMES
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.row_text import accepted_line, hides_loss, inconclusive_line
 from pytest_gsw.results.runs_directory import RUNS
-from pytest_gsw.results.suggested_commands import history_command, next_command
-from pytest_gsw.results.summary import counts_line
 from pytest_gsw.results.sweep import next_lines, sweep_facts
 from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.metrics import METRICS, TOKENS_PER_S, VALUE, common_change_label
@@ -62,20 +56,20 @@ class Finding:
     whole: ClusterResult | None = None
 
     @property
-    def needs(self) -> Attention:
+    def needs(self) -> attention.Attention:
         """The kind with its urgency."""
         return attention.BY_KIND[self.kind]
 
     @property
-    def level(self) -> Level:
+    def level(self) -> attention.Level:
         """The urgency, as GitHub has it."""
-        return self.needs.level or Level.NOTICE
+        return self.needs.level or attention.Level.NOTICE
 
     @property
     def acknowledged(self) -> str:
         """The acknowledgement of its alarm; empty if it has none, or the alarm pages all the same."""
         alarm = self.alarm
-        return "" if alarm is None or alarm.pages or alarm.acknowledged is None else acknowledged_text(alarm)
+        return "" if alarm is None or alarm.pages or alarm.acknowledged is None else comparison.acknowledged_text(alarm)
 
     @property
     def title(self) -> str:
@@ -122,13 +116,13 @@ def _cluster_findings(report: RunReport) -> Iterator[Finding]:
     incident = report.incident
     table = report.records[0].row.node_id.partition("::")[0] if report.records else ""
     if incident is not None:
-        name, following = incident.cluster, history_command(incident.cluster)
+        name, following = incident.cluster, suggested_commands.history_command(incident.cluster)
         text = incident.text(report.incident_since)
         kind = incident.needs.kind
         yield Finding(kind, f"cluster {name}", incident.case().node_id, text, following, table=table, whole=incident)
     for name, text_of in report.cluster_texts.items():
         if text_of.drift:
-            kind, following = attention.DRIFT.kind, history_command(name, drift=True)
+            kind, following = attention.DRIFT.kind, suggested_commands.history_command(name, drift=True)
             yield Finding(kind, f"cluster {name}", f"{OF_CLUSTER}{name}", text_of.drift, following, table=table)
 
 
@@ -152,17 +146,17 @@ def _row_findings(row: ReportedRow) -> Iterator[Finding]:
     record, since = row.record, "; changed: ".join(value for _, value in since_facts(row.since))
     outcome = outcomes.of(record.outcome)
     if outcome.attention.level is not None:
-        text = inconclusive_line(record) or record.fact
+        text = row_text.inconclusive_line(record) or record.fact
         yield _finding(outcome.attention, record, text, since if is_slow(record) or outcome is outcomes.ERROR else "")
     if record.drift:
         yield _finding(attention.DRIFT, record, record.drift)
-    accepted = accepted_line(record)
+    accepted = row_text.accepted_line(record)
     if accepted and outcome is outcomes.PASSED:
         yield _finding(attention.ACCEPTED, record, accepted)
 
 
-def _finding(needs: Attention, record: Record, text: str, since: str = "") -> Finding:
-    following = record.advice or next_command(record, needs.in_report, RUNS / record.run.id)
+def _finding(needs: attention.Attention, record: Record, text: str, since: str = "") -> Finding:
+    following = record.advice or suggested_commands.next_command(record, needs.in_report, RUNS / record.run.id)
     return Finding(needs.kind, record.row.id, record.row.node_id, text, following, since, record)
 
 
@@ -171,7 +165,7 @@ def counts_text(report: RunReport) -> str:
 
     While the session goes on: ``3 of 8 done, 5 running (step 12 of 50), about 4m02s left: 2 passed, 1 regressed``.
     """
-    counts = counts_line(report.records, len(report.unrecorded), report.incident, report.run.progress)
+    counts = summary.counts_line(report.records, len(report.unrecorded), report.incident, report.run.progress)
     return counts if report.goes_on else f"{report.rows_text}: {counts}".removesuffix(": ")
 
 
@@ -187,7 +181,7 @@ def _command(finding: Finding) -> str:
     path, line = finding.place
     properties = {"file": path, "line": line, "title": finding.title}
     # An acknowledged finding does not page, but it is listed.
-    level = Level.NOTICE if finding.acknowledged else finding.level
+    level = attention.Level.NOTICE if finding.acknowledged else finding.level
     return workflow_command(level.value, properties, _message(finding))
 
 
@@ -288,9 +282,9 @@ def _findings_table(found: Sequence[Finding], room_bytes: int) -> list[str]:
 
 def _alarms_table(alarms: Sequence[Alarm], room_bytes: int) -> list[str]:
     """The alarms, a line each, as far as there is room."""
-    heads = [column.removeprefix(">") for column in COLUMNS]
-    align = "".join("r" if column.startswith(">") else "l" for column in COLUMNS)
-    lines = (_line(_code(_shorten(cell, _LONGEST_FACT)) for cell in cells(alarm)) for alarm in alarms)
+    heads = [column.removeprefix(">") for column in comparison.COLUMNS]
+    align = "".join("r" if column.startswith(">") else "l" for column in comparison.COLUMNS)
+    lines = (_line(_code(_shorten(cell, _LONGEST_FACT)) for cell in comparison.cells(alarm)) for alarm in alarms)
     return _fit_table(_heading(heads, align), lines, len(alarms), room_bytes, "alarm")
 
 
@@ -307,7 +301,7 @@ def _finding_line(finding: Finding) -> str:
     if whole is not None:  # the counts above have the rows that are part of it
         change, allowed, fact = percent(whole.change), percent(whole.allowed), whole.fact
         since = finding.text.partition("\n")[0].removeprefix(whole.fact).removeprefix(", since ")
-    says_it_all = bool(change) and by_throughput and finding.kind in {REGRESSED.kind, IMPROVED.kind}
+    says_it_all = bool(change) and by_throughput and finding.kind in {attention.REGRESSED.kind, attention.IMPROVED.kind}
     text = "" if says_it_all else f" {_code(_shorten(fact, _LONGEST_FACT))}"
     cells = (
         _code(_shorten(finding.row, _LONGEST_FACT)),
@@ -333,19 +327,13 @@ def _all_rows(records: Sequence[Record], room_bytes: int) -> list[str]:
 def _row_line(record: Record) -> str:
     reference = record.judged.reference if record.judged is not None else None
     figures = ("" if one is None else _code(record.judged_metric.text(one)) for one in (record.measured, reference))
-    change = "" if record.change is None else percent(record.change)
-    return _line((_code(_shorten(record.row.id, _LONGEST_FACT)), _word(record), change, *figures))
+    change, outcome = "" if record.change is None else percent(record.change), outcomes.of(record.outcome)
+    is_accepted = outcome is outcomes.PASSED and row_text.hides_loss(record)
+    word = attention.ACCEPTED.word if is_accepted else _bold(outcome.text, outcome.attention)
+    return _line((_code(_shorten(record.row.id, _LONGEST_FACT)), word, change, *figures))
 
 
-def _word(record: Record) -> str:
-    """The outcome's word in a cell."""
-    outcome = outcomes.of(record.outcome)
-    if outcome is outcomes.PASSED and hides_loss(record):
-        return ACCEPTED.word
-    return _bold(outcome.text, outcome.attention)
-
-
-def _bold(word: str, needs: Attention) -> str:
+def _bold(word: str, needs: attention.Attention) -> str:
     """A word, bold if it needs attention."""
     return f"**{word}**" if needs.is_urgent else word
 
@@ -404,82 +392,56 @@ def _code(text: str) -> str:
 # file with times.
 
 
-#: The outcomes of records; each is 0 or 1 for each row, so that a recovered row is 0.
-_OUTCOMES = tuple(outcome.word for outcome in OUTCOMES)
-
 _Labels = Mapping[str, str]
 _Sample = tuple[_Labels, float]
-#: The records of a run, by their labels.
-_Records = Mapping[tuple[tuple[str, str], ...], Record]
-_Found = TypeVar("_Found", SlowNode, FailingNode)
-
-
-@dataclass(frozen=True)
-class _Metric:
-    name: str
-    help: str
-    #: The value for a record, ``None`` if it has none.
-    value: Callable[[Record], float | None]
-
-
-def _figure(of: str, name: str) -> Callable[[Record], float | None]:
-    return lambda record: getattr(record.figures, of).get(name)
-
-
-def _change(key: str) -> Callable[[Record], float | None]:
-    return lambda record: record.change if record.judged_metric.change_key == key else None
-
-
-def _of_job(name: str) -> Callable[[Record], float | None]:
-    return lambda record: None if record.jobs.last is None else getattr(record.jobs.last, name)
-
-
-def _of_figures() -> Iterator[_Metric]:
-    """The measured figures, and the references of those that rows are judged by."""
-    for metric in (known for known in METRICS if known.exported):
-        yield _Metric(f"gsw_{metric.exported}", f"Measured {metric.help}.", _figure("measured", metric.key))
-        if metric.series is None:
-            continue
-        documented, accepted = f"gsw_documented_{metric.exported}", f"gsw_accepted_{metric.exported}"
-        counts = f"{metric.help.capitalize()} that the cluster has accepted, where the outcome rests on it."
-        yield _Metric(documented, f"Documented {metric.help}.", _figure("documented", metric.key))
-        yield _Metric(accepted, counts, _figure("accepted", metric.key))
-
-
-#: The families of every run, but for outcomes and times.
-FAMILIES = (
-    *_of_figures(),
-    _Metric(
-        "gsw_calibration_flops",
-        "FLOP/s of a matrix product that the MFU is of.",
-        lambda record: record.figures.calibration_flops,
-    ),
-    *(
-        _Metric(f"gsw_{key}_ratio", f"Measured {what} against what the outcome rests on, less one.", _change(key))
-        for key, what in {"throughput_change": "throughput", "change": "figure"}.items()
-    ),
-    _Metric(
-        "gsw_allowed_loss_ratio",
-        "Loss of speed beyond which the row is a regression.",
-        lambda record: record.row.tolerance if record.limit is None else record.limit,
-    ),
-    _Metric("gsw_drift", "Whether the newest runs differ from the first ones.", lambda record: bool(record.drift)),
-    _Metric("gsw_queue_seconds", "Time that the last job waited.", _of_job("queue_s")),
-    _Metric("gsw_run_seconds", "Time that the last job ran.", _of_job("run_s")),
-)
+#: A family: its name, its help, and its samples.
+_Family = tuple[str, str, Iterable[_Sample]]
+#: The records of a run, each with its labels.
+_Records = Sequence[tuple[_Labels, Record]]
+_Found = TypeVar("_Found", node_search.SlowNode, node_search.FailingNode)
 
 
 def openmetrics(report: RunReport) -> str:
     """Gauges of each row, and when the run was recorded."""
-    records = {tuple(_labels(record).items()): record for record in report.records}  # no series twice
-    lines: list[str] = []
-    for metric in FAMILIES:
-        values = ((dict(labels), metric.value(record)) for labels, record in records.items())
-        lines += _gauge(metric.name, metric.help, ((of, value) for of, value in values if value is not None))
-    for name, text, samples in _of_run(records, report):
-        lines += _gauge(name, text, samples)
-    lines.append("# EOF")
-    return "\n".join(lines)
+    return "\n".join([*(line for family in families(report) for line in _gauge(*family)), "# EOF"])
+
+
+def families(report: RunReport) -> Iterator[_Family]:
+    """The families of a run: those of its records' figures and jobs first."""
+    labelled = [(_labels(record), record) for record in report.records]
+    records = [*{tuple(labels.items()): (labels, record) for labels, record in labelled}.values()]  # no series twice
+    for metric in (known for known in METRICS if known.exported):
+        yield f"gsw_{metric.exported}", f"Measured {metric.help}.", _figures(records, "measured", metric.key)
+        if metric.series is None:
+            continue
+        documented, accepted = (_figures(records, of, metric.key) for of in ("documented", "accepted"))
+        yield f"gsw_documented_{metric.exported}", f"Documented {metric.help}.", documented
+        counts = f"{metric.help.capitalize()} that the cluster has accepted, where the outcome rests on it."
+        yield f"gsw_accepted_{metric.exported}", counts, accepted
+    calibrated = _samples(records, lambda record: record.figures.calibration_flops)
+    yield "gsw_calibration_flops", "FLOP/s of a matrix product that the MFU is of.", calibrated
+    for key, what in {"throughput_change": "throughput", "change": "figure"}.items():
+        judged = [(labels, record) for labels, record in records if record.judged_metric.change_key == key]
+        text = f"Measured {what} against what the outcome rests on, less one."
+        yield f"gsw_{key}_ratio", text, _samples(judged, lambda record: record.change)
+    limits = _samples(records, lambda record: record.row.tolerance if record.limit is None else record.limit)
+    yield "gsw_allowed_loss_ratio", "Loss of speed beyond which the row is a regression.", limits
+    drifts = _samples(records, lambda record: bool(record.drift))
+    yield "gsw_drift", "Whether the newest runs differ from the first ones.", drifts
+    waits = _samples(records, lambda record: record.jobs.last.queue_s if record.jobs.last else None)
+    yield "gsw_queue_seconds", "Time that the last job waited.", waits
+    ran = _samples(records, lambda record: record.jobs.last.run_s if record.jobs.last else None)
+    yield "gsw_run_seconds", "Time that the last job ran.", ran
+    yield from _of_run(records, report)
+
+
+def _figures(records: _Records, of: str, key: str) -> list[_Sample]:
+    return _samples(records, lambda record: getattr(record.figures, of).get(key))
+
+
+def _samples(records: _Records, value: Callable[[Record], float | None]) -> list[_Sample]:
+    """The value of each record that has one."""
+    return [(labels, number) for labels, record in records if (number := value(record)) is not None]
 
 
 def _gauge(name: str, text: str, samples: Iterable[_Sample]) -> list[str]:
@@ -495,14 +457,14 @@ def _gauge(name: str, text: str, samples: Iterable[_Sample]) -> list[str]:
 
 def _further_figures(records: _Records, of: str) -> Iterator[_Sample]:
     """Figures without a family of their own, benchmarks' and further ones, by the label ``metric``."""
-    for labels, record in records.items():
+    for labels, record in records:
         own: Mapping[str, float | None] = getattr(record.figures, of)
         figures = [(verdict.metric, getattr(verdict, of)) for verdict in record.metrics]
         figures += [(record.row.label, own.get(VALUE))] if record.row.label is not None else []
         for metric, value in figures:
             if value is not None:
                 facts = {"metric": metric.key, "unit": metric.unit, "better": metric.direction.value}
-                yield {**dict(labels), **facts}, value
+                yield {**labels, **facts}, value
 
 
 def _labels(record: Record) -> _Labels:
@@ -523,7 +485,7 @@ def _row_labels(row_id: str, tile: str) -> _Labels:
     return {"row": without_tile(row_id), "tile": tile} if tile else {"row": row_id}
 
 
-def _of_run(records: _Records, report: RunReport) -> Iterator[tuple[str, str, Iterable[_Sample]]]:
+def _of_run(records: _Records, report: RunReport) -> Iterator[_Family]:
     """The families that are not of a record's figures: name, help, samples."""
     yield "gsw_metric", "Measured figure of a benchmark or of a site.", _further_figures(records, "measured")
     what = "Documented figure of a benchmark or of a site."
@@ -559,7 +521,7 @@ def _of_run(records: _Records, report: RunReport) -> Iterator[tuple[str, str, It
     yield "gsw_run_timestamp_seconds", "When the run's newest record was written.", times
 
 
-def _of_sweeps(report: RunReport) -> Iterator[tuple[str, str, Iterable[_Sample]]]:
+def _of_sweeps(report: RunReport) -> Iterator[_Family]:
     """The families of tiles: each against its peers, slow nodes, and the number of nodes that were not covered."""
     sweeps = [({"row": sweep.of_row.row, "cluster": _cluster(report)}, sweep) for sweep in report.sweeps]
     what = "Throughput of a tile against the median of the others, less one."
@@ -578,14 +540,14 @@ def _cluster(report: RunReport) -> str:
 
 def _outcomes(records: _Records, report: RunReport) -> Iterator[_Sample]:
     """A state set: one sample for each outcome, 1 for the row's own."""
-    for labels, record in records.items():
-        for outcome in _OUTCOMES:
-            yield {**dict(labels), "outcome": outcome}, record.outcome == outcome
+    for labels, record in records:
+        for outcome in outcomes.OUTCOMES:
+            yield {**labels, "outcome": outcome.word}, record.outcome == outcome.word
     of_run = _cluster(report)
     for row in report.unrecorded:
         where = {"cluster": of_run} if of_run else {}
         known = {**_row_labels(row.id, row.tile), "table": row.node_id.partition("::")[0], **where, **row.facts}
-        yield {**known, "outcome": ERROR.word}, 1
+        yield {**known, "outcome": outcomes.ERROR.word}, 1
 
 
 def _alarms(report: RunReport, value: Callable[[Alarm], float]) -> Iterator[_Sample]:

@@ -24,12 +24,9 @@ from pytest_gsw.history.store import EXCLUDE, History
 from pytest_gsw.jobs.journal import RunState
 from pytest_gsw.reports.reported_row import LONGEST_NAME, ReportedRow, file_name, page_names, since_of
 from pytest_gsw.reports.run_report import ReportedRun, RunListEntry, RunReport
-from pytest_gsw.results import attention
-from pytest_gsw.results.cluster_result import cluster_result_of
+from pytest_gsw.results import attention, cluster_result, outcomes, row_text
 from pytest_gsw.results.manifest import begun, is_owned, newest_begun, read_noted
-from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.results.record import NO_CLUSTER, Record
-from pytest_gsw.results.row_text import inconclusive_text
 from pytest_gsw.results.runs_directory import RECORDS, RUNS, begin_of
 from pytest_gsw.results.sweep import read_sweep
 from pytest_gsw.tables.load import accepted_figures
@@ -52,7 +49,7 @@ def accepted_in(tables: Sequence[Path], records: Iterable[Record]) -> AllAccepte
 
 def with_own_figures(alarms: Iterable[Alarm], records: Collection[Record]) -> tuple[Alarm, ...]:
     """Alarms with a run's own figure of its incident: in that of the history, the run is part of its reference."""
-    result = cluster_result_of(records)
+    result = cluster_result.cluster_result_of(records)
     if result is None:
         return tuple(alarms)
     newest = ((alarm, alarm.period.runs[-1]) for alarm in alarms)
@@ -184,7 +181,7 @@ def _with_never_judged(
         if not missing or (name not in times_s and any(run.directory.glob(RECORDS))) or is_owned(run.directory):
             continue
         for row in missing:
-            found.setdefault(row, {})[name] = RowOutcome(name, times_s.get(name, run.begun_s), ERROR.word)
+            found.setdefault(row, {})[name] = RowOutcome(name, times_s.get(name, run.begun_s), outcomes.ERROR.word)
     return {row: tuple(sorted(of_row.values(), key=lambda outcome: outcome.time_s)) for row, of_row in found.items()}
 
 
@@ -294,7 +291,7 @@ def _build_rows(
         try:
             row = ReportedRow(record, name, past, earlier=() if reader is None or is_tile else reader.before(record))
             if record.judged is not None and row.needs is attention.INCONCLUSIVE:
-                inconclusive_text(record, record.judged)
+                row_text.inconclusive_text(record, record.judged)
             workload = file_name(record.row.workload)[:LONGEST_NAME].lower() or "rows"
             number, together[workload] = together[workload] // _ON_PAGE, together[workload] + 1
             page = f"{workload}-{number + 1}" if number else workload

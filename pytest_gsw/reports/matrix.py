@@ -9,19 +9,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_gsw.common.text import plural
-from pytest_gsw.reports.elements import (
-    Content,
-    element,
-    page,
-    percent,
-    row_link,
-    section,
-    table,
-    time_element,
-    without_unit,
-)
+from pytest_gsw.reports.html import Content, element, page, row_link, section, table, time_element
 from pytest_gsw.reports.reported_row import KINDS, ReportedRow, current_reference, home_of
 from pytest_gsw.reports.run_report import RunListEntry, RunReport
+from pytest_gsw.reports.texts import percent, without_unit
 from pytest_gsw.results import attention, outcomes
 
 #: By run, the names of the rows that have a page in it; runs without pages are missing.

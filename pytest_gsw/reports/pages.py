@@ -21,51 +21,16 @@ from pytest_gsw.common.process import collector_paused
 from pytest_gsw.common.text import by_number, calendar, command, duration, enumerated, moment, named, plural, share
 from pytest_gsw.history.alarms import Alarm, Kind
 from pytest_gsw.history.comparison import changed_word, changes_text, line_of
-from pytest_gsw.reports import charts
-from pytest_gsw.reports.elements import (
-    NODES,
-    WORST_FIRST,
-    Content,
-    card_text,
-    change,
-    command_line,
-    command_list,
-    element,
-    fact_list,
-    figure_text,
-    folded,
-    html_text,
-    kind_cell,
-    minute,
-    node_cell,
-    node_links,
-    nodes_fact,
-    page,
-    percent,
-    report_text,
-    row_link,
-    section,
-    several,
-    sign,
-    signed,
-    simulated_note,
-    since_facts,
-    table,
-    time_element,
-    without_unit,
-)
+from pytest_gsw.reports import charts, html, texts
+from pytest_gsw.reports.html import Content, element
 from pytest_gsw.reports.jobs_page import JOBS, gpu_hours_text, jobs_page, node_page, nodes_page
 from pytest_gsw.reports.matrix import RUN_INDEX, RunPages, listed_runs, marks, matrix, run_index_page
 from pytest_gsw.reports.reported_row import AT_DOCUMENT, ReportedRow, home_of, since_line
-from pytest_gsw.reports.row_page import likely_cause, log_ends_of, row_page, workload_page
+from pytest_gsw.reports.row_page import likely_cause, log_ends, row_page, workload_page
 from pytest_gsw.reports.run_report import Cause, ReportedSweep, RunListEntry, RunReport
-from pytest_gsw.results import attention, outcomes
-from pytest_gsw.results.attention import Attention
+from pytest_gsw.results import attention, outcomes, row_text, run_progress, summary
 from pytest_gsw.results.node_facts import why_lines
-from pytest_gsw.results.row_text import finding_text
-from pytest_gsw.results.run_progress import COLUMNS as OPEN_COLUMNS
 from pytest_gsw.results.suggested_commands import again, history_command, next_command
-from pytest_gsw.results.summary import outcome_texts
 from pytest_gsw.results.sweep import next_lines, sweep_facts
 from pytest_gsw.stats.figures import SECONDS_PER_DAY
 from pytest_gsw.stats.sweep_finding import NAMED, SweepFinding
@@ -96,27 +61,32 @@ def run_page(report: RunReport, links: Sequence[tuple[str, str]], pages: RunPage
         links: Names of the run's pages, each with its address.
         pages: The runs with pages.
     """
-    title = f"{report_text(report)} on {', '.join(report.clusters) or 'no cluster'}, {minute(report.begin_s)}"
+    title = (
+        f"{texts.report_text(report)} on {', '.join(report.clusters) or 'no cluster'}, {texts.minute(report.begin_s)}"
+    )
     title += f", replay of {report.replay_of}" if report.replay_of else ""
+    needs = [need for need in _HEADED if not need.is_urgent and need.kind in report.counts]
+    faster = [_group(report, need.kind, pages) for need in needs]
+    trend = charts.trend_plot([*report.runs_before[::-1], report.list_entry])
     main = [
         element("h1", title),
         _counts(report),
         element("p", *_run_facts(report), class_="run"),
-        fact_list(_summary_facts(report)),
-        simulated_note(report.records),
+        html.fact_list(_summary_facts(report)),
+        html.simulated_note(report.records),
         changes_section(report),
-        section("next", "What to type next", _next_commands(report)),
-        section("cluster", "The cluster", _incident(report), _failing_nodes(report)),
+        html.section("next", "What to type next", _next_commands(report)),
+        html.section("cluster", "The cluster", _incident(report), _failing_nodes(report)),
         _open_rows(report),
         _attention(report, pages),
         *(_sweep_section(number, sweep, report) for number, sweep in enumerate(report.sweeps, 1)),
-        _faster_rows(report, pages),
-        section("matrix", "Rows by run", *_matrix(report, pages)),
-        section("rows", "All rows", _all_rows(report)),
-        section("trend", "Trend", folded("Rows that need no attention, run by run", charts.figure(_trend(report)))),
-        section("scaling", "Scaling", folded("Workloads over numbers of GPUs", *map(charts.figure, _scaling(report)))),
+        html.section("faster", "Faster than allowed", *faster),
+        html.section("matrix", "Rows by run", *_matrix(report, pages)),
+        html.section("rows", "All rows", _all_rows(report)),
+        html.section("trend", "Trend", html.folded("Rows that need no attention, run by run", trend)),
+        html.section("scaling", "Scaling", html.folded("Workloads over numbers of GPUs", *_scaling(report))),
     ]
-    made = page(title, main, links, here=f"{report.home}{INDEX}")
+    made = html.page(title, main, links, here=f"{report.home}{INDEX}")
     if report.goes_on:
         made[0].append(element("meta", http_equiv="refresh", content=_REFRESH_S))
     return made
@@ -127,28 +97,28 @@ def _open_rows(report: RunReport) -> ET.Element | None:
     if report.run.progress is None:
         return None
     lines = report.run.progress.lines
-    more = command_line(command("pytest-gsw", "rows", "--run", report.run_id)) if len(lines) > _MISSING else None
-    return section("open", "Open rows", table("open", plural(len(lines), "row"), OPEN_COLUMNS, lines[:_MISSING]), more)
+    more = html.command_line(command("pytest-gsw", "rows", "--run", report.run_id)) if len(lines) > _MISSING else None
+    return html.section(
+        "open", "Open rows", html.table("open", plural(len(lines), "row"), run_progress.COLUMNS, lines[:_MISSING]), more
+    )
 
 
 def _counts(report: RunReport) -> ET.Element:
     """The number of rows of each outcome: the numbers of the session's last line."""
-    told = outcome_texts(report.records, len(report.unrecorded))
+    told = summary.outcome_texts(report.records, len(report.unrecorded))
     slow, nodes, incident = attention.REGRESSED.kind, report.slow_tile_nodes, report.incident
     entries = [_badge(slow, plural(nodes, "slow node"), "#slow-tiles")] if nodes else []
     if incident is not None:
         entries.append(_badge(incident.needs.in_report.kind, f"1 {incident.needs.kind}", "#cluster"))
-    entries += [_badge(outcome.attention.in_report.kind, told[outcome]) for outcome in WORST_FIRST if outcome in told]
+    entries += [
+        _badge(outcome.attention.in_report.kind, told[outcome]) for outcome in texts.WORST_FIRST if outcome in told
+    ]
     if drifting := report.counts.get(attention.DRIFT.kind):
         entries.append(_badge(attention.DRIFT.kind, f"{drifting} of them {'drifts' if drifting == 1 else 'drift'}"))
     return element("ul", *entries, class_="counts", aria_label="Rows by verdict")
 
 
-def _trend(report: RunReport) -> charts.Plot | None:
-    return charts.trend_plot([*report.runs_before[::-1], report.list_entry])
-
-
-def _scaling(report: RunReport) -> Iterator[charts.Plot | None]:
+def _scaling(report: RunReport) -> Iterator[ET.Element | None]:
     """The scaling of each workload, measured and documented; a picture has as many curves as there are shapes."""
     most = len(charts.CURVES)
     for workload, of_workload in charts.workloads(_without_tiles(report.rows)).items():
@@ -160,15 +130,15 @@ def _scaling(report: RunReport) -> Iterator[charts.Plot | None]:
 
 def _badge(kind: str, text: str, target: str = "") -> ET.Element:
     target = target or (f"#{kind}" if attention.BY_KIND[kind].heading else "#rows")
-    return element("li", element("a", sign(kind), f" {text}", href=target, class_=f"badge {kind}"))
+    return element("li", element("a", html.sign(kind), f" {text}", href=target, class_=f"badge {kind}"))
 
 
 def _failing_nodes(report: RunReport) -> ET.Element | None:
     """The nodes that fail jobs; those that make jobs slow are alarms."""
     if not (nodes := report.failing_texts):
         return None
-    link = element("a", "fails jobs: ", named(nodes, _NAMED), href=f"{NODES}#failing")
-    return element("p", sign(attention.ERROR.kind), " ", link, class_=f"card {attention.ERROR.kind}")
+    link = element("a", "fails jobs: ", named(nodes, _NAMED), href=f"{html.NODES}#failing")
+    return element("p", html.sign(attention.ERROR.kind), " ", link, class_=f"card {attention.ERROR.kind}")
 
 
 def _incident(report: RunReport) -> ET.Element | None:
@@ -179,9 +149,9 @@ def _incident(report: RunReport) -> ET.Element | None:
     kind = incident.needs.in_report.kind
     return element(
         "div",
-        element("h3", sign(kind), f" {signed(incident.fact)}{report.incident_since}"),
-        fact_list([("canaries that were too slow as well", ", ".join(incident.canaries))]),
-        command_line(history_command(incident.cluster)),
+        element("h3", html.sign(kind), f" {texts.signed(incident.fact)}{report.incident_since}"),
+        html.fact_list([("canaries that were too slow as well", ", ".join(incident.canaries))]),
+        html.command_line(history_command(incident.cluster)),
         class_=f"card {kind}",
     )
 
@@ -190,7 +160,7 @@ def _run_facts(report: RunReport) -> list[Content]:
     parts: list[Content] = ["run ", element("a", element("code", report.run_id), href=f"{report.home}{INDEX}")]
     if report.begin_s and report.end_s and calendar(report.begin_s) and calendar(report.end_s):
         took = duration(report.end_s - report.begin_s)
-        parts += [", ", time_element(report.begin_s), " to ", time_element(report.end_s), f" ({took})"]
+        parts += [", ", html.time_element(report.begin_s), " to ", html.time_element(report.end_s), f" ({took})"]
     return [*parts, f", {_end_text(report)}"]
 
 
@@ -225,26 +195,19 @@ def _attention(report: RunReport, pages: RunPages) -> ET.Element | None:
     groups = [_findings_group(report)] if any(sweep.of_row.findings for sweep in report.sweeps) else []
     groups += [_group(report, need.kind, pages) for need in _HEADED if need.is_urgent and need.kind in report.counts]
     if groups:
-        return section("attention", "What needs attention", *groups)
+        return html.section("attention", "What needs attention", *groups)
     if not report.rows:
         return None
     told: list[Content] = [f" Nothing needs attention{' so far' if report.goes_on else ''}."]
     if alarms := report.active_alarms:
         told = [" No row needs attention; ", element("a", plural(alarms, "active alarm"), href="#lately"), "."]
-    return element("p", sign(attention.PASSED.kind), *told, class_="well")
-
-
-def _faster_rows(report: RunReport, pages: RunPages) -> ET.Element | None:
-    """Rows that are faster than their documents."""
-    groups = [_group(report, need.kind, pages) for need in _HEADED if not need.is_urgent and need.kind in report.counts]
-    return section("faster", "Faster than allowed", *groups)
+    return element("p", html.sign(attention.PASSED.kind), *told, class_="well")
 
 
 def _group(report: RunReport, kind: str, pages: RunPages) -> ET.Element:
-    heading = element("h3", sign(kind), f" {_heading(report, kind)}", id=kind)
+    heading = element("h3", html.sign(kind), f" {_heading(report, kind)}", id=kind)
     if kind == attention.ERROR.kind:
-        shown = enumerate(report.causes[:_CAUSES], 1)
-        causes = [_cause_card(number, cause, report) for number, cause in shown]
+        causes = [_cause_card(number, cause, report) for number, cause in enumerate(report.causes[:_CAUSES], 1)]
         left = sum(len(cause.rows) for cause in report.causes[_CAUSES:])
         cards = element("ul", *causes, _unrecorded_card(report), class_="cards")
         return element("div", heading, cards, _more(left))
@@ -252,19 +215,13 @@ def _group(report: RunReport, kind: str, pages: RunPages) -> ET.Element:
     rows = [row for row in report.of(kind) if row.record.row.node_id not in parts]
     told = len(report.of(kind)) - len(rows)
     alone = [row for row in rows if not row.tile]
-    shown_rows = alone[:_AT_LENGTH]
-    new = [_card(row, report, pages) for row in shown_rows if not _is_ongoing(row)]
-    ongoing = [_card(row, report, pages) for row in shown_rows if _is_ongoing(row)]
-    since = folded(f"{len(ongoing)} since earlier runs", element("ul", *ongoing, class_="cards")) if ongoing else None
+    shown = [(row.since is not None and row.since.runs > 1, row) for row in alone[:_AT_LENGTH]]
+    new, ongoing = ([_card(row, report, pages) for is_old, row in shown if is_old is of] for of in (False, True))
+    since = html.folded(f"{len(ongoing)} since earlier runs", html.listing(ongoing, "cards"))
     under = element("p", f"{told} of them are part of what the whole cluster has, above.") if told else None
     link = element("a", f"{plural(len(rows) - len(alone), 'tile')} in the list of all rows", href="#rows")
     tiles = element("p", link) if len(rows) > len(alone) else None
-    shown_cards = element("ul", *new, class_="cards") if new else None
-    return element("div", heading, shown_cards, since, _more(len(alone) - _AT_LENGTH), under, tiles)
-
-
-def _is_ongoing(row: ReportedRow) -> bool:
-    return row.since is not None and row.since.runs > 1
+    return element("div", heading, html.listing(new, "cards"), since, _more(len(alone) - _AT_LENGTH), under, tiles)
 
 
 def _heading(report: RunReport, kind: str) -> str:
@@ -283,15 +240,15 @@ def _more(count: int) -> ET.Element | None:
 
 
 def _card(row: ReportedRow, report: RunReport, pages: RunPages) -> ET.Element:
-    what, nodes = nodes_fact(row.record)
+    what, nodes = texts.nodes_fact(row.record)
     strip = [mark for mark in marks(row, report.matrix_runs, pages) if mark is not None]
     return element(
         "li",
-        element("h4", row_link(row), " ", change(row)),
+        element("h4", html.row_link(row), " ", html.change(row)),
         element("p", "before: ", *strip, class_="strip") if strip else None,
-        element("p", card_text(row), class_="fact"),
-        fact_list([(what, node_links(nodes, report)), *since_facts(row)]),
-        command_line(next_command(row.record, row.needs, report.run.directory)),
+        element("p", texts.card_text(row), class_="fact"),
+        html.fact_list([(what, html.node_links(nodes, report)), *texts.since_facts(row)]),
+        html.command_line(next_command(row.record, row.needs, report.run.directory)),
         class_=f"card {row.kind}",
     )
 
@@ -301,12 +258,14 @@ def _cause_card(number: int, cause: Cause, report: RunReport) -> ET.Element:
     # Another job of a row with advice of its own would meet the error again.
     repeated = [row.record for row in cause.rows if not row.record.advice]
     rows = element("ul", *(_error_row(row, report) for row in cause.rows[:_NAMED]), class_="rows")
-    parts = [rows, _more(len(cause.rows) - _NAMED), command_line(again(repeated, directory)) if repeated else None]
+    parts = [rows, _more(len(cause.rows) - _NAMED), html.command_line(again(repeated, directory)) if repeated else None]
     return element(
         "li",
         element("h4", f"{plural(len(cause.rows), 'row')}: {cause.fact}", id=f"cause-{number}"),
-        fact_list([("nodes", cause.nodes), ("advice", cause.advice), ("its log says", _log_line(cause, directory))]),
-        *(parts if len(cause.rows) < _FOLDED else [folded("its rows, and what runs them again", *parts)]),
+        html.fact_list(
+            [("nodes", cause.nodes), ("advice", cause.advice), ("its log says", _log_line(cause, directory))]
+        ),
+        *(parts if len(cause.rows) < _FOLDED else [html.folded("its rows, and what runs them again", *parts)]),
         class_=f"card {attention.ERROR.kind}",
     )
 
@@ -315,15 +274,19 @@ def _log_line(cause: Cause, directory: Path) -> str:
     """The line most like the cause of an unknown error, in the log of the first row that has one."""
     if cause.advice:
         return ""
-    lines = (likely_cause(log_ends_of(row, directory)) for row in cause.rows[:_NAMED])
+    lines = (likely_cause(log_ends(row, directory)) for row in cause.rows[:_NAMED])
     return next(filter(None, lines), "")
 
 
 def _error_row(row: ReportedRow, report: RunReport) -> ET.Element:
     since, last = since_line(row.since), row.record.jobs.last
-    job = None if last is None else element("span", f": job {last.id} {last.state} on ", node_links(last.nodes, report))
+    job = (
+        None
+        if last is None
+        else element("span", f": job {last.id} {last.state} on ", html.node_links(last.nodes, report))
+    )
     tries = f", attempt {len(row.record.jobs.attempts) + 1}" if row.record.jobs.attempts else None
-    return element("li", row_link(row), job, tries, f"; since {since}" if since else None)
+    return element("li", html.row_link(row), job, tries, f"; since {since}" if since else None)
 
 
 def _unrecorded_card(report: RunReport) -> ET.Element | None:
@@ -347,7 +310,7 @@ def _unrecorded_card(report: RunReport) -> ET.Element | None:
 _ELSEWHERE = NAMED | {"not decided", "not covered"}
 
 
-def _finding_kind(finding: SweepFinding) -> Attention:
+def _finding_kind(finding: SweepFinding) -> attention.Attention:
     return attention.REGRESSED if finding.is_named else attention.INCONCLUSIVE
 
 
@@ -361,11 +324,11 @@ def _findings_group(report: RunReport) -> ET.Element:
         element(
             "li",
             element(
-                *("h4", sign(needs.kind), " ", node_links(finding.nodes, report), ": "),
+                *("h4", html.sign(needs.kind), " ", html.node_links(finding.nodes, report), ": "),
                 element("a", finding.kind, href=f"#tiles-{number}"),
             ),
-            element("p", signed(finding_text(finding)), class_="fact"),
-            fact_list([("row", sweep.of_row.row), ("why", _why_text(sweep, finding.nodes))]),
+            element("p", texts.signed(row_text.finding_text(finding)), class_="fact"),
+            html.fact_list([("row", sweep.of_row.row), ("why", _why_text(sweep, finding.nodes))]),
             *_finding_commands(finding, sweep, report.run_id),
             class_=f"card {needs.kind}",
         )
@@ -382,14 +345,14 @@ def _finding_commands(finding: SweepFinding, sweep: ReportedSweep, run_id: str) 
     wanted = ("go on", "") if finding.more_jobs else ("drain it", f"nodename={finding.nodes} ")
     for what, text in next_lines(sweep.of_row, run_id):
         if what == wanted[0] and wanted[1] in text:
-            yield command_line(text)
+            yield html.command_line(text)
 
 
 def _why_text(sweep: ReportedSweep, nodes: str) -> str:
     """Differences of nodes from others, or how to learn of them."""
     if sweep.of_row.facts is None:
         return "not read: with 'facts: nvidia', 'amd' or 'host' of the cluster in clusters.yaml, its next job says it"
-    return "; ".join(signed(text) for _, text in why_lines(sweep.of_row.facts.of_nodes(set(expand(nodes)))))
+    return "; ".join(texts.signed(text) for _, text in why_lines(sweep.of_row.facts.of_nodes(set(expand(nodes)))))
 
 
 def _node_map(name: str, sweep: ReportedSweep, report: RunReport) -> ET.Element | None:
@@ -406,7 +369,7 @@ def _node_map(name: str, sweep: ReportedSweep, report: RunReport) -> ET.Element 
         tile, change = changes.get(node, ("", 0.0))
         needs = attention.NOT_JUDGED if node in left else kinds.get(node, attention.PASSED)
         odd = "slower" if change < -2 * sigma else "faster" if change > 2 * sigma else "usual"
-        told = left.get(node) or f"{percent(change)} vs peers{f' as {tile}' if tile != node else ''}"
+        told = left.get(node) or f"{texts.percent(change)} vs peers{f' as {tile}' if tile != node else ''}"
         is_usual = needs is attention.PASSED and odd == "usual"
         shown = f"{100 * change:+.0f}".replace("-", "\N{MINUS SIGN}") if node in changes else needs.sign
         shown = "\N{MIDDLE DOT}" if is_usual else shown
@@ -419,7 +382,7 @@ def _node_map(name: str, sweep: ReportedSweep, report: RunReport) -> ET.Element 
         if (of_block := [node for node in listed if node in nodes])
     ]
     caption = "Nodes by switch or block, per cent against peers; a dot is within the noise"
-    return table(f"{name}-map", caption, ["switch or block", "nodes", "each"], lines)
+    return html.table(f"{name}-map", caption, ["switch or block", "nodes", "each"], lines)
 
 
 def _sweep_section(number: int, sweep: ReportedSweep, report: RunReport) -> ET.Element | None:
@@ -427,23 +390,23 @@ def _sweep_section(number: int, sweep: ReportedSweep, report: RunReport) -> ET.E
     row_sweep, name = sweep.of_row, f"tiles-{number}"
     left = [element("li", element("code", nodes), f": {why}") for why, nodes in sweep.not_covered.items()]
     changes = [change for row in sweep.tiles if (change := row.record.change) is not None]
-    spread = f"{percent(min(changes))} to {percent(max(changes))}" if changes else ""
-    median = f"median {percent(statistics.median(changes))}, {spread}" if changes else ""
+    spread = f"{texts.percent(min(changes))} to {texts.percent(max(changes))}" if changes else ""
+    median = f"median {texts.percent(statistics.median(changes))}, {spread}" if changes else ""
     covered = f"{sweep.covered_nodes} of {plural(sweep.whole.nodes, 'node')} of the partition {sweep.whole.partition}"
-    return section(
+    return html.section(
         name,
         sweep.title,
         _node_map(name, sweep, report),
-        fact_list(
+        html.fact_list(
             [
                 ("covered", covered if sweep.whole.nodes else ""),
                 ("vs reference", median),
-                *((head, signed(text)) for head, text in sweep_facts(row_sweep, {}) if head not in _ELSEWHERE),
+                *((head, texts.signed(text)) for head, text in sweep_facts(row_sweep, {}) if head not in _ELSEWHERE),
             ]
         ),
         element("h3", f"Not covered ({sweep.not_covered_nodes})") if left else None,
-        element("ul", *left[:_MISSING], class_="rows") if left else None,
-        command_list(next_lines(sweep.of_row, report.run_id)),
+        html.listing(left[:_MISSING]),
+        html.command_list(next_lines(sweep.of_row, report.run_id)),
     )
 
 
@@ -453,8 +416,8 @@ def _sweep_section(number: int, sweep: ReportedSweep, report: RunReport) -> ET.E
 def _next_commands(report: RunReport) -> ET.Element | None:
     """The commands for the whole run; the first one is not folded."""
     listed = report.next_commands
-    more = folded(plural(len(listed) - 1, "more command"), command_list(listed[1:])) if listed[1:] else None
-    return element("div", command_list(listed[:1]), more) if listed else None
+    more = html.folded(plural(len(listed) - 1, "more command"), html.command_list(listed[1:])) if listed[1:] else None
+    return element("div", html.command_list(listed[:1]), more) if listed else None
 
 
 def _matrix(report: RunReport, pages: RunPages) -> Iterator[ET.Element | None]:
@@ -472,11 +435,11 @@ def _all_rows(report: RunReport) -> ET.Element | None:
     shown = [row for row in report.worst_first if not row.tile or row.needs.is_urgent]
     groups = grouped([(_figures_of(row), row) for row in shown])
     passed = len(report.rows) - len(shown)
-    missing = [[element("a", one.id, href="#missing"), kind_cell(attention.ERROR)] for one in report.unrecorded]
+    missing = [[element("a", one.id, href="#missing"), html.kind_cell(attention.ERROR)] for one in report.unrecorded]
     what = plural(len(shown) + len(missing), "tile" if shown and all(row.tile for row in shown) else "row")
-    return folded(
+    return html.folded(
         f"{what}, the worst first",
-        table("unrecorded", "Rows without a record", ["row", "verdict"], missing),
+        html.table("unrecorded", "Rows without a record", ["row", "verdict"], missing),
         *(_rows_table(f"all-{number}", *group, report) for number, group in enumerate(groups.items(), 1)),
         element("p", f"and {passed} tiles that passed, in the map above") if passed else None,
     )
@@ -495,7 +458,9 @@ def _rows_table(name: str, title: str, rows: Sequence[ReportedRow], report: RunR
     heads += [f">measured ({metric.unit})", f">against ({metric.unit})"]
     heads += ["differs in"] if varies else [] if rows[0].record.row.label else [">MFU (%)"]
     heads += ["since", "nodes", "job", ">ran"]
-    return table(name, f"{title}: {plural(len(rows), 'row')}", heads, [_list_line(row, report, varies) for row in rows])
+    return html.table(
+        name, f"{title}: {plural(len(rows), 'row')}", heads, [_list_line(row, report, varies) for row in rows]
+    )
 
 
 def _list_line(row: ReportedRow, report: RunReport, varies: Sequence[str]) -> list[Content]:
@@ -504,15 +469,15 @@ def _list_line(row: ReportedRow, report: RunReport, varies: Sequence[str]) -> li
     mfu, reference = record.figures.measured.get(MFU.key), record.judged.reference if record.judged else None
     differs = ", ".join(f"{name} {row.settings[name]}" for name in varies if name in row.settings)
     return [
-        row_link(row),
-        kind_cell(row.needs),
-        *([without_unit(percent(row.peers_change))] if report.sweeps else []),
-        without_unit(percent(record.change)),
-        *(figure_text(record.judged_metric, figure) for figure in (record.measured, reference)),
-        *([differs] if varies else [] if record.row.label else ["" if mfu is None else without_unit(share(mfu))]),
-        minute(row.since.time_s) if row.since is not None and since_line(row.since) else "",
-        node_cell(record.nodes, report),
-        several(", ".join(job.id for job in jobs)),
+        html.row_link(row),
+        html.kind_cell(row.needs),
+        *([texts.without_unit(texts.percent(row.peers_change))] if report.sweeps else []),
+        texts.without_unit(texts.percent(record.change)),
+        *(texts.figure_text(record.judged_metric, figure) for figure in (record.measured, reference)),
+        *([differs] if varies else [] if record.row.label else ["" if mfu is None else texts.without_unit(share(mfu))]),
+        texts.minute(row.since.time_s) if row.since is not None and since_line(row.since) else "",
+        html.node_cell(record.nodes, report),
+        html.several(", ".join(job.id for job in jobs)),
         duration(sum(runs_s)) if runs_s else "",
     ]
 
@@ -532,11 +497,11 @@ def changes_section(report: RunReport) -> ET.Element | None:
     apart = {state: [alarm for alarm in alarms if alarm.part_of not in causes] for state, alarms in known.items()}
     cards = [_changes_card(state, alarms, report) for state, alarms in apart.items() if alarms]
     entries = [_alarm_entry(alarm, report) for alarm in over]
-    ended = folded(f"{plural(len(over), 'alarm')} of the last days, fixed or gone", *_rows_list(entries))
+    ended = html.folded(f"{plural(len(over), 'alarm')} of the last days, fixed or gone", html.listing(entries))
     empty = [state for state, alarms in apart.items() if not alarms] if cards else []
     none = element("p", f"No alarm is {enumerated(empty, 'or')}.") if empty else None
     shown = element("div", *cards, class_="changes") if cards else None
-    return section("lately", "New, ongoing and fixed", _new_errors(report), shown, none, ended)
+    return html.section("lately", "New, ongoing and fixed", _new_errors(report), shown, none, ended)
 
 
 def _new_errors(report: RunReport) -> ET.Element | None:
@@ -544,20 +509,15 @@ def _new_errors(report: RunReport) -> ET.Element | None:
     since = [row.since for row in report.of(attention.ERROR.kind)]
     new = sum(onset is not None and onset.runs == 1 and onset.good is not None for onset in since)
     link = element("a", f"{plural(new, 'error')} new in this run", href=f"#{attention.ERROR.kind}")
-    return element("p", sign(attention.ERROR.kind), " ", link) if new else None
-
-
-def _rows_list(entries: Sequence[ET.Element]) -> list[ET.Element]:
-    """A list; nothing without entries."""
-    return [element("ul", *entries, class_="rows")] if entries else []
+    return element("p", html.sign(attention.ERROR.kind), " ", link) if new else None
 
 
 def _changes_card(state: str, alarms: Sequence[Alarm], report: RunReport) -> ET.Element:
     entries = [_alarm_entry(alarm, report) for alarm in alarms]
     shown, left = (entries[:_CHANGES], entries[_CHANGES:]) if state != "fixed" else ([], entries)
-    more = folded(f"{len(left)} more" if shown else plural(len(left), "alarm"), *_rows_list(left))
+    more = html.folded(f"{len(left)} more" if shown else plural(len(left), "alarm"), html.listing(left))
     heading = element("h3", f"{state.capitalize()} ({len(alarms)})")
-    return element("div", heading, *_rows_list(shown), more, class_=f"card {state}")
+    return element("div", heading, html.listing(shown), more, class_=f"card {state}")
 
 
 def _alarm_entry(alarm: Alarm, report: RunReport) -> ET.Element:
@@ -565,10 +525,10 @@ def _alarm_entry(alarm: Alarm, report: RunReport) -> ET.Element:
     period, row = alarm.period, report.by_id.get(alarm.period.subject)
     address = row.address if row is not None else None
     if period.kind is Kind.NODE:
-        address = report.nodes.get(min(period.things), NODES)
+        address = report.nodes.get(min(period.things), html.NODES)
     elif period.kind is Kind.INCIDENT and report.incident is not None:
         address = "#cluster"
-    name, _, rest = signed(line_of(alarm)).partition(": ")
+    name, _, rest = texts.signed(line_of(alarm)).partition(": ")
     days = ((report.begin_s or 0.0) - alarm.since.time_s) / SECONDS_PER_DAY
     if alarm.is_active:
         rest += f" ({days:.0f} days)" if days >= 1 else ""
@@ -578,11 +538,11 @@ def _alarm_entry(alarm: Alarm, report: RunReport) -> ET.Element:
     needs = attention.DRIFT if period.kind is Kind.DRIFT else attention.REGRESSED
     return element(
         "li",
-        sign((needs if alarm.is_active else attention.PASSED).kind),
+        html.sign((needs if alarm.is_active else attention.PASSED).kind),
         " ",
         element("a", name, href=address),
         f": {rest}",
-        folded(f"{plural(len(parts), 'alarm')} for the same cause", *_rows_list(parts)),
+        html.folded(f"{plural(len(parts), 'alarm')} for the same cause", html.listing(parts)),
     )
 
 
@@ -622,7 +582,7 @@ def write_report(reports: Sequence[RunReport], directory: Path) -> Path:
         _write_run(report, directory, linked)
     first = _write_run(newest, directory, linked)
     clusters = ", ".join(sorted({cluster for report in reports for cluster in report.clusters}))
-    _write_page(directory, NODES, nodes_page(newest, links))
+    _write_page(directory, html.NODES, nodes_page(newest, links))
     # A session that goes on leaves the history's runs to its end.
     if newest.history_runs or not newest.goes_on or not (directory / RUN_INDEX).exists():
         _write_page(directory, RUN_INDEX, run_index_page(runs, pages, clusters or "no cluster", links))
@@ -632,7 +592,7 @@ def write_report(reports: Sequence[RunReport], directory: Path) -> Path:
 
 def _links(report: RunReport) -> list[tuple[str, str]]:
     of_run = [("This run", f"{report.home}{INDEX}"), ("Jobs", f"{report.home}{JOBS}")]
-    return [("Newest run", INDEX), *of_run, ("Nodes", NODES), ("Runs", RUN_INDEX)]
+    return [("Newest run", INDEX), *of_run, ("Nodes", html.NODES), ("Runs", RUN_INDEX)]
 
 
 def _runs_with_pages(
@@ -662,11 +622,11 @@ def _write_run(report: RunReport, directory: Path, pages: RunPages) -> str:
     """Write the pages of a run; its first page for the report's own directory is returned."""
     links = _links(report)
     for row in (reported for reported in report.rows if not reported.is_as_before):
-        ends = log_ends_of(row, report.run.directory)
+        ends = log_ends(row, report.run.directory)
         _write_page(directory, row.address, row_page(row, report, ends, links, pages))
     _write_page(directory, f"{report.home}{JOBS}", jobs_page(report, links))
     first = run_page(report, links, pages)
-    text = html_text(first)
+    text = html.html_text(first)
     _write_page(directory, f"{report.home}{INDEX}", first)
     return text
 
@@ -686,4 +646,4 @@ def _remove_old(directory: Path, reports: Sequence[RunReport]) -> None:
 def _write_page(directory: Path, address: str, root: ET.Element) -> None:
     path = directory / address
     make_directory(path.parent)
-    write_whole(path, html_text(root, "../" * address.count("/")))
+    write_whole(path, html.html_text(root, "../" * address.count("/")))

@@ -15,11 +15,8 @@ from pytest_gsw.history.comparison import changes_text
 from pytest_gsw.history.model import Point, RowOutcome, points_of, record_time_s
 from pytest_gsw.history.row_history import Drifting, RowHistory
 from pytest_gsw.history.since import Since, periods
-from pytest_gsw.results import attention, outcomes
-from pytest_gsw.results.attention import Attention
-from pytest_gsw.results.outcomes import ERROR
+from pytest_gsw.results import attention, outcomes, suggested_commands
 from pytest_gsw.results.record import JobFacts, Record
-from pytest_gsw.results.suggested_commands import needs_of
 from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.stats.noise import PRIOR
 from pytest_gsw.stats.verdict import DOUBTS, compare
@@ -107,9 +104,9 @@ class ReportedRow:
         return self.past.drifting if points_of(self.record) else None
 
     @cached_property
-    def needs(self) -> Attention:
+    def needs(self) -> attention.Attention:
         """The reason for which it needs attention."""
-        needs = needs_of(self.record)
+        needs = suggested_commands.needs_of(self.record)
         passed = needs in {attention.PASSED, attention.ACCEPTED}
         return attention.DRIFT if passed and self.drifting is not None else needs
 
@@ -216,8 +213,8 @@ def since_of(row: ReportedRow) -> Since | None:
 
 def _error_since(row: ReportedRow) -> Since:
     """The onset of a row's errors."""
-    runs = (*row.earlier, RowOutcome(row.record.run.id, record_time_s(row.record), ERROR.word))
-    first = periods([outcome.outcome == ERROR.word for outcome in runs])[-1].wrong[0]
+    runs = (*row.earlier, RowOutcome(row.record.run.id, record_time_s(row.record), outcomes.ERROR.word))
+    first = periods([outcome.outcome == outcomes.ERROR.word for outcome in runs])[-1].wrong[0]
     return Since(runs[first].begin_s, len(runs) - first, runs[first - 1] if first else None)
 
 

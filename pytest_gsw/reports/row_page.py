@@ -12,44 +12,13 @@ from pytest_gsw.errors import LogError
 from pytest_gsw.history.model import Point, RowOutcome
 from pytest_gsw.logs.reader import tail_lines
 from pytest_gsw.logs.signatures import find_cause
-from pytest_gsw.reports import charts
-from pytest_gsw.reports.elements import (
-    Content,
-    change,
-    command_list,
-    drift_text,
-    element,
-    fact_list,
-    fact_text,
-    figure_text,
-    folded,
-    job_text,
-    kind_cell,
-    limit_text,
-    minute,
-    node_cell,
-    node_links,
-    nodes_fact,
-    page,
-    percent,
-    section,
-    several,
-    shown_change,
-    sign,
-    simulated_note,
-    since_facts,
-    table,
-    time_element,
-    without_unit,
-)
+from pytest_gsw.reports import charts, html, texts
+from pytest_gsw.reports.html import Content, element
 from pytest_gsw.reports.matrix import RunPages, address_in, matrix
 from pytest_gsw.reports.reported_row import ReportedRow, current_reference, device, reference_at
 from pytest_gsw.reports.run_report import LISTED_RUNS, RunReport, advice_of
-from pytest_gsw.results import attention, outcomes, row_text
+from pytest_gsw.results import attention, outcomes, row_line, row_text, suggested_commands
 from pytest_gsw.results.record import JobFacts, Record
-from pytest_gsw.results.row_line import informative_line
-from pytest_gsw.results.row_text import accepted_line, compared_text, hides_loss
-from pytest_gsw.results.suggested_commands import history_command, next_command, repeat_commands
 from pytest_gsw.stats.verdict import Reason
 
 #: Facts with a place of their own on the page.
@@ -57,11 +26,7 @@ _ELSEWHERE = frozenset({"steps", "job", "note", "accepted"})
 
 
 def row_page(
-    row: ReportedRow,
-    report: RunReport,
-    ends: Sequence[LogEnd],
-    links: Sequence[tuple[str, str]],
-    pages: RunPages,
+    row: ReportedRow, report: RunReport, ends: Sequence[LogEnd], links: Sequence[tuple[str, str]], pages: RunPages
 ) -> ET.Element:
     """The page of one row in one run.
 
@@ -73,8 +38,8 @@ def row_page(
         pages: The runs with pages.
     """
     record, word = row.record, row.needs.word
-    badge = element("span", sign(row.kind), f" {word}", class_=f"badge {row.kind}")
-    log = section("log", "Last lines of the log", *_log(ends))
+    badge = element("span", html.sign(row.kind), f" {word}", class_=f"badge {row.kind}")
+    log = html.section("log", "Last lines of the log", *_log(ends))
     # The log comes first for an error, the figures for a slow row.
     first, last = (log, None) if row.needs is attention.ERROR else (None, log)
     run_facts = row_text.run_facts(record)
@@ -83,29 +48,24 @@ def row_page(
     addresses = _in_runs(row, pages)
     main = [
         element("h1", record.row.id),
-        element("p", badge, " ", change(row), class_="headline"),
-        element("p", fact_text(row), class_="fact"),
+        element("p", badge, " ", html.change(row), class_="headline"),
+        element("p", texts.fact_text(row), class_="fact"),
         element("p", shared),
         _tile_facts(row, report),
-        fact_list([*_at_once(row, ends, report), *since_facts(row), *_notes(row)]),
-        simulated_note([record]),
+        html.fact_list([*_at_once(row, ends, report), *texts.since_facts(row), *_notes(row)]),
+        html.simulated_note([record]),
         first,
-        section("next", "What to type next", command_list(all_commands(row, report.run.directory))),
-        section("figures", "Figures", _figures(row)),
+        html.section("next", "What to type next", html.command_list(all_commands(row, report.run.directory))),
+        html.section("figures", "Figures", _figures(row)),
         None
         if record.row.tile
-        else section(
-            "runs",
-            "Runs",
-            charts.figure(charts.history_plot(row, addresses)),
-            _runs_table(row, addresses, report),
-        ),
-        section("steps", "Steps", charts.figure(charts.steps_plot(record)), fact_list(steps)),
-        section("jobs", "Jobs", _jobs_of_row(row, report)),
+        else html.section("runs", "Runs", charts.history_plot(row, addresses), _runs_table(row, addresses, report)),
+        html.section("steps", "Steps", charts.steps_plot(record), html.fact_list(steps)),
+        html.section("jobs", "Jobs", _jobs_of_row(row, report)),
         last,
-        section("facts", "Facts", fact_list(_facts(record, run_facts))),
+        html.section("facts", "Facts", html.fact_list(_facts(record, run_facts))),
     ]
-    return page(f"{record.row.id}: {word} on {record.run.cluster}, {minute(report.begin_s)}", main, links)
+    return html.page(f"{record.row.id}: {word} on {record.run.cluster}, {texts.minute(report.begin_s)}", main, links)
 
 
 def _in_runs(row: ReportedRow, pages: RunPages) -> Mapping[str, str]:
@@ -128,29 +88,33 @@ def workload_page(
     title = f"{workloads} on {', '.join(newest.clusters)}: {plural(len(rows), 'row')}"
     main = [
         element("h1", title),
-        simulated_note(row.record for row, _ in rows),
-        section("matrix", "Rows by run", matrix("matrix", [row for row, of in rows if of is newest], newest, pages)),
+        html.simulated_note(row.record for row, _ in rows),
+        html.section(
+            "matrix", "Rows by run", matrix("matrix", [row for row, of in rows if of is newest], newest, pages)
+        ),
         *(_row_section(row, report, _in_runs(row, pages)) for row, report in rows),
     ]
-    return page(f"{title}, {minute(newest.begin_s)}", main, links)
+    return html.page(f"{title}, {texts.minute(newest.begin_s)}", main, links)
 
 
 def _row_section(row: ReportedRow, report: RunReport, pages: Mapping[str, str]) -> ET.Element:
     name = row.record.row.id
     link = name if row.is_as_before else element("a", name, href=row.address)
-    heading = element("h2", sign(row.kind), " ", link, id=f"row-{row.name}")
+    heading = element("h2", html.sign(row.kind), " ", link, id=f"row-{row.name}")
     if not row.is_as_before:
-        return element("section", heading, element("p", f"{row.needs.word} ", change(row), class_="fact"))
-    job = ("job", job_text(row.record))
+        return element("section", heading, element("p", f"{row.needs.word} ", html.change(row), class_="fact"))
+    job = ("job", texts.job_text(row.record))
     facts = [job, *_notes(row), *_facts(row.record, row_text.run_facts(row.record))]
     return element(
         "section",
         heading,
-        element("p", fact_text(row), class_="fact"),
+        element("p", texts.fact_text(row), class_="fact"),
         _tile_facts(row, report),
         _figures(row),
-        None if row.record.row.tile else charts.figure(charts.history_plot(row, pages)),
-        folded("Commands and facts", command_list(all_commands(row, report.run.directory)), fact_list(facts)),
+        None if row.record.row.tile else charts.history_plot(row, pages),
+        html.folded(
+            "Commands and facts", html.command_list(all_commands(row, report.run.directory)), html.fact_list(facts)
+        ),
     )
 
 
@@ -161,7 +125,7 @@ def _tile_facts(row: ReportedRow, report: RunReport) -> ET.Element | None:
         return None
     number = names.index(row.record.row.row_id)
     change = row.peers_change
-    told = "not compared with its peers: " if change is None else f"{percent(change)} throughput vs its peers: "
+    told = "not compared with its peers: " if change is None else f"{texts.percent(change)} throughput vs its peers: "
     return element(
         "p", told, element("a", report.sweeps[number].title, href=f"{report.home}index.html#tiles-{number + 1}")
     )
@@ -169,8 +133,8 @@ def _tile_facts(row: ReportedRow, report: RunReport) -> ET.Element | None:
 
 def _at_once(row: ReportedRow, ends: Sequence[LogEnd], report: RunReport) -> list[tuple[str, Content]]:
     """The nodes of the row, and for an error the advice, or the line of its log that is most like the cause."""
-    what, names = nodes_fact(row.record)
-    nodes = (what, node_links(names, report))
+    what, names = texts.nodes_fact(row.record)
+    nodes = (what, html.node_links(names, report))
     if row.needs is not attention.ERROR:
         return [nodes]
     says = "" if any(end.cause for end in ends) else likely_cause(ends)
@@ -180,11 +144,11 @@ def _at_once(row: ReportedRow, ends: Sequence[LogEnd], report: RunReport) -> lis
 def _notes(row: ReportedRow) -> list[tuple[str, str]]:
     record = row.record
     comparable = f"{record.not_comparable} makes the figures not comparable" if record.not_comparable else ""
-    drift = "" if row.needs is attention.DRIFT else drift_text(row)  # the row's fact has it
+    drift = "" if row.needs is attention.DRIFT else texts.drift_text(row)  # the row's fact has it
     return [
-        ("limit", limit_text(row)),
+        ("limit", texts.limit_text(row)),
         ("accepted", record.accepted_note or ""),
-        ("by the document", accepted_line(record) if hides_loss(record) else ""),
+        ("by the document", row_text.accepted_line(record) if row_text.hides_loss(record) else ""),
         ("drift", drift),
         ("not judged", comparable),
         ("MFU", record.figures.mfu_note if record.figures.measured else ""),
@@ -199,17 +163,17 @@ def _figures(row: ReportedRow) -> ET.Element | None:
     lines = []
     for cells in row_text.figure_cells(row.record, row.record.judged):
         references = (cells.documented, cells.accepted) if figures.accepted else (cells.documented,)
-        against = (cell for held, change_of in references for cell in (without_unit(held), _bare(change_of)))
+        against = (cell for held, change_of in references for cell in (texts.without_unit(held), _bare(change_of)))
         title = f"{cells.title} (%)" if f"{cells.measured}{cells.documented[0]}".endswith("%") else cells.title
-        lines.append((title, without_unit(cells.measured), *against, _bare(cells.allowed)))
+        lines.append((title, texts.without_unit(cells.measured), *against, _bare(cells.allowed)))
     accepted = [">accepted", ">change (%)"] if figures.accepted else []
     caption = "Measured against documented figures" if figures.measured else "Documented figures"
     heads = ["figure", ">measured", ">documented", ">change (%)", *accepted, ">allowed (%)"]
-    return table(f"figures-{row.name}", f"{caption} of {row.record.row.id}", heads, lines)
+    return html.table(f"figures-{row.name}", f"{caption} of {row.record.row.id}", heads, lines)
 
 
 def _bare(change: str) -> str:
-    return without_unit(shown_change(change))
+    return texts.without_unit(texts.shown_change(change))
 
 
 # -- runs, steps, jobs ---------------------------------------------------------------------------
@@ -228,35 +192,32 @@ def _runs_table(row: ReportedRow, pages: Mapping[str, str], report: RunReport) -
     numbers = [f">{metric.change_label} (%)", f">{metric.label} ({metric.unit})", f">against ({metric.unit})"]
     heads = ["when", "verdict", *numbers, "nodes", "job", "run"]
     caption = which if reference is None else f"{which}; {held} figure is {metric.text(reference)}"
-    return table("runs", caption, heads, [_run_line(point, row, pages, report) for point in shown])
+    return html.table("runs", caption, heads, [_run_line(point, row, pages, report) for point in shown])
 
 
 def _run_line(
-    point: Point | RowOutcome,
-    row: ReportedRow,
-    pages: Mapping[str, str],
-    report: RunReport,
+    point: Point | RowOutcome, row: ReportedRow, pages: Mapping[str, str], report: RunReport
 ) -> Sequence[Content]:
     address = pages.get(point.run_id)
     run: Content = point.run_id if not address else element("a", point.run_id, href=address)
-    when = time_element(point.begin_s)
+    when = html.time_element(point.begin_s)
     if isinstance(point, RowOutcome):
         last = row.record.jobs.last
         job_id = last.id if last is not None and point.run_id == row.record.run.id else ""
-        return when, kind_cell(attention.ERROR), "", "", "", "", job_id, run
+        return when, html.kind_cell(attention.ERROR), "", "", "", "", job_id, run
     known = outcomes.of(point.outcome)
     shown = known.attention.in_report.kind
-    verdict = element("td", sign(shown), f" {known.text}", class_=shown)
+    verdict = element("td", html.sign(shown), f" {known.text}", class_=shown)
     reference, metric = reference_at(row, point), row.record.judged_metric
     change = None if reference is None else metric.change(point.judged, reference)
     return (
         when,
         verdict,
-        "" if change is None else without_unit(percent(change)),
-        figure_text(metric, point.judged),
-        figure_text(metric, reference),
-        node_cell(point.nodes, report),
-        several(point.job_id),
+        "" if change is None else texts.without_unit(texts.percent(change)),
+        texts.figure_text(metric, point.judged),
+        texts.figure_text(metric, reference),
+        html.node_cell(point.nodes, report),
+        html.several(point.job_id),
         run,
     )
 
@@ -264,7 +225,7 @@ def _run_line(
 def _jobs_of_row(row: ReportedRow, report: RunReport) -> ET.Element | None:
     metric = row.record.judged_metric
     heads = ["job", "state", f">{metric.label} ({metric.unit})", "nodes", "submitted", ">queue", ">ran", "note"]
-    return table(
+    return html.table(
         "jobs", "Every job of the row in this run", heads, [_job_of_row(job, row.record, report) for job in row.jobs]
     )
 
@@ -277,9 +238,9 @@ def _job_of_row(job: JobFacts, record: Record, report: RunReport) -> Sequence[Co
     return (
         f"{job.launcher} {job.id}",
         str(job.state) if job.exit_code is None else f"{job.state} {job.exit_code}:{job.signal}",
-        figure_text(record.judged_metric, judged),
-        node_links(job.nodes, report),
-        None if job.submit_s is None else time_element(job.submit_s),
+        texts.figure_text(record.judged_metric, judged),
+        html.node_links(job.nodes, report),
+        None if job.submit_s is None else html.time_element(job.submit_s),
         "" if job.queue_s is None else duration(job.queue_s),
         "" if job.run_s is None else duration(job.run_s),
         element("td", "; ".join(text for text in notes if text) or None, class_="long"),
@@ -309,7 +270,7 @@ def _facts(record: Record, run_facts: Iterable[tuple[str, str]]) -> list[tuple[s
         (f"{device(record.row.accelerator)}s", f"{record.row.gpus:,} {record.row.accelerator}, {record.row.dtype}"),
         ("image", f"{record.run.image} {image_from}".strip() if record.run.image else ""),
         ("definition", record.row.definition),
-        ("log agrees on", compared_text(record)),
+        ("log agrees on", row_text.compared_text(record)),
         *sorted(record.run.environment.items()),
         ("variables", ", ".join(f"{name}={value}" for name, value in (record.run.variables or {}).items())),
     ]
@@ -333,14 +294,14 @@ _REPEATS = {"again": "run it again", "offline": "judge its log again"}
 def all_commands(row: ReportedRow, directory: Path) -> Sequence[tuple[str, str]]:
     """The commands for a row, each after its purpose; the one to type next comes first."""
     record = row.record
-    listed = [(_REPEATS[name], text) for name, text in repeat_commands(record, directory)]
+    listed = [(_REPEATS[name], text) for name, text in suggested_commands.repeat_commands(record, directory)]
     if row.since is not None and row.since.good is not None and row.needs in attention.SLOW:
         runs = (row.since.good.run_id, record.run.id)
         listed.append(("compare with the last good run", command("pytest-gsw", "compare", *runs)))
-    its_runs = (_RUNS, history_command(record.run.cluster, record.row.id))
+    its_runs = (_RUNS, suggested_commands.history_command(record.run.cluster, record.row.id))
     if row.past.runs:
         listed.append(its_runs)
-    first = next_command(record, row.needs, directory)
+    first = suggested_commands.next_command(record, row.needs, directory)
     known = {text: what for what, text in (*listed, its_runs)}
     too_good = row.needs is attention.INCONCLUSIVE and record.reason == Reason.TOO_GOOD.value
     of_need = "look at what was measured" if too_good else _OF_NEED.get(row.needs, "")
@@ -351,10 +312,6 @@ def all_commands(row: ReportedRow, directory: Path) -> Sequence[tuple[str, str]]
 _LINES = 8
 #: The part at the end of a log that is searched: a report reads a thousand of them.
 _SEARCHED_BYTES = 256 << 10
-
-
-#: The needs of rows with the end of their logs.
-_LOGS_SHOWN = attention.SLOW | {attention.ERROR}
 
 
 @dataclass(frozen=True)
@@ -372,32 +329,24 @@ def likely_cause(ends: Sequence[LogEnd]) -> str:
 
     Empty if there is neither: the last line of a training log may be a progress bar.
     """
-    causes = (*(end.cause for end in ends), *(informative_line(end.lines) for end in ends))
+    causes = (*(end.cause for end in ends), *(row_line.informative_line(end.lines) for end in ends))
     return next(filter(None, causes), "")
 
 
-def log_ends_of(row: ReportedRow, directory: Path) -> tuple[LogEnd, ...]:
-    """The ends of a row's logs; none for a row that neither failed nor is too slow."""
-    if row.needs not in _LOGS_SHOWN:
-        return ()
-    run, last = row.record.run, row.record.jobs.last
-    failed = row.needs is attention.ERROR
-    return log_ends(run.log, last.id if last else "", directory, failed=failed, outputs=run.outputs)
+def log_ends(row: ReportedRow, directory: Path) -> tuple[LogEnd, ...]:
+    """The ends of a row's logs; none for a row that neither failed nor is too slow.
 
-
-def log_ends(
-    log: str | None, job_id: str, directory: Path, *, failed: bool, outputs: Sequence[str] = ()
-) -> tuple[LogEnd, ...]:
-    """The ends of a row's log, and of the other files of a failed job, as far as they exist.
-
-    For a failed job, the line with the cause is searched. A batch shell's output may be in the run's directory, which
-    may have been moved since.
+    For a failed job, other files are shown as well, and the line with the cause is searched. A batch shell's output may
+    be in the run's directory, which may have been moved since.
     """
-    named = [Path(log)] if log else []
+    run, last, failed = row.record.run, row.record.jobs.last, row.needs is attention.ERROR
+    if not failed and row.needs not in attention.SLOW:
+        return ()
+    named = [Path(run.log)] if run.log else []
     if failed:
-        named.extend(map(Path, outputs))
-    if failed and job_id.isalnum():
-        named.append(directory / "batch" / f"slurm-{job_id}.out")
+        named.extend(map(Path, run.outputs))
+    if failed and last is not None and last.id.isalnum():
+        named.append(directory / "batch" / f"slurm-{last.id}.out")
     ends = (_end(path, failed=failed) for path in dict.fromkeys(path.absolute() for path in named))
     return tuple(end for end in ends if end is not None)
 

@@ -18,14 +18,9 @@ from pytest_gsw.history.model import cluster_of
 from pytest_gsw.history.node_search import FailingNode, KnownGoodNodes, NodeJob, SlowNode
 from pytest_gsw.logs.signatures import DIVERGED, NOT_FINITE, SIGNATURES
 from pytest_gsw.reports.reported_row import KINDS, ReportedRow, home_of, page_names, submission_order
-from pytest_gsw.results import attention, outcomes
+from pytest_gsw.results import attention, manifest, outcomes, run_progress, runs_directory, suggested_commands, summary
 from pytest_gsw.results.cluster_result import ClusterResult, cluster_result_of
-from pytest_gsw.results.manifest import FACTS, CaseBesideRows, RunManifest, left_text, resume_command
 from pytest_gsw.results.record import JobFacts, Record, used_gpu_hours
-from pytest_gsw.results.run_progress import RunProgress
-from pytest_gsw.results.runs_directory import begin_of
-from pytest_gsw.results.suggested_commands import next_commands
-from pytest_gsw.results.summary import cause_of, error_nodes
 from pytest_gsw.results.sweep import RowSweep, Sweep, lost_tiles, node_cases, not_covered
 from pytest_gsw.stats.sweep_finding import SweepFinding
 from pytest_gsw.tables.model import rows_text, tile_of, without_tile
@@ -52,11 +47,11 @@ class ReportedRun:
     #: The exit status of its session, ``None`` if unknown.
     exit_status: int | None = None
     #: The rows that its session has yet to judge; ``None`` once it has ended.
-    progress: RunProgress | None = None
+    progress: run_progress.RunProgress | None = None
     #: Its alarms; ``None`` to read them from the history.
     alarms: tuple[Alarm, ...] | None = None
     #: The manifest of its session, and when that began, seconds since the epoch.
-    noted: RunManifest = field(default_factory=RunManifest)
+    noted: manifest.RunManifest = field(default_factory=manifest.RunManifest)
     begun_s: float | None = None
     #: The sweep of its tiles, ``None`` if it has none.
     sweep: Sweep | None = None
@@ -105,12 +100,14 @@ class RunJob:
     @property
     def failed(self) -> bool:
         """True if it was not measured."""
-        is_last = self.facts is self.row.record.jobs.last
-        return (
-            self.row.needs is attention.ERROR
-            if is_last
-            else bool(self.facts.why_repeated) and self.facts.judged is None
-        )
+        if self.facts is self.row.record.jobs.last:
+            return self.row.needs is attention.ERROR
+        return bool(self.facts.why_repeated) and self.facts.judged is None
+
+    @property
+    def gpu_hours(self) -> float:
+        """The GPU-hours of it; 0 if unknown."""
+        return self.row.record.row.gpus * (self.facts.run_s or 0.0) / 3600
 
 
 @dataclass(frozen=True)
@@ -260,7 +257,7 @@ class RunReport:
     @property
     def unjudged(self) -> int:
         """The number of rows that its session, which has ended, did not judge."""
-        return [missing_row.why for missing_row in self.unrecorded].count(left_text(self.run.directory))
+        return [missing_row.why for missing_row in self.unrecorded].count(manifest.left_text(self.run.directory))
 
     @property
     def goes_on(self) -> bool:
@@ -282,7 +279,7 @@ class RunReport:
         )
 
     @cached_property
-    def node_cases(self) -> tuple[CaseBesideRows, ...]:
+    def node_cases(self) -> tuple[manifest.CaseBesideRows, ...]:
         """The test cases of nodes."""
         lost = {one.tile: one.why for one in self.unrecorded if one.tile} | lost_tiles(self.records)
         return tuple(node_cases(self.run.sweep, lost, next(iter(self.clusters), "")))
@@ -317,21 +314,18 @@ class RunReport:
         return failing_texts(self.records, (node for found in self.nodes_failing_jobs.values() for node in found))
 
     @property
-    def nodes_commands(self) -> Mapping[str, str]:
-        """The commands that list nodes that are slow or fail jobs, by cluster."""
-        clusters = sorted({*self.slow_nodes, *self.nodes_failing_jobs})
-        return {cluster: command("pytest-gsw", "nodes", f"--cluster={cluster}") for cluster in clusters}
-
-    @property
     def next_commands(self) -> list[tuple[str, str]]:
         """The commands to type next, each after its purpose."""
-        of_nodes = ((f"see the nodes to avoid on {cluster}", text) for cluster, text in self.nodes_commands.items())
+        of_nodes = [
+            (f"see the nodes to avoid on {cluster}", command("pytest-gsw", "nodes", f"--cluster={cluster}"))
+            for cluster in sorted({*self.slow_nodes, *self.nodes_failing_jobs})
+        ]
         # What runs again before its nodes are left out may meet them again.
-        listed = [*of_nodes, *next_commands(self.records, self.run.directory, self.incident)]
+        listed = [*of_nodes, *suggested_commands.next_commands(self.records, self.run.directory, self.incident)]
         if not self.unjudged:
             return listed
         what = f"go on with {plural(self.unjudged, 'row')} that the session did not judge"
-        return [(what, resume_command(self.run.directory)), *listed]
+        return [(what, manifest.resume_command(self.run.directory)), *listed]
 
     @property
     def active_alarms(self) -> int:
@@ -364,7 +358,7 @@ class RunReport:
         known = [job.facts.known_begin_s for job in self.jobs if job.facts.known_begin_s]
         first_s = self.run.begun_s or min(known, default=min(self._recorded_s, default=0.0))
         name = self.records[0].run.id if self.records else self.run_id
-        return begin_of(self.replay_of or name, first_s) or None
+        return runs_directory.begin_of(self.replay_of or name, first_s) or None
 
     @cached_property
     def end_s(self) -> float | None:
@@ -381,12 +375,6 @@ class RunReport:
         """The GPU-hours of its jobs, as far as known."""
         of_search = 0.0 if self.run.sweep is None else self.run.sweep.gpu_hours
         return sum(map(used_gpu_hours, self.records)) + of_search
-
-    @property
-    def lost_gpu_hours(self) -> float:
-        """The GPU-hours of its failed jobs, as far as known."""
-        lost = (job.row.record.row.gpus * (job.facts.run_s or 0.0) for job in self.jobs if job.failed)
-        return sum(lost) / 3600
 
     @property
     def at_document(self) -> tuple[int, int]:
@@ -410,10 +398,10 @@ class RunReport:
     @cached_property
     def causes(self) -> tuple[Cause, ...]:
         """The causes of errors, the most frequent first."""
-        of_causes = grouped([(cause_of(row.record), row) for row in self.of(attention.ERROR.kind)])
+        of_causes = grouped([(summary.cause_of(row.record), row) for row in self.of(attention.ERROR.kind)])
         ordered = sorted(of_causes.items(), key=lambda cause: (-len(cause[1]), cause[0]))
         return tuple(
-            Cause(fact, tuple(rows), error_nodes(row.record for row in rows), advice_of(rows[0].record))
+            Cause(fact, tuple(rows), summary.error_nodes(row.record for row in rows), advice_of(rows[0].record))
             for fact, rows in ordered
         )
 
@@ -481,12 +469,12 @@ def advice_of(record: Record) -> str:
     """The advice on an error: its own, or that on its cause, if known."""
     if record.advice:
         return record.advice
-    fact = cause_of(record)
+    fact = summary.cause_of(record)
     if fact.startswith(NOT_FINITE):
         return DIVERGED
     return _ADVICE.get(fact.rpartition(": ")[2], "")
 
 
 def _manifest_facts(noted: Mapping[str, str]) -> Mapping[str, str]:
-    is_whole = set(FACTS) <= set(noted) and noted["gpus"].isascii() and noted["gpus"].isdigit()
-    return {name: noted[name] for name in FACTS} if is_whole else {}
+    is_whole = set(manifest.FACTS) <= set(noted) and noted["gpus"].isascii() and noted["gpus"].isdigit()
+    return {name: noted[name] for name in manifest.FACTS} if is_whole else {}

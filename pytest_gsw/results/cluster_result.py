@@ -8,9 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pytest_gsw.common.text import percent
-from pytest_gsw.results import outcomes
-from pytest_gsw.results.attention import INCIDENT, INCIDENT_WITHIN_TOLERANCE, Attention
-from pytest_gsw.results.manifest import OF_CLUSTER, CaseBesideRows
+from pytest_gsw.results import attention, manifest, outcomes
 from pytest_gsw.results.record import Record
 from pytest_gsw.stats.cluster_effect import FEWEST_ROWS
 from pytest_gsw.stats.decision import is_below
@@ -45,9 +43,9 @@ class ClusterResult:
         return self.is_incident and is_below(1 + self.change, self.tolerance)
 
     @property
-    def needs(self) -> Attention:
+    def needs(self) -> attention.Attention:
         """The kind of an incident, with its urgency."""
-        return INCIDENT if self.fails else INCIDENT_WITHIN_TOLERANCE
+        return attention.INCIDENT if self.fails else attention.INCIDENT_WITHIN_TOLERANCE
 
     @property
     def change(self) -> float:
@@ -68,11 +66,11 @@ class ClusterResult:
             limits += f", a failure beyond {percent(-self.tolerance)}"
         return f"cluster {self.cluster}: {slower} ({limits})"
 
-    def case(self, since: str = "") -> CaseBesideRows:
+    def case(self, since: str = "") -> manifest.CaseBesideRows:
         """Its test case, with its onset if known."""
-        return CaseBesideRows(
-            *(f"{OF_CLUSTER}{self.cluster}", self.cluster, INCIDENT.kind, f"cluster {self.cluster}"),
-            word=INCIDENT.kind.upper(),
+        return manifest.CaseBesideRows(
+            *(f"{manifest.OF_CLUSTER}{self.cluster}", self.cluster, attention.INCIDENT.kind, f"cluster {self.cluster}"),
+            word=attention.INCIDENT.kind.upper(),
             outcome="failed" if self.fails else "passed",
             status=outcomes.FAILED if self.fails else outcomes.GREEN,
             fact=self.fact,

@@ -8,13 +8,9 @@ from typing import Any
 
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import at_line
-from pytest_gsw.results.manifest import (
-    left_text,
-    never_judged,
-)
+from pytest_gsw.results import manifest, run_progress
 from pytest_gsw.results.record import Record, read_record, record_files, record_name
 from pytest_gsw.results.row_text import attempt_text, compared_text, doubt_text, repeat_text
-from pytest_gsw.results.run_progress import RunProgress, read_progress
 from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.metrics import MetricLabel
 
@@ -154,22 +150,22 @@ def _read(path: Path) -> Record | str:
 
 def read_whole_run(
     directory: Path, known: dict[str, Record] | None = None, *, goes_on: bool = False
-) -> tuple[tuple[Record, ...], dict[str, str], RunProgress | None]:
+) -> tuple[tuple[Record, ...], dict[str, str], run_progress.RunProgress | None]:
     """The records of a run's directory, why rows of the run have none, and the rows that its session has yet to judge.
 
     By node id, or by the path of a record that cannot be read and is of an unknown row. For ``known`` see
     :func:`read_run`; if ``goes_on`` is true, the run's session has not ended, else no row is open.
     """
     records, unreadable = read_run(directory, known)
-    missing = never_judged(directory, {record.row.node_id for record in records})
+    missing = manifest.never_judged(directory, {record.row.node_id for record in records})
     # A record that cannot be read was judged: one error, and not a second one for a missing record.
     missing |= {name: why for name in missing if (why := unreadable.pop(f"records/{record_name(name)}", ""))}
     missing |= unreadable
     if not goes_on:
         return records, missing, None
-    left = left_text(directory)
+    left = manifest.left_text(directory)
     errors = {name: why for name, why in missing.items() if why != left}
     unjudged = [name for name in missing if name not in errors]
-    progress = read_progress(directory).compared(records, unjudged, errors)
+    progress = run_progress.read_progress(directory).compared(records, unjudged, errors)
     is_open = {row.node_id for row in progress.rows}
     return tuple(one for one in records if one.row.node_id not in is_open), errors, progress

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from pytest_gsw.common.files import PRIVATE, read_bounded, write_whole
+from pytest_gsw.common import files, typed_json
 from pytest_gsw.common.text import command
-from pytest_gsw.common.typed_json import facts, read
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.journal import COPY, RunState, read_journal, run_state_of
 from pytest_gsw.jobs.run_lock import RunLock
@@ -123,13 +122,13 @@ def write_noted(directory: Path, noted: RunManifest) -> None:
     """
     before = read_noted(directory)
     of_all = replace(noted, errors={**before.errors, **noted.errors}, rows={**before.rows, **noted.rows})
-    write_whole(directory / _NAME, f"{json.dumps(facts(RunManifest, of_all))}\n", PRIVATE)
+    files.write_whole(directory / _NAME, f"{json.dumps(typed_json.facts(RunManifest, of_all))}\n", files.PRIVATE)
 
 
 def read_noted(directory: Path) -> RunManifest:
     """The notes of a run's sessions; empty if there are none that can be read."""
     try:
-        return read(RunManifest, json.loads(read_bounded(directory / _NAME)))
+        return typed_json.read(RunManifest, json.loads(files.read_bounded(directory / _NAME)))
     except (OSError, ValueError, TypeError, RecursionError):
         return RunManifest()
 

@@ -193,10 +193,6 @@ class NodeFacts:
         findings = [one for one in self.findings if one.node and not set(expand(one.node)).isdisjoint(nodes)]
         return replace(self, findings=tuple(findings), more=0)
 
-    def with_smoke(self, found: Sequence[Finding]) -> NodeFacts:
-        """The same with findings of a smoke test."""
-        return replace(self, findings=(*self.findings, *found))
-
 
 # -- reading ---------------------------------------------------------------------------------------
 

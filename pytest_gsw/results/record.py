@@ -19,8 +19,7 @@ from pytest_gsw.jobs.layout import cut_name
 from pytest_gsw.jobs.model import is_failure
 from pytest_gsw.jobs.states import JobStatus
 from pytest_gsw.jobs.step_ends import limited_steps
-from pytest_gsw.results import outcomes
-from pytest_gsw.results.node_facts import NodeFacts
+from pytest_gsw.results import node_facts, outcomes
 from pytest_gsw.stats.measurement import Timing
 from pytest_gsw.stats.sweep_finding import SweepFinding
 from pytest_gsw.stats.verdict import MetricVerdict, Verdict
@@ -317,7 +316,7 @@ class _Judged:
     """The verdict among the keys of a record, and the facts of its nodes."""
 
     verdict: Verdict | None
-    facts: NodeFacts | None = None
+    facts: node_facts.NodeFacts | None = None
     among_tiles: AmongTiles | None = None
 
 
@@ -346,7 +345,7 @@ class Record(ResultText):
     #: The decision of the rule, even if the outcome is another: the run was profiled, or an error followed.
     verdict: Verdict | None = None
     #: What differs between the nodes of its jobs, or their GPUs; ``None`` if it was not read.
-    facts: NodeFacts | None = None
+    facts: node_facts.NodeFacts | None = None
     #: Of a tile, its place among the others; ``None`` if they were not compared.
     among_tiles: AmongTiles | None = None
 

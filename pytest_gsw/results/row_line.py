@@ -13,15 +13,13 @@ from pytest_gsw.results import outcomes
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.row_text import limit_name, of_peak, shown_limit
 from pytest_gsw.stats.decision import Outcome
-from pytest_gsw.stats.verdict import REASONS, MetricVerdict, Reason
+from pytest_gsw.stats.verdict import MetricVerdict, Reason
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables.metrics import MetricLabel, short
 
 #: Reasons with which a row passes that is beyond its tolerance.
 _PASSED_BEYOND = {
-    reason.value
-    for reason, kind in REASONS.items()
-    if kind.outcome is Outcome.PASSED and reason is not Reason.WITHIN_TOLERANCE
+    reason.value for reason in Reason if reason.outcome is Outcome.PASSED and reason is not Reason.WITHIN_TOLERANCE
 }
 
 

@@ -13,8 +13,7 @@ from pytest_gsw.common.text import at_line, command, duration, percent, plain_ta
 from pytest_gsw.errors import RunError
 from pytest_gsw.jobs.model import BOOST_NOT_SET
 from pytest_gsw.jobs.states import JobState
-from pytest_gsw.results import outcomes
-from pytest_gsw.results.node_facts import why_lines
+from pytest_gsw.results import node_facts, outcomes
 from pytest_gsw.results.record import AmongTiles, JobFacts, Record
 from pytest_gsw.stats.decision import WORST_FIRST, Outcome, is_below
 from pytest_gsw.stats.noise import Noise, jobs_to_resolve, median_interval
@@ -417,51 +416,50 @@ def fact_lines(facts: Iterable[tuple[str, str]]) -> list[str]:
 
 def run_facts(record: Record) -> list[tuple[str, str]]:
     """The files and facts of a run."""
-    facts = [("baseline", f"{record.row.baseline}  ({at_line(record.row.document, record.row.document_line)})")]
-    facts += [("source", record.row.source)] if record.row.source else []
-    if record.accepted_note:
-        facts.append(("accepted", record.accepted_note.removeprefix("accepted ")))
-    facts += [(f"attempt {n}", attempt_text(attempt)) for n, attempt in enumerate(record.jobs.attempts, 1)]
-    facts += _repeats_facts(record)
+    run, flops = record.run, record.figures.calibration_flops
     searched = (repeat_text(job, record.judged_metric) for job in record.jobs.search)
-    facts += [(f"search {n}", text) for n, text in enumerate(searched, 1)]
-    if record.jobs.last is not None:
-        job = record.jobs.last
-        code = "" if job.exit_code is None else f" {job.exit_code}:{job.signal}"
-        took = "" if job.run_s is None else f" in {duration(job.run_s)}"
-        where = f" on {job.nodes}" if job.nodes else ""
-        facts.append(("job", f"{job.launcher} {job.id} {job.state}{code}{took}{where}"))
-    if record.facts is not None:
-        facts += why_lines(record.facts)
-    if record.remarks:
-        facts.append(("remarks", record.remarks))
-    if record.passed_over:
-        facts.append(("newer jobs", record.passed_over))
-    if record.timing.steps:
-        facts.append(("steps", _steps_text(record)))
-    if doubt := doubt_text(record):
-        facts.append(("doubt", doubt))
-    flops = record.figures.calibration_flops
-    if flops is not None and flops > 0:  # a record may hold any number
-        reached = f"{_si(flops)}FLOP/s, measured in the same job by a matrix product"
-        facts.append(("peak", f"{reached}; the MFU is of that"))
-    if record.figures.measured and record.figures.mfu_note:
-        facts.append(("MFU", record.figures.mfu_note))
-    if record.run.log:
-        facts.append(("log", record.run.log))
-        if BOOST_NOT_SET in record.run.environment.values():
-            from pytest_gsw.validation.run import boost_error  # few rows need the file next to their log
-
-            facts.append(("vboost", f"{BOOST_NOT_SET}: {boost_error(Path(record.run.log))}"))
-    if record.run.simulated:
-        facts.append(("note", "this is a simulation: no GPU was used, the figures are made up"))
-    return facts
+    facts = [
+        ("baseline", f"{record.row.baseline}  ({at_line(record.row.document, record.row.document_line)})"),
+        ("source", record.row.source),
+        ("accepted", (record.accepted_note or "").removeprefix("accepted ")),
+        *((f"attempt {n}", attempt_text(attempt)) for n, attempt in enumerate(record.jobs.attempts, 1)),
+        *_repeats_facts(record),
+        *((f"search {n}", text) for n, text in enumerate(searched, 1)),
+        ("job", _last_job_text(record)),
+        *([] if record.facts is None else node_facts.why_lines(record.facts)),
+        ("remarks", record.remarks or ""),
+        ("newer jobs", record.passed_over or ""),
+        ("steps", _steps_text(record) if record.timing.steps else ""),
+        ("doubt", doubt_text(record)),
+        ("peak", _peak_text(flops) if flops is not None and flops > 0 else ""),  # a record may hold any number
+        ("MFU", record.figures.mfu_note if record.figures.measured else ""),
+        ("log", run.log or ""),
+        ("vboost", _boost_text(Path(run.log)) if run.log and BOOST_NOT_SET in run.environment.values() else ""),
+        ("note", "this is a simulation: no GPU was used, the figures are made up" if run.simulated else ""),
+    ]
+    return [(name, text) for name, text in facts if text]
 
 
-def _si(number: float) -> str:
-    """A number with an SI prefix: ``95.1 G``."""
-    power = max(0, min(5, int(math.log10(number) // 3)))
-    return f"{number / 1000**power:.3g} {' kMGTP'[power].strip()}"
+def _last_job_text(record: Record) -> str:
+    job = record.jobs.last
+    if job is None:
+        return ""
+    code = "" if job.exit_code is None else f" {job.exit_code}:{job.signal}"
+    took = "" if job.run_s is None else f" in {duration(job.run_s)}"
+    return f"{job.launcher} {job.id} {job.state}{code}{took}{f' on {job.nodes}' if job.nodes else ''}"
+
+
+def _boost_text(log: Path) -> str:
+    from pytest_gsw.validation.run import boost_error  # few rows need the file next to their log
+
+    return f"{BOOST_NOT_SET}: {boost_error(log)}"
+
+
+def _peak_text(flops: float) -> str:
+    """A measured peak with an SI prefix: ``95.1 GFLOP/s``."""
+    power = max(0, min(5, int(math.log10(flops) // 3)))
+    reached = f"{flops / 1000**power:.3g} {' kMGTP'[power].strip()}FLOP/s"
+    return f"{reached}, measured in the same job by a matrix product; the MFU is of that"
 
 
 def _steps_text(record: Record) -> str:
@@ -503,8 +501,8 @@ def _repeats_facts(record: Record) -> list[tuple[str, str]]:
     figures = [job.judged for job in jobs if job.judged is not None]
     if min(figures, default=0.0) <= 0:  # without the last one's there is no figure; a damaged record may have any
         return listed
-    interval = median_interval(figures)
-    sure = f"; {metric.span(interval.low, interval.high)} with {interval.confidence * 100:.3g} % confidence"
+    low, high, confidence = median_interval(figures)
+    sure = f"; {metric.span(low, high)} with {confidence * 100:.3g} % confidence"
     # The span of two jobs has the median in it no more often than not.
     median = f"{metric.text(statistics.median(figures))}{sure if len(figures) > 2 else ''}"
     return [*listed, ("median", median)]

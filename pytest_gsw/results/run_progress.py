@@ -9,10 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_gsw.common.files import PRIVATE, read_bounded, write_whole
+from pytest_gsw.common import files, typed_json
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.text import by_number, duration, minute, named
-from pytest_gsw.common.typed_json import plain, read
 from pytest_gsw.results.record import Record
 
 #: The file, in the run's directory.
@@ -154,12 +153,12 @@ def write_progress(directory: Path, progress: RunProgress) -> None:
     Raises:
         OSError: It cannot be written.
     """
-    write_whole(directory / NAME, json.dumps(vars(progress), default=plain), PRIVATE)
+    files.write_whole(directory / NAME, json.dumps(vars(progress), default=typed_json.plain), files.PRIVATE)
 
 
 def read_progress(directory: Path) -> RunProgress:
     """The last progress of a run; all is unknown if it cannot be read."""
     try:
-        return read(RunProgress, json.loads(read_bounded(directory / NAME)))
+        return typed_json.read(RunProgress, json.loads(files.read_bounded(directory / NAME)))
     except (OSError, ValueError, TypeError, RecursionError):
         return RunProgress()

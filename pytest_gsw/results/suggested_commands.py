@@ -15,12 +15,9 @@ from pytest_gsw.common.node_lists import compressed
 from pytest_gsw.common.text import by_number, command, plural
 from pytest_gsw.errors import AS_OF, INTERRUPTED
 from pytest_gsw.jobs.model import AT_ONCE
-from pytest_gsw.results import attention, outcomes
-from pytest_gsw.results.attention import Attention
+from pytest_gsw.results import attention, outcomes, row_text, summary
 from pytest_gsw.results.cluster_result import ClusterResult
 from pytest_gsw.results.record import NO_CLUSTER, Record
-from pytest_gsw.results.row_text import hides_loss
-from pytest_gsw.results.summary import black_holes_of
 from pytest_gsw.stats.noise import jobs_to_resolve
 from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.model import row_matches, without_tile
@@ -36,14 +33,14 @@ _NODE_ID = re.compile(r"(?P<table>[^:]+)::(?P<case>[\w:+.-]+)(?P<scale>\[[\w:+.-
 _MOST_REPEATS = 9
 
 
-def needs_of(record: Record) -> Attention:
+def needs_of(record: Record) -> attention.Attention:
     """The reason for which a row needs attention, by its record."""
     needs = outcomes.of(record.outcome).attention.in_report
     if needs is not attention.PASSED:
         return needs
     if record.drift:
         return attention.DRIFT
-    return attention.ACCEPTED if hides_loss(record) else needs
+    return attention.ACCEPTED if row_text.hides_loss(record) else needs
 
 
 def is_interrupted(record: Record) -> bool:
@@ -75,7 +72,7 @@ def history_command(cluster: str, *rows: str, drift: bool = False) -> str:
     return command("pytest-gsw", "history", *(["--drift"] if drift else []), *rows, f"--cluster={cluster}")
 
 
-def next_command(record: Record, needs: Attention, directory: Path) -> str:
+def next_command(record: Record, needs: attention.Attention, directory: Path) -> str:
     """The one thing to type next for a row.
 
     Args:
@@ -146,7 +143,7 @@ def next_commands(
         is_other = record.reason == Reason.INCIDENT.value or record.named or record.advice or is_interrupted(record)
         if not is_made_up and not is_other:
             by_need.setdefault(need.kind, []).append(record)
-    holes = [hole.node for hole in black_holes_of(records)]
+    holes = [hole.node for hole in summary.black_holes_of(records)]
     listed = [(f"drain {', '.join(holes)}", drain_command(holes, records[0].run.id, AT_ONCE))] if holes else []
     if incident is not None:
         listed.append(("see the runs of the cluster", history_command(incident.cluster)))
@@ -195,7 +192,7 @@ _OF_A_RUN = (
 )
 
 
-def _together(records: Sequence[Record], needs: Attention, directory: Path) -> str:
+def _together(records: Sequence[Record], needs: attention.Attention, directory: Path) -> str:
     """One command for several rows of one need; empty if there is none."""
     match needs:
         case attention.IMPROVED:

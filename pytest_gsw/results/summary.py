@@ -12,13 +12,8 @@ from pytest_gsw.common.node_lists import expand, named_nodes
 from pytest_gsw.common.text import by_number, hours_text, named, percent, plain_table, plural, rounded
 from pytest_gsw.jobs.model import AT_ONCE
 from pytest_gsw.jobs.states import JobState
-from pytest_gsw.results import outcomes
-from pytest_gsw.results.attention import ACCEPTED
-from pytest_gsw.results.cluster_result import ClusterResult
+from pytest_gsw.results import attention, cluster_result, outcomes, row_line, row_text, run_progress
 from pytest_gsw.results.record import Record
-from pytest_gsw.results.row_line import without_middle
-from pytest_gsw.results.row_text import hides_loss
-from pytest_gsw.results.run_progress import RunProgress
 from pytest_gsw.stats.black_holes import BlackHole, black_holes
 from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.stats.verdict import compare
@@ -35,8 +30,8 @@ _JOB = re.compile(r"\bjob (?=[\w.;:-]{0,79}\d)[\w.;:-]{1,80}")
 def counts_line(
     records: Sequence[Record],
     missing: int = 0,
-    incident: ClusterResult | None = None,
-    progress: RunProgress | None = None,
+    incident: cluster_result.ClusterResult | None = None,
+    progress: run_progress.RunProgress | None = None,
 ) -> str:
     """``24 passed, 2 regressed, 1 inconclusive, 1 error``, after ``1 incident`` if the whole cluster is slower.
 
@@ -64,7 +59,7 @@ def outcome_texts(records: Sequence[Record], missing: int = 0) -> dict[outcomes.
     """
     counts = outcomes.counts((record.outcome for record in records), missing)
     told = {outcome: outcome.of_rows(count) for outcome, count in counts.items()}
-    if hidden := sum(map(hides_loss, records)):
+    if hidden := sum(map(row_text.hides_loss, records)):
         better = outcomes.PASSED if outcomes.PASSED in told else outcomes.IMPROVED
         told[better] = f"{told[better]} ({hidden} by an accepted figure)"
     if beyond := sum(map(_is_beyond_usual, records)):
@@ -108,8 +103,8 @@ def error_lines(records: Iterable[Record], missing: Mapping[str, str] | None = N
 
 
 def cause_of(record: Record) -> str:
-    """The cause of an error without its job and row: ``job failed: ECC error``."""
-    return without_job(_without_row(record.fact, record.row.id))
+    """The cause of an error without the id of its job and row: ``job failed: ECC error``."""
+    return _JOB.sub("job", _without_row(record.fact, record.row.id))
 
 
 def _without_row(fact: str, row_id: str) -> str:
@@ -122,11 +117,6 @@ def error_nodes(records: Iterable[Record]) -> str:
     return named_nodes(
         Counter(node for record in records if record.jobs.last for node in expand(record.jobs.last.nodes))
     )
-
-
-def without_job(fact: str) -> str:
-    """A fact without the id of its job."""
-    return _JOB.sub("job", fact)
 
 
 def black_holes_of(records: Sequence[Record]) -> tuple[BlackHole, ...]:
@@ -182,7 +172,9 @@ def _cases(records: Iterable[Record]) -> tuple[_Cases, dict[str, list[Record]]]:
         if _is_one_a_place(rows):
             cases[name] = {record.row.gpus: record for record in rows}
             continue
-        for suffix, alike in sorted(_by_suffix(rows).items(), key=lambda group: by_number(group[0])):
+        # By the end of their ids, after the number of GPUs: ``mbs2`` of ``llama2_70b_fp8[H100x64-mbs2]``.
+        ends = [(row.row.id.partition(f"x{row.row.gpus}")[2].removesuffix("]").lstrip("-"), row) for row in rows]
+        for suffix, alike in sorted(grouped(ends).items(), key=lambda group: by_number(group[0])):
             if len(alike) > 1 and _is_one_a_place(alike):
                 cases[f"{name} {suffix}".rstrip()] = {record.row.gpus: record for record in alike}
             else:
@@ -194,20 +186,13 @@ def _is_one_a_place(rows: Sequence[Record]) -> bool:
     return len({record.row.gpus for record in rows}) == len(rows)
 
 
-def _by_suffix(rows: Iterable[Record]) -> dict[str, list[Record]]:
-    """Rows by the end of their ids, after the number of GPUs: ``mbs2`` of ``llama2_70b_fp8[H100x64-mbs2]``."""
-    return grouped([(one.row.id.partition(f"x{one.row.gpus}")[2].removesuffix("]").lstrip("-"), one) for one in rows])
-
-
 def _shared_lines(name: str, rows: Sequence[Record], width: int) -> list[str]:
     """Rows of one case that share their numbers of GPUs: a line for each number."""
     by_gpus = grouped([(record.row.gpus, record) for record in sorted(rows, key=lambda other: other.row.gpus)])
-    heads = [f"{without_middle(name, max(20, width // 2))} on {plural(number, 'GPU')}" for number in by_gpus]
-    long = max(map(len, heads))
-    return [
-        f"{head.ljust(long)}  {_shared_text(of_number)}"
-        for head, of_number in zip(heads, by_gpus.values(), strict=True)
-    ]
+    short = row_line.without_middle(name, max(20, width // 2))
+    lines = {f"{short} on {plural(number, 'GPU')}": of_number for number, of_number in by_gpus.items()}
+    long = max(map(len, lines))
+    return [f"{head.ljust(long)}  {_shared_text(of_number)}" for head, of_number in lines.items()]
 
 
 def _shared_text(rows: Sequence[Record]) -> str:
@@ -215,10 +200,7 @@ def _shared_text(rows: Sequence[Record]) -> str:
     told = [outcome.of_rows(count) for outcome, count in outcomes.counts(record.outcome for record in rows).items()]
     judged = sorted((row for row in rows if row.judged is not None), key=lambda row: row.gain or 0.0)
     changes = [percent(row.change or 0.0) for row in judged]
-    if len(changes) > 1:
-        told.append(f"worst {changes[0]}, best {changes[-1]}")
-    else:
-        told += changes
+    told += [f"worst {changes[0]}, best {changes[-1]}"] if len(changes) > 1 else changes
     return ", ".join(told)
 
 
@@ -233,7 +215,7 @@ def _as_many_as_fit(cases: _Cases, gpus: Sequence[int], width: int) -> tuple[int
 
 def _part(cases: _Cases, gpus: Sequence[int], width: int) -> list[str]:
     rows = [
-        (without_middle(name, width - _CELLS), *(_cell(by_gpus.get(number)) for number in gpus))
+        (row_line.without_middle(name, width - _CELLS), *(_cell(by_gpus.get(number)) for number in gpus))
         for name, by_gpus in cases.items()
         if any(number in by_gpus for number in gpus)
     ]
@@ -247,7 +229,7 @@ def _cell(record: Record | None) -> str:
     change = record.change
     word = outcomes.of(record.outcome).shown
     if record.outcome == outcomes.PASSED.word and change is not None:
-        word = ACCEPTED.word.upper() if hides_loss(record) else ""
+        word = attention.ACCEPTED.word.upper() if row_text.hides_loss(record) else ""
     return " ".join(part for part in (word, "" if change is None else percent(change)) if part)
 
 

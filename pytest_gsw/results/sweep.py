@@ -12,18 +12,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.common.files import read_bounded, write_whole
+from pytest_gsw.common import files, typed_json
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import compressed, expand
 from pytest_gsw.common.text import command, plural
-from pytest_gsw.common.typed_json import plain, read
-from pytest_gsw.results import outcomes
-from pytest_gsw.results.manifest import OF_NODES, CaseBesideRows
-from pytest_gsw.results.node_facts import NodeFacts, why_lines
+from pytest_gsw.results import manifest, node_facts, outcomes, row_text, summary
 from pytest_gsw.results.record import AmongTiles, Record, figure_of_cost, read_records
-from pytest_gsw.results.row_text import finding_text
 from pytest_gsw.results.suggested_commands import drain_command
-from pytest_gsw.results.summary import cause_of
 from pytest_gsw.stats.decision import is_below
 from pytest_gsw.stats.sweep_finding import SweepFinding
 from pytest_gsw.tables.metrics import STEP_TIME, TOLERANCE
@@ -74,7 +69,7 @@ class RowSweep:
     #: Noise of a job, as a fraction.
     sigma: float = 0.0
     #: What differs between the nodes of all tiles; ``None`` if it was not read.
-    facts: NodeFacts | None = None
+    facts: node_facts.NodeFacts | None = None
     #: The median of the tiles' figures, in the metric's unit; ``None`` if they were not compared.
     level: float | None = None
     #: The loss that the row may have, as a fraction.
@@ -132,13 +127,13 @@ class Sweep:
 
 def write_sweep(directory: Path, sweep: Sweep) -> None:
     """Write a run's sweep; an OSError if it cannot be written."""
-    write_whole(directory / NAME, json.dumps(vars(sweep), default=plain, indent=1))
+    files.write_whole(directory / NAME, json.dumps(vars(sweep), default=typed_json.plain, indent=1))
 
 
 def read_sweep(directory: Path) -> Sweep | None:
     """A run's sweep; ``None`` if the run has none, or one of a later release."""
     try:
-        return read(Sweep, _of_any_release(json.loads(read_bounded(directory / NAME)), directory))
+        return typed_json.read(Sweep, _of_any_release(json.loads(files.read_bounded(directory / NAME)), directory))
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
 
@@ -182,7 +177,7 @@ def odd_losses(losses: Mapping[str, float]) -> tuple[OddLoss, ...]:
 def lost_tiles(records: Iterable[Record]) -> dict[str, str]:
     """Tiles without a measurement, with the cause of each."""
     lost = [record for record in records if record.outcome == outcomes.ERROR.word]
-    return {record.row.tile: cause_of(record).removeprefix("not covered: ") for record in lost}
+    return {record.row.tile: summary.cause_of(record).removeprefix("not covered: ") for record in lost}
 
 
 def not_covered(sweep: Sweep, lost: Mapping[str, str]) -> dict[str, str]:
@@ -208,7 +203,7 @@ def sweep_facts(one: RowSweep, left: Mapping[str, str]) -> list[tuple[str, str]]
         one: The row's tiles.
         left: The nodes that were not covered, by reason, see :func:`not_covered`.
     """
-    facts = [(finding.kind, f"{finding.nodes}  {finding_text(finding)}") for finding in one.findings]
+    facts = [(finding.kind, f"{finding.nodes}  {row_text.finding_text(finding)}") for finding in one.findings]
     facts += [("other loss", f"{odd.tile}  {other_loss_text(odd)}: same seed and shape") for odd in one.odd_losses]
     if one.cleared:
         facts.append(("cleared", f"{plural(len(expand(one.cleared)), 'node')} of a loss of 5 % or more"))
@@ -223,7 +218,7 @@ def sweep_facts(one: RowSweep, left: Mapping[str, str]) -> list[tuple[str, str]]
     facts += [("not measured", f"{job.nodes}  round {job.round}: {job.problem}") for job in one.jobs if job.problem]
     if one.facts is not None:
         slow = {node for finding in one.findings for node in expand(finding.nodes)}
-        facts += why_lines(one.facts.of_nodes(slow)) if slow else []
+        facts += node_facts.why_lines(one.facts.of_nodes(slow)) if slow else []
     return facts
 
 
@@ -269,14 +264,9 @@ def next_lines(of_row: RowSweep, run_id: str) -> list[tuple[str, str]]:
 LEAST_BIN, LARGEST_BIN = -15, 9
 
 
-def bin_of(change: float) -> int:
-    """The bin of a change of throughput, in per cent."""
-    return min(max(round(100 * change), LEAST_BIN), LARGEST_BIN)
-
-
 def histogram(peers: Mapping[str, float]) -> list[str]:
     """Two lines: changes of throughput against peers in per cent, and the number of tiles of each."""
-    counts = Counter(map(bin_of, peers.values()))
+    counts = Counter(min(max(round(100 * change), LEAST_BIN), LARGEST_BIN) for change in peers.values())
     cells: list[tuple[str, str]] = []
     last = None
     for bin_ in sorted(counts):
@@ -290,7 +280,7 @@ def histogram(peers: Mapping[str, float]) -> list[str]:
     return [f"{'of peers, %':<14} {heads}", f"{'tiles':<14} {numbers}"] if cells else []
 
 
-def node_cases(sweep: Sweep | None, lost: Mapping[str, str], cluster: str) -> list[CaseBesideRows]:
+def node_cases(sweep: Sweep | None, lost: Mapping[str, str], cluster: str) -> list[manifest.CaseBesideRows]:
     """The test cases of nodes that a search names, and of each that was not covered, which keeps a search open.
 
     Args:
@@ -301,15 +291,15 @@ def node_cases(sweep: Sweep | None, lost: Mapping[str, str], cluster: str) -> li
     if sweep is None:
         return []
     by_name = grouped([(one.switch or one.nodes, (of_row, one)) for of_row in sweep.rows for one in of_row.named])
-    cases: list[CaseBesideRows] = []
+    cases: list[manifest.CaseBesideRows] = []
     for name, of_name in by_name.items():
         first = of_name[0][1]
         subject = f"{'switch' if first.switch else 'tile' if first.kind == 'between' else 'node'} {name}"
-        facts = [f"{finding.kind} {finding_text(finding)} of {of_row.row}" for of_row, finding in of_name]
+        facts = [f"{finding.kind} {row_text.finding_text(finding)} of {of_row.row}" for of_row, finding in of_name]
         fails = any(sweep.fails(finding, of_row.tolerance) for of_row, finding in of_name)
         cases.append(
-            CaseBesideRows(
-                *(f"{OF_NODES}{name}", cluster, name, subject, first.kind.upper()),
+            manifest.CaseBesideRows(
+                *(f"{manifest.OF_NODES}{name}", cluster, name, subject, first.kind.upper()),
                 outcome="failed" if fails else "passed",
                 status=outcomes.FAILED if fails else outcomes.GREEN,
                 fact=f"{subject}: {'; '.join(facts)}",
@@ -319,8 +309,8 @@ def node_cases(sweep: Sweep | None, lost: Mapping[str, str], cluster: str) -> li
     left = ((node, why) for why, nodes in not_covered(sweep, lost).items() for node in expand(nodes))
     status = outcomes.OPEN if sweep.has_search and not sweep.warns else outcomes.GREEN
     return cases + [
-        CaseBesideRows(
-            *(f"{OF_NODES}{node}", cluster, node, f"node {node}", "SKIPPED", "skipped", status),
+        manifest.CaseBesideRows(
+            *(f"{manifest.OF_NODES}{node}", cluster, node, f"node {node}", "SKIPPED", "skipped", status),
             *(f"node {node}: not covered: {why}", "gsw_node"),
         )
         for node, why in left

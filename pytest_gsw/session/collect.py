@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import pluggy
 import pytest
@@ -15,22 +15,17 @@ import pytest
 from pytest_gsw.clusters import why_it_does_not_fit
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.redact import redact
-from pytest_gsw.errors import ConfigurationError, Fault, FileError
+from pytest_gsw.errors import ConfigurationError, Fault, FileError, RunError
 from pytest_gsw.logs.formats.registry import FORMATS
+from pytest_gsw.session import node_ids, tiles
 from pytest_gsw.session.failure_text import OneLineFailure, fail, failure_of
-from pytest_gsw.session.node_ids import node_id_below
 from pytest_gsw.session.screen import NO_CLUSTER
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.state import SESSION
-from pytest_gsw.session.tiles import rows_on_tiles
-from pytest_gsw.tables.bundled import benchmarks, bundled_baselines, bundled_releases
-from pytest_gsw.tables.load import LOG_FORMATS, Table, read_table, table_files
+from pytest_gsw.tables import bundled, yaml_values
+from pytest_gsw.tables.load import LOG_FORMATS, Table, blank_error, read_table, table_files
 from pytest_gsw.tables.model import TILE, Baseline, BlankRow, without_tile
 from pytest_gsw.tables.value_types import nearest
-from pytest_gsw.tables.yaml_values import read_spelling
-
-if TYPE_CHECKING:
-    from pytest_gsw.errors import RunError
 
 # -- The collected tables, and their node ids -------------------------------------------------------
 
@@ -111,13 +106,13 @@ def _tables(config: pytest.Config, roots: tuple[Path, ...]) -> dict[str, Path]:
     tables: dict[str, Path] = {}
     for root in roots:
         for path in table_files(root):
-            node_id = node_id_below(path, root, config.rootpath)
+            node_id = node_ids.node_id_below(path, root, config.rootpath)
             if node_id in tables:
                 raise pytest.UsageError(
                     f"--gsw-baselines: {tables[node_id]} and {path} have the same name, {node_id}; rename one directory"
                 )
             tables[node_id] = path
-    if roots == (bundled_baselines(),):
+    if roots == (bundled.bundled_baselines(),):
         tables |= _benchmarks_named(config)
     return tables
 
@@ -128,7 +123,7 @@ def _benchmarks_named(config: pytest.Config) -> dict[str, Path]:
     if not words and past is None:
         return {}
     earlier = {node_id.partition("::")[0] for node_id in past.rows} if past else frozenset()
-    tables = {node_id_below(path, path, config.rootpath): path for path in benchmarks()}
+    tables = {node_ids.node_id_below(path, path, config.rootpath): path for path in bundled.benchmarks()}
 
     def is_named(path: Path) -> bool:
         model = path.stem.rpartition("_")[0]
@@ -145,8 +140,8 @@ def _tables_named(name: str, tables: dict[str, Path]) -> dict[str, Path]:
 
 def _bundled_named(name: str, tables: dict[str, Path], config: pytest.Config) -> dict[str, Path]:
     """Matches among the bundled tables of other releases, which a session uses only on request."""
-    found = [*benchmarks(), *(path for paths in bundled_releases().values() for path in paths)]
-    others = _tables_named(name, {node_id_below(path, path, config.rootpath): path for path in found})
+    found = [*bundled.benchmarks(), *(path for paths in bundled.bundled_releases().values() for path in paths)]
+    others = _tables_named(name, {node_ids.node_id_below(path, path, config.rootpath): path for path in found})
     if not others:
         raise pytest.UsageError(f"file or directory not found: {name}{nearest(name, tables)}")
     return others
@@ -302,8 +297,6 @@ class BlankItem(OneLineFailure, SessionNode, pytest.Item):
     @cached_property
     def error(self) -> RunError:
         """The error in place of a result."""
-        from pytest_gsw.tables.load import blank_error
-
         return redact(blank_error(self.blank), os.environ)
 
     def reportinfo(self) -> tuple[os.PathLike[str], int, str]:
@@ -359,7 +352,7 @@ class BaselineFile(SessionNode, pytest.File):
             raise self.CollectError(redact(str(error), os.environ)) from None
         past = state.run_before
         named = {argument.partition("::")[2] for argument in self.config.args} if wanted is None else wanted
-        rows = rows_on_tiles(state.tiling, table.rows, named, None if past is None else past.row_ids)
+        rows = tiles.rows_on_tiles(state.tiling, table.rows, named, None if past is None else past.row_ids)
         chosen = [self._item(row) for row in rows if wanted is None or {row.id, row.row_id} & wanted]
         if state.suite is not None:
             for item in chosen:
@@ -379,7 +372,7 @@ class BaselineFile(SessionNode, pytest.File):
         """
         if not rows or rows[0].workload.log_format in _BUILT_IN or any(map(self._has_reader, rows)):
             return
-        spelt: Any = read_spelling(self.path)
+        spelt: Any = yaml_values.read_spelling(self.path)
         key, what = ("log_format", "log format") if "log_format" in spelt else ("framework", "framework")
         place, known = spelt[key], sorted({*FORMATS, *LOG_FORMATS})
         near = nearest(place.text, known)

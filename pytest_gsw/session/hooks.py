@@ -16,16 +16,11 @@ from pytest_gsw.clusters import uses_gpus
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import plural
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.session import collect, failure_text, selection
-from pytest_gsw.session.node_ids import node_id_of
-from pytest_gsw.session.pytest_private import turn_off_xdist
-from pytest_gsw.session.release_choice import bundled_rows
+from pytest_gsw.session import collect, failure_text, node_ids, pytest_private, release_choice, selection, tiles
 from pytest_gsw.session.settings import Settings, read_settings
 from pytest_gsw.session.state import SESSION, Session
-from pytest_gsw.session.tiles import ask_tiling, tiles_text
-from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables import bundled, release_rows
 from pytest_gsw.tables.model import rows_text
-from pytest_gsw.tables.release_rows import releases_for
 
 #: The name of the plugin that receives reports; a session that only collects rows has none.
 _REPORTS = "gsw-reports"
@@ -55,19 +50,14 @@ def begin(config: pytest.Config) -> None:
 
         config.pluginmanager.register(Reports(config), _REPORTS)
     if settings.judges:
-        _run_in_one_process(config)
+        if pytest_private.turn_off_xdist(config):  # all jobs run in parallel in any case
+            line = "gsw: -n is left out: one process submits all rows, whose jobs run side by side"
+            config.stash[SESSION].notes.append(line)
         if getattr(config.option, "allure_report_dir", None) or getattr(config.option, "htmlpath", None):
             from pytest_gsw.session.junit_file import add_reporters
 
             add_reporters(config)
         collect.point_at_tables(config, settings.baselines)
-
-
-def _run_in_one_process(config: pytest.Config) -> None:
-    """Turn pytest-xdist off before it starts workers: all jobs run in parallel in any case."""
-    if turn_off_xdist(config):
-        line = "gsw: -n is left out: one process submits all rows, whose jobs run side by side"
-        selection.report_selection(config, [line])
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -76,12 +66,12 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     if not settings.judges:
         return []
     lines = [f"gsw: {_place(settings)}, run {settings.run_id}, results {settings.run_directory}"]
-    cluster, is_bundled = settings.cluster, settings.baselines[0].is_relative_to(bundled_baselines())
+    cluster, is_bundled = settings.cluster, settings.baselines[0].is_relative_to(bundled.bundled_baselines())
     if cluster is not None and cluster.accelerator is not None and is_bundled and not config.option.file_or_dir:
         figures = f"release {settings.release}" if settings.release else "the documents' own"
-        has_some = settings.release or "" in releases_for(cluster.accelerator)
+        has_some = settings.release or "" in release_rows.releases_for(cluster.accelerator)
         lines += [f"gsw: figures: {figures}"] if has_some else []
-        lines.append(f"gsw: {bundled_rows(cluster, None)[0]}")
+        lines.append(f"gsw: {release_choice.bundled_rows(cluster, None)[0]}")
     history = settings.output.history
     if isinstance(history, Path) and not history.parent.exists() and history.parent != settings.output.results:
         lines.append(f"gsw: the history {history} is a new one: its directory is not there, and is made")
@@ -99,7 +89,7 @@ def pytest_collection(session: pytest.Session) -> None:
     state = session.config.stash[SESSION]
     settings = state.settings
     if settings.tile is not None and settings.past is None and settings.replay is None:
-        state.tiling = ask_tiling(settings.cluster, *settings.tile, state.environ)
+        state.tiling = tiles.ask_tiling(settings.cluster, *settings.tile, state.environ)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -113,7 +103,7 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> collect.Ba
 
 def collect_table(file_path: Path, parent: pytest.Collector) -> collect.BaselineFile | None:
     """Collect a YAML file that is a baseline table: below the baselines' directories, or named on the command line."""
-    node_id = node_id_of(file_path, parent.config, parent.config.stash[SESSION].settings.baselines)
+    node_id = node_ids.node_id_of(file_path, parent.config, parent.config.stash[SESSION].settings.baselines)
     if node_id is None:
         return None
     file: collect.BaselineFile = collect.BaselineFile.from_parent(parent, path=file_path, nodeid=node_id)
@@ -125,8 +115,12 @@ def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None, None, None]:
     """Keep the rows of the run that is replayed or resumed; rows that are gone become errors."""
-    past = config.stash[SESSION].run_before
-    selection.keep_rows_of_run(config, items, past)
+    state = config.stash[SESSION]
+    past = state.run_before
+    if past is not None:
+        had = set(past.row_ids)
+        rows = (item for item in items if isinstance(item, (collect.BaselineItem, collect.BlankItem)))
+        selection.deselect(config, items, [item for item in rows if item.name not in had])
     there = items[:]
     try:
         yield
@@ -136,11 +130,11 @@ def pytest_collection_modifyitems(
             step = "compare by = with texts in quotes: -m \"gsw(gpus=64, dtype='fp8')\""
         raise pytest.UsageError(f"{error}\nnext: {step}" if "Wrong expression" in str(error) else str(error)) from None
     if not items:
-        selection.report_selection(config, selection.none_selected(session, there))
+        state.notes += selection.none_selected(session, there)
     selection.leave_out_others(config, items)
     selection.leave_out_unfit(config, items)
-    if config.stash[SESSION].settings.judges:
-        selection.report_selection(config, _reruns_text(config, items))
+    if state.settings.judges:
+        state.notes += _reruns_text(config, items)
     if past is not None:
         from pytest_gsw.session.resume import find_lost
 
@@ -178,7 +172,7 @@ def _rows_text(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     if settings.cluster.simulated:
         return [f"gsw: {count}, simulated on this machine{more}"]
     return [
-        *tiles_text(settings, config.stash[SESSION].tiling, [item.baseline for item in rows]),
+        *tiles.tiles_text(settings, config.stash[SESSION].tiling, [item.baseline for item in rows]),
         f"gsw: {count}, {cost}{more}",
     ]
 

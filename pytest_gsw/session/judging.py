@@ -12,15 +12,11 @@ import pytest
 from pytest_gsw.clusters import Cluster
 from pytest_gsw.errors import ConfigurationError, GswError, LogError, NotJudgedError, RunError
 from pytest_gsw.hook_checks import hook_error, wrong_answer
-from pytest_gsw.jobs.layout import error_files_of, in_traced_results
-from pytest_gsw.jobs.replay import job_id_of_file
-from pytest_gsw.jobs.spec import steps_of
+from pytest_gsw.jobs import layout, replay, spec
 from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.logs.model import LogFormat, StepLog
-from pytest_gsw.results import outcomes
-from pytest_gsw.results.reported_status import has_failed
-from pytest_gsw.session import hook_results
-from pytest_gsw.session.settings import verdict_rules
+from pytest_gsw.results import outcomes, reported_status
+from pytest_gsw.session import hook_results, settings
 from pytest_gsw.stats.cluster_effect import ClusterEffect
 from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.stats.measurement import Measurement
@@ -82,7 +78,7 @@ class Judge:
         log, agreed, provenance = read_steps(baseline, run, log_format)
         if baseline.criterion.expected_failure:
             return log, None, agreed, provenance
-        steps, first_index = steps_of(baseline, traced=traced), log_format.first_index
+        steps, first_index = spec.steps_of(baseline, traced=traced), log_format.first_index
         found = measure(baseline, run, log, peak_flops=self.peak_flops, steps=steps, first_index=first_index)
         try:
             metrics = read_metrics(baseline, run.log, log, self.metrics)
@@ -160,7 +156,7 @@ def _accepted_problem(verdict: Verdict, accepted: Accepted | None) -> str | None
 
 def not_comparable(run: Run) -> str | None:
     """The reason by a job's files why its figures are not the row's; ``None`` if there is none."""
-    if in_traced_results(run.log):
+    if layout.in_traced_results(run.log):
         return "NCCL tracing"
     return next((one.not_comparable for one in run.evidence if one.not_comparable is not None), None)
 
@@ -217,10 +213,10 @@ def judge_log(
     """
     if row.judged is None or row.criterion.expected_failure:
         raise NotJudgedError(f"{row.id} has no documented figure", advice=f"pytest --gsw-replay={path} judges its end")
-    tolerance, max_gain, strict = verdict_rules(config, cluster)
+    tolerance, max_gain, strict = settings.verdict_rules(config, cluster)
     try:
-        job_id = job_id or job_id_of_file(path, hook_results.replayed_spec(config, row))
-        run = Run(job_id, JobStatus(JobState.REPLAYED), path, other_files=error_files_of(path))
+        job_id = job_id or replay.job_id_of_file(path, hook_results.replayed_spec(config, row))
+        run = Run(job_id, JobStatus(JobState.REPLAYED), path, other_files=layout.error_files_of(path))
         log_format = log_format or hook_results.log_format(row, config)
         if log_format is None:
             raise LogError(f"unknown log format '{row.workload.log_format}'")
@@ -230,7 +226,7 @@ def judge_log(
         judge = Judge(config, known, log_format, hook_results.ask_for_peak(config, row), found)
         run = replace(run, evidence=judge.evidence_of(run))
         why = not_comparable(run)
-        log, measurement, *_ = judge.read(run, traced=in_traced_results(path))
+        log, measurement, *_ = judge.read(run, traced=layout.in_traced_results(path))
         assert measurement is not None  # a row that should fail is not judged here
         verdict = judge.verdict(
             measurement, tolerance, accepted, None, Repeats(), max_gain or row.criterion.max_gain, None
@@ -248,6 +244,6 @@ def judge_log(
         outcome = outcomes.PROFILED
     elif unknown and outcome.status == outcomes.GREEN:
         outcome, why = outcomes.INCONCLUSIVE, f"no plugin here reads {', '.join(unknown)}"
-    fails = has_failed(outcome.word, verdict.reason.value, strict=strict)
+    fails = reported_status.has_failed(outcome.word, verdict.reason.value, strict=strict)
     status = outcomes.FAILED if fails else outcome.status
     return JudgedLog(log, measurement, verdict, outcome, status, why or "", unknown)

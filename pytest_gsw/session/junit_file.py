@@ -15,20 +15,10 @@ import pytest
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import percent
-from pytest_gsw.results import junit
-from pytest_gsw.results.manifest import (
-    CaseBesideRows,
-    RunManifest,
-    class_name,
-    facts_of,
-    read_noted,
-    suite_properties,
-    write_noted,
-)
+from pytest_gsw.results import junit, manifest
 from pytest_gsw.results.record import NO_CLUSTER, Record
+from pytest_gsw.session import failure_text, pytest_private
 from pytest_gsw.session.collect import BaselineItem, BlankItem
-from pytest_gsw.session.failure_text import failure_of
-from pytest_gsw.session.pytest_private import break_case
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.state import SESSION
 from pytest_gsw.tables.metrics import MFU, STEP_TIME
@@ -60,14 +50,14 @@ def note_rows(settings: Settings, items: Iterable[pytest.Item]) -> None:
     if settings.replay is not None:  # the run, or the place of the logs
         replay = settings.replay.place
         replayed = replay.resolve().name if (replay / "records").is_dir() else str(relative_path(replay))
-    noted = RunManifest(cluster_of(settings), release, versions, errors, replayed, known)
-    write_noted(settings.run_directory, redact(noted, os.environ))
+    noted = manifest.RunManifest(cluster_of(settings), release, versions, errors, replayed, known)
+    manifest.write_noted(settings.run_directory, redact(noted, os.environ))
 
 
 def _facts_of(item: BaselineItem | BlankItem) -> dict[str, str]:
     """The facts of a row, for metrics and the report if it has no record."""
     if isinstance(item, BaselineItem):
-        return facts_of(item.baseline)
+        return manifest.facts_of(item.baseline)
     known = item.blank.known
     model, size = known.get("model") or "", known.get("size")
     return {"framework": known.get("framework") or "", "workload": f"{model}_{size}" if size else model}
@@ -77,9 +67,9 @@ def class_of_item(item: pytest.Item) -> str:
     """The class name of a row that has no record yet."""
     settings = item.config.stash[SESSION].settings
     if not isinstance(item, BaselineItem | BlankItem):
-        return read_noted(settings.run_directory).class_of(item.nodeid)
+        return manifest.read_noted(settings.run_directory).class_of(item.nodeid)
     facts = _facts_of(item)
-    return class_name(cluster_of(settings), facts["framework"], facts["workload"])
+    return manifest.class_name(cluster_of(settings), facts["framework"], facts["workload"])
 
 
 def cluster_of(settings: Settings) -> str:
@@ -92,8 +82,8 @@ def cluster_of(settings: Settings) -> str:
 def properties_of_session(config: pytest.Config) -> list[tuple[str, str]]:
     """The properties of the session's suite."""
     state = config.stash[SESSION]
-    noted = read_noted(state.settings.run_directory)
-    found = suite_properties(noted, state.settings.run_id, state.run_records())
+    noted = manifest.read_noted(state.settings.run_directory)
+    found = manifest.suite_properties(noted, state.settings.run_id, state.run_records())
     if state.history is not None and (slow := state.history.known_slow):
         from pytest_gsw.history.comparison import suspect_text
 
@@ -117,11 +107,11 @@ def case_reports(
     yield pytest.TestReport(node_id, location, {}, "passed", None, "teardown", user_properties=properties)
 
 
-def reports_of_case(case: CaseBesideRows) -> Iterator[pytest.TestReport]:
+def reports_of_case(case: manifest.CaseBesideRows) -> Iterator[pytest.TestReport]:
     """The reports of a test case that is of no row."""
     shown: Any = case.text or case.fact
     if case.outcome == "failed":
-        shown = failure_of(shown, case.node_id)
+        shown = failure_text.failure_of(shown, case.node_id)
     elif case.outcome == "skipped":
         shown = (case.node_id, None, shown)
     return case_reports(case.node_id, case.outcome, shown, [(case.property_name, case.fact)])
@@ -173,7 +163,7 @@ class _Allure:
         """Make a row that could not be measured broken: Allure takes a failure of its set-up for one of the test."""
         report = yield
         if report.when == "setup" and report.outcome == "failed" and isinstance(item, BaselineItem | BlankItem):
-            break_case(self._config)
+            pytest_private.break_case(self._config)
         return report
 
     def pytest_gsw_run_recorded(self, record: Record) -> None:

@@ -18,13 +18,11 @@ import pytest
 
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import calendar
-from pytest_gsw.results import outcomes, row_text
-from pytest_gsw.results.cluster_result import incident_of
+from pytest_gsw.results import cluster_result, outcomes, row_text, suggested_commands
 from pytest_gsw.results.junit import properties, run_seconds
 from pytest_gsw.results.manifest import class_of, read_noted, suite_properties
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.reported_status import reported_status
-from pytest_gsw.results.suggested_commands import repeat_commands
 from pytest_gsw.results.sweep import lost_tiles, node_cases, read_sweep
 from pytest_gsw.session.failure_text import failure_of
 from pytest_gsw.session.junit_file import case_reports, reports_of_case
@@ -64,7 +62,7 @@ def junit_of_run(
         facts = [("gsw_row", row), ("gsw_outcome", outcomes.ERROR.word), ("gsw_fact", why)]
         reports = case_reports(node_id, "failed", failure_of(why, node_id), facts, when="setup")
         cases.append((noted.class_of(node_id), row, reports))
-    incident = incident_of(records)
+    incident = cluster_result.incident_of(records)
     lost = {**lost_tiles(records), **{tile: why for name, why in missing.items() if (tile := tile_of(name))}}
     beside = [*([] if incident is None else [incident.case()]), *node_cases(read_sweep(directory), lost, noted.cluster)]
     cases += [(case.class_name, case.name, reports_of_case(case)) for case in beside]
@@ -93,7 +91,7 @@ def _reports_of(record: Record, directory: Path, strict: bool, begun: _Facts) ->
     def facts() -> _Facts:
         # As a session does: of rows that are too slow by their own metric.
         since = begun if record.by_own_metric == outcomes.REGRESSED.word else ()
-        return [*since, *row_text.run_facts(record), *repeat_commands(record, directory)]
+        return [*since, *row_text.run_facts(record), *suggested_commands.repeat_commands(record, directory)]
 
     row = reported_status(record, facts, strict=strict)
     path, _, line = record.row.baseline.rpartition(":")

@@ -16,14 +16,12 @@ from pytest_gsw.jobs.layout import error_files_of, in_traced_results, is_nccl_tr
 from pytest_gsw.jobs.model import FoundLog, JobSpec
 from pytest_gsw.jobs.spec import steps_of
 from pytest_gsw.jobs.states import JobState, JobStatus
-from pytest_gsw.logs.failure_scan import find_fatal
+from pytest_gsw.logs import failure_scan, reader
 from pytest_gsw.logs.model import LogFormat
-from pytest_gsw.logs.reader import open_log, read_log
 from pytest_gsw.session.row import SessionRow
 from pytest_gsw.session.screen import write
 from pytest_gsw.tables.model import Baseline
-from pytest_gsw.validation.completeness import check_steps, check_whole, final_step
-from pytest_gsw.validation.measure import timed_steps
+from pytest_gsw.validation import completeness, measure
 from pytest_gsw.validation.run import Run
 
 
@@ -96,27 +94,27 @@ def _why_incomplete(found_log: FoundLog, baseline: Baseline, log_format: LogForm
     A complete log may have other faults, which the verdict reports: an older log must not hide them.
     """
     try:
-        with open_log(found_log.path) as file:
-            log = read_log(file, log_format)
-            fatal = find_fatal(file, log, log_format, error_files_of(found_log.path))
+        with reader.open_log(found_log.path) as file:
+            log = reader.read_log(file, log_format)
+            fatal = failure_scan.find_fatal(file, log, log_format, error_files_of(found_log.path))
     except (LogError, OSError) as error:
         return error.fact if isinstance(error, LogError) else str(error)
     if fatal is not None:
         return f"{'the log' if fatal.path == found_log.path else 'its stderr'} shows a failure: {fatal.name}"
     first_index = log_format.first_index
-    is_numbered = final_step(baseline, log, steps, first_index) is not None
+    is_numbered = completeness.final_step(baseline, log, steps, first_index) is not None
     # If the last step is unknown, the log must end like that of a successful job.
     state = JobState.REPLAYED if is_numbered else JobState.COMPLETED
     run = Run(found_log.job_id, JobStatus(state, state.value), found_log.path)
     try:
-        check_steps(baseline, run, log, timed_steps(baseline, log), steps, first_index)
+        completeness.check_steps(baseline, run, log, measure.timed_steps(baseline, log), steps, first_index)
     except IncompleteLogError as error:
         return error.fact
     except LogError:
         return None
     try:
         if not is_numbered:
-            check_whole(baseline, run, log)
+            completeness.check_whole(baseline, run, log)
     except LogError as error:
         return error.fact
     return None

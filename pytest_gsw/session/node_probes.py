@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pytest_gsw.clusters import Cluster
@@ -140,7 +140,8 @@ class NodeProbes:
         smoke = smoke_findings(texts["smoke"][0], nodes)
         if self._kind is None:
             return NodeFacts(problems=tuple(problems), findings=smoke) if smoke or problems else None
-        return compare(texts["first"][0], texts["last"][0], nodes, problems).with_smoke(smoke)
+        facts = compare(texts["first"][0], texts["last"][0], nodes, problems)
+        return replace(facts, findings=(*facts.findings, *smoke))
 
     def close(self) -> None:
         """End all probes that still run."""

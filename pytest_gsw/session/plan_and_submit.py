@@ -24,42 +24,32 @@ from pytest_gsw.executor.progress_monitor import Watch
 from pytest_gsw.history.database import SESSION_WAIT_S, WaitBudget
 from pytest_gsw.history.location import open_history
 from pytest_gsw.hook_checks import hook_error
+from pytest_gsw.jobs import layout, scripts
 from pytest_gsw.jobs import spec as job_specs
 from pytest_gsw.jobs.journal import Journal
 from pytest_gsw.jobs.launcher import Launcher
-from pytest_gsw.jobs.layout import is_nccl_traced
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.replay import RECIPE, RecordedRun, ReplayLauncher, left_out_lines
-from pytest_gsw.jobs.scripts import exported_to, scripts_of
 from pytest_gsw.jobs.states import JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.results.plan_text import plan_text
 from pytest_gsw.results.record import NO_CLUSTER, Record
 from pytest_gsw.results.run_progress import NAME as PROGRESS
-from pytest_gsw.session import hook_results
+from pytest_gsw.session import hook_results, junit_file, newest_log, preflight, progress, resume, selection, tiles
 from pytest_gsw.session.collect import BaselineItem, blank_rows
-from pytest_gsw.session.junit_file import note_rows
 from pytest_gsw.session.live_file import LiveFile
-from pytest_gsw.session.newest_log import newest_chooser
-from pytest_gsw.session.preflight import check_rows, other_clusters, report_differences
-from pytest_gsw.session.progress import make_ticker, repeat_reporter
-from pytest_gsw.session.resume import own_run, take_over, unwritable
-from pytest_gsw.session.row import SessionRow, Shared
+from pytest_gsw.session.row import SessionRow, Shared, TileRow
 from pytest_gsw.session.row_plan import RowPlan
 from pytest_gsw.session.row_source import LiveRow, ReplayedRow, RowSource
 from pytest_gsw.session.screen import write
-from pytest_gsw.session.selection import are_rows_named, deselect, runnable
 from pytest_gsw.session.session_history import ClusterPeers, SessionHistory
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.state import SESSION
-from pytest_gsw.session.tile_row import TileRow
-from pytest_gsw.session.tiles import begin_sweep
 from pytest_gsw.stats.decision import Done
 from pytest_gsw.tables.model import Baseline, accepted_to_expect, definition_hash, image_name
 from pytest_gsw.tables.value_types import nearest
-from pytest_gsw.validation.matching import match_log
-from pytest_gsw.validation.measure import impossible_table
+from pytest_gsw.validation import matching, measure
 
 if TYPE_CHECKING:
     from pytest_gsw.session.node_probes import NodeProbes
@@ -81,13 +71,13 @@ class Start:
 def plan_rows(session: pytest.Session, settings: Settings) -> Start:
     """Check every selected row, or take over an earlier session's jobs; nothing is submitted yet."""
     config = session.config
-    state, rows = config.stash[SESSION], runnable(session.items)
+    state, rows = config.stash[SESSION], selection.runnable(session.items)
     # Other rows of a replayed run are errors: they have no job.
     recorded = {name: one for name, one in (state.recorded or {}).items() if one.jobs.last is not None}
     by_row = state.rows
     launcher = make_launcher(config, settings, recorded, by_row, [item.baseline for item in rows])
     submits = settings.replay is None
-    past, journal = own_run(state, partial(write, config))
+    past, journal = resume.own_run(state, partial(write, config))
     state.history = history = _session_history(config, settings)
     environ = state.environ
     state.probes = _node_probes(config, settings, launcher, environ)
@@ -97,17 +87,17 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
         _observer(config, by_row),
         journal,
         settings.jobs.limits,
-        ticker=make_ticker(config, lambda row_id: by_row[row_id].plan),
+        ticker=progress.make_ticker(config, lambda row_id: by_row[row_id].plan),
         watcher=(lambda row_id: _watch(by_row[row_id], settings, environ)) if submits else None,
         retries=settings.jobs.retries if submits else 0,
         decide=(lambda row_id, run: by_row[row_id].decide(run)) if submits else (lambda *_: Done()),
         check=(lambda row_id, run: by_row[row_id].jobs.check(run)) if submits else None,
-        on_repeat=repeat_reporter(config),
+        on_repeat=progress.repeat_reporter(config),
         on_look=(lambda *_: None) if state.probes is None else state.probes.look,
         environ=environ,
     )
     plans = make_plans(rows, settings)
-    if isinstance(launcher, ReplayLauncher) and state.recorded is None and not are_rows_named(config):
+    if isinstance(launcher, ReplayLauncher) and state.recorded is None and not selection.are_rows_named(config):
         rows = _rows_with_logs(session, rows, plans, launcher)
     state.peers = peers = _cluster_peers(executor, settings, rows, history)
     shared = Shared(settings, executor, history, peers, state.counts.records, state.probes, lambda: state.sweep)
@@ -122,13 +112,14 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
     _note_rows(config, journal, [*rows, *blank_rows(session.items)])
     if state.left_alone:
         write(config, state.left_alone)
-    taken = take_over(executor, past, specs, partial(write, config))
+    taken = resume.take_over(executor, past, specs, partial(write, config))
     # A submission whose answer was lost may have a job already, whatever is wrong by now.
     new = [item for item in rows if item.baseline.id not in taken or not taken[item.baseline.id].intended_s]
-    specs |= check_rows(new, specs, launcher, settings, environ)
-    report_differences(config, new, specs, settings)
+    specs |= preflight.check_rows(new, specs, launcher, settings, environ)
+    preflight.report_differences(config, new, specs, settings)
     for row_id, row in by_row.items():
-        planned = specs.get(row_id) or executor.spec(row_id)
+        taken_over = executor.rows.row(row_id)
+        planned = specs.get(row_id) or (taken_over and taken_over.spec)
         row.source.spec = planned if isinstance(planned, JobSpec) else None
         row.source.submitted = taken.get(row_id)
     bad = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, RunError)}
@@ -154,7 +145,7 @@ def _rows_with_logs(
     left_out = {spec.row_id for spec in specs} - there
     if not left_out:
         return rows
-    deselect(config, session.items, [item for item in rows if item.baseline.id in left_out])
+    selection.deselect(config, session.items, [item for item in rows if item.baseline.id in left_out])
     session.testscollected = len(session.items)
     for line in left_out_lines(len(left_out), launcher.source, unknown, judges=bool(session.items)):
         write(config, line)
@@ -172,15 +163,15 @@ def _note_rows(config: pytest.Config, journal: Journal | None, items: Sequence[p
     try:
         if journal is not None and settings.cluster is not None:
             journal.session(settings.cluster.name, node_ids, settings.release, settings.shared)
-        note_rows(settings, items)
+        junit_file.note_rows(settings, items)
         on_tiles = [item.baseline for item in items if isinstance(item, BaselineItem) and item.baseline.tile]
-        state.sweep = begin_sweep(settings, state.tiling, on_tiles)
+        state.sweep = tiles.begin_sweep(settings, state.tiling, on_tiles)
         (settings.run_directory / PROGRESS).unlink(missing_ok=True)  # of an earlier session
         state.live = LiveFile(settings.run_directory, partial(write, config))
         config.add_cleanup(state.live.close)
         state.live.begin(NO_CLUSTER if settings.cluster is None else settings.cluster.name, node_ids)
     except OSError as error:
-        raise unwritable(settings.run_directory, error) from None
+        raise resume.unwritable(settings.run_directory, error) from None
 
 
 def _in_order(rows: list[BaselineItem], specs: dict[str, JobSpec | RunError]) -> dict[str, JobSpec | RunError]:
@@ -220,7 +211,7 @@ def _watch(planned: SessionRow, settings: Settings, environ: Mapping[str, str]) 
         row,
         log_format,
         settings.jobs.policies,
-        steps=job_specs.steps_of(row, traced=is_nccl_traced(spec.environment)),
+        steps=job_specs.steps_of(row, traced=layout.is_nccl_traced(spec.environment)),
         time_limit_s=spec.time_limit_s,
         judged=not profiled,
         accepted=None if settings.cluster is None else accepted_to_expect(row, settings.cluster.name, image),
@@ -246,7 +237,10 @@ def _cluster_peers(
     alone = (item.baseline for item in rows if not item.baseline.tile)
     expected = [(row, accepted_to_expect(row, cluster, None)) for row in alone]
     return ClusterPeers(
-        session_history, expected, settings.run_id, lambda row_id: isinstance(executor.phase(row_id), Finished | None)
+        session_history,
+        expected,
+        settings.run_id,
+        lambda row_id: isinstance(executor.rows.phases.get(row_id), Finished | None),
     )
 
 
@@ -284,8 +278,8 @@ def make_launcher(
             for row, record in recorded.items()
             if (job := record.jobs.last) is not None
         }
-        choose = newest_chooser(config, rows) if settings.replay.takes_newest else None
-        return ReplayLauncher(settings.replay.place, runs, choose, lambda path: match_log(path, baselines))
+        choose = newest_log.newest_chooser(config, rows) if settings.replay.takes_newest else None
+        return ReplayLauncher(settings.replay.place, runs, choose, lambda path: matching.match_log(path, baselines))
     assert settings.cluster is not None  # else nothing is submitted
     launcher = hook_results.ask_for_launcher(config, settings.cluster, settings.run_directory)
     if launcher is None:
@@ -317,7 +311,7 @@ def make_plans(rows: Sequence[BaselineItem], settings: Settings) -> dict[str, Ro
     """The plan of each row by its id; the hooks of plans are called here, once for each row."""
     plans = {item.baseline.id: _make_plan(item.config, item.baseline, item.nodeid, settings) for item in rows}
     specs = [plan.spec for plan in plans.values() if isinstance(plan.spec, JobSpec)]
-    refused = other_clusters(specs, settings)
+    refused = preflight.other_clusters(specs, settings)
     return plans | {row_id: dataclasses.replace(plans[row_id], spec=error) for row_id, error in refused.items()}
 
 
@@ -340,7 +334,9 @@ def _make_plan(config: pytest.Config, row: Baseline, node_id: str, settings: Set
     hook_results.check_answers(config, row, spec, log_format)
     assert isinstance(spec, JobSpec)  # it was checked
     refused = (
-        _log_error(row, log_format) or hook_results.unknown_metric(row, metrics) or impossible_table(row, peak_flops)
+        _log_error(row, log_format)
+        or hook_results.unknown_metric(row, metrics)
+        or measure.impossible_table(row, peak_flops)
     )
     made = refused or _complete_spec(config, row, spec, settings)
     return RowPlan(row, node_id, made, log_format, peak_flops, metrics)
@@ -364,7 +360,7 @@ def _complete_spec(config: pytest.Config, row: Baseline, spec: JobSpec, settings
     if handed_on := {name: environ[name] for name in job_specs.PROFILING_VARIABLES if name in environ}:
         spec = dataclasses.replace(spec, environment={**handed_on, **spec.environment})
     runs_recipe = settings.replay is None and not _cluster_of(settings).simulated
-    exported = exported_to(spec, environ, scripts_of(spec.script)) if runs_recipe else ()
+    exported = scripts.exported_to(spec, environ, scripts.scripts_of(spec.script)) if runs_recipe else ()
     image = job_specs.job_image(environ, spec) or row.recipe.image
     return dataclasses.replace(
         spec,
@@ -393,14 +389,14 @@ _MOST_PLANNED = 20
 
 def print_plan(session: pytest.Session, settings: Settings) -> None:
     """Print the plan; a row that cannot be submitted fails the session."""
-    config, rows = session.config, runnable(session.items)
+    config, rows = session.config, selection.runnable(session.items)
     launcher = make_launcher(config, settings, {}, {}, ())
     specs = {row_id: plan.spec for row_id, plan in make_plans(rows, settings).items()}
     specs_of = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, JobSpec)}
     problems = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, RunError)}
     environ = config.stash[SESSION].environ
-    problems |= check_rows(rows, specs, launcher, settings, environ)
-    report_differences(config, rows, specs, settings)
+    problems |= preflight.check_rows(rows, specs, launcher, settings, environ)
+    preflight.report_differences(config, rows, specs, settings)
     skipped = [
         (item.nodeid, str(marker.kwargs.get("reason", "marked as skipped")))
         for item in session.items

@@ -57,14 +57,6 @@ def _planned(rows: Iterable[BaselineItem], specs: Mapping[str, JobSpec | RunErro
     return [Planned(item.baseline, spec) for item in rows if isinstance(spec := specs.get(item.baseline.id), JobSpec)]
 
 
-class Here(NamedTuple):
-    """The place of submissions."""
-
-    cluster: Cluster
-    launcher: Launcher
-    environ: Mapping[str, str]
-
-
 #: Errors of rows that cannot be submitted, by the row's id.
 Findings = dict[str, SubmissionError]
 
@@ -85,12 +77,8 @@ def check_rows(
     if cluster is None or settings.replay is not None:
         return dict(findings)
     if not cluster.simulated and is_own(launcher):
-        here = Here(cluster, launcher, environ)
-        for check in _OF_RECIPE:
-            findings |= check([row for row in planned if row.spec.row_id not in findings], here)
-            planned = [row for row in planned if check is not _recipes or row.spec.row_id not in findings]
-        for check in _CHECKS:
-            findings |= {row_id: _joined(findings.get(row_id), new) for row_id, new in check(planned, here).items()}
+        small = [row for row in planned if row.spec.row_id not in findings]
+        findings |= _findings(small, cluster, launcher, environ)
     ids = (item.baseline.id for item in rows)
     return without_repetition({row_id: findings[row_id] for row_id in ids if row_id in findings})
 
@@ -130,57 +118,40 @@ def without_repetition(findings: Mapping[str, SubmissionError]) -> dict[str, Run
     return {row_id: shortened[row_id] for row_id in findings}
 
 
+def _findings(planned: Sequence[Planned], cluster: Cluster, launcher: Launcher, environ: Mapping[str, str]) -> Findings:
+    """The findings on recipes, the first of each row; and of rows whose launch script is there, all others."""
+    findings = _once(planned, _recipe_key, lambda row: preflight.recipe_problem(row.spec, row.baseline, cluster))
+    there = [row for row in planned if row.spec.row_id not in findings]
+    # Figures do not apply to the logs of another release, and the advice on a launcher would be wrong.
+    findings |= preflight.release_problems(((row.baseline, row.spec.script_path) for row in there), cluster)
+    of_release = [row for row in there if row.spec.row_id not in findings]
+    findings |= _once(
+        of_release,
+        _recipe_key,
+        lambda row: row.spec.launch.problem(row.spec) or preflight.environment_problem(row.spec, row.baseline),
+    )
+    stages = _once(there, _stage_key, lambda row: preflight.stage_problem(row.spec, cluster))
+    demands = cache(preflight.demands_of)
+    variables = _once(
+        there,
+        lambda row: row.spec.row_id,
+        lambda row: preflight.variables_problem(row.spec, environ, demands(row.spec.script_path)),
+    )
+    for found in (stages, variables, launcher.unready([row.spec for row in there])):
+        findings |= {row_id: _joined(findings.get(row_id), finding) for row_id, finding in found.items()}
+    return findings
+
+
 def _recipe_key(row: Planned) -> tuple[object, ...]:
     """The key of rows that share one check of their recipe."""
     recipe, spec = row.baseline.recipe, row.spec
     return spec.directory, spec.script, spec.launch.name, row.baseline.location.path, *recipe.environment
 
 
-def _releases(planned: Sequence[Planned], here: Here) -> Findings:
-    """Recipes of another release than the row's figures, which do not apply to their logs."""
-    scripts = ((row.baseline, row.spec.script_path) for row in planned)
-    return dict(preflight.release_problems(scripts, here.cluster))
-
-
-def _launchers(planned: Sequence[Planned], _here: Here) -> Findings:
-    """Recipes that need another launcher; checked after the release, for which this advice would be wrong.
-
-    Then rows whose table sets a variable that no script reads: the script's own value would be used.
-    """
-    return _once(
-        planned,
-        _recipe_key,
-        lambda row: row.spec.launch.problem(row.spec) or preflight.environment_problem(row.spec, row.baseline),
-    )
-
-
-def _stages(planned: Sequence[Planned], here: Here) -> Findings:
-    """Staging areas that cannot be written to."""
-
-    def of_stage(row: Planned) -> tuple[object, ...]:
-        spec = row.spec
-        return spec.stage, spec.log_glob.partition("/")[0], spec.environment.get(spec.launch.home)
-
-    return _once(planned, of_stage, lambda row: preflight.stage_problem(row.spec, here.cluster))
-
-
-def _variables(planned: Sequence[Planned], here: Here) -> Findings:
-    """Launch scripts whose required variables are not set."""
-    demands = cache(preflight.demands_of)
-    checked = [
-        (row, preflight.variables_problem(row.spec, here.environ, demands(row.spec.script_path))) for row in planned
-    ]
-    return {row.spec.row_id: problem for row, problem in checked if problem is not None}
-
-
-def _submissions(planned: Sequence[Planned], here: Here) -> Findings:
-    """The launcher's own checks."""
-    return here.launcher.unready([row.spec for row in planned])
-
-
-def _recipes(planned: Sequence[Planned], here: Here) -> Findings:
-    """Recipes whose launch script cannot be submitted."""
-    return _once(planned, _recipe_key, lambda row: preflight.recipe_problem(row.spec, row.baseline, here.cluster))
+def _stage_key(row: Planned) -> tuple[object, ...]:
+    """The key of rows that share one check of their staging area."""
+    spec = row.spec
+    return spec.stage, spec.log_glob.partition("/")[0], spec.environment.get(spec.launch.home)
 
 
 def _once(
@@ -189,14 +160,3 @@ def _once(
     """The finding of each row; rows with the same key are checked once."""
     checked = [(check(rows[0]), rows) for rows in grouped([(key(row), row) for row in planned]).values()]
     return {row.spec.row_id: finding for finding, rows in checked if finding is not None for row in rows}
-
-
-_Check = Callable[[Sequence[Planned], Here], Findings]
-
-
-#: Checks of recipes; each covers the rows without a finding so far.
-_OF_RECIPE: tuple[_Check, ...] = (_recipes, _releases, _launchers)
-
-
-#: Checks of all rows whose launch script is there.
-_CHECKS: tuple[_Check, ...] = (_stages, _variables, _submissions)

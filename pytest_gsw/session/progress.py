@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -27,12 +26,10 @@ from pytest_gsw.jobs.spec import expected_run_s
 from pytest_gsw.results.record import JobFacts
 from pytest_gsw.results.row_text import attempt_text
 from pytest_gsw.results.run_progress import COLUMNS, OpenRow, RunProgress, State, write_progress
+from pytest_gsw.session.row_plan import RowPlan
 from pytest_gsw.session.screen import terminal_reporter, write, write_live
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.state import SESSION
-
-if TYPE_CHECKING:
-    from pytest_gsw.session.row_plan import RowPlan
 
 #: Seconds between two progress lines of a waiting session: some CI servers end builds after ten minutes without output.
 HEARTBEAT_S = 570.0
@@ -77,7 +74,7 @@ def make_ticker(config: pytest.Config, plan_of: Callable[[str], RowPlan]) -> Tic
         due = [action for action in repeated if time.monotonic() >= action.due_s]
         if not due and not is_asked:
             return
-        phases = [(plan_of(row_id), phase) for row_id, phase in executor.phases.items()]
+        phases = [(plan_of(row_id), phase) for row_id, phase in executor.rows.phases.items()]
         open_rows = (_open_row(plan, phase, simulated_s) for plan, phase in phases if not isinstance(phase, Finished))
         finished = (plan.node_id for plan, phase in phases if isinstance(phase, Finished))
         full = redact(executor.full, os.environ)

@@ -11,15 +11,11 @@ import pytest
 from pytest_gsw.common.redact import redact
 from pytest_gsw.results.row_line import MOST_FOR_IDS, RowLine
 from pytest_gsw.results.suggested_commands import is_interrupted
+from pytest_gsw.session import node_ids, options, pytest_private, screen, terminal
 from pytest_gsw.session.collect import RERUNS, BaselineItem, BlankItem
 from pytest_gsw.session.failure_text import OneLineFailure
-from pytest_gsw.session.node_ids import row_of
-from pytest_gsw.session.options import is_typed
 from pytest_gsw.session.outcome_counts import OutcomeCounts
-from pytest_gsw.session.pytest_private import junit_of, log_case, progress_width
-from pytest_gsw.session.screen import end_line, terminal_reporter
 from pytest_gsw.session.state import SESSION
-from pytest_gsw.session.terminal import line_of_report, line_width
 
 #: The most interrupted rows with lines of their own.
 _MOST_INTERRUPTED = 3
@@ -36,7 +32,7 @@ class Reports:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._tally = OutcomeCounts(profiled_on_purpose=is_typed(config, "profile"))
+        self._tally = OutcomeCounts(profiled_on_purpose=options.is_typed(config, "profile"))
         config.stash[SESSION].counts = self._tally
         self._tests = 0
         self._interrupted = 0
@@ -49,7 +45,7 @@ class Reports:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Leave out the path before a row: its line has the id."""
-        reporter = terminal_reporter(self._config)
+        reporter = screen.terminal_reporter(self._config)
         if reporter is not None:
             reporter.showfspath = False if nodeid in self._rows else None
 
@@ -64,7 +60,7 @@ class Reports:
             return category, letter, word
         if _is_interrupted(report) and self._interrupted > _MOST_INTERRUPTED:
             return "interrupted", "", ""
-        line: RowLine = redact(line_of_report(report, word), os.environ)
+        line: RowLine = redact(terminal.line_of_report(report, word), os.environ)
         if self._verbosity >= 0:
             letter = self._full_line(line)
             # pytest adds the reason of what is skipped.
@@ -76,7 +72,7 @@ class Reports:
         self._tests = session.testscollected
         if self._config.stash[SESSION].settings.judges:
             self._rows = frozenset(item.nodeid for item in session.items if isinstance(item, OneLineFailure))
-        lengths = (len(row_of(node_id)) for node_id in self._rows)
+        lengths = (len(node_ids.row_of(node_id)) for node_id in self._rows)
         self._columns = max((length for length in lengths if length <= MOST_FOR_IDS), default=0)
 
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
@@ -99,10 +95,10 @@ class Reports:
         self._interrupted += _is_interrupted(report)
         self._current = report
         if self._verbosity == 0 and self._has_line(report):
-            end_line(self._config)
-        xml = junit_of(self._config)
+            screen.end_line(self._config)
+        xml = pytest_private.junit_of(self._config)
         if xml is not None and hasattr(report, "gsw_junit"):
-            log_case(xml, report, *report.gsw_junit)
+            pytest_private.log_case(xml, report, *report.gsw_junit)
         yield
         self._current = None
 
@@ -120,8 +116,8 @@ class Reports:
 
             report_cluster(session)
         if self._verbosity == 0:
-            end_line(self._config)
-        xml = junit_of(self._config)
+            screen.end_line(self._config)
+        xml = pytest_private.junit_of(self._config)
         if xml is not None:
             from pytest_gsw.session.junit_file import properties_of_session
 
@@ -134,10 +130,10 @@ class Reports:
 
     def _full_line(self, line: RowLine) -> str:
         """A row's line, with blanks up to the column in which pytest writes its progress and ends the line."""
-        reporter = terminal_reporter(self._config)
+        reporter = screen.terminal_reporter(self._config)
         assert reporter is not None  # which asks for it
-        progress = progress_width(reporter, self._tests)
-        widest = line_width(reporter) - progress
+        progress = pytest_private.progress_width(reporter, self._tests)
+        widest = terminal.line_width(reporter) - progress
         text = line.text(widest, self._columns)
         if not progress:
             return f"{text}\n"

@@ -15,16 +15,15 @@ from pytest_gsw.common.files import make_directory
 from pytest_gsw.common.text import command, minute, plural
 from pytest_gsw.errors import ConfigurationError, RunError, SchedulerUnreachableError
 from pytest_gsw.executor.executor import Executor
-from pytest_gsw.jobs import journal
+from pytest_gsw.jobs import journal, scripts
 from pytest_gsw.jobs.model import FoundJob, Job, JobSpec, scancel
 from pytest_gsw.jobs.run_lock import RunLock
-from pytest_gsw.jobs.scripts import value_of
 from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.suggested_commands import is_interrupted
+from pytest_gsw.session import selection
 from pytest_gsw.session.collect import BaselineItem
 from pytest_gsw.session.failure_text import OneLineFailure, fail
 from pytest_gsw.session.node_ids import row_of
-from pytest_gsw.session.selection import is_selective
 from pytest_gsw.session.state import SESSION, Session
 from pytest_gsw.tables.model import BLANK
 
@@ -55,7 +54,7 @@ def find_lost(session: pytest.Session, past: journal.RunState, runnable: Sequenc
     """An item for each vanished row of the run; none for rows that were left out on purpose."""
     there = set(runnable)
     missing = [node_id for node_id in past.rows if row_of(node_id) not in there]
-    selects = is_selective(session.config)
+    selects = selection.is_selective(session.config)
     left_out = [node_id for node_id in missing if selects or not _is_named(session.config, node_id)]
     if left_out:
         session.config.stash[SESSION].left_alone = _left_alone_text(past, left_out)
@@ -100,7 +99,7 @@ def _left_alone_text(past: journal.RunState, missing: Sequence[str]) -> str:
 def left_over(session: pytest.Session, executor: Executor | None) -> list[str]:
     """Lines on how to resume an interrupted session; none for any other."""
     lines = _abandoned_lines(session, executor)
-    if lines or executor is None or not executor.interrupted:
+    if lines or executor is None or not executor.rows.is_interrupted:
         return lines
     # The files that are to cover the whole run in the end.
     named = (("--junitxml", "xmlpath"), ("--gsw-report", "gsw_report"))
@@ -117,7 +116,7 @@ def _abandoned_lines(session: pytest.Session, executor: Executor | None) -> list
         return []
     rows = [item.baseline.id for item in session.items if isinstance(item, BaselineItem)]
     wanted = rows or settings.past.submissions  # Ctrl-C may have hit before any row was found
-    open_rows = (row_id for row_id in wanted if executor is None or executor.phase(row_id) is None)
+    open_rows = (row_id for row_id in wanted if executor is None or row_id not in executor.rows.phases)
     jobs = _active_submissions(settings.past, open_rows)
     if not jobs:
         return []
@@ -142,7 +141,7 @@ def _ids(submissions: Iterable[journal.Submission]) -> str:
 def _scancel(config: pytest.Config, *ids: str) -> str:
     """The command line that ends jobs of the session's cluster."""
     cluster = config.stash[SESSION].settings.cluster
-    return scancel(value_of(() if cluster is None else cluster.submission.sbatch, "clusters") or "", *ids)
+    return scancel(scripts.value_of(() if cluster is None else cluster.submission.sbatch, "clusters") or "", *ids)
 
 
 def _vanished_text(row_id: str, past: journal.Submission | None, config: pytest.Config) -> str:
@@ -246,7 +245,7 @@ def take_over(
             state = plan.state_of(spec)
         except RunError as error:
             specs[row_id] = error
-            executor.started[row_id] = spec
+            executor.rows.started[row_id] = spec
             continue
         submission, job = state.past, state.job
         specs[row_id] = state.spec

@@ -22,30 +22,31 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import plural
 from pytest_gsw.errors import INTERRUPTED, HookError, JobError, RunError, TakenOverError
 from pytest_gsw.executor.executor import Executor
+from pytest_gsw.history.comparison import explaining, suspect_text
 from pytest_gsw.history.model import points_of
 from pytest_gsw.history.row_history import RowHistory
 from pytest_gsw.hook_checks import hook_error
+from pytest_gsw.jobs.states import JobStatus
 from pytest_gsw.results import junit, outcomes, row_text
-from pytest_gsw.results.make_record import RowResult, record_of, row_facts
-from pytest_gsw.results.record import AmongTiles, Record, write_record
+from pytest_gsw.results.make_record import RowResult, job_facts, record_of, row_facts, saved_gpu_hours
+from pytest_gsw.results.record import NO_CLUSTER, AmongTiles, JobFacts, Jobs, Record, RunFacts, write_record
 from pytest_gsw.results.reported_status import reported_status
 from pytest_gsw.results.row_line import informative_line
 from pytest_gsw.results.suggested_commands import repeat_commands
 from pytest_gsw.session.failure_text import fail
 from pytest_gsw.session.judging import Judge, excused
 from pytest_gsw.session.measured_jobs import MeasuredJobs
-from pytest_gsw.session.record_facts import jobs_facts, run_facts
 from pytest_gsw.session.row_plan import Context, RowPlan, decide
-from pytest_gsw.session.row_source import RowSource
+from pytest_gsw.session.row_source import Circumstances, RowSource
 from pytest_gsw.session.session_history import ClusterPeers, SessionHistory
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.stats.cluster_effect import ClusterEffect
 from pytest_gsw.stats.decision import Done, Outcome, Repeat, Undecided
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.noise import Noise
-from pytest_gsw.stats.verdict import Reason, Verdict
+from pytest_gsw.stats.verdict import Reason, Verdict, after_search
 from pytest_gsw.tables.metrics import STEP_TIME
-from pytest_gsw.tables.model import Accepted, accepted_for
+from pytest_gsw.tables.model import Accepted, Baseline, accepted_for
 from pytest_gsw.validation.log_identity import check_identity, read_identity
 from pytest_gsw.validation.run import Run, ran_out_of_memory
 
@@ -139,7 +140,7 @@ class SessionRow:
         try:
             run = self._shared.executor.result_of(self.baseline.id)
             run = self.jobs.with_evidence(self.source.with_earlier_jobs(run))
-            self.judged = self._conclude(run, interrupted=self._shared.executor.interrupted)
+            self.judged = self._conclude(run, interrupted=self._shared.executor.rows.is_interrupted)
         except TakenOverError:
             raise
         except RunError as error:
@@ -238,8 +239,8 @@ class SessionRow:
         ran = source.circumstances(run)
         facts = row_facts(row, self.plan.node_id, self.tolerance, ran.definition, ran.experiment)
         agreed = {} if run is None else self.jobs.agreed(run)
-        jobs = jobs_facts(row, source, self.jobs, self._shared.executor, run)
-        made = record_of(row, facts, run_facts(self._settings, ran, run, agreed), jobs, found, self.plan.peak_flops)
+        jobs = _jobs_facts(row, source, self.jobs, self._shared.executor, run)
+        made = record_of(row, facts, _run_facts(self._settings, ran, run, agreed), jobs, found, self.plan.peak_flops)
         probes = self._shared.probes
         seen = None if probes is None or run is None else redact(probes.facts_of(run.job_id), os.environ)
         made = replace(self._with_history(made, run), passed_over=self.passed_over, facts=seen)
@@ -389,12 +390,12 @@ class SessionRow:
 
     def _possible_effects(self) -> tuple[ClusterEffect | None, ...]:
         """Possible effects of the cluster on the row; none for a canary, which measures the cluster itself."""
-        if self.baseline.canary:
+        if self.baseline.canary or not self.has_cluster_effect:
             return (None,)
         return self._peers.possible_effects(self.baseline.id, self.tolerance)
 
     def _cluster_effect(self) -> ClusterEffect | None:
-        if self.baseline.canary:
+        if self.baseline.canary or not self.has_cluster_effect:
             return None
         return self.source.cluster_effect or self._peers.effect_so_far(self.baseline.id, self.tolerance)
 
@@ -413,9 +414,6 @@ class SessionRow:
         slow = self._shared.history.slow
         if not slow:
             return self.source.slow_nodes
-        # Imported late: only a session with slow nodes needs these texts.
-        from pytest_gsw.history.comparison import explaining, suspect_text
-
         jobs = [(job.status.nodes, job.status.end_s or time.time()) for job in run.jobs]
         slow_node = explaining(slow, verdict, jobs)
         texts = [] if slow_node is None else [f"explained by {suspect_text(slow_node)}"]
@@ -452,3 +450,94 @@ class SessionRow:
             self._settings.judging.max_gain or self.baseline.criterion.max_gain,
             cluster_effect,
         )
+
+
+class TileRow(SessionRow):
+    """A row on a tile: judged among the other tiles, and no evidence of an effect on all rows of the cluster."""
+
+    has_cluster_effect = False
+
+    def _note_first_job(self, run: Run) -> None:
+        """Do nothing: tiles of one row are no evidence of all rows."""
+
+    def _with_history(self, record: Record, run: Run | None) -> Record:
+        """The record: drift and alarms are those of rows on any nodes."""
+        return record
+
+    def _among_tiles(self, verdict: Verdict) -> tuple[Verdict, AmongTiles | None]:
+        """The verdict of the tile after the others have ended, and what they show of it.
+
+        Raises:
+            JobError: The session was interrupted before.
+        """
+        sweep, row = self._shared.sweep(), self.baseline
+        if sweep is None:
+            return verdict, None
+        of_row = sweep.result_of(row.row_id)
+        if of_row is None:
+            raise JobError(f"{INTERRUPTED}: the other tiles of the row had not ended", advice="run it again")
+        among = sweep.on_tile(of_row, row.tile)
+        if among is None:
+            return verdict, None
+        verdict = after_search(
+            verdict,
+            of_row.level if sweep.has_search else None,
+            is_slow=any(sweep.fails(finding, self.tolerance) for finding in among.named),
+            is_open=len(among.findings) > len(among.named),
+            has_other_loss=bool(among.other_loss),
+        )
+        return verdict, among
+
+
+# -- The facts of a row's run and of its jobs, for its record ---------------------------------------
+
+
+def _jobs_facts(
+    baseline: Baseline, source: RowSource, measured: MeasuredJobs, executor: Executor, run: Run | None
+) -> Jobs:
+    """Facts of the row's jobs; without a run its last one has not ended."""
+
+    def facts(job_id: str, status: JobStatus, run: Run | None) -> JobFacts:
+        return job_facts(job_id, source.launcher_name, status, run, measured.measurement_of(job_id, status))
+
+    row, submitted, last = executor.rows.row(baseline.id), executor.rows.submitted(baseline.id), None
+    if run is not None:
+        last = facts(run.job_id, run.status, run)
+    elif submitted is not None:
+        last = facts(submitted.job.id, submitted.status, None)
+    earlier = () if row is None else row.earlier
+    return Jobs(
+        last=last,
+        attempts=tuple(
+            JobFacts.of(job.job_id, executor.launcher.name, job.status, why_repeated=job.why)
+            for job in (() if row is None else row.failures)
+        ),
+        repeats=tuple(facts(job.job_id, job.status, job) for job in (earlier if run is None else run.earlier)),
+        first_jobs=source.repeats.first,
+        confirm_jobs=source.repeats.confirm,
+        search=tuple(source.search),
+        saved_gpu_hours=saved_gpu_hours(run, baseline),
+    )
+
+
+def _run_facts(settings: Settings, ran: Circumstances, run: Run | None, agreed: dict[str, str]) -> RunFacts:
+    """Facts of the run, except its log; ``agreed`` are the settings in it that match the row."""
+    written = (dict(ran.environment), ran.variables, ran.image, agreed)
+    environment, variables, image, compared = redact(written, os.environ)
+    return RunFacts(
+        id=settings.run_id,
+        cluster=NO_CLUSTER if settings.cluster is None else settings.cluster.name,
+        clusters_file=None if settings.cluster is None else settings.cluster.given_file,
+        options=settings.row_options,
+        tile_options=settings.tile_options,
+        simulated_faults=settings.faults,
+        replay=None if settings.replay is None else settings.replay.option,
+        simulated=ran.is_simulated,
+        recorded_s=time.time(),
+        outputs=() if run is None else tuple([str(path) for name, path in run.outputs if name != "log"]),
+        image=image,
+        image_from=ran.image_from,
+        environment=environment,
+        variables=variables,
+        compared=compared,
+    )

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 from pytest_gsw.clusters import Cluster
 from pytest_gsw.common.node_lists import number_of
@@ -59,52 +58,6 @@ def is_traced(run: Run, spec: JobSpec | None) -> bool:
     return in_traced_results(run.log) or (spec is not None and is_nccl_traced(spec.environment))
 
 
-class RowSource(Protocol):
-    """The facts of an ended row besides its steps: measuring and judging do not depend on where they come from."""
-
-    #: The row's job in this session; ``None`` if unknown.
-    spec: JobSpec | None
-    #: The submission of an earlier session, if this one resumes it.
-    submitted: Submission | None
-    #: Software of jobs whose logs were read, by their ids.
-    provenance: dict[str, Provenance]
-    #: Limits on the row's jobs, and the launcher of its last job.
-    repeats: Repeats
-    launcher_name: str
-    #: True if a recorded run was excused by a canary row.
-    was_excused: bool
-    #: The recorded effects on its outcome: of slow nodes, in words, and of the cluster on the rows of its run.
-    slow_nodes: str | None
-    cluster_effect: ClusterEffect | None
-    #: Of a tile, its jobs of the search.
-    search: list[JobFacts]
-
-    def circumstances(self, run: Run | None) -> Circumstances:
-        """The circumstances of the row's job; without a run, those known before its end."""
-
-    def noise(self, past: RowHistory, tolerance: float) -> Noise | None:
-        """The noise between jobs of the row on its cluster."""
-
-    def with_earlier_jobs(self, run: Run) -> Run:
-        """The run with the row's earlier jobs, over which its figure is the median."""
-
-    def check_logs(self, run: Run) -> None:
-        """Check that logs are unchanged since they were recorded, and belong to a job on the row's nodes.
-
-        Raises:
-            RunError: A log has changed, or its job ran on other nodes.
-        """
-
-    def not_comparable(self, run: Run) -> str | None:
-        """The reason why the row's figures are not comparable: a profile or an NCCL trace, by option or environment."""
-
-    def image_was_chosen(self, run: Run) -> bool:
-        """True if the log may have another image than the table's, chosen by the submitter's environment."""
-
-    def drift(self, past: RowHistory, points: Sequence[Point]) -> str | None:
-        """The drift of the row's newest runs, with the jobs of this one, in one line; else ``None``."""
-
-
 @dataclass(eq=False)
 class LiveRow:
     """A row that this session runs or resumes, or whose log is given."""
@@ -114,12 +67,18 @@ class LiveRow:
     launcher: Launcher
     #: The session's environment.
     environ: Mapping[str, str] = field(repr=False)
+    #: The row's job in this session; ``None`` if unknown.
     spec: JobSpec | None = None
+    #: The submission of an earlier session, if this one resumes it.
     submitted: Submission | None = None
+    #: Software of jobs whose logs were read, by their ids.
     provenance: dict[str, Provenance] = field(default_factory=dict, init=False)
+    #: True if a recorded run was excused by a canary row.
     was_excused: bool = field(default=False, init=False)
+    #: The recorded effects on its outcome: of slow nodes, in words, and of the cluster on the rows of its run.
     slow_nodes: str | None = field(default=None, init=False)
     cluster_effect: ClusterEffect | None = field(default=None, init=False)
+    #: Of a tile, its jobs of the search.
     search: list[JobFacts] = field(default_factory=list, init=False)
     #: The image and its source, once found.
     _image: tuple[str | None, str] | None = field(default=None, init=False)
@@ -130,7 +89,7 @@ class LiveRow:
         self.repeats, self.launcher_name = self.settings.judging.repeats, self.launcher.name
 
     def circumstances(self, run: Run | None) -> Circumstances:
-        """The circumstances, cached."""
+        """The circumstances of the row's job, cached; without a run, those known before its end."""
         key = None if run is None else (run.job_id, run.log)
         if self._circumstances is None or self._circumstances[0] != key:
             self._circumstances = key, self._circumstances_of(run)
@@ -158,15 +117,19 @@ class LiveRow:
         )
 
     def noise(self, past: RowHistory, tolerance: float) -> Noise | None:
-        """The noise by the history."""
+        """The noise between jobs of the row on its cluster, by the history."""
         return past.noise(tolerance)
 
     def with_earlier_jobs(self, run: Run) -> Run:
-        """The run: the executor has added its earlier jobs."""
+        """The run with the row's earlier jobs, over which its figure is the median: the executor has added them."""
         return run
 
     def check_logs(self, run: Run) -> None:
-        """Check the nodes: a script that submits its job itself may have requested other ones."""
+        """Check the nodes: a script that submits its job itself may have requested other ones.
+
+        Raises:
+            JobError: The job ran on other nodes than the row's.
+        """
         started = self._started()
         if started is None or not started.launch.submits_itself:
             return
@@ -180,7 +143,7 @@ class LiveRow:
                 )
 
     def not_comparable(self, run: Run) -> str | None:
-        """The reason by the session's option, the job's files or its environment."""
+        """The reason why the row's figures are not comparable: a profile or an NCCL trace, by option or environment."""
         if self.settings.profile is not None:
             return f"--gsw-profile={self.settings.profile.kind}"
         why = not_comparable(run)
@@ -199,7 +162,7 @@ class LiveRow:
         return self._image_at_start(self._submission_of(run))[1] == "environment"
 
     def drift(self, past: RowHistory, points: Sequence[Point]) -> str | None:
-        """The drift by the history."""
+        """The drift of the row's newest runs, with the jobs of this one, in one line; else ``None``."""
         is_usual = past.points and points[0].reason not in UNUSUAL
         drift = past.including_run(points).drifting if is_usual else None
         return None if drift is None else redact(drift_text(drift), os.environ)
@@ -266,6 +229,17 @@ class ReplayedRow:
         self.slow_nodes = record.slow_nodes
         self.cluster_effect = None if record.verdict is None else record.verdict.cluster_effect
         self.search = list(record.jobs.search)
+        ran, cluster = record.run, self.cluster
+        self._circumstances = Circumstances(
+            image=ran.image,
+            image_from=ran.image_from,
+            definition=record.row.definition,
+            definition_now=definition_hash(self.baseline, ran.image),
+            experiment=record.row.experiment,
+            environment=ran.environment,
+            variables=ran.variables,
+            is_simulated=ran.simulated or (cluster is not None and cluster.simulated),
+        )
 
     def with_earlier_jobs(self, run: Run) -> Run:
         """The run with the recorded earlier jobs."""
@@ -278,7 +252,11 @@ class ReplayedRow:
         return replace(run, earlier=earlier) if earlier else run
 
     def check_logs(self, run: Run) -> None:
-        """Check the sizes of the logs against the record."""
+        """Check that the logs are unchanged since they were recorded.
+
+        Raises:
+            LogError: The size of a log has changed.
+        """
         sizes = [*(job.log_bytes for job in self.record.jobs.repeats), self.record.run.log_bytes]
         for log, then in zip([job.log for job in run.jobs], sizes, strict=True):
             now = log.stat().st_size if log is not None and log.is_file() else None
@@ -301,20 +279,6 @@ class ReplayedRow:
         """The recorded circumstances."""
         return self._circumstances
 
-    @cached_property
-    def _circumstances(self) -> Circumstances:
-        row, ran, cluster = self.record.row, self.record.run, self.cluster
-        return Circumstances(
-            image=ran.image,
-            image_from=ran.image_from,
-            definition=row.definition,
-            definition_now=definition_hash(self.baseline, ran.image),
-            experiment=row.experiment,
-            environment=ran.environment,
-            variables=ran.variables,
-            is_simulated=ran.simulated or (cluster is not None and cluster.simulated),
-        )
-
     def noise(self, past: RowHistory, tolerance: float) -> Noise | None:
         """The noise recorded with the verdict."""
         return None if self.record.verdict is None else self.record.verdict.noise
@@ -322,3 +286,7 @@ class ReplayedRow:
     def drift(self, past: RowHistory, points: Sequence[Point]) -> str | None:
         """The recorded drift."""
         return self.record.drift
+
+
+#: The facts of an ended row besides its steps: measuring and judging do not depend on where they come from.
+RowSource: TypeAlias = LiveRow | ReplayedRow

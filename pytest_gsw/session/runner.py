@@ -21,16 +21,11 @@ from pytest_gsw.errors import HookError, RunError, TakenOverError
 from pytest_gsw.executor.executor import Executor
 from pytest_gsw.executor.phases import stray_text
 from pytest_gsw.hook_checks import hook_error
-from pytest_gsw.results import outcomes
-from pytest_gsw.results.junit import run_seconds
-from pytest_gsw.results.row_text import short_fact
+from pytest_gsw.results import junit, outcomes, row_text
+from pytest_gsw.session import failure_text, junit_file, progress, resume
 from pytest_gsw.session.collect import BaselineItem, BlankItem, blank_rows, runs_nothing
-from pytest_gsw.session.failure_text import fail_report, failure_of, shorten_failure
-from pytest_gsw.session.junit_file import name_case
 from pytest_gsw.session.outcome_counts import OutcomeCounts
-from pytest_gsw.session.plan_and_submit import Start, plan_rows, report_delivery
-from pytest_gsw.session.progress import ask_for_table
-from pytest_gsw.session.resume import left_over
+from pytest_gsw.session.plan_and_submit import Start, plan_rows, print_plan, report_delivery
 from pytest_gsw.session.screen import clear_live, write
 from pytest_gsw.session.state import SESSION, Session
 
@@ -57,15 +52,15 @@ def hold_to_the_record(item: BaselineItem, call: pytest.CallInfo[None], report: 
     if report.when not in _PHASES or row is None or is_taken_over(state):
         return
     if row.not_written:
-        fail_report(item, report, row.not_written)
+        failure_text.fail_report(item, report, row.not_written)
     elif row.record is None:
         error = _why_not_judged(item, call, report)
         if error is not None:
-            fail_report(item, report, row.leave_error(error))
+            failure_text.fail_report(item, report, row.leave_error(error))
     elif report.outcome == "passed" and report.when == "call" and row.judged[0] != "passed":
-        fail_report(item, report, row.judged[1])
+        failure_text.fail_report(item, report, row.judged[1])
     elif report.outcome == "passed" and call.excinfo is not None:
-        fail_report(item, report, str(call.excinfo.value))
+        failure_text.fail_report(item, report, str(call.excinfo.value))
 
 
 def _why_not_judged(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.TestReport) -> HookError | None:
@@ -87,12 +82,12 @@ def _why_not_judged(item: BaselineItem, call: pytest.CallInfo[None], report: pyt
 def report_error(item: BaselineItem, error: RunError, when: Literal["setup", "teardown"]) -> None:
     """Report and record an error of a row that the session runs, in place of its protocol or after it."""
     row = item.config.stash[SESSION].rows[item.baseline.id]
-    shown = failure_of(row.leave_error(error), *item.location[:2])
+    shown = failure_text.failure_of(row.leave_error(error), *item.location[:2])
     report = pytest.TestReport(item.nodeid, item.location, {}, "failed", shown, when)
     report.user_properties = item.user_properties
-    report.duration = 0.0 if row.record is None else run_seconds(row.record)
+    report.duration = 0.0 if row.record is None else junit.run_seconds(row.record)
     report.gsw_row = True  # type: ignore[attr-defined]
-    name_case(item, report)
+    junit_file.name_case(item, report)
     item.ihook.pytest_runtest_logreport(report=report)
 
 
@@ -244,7 +239,7 @@ def _waiting(session: pytest.Session, executor: Executor, ran: Collection[pytest
     """The rows with a current or future job, by id."""
     done = set(ran)
     rows = (item for item in _rows(session) if item not in done)
-    return {item.baseline.id: item for item in rows if executor.phase(item.baseline.id) is not None}
+    return {item.baseline.id: item for item in rows if item.baseline.id in executor.rows.phases}
 
 
 def _in_order(
@@ -312,15 +307,13 @@ def run_rows(session: pytest.Session) -> None:
     config = session.config
     settings = config.stash[SESSION].settings
     if settings.plan:
-        from pytest_gsw.session.plan_and_submit import print_plan
-
         print_plan(session, settings)
         return
     ran: list[pytest.Item] = []
     interrupts = Interrupts()
     # By default, it would end the session; a handler of another plugin's stays.
     asks = [signal.SIGUSR1] if signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL else []
-    with taking_signals(interrupts, SIGNALS), taking_signals(partial(ask_for_table, config), asks):
+    with taking_signals(interrupts, SIGNALS), taking_signals(partial(progress.ask_for_table, config), asks):
         try:
             start = plan_rows(session, settings)
             run_unready(session, start, ran)
@@ -359,10 +352,10 @@ def make_report(item: BaselineItem, call: pytest.CallInfo[None], report: pytest.
     row = state.rows.get(item.baseline.id)
     if row is not None and row.record is not None:
         if report.when != "teardown" and not (report.when == "setup" and report.passed):
-            report.duration = run_seconds(row.record)
+            report.duration = junit.run_seconds(row.record)
         if state.live is not None:
             state.live.add_row(row.record)
-        shorten_failure(report, row.judged[1], short_fact(row.record))
+        failure_text.shorten_failure(report, row.judged[1], row_text.short_fact(row.record))
         report.gsw_record = row.record  # type: ignore[attr-defined]
         report.gsw_error_line = row.error_line  # type: ignore[attr-defined]
         report.gsw_status = outcomes.FAILED if row.judged[0] == "failed" else row.record.status  # type: ignore[attr-defined]
@@ -384,7 +377,7 @@ def _finish(session: pytest.Session) -> None:
     if state.executor is not None:
         _close(session, state.executor)
     is_left = is_taken_over(state)
-    for line in () if is_left else reversed(left_over(session, state.executor)):
+    for line in () if is_left else reversed(resume.left_over(session, state.executor)):
         config.add_cleanup(partial(write, config, line))  # below all that pytest writes
     _deliver_history(config)
     session.exitstatus = exit_status(session, state.counts)
@@ -462,7 +455,7 @@ def _close(session: pytest.Session, executor: Executor) -> None:
         if cancelled:
             jobs = "1 job was" if cancelled == 1 else f"{cancelled} jobs were"
             write(config, f"gsw: {jobs} still pending or running, and cancelled")
-    for stray in executor.strays.values():
+    for stray in executor.rows.strays.values():
         _fail(session)
         write(config, f"gsw: a job of the run belongs to no row: {stray_text(stray)}")
     _report_late(session, executor)
@@ -474,5 +467,5 @@ def _close(session: pytest.Session, executor: Executor) -> None:
 def _report_late(session: pytest.Session, executor: Executor) -> None:
     """Report rows that were reported before, and are errors by now."""
     for item in session.items:
-        if isinstance(item, BaselineItem) and item.baseline.id in executor.late:
-            report_error(item, executor.late.pop(item.baseline.id), "teardown")
+        if isinstance(item, BaselineItem) and item.baseline.id in executor.rows.late:
+            report_error(item, executor.rows.late.pop(item.baseline.id), "teardown")

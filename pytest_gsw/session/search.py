@@ -25,11 +25,10 @@ from pytest_gsw.results.sweep import RowSweep, SearchJob, odd_losses, with_row, 
 from pytest_gsw.session.collect import BaselineItem
 from pytest_gsw.session.plan_and_submit import Start
 from pytest_gsw.session.resume import take_over
-from pytest_gsw.session.row import SessionRow
+from pytest_gsw.session.row import SessionRow, TileRow
 from pytest_gsw.session.row_source import LiveRow
 from pytest_gsw.session.screen import write
 from pytest_gsw.session.state import SESSION, Session
-from pytest_gsw.session.tile_row import TileRow
 from pytest_gsw.session.tiles import most_jobs
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.sweep_finding import SweepFinding
@@ -154,9 +153,11 @@ class _RowSearch:
 
     def _add_job(self, executor: Executor, row: SessionRow, number: int) -> None:
         """Add a finished job to those of its tile; one that cannot be measured is no evidence."""
-        row_id, status, nodes = row.baseline.id, executor.status(row.baseline.id), row.baseline.tile
-        hours = row.baseline.gpus * (status.run_s or 0.0) / 3600 if status is not None else 0.0
-        job = SearchJob(number, nodes, executor.job_id(row_id) or "", gpu_hours=hours)
+        row_id, nodes = row.baseline.id, row.baseline.tile
+        job = SearchJob(number, nodes, "", gpu_hours=0.0)
+        if (submitted := executor.rows.submitted(row_id)) is not None:
+            hours = row.baseline.gpus * (submitted.status.run_s or 0.0) / 3600
+            job = SearchJob(number, nodes, submitted.job.id, gpu_hours=hours)
         try:
             run = executor.result_of(row_id)
             measured = row.measured(run)

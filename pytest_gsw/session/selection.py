@@ -6,24 +6,19 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_gsw.clusters import why_it_does_not_fit
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.text import command, enumerated, plural
+from pytest_gsw.session import release_choice, tiles
 from pytest_gsw.session.collect import FACTS, BaselineItem, BlankItem
-from pytest_gsw.session.release_choice import bundled_rows
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.state import SESSION
-from pytest_gsw.session.tiles import unfit_lines
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases, models_like
 from pytest_gsw.tables.releases import format_releases
 from pytest_gsw.tables.value_types import misspelt, nearest
-
-if TYPE_CHECKING:
-    from pytest_gsw.jobs.journal import RunState
 
 
 def runnable(items: Iterable[pytest.Item]) -> list[BaselineItem]:
@@ -51,11 +46,11 @@ def leave_out_others(config: pytest.Config, items: list[pytest.Item]) -> None:
     what = f"{plural(len(dropped), 'row')} for {enumerated(sorted(others))}"
     lines = [f"gsw: {what} left out: {cluster.name} has {cluster.accelerator}"]
     if dropped == rows:
-        there, step = bundled_rows(cluster, settings.release)
+        there, step = release_choice.bundled_rows(cluster, settings.release)
         correct = f"next: correct 'accelerator' in {relative_path(dropped[0].path)}, or name a cluster that has it"
         is_bundled = dropped[0].path.is_relative_to(bundled_baselines())
         lines += [f"gsw: {there}", f"next: {step}"] if is_bundled else [correct]
-    report_selection(config, lines)
+    config.stash[SESSION].notes += lines
 
 
 def leave_out_unfit(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -63,7 +58,7 @@ def leave_out_unfit(config: pytest.Config, items: list[pytest.Item]) -> None:
     tiling = config.stash[SESSION].tiling
     if tiling is not None:
         unfit = [item for item in items if isinstance(item, BaselineItem) and not item.baseline.tile]
-        report_selection(config, unfit_lines(tiling, [item.baseline for item in unfit]))
+        config.stash[SESSION].notes += tiles.unfit_lines(tiling, [item.baseline for item in unfit])
         deselect(config, items, [item for item in unfit if item.baseline.id in {*tiling.unfit, *tiling.fitting}])
 
 
@@ -88,14 +83,6 @@ def are_rows_named(config: pytest.Config) -> bool:
 def is_selective(config: pytest.Config) -> bool:
     """True if the command line chooses among the rows of files."""
     return any(getattr(config.option, name, None) for name in ("keyword", "markexpr", "deselect", "lf", "stepwise"))
-
-
-def keep_rows_of_run(config: pytest.Config, items: list[pytest.Item], past: RunState | None) -> None:
-    """Keep only the rows of the run that is replayed or resumed."""
-    rows = [item for item in items if isinstance(item, (BaselineItem, BlankItem))]
-    if past is not None:
-        had = set(past.row_ids)
-        deselect(config, items, [item for item in rows if item.name not in had])
 
 
 def none_selected(session: pytest.Session, items: Iterable[pytest.Item]) -> Iterator[str]:
@@ -155,11 +142,6 @@ def _marker_problems(config: pytest.Config, expression: str, rows: Sequence[pyte
         elif value not in there:
             near = misspelt(repr(value), [*map(repr, there)])
             yield f"no row has {name}={value!r}" + (f"; did you mean {near[0]}?" if near else "")
-
-
-def report_selection(config: pytest.Config, lines: Iterable[str]) -> None:
-    """Print these lines once all is collected."""
-    config.stash[SESSION].notes.extend(lines)
 
 
 def check_faults(items: list[BaselineItem], settings: Settings) -> None:

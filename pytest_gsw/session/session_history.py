@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pytest_gsw.history.cluster_series import ClusterSeries, series_of_cluster
 from pytest_gsw.history.database import SESSION_WAIT_S, HistoryError, WaitBudget
 from pytest_gsw.history.location import open_history
+from pytest_gsw.history.node_search import FailingNode, KnownGoodNodes, SlowNode
 from pytest_gsw.history.row_history import GONE_DAYS, ClusterAdjustment, ClusterHistory, RowHistory
 from pytest_gsw.history.spool import DIRECTORY, Delivered, Spool
 from pytest_gsw.history.store import TOPOLOGY, Event, History
@@ -23,7 +24,6 @@ from pytest_gsw.tables.model import Accepted, Baseline, experiment_hash
 
 if TYPE_CHECKING:
     from pytest_gsw.history.alarms import Acknowledgement
-    from pytest_gsw.history.node_search import FailingNode, KnownGoodNodes, SlowNode
 
 #: Time after which a cluster's switches are asked for again.
 _SWITCHES_S = 7 * 86400.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,10 +14,8 @@ from pytest_gsw.history.comparison import ClusterText, cluster_text
 from pytest_gsw.history.database import HistoryError
 from pytest_gsw.history.model import cluster_of, points_of
 from pytest_gsw.reports.from_records import HistoryReader, accepted_in, run_report
-from pytest_gsw.reports.run_report import ReportedRun
-from pytest_gsw.results import outcomes
-from pytest_gsw.results.cluster_result import incident_of
-from pytest_gsw.results.junit import read_whole_run
+from pytest_gsw.reports.run_report import ReportedRun, RunReport
+from pytest_gsw.results import cluster_result, junit, outcomes
 from pytest_gsw.results.manifest import CaseBesideRows
 from pytest_gsw.results.sweep import lost_tiles, node_cases
 from pytest_gsw.session import junit_file
@@ -26,9 +23,6 @@ from pytest_gsw.session.screen import write
 from pytest_gsw.session.session_alarms import SessionAlarms
 from pytest_gsw.session.session_history import history_at
 from pytest_gsw.session.state import SESSION
-
-if TYPE_CHECKING:
-    from pytest_gsw.reports.run_report import RunReport
 
 
 def report_run(config: pytest.Config, exit_status: int, *, has_alarms: bool, is_on_github: bool) -> bool:
@@ -44,7 +38,7 @@ def report_run(config: pytest.Config, exit_status: int, *, has_alarms: bool, is_
     is_reported = settings.output.report is not None or is_on_github
     # Only the report has the rows without a record.
     known = state.counts.records
-    whole = read_whole_run(settings.run_directory, known) if is_reported else (state.run_records(), {}, None)
+    whole = junit.read_whole_run(settings.run_directory, known) if is_reported else (state.run_records(), {}, None)
     records, missing, _ = whole
     run = ReportedRun(relative_path(settings.run_directory), missing, exit_status, alarms=())
     report = None
@@ -105,7 +99,7 @@ def report_cluster(session: pytest.Session) -> None:
         current_run = {record.row.id: points[0] for record in records if (points := points_of(record))}
         cluster_state = redact(cluster_text(state.peers.together.including_run(current_run)), os.environ)
     state.cluster_text = cluster_state
-    incident = redact(incident_of(records), os.environ)
+    incident = redact(cluster_result.incident_of(records), os.environ)
     cases = [] if incident is None else [incident.case(cluster_state.since)]
     cases += redact(node_cases(state.sweep, lost_tiles(records), junit_file.cluster_of(state.settings)), os.environ)
     session.testscollected += len(cases)  # or pytest counts beyond 100 %

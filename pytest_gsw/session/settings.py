@@ -202,9 +202,9 @@ def read_settings(config: pytest.Config) -> Settings:
         raise ConfigurationError("--gsw-suite needs a cluster or logs; add --gsw-cluster=NAME or --gsw-replay=PATH")
     faults: tuple[str, ...] = ()
     if values["demo"]:
-        from pytest_gsw.demo.simulation import fault_texts  # few sessions have faults
+        from pytest_gsw.demo.simulation import parse_faults  # few sessions have faults
 
-        faults = fault_texts(";".join(values["demo"]))
+        faults = tuple(fault.text for fault in parse_faults(";".join(values["demo"])))
     return Settings(
         run_id=run_id,
         cluster=cluster,

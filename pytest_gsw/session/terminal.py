@@ -11,20 +11,20 @@ from typing import Any
 import pytest
 
 from pytest_gsw.clusters import Cluster
+from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import plural, rounded
-from pytest_gsw.results import outcomes
+from pytest_gsw.results import cluster_result, outcomes, suggested_commands, summary
 from pytest_gsw.results.manifest import OF_CLUSTER
 from pytest_gsw.results.record import Record, used_gpu_hours
 from pytest_gsw.results.row_line import WIDEST, RowLine, line_of
 from pytest_gsw.results.row_text import accepted_line, attempt_text, inconclusive_line
-from pytest_gsw.results.summary import gpu_hours
-from pytest_gsw.session.node_ids import row_of
+from pytest_gsw.session import node_ids, pytest_private
 from pytest_gsw.session.outcome_counts import OutcomeCounts
-from pytest_gsw.session.pytest_private import show_whole_id
-from pytest_gsw.session.screen import NO_CLUSTER, end_line
+from pytest_gsw.session.screen import NO_CLUSTER, end_line, write
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.state import SESSION
+from pytest_gsw.tables.metrics import common_change_label
 from pytest_gsw.tables.model import rows_text
 
 # -- Each row's line on the screen, in place of a dot -----------------------------------------------
@@ -32,7 +32,7 @@ from pytest_gsw.tables.model import rows_text
 
 def line_of_report(report: Any, word: str) -> RowLine:
     """A row's line by its report, which may have no record; ``word`` is pytest's."""
-    row, case = row_of(report.nodeid), getattr(report, "gsw_case", None)
+    row, case = node_ids.row_of(report.nodeid), getattr(report, "gsw_case", None)
     if case is not None:
         fact = (case.text or case.fact).partition("\n")[0]
         fact = fact.removeprefix(f"{case.subject}: ").removeprefix(f"{case.word.lower()} ")
@@ -73,7 +73,7 @@ def report_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> 
     settings, cluster_text = state.settings, state.cluster_text
     end_line(config)
     for report in (*reporter.getreports("failed"), *reporter.getreports("error")):
-        show_whole_id(report)
+        pytest_private.show_whole_id(report)
     reports = [report for kind in ("passed", "failed", "skipped") for report in reporter.getreports(kind)]
     records = [report.gsw_record for report in reports if hasattr(report, "gsw_record")]
     cluster = "cluster" if settings.cluster is None else f"cluster {settings.cluster.name}"
@@ -93,13 +93,11 @@ def report_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> 
     _write_lines(reporter, "suite", state.criterion)
     tally = state.counts
     if tally.without_cluster:
-        reporter.ensure_newline()
-        reporter.write_line(f"gsw: {plural(tally.without_cluster, 'row')} skipped: {NO_CLUSTER}")
+        write(config, f"gsw: {plural(tally.without_cluster, 'row')} skipped: {NO_CLUSTER}")
     if tally.judged_none:
         one = tally.rows == 1
         what = "the only row was not judged: it was" if one else f"none of {tally.rows} rows was judged: all were"
-        reporter.ensure_newline()
-        reporter.write_line(f"gsw: {what} skipped (-rs tells why)")
+        write(config, f"gsw: {what} skipped (-rs tells why)")
     if config.getoption("verbose") < 0 or settings.cluster is None or not tally.rows:
         return
     _write_cost(reporter, tally, settings, settings.cluster)
@@ -180,7 +178,7 @@ def _write_cost(reporter: pytest.TerminalReporter, tally: OutcomeCounts, setting
         used = sum(map(used_gpu_hours, records))
         if (sweep := reporter.config.stash[SESSION].sweep) is not None:
             used += sweep.gpu_hours
-        reporter.write_line(gpu_hours(used, sum(stopped), len(stopped)))
+        reporter.write_line(summary.gpu_hours(used, sum(stopped), len(stopped)))
 
 
 def _write_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -189,13 +187,6 @@ def _write_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None
     settings, tally = state.settings, state.counts
     if config.getoption("verbose") < 0 or tally.rows < 2:
         return
-    # Only a session that has run rows has a table.
-    from pytest_gsw.common.files import relative_path
-    from pytest_gsw.results.cluster_result import incident_of
-    from pytest_gsw.results.suggested_commands import next_commands, own_advice
-    from pytest_gsw.results.summary import counts_line, error_lines, run_table
-    from pytest_gsw.tables.metrics import common_change_label
-
     records = state.run_records()
     missing = tally.errors_without(record.row.node_id for record in records)
     if not records or len(records) + len(missing) < 2:
@@ -206,17 +197,19 @@ def _write_run(reporter: pytest.TerminalReporter, config: pytest.Config) -> None
     what = common_change_label(record.judged_metric for record in records) or "changes"
     ids = [*(record.row.id for record in records), *missing]
     reporter.section(f"{what} of {rows_text(ids)}{where} vs {reference}")
-    table = run_table(records, line_width(reporter))
+    table = summary.run_table(records, line_width(reporter))
     # pytest's own summary has a line for each row that failed.
-    causes = error_lines(records, missing, fewest=2)
-    incident = incident_of(records)
-    counts = counts_line(records, len(missing), incident)
+    causes = summary.error_lines(records, missing, fewest=2)
+    incident = cluster_result.incident_of(records)
+    counts = summary.counts_line(records, len(missing), incident)
     for line in _wrapped_lines(reporter, (*table, "", counts, *causes)):
         reporter.write_line(line)
     _write_crowd(reporter, settings.cluster, records)
     failed_last = config.pluginmanager.has_plugin("lfplugin")
-    commands = next_commands(records, relative_path(settings.run_directory), incident, failed_last=failed_last)
-    for what, step in (*own_advice(records), *commands):
+    commands = suggested_commands.next_commands(
+        records, relative_path(settings.run_directory), incident, failed_last=failed_last
+    )
+    for what, step in (*suggested_commands.own_advice(records), *commands):
         reporter.write_line(f"next: {what}: {step}")
 
 
@@ -241,9 +234,7 @@ def _write_crowd(reporter: pytest.TerminalReporter, cluster: Cluster | None, rec
     """Write that rows have shared nodes, which makes healthy rows slow."""
     if cluster is None or cluster.simulated or cluster.gpus_per_node is None:
         return
-    from pytest_gsw.results.summary import worst_crowd
-
-    found = worst_crowd(records, cluster.gpus_per_node)
+    found = summary.worst_crowd(records, cluster.gpus_per_node)
     if found is None:
         return
     crowd, nodes = found

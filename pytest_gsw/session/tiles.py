@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_gsw.clusters import Cluster, why_it_does_not_fit
+from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.node_lists import compressed, number_of
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import by_number, enumerated, named, plural
@@ -136,7 +137,6 @@ def begin_sweep(settings: Settings, tiling: Tiling | None, rows: Sequence[Baseli
     """
     if not rows:
         return None
-    from pytest_gsw.common.files import relative_path
     from pytest_gsw.results.sweep import NAME, read_sweep, write_sweep
 
     cluster = settings.cluster

@@ -23,21 +23,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
+from pytest_gsw.stats import noise as noises
 from pytest_gsw.stats.decision import WORST_FIRST, Decision, Outcome, decide, is_below
 from pytest_gsw.stats.drift import NEWEST
-from pytest_gsw.stats.noise import (
-    FEWEST_JOBS,
-    REFERENCE_JOBS,
-    K,
-    Noise,
-    OwnLevel,
-    median_sd,
-    noise_of,
-    prior_for,
-    ratio_sd,
-    screen,
-    usual,
-)
+from pytest_gsw.stats.noise import FEWEST_JOBS, REFERENCE_JOBS, K, Noise, median_sd, noise_of, usual
 from pytest_gsw.tables.metrics import Direction
 
 #: Fewest rows for a run's effect, which is their median.
@@ -81,7 +70,7 @@ def taken_before_drift(effects: Sequence[float]) -> list[float]:
         return [0.0] * len(effects)
     first = effects[:REFERENCE_JOBS]
     usual_effect, noise = statistics.median(first), noise_of([math.exp(effect) for effect in first], _PRIOR)
-    gain = -max(LEAST_EFFECT, K * ratio_sd(noise, NEWEST, REFERENCE_JOBS))
+    gain = -max(LEAST_EFFECT, K * noises.ratio_sd(noise, NEWEST, REFERENCE_JOBS))
     excess = [effect - usual_effect for effect in effects]
     recent = (statistics.median(excess[max(0, run - NEWEST + 1) : run + 1]) for run in range(len(excess)))
     return [value - (level if level < gain else 0.0) for value, level in zip(excess, recent, strict=True)]
@@ -220,11 +209,11 @@ class ClusterReference:
         key = (row, tolerance)
         if key not in self._noises:
             left = self.left(row)
-            usual = [cost for run, cost in left.items() if row not in self.slow[run]]
-            noise = noise_of((usual or [*left.values()])[:REFERENCE_JOBS], prior_for(tolerance))
+            quiet = [cost for run, cost in left.items() if row not in self.slow[run]]
+            noise = noise_of((quiet or [*left.values()])[:REFERENCE_JOBS], noises.prior_for(tolerance))
             if noise.jobs >= REFERENCE_JOBS:  # a row does not have to gain as much as all others
                 newest = (left[run] * math.exp(min(0.0, self.effects[run])) for run in [*left][-2:])
-                level = OwnLevel(direction.cost(math.exp(self.levels[row])), tuple(map(direction.cost, newest)))
+                level = noises.OwnLevel(direction.cost(math.exp(self.levels[row])), tuple(map(direction.cost, newest)))
                 noise = replace(noise, level=level)
             self._noises[key] = noise
         return self._noises[key]
@@ -313,7 +302,7 @@ def _was_usual(noise: Noise, tolerance: float, direction: Direction) -> bool:
     if noise.level is None:
         return False
     speed = direction.speed(noise.level.newest[-1], noise.level.usual)
-    return not is_below(speed, screen(tolerance, noise, usual=1.0))
+    return not is_below(speed, noises.screen(tolerance, noise, usual=1.0))
 
 
 @dataclass(frozen=True)

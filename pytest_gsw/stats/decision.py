@@ -42,7 +42,7 @@ class Done:
 
 
 #: A run exactly on a limit is within it; rounding of decimal numbers to binary fractions is below this.
-_ROUNDING = 1e-12
+ROUNDING = 1e-12
 
 
 class Outcome(enum.Enum):
@@ -177,12 +177,12 @@ def is_known(
 
 def is_below(ratio: float, allowed_loss: float) -> bool:
     """True if speed, as a ratio to its reference, is lower than a loss (a fraction) allows."""
-    return ratio < (1 - allowed_loss) * (1 - _ROUNDING)
+    return ratio < (1 - allowed_loss) * (1 - ROUNDING)
 
 
 def is_above(ratio: float, allowed_gain: float) -> bool:
     """True if speed, as a ratio to its reference, is higher than a gain (a fraction) allows."""
-    return ratio > (1 + allowed_gain) * (1 + _ROUNDING)
+    return ratio > (1 + allowed_gain) * (1 + ROUNDING)
 
 
 def _check(jobs: Sequence[float], reference: float, first: int, confirm: int) -> None:

@@ -7,7 +7,6 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from pytest_gsw.tables.model import Figures, Statistic
 
@@ -170,33 +169,25 @@ class Measurement:
         return self.timing.median_s
 
 
-class Numbered(Protocol):
-    """A step, or a line of a log."""
-
-    @property
-    def index(self) -> int | None:
-        """Its number, if it has one."""
-
-
-def log_interval(steps: Sequence[Numbered], first_index: int | None = None) -> int:
+def log_interval(numbers: Sequence[int | None], first_index: int | None = None) -> int:
     """The number of steps in each line: 10 for a Megatron log with ``--log-interval 10``.
 
     More than 1 only if the numbers are unambiguous: a log that lost most of its lines has gaps, too. ``first_index`` is
     as for :func:`selected`.
     """
-    numbers = [step.index for step in steps if step.index is not None]
-    if len(numbers) < max(3, len(steps)):
+    known = [number for number in numbers if number is not None]
+    if len(known) < max(3, len(numbers)):
         return 1
-    if first_index is not None and numbers[0] == first_index and len(numbers) > 3:
+    if first_index is not None and known[0] == first_index and len(known) > 3:
         # Megatron (core 0.16 and newer) and torchtitan print the first step whatever the interval.
-        rest = log_interval(steps[1:], first_index)
+        rest = log_interval(known[1:], first_index)
         if rest > 1:
             return rest
-    gaps = [later - earlier for earlier, later in itertools.pairwise(numbers)]
+    gaps = [later - earlier for earlier, later in itertools.pairwise(known)]
     interval = min(gaps)
     if interval < 1 or math.gcd(*gaps) != interval or 2 * gaps.count(interval) <= len(gaps):
         return 1
-    fits = first_index is None or numbers[0] == first_index + interval - 1
+    fits = first_index is None or known[0] == first_index + interval - 1
     return interval if fits else 1
 
 
@@ -235,7 +226,7 @@ def _check_filled(statistic: Statistic, window: range, steps: Sequence[TimedStep
     numbers = {step.index for step in steps if step.index is not None and step.trained}
     if not numbers:
         return
-    interval = log_interval(steps, first_index)
+    interval = log_interval([step.index for step in steps], first_index)
     filled = 0
     for number in sorted(numbers):
         line = range(number - interval + 1, number + 1)

@@ -113,16 +113,6 @@ PRIOR = Noise(sigma=0.0165, jobs=0)
 PRIOR_JOBS = 2
 
 
-@dataclass(frozen=True)
-class Interval:
-    """A confidence interval for the median of jobs."""
-
-    low: float
-    high: float
-    #: Its confidence for any distribution, as a fraction.
-    confidence: float
-
-
 def reference(points: Sequence[float]) -> Sequence[float]:
     """The frozen reference of a row: its first runs, never later ones, from jobs' figures, oldest first."""
     return points[:REFERENCE_JOBS]
@@ -299,8 +289,8 @@ def jobs_to_resolve(tolerance: float, noise: Noise) -> int:
     return jobs
 
 
-def median_interval(values: Sequence[float]) -> Interval:
-    """The interval of the median by order statistics, for any distribution.
+def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """The ends and the confidence (a fraction) of the median's interval by order statistics, for any distribution.
 
     It goes from the k-th lowest to the k-th highest job, with the largest k that leaves 95 % of confidence or more.
     With fewer than six jobs no interval has as much; it goes from the lowest to the highest with the confidence that
@@ -317,7 +307,7 @@ def median_interval(values: Sequence[float]) -> Interval:
     # Sequences of coin tosses with at most so many heads, in whole numbers: a float has no 2**1100.
     outside = [*itertools.accumulate(math.comb(count, heads) for heads in range((count + 1) // 2))]
     cut = max(0, sum(40 * tosses <= 2**count for tosses in outside) - 1)
-    return Interval(ordered[cut], ordered[-1 - cut], 1 - 2 * outside[cut] / 2**count)
+    return ordered[cut], ordered[-1 - cut], 1 - 2 * outside[cut] / 2**count
 
 
 def _bound(tolerance: float, log_time: float) -> float:

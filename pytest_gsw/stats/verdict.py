@@ -8,11 +8,11 @@ import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from pytest_gsw.common.typed_json import NOT_IN_JSON
 from pytest_gsw.stats.cluster_effect import ClusterEffect, decide_adjusted
-from pytest_gsw.stats.decision import WORST_FIRST, decide, is_above, is_below
+from pytest_gsw.stats.decision import ROUNDING, WORST_FIRST, decide, is_above, is_below
 from pytest_gsw.stats.decision import Outcome as Outcome
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.noise import Noise, gain_limit
@@ -72,107 +72,77 @@ NOTABLE_GAP = 0.02
 
 
 class Reason(enum.Enum):
-    """Reasons for an outcome."""
+    """Reasons for an outcome, the usual one of an outcome first, by the word in records.
 
-    #: Passed: it differs by no more than the tolerance.
-    WITHIN_TOLERANCE = "within tolerance"
-    #: Passed: it is faster by more than the tolerance, and by no more than the noise between jobs of this row.
-    GAIN_WITHIN_NOISE = "gain within noise"
-    #: Improved.
-    FASTER = "faster than allowed"
-    #: Regressed.
-    SLOWER = "slower than allowed"
-    #: Inconclusive: it is slower by more than the tolerance, and by no more than the noise between jobs of this row.
-    WITHIN_NOISE = "within noise"
-    #: Inconclusive: a canary row shows that the cluster is not in its usual state.
-    CANARY = "canary"
-    #: Inconclusive: all rows of the cluster are slower in this run, which is a failure of its own.
-    INCIDENT = "incident"
-    #: Inconclusive: a job is implausibly fast.
-    TOO_GOOD = "too good to be true"
-    #: Inconclusive: ranks of one job show different times for the same steps.
-    RANKS_DIFFER = "ranks differ"
-    #: Inconclusive: the document's statistic is the last step, and the other steps of the job are within the tolerance.
-    LAST_STEP = "last step alone"
-    #: Inconclusive: the document's statistic is better by more than the tolerance than the median of the steady steps.
-    STEPS_SLOWER = "steady steps slower"
-    #: Inconclusive: a third of the measured steps are slower than the steady ones by more than the tolerance.
-    THIRD_SLOWER = "third of steps slower"
-    #: Inconclusive: the log leaves open what was measured.
-    NOT_KNOWN = "not known"
-    #: Regressed: further jobs name a node of the tile, or the tile's nodes together; also of its points in the history.
-    SLOW_NODE = "slower than its peers"
-    #: Passed: one job of the tile is beyond the tolerance, and the tiles together are not.
-    LIKE_PEERS = "no slower than its peers"
-    #: Inconclusive: the search among tiles has not decided if the tile has a slow node.
-    NOT_DECIDED = "not decided"
-    #: Inconclusive: the loss at the tile's last step is unlike that of the others.
-    OTHER_LOSS = "other loss"
-    #: Of a point of the history alone: its job ran on a tile, so that it shows the nodes and not the row.
-    TILE = "tile"
+    An inconclusive one also has a text in ``results/row_text.py``, and a line in ``docs/design.md``.
+    """
 
-
-class ReasonKind(NamedTuple):
-    """The outcome of a reason, and its consequences."""
-
-    #: The outcome that has it; ``None`` for none.
-    outcome: Outcome | None
+    _value_: str
     #: Why such a run shows neither the noise of its row nor a figure to accept, behind "it"; empty if it shows both.
     forbids: str
-    #: True if the figure is implausible; then it forbids something.
-    is_doubt: bool = False
-    #: Its text on a card, if it has a shorter one than the row's page.
-    short: str = ""
+    #: The outcome that has it; ``None`` for none.
+    outcome: Outcome | None
 
+    def __new__(  # noqa: PYI034 - typing.Self is Python 3.11's
+        cls, word: str, forbids: str = "", outcome: Outcome | None = Outcome.INCONCLUSIVE
+    ) -> Reason:
+        """A reason whose value is its word."""
+        reason = object.__new__(cls)
+        reason._value_, reason.forbids, reason.outcome = word, forbids, outcome
+        return reason
 
-#: Every reason, the usual one of an outcome first. An inconclusive one also has a text in results/row_text.py, and a
-#: line in docs/design.md.
-REASONS: dict[Reason, ReasonKind] = {
-    Reason.WITHIN_TOLERANCE: ReasonKind(Outcome.PASSED, ""),
-    Reason.GAIN_WITHIN_NOISE: ReasonKind(Outcome.PASSED, ""),
-    Reason.FASTER: ReasonKind(Outcome.IMPROVED, ""),
-    Reason.SLOWER: ReasonKind(Outcome.REGRESSED, ""),
-    Reason.WITHIN_NOISE: ReasonKind(Outcome.INCONCLUSIVE, "", short="jobs of this row differ by as much"),
-    Reason.CANARY: ReasonKind(Outcome.INCONCLUSIVE, "is of a run in which a canary was too slow"),
-    Reason.INCIDENT: ReasonKind(Outcome.INCONCLUSIVE, ""),
-    Reason.TOO_GOOD: ReasonKind(
-        Outcome.INCONCLUSIVE,
+    #: It differs by no more than the tolerance.
+    WITHIN_TOLERANCE = "within tolerance", "", Outcome.PASSED
+    #: It is faster by more than the tolerance, and by no more than the noise between jobs of this row.
+    GAIN_WITHIN_NOISE = "gain within noise", "", Outcome.PASSED
+    FASTER = "faster than allowed", "", Outcome.IMPROVED
+    SLOWER = "slower than allowed", "", Outcome.REGRESSED
+    #: It is slower by more than the tolerance, and by no more than the noise between jobs of this row.
+    WITHIN_NOISE = "within noise"
+    #: A canary row shows that the cluster is not in its usual state.
+    CANARY = "canary", "is of a run in which a canary was too slow"
+    #: All rows of the cluster are slower in this run, which is a failure of its own.
+    INCIDENT = "incident"
+    #: A job is implausibly fast.
+    TOO_GOOD = (
+        "too good to be true",
         "is too good to be true; --max-gain=PERCENT counts such runs, once it is clear why they are so fast",
-        is_doubt=True,
-        short="that is too good to be true",
-    ),
-    Reason.RANKS_DIFFER: ReasonKind(Outcome.INCONCLUSIVE, "is of a job whose ranks differ", is_doubt=True),
-    Reason.LAST_STEP: ReasonKind(
-        Outcome.INCONCLUSIVE, "is of a job whose last step is unlike its others", is_doubt=True
-    ),
-    Reason.STEPS_SLOWER: ReasonKind(
-        Outcome.INCONCLUSIVE, "is of a job whose steady steps are slower than its figure", is_doubt=True
-    ),
-    Reason.THIRD_SLOWER: ReasonKind(
-        Outcome.INCONCLUSIVE, "is of a job of which a third of the steps are slower than the steady ones", is_doubt=True
-    ),
-    Reason.NOT_KNOWN: ReasonKind(Outcome.INCONCLUSIVE, "is of a log that leaves open what was measured", is_doubt=True),
-    Reason.SLOW_NODE: ReasonKind(Outcome.REGRESSED, "is of a tile with a slow node"),
-    Reason.LIKE_PEERS: ReasonKind(Outcome.PASSED, ""),
-    Reason.NOT_DECIDED: ReasonKind(Outcome.INCONCLUSIVE, "", short="further jobs have not decided it"),
-    Reason.OTHER_LOSS: ReasonKind(Outcome.INCONCLUSIVE, "has another loss than its peers"),
-    Reason.TILE: ReasonKind(None, "is of a tile, and shows its nodes"),
-}
-#: By the word in records, what a reason forbids.
-FORBIDS = {reason.value: REASONS[reason].forbids for reason in Reason if REASONS[reason].forbids}
-#: Reasons of runs with an implausible figure, as in records.
-DOUBTS = frozenset(reason.value for reason, kind in REASONS.items() if kind.is_doubt)
-#: The same, runs with an unusual state of the cluster, and tiles: none of them measures the noise of a row.
-UNUSUAL = FORBIDS.keys()
+    )
+    #: Ranks of one job show different times for the same steps.
+    RANKS_DIFFER = "ranks differ", "is of a job whose ranks differ"
+    #: The document's statistic is the last step, and the other steps of the job are within the tolerance.
+    LAST_STEP = "last step alone", "is of a job whose last step is unlike its others"
+    #: The document's statistic is better by more than the tolerance than the median of the steady steps.
+    STEPS_SLOWER = "steady steps slower", "is of a job whose steady steps are slower than its figure"
+    #: A third of the measured steps are slower than the steady ones by more than the tolerance.
+    THIRD_SLOWER = "third of steps slower", "is of a job of which a third of the steps are slower than the steady ones"
+    #: The log leaves open what was measured.
+    NOT_KNOWN = "not known", "is of a log that leaves open what was measured"
+    #: Further jobs name a node of the tile, or the tile's nodes together; also of its points in the history.
+    SLOW_NODE = "slower than its peers", "is of a tile with a slow node", Outcome.REGRESSED
+    #: One job of the tile is beyond the tolerance, and the tiles together are not.
+    LIKE_PEERS = "no slower than its peers", "", Outcome.PASSED
+    #: The search among tiles has not decided if the tile has a slow node.
+    NOT_DECIDED = "not decided"
+    #: The loss at the tile's last step is unlike that of the others.
+    OTHER_LOSS = "other loss", "has another loss than its peers"
+    #: Of a point of the history alone: its job ran on a tile, so that it shows the nodes and not the row.
+    TILE = "tile", "is of a tile, and shows its nodes", None
 
-#: Rounding of decimal numbers to binary fractions is below this.
-_METRIC_ROUNDING = 1e-12
+
+#: By the word in records, what a reason forbids.
+FORBIDS = {reason.value: reason.forbids for reason in Reason if reason.forbids}
+_DOUBTS = (Reason.TOO_GOOD, Reason.RANKS_DIFFER, Reason.LAST_STEP, Reason.STEPS_SLOWER, Reason.THIRD_SLOWER)
+#: Reasons of runs with an implausible figure, as in records; each forbids something.
+DOUBTS = frozenset(reason.value for reason in (*_DOUBTS, Reason.NOT_KNOWN))
+#: Such runs, runs with an unusual state of the cluster, and tiles: none of them measures the noise of a row.
+UNUSUAL = FORBIDS.keys()
 
 #: Noise of a row without a history: the tolerance is the limit.
 _NOISELESS = Noise(sigma=0.0, jobs=0)
 
 #: The reason of an outcome from a site's rule that gives none: the first one that has it.
-_USUAL_REASON = {kind.outcome: reason for reason, kind in reversed(REASONS.items())}
+_USUAL_REASON = {reason.outcome: reason for reason in reversed(Reason)}
 
 
 def _check_numbers(of: str, numbers: Mapping[str, float]) -> None:
@@ -517,14 +487,14 @@ def judge_metric(
     measured = statistics.median(jobs)
     loss, best = sign * (measured / documented - 1), min(losses)
     loss = abs(loss) if is_equal else loss
-    if loss > tolerance + _METRIC_ROUNDING:
+    if loss > tolerance + ROUNDING:
         outcome = Outcome.REGRESSED
     elif is_equal or not tolerance:  # nothing is better than a figure to be met, or than one on the right side
         outcome = Outcome.PASSED
-    elif -best > max(max_gain, tolerance) + _METRIC_ROUNDING:
+    elif -best > max(max_gain, tolerance) + ROUNDING:
         outcome = Outcome.INCONCLUSIVE
     else:
-        outcome = Outcome.IMPROVED if -loss > tolerance + _METRIC_ROUNDING else Outcome.PASSED
+        outcome = Outcome.IMPROVED if -loss > tolerance + ROUNDING else Outcome.PASSED
     to_confirm = outcome is Outcome.REGRESSED and len(jobs) < repeats.most
     more = max(repeats.first - len(jobs), int(to_confirm), 0)
     return MetricVerdict(metric.as_label, outcome, measured, documented, tolerance, more)

@@ -86,9 +86,14 @@ class Evidence:
         return ()
 
 
+def agreed(compared: tuple[Compared, ...]) -> dict[str, str]:
+    """Values that agree, by name, for records."""
+    return {value.name: value.found for value in compared if value.agrees}
+
+
 def compare(
     baseline: Baseline, identity: Identity, *, job_id: str | None, image: str | None = None
-) -> tuple[Compared, ...]:
+) -> Iterator[Compared]:
     """All values that log and row both state.
 
     Args:
@@ -97,15 +102,6 @@ def compare(
         job_id: The job that wrote the log; ``None`` if it may be any.
         image: The image that the row's recipe runs; ``None`` if it may run any.
     """
-    return tuple(_compare(baseline, identity, job_id, image))
-
-
-def agreed(compared: tuple[Compared, ...]) -> dict[str, str]:
-    """Values that agree, by name, for records."""
-    return {value.name: value.found for value in compared if value.agrees}
-
-
-def _compare(baseline: Baseline, identity: Identity, job_id: str | None, image: str | None) -> Iterator[Compared]:
     parallelism, stated = stated_parallelism(baseline), identity.stated
     for name, wanted, field in (
         ("model", baseline.workload.model, "model"),

@@ -15,10 +15,9 @@ from pytest_gsw.logs.scan import LogFile
 from pytest_gsw.logs.signatures import DIVERGED, NOT_FINITE
 from pytest_gsw.logs.steps import SKIP_MARKERS, with_skipped
 from pytest_gsw.tables.model import Baseline, image_name
+from pytest_gsw.validation import log_identity, training
 from pytest_gsw.validation.agreement import CONTAINER, RELEASE, Provenance, agreed, provenance_in
-from pytest_gsw.validation.log_identity import check_evidence, check_identity
 from pytest_gsw.validation.run import Problem, Run, cause_evidence, job_evidence, log_evidence, refuse, replayed
-from pytest_gsw.validation.training import SCALED_DTYPES, loss_problem, still_problem
 
 #: The place of a failure in messages, by the names of a job's files.
 _WHERE = {"log": "its log", "stderr": "its stderr", "output": "an output of it", "batch log": "its batch output"}
@@ -39,12 +38,12 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> tuple[Ste
     with reading(path), open_log(path) as file:
         read = read_log(file, log_format, noting=(SKIP_MARKERS, WHEREVER_MARKERS))
         log = with_skipped(file, read)
-        compared = check_identity(baseline, run, log.identity)
-        of_files = check_evidence(baseline, run, log.identity)
+        compared = log_identity.check_identity(baseline, run, log.identity)
+        of_files = log_identity.check_evidence(baseline, run, log.identity)
         check_end(run, file, log, log_format)
         provenance = provenance_in(file)
         not_finite = log.not_finite
-        if not_finite is None and log.overflows is not None and baseline.workload.dtype not in SCALED_DTYPES:
+        if not_finite is None and log.overflows is not None and baseline.workload.dtype not in training.SCALED_DTYPES:
             not_finite = (None, log.overflows.text)  # of a step that no loss scaler has skipped
         if not_finite is not None:
             index, text = not_finite
@@ -55,7 +54,7 @@ def read_steps(baseline: Baseline, run: Run, log_format: LogFormat) -> tuple[Ste
             )
         _check_attempts(run, path, read)
         _check_lines(run, path, read)
-    refuse(still_problem(log) or loss_problem(baseline, log), run, log)
+    refuse(training.still_problem(log) or training.loss_problem(baseline, log), run, log)
     if log.resumed_at is not None:
         raise LogError(
             f"the run went on from a checkpoint of step {log.resumed_at}, and its mean counts the steps before it",

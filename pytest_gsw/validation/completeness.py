@@ -6,9 +6,8 @@ from pathlib import Path
 
 from pytest_gsw.common.text import plural
 from pytest_gsw.errors import IncompleteLogError
+from pytest_gsw.logs import reader, scan
 from pytest_gsw.logs.model import StepLog
-from pytest_gsw.logs.reader import reading
-from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.stats.measurement import TimedStep, log_interval
 from pytest_gsw.tables.metrics import Series
 from pytest_gsw.tables.model import Baseline
@@ -45,12 +44,12 @@ def check_steps(
     if series is Series.FIGURES and not log.steps:
         return 1  # a benchmark's format checks itself whether its run is complete
     of_saves = series is Series.SAVES
-    interval = log_interval(timed, first_index)
+    interval = log_interval([step.index for step in timed], first_index)
     covered = len(timed) * interval
     last = log.steps[-1].index if log.steps else None
     final = final_step(baseline, log, steps, first_index)
     is_each_timed = len(timed) == len(log.steps) and not of_saves
-    each_line = interval if is_each_timed else log_interval(log.steps, first_index)
+    each_line = interval if is_each_timed else log_interval([step.index for step in log.steps], first_index)
     ended = final is not None and last is not None and last + (each_line if of_saves else interval) > final
     if steps is not None and not of_saves and log.total_steps is not None and log.total_steps < steps:
         # A format with one figure for the whole run would not show it otherwise.
@@ -101,7 +100,7 @@ def check_whole(baseline: Baseline, run: Run, log: StepLog) -> None:
     path = run.log
     if path is None or (replayed(run) and log.identity.job_id is None):
         return
-    with reading(path):
+    with reader.reading(path):
         problem = cut_problem(path, log, of_saves=baseline.judged_by.series is Series.SAVES)
     refuse(problem, run, log, IncompleteLogError)
 
@@ -134,7 +133,7 @@ def _resumed_advice(run: Run, log: StepLog, first_index: int | None, each_line: 
     if first.index < first_index + each_line:
         return ""
     stop = first.offset or 0
-    if log.attempts < 2 and next(matching_records(run.log, _LOADS, stop=stop), None) is None:
+    if log.attempts < 2 and next(scan.matching_records(run.log, _LOADS, stop=stop), None) is None:
         return ""
     again = f"the run began again at step {first.index} after loading a checkpoint"
     return f"{again}: remove that, or do not load it, and run it again"
@@ -180,7 +179,7 @@ def cut_problem(path: Path, log: StepLog, *, of_saves: bool) -> Problem | None:
     if log.has_end_marker is False:
         return Problem(f"the log lacks what {log.format} prints when a run has ended", _LOOK)
     if of_saves and log.steps:
-        records = matching_records(path, (_SAVE_ANNOUNCEMENT,), start=log.steps[0].offset or 0)
+        records = scan.matching_records(path, (_SAVE_ANNOUNCEMENT,), start=log.steps[0].offset or 0)
         announced = len({record.partition(_SAVE_ANNOUNCEMENT)[2].strip().partition(b" ")[0] for _, record in records})
         if announced > len(log.checkpoint_saves_s):
             took = plural(len(log.checkpoint_saves_s), "checkpoint save")

@@ -11,20 +11,8 @@ from pytest_gsw.jobs.model import LOST_AT_START
 from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.jobs.step_ends import StepProblem, problem_of
 from pytest_gsw.logs.signatures import Cause
-from pytest_gsw.validation.run import (
-    CAUSE_OF_STATE,
-    Run,
-    canceller,
-    cause_evidence,
-    cause_of,
-    job_evidence,
-    killed_by_signal,
-    last_lines,
-    lost_at_start,
-    replayed,
-    unset_boost,
-    where_to_look,
-)
+from pytest_gsw.validation import run as runs
+from pytest_gsw.validation.run import Run, job_evidence, last_lines
 
 #: States in which Slurm ended the batch shell, whose exit code then has no meaning; for a failed node, 24.11 has 1:0 or
 #: a signal that was not sent.
@@ -56,12 +44,12 @@ def check_job(run: Run, may_fail: Collection[str] = ()) -> None:
         JobError: It did not; the message has the cause from the log or the batch shell's output.
     """
     status = run.status
-    if replayed(run):
+    if runs.replayed(run):
         return
     if status.siblings:
         raise not_alone(run)
     if status.state is JobState.COMPLETED and status.exit_code == 0 and status.signal == 0:
-        problem = problem_of(status, may_fail, excused=unset_boost(run))
+        problem = problem_of(status, may_fail, excused=runs.unset_boost(run))
         if problem is not None:
             raise _failed_step(run, problem, may_fail)
         return
@@ -69,11 +57,11 @@ def check_job(run: Run, may_fail: Collection[str] = ()) -> None:
         stop = run.stopped
         said = (("cause", stop.cause), ("said at", stop.said_at)) if stop.cause else ()
         raise JobError(stop.fact, evidence=(*job_evidence(run), *said), tail=last_lines(run), advice=stop.advice)
-    cause = cause_of(run)
-    shown = cause or killed_by_signal(run)
+    cause = runs.cause_of(run)
+    shown = cause or runs.killed_by_signal(run)
     raise JobError(
         _job_fact(run, shown),
-        evidence=(*job_evidence(run), *cause_evidence(shown)),
+        evidence=(*job_evidence(run), *runs.cause_evidence(shown)),
         tail=() if cause else last_lines(run),
         advice=cause.advice if cause else _job_advice(run, shown),
     )
@@ -105,15 +93,15 @@ def not_alone(run: Run) -> JobError:
 
 
 def _failed_step(run: Run, problem: StepProblem, may_fail: Collection[str]) -> JobError:
-    cause = cause_of(run)
-    look = where_to_look(run)
+    cause = runs.cause_of(run)
+    look = runs.where_to_look(run)
     where = f"{look}; " if look else ""
     excuse = "if the row may pass all the same, name that step in its table: recipe: {may_fail: [NAME]}"
     if may_fail and run.status.steps is None:
         excuse = f"only Slurm's accounting shows whether it was {' or '.join(may_fail)}, which may fail"
     return JobError(
         f"job {run.job_id} completed, but {problem.fact}",
-        evidence=(*(("step", step) for step in problem.steps), *job_evidence(run), *cause_evidence(cause)),
+        evidence=(*(("step", step) for step in problem.steps), *job_evidence(run), *runs.cause_evidence(cause)),
         tail=() if cause else last_lines(run),
         advice=f"{cause.advice}; {excuse}" if cause else f"{where}{excuse}",
     )
@@ -125,16 +113,16 @@ def _job_fact(run: Run, found: Cause | None) -> str:
         return f"the end of job {run.job_id} is not known: {status.reason or status.raw_state or 'no answer'}"
     if status.state is JobState.COMPLETED and status.exit_code is None:
         return f"the exit code of job {run.job_id} is not known"
-    if (lost := lost_at_start(run)) is not None:
+    if (lost := runs.lost_at_start(run)) is not None:
         return f"job {run.job_id} never began: {LOST_AT_START}: {lost}"
     if _has_no_output(status):
         return f"job {run.job_id} never ran: Slurm could not open its output file"
     ended = {JobState.COMPLETED: "ended", JobState.FAILED: "failed"}.get(status.state, f"ended {status.state.value}")
     code = f" with exit code {status.exit_code}" if status.exit_code else ""
     how = "" if status.state in _ENDED_BY_SLURM else f" by signal {status.signal}" if status.signal else code
-    by = canceller(status)
+    by = runs.canceller(status)
     how = f" by {by}" if by and run.stopped is None else how
-    why = f": {found.name}" if found and found.name != CAUSE_OF_STATE.get(status.state) else ""
+    why = f": {found.name}" if found and found.name != runs.CAUSE_OF_STATE.get(status.state) else ""
     return f"job {run.job_id} {ended}{how}{why}"
 
 
@@ -150,8 +138,8 @@ def _job_advice(run: Run, killed: Cause | None = None) -> str:
             "Slurm does not make it"
         )
     if killed is not None:
-        return f"{where_to_look(run)}, and at that node's dmesg -T: the kernel kills processes if memory is short"
-    if lost_at_start(run) is not None:
+        return f"{runs.where_to_look(run)}, and at that node's dmesg -T: the kernel kills processes if memory is short"
+    if runs.lost_at_start(run) is not None:
         return f"sinfo -R -n {run.status.nodes} has more; --gsw-retries=1 runs such a row again on other nodes"
     if run.status.state is JobState.TIMEOUT:
         return "give the job more time with timeout: MINUTES in clusters.yaml, or find out what it waited for"
@@ -160,4 +148,4 @@ def _job_advice(run: Run, killed: Cause | None = None) -> str:
             f"a federation of clusters has moved the job, which may run on: scancel {run.job_id}; "
             "keep jobs on one cluster with --clusters=NAME under `sbatch` of the cluster"
         )
-    return where_to_look(run)
+    return runs.where_to_look(run)

@@ -11,13 +11,11 @@ from pathlib import Path
 from pytest_gsw.errors import LogError
 from pytest_gsw.jobs.layout import CLOCK_SKEW_S
 from pytest_gsw.jobs.model import Job
+from pytest_gsw.logs import reader, scan
 from pytest_gsw.logs.identity import identity_markers, with_identity
 from pytest_gsw.logs.model import Identity, StepLog
-from pytest_gsw.logs.reader import line_number
-from pytest_gsw.logs.scan import matching_records
+from pytest_gsw.tables import release_rows, releases
 from pytest_gsw.tables.model import Baseline
-from pytest_gsw.tables.release_rows import other_release
-from pytest_gsw.tables.releases import releases_of
 from pytest_gsw.validation.agreement import RELEASE, Compared, compare
 from pytest_gsw.validation.run import Run, job_evidence, replayed
 
@@ -27,7 +25,7 @@ _IDENTITY_BYTES = 4 << 20
 
 def read_identity(path: Path, format_name: str = "") -> Identity:
     """The identity of the run that wrote a log, which may have no steps."""
-    records = matching_records(path, identity_markers(format_name), stop=_IDENTITY_BYTES)
+    records = scan.matching_records(path, identity_markers(format_name), stop=_IDENTITY_BYTES)
     return with_identity(StepLog(format_name, (), attempts=0), records).identity
 
 
@@ -86,7 +84,9 @@ def check_identity(
     release_evidence: tuple[tuple[str, str], ...] = ()
     if not names and release is not None:
         # The settings may differ because of the release.
-        other = other_release(baseline, releases_of(release.found), "the log", f"--gsw-replay={run.log or 'LOG'}")
+        other = release_rows.other_release(
+            baseline, releases.releases_of(release.found), "the log", f"--gsw-replay={run.log or 'LOG'}"
+        )
         fact, advice = other.fact, other.advice
         release_evidence = (("release", f"GSW_VERSION={release.found} in the log"), other.table)
         differing.remove(release)
@@ -142,7 +142,7 @@ def _differing_lines(run: Run, identity: Identity, compared: Sequence[Compared])
     offsets = sorted(
         {identity.places[value.field] for value in compared if value.agrees is False and value.field in identity.places}
     )
-    lines = ", ".join(str(line_number(run.log, offset)) for offset in offsets)
+    lines = ", ".join(str(reader.line_number(run.log, offset)) for offset in offsets)
     return (("said at", f"{run.log}:{lines}"),) if lines else ()
 
 

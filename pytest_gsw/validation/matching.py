@@ -17,10 +17,9 @@ from pytest_gsw.common.text import enumerated, named
 from pytest_gsw.errors import LogError
 from pytest_gsw.jobs.layout import Match, job_id_in, log_glob, looks_like_a_log, loose_logs, slurm_job_id
 from pytest_gsw.jobs.model import FoundLog
+from pytest_gsw.logs import reader, scan
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import StepLog
-from pytest_gsw.logs.reader import read_beginning, reading
-from pytest_gsw.logs.scan import opened
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.validation.agreement import Compared, compare
 
@@ -98,7 +97,7 @@ def match_log(path: Path, rows: Sequence[Baseline], job_id: str = "") -> Match:
     """
     by_name = job_id or slurm_job_id(path.name)
     try:
-        log = read_beginning(path)
+        log = reader.read_beginning(path)
         compared = [(row, [*compare(row, log.identity, job_id=by_name), *_more_compared(row, log)]) for row in rows]
         row = _find_row(path, compared, is_named=bool(job_id))
     except LogError as error:
@@ -166,6 +165,6 @@ def _nearest(compared: Sequence[_Compared]) -> str:
 def _mentions(path: Path, row: Baseline) -> bool:
     """True if the beginning of a log has the name of a row's model, in any spelling: ``Llama-3.1-8B``."""
     words = rb"[^a-z0-9\n]{0,2}".join(word.encode() for word in _WORDS.findall(row.workload.name.lower()))
-    with reading(path), opened(path) as file:
+    with reader.reading(path), scan.opened(path) as file:
         head = file.read(0, _SEARCHED_BYTES).lower()
     return re.search(rb"(?<![a-z0-9])%b(?![a-z0-9]|\.[0-9])" % words, head) is not None

@@ -11,29 +11,17 @@ from typing import Any
 
 from pytest_gsw.common.text import at_line, plural
 from pytest_gsw.errors import IncompleteLogError, LogError, TableError
+from pytest_gsw.logs import reader, scan
 from pytest_gsw.logs.model import Step, StepLog
-from pytest_gsw.logs.reader import reading
-from pytest_gsw.logs.scan import matching_records
 from pytest_gsw.logs.steps import CALIBRATION_EXAMPLE, STATISTICS
+from pytest_gsw.stats import measurement as measurements
 from pytest_gsw.stats.figures import calibration_factor, figures, figures_of, model_flops
-from pytest_gsw.stats.measurement import (
-    Measurement,
-    TimedStep,
-    Timing,
-    apply,
-    log_interval,
-    ranks_s,
-    selected,
-    slowest_third_s,
-    timing_of,
-)
+from pytest_gsw.stats.measurement import Measurement, TimedStep, Timing, log_interval
 from pytest_gsw.stats.verdict import ranks_of_jobs
 from pytest_gsw.tables.metrics import CALIBRATION, FINAL_LOSS, FURTHER, STEP_TIME, Metric, Series
 from pytest_gsw.tables.model import Baseline, Figures, parse_statistic
-from pytest_gsw.validation.completeness import check_steps, check_whole
+from pytest_gsw.validation import completeness, training
 from pytest_gsw.validation.run import Run, log_evidence
-from pytest_gsw.validation.step_settings import check_measured
-from pytest_gsw.validation.training import is_trained, steps_each_line
 
 
 def measure(
@@ -69,18 +57,18 @@ def measure(
         fact = "the log states rates and no step times, and the row has no batch or length that makes seconds of them"
         advice = f"write sequence_length and global_batch_size into the table: {baseline.location}"
         raise LogError(fact, evidence=log_evidence(run, log), advice=advice)
-    interval = check_steps(baseline, run, log, timed, steps, first_index)
-    check_whole(baseline, run, log)
+    interval = completeness.check_steps(baseline, run, log, timed, steps, first_index)
+    completeness.check_whole(baseline, run, log)
     statistic = parse_statistic(baseline.criterion.statistic)
     try:
-        indices = selected(statistic, timed, first_index=first_index)
-        seconds = apply(statistic, timed, first_index=first_index)
+        indices = measurements.selected(statistic, timed, first_index=first_index)
+        seconds = measurements.apply(statistic, timed, first_index=first_index)
     except ValueError as error:
         raise IncompleteLogError(
             f"the log does not hold the steps that {baseline.criterion.statistic} needs: {error}",
             evidence=log_evidence(run, log),
         ) from error
-    check_measured(baseline, run, log, indices, timed, interval)
+    training.check_measured(baseline, run, log, indices, timed, interval)
     impossible_s = next((step.seconds for step in timed if not 0 < step.seconds < math.inf), None)
     if impossible_s is not None:  # before a division by it
         raise LogError(
@@ -94,7 +82,7 @@ def measure(
     measurement = replace(
         summarize(baseline, trained, seconds, calibration_flops or peak_flops),
         ranks_s=_ranks_s(baseline, log, indices, timed),
-        third_s=slowest_third_s([step.seconds for step in judged], interval) if of_steps else None,
+        third_s=measurements.slowest_third_s([step.seconds for step in judged], interval) if of_steps else None,
         calibration_flops=calibration_flops,
     )
     mfu = measurement.figures.mfu
@@ -125,13 +113,13 @@ def _measure_figure(
             evidence=log_evidence(run, log),
             advice="write each run to a log of its own",
         )
-    check_steps(baseline, run, log, timed_steps(baseline, log), steps, first_index)
-    check_whole(baseline, run, log)
+    completeness.check_steps(baseline, run, log, timed_steps(baseline, log), steps, first_index)
+    completeness.check_whole(baseline, run, log)
     statistic, values = baseline.criterion.statistic, log.figures.get(baseline.criterion.key_at(metric.key), ())
     if not values:
         raise _missing_figure(metric, baseline, log, log_evidence(run, log))
     try:
-        value = apply(parse_statistic(statistic), [TimedStep(None, value) for value in values])
+        value = measurements.apply(parse_statistic(statistic), [TimedStep(None, value) for value in values])
     except ValueError as error:
         raise IncompleteLogError(
             f"the log holds {plural(len(values), 'number')} of {metric.label}, too few for {statistic}",
@@ -163,7 +151,7 @@ def summarize(
     return Measurement(
         seconds,
         figures_of(baseline, seconds, peak_flops),
-        timing_of([step.seconds for step in timed], baseline.criterion.statistic),
+        measurements.timing_of([step.seconds for step in timed], baseline.criterion.statistic),
         jobs=(seconds,),
     )
 
@@ -202,11 +190,13 @@ def timed_steps(baseline: Baseline, log: StepLog) -> tuple[TimedStep, ...]:
     if CALIBRATION in baseline.judged_by.needs and log.calibration_flops is not None:
         factor = calibration_factor(baseline, log.calibration_flops)
     each_line = (
-        steps_each_line(log, log_interval(log.steps)) if max([step.skipped for step in log.steps], default=0) else 1
+        training.steps_each_line(log, log_interval([step.index for step in log.steps]))
+        if max([step.skipped for step in log.steps], default=0)
+        else 1
     )
     return tuple(
         [
-            TimedStep(step.index, seconds * factor, not step.skipped or is_trained(step, each_line))
+            TimedStep(step.index, seconds * factor, not step.skipped or training.is_trained(step, each_line))
             for step in log.steps
             if (seconds := step_seconds(step, baseline)) is not None
         ]
@@ -224,7 +214,7 @@ def _ranks_s(baseline: Baseline, log: StepLog, indices: Sequence[int], timed: Se
         factor = timed[position].seconds / (step_seconds(step, baseline) or 1.0)
         seconds = ((label, _in_seconds(step, value, baseline)) for label, value in log.printed(step))
         printed.append([(label, value * factor) for label, value in seconds if value is not None])
-    return ranks_s(printed)
+    return measurements.ranks_s(printed)
 
 
 def _in_seconds(step: Step, value: float, baseline: Baseline) -> float | None:
@@ -275,7 +265,7 @@ class MetricLog:
         Args:
             markers: The texts; the log is searched for them only, however large it is.
         """
-        return (line for _, line in matching_records(self.path, markers, start=self.begin))
+        return (line for _, line in scan.matching_records(self.path, markers, start=self.begin))
 
 
 def read_metrics(baseline: Baseline, path: Path, log: StepLog, known: Mapping[str, Metric]) -> dict[str, float]:
@@ -296,7 +286,7 @@ def read_metrics(baseline: Baseline, path: Path, log: StepLog, known: Mapping[st
     numbers = {key: _further_figure(FURTHER[key], baseline, path, log) for key in built_in}
     if len(numbers) < len(baseline.metrics):
         source = MetricLog(baseline, log.steps, path, _begin(path, log))
-        with reading(path):
+        with reader.reading(path):
             numbers |= {key: _number(known[key], source) for key in baseline.metrics if key not in numbers}
     return {key: numbers[key] for key in baseline.metrics}
 

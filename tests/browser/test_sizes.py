@@ -9,8 +9,8 @@ from urllib.parse import unquote, urldefrag
 import pytest
 
 from benchmarks.report_scale import LAST_S, SEED, record
-from pytest_gsw.history import open_history
 from pytest_gsw.history.alarms import acknowledge
+from pytest_gsw.history.location import open_history
 from pytest_gsw.reports.from_records import HistoryReader, run_reports
 from pytest_gsw.reports.pages import write_report
 from pytest_gsw.reports.run_report import ReportedRun

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.history import open_history
+from pytest_gsw.history.location import open_history
 from pytest_gsw.results.record import Record, write_record
 from pytest_gsw.stats.figures import figures
 from pytest_gsw.tables.bundled import accepted_file

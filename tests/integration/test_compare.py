@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.history import open_history
+from pytest_gsw.history.location import open_history
 from pytest_gsw.results.record import Record, write_record
 from tests.integration.conftest import Gsw
 from tests.messages import wording

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.history import open_history
 from pytest_gsw.history.cluster_series import histories_of_records
+from pytest_gsw.history.location import open_history
 from pytest_gsw.history.model import Point
 from pytest_gsw.history.row_history import RowHistory
 from pytest_gsw.history.store import History

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.history import open_history
+from pytest_gsw.history.location import open_history
 from pytest_gsw.results import outcomes
 from tests.integration.conftest import Gsw, records, tiny_table
 from tests.integration.test_docs import example

@@ -9,7 +9,7 @@ from benchmarks.simulated.cluster import life_of
 from benchmarks.simulated.experiments import GSW, live, measure
 from benchmarks.simulated.models import MODELS
 from benchmarks.simulated.tally import Share
-from pytest_gsw.history import open_history
+from pytest_gsw.history.location import open_history
 
 
 def test_a_history_in_memory_says_what_one_in_a_database_says(tmp_path: Path) -> None:

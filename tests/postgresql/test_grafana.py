@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from pytest_gsw.cli import main
-from pytest_gsw.history import open_history
+from pytest_gsw.history.location import open_history
 from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results.record import JobFacts, read_records
 from tests import grafana

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.history import open_history
 from pytest_gsw.history.database import HistoryError, HistoryUnavailableError, HistoryUnusableError
+from pytest_gsw.history.location import open_history
 from pytest_gsw.history.spool import Delivered, Spool
 from tests.unit.history.behaviour import SchemaBehaviour, StoreBehaviour, WriterBehaviour
 from tests.unit.history.runs import KEY, run_record, stored_points
@@ -73,17 +73,17 @@ def test_a_transaction_that_is_cut_off_is_not_half_there(
     with open_history(place) as history:
         history.add([run_record(0)])
         database = history._database
-        real = database.execute_many
+        real = database.execute_each
         ((process_id,),) = database.execute("SELECT pg_backend_pid()")
 
-        def cut_off(sql: str, many: Any) -> None:
+        def cut_off(sql: str, many: Any) -> Any:
             if "gsw_body" in sql:
                 mortal.kill()
                 wait_for_end(process_id)  # which may answer once more before it notices
-            real(sql, many)
+            return real(sql, many)
 
         with monkeypatch.context() as patch:
-            patch.setattr(database, "execute_many", cut_off)
+            patch.setattr(database, "execute_each", cut_off)
             with pytest.raises(HistoryUnavailableError):
                 history.add([run_record(1)])
         mortal.start()

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.cli import main
-from pytest_gsw.history import open_history, postgresql
+from pytest_gsw.history import postgresql
 from pytest_gsw.history.database import WaitBudget
+from pytest_gsw.history.location import open_history
 from pytest_gsw.session import plan_and_submit, session_history
 from tests.messages import wording
 from tests.unit.history.runs import points_of

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.history import open_history, postgresql
+from pytest_gsw.history import postgresql
 from pytest_gsw.history.database import HistoryUnavailableError
+from pytest_gsw.history.location import open_history
 from pytest_gsw.history.spool import Delivered, Spool
 from tests.unit.history.runs import KEY, run_record, stored_points
 
@@ -95,7 +96,8 @@ def test_a_schema_that_another_session_makes_is_waited_for_longer(place: str) ->
 
 PROGRAM = """
 import sys
-from pytest_gsw.history import open_history, postgresql
+from pytest_gsw.history import postgresql
+from pytest_gsw.history.location import open_history
 from pytest_gsw.history.database import HistoryError
 from tests.unit.history.runs import KEY, stored_points
 postgresql.CONNECT_TIMEOUT_S = int(sys.argv[2])

@@ -189,7 +189,7 @@ class Output:
     @property
     def is_accounting_off(self) -> bool:
         """True if ``sacct`` failed because the cluster has no accounting; any other error may be gone later."""
-        return self.returncode != 0 and self.problem == "Slurm accounting storage is disabled"
+        return self.returncode != 0 and "Slurm accounting storage is disabled" in self.complaints
 
     @property
     def complaints(self) -> list[str]:

@@ -48,10 +48,7 @@ from pytest_gsw.jobs.slurm.sbatch_errors import (
     submission_evidence,
 )
 from pytest_gsw.jobs.spec import job_environment, session_environment
-from pytest_gsw.jobs.states import (
-    NEVER_STARTS,
-    JobStatus,
-)
+from pytest_gsw.jobs.states import NEVER_STARTS, JobStatus
 
 
 def _missing_program(program: str, path: str) -> SubmissionError | None:

@@ -117,47 +117,37 @@ def refusal(
 
 
 #: Patterns of sbatch's errors, and the advice for each; the first match counts.
-_ADVICE = (
-    (r"without GPU|generic resource|gres", "this cluster counts GPUs: set `gres: gpu:8` in its cluster file"),
+_ADVICE = {
+    r"without GPU|generic resource|gres": "this cluster counts GPUs: set `gres: gpu:8` in its cluster file",
     # The name of the limit precedes the refusal.
-    (
-        r"(?:Assoc|QOS)MaxWall",
-        (
-            "the account or QOS allows less time: ask for it with timeout: MINUTES at the cluster; "
-            "sacctmgr show qos format=name,maxwall shows the longest"
-        ),
+    r"(?:Assoc|QOS)MaxWall": (
+        "the account or QOS allows less time: ask for it with timeout: MINUTES at the cluster; "
+        "sacctmgr show qos format=name,maxwall shows the longest"
     ),
-    (
-        r"(?:Assoc|QOS)(?:Grp|Max|Min)(?:Nodes?|C[Pp][Uu]s?|GRES|TRES|Mem|Billing)",
-        (
-            "the account or QOS allows another size: name one that does with --qos=NAME under `sbatch` of the cluster; "
-            "sacctmgr show qos format=name,mintres,maxtres,maxtrespu,grptres lists them"
-        ),
+    r"(?:Assoc|QOS)(?:Grp|Max|Min)(?:Nodes?|C[Pp][Uu]s?|GRES|TRES|Mem|Billing)": (
+        "the account or QOS allows another size: name one that does with --qos=NAME under `sbatch` of the cluster; "
+        "sacctmgr show qos format=name,mintres,maxtres,maxtrespu,grptres lists them"
     ),
-    (
-        r"[Ii]nvalid qos",
-        (
-            "name a QOS of yours with --qos=NAME under `sbatch` of the cluster; "
-            "sacctmgr show assoc user=$USER format=account,qos lists them"
-        ),
+    r"[Ii]nvalid qos": (
+        "name a QOS of yours with --qos=NAME under `sbatch` of the cluster; "
+        "sacctmgr show assoc user=$USER format=account,qos lists them"
     ),
-    (r"QOS|policy", "sacctmgr show qos; squeue --me shows which of your jobs count against a limit"),
-    (r"account|association", "set `account:` in the cluster file; sacctmgr show assoc user=$USER lists yours"),
-    (r"partition", "set `partition:` in the cluster file; sinfo -s lists them"),
-    (r"configuration is not available|[Nn]ode count", "sinfo -o '%P %D %G' shows what this cluster has"),
-    (r"time limit", "set a shorter time limit; sinfo -o '%P %l' shows the longest"),
-    (r"feature", "set `constraint:` in the cluster file; sinfo -o '%P %f' lists the features"),
-    (r"reservation|node name|unrecognized option|Invalid --", "correct `sbatch:` of the cluster; sbatch --help"),
-    (r"Unable to open file", "is the recipe set up? The script must exist: ls -l {script}"),
-    (
-        r"contact slurm controller|timed out|gave no answer",
-        "scontrol ping; squeue --name={name} shows whether the job was accepted after all",
+    r"QOS|policy": "sacctmgr show qos; squeue --me shows which of your jobs count against a limit",
+    r"account|association": "set `account:` in the cluster file; sacctmgr show assoc user=$USER lists yours",
+    r"partition": "set `partition:` in the cluster file; sinfo -s lists them",
+    r"configuration is not available|[Nn]ode count": "sinfo -o '%P %D %G' shows what this cluster has",
+    r"time limit": "set a shorter time limit; sinfo -o '%P %l' shows the longest",
+    r"feature": "set `constraint:` in the cluster file; sinfo -o '%P %f' lists the features",
+    r"reservation|node name|unrecognized option|Invalid --": "correct `sbatch:` of the cluster; sbatch --help",
+    r"Unable to open file": "is the recipe set up? The script must exist: ls -l {script}",
+    r"contact slurm controller|timed out|gave no answer": (
+        "scontrol ping; squeue --name={name} shows whether the job was accepted after all"
     ),
-)
+}
 
 
 def _advice(text: str, spec: JobSpec) -> str:
-    for pattern, advice in _ADVICE:
+    for pattern, advice in _ADVICE.items():
         if re.search(pattern, text):
             return advice.format(script=spec.script, name=spec.name)
     return "run the command by hand in that directory"

@@ -11,18 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from pytest_gsw.logs import steps
 from pytest_gsw.logs.model import Dialect, EndMarkers, Identity, StepLog, Tail
 from pytest_gsw.logs.scan import has_zero_norm, number, rank_of
-from pytest_gsw.logs.steps import (
-    GuardedParser,
-    MultiRankSteps,
-    SingleRankSteps,
-    StepRecord,
-    StepSeries,
-    Unit,
-    UnnumberedSteps,
-    not_finite_text,
-)
 
 # -- The base of parsers that collect the steps of a log in series ----------------------------------
 
@@ -37,9 +28,11 @@ class SeriesParser:
 
     guards_itself: ClassVar[bool] = True
 
-    def __init__(self, name: str, *series: StepSeries) -> None:
+    def __init__(self, name: str, *series: steps.StepSeries) -> None:
         self._name = name
         self._candidates = series
+        #: The first figure that is not finite in a line without a step.
+        self._lost_figure: str | None = None
         #: Planned steps of the run; 0 if its lines do not state them.
         self.total_steps = 0
 
@@ -47,13 +40,20 @@ class SeriesParser:
         """Read the next record. Override this."""
         raise NotImplementedError
 
-    def series(self) -> StepSeries:
+    def series(self) -> steps.StepSeries:
         """The series that counts: the first that has steps."""
         return next((series for series in self._candidates if series.attempts), self._candidates[-1])
 
-    def not_finite(self, series: StepSeries) -> tuple[int | None, str] | None:
+    def lose(self, series: steps.StepSeries, text: str) -> None:
+        """Record a figure that is not finite in a line without a step, which may be before the first step."""
+        if series.attempts:
+            series.lose(None, text)
+        self._lost_figure = self._lost_figure or text
+
+    def not_finite(self, series: steps.StepSeries) -> tuple[int | None, str] | None:
         """Step number and text of the first figure that is not finite in the last attempt of the series."""
-        return series.not_finite
+        lost_figure = None if self._lost_figure is None or series.diverged else (None, self._lost_figure)
+        return series.not_finite or lost_figure
 
     def log(self) -> StepLog:
         """The contents of all records fed so far."""
@@ -122,7 +122,7 @@ class BuiltIn:
 
     name: str
     dialects: tuple[Dialect, ...]
-    reader: Callable[[], GuardedParser]
+    reader: Callable[[], steps.GuardedParser]
     first_index: int | None = None
     wraps: bool = False
     shows_progress: bool = True
@@ -204,15 +204,13 @@ class _Parser(SeriesParser):
     def __init__(self, log_format: LineFormat) -> None:
         self._format = log_format
         self._in_ms = log_format.unit == "milliseconds"
-        unit = Unit.SECONDS if self._in_ms else Unit(log_format.unit)
-        self._numbered: SingleRankSteps | MultiRankSteps = (
-            MultiRankSteps(unit) if log_format.every_rank_prints else SingleRankSteps(unit)
+        unit = steps.Unit.SECONDS if self._in_ms else steps.Unit(log_format.unit)
+        self._numbered: steps.SingleRankSteps | steps.MultiRankSteps = (
+            steps.MultiRankSteps(unit) if log_format.every_rank_prints else steps.SingleRankSteps(unit)
         )
-        self._unnumbered = UnnumberedSteps(unit)
+        self._unnumbered = steps.UnnumberedSteps(unit)
         super().__init__(log_format.name, self._numbered, self._unnumbered)
         self._prints_losses = log_format.always_has_loss
-        #: The first figure that is not finite in a line without a step.
-        self._lost_figure: str | None = None
 
     def feed(self, offset: int, record: bytes) -> None:
         parsed = [(line, _number(line.value)) for line in self._format.steps(record)]
@@ -221,25 +219,18 @@ class _Parser(SeriesParser):
                 # Nine decimals are finer than any log, and make 700 ms 0.7 s, not 0.7000000000000001.
                 self._add(offset, record, line, round(value / 1000, 9) if self._in_ms else value)
         if not any(value is not None for _, value in parsed):
-            text = not_finite_text(record)
-            series = self.series()
-            if text is not None and series.attempts:
-                series.lose(None, text)
-            self._lost_figure = self._lost_figure or text
+            text = steps.not_finite_text(record)
+            if text is not None:
+                self.lose(self.series(), text)
 
     def _add(self, offset: int, record: bytes, line: StepLine, value: float) -> None:
         loss, needs_loss = _number(line.loss), self._format.always_has_loss
         self._prints_losses = self._prints_losses or loss is not None
-        problem, self.total_steps = line.problem or not_finite_text(record), line.total or self.total_steps
+        problem, self.total_steps = line.problem or steps.not_finite_text(record), line.total or self.total_steps
         rank, is_zero = rank_of(record) if line.rank is None else line.rank, has_zero_norm(record)
         known = (problem, loss, needs_loss, line.skipped)
-        step = StepRecord(offset, line.index or 0, value, rank, *known, zero_norm=is_zero)
+        step = steps.StepRecord(offset, line.index or 0, value, rank, *known, zero_norm=is_zero)
         (self._unnumbered if line.index is None else self._numbered).add(step)
-
-    def not_finite(self, series: StepSeries) -> tuple[int | None, str] | None:
-        # Also a figure before the first step.
-        lost_figure = None if self._lost_figure is None or series.diverged else (None, self._lost_figure)
-        return series.not_finite or lost_figure
 
     def log(self) -> StepLog:
         log = super().log()

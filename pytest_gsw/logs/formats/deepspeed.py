@@ -24,19 +24,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from pytest_gsw.logs import scan
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.model import Dialect, Diverged, EndMarkers, StepLog
-from pytest_gsw.logs.scan import (
-    C_RUNTIME,
-    NOT_FINITE,
-    NUMBER,
-    has_zero_norm,
-    number,
-    number_of,
-    pieces,
-    rank_of,
-    safe_text,
-)
+from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, has_zero_norm, number, number_of, rank_of, safe_text, text_of
 from pytest_gsw.logs.steps import MultiRankSteps, SingleRankSteps, StepRecord, StepSeries, Unit
 
 _PIPE = re.compile(rb"\bsteps: (\d{1,12}) (?=loss: )")
@@ -60,7 +51,7 @@ _LOST_MARKERS: Dialect = (
 )
 _LOST = re.compile(
     rb"(\b(?:best|min|lowest)[_ ](?:\w{1,10}[_ ])?)?[Ll]oss['\"]?(?::| =|=|) ?(?:tensor\()?(nan|NaN|inf|-?%b)\b"
-    % C_RUNTIME
+    % scan.C_RUNTIME
 )
 
 #: ``launcher/launch.py``; since 2024 it reports each process that it starts.
@@ -79,12 +70,11 @@ class _Parser(SeriesParser):
         self._began = 0
 
     def feed(self, offset: int, record: bytes) -> None:
-        for head, rest in pieces(_PIPE, record):
+        for head, rest in scan.pieces(_PIPE, record):
             took = _PIPE_TIME.search(rest)
             seconds = None if took is None else number(took[1])
             if took is not None and seconds is not None:
-                bad = _PIPE_LOST.search(rest, 0, took.start())
-                problem = None if bad is None else safe_text(bad[0])
+                problem = text_of(_PIPE_LOST.search(rest, 0, took.start()))
                 loss, rank, zero_norm = number_of(_PIPE_LOSS.match(rest)), rank_of(record), has_zero_norm(rest)
                 self._pipe.add(
                     StepRecord(offset, int(head[1]), seconds, rank, problem, loss, needs_loss=True, zero_norm=zero_norm)

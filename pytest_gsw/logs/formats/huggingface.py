@@ -64,7 +64,9 @@ class _Parser(SeriesParser):
             self._loss_lines.append(one)
         resumed = _RESUMED.search(record)
         self._resumed_at = self._resumed_at if resumed is None else int(resumed[1])
-        bad = _NOT_FINITE.search(record) or (None if one is None or one.may_be_skipped else one.bad_norm)
+        # With a finite loss, a gradient that is not finite is an overflow of the loss scaler.
+        is_lost = one is not None and (one.loss == 0 or not math.isfinite(one.loss))
+        bad = _NOT_FINITE.search(record) or (one.bad_norm if one is not None and is_lost else None)
         if bad is not None and self._problem is None:
             self._problem = safe_text(bad[0])
         for kind, text in _rates(record):
@@ -107,11 +109,6 @@ class _LossLine:
     #: The gradient norm if it is printed and not finite.
     bad_norm: re.Match[bytes] | None
     has_zero_norm: bool
-
-    @property
-    def may_be_skipped(self) -> bool:
-        """True if the loss was finite: a gradient that was not is then an overflow of the loss scaler."""
-        return math.isfinite(self.loss) and self.loss != 0
 
 
 def _parse_loss_line(line: bytes) -> _LossLine | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
-from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, has_zero_norm, number, number_of, pieces, rank_of, safe_text
+from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, has_zero_norm, number, number_of, pieces, rank_of, text_of
 from pytest_gsw.logs.steps import MultiRankSteps, StepRecord
 
 #: More text follows the seconds: a number at the line's end was cut. "Completed eval step: 5, seconds: 1.2" (capital C)
@@ -32,9 +32,9 @@ class _Parser(SeriesParser):
             value = number(step[2])
             # The search takes longer than everything else, and few lines need it.
             low = rest.lower()
-            problem = _NOT_FINITE.search(rest) if b"nan" in low or b"inf" in low or b"1.#" in low else None
+            may_be_bad = b"nan" in low or b"inf" in low or b"1.#" in low
             if value is not None:
-                text = None if problem is None else safe_text(problem[0])
+                text = text_of(_NOT_FINITE.search(rest)) if may_be_bad else None
                 rank = rank_of(record) if step.start() else None
                 loss = number_of(_LOSS.search(rest))
                 zero_norm = b"grad" in low and has_zero_norm(rest)

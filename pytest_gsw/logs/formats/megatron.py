@@ -24,7 +24,7 @@ from dataclasses import replace
 
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.model import ALL_SKIPPED, EndMarkers, Identity, StepLog, StepSetup
-from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, has_zero_norm, number, number_of, pieces, rank_of, safe_text
+from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, has_zero_norm, number, number_of, pieces, rank_of, text_of
 from pytest_gsw.logs.steps import SingleRankSteps, StepRecord, StepSeries, UnnumberedSteps, can_be
 
 #: "iteration: 5 / 50 | … elapsed_time_per_iteration_ms: 13.8K" is nanotron.
@@ -84,8 +84,6 @@ class _Parser(SeriesParser):
         self._saves_s: list[float] = []
         self._bad_save: str | None = None
         self._batch: int | None = None
-        #: The first evaluation that is not finite, in any attempt.
-        self._lost_evaluation: str | None = None
 
     def feed(self, offset: int, record: bytes) -> None:
         self._read_save(record)
@@ -108,11 +106,8 @@ class _Parser(SeriesParser):
                 self._bad_save = None
             self.total_steps = int(head[2])
             self._batch = setup.global_batch_size or self._batch
-        evaluated = _EVALUATED.search(record)
-        if evaluated is not None:
-            if self._steps.attempts:
-                self._steps.lose(None, safe_text(evaluated[0]))
-            self._lost_evaluation = self._lost_evaluation or safe_text(evaluated[0])
+        if (evaluated := text_of(_EVALUATED.search(record))) is not None:
+            self.lose(self._steps, evaluated)
         if self._bridge_continues and any(words in record for words in _BRIDGE_BEGINS):
             self._bridge.restart(offset)
             self._bridge_continues = False
@@ -128,14 +123,12 @@ class _Parser(SeriesParser):
         if can_be(save_ms):
             self._saves_s.append(_from_ms(save_ms))
         else:
-            self._bad_save = self._bad_save or safe_text(saved[0])
+            self._bad_save = self._bad_save or text_of(saved)
 
     def not_finite(self, series: StepSeries) -> tuple[int | None, str] | None:
-        if series.not_finite is not None or series is self._bridge:
+        if series is self._bridge:
             return series.not_finite
-        # Also a figure before the first step.
-        text = self._lost_evaluation if self._lost_evaluation is not None and not series.diverged else self._bad_save
-        return None if text is None else (None, text)
+        return super().not_finite(series) or (None if self._bad_save is None else (None, self._bad_save))
 
     def log(self) -> StepLog:
         log = super().log()
@@ -154,10 +147,8 @@ def _setup(rest: bytes) -> StepSetup:
 
 def _problem(rest: bytes, loss: float | None) -> str | None:
     """Text of the loss or the gradient norm that is not finite."""
-    match = _NOT_FINITE.search(rest)
-    if match is not None:
-        return safe_text(match[0])
-    return "no loss, though none was skipped" if loss is None and _UNSCALED.search(rest) else None
+    is_unexplained = loss is None and _UNSCALED.search(rest) is not None
+    return text_of(_NOT_FINITE.search(rest)) or ("no loss, though none was skipped" if is_unexplained else None)
 
 
 def _skip_count(rest: bytes, loss: float | None) -> int:

@@ -22,10 +22,9 @@ from dataclasses import dataclass, field, replace
 
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.model import Identity, StepLog, StepSetup
-from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, has_zero_norm, number, number_of, pieces, rank_of, safe_text
+from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, has_zero_norm, number, number_of, pieces, rank_of, text_of
 from pytest_gsw.logs.steps import SingleRankSteps, StepRecord, StepSeries, UnnumberedSteps
 
-_NO_SETUP = StepSetup()
 _NOT_FINITE = re.compile(rb"(?:reduced_train_loss|grad_norm)\"? ?[:=] ?[-+]?%b" % NOT_FINITE, re.IGNORECASE)
 _LOSS = re.compile(rb"reduced_train_loss\"? ?[:=] ?(-?%b)" % NUMBER)
 _BATCH = re.compile(rb"\bglobal_batch_size: (\d{1,12})\b")
@@ -76,8 +75,7 @@ class _Bars:
 
     def read(self, line: bytes, offset: int) -> None:
         for bar in _BAR.finditer(line):
-            time = _BAR_TIME.search(bar[3])
-            value = None if time is None else number(time[1])
+            value = number_of(_BAR_TIME.search(bar[3]))
             if value is None:
                 continue
             step = _BAR_STEP.search(bar[3])
@@ -87,12 +85,7 @@ class _Bars:
             if step is not None:
                 self.total = self._end_of_epoch(bar, index)
             # Megatron models count samples, and log their loss with it; speech and others do neither.
-            needs = b"consumed_samples=" in bar[3]
-            loss = number_of(_LOSS.search(bar[3]))
-            zero_norm = has_zero_norm(bar[3])
-            self.series.add(
-                StepRecord(offset, index, value, None, _problem(bar[3]), loss, needs_loss=needs, zero_norm=zero_norm)
-            )
+            self.series.add(_record(bar[3], offset, index, value, needs_loss=b"consumed_samples=" in bar[3]))
 
     def _end_of_epoch(self, bar: re.Match[bytes], index: int) -> int | None:
         """Number of steps at the end of the bar; ``None`` if it is not displayed."""
@@ -137,7 +130,9 @@ class _Parser(SeriesParser):
     def __init__(self) -> None:
         self._logger, self._printer, self._delta = SingleRankSteps(), SingleRankSteps(), SingleRankSteps()
         self._mlperf, self._step_list = _MLPerf(), UnnumberedSteps()
-        self._bars, self._printed, self._stop = _Bars(), _Printed(), _Stop()
+        self._bars, self._printed = _Bars(), _Printed()
+        #: The place of Lightning's message that a run has done its planned steps, whatever the epoch's end; and these.
+        self._stopped_at, self._stopped_steps = -1, 0
         numbered = (self._logger, self._printer, self._mlperf.series, self._delta, self._bars.series)
         super().__init__("nemo", *numbered, self._step_list)
 
@@ -150,10 +145,12 @@ class _Parser(SeriesParser):
                 _read_json(self._logger, record, offset)
         self._printed.read(self._printer, record, offset)
         for step in _DELTA.finditer(record):
-            _add(self._delta, record, offset, int(step[1]), step[2])
+            if (value := number(step[2])) is not None:
+                self._delta.add(_record(record, offset, int(step[1]), value))
         self._bars.read(record, offset)
         _read_list(self._step_list, record, offset)
-        self._stop.read(record, offset)
+        if (stopped := _STOPPED.search(record)) is not None:
+            self._stopped_at, self._stopped_steps = offset, int(stopped[1])
 
     def not_finite(self, series: StepSeries) -> tuple[int | None, str] | None:
         # A diverged attempt counts in any notation.
@@ -168,7 +165,10 @@ class _Parser(SeriesParser):
         diverged = next((series.diverged for series in self._candidates if series.diverged), [])
         batch = Identity(global_batch_size=self._printed.batch)
         log = replace(super().log(), total_steps=total, identity=batch, diverged=tuple(diverged))
-        return self._stop.apply(log)
+        first, last = (log.steps[0].offset, log.steps[-1].index) if log.steps else (None, None)
+        if total is None or first is None or first > self._stopped_at or last is None or last >= self._stopped_steps:
+            return log
+        return replace(log, total_steps=self._stopped_steps)
 
 
 @dataclass
@@ -184,8 +184,8 @@ class _Printed:
 
     def read(self, series: SingleRankSteps, line: bytes, offset: int) -> None:
         for head, rest in pieces(_PRINTER, line):
-            time = _PRINTER_TIME.search(rest)
-            if time is None:
+            value = number_of(_PRINTER_TIME.search(rest))
+            if value is None:
                 continue
             step = _PRINTER_STEP.search(rest)
             batch = _BATCH.search(rest)
@@ -193,7 +193,7 @@ class _Printed:
             self.batch = setup.global_batch_size or self.batch
             index = self._number_step(int(head[1]), int(head[2])) if step is None else int(step[1])
             self.total = _end(index, index - int(head[2]), int(head[3]) + 1)
-            _add(series, rest, offset, index, time[1], rank_of(line), needs_loss=True, setup=setup)
+            series.add(_record(rest, offset, index, value, needs_loss=True)._replace(rank=rank_of(line), setup=setup))
 
     def _number_step(self, epoch: int, iteration: int) -> int:
         """The step of a line without ``global_step``: iterations begin anew in each epoch."""
@@ -213,8 +213,7 @@ class _MLPerf:
     _counter: int = -1
 
     def read(self, line: bytes, offset: int) -> None:
-        time, step = _JSON_TIME.search(line), _JSON_STEP.search(line)
-        value = None if time is None else number(time[1])
+        value, step = number_of(_JSON_TIME.search(line)), _JSON_STEP.search(line)
         if value is None:
             return
         counter = self._counter + 1 if step is None else int(step[1])
@@ -223,8 +222,7 @@ class _MLPerf:
         if counter < self._counter:
             self.series.restart(offset)
         self._counter = counter
-        loss = number_of(_LOSS.search(line))
-        self.series.add(StepRecord(offset, 0, value, None, _problem(line), loss, zero_norm=has_zero_norm(line)))
+        self.series.add(_record(line, offset, 0, value))
 
 
 def _end(index: int, first: int, shown: int) -> int | None:
@@ -243,38 +241,17 @@ def _end(index: int, first: int, shown: int) -> int | None:
     return shown if index < shown else first + shown
 
 
-@dataclass
-class _Stop:
-    """Lightning's message that a run has done its planned steps, whatever the epoch's end."""
-
-    _offset: int = -1
-    _steps: int = 0
-
-    def read(self, line: bytes, offset: int) -> None:
-        stopped = _STOPPED.search(line)
-        if stopped is not None:
-            self._offset, self._steps = offset, int(stopped[1])
-
-    def apply(self, log: StepLog) -> StepLog:
-        """The log with Lightning's number of steps for its last attempt."""
-        if log.total_steps is None or not log.steps:
-            return log
-        first, last = log.steps[0].offset, log.steps[-1].index
-        own = first is not None and first <= self._offset and last is not None and last < self._steps
-        return replace(log, total_steps=self._steps) if own else log
-
-
 def _read_dll(series: SingleRankSteps, line: bytes, offset: int) -> None:
     for head, rest in pieces(_DLL, line):
-        time = _DLL_TIME.search(rest)
-        if time is not None:
-            _add(series, rest, offset, int(head[1]), time[1], needs_loss=True)
+        value = number_of(_DLL_TIME.search(rest))
+        if value is not None:
+            series.add(_record(rest, offset, int(head[1]), value, needs_loss=True))
 
 
 def _read_json(series: SingleRankSteps, line: bytes, offset: int) -> None:
-    time, step = _JSON_TIME.search(line), _JSON_STEP.search(line)
-    if time is not None and step is not None:
-        _add(series, line, offset, int(step[1]), time[1], needs_loss=True)
+    value, step = number_of(_JSON_TIME.search(line)), _JSON_STEP.search(line)
+    if value is not None and step is not None:
+        series.add(_record(line, offset, int(step[1]), value, needs_loss=True))
 
 
 def _read_list(series: UnnumberedSteps, line: bytes, offset: int) -> None:
@@ -289,27 +266,10 @@ def _read_list(series: UnnumberedSteps, line: bytes, offset: int) -> None:
             series.add(StepRecord(offset, 0, value))
 
 
-def _add(
-    series: SingleRankSteps,
-    text: bytes,
-    offset: int,
-    index: int,
-    time: bytes,
-    rank: int | None = None,
-    *,
-    needs_loss: bool = False,
-    setup: StepSetup = _NO_SETUP,
-) -> None:
-    value = number(time)
-    if value is not None:
-        loss, zero_norm = number_of(_LOSS.search(text)), has_zero_norm(text)
-        series.add(StepRecord(offset, index, value, rank, _problem(text), loss, needs_loss, 0, setup, zero_norm))
-
-
-def _problem(text: bytes) -> str | None:
-    """The loss or gradient norm that is not finite."""
-    match = _NOT_FINITE.search(text)
-    return None if match is None else safe_text(match[0])
+def _record(text: bytes, offset: int, index: int, seconds: float, *, needs_loss: bool = False) -> StepRecord:
+    """The record of a step, with the loss that its text has, and the loss or gradient norm that is not finite."""
+    problem, loss, zero_norm = text_of(_NOT_FINITE.search(text)), number_of(_LOSS.search(text)), has_zero_norm(text)
+    return StepRecord(offset, index, seconds, None, problem, loss, needs_loss, zero_norm=zero_norm)
 
 
 NEMO = BuiltIn("nemo", ((b"train_step_tim", b"stopped: `max_steps="),), _Parser, first_index=0, wraps=True)

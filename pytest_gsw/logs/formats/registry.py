@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -20,20 +19,15 @@ _NAMES = (
 )
 
 
-@cache
-def _load(name: str) -> LogFormat:
-    if name not in _NAMES:
-        raise KeyError(name)
-    own = name.replace("-", "_")
-    log_format: LogFormat = getattr(import_module(f"pytest_gsw.logs.formats.{own}"), own.upper())
-    return log_format
-
-
 class _Formats(Mapping[str, "LogFormat"]):
     """The formats, whose modules and patterns are loaded on access: most sessions need one."""
 
     def __getitem__(self, name: str) -> LogFormat:
-        return _load(name)
+        if name not in _NAMES:
+            raise KeyError(name)
+        own = name.replace("-", "_")
+        log_format: LogFormat = getattr(import_module(f"pytest_gsw.logs.formats.{own}"), own.upper())
+        return log_format
 
     def __iter__(self) -> Iterator[str]:
         return iter(_NAMES)

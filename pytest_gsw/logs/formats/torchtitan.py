@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
-from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, has_zero_norm, number, number_of, pieces, rank_of, safe_text
+from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, has_zero_norm, number, number_of, pieces, rank_of, text_of
 from pytest_gsw.logs.steps import MultiRankSteps, StepRecord, Unit
 
 #: "validate step: 10  loss: … tps: …" is an evaluation.
@@ -32,8 +32,7 @@ class _Parser(SeriesParser):
         for head, rest in pieces(_STEP, record):
             rate = _RATE.search(rest)
             value = None if rate is None or head[1] else number(rate[1])
-            problem = _NOT_FINITE.search(rest)
-            text = None if problem is None else safe_text(problem[0])
+            text = text_of(_NOT_FINITE.search(rest))
             if head[1] and text is not None and self._series.attempts:
                 self._series.lose(int(head[2]), f"validate {text}")
             if value is not None:

@@ -33,6 +33,11 @@ def spec(row_id: str = "a", **changes: Any) -> JobSpec:
     return replace(made, **{"unique_name": True, **changes})
 
 
+def status_of(executor: Executor, row_id: str) -> JobStatus | None:
+    submitted = executor.rows.submitted(row_id)
+    return None if submitted is None else submitted.status
+
+
 @dataclass
 class Clock:
     """Time that passes only while somebody sleeps."""

@@ -181,7 +181,7 @@ def test_rows_that_were_not_begun_wait_in_their_order_while_the_queue_is_full(wa
     while not executor.full:
         executor._submitter.wait(60)
         executor._submitter.collect()
-    waiting = [one.row.row_id for one in executor._rows.queued]
+    waiting = [one.row.row_id for one in executor.rows.queued]
     scheduler.let_go.set()
     executor.close(detach=True)
     begun = scheduler.submitted

@@ -64,10 +64,10 @@ def test_a_job_that_no_submission_named_is_ended_and_its_row_is_an_error(clock: 
         "next       let the recipe submit one job for a row, and name it; then run the row again"
     )
     assert launcher.cancelled == [["a", "a"]], "the row's own job and the other one, with one request"
-    assert [seen.cancelled for seen in executor.strays.values()] == [True]
+    assert [seen.cancelled for seen in executor.rows.strays.values()] == [True]
     assert executor.result_of("b").job_id == "job-b"
     assert executor.close() == 0
-    assert executor.late == {}
+    assert executor.rows.late == {}
 
 
 def test_a_child_that_its_job_submits_as_it_ends(clock: Clock) -> None:
@@ -122,7 +122,7 @@ def test_what_the_last_poll_does_not_prove_is_counted_as_the_session_ends(clock:
     executor.close(detach=True)
     is_counted = after == "an end"
     assert launcher.asked == ([] if is_counted else [2] if after in {"a submission", "a refusal"} else [1])
-    assert list(executor.strays) == ([] if is_counted else ["12"])
+    assert list(executor.rows.strays) == ([] if is_counted else ["12"])
 
 
 def test_a_count_at_the_end_that_failed_is_repeated(clock: Clock) -> None:
@@ -143,7 +143,7 @@ def test_a_job_that_is_found_when_its_row_was_handed_out(clock: Clock) -> None:
     launcher.others.append(STRAY)
     assert executor.close(detach=True) == 0
     assert launcher.cancelled == [["a"]], "nobody else would end it"
-    assert list(executor.late) == ["a"]
+    assert list(executor.rows.late) == ["a"]
 
 
 def test_a_job_that_cannot_be_ended_is_told(clock: Clock) -> None:
@@ -169,7 +169,7 @@ def test_repeats_retries_and_what_went_before_are_the_rows_own(clock: Clock) -> 
     assert executor.result_of("a").job_id == "job-a.3"
     assert [job.name for job in launcher.jobs] == ["gsw-a", "again2.gsw-a", "again3.gsw-a"]
     executor.close()
-    assert executor.strays == {}
+    assert executor.rows.strays == {}
 
 
 def test_a_job_of_an_attempt_that_no_submission_named(clock: Clock) -> None:
@@ -197,8 +197,8 @@ def test_a_refused_row_may_have_left_a_job(clock: Clock) -> None:
     assert error_of(executor, kind=SubmissionError).fact == "a was refused"
     executor.close()
     assert launcher.cancelled == [["a"]]
-    assert [seen.job.id for seen in executor.strays.values()] == ["12"]
-    assert executor.late == {}
+    assert [seen.job.id for seen in executor.rows.strays.values()] == ["12"]
+    assert executor.rows.late == {}
 
 
 def test_a_submission_whose_answer_is_awaited_may_own_the_job(clock: Clock) -> None:
@@ -216,7 +216,7 @@ def test_a_submission_whose_answer_is_awaited_may_own_the_job(clock: Clock) -> N
     executor = started(launcher, "ab")
     assert [executor.result_of(row).job_id for row in ("a", "b")] == ["job-a", "job-b"]
     executor.close()
-    assert (launcher.cancelled, executor.strays) == ([], {})
+    assert (launcher.cancelled, executor.rows.strays) == ([], {})
 
 
 def test_an_answer_that_is_missing_is_asked_for_again_and_told_in_the_end(clock: Clock) -> None:
@@ -264,17 +264,17 @@ def test_a_resumed_rows_jobs_are_its_own(clock: Clock) -> None:
     launcher.jobs.clear()
     assert executor.result_of("a").job_id == "7"
     executor.close()
-    assert executor.strays == {}
+    assert executor.rows.strays == {}
 
 
 def test_the_jobs_of_a_resumed_row_that_cannot_be_taken_over_are_ended(clock: Clock) -> None:
     launcher = Counted(clock, others=[FoundJob("7", "gsw-a", RUNNING), FoundJob("8", "gsw-a", RUNNING)])
     executor = executor_of(launcher)
-    executor.started["a"] = spec()
+    executor.rows.started["a"] = spec()
     executor.submit({"a": SubmissionError("2 jobs have the name")})
     assert error_of(executor, kind=SubmissionError).fact == "2 jobs have the name"
     executor.count()
     executor.close()
-    assert [seen.job.id for seen in executor.strays.values()] == ["7", "8"]
+    assert [seen.job.id for seen in executor.rows.strays.values()] == ["7", "8"]
     assert launcher.cancelled == [["a", "a"]]
-    assert executor.late == {}
+    assert executor.rows.late == {}

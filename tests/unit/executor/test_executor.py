@@ -50,6 +50,7 @@ from tests.unit.executor.conftest import (
     run_of,
     spec,
     started,
+    status_of,
 )
 
 REPLAYED = JobStatus(JobState.REPLAYED)
@@ -110,7 +111,7 @@ def test_a_row_that_waits_for_others_is_over_when_the_session_is_interrupted(lau
     executor = started(launcher, "ab", decide=lambda *_: Undecided())
     executor._wait()
     executor._pump()
-    assert isinstance(executor.phase("a"), AwaitingLog)
+    assert isinstance(executor.rows.phases.get("a"), AwaitingLog)
     executor.interrupt(detach=False)
     assert executor.result_of("a").job_id == "job-a"
     assert error_of(executor, "b").fact == wording("interrupted", job="job-b", fate="cancelled")
@@ -178,12 +179,12 @@ def test_what_is_known_of_a_row(launcher: FakeLauncher) -> None:
     launcher.refused = ("refused",)
     launcher.script = {"a": [RUNNING], "b": [COMPLETED]}
     executor = started(launcher, ["a", "b", "refused"])
-    assert (executor.status("a"), executor.job_id("a")) == (PENDING, "job-a")
+    assert (status_of(executor, "a"), executor.rows.submitted("a").job.id) == (PENDING, "job-a")
     executor.result_of("b")
-    assert (executor.status("a"), executor.status("b")) == (RUNNING, COMPLETED)
-    assert isinstance(executor.phase("refused"), Finished)
-    assert executor.phase("other") is None
-    assert {executor.status(row) or executor.job_id(row) for row in ("refused", "other")} == {None}
+    assert (status_of(executor, "a"), status_of(executor, "b")) == (RUNNING, COMPLETED)
+    assert isinstance(executor.rows.phases.get("refused"), Finished)
+    assert executor.rows.phases.get("other") is None
+    assert {executor.rows.submitted(row) for row in ("refused", "other")} == {None}
 
 
 @pytest.mark.parametrize("unknown", [UNKNOWN, None], ids=["unknown", "no-answer"])
@@ -198,7 +199,7 @@ def test_while_a_job_is_unknown_its_last_known_state_stands(launcher: FakeLaunch
     launcher.script = {"a": [RUNNING, UNKNOWN], "b": [RUNNING, RUNNING, COMPLETED]}
     executor = started(launcher, "ab")
     executor.result_of("b")
-    assert executor.status("a") is RUNNING
+    assert status_of(executor, "a") is RUNNING
 
 
 @pytest.mark.parametrize(("log_at_s", "log"), [(None, None), (0.0, Path("/stage/job-a.out"))])
@@ -345,7 +346,7 @@ def test_last_words_behind_a_whole_log_are_looked_for_at_the_sessions_end(
     late.parts = {name: [(15.0, text)]}
     late.show()
     executor.count()
-    assert list(executor.late) == (["a"] if is_late else [])
+    assert list(executor.rows.late) == (["a"] if is_late else [])
 
 
 def test_observers_are_told_of_each_change_once(launcher: FakeLauncher, seen: Seen) -> None:
@@ -364,7 +365,7 @@ def test_what_is_newly_known_of_a_state_is_kept(launcher: FakeLauncher, seen: Se
     launcher.script = {"a": [RUNNING, placed], "b": [RUNNING, RUNNING, COMPLETED]}
     executor = started(launcher, "ab", observer=seen)
     executor.result_of("b")
-    assert executor.status("a") is placed
+    assert status_of(executor, "a") is placed
     assert [status for row_id, _, status in seen.changes if row_id == "a"] == [RUNNING]
 
 
@@ -418,7 +419,7 @@ def test_no_more_jobs_are_pending_than_allowed(launcher: FakeLauncher) -> None:
     most = 0
     for _ in "abcd":
         executor.next_finished()
-        most = max(most, sum(executor.status(name) is PENDING for name in "abcd"))
+        most = max(most, sum(status_of(executor, name) is PENDING for name in "abcd"))
     assert (launcher.submitted, most <= 2) == (["a", "b", "c", "d"], True)
     assert [len(asked) for asked in launcher.polls[:3]] == [2, 2, 2]  # c and d only when a and b run
 
@@ -464,7 +465,7 @@ def test_progress_is_there_for_whoever_asks(launcher: FakeLauncher) -> None:
     executor = executor_of(launcher, watcher=watching(a=FakeWatch([sample])))
     executor.submit({**{row: spec(row) for row in "abc"}, "x": SubmissionError("no")})
     executor.result_of("b")
-    found = [(row, phase, phase.submitted) for row, phase in executor.phases.items()]
+    found = [(row, phase, phase.submitted) for row, phase in executor.rows.phases.items()]
     assert [
         (row, seen and seen.status, seen and seen.sample, isinstance(phase, Finished)) for row, phase, seen in found
     ] == [
@@ -510,10 +511,10 @@ def test_a_row_that_lost_its_node_is_run_again_without_it(launcher: FakeLauncher
     run = executor.result_of("a")
     attempt = Attempt("job-a", LOST_NODE, "node failure", ("n17",))
     assert (run.status, run.earlier, repeats.attempts) == (COMPLETED, (), [("a", attempt)])
-    again = executor.spec("a")
+    again = executor.rows.row("a").spec
     assert again is not None
     assert (again.name, again.attempt, again.excluded_nodes) == ("again2.gsw-a", 2, ("n17",))
-    assert executor.attempts("a") == (attempt,)
+    assert executor.rows.row("a").failures == (attempt,)
 
 
 def test_a_row_is_not_run_more_often_than_allowed(launcher: FakeLauncher) -> None:
@@ -521,7 +522,7 @@ def test_a_row_is_not_run_more_often_than_allowed(launcher: FakeLauncher) -> Non
     launcher.script = {"a": [LOST_NODE]}
     executor = started(launcher, retries=2, on_repeat=repeats)
     run = executor.result_of("a")
-    assert (run.status, len(executor.attempts("a")), len(repeats.attempts)) == (LOST_NODE, 2, 2)
+    assert (run.status, len(executor.rows.row("a").failures), len(repeats.attempts)) == (LOST_NODE, 2, 2)
     assert launcher.submitted == ["a", "a", "a"]
 
 
@@ -551,7 +552,7 @@ def test_a_job_that_fails_at_once_is_repeated_once_elsewhere(launcher: FakeLaunc
     assert executor.result_of("a").status == worked("n2")
     assert executor.result_of("b").status == died("n2")
     assert repeats.attempts == [(row, Attempt("job-" + row, died("n1"), AT_ONCE, ("n1",))) for row in "ab"]
-    again = executor.spec("a")
+    again = executor.rows.row("a").spec
     assert again is not None
     assert (again.avoided_nodes, again.excluded_nodes) == (("n1",), ())
 
@@ -566,7 +567,7 @@ def test_a_job_that_runs_out_of_memory_at_once_is_repeated_if_its_node_fails_oth
     launcher.script = {row: [died("n1"), worked("n2")] for row in rows} | {"x": [worked("n3")]}
     executor = started(launcher, f"x{rows}", retries=2)
     assert [(executor.result_of(row).status.nodes != "n1") for row in rows] == [one > 0 for one in attempts]
-    assert [len(executor.attempts(row)) for row in rows] == attempts
+    assert [len(executor.rows.row(row).failures) for row in rows] == attempts
 
 
 @pytest.mark.parametrize(
@@ -603,7 +604,7 @@ def test_a_node_that_fails_the_jobs_of_several_rows_gets_no_more(launcher: FakeL
 def test_a_recipe_that_fails_on_each_node_ends(launcher: FakeLauncher, retries: int) -> None:
     launcher.script = {row: [died("n1"), died("n2"), died("n3")] for row in "abc"}
     executor = started(launcher, "abc", retries=retries)
-    assert [len(executor.attempts(row)) for row in "abc" if executor.result_of(row)] == [min(retries, 1)] * 3
+    assert [len(executor.rows.row(row).failures) for row in "abc" if executor.result_of(row)] == [min(retries, 1)] * 3
 
 
 def test_a_row_that_no_other_node_can_run_ends_on_the_one_that_fails_it(launcher: FakeLauncher) -> None:
@@ -611,7 +612,7 @@ def test_a_row_that_no_other_node_can_run_ends_on_the_one_that_fails_it(launcher
     numbered.script = {row: [died("n1")] for row in "ab"} | {"x": [RUNNING, RUNNING, worked("n3")]}
     executor = started(numbered, "xab", retries=2)
     assert [executor.result_of(row).status.nodes for row in "xab"] == ["n3", "n1", "n1"]
-    assert [len(executor.attempts(row)) for row in "ab"] == [1, 1]
+    assert [len(executor.rows.row(row).failures) for row in "ab"] == [1, 1]
 
 
 DRAINED = "n1 (drained: Prolog error)"
@@ -664,7 +665,7 @@ def test_a_row_has_as_many_jobs_as_are_wanted_on_other_nodes_than_those_before(n
         ("a", Attempt("job-a-1", DONE, "1 of 3", ("n1",), measured=True)),
         ("a", Attempt("job-a-2", DONE, "2 of 3", ("n1",), measured=True)),
     ]
-    assert executor.attempts("a") == ()  # none of them failed
+    assert executor.rows.row("a").failures == ()  # none of them failed
     assert [(one.avoided_nodes, one.excluded_nodes) for one in numbered.specs[:2]] == [((), ()), (("n1",), ())]
     assert numbered.specs[1].environment == {"GSW_ATTEMPT": "2"}
 
@@ -700,7 +701,7 @@ def test_an_answer_that_is_no_refusal_is_not_followed_by_a_second_submission(
     executor = started(numbered, decide=Wanting(2))
     assert error_of(executor, kind=SubmissionError).fact == "sbatch gave no job id"
     assert numbered.submitted == ["a", "a"]
-    assert [run.job_id for run in executor.earlier("a")] == ["job-a-1"]
+    assert [run.job_id for run in executor.rows.row("a").earlier] == ["job-a-1"]
 
 
 def test_a_job_whose_other_nodes_are_not_there_is_submitted_to_any(numbered: NumberedLauncher) -> None:
@@ -710,7 +711,7 @@ def test_a_job_whose_other_nodes_are_not_there_is_submitted_to_any(numbered: Num
     executor = started(numbered, decide=Wanting(2), on_repeat=repeats)
     assert [job.job_id for job in executor.result_of("a").jobs] == ["job-a-1", "job-a-3"]
     assert numbered.cancelled == [["a"]]
-    assert [(one.job_id, one.why) for one in executor.attempts("a")] == [("job-a-2", wording("no other node"))]
+    assert [(one.job_id, one.why) for one in executor.rows.row("a").failures] == [("job-a-2", wording("no other node"))]
     assert numbered.specs[-1].avoided_nodes == ()
     assert len(repeats.attempts) == 2
 
@@ -734,7 +735,7 @@ def test_a_job_that_the_infrastructure_failed_is_none_of_the_measured_ones(numbe
     numbered.script = {"a": [DONE, LOST_NODE, DONE]}
     executor = started(numbered, decide=Wanting(2), retries=1)
     assert [job.job_id for job in executor.result_of("a").jobs] == ["job-a-1", "job-a-3"]
-    assert [attempt.job_id for attempt in executor.attempts("a")] == ["job-a-2"]
+    assert [attempt.job_id for attempt in executor.rows.row("a").failures] == ["job-a-2"]
     assert (numbered.specs[-1].avoided_nodes, numbered.specs[-1].excluded_nodes) == (("n1",), ("n17",))
 
 
@@ -801,7 +802,7 @@ def test_a_submission_that_an_earlier_session_lost_is_looked_for_first(
     executor = executor_of(launcher)
     earlier = Attempt(earlier_id, LOST_NODE, "node failure", ("n17",))
     executor.submit({"a": spec(unique_name=False)}, {"a": Submission(900.0, attempts=(earlier,))})
-    assert (executor.result_of("a").job_id, executor.attempts("a")) == (job_id, (earlier,))
+    assert (executor.result_of("a").job_id, executor.rows.row("a").failures) == (job_id, (earlier,))
     assert launcher.submitted == (["a"] if job_id == "job-a" else [])
 
 
@@ -880,7 +881,7 @@ def test_interrupted_jobs_are_cancelled_while_rows_are_reported(
     monkeypatch.setattr(launcher, "cancel", refuse)
     launcher.script, launcher.parallel_submissions = {"a": [RUNNING]}, 4
     executor = started(launcher)
-    while executor.status("a") is not RUNNING:
+    while status_of(executor, "a") is not RUNNING:
         executor._pump()
         executor._wait()
     assert executor.interrupt(detach=False) == 1
@@ -1050,7 +1051,7 @@ def test_a_queue_that_is_full_is_waited_for_and_said(launcher: FakeLauncher, mon
 
     def limited(spec: JobSpec) -> Job:
         tries_s.append(launcher.clock())
-        if sum(isinstance(one, Active) for one in executor.phases.values()) >= 3:
+        if sum(isinstance(one, Active) for one in executor.rows.phases.values()) >= 3:
             raise QueueFullError("the queue takes no more jobs (AssocMaxSubmitJobLimit)")
         return submit(spec)
 

@@ -166,7 +166,7 @@ def test_a_job_that_an_earlier_session_cancelled_is_not_its_rows_last(clock: Clo
     run = executor.result_of("a")
     assert (run.job_id, run.status, launcher.submitted) == ("job-a-2", DONE, ["a"])
     assert repeats.why == ["its session ended early"]
-    assert [(one.job_id, one.status) for one in executor.attempts("a")] == [("job-a-1", CANCELLED)]
+    assert [(one.job_id, one.status) for one in executor.rows.row("a").failures] == [("job-a-1", CANCELLED)]
 
 
 def test_a_job_of_which_it_is_known_that_its_session_cancelled_it_is_not_its_rows_last(clock: Clock) -> None:

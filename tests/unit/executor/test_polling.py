@@ -25,6 +25,7 @@ from tests.unit.executor.conftest import (
     executor_of,
     spec,
     started,
+    status_of,
 )
 
 ROWS = [f"r{number:02}" for number in range(60)]
@@ -168,7 +169,7 @@ def test_a_log_that_shows_its_end_meanwhile_brings_the_next_question_forward(clo
     launcher = Hanging(clock, script={"a": [RUNNING, RUNNING, COMPLETED]})
     executor = started(launcher, "a", watcher=lambda _: cast("Watch", Last()))
     launcher.let_go.set()
-    while executor.status("a") is not RUNNING:
+    while status_of(executor, "a") is not RUNNING:
         executor._pump()
         executor._wait()
     launcher.let_go.clear()

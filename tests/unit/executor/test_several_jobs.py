@@ -136,7 +136,7 @@ def test_a_requeue_within_a_retried_job_is_the_same_job(session: Session) -> Non
     session.launcher.stand = {1: [LOST], 2: [RUNNING, PENDING, RUNNING, DONE]}
     executor = session.begin()
     assert ids(executor) == ["101"]
-    assert [attempt.job_id for attempt in executor.attempts("a")] == ["100"]
+    assert [attempt.job_id for attempt in executor.rows.row("a").failures] == ["100"]
     assert session.launcher.submitted == ["gsw-a", "again2.gsw-a"]
 
 
@@ -149,7 +149,7 @@ def test_a_session_that_died_while_a_retried_job_was_requeued_takes_that_up(sess
     assert problem is None
     assert ids(resumed) == ["101"]
     assert session.launcher.submitted == ["gsw-a", "again2.gsw-a"]
-    assert [(attempt.job_id, attempt.why) for attempt in resumed.attempts("a")] == [("100", "node failure")]
+    assert [(attempt.job_id, attempt.why) for attempt in resumed.rows.row("a").failures] == [("100", "node failure")]
 
 
 def test_a_retried_job_that_loses_its_node_again_counts_against_the_retries_of_both_sessions(session: Session) -> None:
@@ -244,7 +244,7 @@ def test_a_measured_job_and_a_retry_between_two_sessions(session: Session) -> No
     until(session.begin(), 3, session)
     resumed, _ = session.resume()
     assert ids(resumed) == ["100", "102"]
-    assert [attempt.job_id for attempt in resumed.attempts("a")] == ["101"]
+    assert [attempt.job_id for attempt in resumed.rows.row("a").failures] == ["101"]
     assert session.past.submissions["a"].attempts == (
         Attempt("100", DONE, "1 of 2", measured=True),
         Attempt("101", LOST, "node failure", ("n17",)),

@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.history import open_history
 from pytest_gsw.history.database import Database, HistoryError, HistoryUnusableError
+from pytest_gsw.history.location import open_history
 from pytest_gsw.history.model import IMPORTED, ExperimentKey, SeriesKey
 from pytest_gsw.history.spool import Spool
 from pytest_gsw.history.store import Event, History, read_events

@@ -61,13 +61,12 @@ RUNS = [run(number) for number in range(20)]
 @pytest.mark.parametrize(
     ("figure", "start"),
     [
-        (None, 0),
         (accepted("481205, 481204, 481206", "2026-09-07"), 4),  # of the jobs that it is made of, the first
         (accepted("999", "2026-09-08"), 7),  # else since that day
         (accepted("999", "2027-01-01"), 20),  # what was before does not count
     ],
 )
-def test_what_a_cluster_accepts_begins_the_reference_anew(figure: Accepted | None, start: int) -> None:
+def test_what_a_cluster_accepts_begins_the_reference_anew(figure: Accepted, start: int) -> None:
     assert counted_since(RUNS, figure) == tuple(RUNS[start:])
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.history import open_history
 from pytest_gsw.history.alarms import State, alarms_of, regressions
 from pytest_gsw.history.cluster_series import ClusterSeries, histories_of_records, newest_histories, series_of_cluster
+from pytest_gsw.history.location import open_history
 from pytest_gsw.history.model import ExperimentKey, Point
 from pytest_gsw.history.node_search import KnownGoodNodes, SlowNode
 from pytest_gsw.history.row_history import ClusterHistory, RowHistory

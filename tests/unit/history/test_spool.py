@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.history import open_history
 from pytest_gsw.history.database import HistoryError, HistoryUnavailableError, SqliteDatabase
+from pytest_gsw.history.location import open_history
 from pytest_gsw.history.spool import Delivered, Spool
 from pytest_gsw.history.store import History
 from pytest_gsw.results.record import Record, read_record, write_record
@@ -40,7 +40,6 @@ def killed_after(steps: int) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for owner, name in (
             (SqliteDatabase, "execute"),
-            (SqliteDatabase, "execute_many"),
             (SqliteDatabase, "execute_each"),
             (os, "replace"),
             (Path, "unlink"),

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.history import open_history
 from pytest_gsw.history.database import HistoryError, HistoryUnavailableError, HistoryUnusableError
+from pytest_gsw.history.location import open_history
 from pytest_gsw.results.record import Record
 from tests.messages import wording
 from tests.unit.history.behaviour import SchemaBehaviour, StoreBehaviour, WriterBehaviour, everything

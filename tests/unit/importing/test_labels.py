@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_gsw.errors import ConfigurationError, FileError
-from pytest_gsw.importing.facts import read_facts
-from pytest_gsw.importing.labels import Family, Key, bundled_families, settings_of
+from pytest_gsw.importing.facts import Family, Key, bundled_families, read_facts, settings_of
 from pytest_gsw.importing.tables import Cell, plain
 from pytest_gsw.tables.metrics import DOCUMENTED, FURTHER
 from tests.endless import it_ends

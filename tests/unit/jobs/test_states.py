@@ -16,8 +16,6 @@ from pytest_gsw.jobs.states import STANDING_STILL, TABLE, JobState, job_state
         ("COMPLETING", JobState.RUNNING),
         ("STAGE_OUT", JobState.RUNNING),
         ("CANCELLED by 1000", JobState.CANCELLED),
-        ("CANCELLED+", JobState.CANCELLED),
-        ("OUT_OF_ME+", JobState.OUT_OF_MEMORY),
         ("FAILED+COMPLETING", JobState.RUNNING),
         ("NODE_FAIL+REQUEUED", JobState.PENDING),
         ("completed", JobState.COMPLETED),

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_gsw.common.text import minute
 from pytest_gsw.history.location import open_history
 from pytest_gsw.history.store import History
 from pytest_gsw.jobs.states import JobState
 from pytest_gsw.reports import pages
-from pytest_gsw.reports.charts import Plot
 from pytest_gsw.reports.from_records import run_reports
 from pytest_gsw.reports.run_report import ReportedRun, RunReport
 from pytest_gsw.results.record import JobFacts, Record
@@ -97,10 +97,21 @@ def report_of(
     return found
 
 
-def drawn(plot: Plot | None) -> Plot:
+class Picture(NamedTuple):
+    """The parts of a picture on a page."""
+
+    title: str
+    svg: ET.Element
+    alt: str
+    legend: list[ET.Element]
+
+
+def drawn(figure: ET.Element | None) -> Picture:
     """A picture that there is."""
-    assert plot is not None
-    return plot
+    assert figure is not None
+    svg = figure.find("svg")
+    assert svg is not None
+    return Picture(figure.findtext("figcaption") or "", svg, svg.get("aria-label", ""), figure.findall("ul/li"))
 
 
 def history_of(directory: Path, *records: Record) -> History:

@@ -18,8 +18,8 @@ from pytest_gsw.history.row_history import RowHistory
 from pytest_gsw.history.since import Since
 from pytest_gsw.history.store import EXCLUDE, Event
 from pytest_gsw.jobs.journal import COPY, Journal
-from pytest_gsw.reports.elements import html_text
 from pytest_gsw.reports.from_records import run_reports, with_own_figures
+from pytest_gsw.reports.html import html_text
 from pytest_gsw.reports.matrix import listed_runs
 from pytest_gsw.reports.reported_row import ReportedRow, page_names, since_line, since_of
 from pytest_gsw.reports.row_page import row_page

@@ -124,7 +124,7 @@ def test_errors_by_cause_and_node() -> None:
     ],
 )
 def test_a_cause_is_a_fact_without_the_id_of_its_job(fact: str, cause: str) -> None:
-    assert summary.without_job(fact) == cause
+    assert summary.cause_of(replace(failed("1", "n1"), fact=fact)) == cause
 
 
 # -- run table -------------------------------------------------------------------------------------

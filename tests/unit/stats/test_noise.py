@@ -17,7 +17,6 @@ from pytest_gsw.stats.noise import (
     PRIOR,
     PRIOR_JOBS,
     REFERENCE_JOBS,
-    Interval,
     Noise,
     deviations,
     gain_limit,
@@ -274,16 +273,15 @@ def test_a_loss_of_everything_needs_no_jobs() -> None:
 )
 def test_the_interval_of_a_median(count: int, low: int, high: int, confidence: float) -> None:
     times_s = [float(number) for number in range(count, 0, -1)]
-    assert median_interval(times_s) == Interval(low, high, confidence)
+    assert median_interval(times_s) == (low, high, confidence)
 
 
 @given(st.integers(6, 60))
 def test_the_interval_is_the_narrowest_that_has_so_much(count: int) -> None:
-    interval = median_interval([float(number) for number in range(1, count + 1)])
-    low = int(interval.low)
-    assert interval.high == count + 1 - low
-    assert interval.confidence >= 0.95
-    next_one = 1 - 2 * sum(math.comb(count, k) for k in range(low + 1)) / 2**count
+    low, high, confidence = median_interval([float(number) for number in range(1, count + 1)])
+    assert high == count + 1 - low
+    assert confidence >= 0.95
+    next_one = 1 - 2 * sum(math.comb(count, k) for k in range(int(low) + 1)) / 2**count
     assert next_one < 0.95
 
 

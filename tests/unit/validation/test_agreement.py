@@ -62,7 +62,7 @@ def test_a_run_that_was_set_up_as_the_row_is() -> None:
         release="25.02",
         degrees={"tp": 4, "pp": 2, "cp": 1, "dp": 8},
     )
-    compared = compare(ROW, said, job_id="7")
+    compared = (*compare(ROW, said, job_id="7"),)
     assert agreed(compared) == {
         "global batch size": "256",
         "sequence length": "1024",
@@ -92,15 +92,9 @@ def test_what_ran_and_what_the_recipe_had_asked_for() -> None:
 
 def test_the_degrees_of_a_log_give_its_gpus() -> None:
     # What a log does not say is not compared.
-    assert compare(ROW, Identity(), job_id="7", image="a.sqsh") == ()
-    assert (
-        compare(
-            replace(ROW, workload=replace(ROW.workload, hidden_size=None)),
-            Identity(hidden_size=3, degrees={"ep": 2, "cp": 4, "fsdp": 8}),
-            job_id=None,
-        )
-        == ()
-    )
+    assert not [*compare(ROW, Identity(), job_id="7", image="a.sqsh")]
+    row = replace(ROW, workload=replace(ROW.workload, hidden_size=None))
+    assert not [*compare(row, Identity(hidden_size=3, degrees={"ep": 2, "cp": 4, "fsdp": 8}), job_id=None)]
     row = replace(ROW, parallelism=Parallelism())
     assert differences(row, Identity(degrees={"tp": 4, "pp": 2, "dp": 4})) == [
         wording("differs", ran="GPUs by TP·PP·DP 32", wanted=64)
@@ -176,13 +170,14 @@ def test_a_micro_batch_that_does_not_fit_its_row_is_not_compared(
     steps: int | None, batch: int, is_compared: bool
 ) -> None:
     row = replace(ROW, batch=replace(ROW.batch, gradient_accumulation_steps=steps, global_batch_size=batch))
-    assert len(compare(row, Identity(micro_batch_size=8), job_id=None)) == is_compared
+    assert len([*compare(row, Identity(micro_batch_size=8), job_id=None)]) == is_compared
 
 
 def test_layers_of_the_full_model_are_not_a_proxys() -> None:
     row = replace(ROW, workload=replace(ROW.workload, layers=None, model_layers=126))
     assert differences(row, Identity(layers=7)) == [wording("differs", ran="layers 7", wanted=126)]
-    assert compare(replace(row, workload=replace(row.workload, proxy=True)), Identity(layers=7), job_id=None) == ()
+    proxy = replace(row, workload=replace(row.workload, proxy=True))
+    assert not [*compare(proxy, Identity(layers=7), job_id=None)]
     assert differences(replace(row, workload=replace(row.workload, proxy=True, layers=21)), Identity(layers=7)) == [
         wording("differs", ran="layers 7", wanted=21)
     ]

@@ -270,6 +270,20 @@ def test_scancel(returncode: int, stderr: str, problem: str) -> None:
     assert bool(scancel_problem(Output(returncode, "", stderr))) == bool(problem)
 
 
+@pytest.mark.parametrize(
+    ("returncode", "stderr", "is_off"),
+    [
+        (1, "Slurm accounting storage is disabled\n", True),
+        (1, "sacct: error: Slurm accounting storage is disabled\nsacct: error: Problem with the connection\n", True),
+        (0, "Slurm accounting storage is disabled\n", False),
+        (1, "sacct: error: Problem talking to the database: Connection refused\n", False),
+    ],
+)
+def test_a_cluster_without_accounting(returncode: int, stderr: str, is_off: bool) -> None:
+    """Whatever Slurm prints behind it."""
+    assert Output(returncode, "", stderr).is_accounting_off == is_off
+
+
 PIECES = st.sampled_from(
     ["|", "\n", "=", " ", "JobId=", "JobState=", "COMPLETED", "1", "0:0", "ExitCode=", "²", "\x85"]
 )

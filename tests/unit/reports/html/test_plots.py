@@ -11,7 +11,6 @@ import pytest
 from pytest_gsw.reports.charts import (
     CURVES,
     TOP,
-    Plot,
     Scale,
     figure,
     history_plot,
@@ -29,16 +28,26 @@ from pytest_gsw.stats.measurement import TimedStep, apply
 from pytest_gsw.stats.verdict import Reason
 from pytest_gsw.tables.model import parse_statistic
 from tests.messages import wording
-from tests.unit.reports.records_of_runs import BROKEN, CURRENT_RUN, SLOW, drawn, failed, minute_of, report_of, row
+from tests.unit.reports.records_of_runs import (
+    BROKEN,
+    CURRENT_RUN,
+    SLOW,
+    Picture,
+    drawn,
+    failed,
+    minute_of,
+    report_of,
+    row,
+)
 from tests.unit.results.records import varied
 
 
-def legend(plot: Plot) -> list[str]:
+def legend(plot: Picture) -> list[str]:
     """What a picture's colours and shapes mean."""
     return ["".join(element.itertext()) for element in plot.legend]
 
 
-def told_of(plot: Plot) -> list[str]:
+def told_of(plot: Picture) -> list[str]:
     """What a browser tells of a picture's points and lines under the mouse."""
     return [element.text or "" for element in plot.svg.iter("title")]
 
@@ -228,16 +237,12 @@ def test_a_point_is_text_whatever_it_is_of() -> None:
 
 
 def test_a_picture_with_links_is_no_image() -> None:
-    linked = Plot("Jobs", ET.Element("svg"), "jobs of a night")
-    shown = figure(linked)
-    assert shown is not None
-    assert [element.get("role") for element in shown.iter("svg")] == ["img"]
-    linked.svg.append(point(1, 1, "5 s", link="x.html"))
-    shown = figure(linked)
-    assert shown is not None
+    svg = ET.Element("svg")
+    assert [element.get("role") for element in figure("Jobs", svg, "jobs of a night").iter("svg")] == ["img"]
+    svg.append(point(1, 1, "5 s", link="x.html"))
+    shown = figure("Jobs", svg, "jobs of a night")
     assert shown[-1].get("role") == "group"
     assert shown[-1].get("aria-label") == "jobs of a night"
-    assert figure(None) is None
 
 
 def test_each_sign_of_an_outcome_is_its_own_in_pictures_and_texts() -> None:

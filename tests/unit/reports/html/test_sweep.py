@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_gsw.reports.elements import report_text
+from pytest_gsw.reports.texts import report_text
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.sweep import SearchJob, Sweep, write_sweep
 from tests.messages import wording

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_gsw.history.model import Point, RowOutcome
 from pytest_gsw.history.since import Since
-from pytest_gsw.reports.elements import (
+from pytest_gsw.reports.html import element, html_text
+from pytest_gsw.reports.reported_row import ReportedRow
+from pytest_gsw.reports.row_page import LogEnd, all_commands, log_ends
+from pytest_gsw.reports.texts import (
     card_text,
-    element,
     fact_text,
-    html_text,
     limit_text,
     minute,
     percent,
@@ -21,8 +23,6 @@ from pytest_gsw.reports.elements import (
     since_facts,
     since_text,
 )
-from pytest_gsw.reports.reported_row import ReportedRow
-from pytest_gsw.reports.row_page import all_commands, log_ends
 from pytest_gsw.results import suggested_commands
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.run_progress import RunProgress
@@ -179,15 +179,21 @@ def test_the_end_of_a_log_and_the_line_that_says_why(tmp_path: Path) -> None:
     batch = tmp_path / "batch" / "slurm-77.out"
     batch.parent.mkdir()
     batch.write_text("srun: error: n1: task 0: Exited with exit code 1\n")
-    first, second = log_ends(str(log), "77", tmp_path, failed=True)
+
+    def ends_of(record: Record, job_id: str = "77", **facts: Any) -> tuple[LogEnd, ...]:
+        assert record.jobs.last is not None
+        changed = {"log": str(log), "job": replace(record.jobs.last, id=job_id), **facts}
+        return log_ends(ReportedRow(varied(record, **changed), "row"), tmp_path)
+
+    first, second = ends_of(BROKEN)
     assert (first.path, first.lines) == (log, ("bye",) * 8)
     assert "CUDA out of memory" in first.cause
     assert second.lines == ("srun: error: n1: task 0: Exited with exit code 1",)
-    (slow,) = log_ends(str(log), "77", tmp_path, failed=False)
+    (slow,) = ends_of(SLOW)
     assert slow.cause == ""
-    assert log_ends(None, "../../x", tmp_path, failed=True) == ()
+    assert ends_of(BROKEN, "../../x", log=None) == ()
     errors = tmp_path / "log.err"
     errors.write_text("slurmstepd: error: pyxis: failed to import docker image\n")
-    ends = log_ends(str(log), "77", tmp_path, failed=True, outputs=(str(errors), str(batch)))
+    ends = ends_of(BROKEN, outputs=(str(errors), str(batch)))
     assert [end.path for end in ends] == [log, errors, batch]
     assert "pyxis" in ends[1].cause

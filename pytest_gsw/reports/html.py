@@ -1,4 +1,4 @@
-"""The common parts of all pages: their frame, tables, lists of facts and commands, and texts of rows.
+"""The common parts of all pages: their frame, tables, lists of facts and commands.
 
 Jenkins shows reports with ``default-src 'none'; img-src 'self'; style-src 'self'`` in a sandbox: no script runs, no
 element has a style, and no link opens a window. Each colour has a word or a sign with it.
@@ -6,28 +6,18 @@ element has a style, and no link opens a window. Each colour has a word or a sig
 
 from __future__ import annotations
 
-import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from html import escape
 from typing import TypeAlias
 
-from pytest_gsw.common import text
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.redact import printable
-from pytest_gsw.common.text import calendar, plural, shortened
-from pytest_gsw.history import comparison
-from pytest_gsw.history.comparison import changes_text
-from pytest_gsw.history.model import Point
-from pytest_gsw.history.since import Since
-from pytest_gsw.reports.reported_row import ReportedRow, since_line
-from pytest_gsw.reports.run_report import RunReport
-from pytest_gsw.results import attention, outcomes, row_text
+from pytest_gsw.common.text import calendar, shortened
+from pytest_gsw.reports import reported_row, run_report, texts
 from pytest_gsw.results.attention import BY_KIND, Attention
 from pytest_gsw.results.record import Record
-from pytest_gsw.stats.verdict import REASONS, UNUSUAL
-from pytest_gsw.tables.metrics import Metric
 
 #: The columns for which most phones have room.
 _NARROW = 4
@@ -121,6 +111,12 @@ def several(text: str) -> Content:
     return element("td", text.replace(", ", ",\n"), class_="lines") if ", " in text else text
 
 
+def listing(entries: Iterable[ET.Element], kind: str = "rows") -> ET.Element | None:
+    """A list; nothing without entries."""
+    listed = element("ul", *entries, class_=kind)
+    return listed if len(listed) else None
+
+
 def section(name: str, heading: str, *contents: Content) -> ET.Element | None:
     """A part of a page under its heading; nothing if it is empty."""
     there = [content for content in contents if content is not None]
@@ -163,32 +159,32 @@ def kind_cell(needs: Attention) -> ET.Element:
     return element("td", sign(needs.kind), f" {needs.word}", class_=needs.kind)
 
 
-def change(row: ReportedRow) -> ET.Element | None:
+def change(row: reported_row.ReportedRow) -> ET.Element | None:
     """The change of a row's throughput against its reference."""
-    metric, reference, shown = row.record.judged_metric, row.record.reference, percent(row.record.change)
+    metric, reference, shown = row.record.judged_metric, row.record.reference, texts.percent(row.record.change)
     of = "vs document" if reference == "documented" else f"vs {reference}"
     return element("strong", f"{shown} {metric.change_label} {of}") if shown else None
 
 
-def row_link(row: ReportedRow) -> ET.Element:
+def row_link(row: reported_row.ReportedRow) -> ET.Element:
     """A link to a row's page or section."""
     return element("a", row.record.row.id, href=row.address)
 
 
-def node_links(nodes: str, report: RunReport) -> Content:
+def node_links(nodes: str, report: run_report.RunReport) -> Content:
     """A node list of which each of a few nodes is a link to its page, and a longer one a link to all nodes."""
     names = expand(nodes.replace(", ", ","))
     if not any(name in report.nodes for name in names):
-        return shown_nodes(nodes)
+        return texts.shown_nodes(nodes)
     if len(names) > _NAMED_NODES:
-        return element("a", shown_nodes(nodes), href=NODES)
+        return element("a", texts.shown_nodes(nodes), href=NODES)
     links = (element("a", name, href=report.nodes.get(name)) for name in names)
     return element("span", *[part for link in links for part in (", ", link)][1:])
 
 
-def node_cell(nodes: str, report: RunReport) -> Content:
+def node_cell(nodes: str, report: run_report.RunReport) -> Content:
     """A cell with the nodes of one job, or of several, a line each."""
-    return several(shown_nodes(nodes)) if ", " in nodes else node_links(nodes, report)
+    return several(texts.shown_nodes(nodes)) if ", " in nodes else node_links(nodes, report)
 
 
 def simulated_note(records: Iterable[Record]) -> ET.Element | None:
@@ -203,7 +199,7 @@ def time_element(time_s: float) -> ET.Element:
     moment = calendar(time_s)
     if moment is None:
         return element("span", "at a time that is not known")
-    return element("time", minute(time_s), datetime=moment.isoformat(timespec="seconds"))
+    return element("time", texts.minute(time_s), datetime=moment.isoformat(timespec="seconds"))
 
 
 #: The contents of an element.
@@ -279,146 +275,3 @@ def _value(value: str | float) -> str:
 @lru_cache
 def _name(name: str) -> str:
     return name.rstrip("_").replace("_", "-")
-
-
-# -- texts of rows, runs and jobs ----------------------------------------------------------------
-
-#: The short reason of an inconclusive row on its card; its page has the long one.
-_SHORT = {reason.value: kind.short for reason, kind in REASONS.items() if kind.short}
-#: Every outcome, the worst first.
-WORST_FIRST = sorted(outcomes.OUTCOMES, key=lambda outcome: attention.ATTENTIONS.index(outcome.attention))
-
-#: The sign of a number, not the hyphen of a date or a name.
-_NEGATIVE = re.compile(r"(?<![\w.\]])-(?=\d)")
-
-#: The longest node list in a table.
-_LONGEST_NODES = 60
-
-
-def report_text(report: RunReport) -> str:
-    """The outcome of a run in a few words: the same numbers as everywhere."""
-    counts = report.outcomes
-    bad = [one.of_rows(counts[one.word]) for one in WORST_FIRST if one.word in counts and one.attention.is_urgent]
-    parts = [f"1 {report.incident.needs.kind}"] if report.incident else []
-    parts += [plural(report.slow_tile_nodes, "slow node")] if report.slow_tile_nodes else []
-    parts += bad
-    if drifting := report.counts.get(attention.DRIFT.kind):
-        parts.append(f"{drifting} drifting")
-    rows = report.rows_text
-    if not counts:
-        return "No row judged yet" if report.goes_on else "No row"
-    if parts:
-        return f"{', '.join(parts)} of {rows}"
-    alarms = report.active_alarms
-    return f"{plural(alarms, 'active alarm')}, no row needs attention: {rows}" if alarms else f"All well: {rows}"
-
-
-def card_text(row: ReportedRow) -> str:
-    """The fact of a row, shorter than on its page."""
-    if row.needs is attention.INCONCLUSIVE and row.record.reason in _SHORT:
-        return f"{row.record.fact}; {_SHORT[row.record.reason]}"
-    return fact_text(row)
-
-
-def fact_text(row: ReportedRow) -> str:
-    """The fact of a row, in one line."""
-    record, verdict = row.record, row.record.judged
-    if row.needs is attention.DRIFT:
-        return drift_text(row) or record.fact
-    if row.needs is attention.INCONCLUSIVE and verdict is not None:
-        return signed(row_text.inconclusive_text(record, verdict).removeprefix("inconclusive: "))
-    return record.fact if verdict is None else signed(record.fact)
-
-
-def drift_text(row: ReportedRow) -> str:
-    """The drift of a row, in one line; empty if it does not drift."""
-    drift, record = row.drifting, row.record
-    return signed(comparison.drift_text(drift) if drift else record.drift or "")
-
-
-def since_text(since: Since, reference: float | None = None) -> str:
-    """The onset of a row's state: ``2026-11-18 22:04, 3 runs; before that throughput -0.2 % at 2026-11-17 22:01``.
-
-    The figure before is against the row's current reference.
-    """
-    good = since.good
-    if good is None:
-        return since_line(since) or "the first known run"
-    before = "measured"
-    if isinstance(good, Point) and reference:
-        before = f"{good.metric.change_label} {percent(good.metric.change(good.judged, reference))}"
-    return f"{since_line(since)}; before that {before} at {minute(good.begin_s)}"
-
-
-def since_facts(row: ReportedRow) -> list[tuple[str, str]]:
-    """The onset of a row's state and the changes at that time, each with its name."""
-    since, verdict = row.since, row.record.judged
-    if since is None:
-        unlike_others = row.record.reason in UNUSUAL or row.record.own_outcome
-        is_slow = row.needs in attention.SLOW and not unlike_others
-        return [("since", "the first known run")] if is_slow and not row.record.row.tile else []
-    if row.needs is attention.ERROR and not since_line(since):
-        return []
-    is_told = row.needs is attention.DRIFT  # by its text
-    changed = [] if is_told or not since.changes else [(comparison.changed_word(since), changes_text(since.changes))]
-    return [("since", since_text(since, verdict.reference if verdict else None)), *changed]
-
-
-def limit_text(row: ReportedRow) -> str:
-    """The allowed loss, and the limit with its reason if that is another."""
-    verdict = row.record.judged
-    if verdict is None:
-        return ""
-    metric = row.record.judged_metric
-    allowed = f"a loss of {row_text.shown_limit(verdict.tolerance, metric) * 100:g} % of {metric.change_label}"
-    return "; ".join(filter(None, (f"{allowed}{row_text.beyond_text(verdict)}", row.record.reason)))
-
-
-def job_text(record: Record) -> str:
-    """A row's last job in a few words: ``job 481220 NODE_FAIL on pool0-0017, attempt 2``."""
-    if record.jobs.last is None:
-        return ""
-    tries = f", attempt {len(record.jobs.attempts) + 1}" if record.jobs.attempts else ""
-    where = f" on {shown_nodes(record.jobs.last.nodes)}" if record.jobs.last.nodes else ""
-    return f"job {record.jobs.last.id} {record.jobs.last.state}{where}{tries}"
-
-
-def nodes_fact(record: Record) -> tuple[str, str]:
-    """The nodes of a row, after their name: one figure may be of several jobs."""
-    jobs = len(record.reported_jobs)
-    return "nodes" if jobs < 2 else f"nodes of {jobs} jobs", record.nodes
-
-
-def shown_nodes(nodes: str) -> str:
-    """A node list for a cell of a table."""
-    return shortened(nodes, _LONGEST_NODES)
-
-
-def signed(text: str) -> str:
-    """A text of the screen with real minus signs."""
-    return _NEGATIVE.sub("\N{MINUS SIGN}", text)
-
-
-def percent(fraction: float | None) -> str:
-    """A change with a real minus sign, on one line: ``+12.2 %``; empty if unknown."""
-    return "" if fraction is None else shown_change(text.percent(fraction))
-
-
-def shown_change(text: str) -> str:
-    """A change of the screen with a real minus sign, on one line."""
-    return text.replace("-", "\N{MINUS SIGN}").replace(" ", "\N{NO-BREAK SPACE}")
-
-
-def without_unit(text: str) -> str:
-    """A percentage for a column that has the unit in its heading: ``−13.7``."""
-    return text.removesuffix("%").rstrip()
-
-
-def figure_text(metric: Metric, value: float | None) -> str:
-    """A figure for a column, whose heading has the unit; empty if unknown."""
-    return "" if value is None else metric.in_column(value)
-
-
-def minute(time_s: float | None) -> str:
-    """A time, ``2026-11-20 21:23``; empty if the calendar does not have it."""
-    return "" if time_s is None else text.minute(time_s)
