@@ -6,7 +6,6 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -223,8 +222,10 @@ _DEMAND = re.compile(rf"""(?:(?:export\s+|readonly\s+)?{_NAME}=|:\s+)"?\$\{{({_N
 _VALUE = r"""(?:\$\{(?:[^{}]|\{[^{}]*\})*\}|\$\([^()]*\)|\$(?![{(])|"[^"`]*"|'[^']*'|\\.|[^\s;&|"'()<>`$\\])"""
 #: Lines that set no variable that they do not name, and end the script, if at all, with an error.
 _HARMLESS = re.compile(
-    rf"\s*(?:(?:(?:export|readonly)\s+)?{_NAME}={_VALUE}*(?:\s+#.*)?|(?:echo|printf|set|:|exit\s+[1-9])(?:\s+(?!-v){_VALUE}+)*"
-    r"(?:\s+>&2)?|(?:el)?if\s+\[(?:[^;&|]|(?:&&|\|\|)\s*[^\w.])*\]\s*;(?:\s*\}\s*;)?\s*then|else|fi)\s*"
+    rf"\s*(?:(?:(?:export|readonly)\s+)?{_NAME}={_VALUE}*(?:\s+#.*)?"
+    rf"|(?:echo|printf|set|:|exit\s+[1-9])(?:\s+(?!-v){_VALUE}+)*(?:\s+>&2)?"
+    r"|(?:el)?if\s+\[(?:[^;&|]|(?:&&|\|\|)\s*[^\w.\s])*\]\s*;(?:\s*\}\s*;)?\s*then"
+    r"|else|fi)\s*"
 )
 
 #: Options of sbatch that give the job other variables than the session's, by any unique prefix.
@@ -244,19 +245,13 @@ _MAY_SET = frozenset({"BASH_ENV", "SBATCH_EXPORT", "SBATCH_GET_USER_ENV"})
 _GIVEN_PREFIXES = ("BASH", "SLURM", "SRUN_", "PMI", "FUNCNAME", "GROUPS", "DIRSTACK", "PIPESTATUS", "REPLY")
 
 
-@dataclass(frozen=True)
-class RequiredVariable:
+class RequiredVariable(NamedTuple):
     """A script's requirement on one variable."""
 
     name: str
     line: int
     #: True if an empty value counts as not set.
-    empty_is_unset: bool = False
-
-    def is_met(self, environment: Mapping[str, str]) -> bool:
-        """True if an environment fulfils the requirement."""
-        value = environment.get(self.name)
-        return value is not None and bool(value or not self.empty_is_unset)
+    empty_is_unset: bool
 
 
 def variables_problem(
@@ -269,7 +264,8 @@ def variables_problem(
     environment = {**job_environment(environ, spec), **spec.launch.variables(spec)}
     if not environment.keys().isdisjoint(_MAY_SET) or any(map(_OTHER_VARIABLES.match, spec.options)):
         return None
-    unmet = [demand for demand in demands if not demand.is_met(environment)]
+    given = {name for name, value in environment.items() if value}
+    unmet = [demand for demand in demands if demand.name not in (given if demand.empty_is_unset else environment)]
     if not unmet:
         return None
     names = [demand.name for demand in unmet]
@@ -307,7 +303,7 @@ def demands_in(text: str) -> Iterator[RequiredVariable]:
             return
         demand = _DEMAND.match(line)
         if demand and depth == 0 and demand[1] not in named and not demand[1].startswith(_GIVEN_PREFIXES):
-            yield RequiredVariable(demand[1], number, empty_is_unset=demand[2] == ":")
+            yield RequiredVariable(demand[1], number, demand[2] == ":")
         if words[0] not in {"echo", "printf"} or "=" in line:
             named.update(_WORD.findall(line))
         depth += (words[0] == "if") - (words[0] == "fi")

@@ -357,6 +357,7 @@ def test_a_demand(body: str, name: str, empty_is_unset: bool) -> None:
         "A=${B:-${HF_TOKEN:?}}",
         "A='${HF_TOKEN:?}'",
         "[[ $X ]] && A=${HF_TOKEN:?}",
+        f"if [{' && [ a ' * 3000}x\nA=${{HF_TOKEN:?}}",  # read in one way, or it would take for ever
         'if [[ -z "$HF_TOKEN" ]]; then\n    HF_TOKEN=none\nfi',
         'if [[ -z "$HF_TOKEN" ]]; then\n    exit 0\nfi',
         'if [[ -z "$HF_TOKEN" ]]; then\n    load_token || exit 1\nfi',
@@ -397,7 +398,7 @@ def spec(tmp_path: Path) -> JobSpec:
 
 @pytest.mark.parametrize("option", ["--export=ALL,HF_TOKEN=a", "--get-user-env", "--export-file=env"])
 def test_options_that_give_a_job_more_variables(spec: JobSpec, option: str) -> None:
-    asked = [RequiredVariable("HF_TOKEN", 5)]
+    asked = [RequiredVariable("HF_TOKEN", 5, empty_is_unset=True)]
     assert preflight.variables_problem(dataclasses.replace(spec, options=("--export=ALL",)), {}, asked) is not None
     assert preflight.variables_problem(dataclasses.replace(spec, options=(option,)), {}, asked) is None
 
