@@ -20,15 +20,7 @@ from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.stats.figures import documented_peak_flops, figures, mfu_note
 from pytest_gsw.tables import load, metrics
 from pytest_gsw.tables.bundled import FACTS_FILE
-from pytest_gsw.tables.model import (
-    Accepted,
-    Baseline,
-    BlankRow,
-    Documented,
-    counts_with_its_image,
-    has_ended,
-    image_name,
-)
+from pytest_gsw.tables.model import Accepted, Baseline, BlankRow, counts_with_its_image, has_ended, image_name
 from pytest_gsw.tables.value_types import nearest
 
 # -- Tables, clusters and log formats of a site and its plugins ------------------------------------
@@ -243,7 +235,11 @@ def row_facts(row: Baseline) -> dict[str, Any]:
         "tolerance": criterion.tolerance,
         "max_gain": criterion.max_gain,
         **{name: value for name, value in of_benchmark.items() if value is not None},
-        "metrics": {key: _documented_facts(stated) for key, stated in row.metrics.items()},
+        "metrics": {
+            key: {"value": stated.value, "tolerance": stated.tolerance}
+            | ({} if stated.direction is None else {"direction": stated.direction.value})
+            for key, stated in row.metrics.items()
+        },
         metrics.STEP_TIME.key: row.documented.step_time_s,
         "documented": _derived_figures(row.documented),
         "computed": _derived_figures(figures(row, row.documented.step_time_s, documented_peak_flops(row))),
@@ -264,11 +260,6 @@ def row_facts(row: Baseline) -> dict[str, Any]:
         "source": asdict(row.source),
         "baseline": {"file": str(row.location.path), "line": row.location.line},
     }
-
-
-def _documented_facts(stated: Documented) -> dict[str, Any]:
-    direction = {} if stated.direction is None else {"direction": stated.direction.value}
-    return {"value": stated.value, "tolerance": stated.tolerance, **direction}
 
 
 def _derived_figures(of: Any) -> dict[str, float | None]:
