@@ -33,9 +33,9 @@ from tabulate import tabulate
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from pytest_gsw.history.location import open_history  # noqa: E402 - found from the checkout
 from pytest_gsw.history.cluster_series import histories_of_records  # noqa: E402
 from pytest_gsw.history.comparison import compare_runs  # noqa: E402
+from pytest_gsw.history.location import open_history  # noqa: E402 - found from the checkout
 from pytest_gsw.history.store import History  # noqa: E402 - found from the checkout
 from pytest_gsw.jobs.states import JobState  # noqa: E402
 from pytest_gsw.results.record import JobFacts, Record  # noqa: E402
