@@ -9,14 +9,13 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pytest_gsw.cli.output import Answer, changes_facts, quoted_answer
 from pytest_gsw.cli.run_arguments import NOISE_NOTE, noise_cell, opened, run_directory, series_of
-from pytest_gsw.common import text
+from pytest_gsw.common import text, typed_json
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import compressed, expand
 from pytest_gsw.common.redact import redact
@@ -201,7 +200,7 @@ def _facts(
 ) -> dict[str, Any]:
     metric = points[-1].metric
     return {
-        **vars(key),
+        **typed_json.facts(SeriesKey, key),
         "metric": metric.key,
         "unit": metric.unit,
         "median": statistics.median(point.judged for point in points),
@@ -221,9 +220,9 @@ def _change_facts(change: EnvironmentChange) -> dict[str, Any]:
 
 
 def _point_facts(point: Point) -> dict[str, Any]:
-    facts = {**vars(point), "time": _moment(point.time_s)}
-    empty = {name for name in ("metrics", "variables") if not getattr(point, name)}
-    unsaid = {"definition", "added_s", "job", "jobs", "metric", "cost", *empty}
+    facts = {**typed_json.facts(Point, point), "time": _moment(point.time_s)}
+    empty = {name for name in ("metrics", "variables") if not facts[name]}
+    unsaid = {"definition", "added_s", "job", "jobs", "metric", *empty}
     return {name: value for name, value in facts.items() if name not in unsaid}
 
 
@@ -267,7 +266,7 @@ def _import_runs(args: argparse.Namespace, history: store.History) -> imports.Im
         if args.rows or args.cluster:
             raise ConfigurationError("--add takes whole runs; leave out rows and --cluster")
         return imports.import_runs([run_directory(args.ini, str(given)) or given for given in args.add])
-    args.ini.fill(args, "cluster")
+    args.cluster = args.cluster or args.ini.cluster
     if args.cluster is None:
         raise ConfigurationError("--from-logs: nothing there says where the jobs ran; add --cluster=NAME")
     if CLUSTER_NAME.fullmatch(args.cluster) is None or args.cluster in {SIMULATED, NO_CLUSTER}:
@@ -394,9 +393,9 @@ def _trend_line(one: _Trend) -> tuple[str, ...]:
 
 
 def _trend_facts(one: _Trend) -> dict[str, Any]:
-    facts: dict[str, Any] = {**asdict(one.key), "runs": len(one.past.counted), "drifts": one.found is not None}
+    facts: dict[str, Any] = {**typed_json.facts(SeriesKey, one.key), "runs": len(one.past.counted)}
     metric = one.past.points[-1].metric
-    facts |= {"metric": metric.key, "unit": metric.unit, metric.change_key: one.change}
+    facts |= {"drifts": one.found is not None, "metric": metric.key, "unit": metric.unit, metric.change_key: one.change}
     facts |= {name: figure and figure.value for name, figure in (("first", one.first), ("newest", one.newest))}
     if one.of_cluster is not None:
         facts["cluster_drift"] = {**_drift_facts(one.of_cluster), "rows": one.of_cluster.rows}
