@@ -73,14 +73,14 @@ def test_a_resumed_run_is_judged_as_it_began() -> None:
 
 
 #: Options of one session: a later one of the run may have others.
-OF_A_SESSION = {"plan", "results", "report", "replay", "detach", "resume", "profile"}
+OF_A_SESSION = {"plan", "results", "report", "replay", "detach", "resume"}
 #: Those that a run keeps by other means: its journal, and what it says of its release and history.
 KEPT_OTHERWISE = {"cluster", "release", "history"}
 
 
 def test_every_option_is_kept_by_a_run_or_is_of_one_session() -> None:
     """A new one stands in one of these tables: a resumed run would lose it in silence."""
-    tables = (module.JUDGING, module._NAMES, OF_A_SESSION, KEPT_OTHERWISE)
+    tables = (module.KEPT, module._NAMES, OF_A_SESSION, KEPT_OTHERWISE)
     assert sorted(name for table in tables for name in table) == sorted(option.name for option in OPTIONS)
 
 
