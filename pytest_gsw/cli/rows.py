@@ -25,7 +25,6 @@ from pytest_gsw.tables.model import (
     Accepted,
     Baseline,
     BlankRow,
-    Documented,
     Figures,
     Source,
     counts_with_its_image,
@@ -247,7 +246,11 @@ def row_facts(row: Baseline) -> dict[str, Any]:
         "tolerance": criterion.tolerance,
         "max_gain": criterion.max_gain,
         **{name: value for name, value in of_benchmark.items() if value is not None},
-        "metrics": {key: _documented_facts(stated) for key, stated in row.metrics.items()},
+        "metrics": {
+            key: {"value": stated.value, "tolerance": stated.tolerance}
+            | ({} if stated.direction is None else {"direction": stated.direction.value})
+            for key, stated in row.metrics.items()
+        },
         metrics.STEP_TIME.key: row.documented.step_time_s,
         "documented": _derived_figures(row.documented),
         "computed": _derived_figures(figures(row, row.documented.step_time_s, documented_peak_flops(row))),
@@ -268,11 +271,6 @@ def row_facts(row: Baseline) -> dict[str, Any]:
         "source": typed_json.facts(Source, row.source),
         "baseline": {"file": str(row.location.path), "line": row.location.line},
     }
-
-
-def _documented_facts(stated: Documented) -> dict[str, Any]:
-    direction = {} if stated.direction is None else {"direction": stated.direction.value}
-    return {"value": stated.value, "tolerance": stated.tolerance, **direction}
 
 
 def _derived_figures(of: Figures) -> dict[str, float | None]:
