@@ -172,13 +172,7 @@ def _gpus(environ: Mapping[str, str]) -> list[str]:
             continue
         try:
             answer = subprocess.run(
-                [path, *options],
-                env=dict(environ),
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_TIMEOUT_S,
-                check=False,
+                [path, *options], env=environ, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise _driver_error(program, str(error), environ) from error
