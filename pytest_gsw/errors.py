@@ -32,7 +32,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pytest_gsw.common.text import plural
 
@@ -119,9 +118,6 @@ class RunError(GswError):
         self.tail = tail
         self.advice = advice
         super().__init__(fact, evidence, tail, advice)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.fact, self.evidence, self.tail, self.advice)
 
     def __str__(self) -> str:
         lines = [self.fact]
