@@ -319,13 +319,11 @@ class LauncherContract:
 
     def wait(self, launcher: Launcher, jobs: Sequence[Job]) -> dict[str, JobStatus]:
         """The final status of each job, by its row's id; fails if one does not end, or the result is invalid."""
-        give_up_s = time.monotonic() + self.patience_s
+        give_up_s, rows = time.monotonic() + self.patience_s, {job.spec.row_id for job in jobs}
         while True:
             answers = launcher.poll(jobs)
-            rows = {job.spec.row_id for job in jobs}
-            assert set(answers) <= rows, (
-                f"poll() answers by {sorted(set(answers) - rows)}, wanted row ids: {sorted(rows)}"
-            )
+            others = sorted(answers.keys() - rows)
+            assert not others, f"poll() answers by {others}, wanted row ids: {sorted(rows)}"
             assert all(isinstance(status, JobStatus) for status in answers.values())
             if rows == {row for row, status in answers.items() if status.state.ended}:
                 return answers
