@@ -501,11 +501,8 @@ class Statistic:
     last: int | None = None
 
     def __str__(self) -> str:
-        if self.first is None and self.last is None:
-            return self.kind
-        first = "" if self.first is None else self.first
-        last = "" if self.last is None else self.last
-        return f"{self.kind}[{first}:{last}]"
+        window = ":".join("" if bound is None else str(bound) for bound in (self.first, self.last))
+        return self.kind if window == ":" else f"{self.kind}[{window}]"
 
 
 @lru_cache(maxsize=256)
