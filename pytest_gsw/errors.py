@@ -94,10 +94,9 @@ class FileError(ConfigurationError):
         super().__init__(path, self.faults)
 
     def __str__(self) -> str:
-        lines = [f"{self.path}: {plural(len(self.faults), 'problem')}"]
+        problems = plural(len(self.faults), "problem")
         # Every line has the file's name, for links in editors and CI servers.
-        lines += [f"  {self.path}:{fault}" for fault in self.faults]
-        return "\n".join(lines)
+        return "\n".join([f"{self.path}: {problems}", *(f"  {self.path}:{fault}" for fault in self.faults)])
 
 
 class RunError(GswError):

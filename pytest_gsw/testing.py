@@ -76,7 +76,7 @@ class LogFormatContract:
         log = self._read(log_format, tmp_path, self._run(log_format, noise=_NOISE))
         assert [self.seconds_of(step) for step in log.steps] == pytest.approx(self._seconds)
         if self.numbered:
-            first = self._first(log_format)
+            first = log_format.first_index or 0
             assert [step.index for step in log.steps] == list(range(first, first + self.steps))
         assert log.not_finite is None
 
@@ -143,11 +143,8 @@ class LogFormatContract:
     def _seconds(self) -> tuple[float, ...]:
         return _SECONDS[: self.steps]
 
-    def _first(self, log_format: LogFormat) -> int:
-        return log_format.first_index or 0
-
     def _line(self, log_format: LogFormat, step: int, seconds: str = "", loss: str = "") -> bytes:
-        return self.line(self._first(log_format) + step, seconds or str(_SECONDS[step]), loss or "4.125")
+        return self.line((log_format.first_index or 0) + step, seconds or str(_SECONDS[step]), loss or "4.125")
 
     def _run(
         self,
