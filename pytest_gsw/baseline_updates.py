@@ -26,6 +26,7 @@ from typing import Any
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.masks import MASK
 from pytest_gsw.common.text import by_number, calendar, enumerated, percent, plural
+from pytest_gsw.common.typed_json import facts
 from pytest_gsw.errors import FileError
 from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results import outcomes
@@ -35,6 +36,7 @@ from pytest_gsw.stats.noise import ACCEPTED_JOBS
 from pytest_gsw.stats.verdict import FORBIDS, Reason
 from pytest_gsw.tables import bundled, load, metrics, schema
 from pytest_gsw.tables.model import Accepted, Baseline, definition_hash, image_name
+from pytest_gsw.tables.stated_rows import stated_rows
 from pytest_gsw.tables.value_types import LARGEST, SMALLEST
 
 #: A row whose jobs spread by 3 % fails a tolerance of 5 % in one run of twenty without any change.
@@ -520,7 +522,7 @@ def accepted_text(table: Path, new: Iterable[tuple[Baseline, Accepted]], without
     figures = {schema.entry_key(entry): {key: value.value for key, value in entry.items()} for entry in there}
     for row, accepted in new:
         judged = {row.judged_by.field: accepted.judged}
-        figures[row.id, accepted.cluster] = {"row": row.id, **judged, **vars(accepted)}
+        figures[row.id, accepted.cluster] = {"row": row.id, **judged, **facts(Accepted, accepted)}
     entries = []
     for key in sorted(figures.keys() - set(without), key=lambda key: (by_number(key[0]), key[1])):
         fields = {name: value for name in schema.ACCEPTED_FIELDS if (value := figures[key].get(name)) is not None}
@@ -579,7 +581,7 @@ def with_documented(path: Path, text: str, changes: Sequence[tuple[Baseline, Map
         FileError: The file is invalid.
     """
     lines = text.splitlines(keepends=True)
-    stated = {row.id: row.values for row in load.stated_rows(path)}
+    stated = {row.id: row.values for row in stated_rows(path)}
     comments = grouped((row.location.line - 1, _measured_by(accepted)) for row, _, accepted in changes)
     edits: list[tuple[int, int, str, float]] = []
     for row, figures, _ in changes:

@@ -182,6 +182,10 @@ SpecMaker: TypeAlias = Callable[[str], JobSpec]
 #: Scripts of jobs; the first writes a log as a recipe does.
 _GOOD = 'mkdir -p "$STAGE_PATH/results/v1" && echo "$CONTRACT_WORD" >"$STAGE_PATH/results/v1/log-row_1_$JOB.out"\n'
 _FAILING = "exit 3\n"
+#: Shows where it runs, and a variable that the session has and no job may have.
+_PLACE = (
+    _GOOD + 'printf "%s\\n" "$(pwd -P)" "${PYTEST_CURRENT_TEST-none}" >>"$STAGE_PATH/results/v1/log-row_1_$JOB.out"\n'
+)
 _ENDLESS = "sleep 600\n"
 
 
@@ -261,6 +265,15 @@ class LauncherContract:
             assert log.read_text().strip() == job.spec.row_id, "the log is another job's, or its environment is"
             output = launcher.batch_output(job)
             assert output is None or output.is_file()
+
+    def test_a_job_has_the_directory_and_the_environment_of_its_spec(
+        self, launcher: Launcher, make_spec: SpecMaker
+    ) -> None:
+        """It runs in ``spec.directory`` with :func:`pytest_gsw.job_environment`, and not with the session's own."""
+        job = launcher.submit(make_spec(_PLACE))
+        self.wait(launcher, [job])
+        wanted = [job.spec.row_id, str(job.spec.directory.resolve()), "none"]
+        assert self.log_of(launcher, job).read_text().splitlines() == wanted
 
     def test_a_job_that_fails(self, launcher: Launcher, make_spec: SpecMaker) -> None:
         """It is FAILED with the script's exit code, and its missing log is a LogError."""

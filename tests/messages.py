@@ -15,7 +15,7 @@ MESSAGES = {
     "no cluster given": "no cluster: give --gsw-cluster=NAME",
     "rows skipped": "gsw: {rows} skipped: no cluster: give --gsw-cluster=NAME",
     "or replay": " to run it, or --gsw-replay=PATH to judge a log",
-    "next row and guess": "next: write a table of one row and a guess, site/NAME.yaml, and measure it (docs/recipes.md): {command}",
+    "next row and guess": "next: write a table of one row and a guess, site/NAME.yaml, and measure it (docs/recipes.md), with slow_start: 0 and timeout: 60 in clusters.yaml: {command}",
     "no rows for it": "gsw: {accelerator}: no bundled table has rows for it",
     "releases for it": "gsw: {accelerator}: {releases}, newest {newest}, --gsw-release=RELEASE",
     "row for another accelerator": "the row is for {accelerator}, {cluster} has {there}",

@@ -318,12 +318,6 @@ class Ini:
         """The tables that an option names, else those of sessions; ``None`` for the bundled ones."""
         return given or self.baselines or None
 
-    def fill(self, args: argparse.Namespace, *names: str) -> None:
-        """Set options of a subcommand to the values of sessions, unless the command line has them."""
-        for name in names:
-            if not getattr(args, name):
-                setattr(args, name, getattr(self, name))
-
     def _path(self, name: str) -> Path | None:
         given = self._value_of(name)
         return relative_path(self.directory / at_home(given)) if given else None

@@ -7,7 +7,6 @@ import itertools
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 
 from pytest_gsw.cli.arguments import Ini
 from pytest_gsw.cli.output import Answer, changes_facts, quoted_answer
@@ -136,18 +135,22 @@ def _facts(args: argparse.Namespace, compared: Comparison) -> Mapping[str, objec
         "after": args.after,
         "confidence": CONFIDENCE,
         "rows": [_row_facts(row) for row in compared.rows],
-        "not_compared": [asdict(other) for other in compared.others],
+        "not_compared": compared.others,
     }
 
 
 def _row_facts(row: RowRatio) -> Mapping[str, object]:
     metric = row.after.metric
     return {
-        **{name: getattr(row, name) for name in ("row", "ratio", "low", "high", "change")},
+        "row": row.row,
+        "ratio": row.ratio,
+        "low": row.low,
+        "high": row.high,
+        "change": row.change,
         "metric": metric.key,
         "unit": metric.unit,
         "before": row.before.value,
         "after": row.after.value,
-        "noise": asdict(row.noise),
+        "noise": row.noise,
         "changes": changes_facts(row.changes),
     }

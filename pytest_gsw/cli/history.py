@@ -9,27 +9,16 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pytest_gsw.cli.output import Answer, changes_facts, quoted_answer
 from pytest_gsw.cli.run_arguments import NOISE_NOTE, noise_cell, opened, run_directory, series_of
+from pytest_gsw.common import text, typed_json
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import compressed, expand
 from pytest_gsw.common.redact import redact
-from pytest_gsw.common.text import (
-    by_number,
-    calendar,
-    listed,
-    minute,
-    one_line,
-    percent,
-    plain_table,
-    plural,
-    shortened,
-)
 from pytest_gsw.errors import ConfigurationError, NotJudgedError, RunError
 from pytest_gsw.history import cluster_series, imports, row_history, store
 from pytest_gsw.history.comparison import change_text, changes_text, cluster_drift_text
@@ -104,13 +93,12 @@ def _table(
         for key, of_row in points.items()
     ]
     columns = ["row", "cluster", *(["definition"] if several else []), ">jobs", ">median", ">noise", "newest"]
-    lines = [plain_table(table, *columns, ">against median", ">vs document", style="simple")]
+    lines = [text.plain_table(table, *columns, ">against median", ">vs document", style="simple")]
     if any(noise.jobs == 0 for noise in noises.values()):
         lines.append(NOISE_NOTE)
     if hidden:
-        lines.append(
-            f"{plural(hidden, 'series', 'series')} of earlier definitions or excluded runs not shown; --all shows them"
-        )
+        count = text.plural(hidden, "series", "series")
+        lines.append(f"{count} of earlier definitions or excluded runs not shown; --all shows them")
     return "\n".join(lines)
 
 
@@ -124,7 +112,7 @@ def _vs_document(read: _Read, newest: Mapping[SeriesKey, Point], *, by_row: bool
     rows_of = [(run_id, [row]) for run_id, row in runs] if by_row else grouped(runs).items()
     records = (record for run_id, rows in rows_of for record in read(run_id, frozenset(rows)))
     return {
-        (record.row.id, cluster_of(record), record.run.id): percent(record.judged.documented_change)
+        (record.row.id, cluster_of(record), record.run.id): text.percent(record.judged.documented_change)
         for record in records
         if record.judged is not None
     }
@@ -142,22 +130,24 @@ def _run_table(history: store.History, read: _Read, key: SeriesKey, past: row_hi
     for run_id, time_s in newest[: -last - 1 : -1]:
         tiles = [point for point in past.points if point.run_id == run_id and point.reason in OF_TILES]
         if tiles:
-            when, median = minute(begin_of(run_id, time_s)), statistics.median(point.judged for point in tiles)
-            outcomes = listed(Counter(point.outcome for point in tiles))
-            nodes = shortened(compressed(node for point in tiles for node in expand(point.nodes)), _NODES)
+            when, median = text.minute(begin_of(run_id, time_s)), statistics.median(point.judged for point in tiles)
+            outcomes = text.listed(Counter(point.outcome for point in tiles))
+            nodes = text.shortened(compressed(node for point in tiles for node in expand(point.nodes)), _NODES)
             lines.append(
-                (when, run_id, metric.text(median), "", outcomes, nodes, f"{plural(len(tiles), 'job')} of tiles")
+                (when, run_id, metric.text(median), "", outcomes, nodes, f"{text.plural(len(tiles), 'job')} of tiles")
             )
         for record in (of_run for of_run in read(run_id, frozenset({key.row})) if cluster_of(of_run) == key.cluster):
-            change = "" if record.judged is None else percent(record.judged.documented_change)
+            change = "" if record.judged is None else text.percent(record.judged.documented_change)
             label = record.judged_metric.label
             took = metric.text(record.measured) if record.measured else ""
             outcome = record.outcome + (", excluded" if run_id in past.excluded else "")
             note = cause_of(record) if record.outcome == ERROR.word else changes.get(run_id, "")
-            when = minute(begin_of(run_id, time_s))
-            lines.append((when, run_id, took, change, outcome, shortened(record.nodes, _NODES), one_line(note)))
+            when = text.minute(begin_of(run_id, time_s))
+            lines.append(
+                (when, run_id, took, change, outcome, text.shortened(record.nodes, _NODES), text.one_line(note))
+            )
     columns = ("began", "run", f">{label}", ">vs document", "outcome", "nodes", "changed, or error")
-    return f"\n{key.row} on {key.cluster}, the newest run first\n{plain_table(lines, *columns, style='simple')}"
+    return f"\n{key.row} on {key.cluster}, the newest run first\n{text.plain_table(lines, *columns, style='simple')}"
 
 
 def _definition_changes(histories: Mapping[SeriesKey, row_history.RowHistory]) -> list[str]:
@@ -171,7 +161,7 @@ def _definition_change_text(newest: row_history.RowHistory, earlier: Iterable[ro
     before = max((past.points[-1] for past in earlier), key=lambda point: point.time_s)
     since = next((point for point in newest.points if point.time_s > before.time_s), None)
     changed = "" if since is None else changes_text(changes_of(before, since))
-    return f"another definition since {minute(since.time_s)}: {changed}" if since is not None and changed else ""
+    return f"another definition since {text.minute(since.time_s)}: {changed}" if since is not None and changed else ""
 
 
 def _changes(histories: Mapping[SeriesKey, row_history.RowHistory]) -> list[str]:
@@ -200,8 +190,8 @@ def _line(key: SeriesKey, points: Sequence[Point], noise: Noise, several: bool) 
         str(len(points)),
         "" if before is None else metric.text(before),
         noise_cell(noise),
-        f"{minute(newest.time_s)} {metric.text(newest.judged)}",
-        "" if before is None else percent(metric.change(newest.judged, before)),
+        f"{text.minute(newest.time_s)} {metric.text(newest.judged)}",
+        "" if before is None else text.percent(metric.change(newest.judged, before)),
     ]
 
 
@@ -210,7 +200,7 @@ def _facts(
 ) -> dict[str, Any]:
     metric = points[-1].metric
     return {
-        **vars(key),
+        **typed_json.facts(SeriesKey, key),
         "metric": metric.key,
         "unit": metric.unit,
         "median": statistics.median(point.judged for point in points),
@@ -230,15 +220,15 @@ def _change_facts(change: EnvironmentChange) -> dict[str, Any]:
 
 
 def _point_facts(point: Point) -> dict[str, Any]:
-    facts = {**vars(point), "time": _moment(point.time_s)}
-    empty = {name for name in ("metrics", "variables") if not getattr(point, name)}
-    unsaid = {"definition", "added_s", "job", "jobs", "metric", "cost", *empty}
+    facts = {**typed_json.facts(Point, point), "time": _moment(point.time_s)}
+    empty = {name for name in ("metrics", "variables") if not facts[name]}
+    unsaid = {"definition", "added_s", "job", "jobs", "metric", *empty}
     return {name: value for name, value in facts.items() if name not in unsaid}
 
 
 def _moment(time_s: float) -> str:
     """A time in the reader's zone, in ISO 8601; empty if the calendar does not have it."""
-    found = calendar(time_s)
+    found = text.calendar(time_s)
     return "" if found is None else found.isoformat(timespec="seconds")
 
 
@@ -259,13 +249,13 @@ def _import(args: argparse.Namespace) -> Answer:
 
 
 def _counts(found: imports.Imported, added: int) -> str:
-    of_runs = f"of {plural(len({record.run.id for record in found.records}), 'run')}"
+    of_runs = f"of {text.plural(len({record.run.id for record in found.records}), 'run')}"
     known = len(found.records) - added
-    counts = [f"{plural(added, 'record')} {of_runs} added" if added else "nothing new"]
+    counts = [f"{text.plural(added, 'record')} {of_runs} added" if added else "nothing new"]
     if known:
-        counts.append(f"{plural(known, 'record')} {'' if added else f'{of_runs} '}there already")
+        counts.append(f"{text.plural(known, 'record')} {'' if added else f'{of_runs} '}there already")
     if found.known:
-        counts.append(f"{plural(found.known, 'job')} there already")
+        counts.append(f"{text.plural(found.known, 'job')} there already")
     if found.left_out:
         counts.append(f"{len(found.left_out)} left out")
     return ", ".join(counts)
@@ -276,7 +266,7 @@ def _import_runs(args: argparse.Namespace, history: store.History) -> imports.Im
         if args.rows or args.cluster:
             raise ConfigurationError("--add takes whole runs; leave out rows and --cluster")
         return imports.import_runs([run_directory(args.ini, str(given)) or given for given in args.add])
-    args.ini.fill(args, "cluster")
+    args.cluster = args.cluster or args.ini.cluster
     if args.cluster is None:
         raise ConfigurationError("--from-logs: nothing there says where the jobs ran; add --cluster=NAME")
     if CLUSTER_NAME.fullmatch(args.cluster) is None or args.cluster in {SIMULATED, NO_CLUSTER}:
@@ -359,7 +349,7 @@ def _drift(args: argparse.Namespace) -> Answer:
         histories = cluster_series.newest_histories(history, newest_definitions(series_of(history, args)), accepted)
     trends = sorted(
         (_trend_of(key, past) for key, past in histories.items()),
-        key=lambda one: (one.found is None, one.gain, by_number(one.key.row), one.key),
+        key=lambda one: (one.found is None, one.gain, text.by_number(one.key.row), one.key),
     )
     status = 1 if any(one.found or one.of_cluster for one in trends) else 0
     return quoted_answer(args, [_trend_facts(one) for one in trends], _drift_text(trends, args.all), status)
@@ -379,16 +369,16 @@ def _drift_text(trends: Sequence[_Trend], everything: bool) -> str:
     shown = [one for one in trends if everything or one.found]
     change = common_change_label(one.past.points[-1].metric for one in shown) or "change"
     columns = ("row", "cluster", ">runs", ">first", ">newest", f">{change}", "since", "changed")
-    lines = [plain_table(map(_trend_line, shown), *columns, style="simple")] if shown else []
+    lines = [text.plain_table(map(_trend_line, shown), *columns, style="simple")] if shown else []
     drifts = sum(one.found is not None for one in trends)
     measured = [one for one in trends if one.past.counted]
     few = sum(one.first is None for one in measured)
     if few:
-        has = f"{plural(few, 'row')} {'has' if few == 1 else 'have'}"
+        has = f"{text.plural(few, 'row')} {'has' if few == 1 else 'have'}"
         lines.append(f"{has} fewer than {REFERENCE_JOBS + NEWEST} runs, too few to detect drift")
     if few < len(measured):
-        rows = plural(len(measured) - few, "row")
-        lines.append(plural(drifts, "row drifts", "rows drift") if drifts else f"no drift in {rows}")
+        rows = text.plural(len(measured) - few, "row")
+        lines.append(text.plural(drifts, "row drifts", "rows drift") if drifts else f"no drift in {rows}")
     clusters = {one.key.cluster: one.of_cluster for one in trends if one.of_cluster is not None}
     lines += [f"cluster {name} drifts: {cluster_drift_text(found)}" for name, found in sorted(clusters.items())]
     return "\n".join(lines)
@@ -396,16 +386,16 @@ def _drift_text(trends: Sequence[_Trend], everything: bool) -> str:
 
 def _trend_line(one: _Trend) -> tuple[str, ...]:
     medians = ["" if figure is None else figure.text for figure in (one.first, one.newest)]
-    change = "" if one.change is None else percent(one.change)
+    change = "" if one.change is None else text.percent(one.change)
     found = one.found
-    since = ("", "") if found is None else (minute(found.onset.time_s), changes_text(found.onset.changes))
+    since = ("", "") if found is None else (text.minute(found.onset.time_s), changes_text(found.onset.changes))
     return (one.key.row, one.key.cluster, str(len(one.past.counted)), *medians, change, *since)
 
 
 def _trend_facts(one: _Trend) -> dict[str, Any]:
-    facts: dict[str, Any] = {**asdict(one.key), "runs": len(one.past.counted), "drifts": one.found is not None}
+    facts: dict[str, Any] = {**typed_json.facts(SeriesKey, one.key), "runs": len(one.past.counted)}
     metric = one.past.points[-1].metric
-    facts |= {"metric": metric.key, "unit": metric.unit, metric.change_key: one.change}
+    facts |= {"drifts": one.found is not None, "metric": metric.key, "unit": metric.unit, metric.change_key: one.change}
     facts |= {name: figure and figure.value for name, figure in (("first", one.first), ("newest", one.newest))}
     if one.of_cluster is not None:
         facts["cluster_drift"] = {**_drift_facts(one.of_cluster), "rows": one.of_cluster.rows}

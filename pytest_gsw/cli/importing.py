@@ -19,7 +19,7 @@ from pytest_gsw.importing.document import Imported, import_document
 from pytest_gsw.importing.facts import AllFacts, read_facts
 from pytest_gsw.importing.rows import RowFile
 from pytest_gsw.importing.writer import flow_text
-from pytest_gsw.tables import bundled, load
+from pytest_gsw.tables import bundled, load, stated_rows
 from pytest_gsw.tables.model import BLANK
 
 _CARD = "card.yaml"
@@ -224,7 +224,7 @@ def _why(finding: Finding) -> str:
     return "" if finding.is_contradiction else " (less than 0.25 % off)"
 
 
-def _rows_of(args: argparse.Namespace) -> Iterator[load.StatedRow]:
+def _rows_of(args: argparse.Namespace) -> Iterator[stated_rows.StatedRow]:
     facts = _facts(args)
     tables: dict[Path, None] = {}
     documents: list[Path] = []
@@ -233,6 +233,6 @@ def _rows_of(args: argparse.Namespace) -> Iterator[load.StatedRow]:
         tables |= dict.fromkeys(load.table_files(given) if given.is_dir() or is_table else ())
         documents += [] if is_table else [given]
     for path in tables:
-        yield from load.stated_rows(path)
+        yield from stated_rows.stated_rows(path)
     for path, name in _named_documents(documents, facts):
         yield from import_document(path, facts.of(name, args.labels, args.release), checked=False).rows

@@ -44,7 +44,8 @@ def run(args: argparse.Namespace) -> Answer:
         raise ConfigurationError("--clusters is where --cluster is looked up; add --cluster=NAME")
     row, tables = None, None
     if args.row is not None or is_directory:
-        args.ini.fill(args, "cluster", "clusters")
+        args.cluster = args.cluster or args.ini.cluster
+        args.clusters = args.clusters or args.ini.clusters
         tables = args.ini.tables(args.baselines) or tables_on(args.cluster, args.clusters)
     if args.row is not None:
         row = find_row(args.row, tables)

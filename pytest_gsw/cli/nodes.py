@@ -6,12 +6,12 @@ import argparse
 import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from pytest_gsw.cli.output import Answer, quoted_answer, write_answer
 from pytest_gsw.cli.run_arguments import clusters_of, opened
+from pytest_gsw.common import typed_json
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.text import command, minute, percent, plain_table, plural, share
 from pytest_gsw.errors import ConfigurationError
@@ -106,7 +106,11 @@ def _facts_answer(args: argparse.Namespace, found: Mapping[str, Sequence[node_fa
         same = sum(not one.outliers for one in drifts)
         lines.append(f"{cluster}: {same} of {plural(len(drifts), 'fact')} {'is' if same == 1 else 'are'} the same on ")
         lines[-1] += plural(nodes, "node") if drifts else "no node: none was read (`facts` in clusters.yaml)"
-    facts = [{"cluster": cluster, **asdict(one)} for cluster, drifts in found.items() for one in drifts]
+    facts = [
+        {"cluster": cluster, **typed_json.facts(node_facts.Drift, drift)}
+        for cluster, drifts in found.items()
+        for drift in drifts
+    ]
     return quoted_answer(
         args, facts, "\n".join(lines), outcomes.FAILED if any(one["outliers"] for one in facts) else outcomes.GREEN
     )

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from pytest_gsw.common.files import make_directory, write_whole
 from pytest_gsw.common.redact import redact
+from pytest_gsw.common.typed_json import plain
 from pytest_gsw.errors import ConfigurationError
 
 
@@ -23,7 +24,7 @@ class Answer(NamedTuple):
 
 def json_answer(facts: Any, status: int = 0) -> Answer:
     """Facts as indented JSON."""
-    return Answer(json.dumps(facts, indent=2, allow_nan=False), status)
+    return Answer(json.dumps(facts, default=plain, indent=2, allow_nan=False), status)
 
 
 def quoted_answer(args: argparse.Namespace, facts: Any, text: str, status: int = 0) -> Answer:

@@ -6,25 +6,27 @@ import argparse
 import math
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pytest_gsw.cli.output import Answer, json_answer
 from pytest_gsw.clusters import Cluster, cluster_files, find_cluster, release_of, why_it_does_not_fit
+from pytest_gsw.common import typed_json
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.text import at_line, plain_table, plural
 from pytest_gsw.errors import ConfigurationError, FileError, NotJudgedError
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.stats.figures import documented_peak_flops, figures, mfu_note
-from pytest_gsw.tables import load, metrics
+from pytest_gsw.tables import load, metrics, release_rows
 from pytest_gsw.tables.bundled import FACTS_FILE
 from pytest_gsw.tables.model import (
     Accepted,
     Baseline,
     BlankRow,
-    Documented,
+    Figures,
+    Source,
     counts_with_its_image,
     has_ended,
     image_name,
@@ -48,9 +50,9 @@ def tables_on(cluster: str | None, given: Path | None = None) -> tuple[Path, ...
         found = None
     staged = release_of(cluster, files, os.environ)
     if staged is None and found is not None and found.accelerator is not None:
-        releases = load.releases_for(found.accelerator)
+        releases = release_rows.releases_for(found.accelerator)
         if not releases:
-            return load.directories_for(found.accelerator)
+            return release_rows.directories_for(found.accelerator)
         staged = (releases[-1], cluster) if releases[-1] else None
     if staged is None:
         return ()
@@ -104,7 +106,8 @@ def run(args: argparse.Namespace) -> Answer:
         from pytest_gsw.cli.report import run_rows  # records take longer to import than tables
 
         return run_rows(args)
-    args.ini.fill(args, "cluster", "clusters")
+    args.cluster = args.cluster or args.ini.cluster
+    args.clusters = args.clusters or args.ini.clusters
     rows, blanks = load.read_tables(args.ini.tables(args.paths) or tables_on(args.cluster, args.clusters))
     cluster, left_out = _known_cluster(rows, args), 0
     if cluster is not None:
@@ -243,7 +246,11 @@ def row_facts(row: Baseline) -> dict[str, Any]:
         "tolerance": criterion.tolerance,
         "max_gain": criterion.max_gain,
         **{name: value for name, value in of_benchmark.items() if value is not None},
-        "metrics": {key: _documented_facts(stated) for key, stated in row.metrics.items()},
+        "metrics": {
+            key: {"value": stated.value, "tolerance": stated.tolerance}
+            | ({} if stated.direction is None else {"direction": stated.direction.value})
+            for key, stated in row.metrics.items()
+        },
         metrics.STEP_TIME.key: row.documented.step_time_s,
         "documented": _derived_figures(row.documented),
         "computed": _derived_figures(figures(row, row.documented.step_time_s, documented_peak_flops(row))),
@@ -256,23 +263,18 @@ def row_facts(row: Baseline) -> dict[str, Any]:
         "attributes": dict(row.attributes),
         "accepted": {
             name: {
-                **asdict(accepted),
+                **typed_json.facts(Accepted, accepted),
                 "counts": counts_with_its_image(row, accepted) and _is_of_its_image(row, accepted),
             }
             for name, accepted in row.accepted.items()
         },
-        "source": asdict(row.source),
+        "source": typed_json.facts(Source, row.source),
         "baseline": {"file": str(row.location.path), "line": row.location.line},
     }
 
 
-def _documented_facts(stated: Documented) -> dict[str, Any]:
-    direction = {} if stated.direction is None else {"direction": stated.direction.value}
-    return {"value": stated.value, "tolerance": stated.tolerance, **direction}
-
-
-def _derived_figures(of: Any) -> dict[str, float | None]:
-    found = asdict(of)
+def _derived_figures(of: Figures) -> dict[str, float | None]:
+    found = typed_json.facts(Figures, of)
     del found[metrics.STEP_TIME.key]
     if found[metrics.VALUE] is None:
         del found[metrics.VALUE]

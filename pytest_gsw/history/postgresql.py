@@ -12,14 +12,8 @@ from urllib.parse import unquote
 from pytest_gsw.common.masks import MASK, is_secret
 from pytest_gsw.common.redact import redact
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.history.database import (
-    HistoryError,
-    HistoryUnavailableError,
-    HistoryUnusableError,
-    Rows,
-    Values,
-    WaitBudget,
-)
+from pytest_gsw.history import database
+from pytest_gsw.history.database import HistoryError, HistoryUnavailableError, HistoryUnusableError, Rows, Values
 
 if TYPE_CHECKING:
     import psycopg
@@ -92,8 +86,8 @@ class PostgresqlDatabase:
     key_sql = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
     bytes_sql = "BYTEA"
 
-    def __init__(self, url: str, budget: WaitBudget | None = None) -> None:
-        self._budget = budget or WaitBudget()
+    def __init__(self, url: str, budget: database.WaitBudget | None = None) -> None:
+        self._budget = budget or database.WaitBudget()
         self.shown = self.place = shown_url(url)
         self._secrets = _secrets(url)
         try:
@@ -227,12 +221,12 @@ class PostgresqlDatabase:
         """Psycopg's connection, with a limit to each wait for the server."""
         from psycopg import Connection, waiting
 
-        database = self
+        limited = self._limited
 
         class Limited(Connection[tuple[Any, ...]]):
             def wait(self, gen: PQGen[Result], interval: float = _LOOK_S, timeout: float | None = None) -> Result:
                 # Not psycopg's own: after Ctrl-C, that waits ten more seconds for a silent server.
-                return waiting.wait(database._limited(gen), self.pgconn.socket, interval)
+                return waiting.wait(limited(gen), self.pgconn.socket, interval)
 
         return Limited
 

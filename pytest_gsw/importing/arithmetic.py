@@ -16,8 +16,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from pytest_gsw.stats.figures import SECONDS_PER_DAY, peak_flops
-from pytest_gsw.tables.load import StatedRow
 from pytest_gsw.tables.metrics import THROUGHPUTS
+from pytest_gsw.tables.stated_rows import StatedRow
 
 #: Differences below this decide no verdict: a twentieth of the usual tolerance.
 _SMALL = Fraction(25, 10_000)

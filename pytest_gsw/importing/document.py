@@ -19,9 +19,9 @@ from pytest_gsw.importing.facts import DocumentFacts, Facts
 from pytest_gsw.importing.rows import CONVENTION, FACT, UNSAID, DocumentRow, Draft, RowFile, read_rows, with_cases
 from pytest_gsw.importing.tables import FIGURES, Remark, parse_document
 from pytest_gsw.importing.writer import flow_text, yaml_text
-from pytest_gsw.tables.load import StatedRow
 from pytest_gsw.tables.metrics import DOCUMENTED, FURTHER, SAVE_TIME, STEP_TIME, THROUGHPUTS, VALUE
 from pytest_gsw.tables.releases import NEMO
+from pytest_gsw.tables.stated_rows import StatedRow
 from pytest_gsw.tables.yaml_values import Stated, read_text
 
 #: Keys without which a row cannot run; if neither document nor facts have one, the YAML has a blank.

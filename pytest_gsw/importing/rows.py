@@ -12,9 +12,9 @@ from typing import TypeAlias
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.importing.facts import DocumentFacts, Facts, Key, Meaning, settings_of, without_settings
 from pytest_gsw.importing.tables import FIGURES, SETTINGS, Cell, Document, DocumentTable, Remark, read_cell
-from pytest_gsw.tables.load import StatedRow
 from pytest_gsw.tables.metrics import DOCUMENTED, FURTHER, VALUE
 from pytest_gsw.tables.model import blank_id
+from pytest_gsw.tables.stated_rows import StatedRow
 from pytest_gsw.tables.value_types import LONGEST_NAME
 from pytest_gsw.tables.yaml_values import Stated
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,8 +20,8 @@ from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.scripts import OPTIONS, cluster_of, named_clusters, script_text, unread, versions_in
 from pytest_gsw.jobs.spec import job_environment, recipe_directory, stage_of
 from pytest_gsw.tables import bundled, yaml_values
-from pytest_gsw.tables.load import holds_for, other_release, rows_of
 from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.release_rows import holds_for, other_release, rows_of
 from pytest_gsw.tables.releases import releases_of
 
 # -- Files of the recipe and the staging area; each error has the file and line of the key that led there
@@ -209,60 +208,37 @@ def _directory_in(line: str) -> str:
     return line.partition("directory:")[2].partition(",")[0].partition("}")[0].partition(" #")[0].strip(" '\"")
 
 
-# -- Variables that a launch script requires, or must not have --------------------------------------
+# -- Variables that a launch script requires ---------------------------------------------------------
 #
-# As far as the script leaves no doubt. The parser reads single lines at the script's top level, up to the first that
-# may set unknown variables (``source``, ``eval``) or end the script. A variable counts by the first line that names
-# it: one that is set, or has a default, before that is not required.
+# As far as the script leaves no doubt. The lines at its beginning are read, up to the first that may do more than set
+# variables, test and print. A variable counts by the first line that names it: one that is set, or has a default,
+# before that is not required.
 
-
-_LONGEST_LINE = 4096
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]{0,99}"
 _WORD = re.compile(rf"{_NAME}")
 #: ``export HF_TOKEN=${HF_TOKEN:?…}`` and ``: "${HF_TOKEN?…}"``.
 _DEMAND = re.compile(rf"""(?:(?:export\s+|readonly\s+)?{_NAME}=|:\s+)"?\$\{{({_NAME})(:?)\?""")
-#: A line with an assignment alone: a command after it in the same line may read the new value.
-_ASSIGNMENT = re.compile(rf"""(?:export\s+|readonly\s+)?{_NAME}=((?:[^\s;&|"]|"[^"]*")*)""")
-#: ``$NAME`` and ``${{NAME}}``, without a default.
-_PLAIN = re.compile(rf"\$(?:({_NAME})|\{{({_NAME})\}})")
-#: ``if [[ -z "$NAME" ]]; then``, and ``-n``; ``${{NAME+x}}`` is not empty if the variable is set, even to nothing.
-_TEST = re.compile(
-    rf"""if\s+\[\[?\s+-([zn])\s+"?\$(?:({_NAME})|\{{({_NAME})(:?\+[A-Za-z0-9_]{{1,20}}|:?-(?:"")?)?\}})"?\s+\]\]?\s*;\s*then"""
+#: Words without a command outside a subshell.
+_VALUE = r"""(?:\$\{(?:[^{}]|\{[^{}]*\})*\}|\$\([^()]*\)|\$(?![{(])|"[^"`]*"|'[^']*'|\\.|[^\s;&|"'()<>`$\\])"""
+#: Lines that set no variable that they do not name, and end the script, if at all, with an error.
+_HARMLESS = re.compile(
+    rf"\s*(?:(?:(?:export|readonly)\s+)?{_NAME}={_VALUE}*(?:\s+#.*)?|(?:echo|printf|set|:|exit\s+[1-9])(?:\s+(?!-v){_VALUE}+)*"
+    r"(?:\s+>&2)?|(?:el)?if\s+\[(?:[^;&|]|(?:&&|\|\|)\s*[^\w.])*\]\s*;(?:\s*\}\s*;)?\s*then|else|fi)\s*"
 )
-#: ``${NAME:-…}`` and other expansions with a modifier, without another inside.
-_MODIFIED = re.compile(r"\$\{[^{}]*[^{}A-Za-z0-9_][^{}]*\}")
-_UNSETS_U = re.compile(r"\s*set\s+\+(?:[a-z]*u|o\s+nounset)\b")
-_SETS_U = re.compile(r"set\s+-(?:[a-z]*u[a-z]*\b|(?:[a-z]+\s+)*o\s+nounset\b).*")
-#: Commands that only print: they set no variable that they name.
-_SAYS = re.compile(r"\s*(?:echo|printf)\s+(?!-v)[^=`]*")
-_EXIT = re.compile(r"exit\s+[1-9][0-9]{0,2};?")
-#: Commands that may set unknown variables, at any place, or a here-document.
-_BLINDS = re.compile(
-    r"(?:^|[;&|({!]|\b(?:if|then|do|else|time|builtin|command)\s)\s*"
-    r"(?:(?:source|\.|eval|exec|module|ml|conda|mamba|spack)\s|(?:export|declare|typeset|local|printf\s+-v)\s[^=]*\$"
-    # A command in a variable, and a successful exit.
-    r"|\$(?:\w+|\{\w+\})(?:\s|$)|exit\b(?!\s+[1-9]))|<<"
-)
-#: Commands that may end the script before a variable is required; a line with a continuation.
-_ENDS = re.compile(r"(?:exit|return|exec|trap|unset)\b|.*\\$")
-_OPENS = re.compile(r"(?:^|[;&|(]\s*|\b(?:then|do|else)\s+)(if|for|while|until|case|select)\b|\{\s*$|\(\s*$")
-_CLOSES = re.compile(r"(?:^|[;&|]\s*)(fi|done|esac)\b|^\s*\}|^\s*\)")
 
 #: Options of sbatch that give the job other variables than the session's, by any unique prefix.
 _OTHER_VARIABLES = re.compile(r"--(?:exp|get)(?!ort=ALL$).*")
 #: A login shell reads the user's profile first.
 _BASH = re.compile(r"#!(?!.*\s(?:-[a-z]*l|--login)).*\bbash\b")
 
+_OF_BASH_AND_SLURM = """
+    HOME HOSTNAME HOSTTYPE IFS LINENO LOGNAME MACHTYPE OLDPWD OPTARG OPTIND OSTYPE PATH PPID PWD RANDOM SECONDS SHELL
+    SHLVL TERM TMPDIR UID EUID EPOCHSECONDS EPOCHREALTIME SRANDOM OPTERR PS4 HISTCMD USER ENVIRONMENT
+    CUDA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL ROCR_VISIBLE_DEVICES
+"""
 #: Set by bash or by Slurm in each job.
-_GIVEN = frozenset(
-    {
-        *("HOME", "HOSTNAME", "HOSTTYPE", "IFS", "LINENO", "LOGNAME", "MACHTYPE", "OLDPWD", "OPTARG", "OPTIND"),
-        *("OSTYPE", "PATH", "PPID", "PWD", "RANDOM", "SECONDS", "SHELL", "SHLVL", "TERM", "TMPDIR", "UID", "EUID"),
-        *("EPOCHSECONDS", "EPOCHREALTIME", "SRANDOM", "OPTERR", "PS4", "HISTCMD"),
-        *("USER", "ENVIRONMENT", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES"),
-    }
-)
+_GIVEN = frozenset(_OF_BASH_AND_SLURM.split())
 #: Variables that give the job other variables than the session's: a file that bash reads first, and sbatch's own.
 _MAY_SET = frozenset({"BASH_ENV", "SBATCH_EXPORT", "SBATCH_GET_USER_ENV"})
 _GIVEN_PREFIXES = ("BASH", "SLURM", "SRUN_", "PMI", "FUNCNAME", "GROUPS", "DIRSTACK", "PIPESTATUS", "REPLY")
@@ -274,15 +250,13 @@ class RequiredVariable:
 
     name: str
     line: int
-    #: True if it must not be set; else it must be set.
-    forbidden: bool = False
     #: True if an empty value counts as not set.
     empty_is_unset: bool = False
 
     def is_met(self, environment: Mapping[str, str]) -> bool:
         """True if an environment fulfils the requirement."""
         value = environment.get(self.name)
-        return (value is not None and bool(value or not self.empty_is_unset)) != self.forbidden
+        return value is not None and bool(value or not self.empty_is_unset)
 
 
 def variables_problem(
@@ -296,12 +270,6 @@ def variables_problem(
     if not environment.keys().isdisjoint(_MAY_SET) or any(map(_OTHER_VARIABLES.match, spec.options)):
         return None
     unmet = [demand for demand in demands if not demand.is_met(environment)]
-    for refused in (demand for demand in unmet if demand.forbidden):
-        advice = f"unset {refused.name}"
-        if refused.name == "STAGE_PATH":
-            advice = "it submits by itself: `launcher: nemo-run`, and LLMB_INSTALL in `environment` of the cluster"
-        fact = f"the launch script does not start if {refused.name} is set"
-        return SubmissionError(fact, (("said at", f"{script}:{refused.line}"),), advice=advice)
     if not unmet:
         return None
     names = [demand.name for demand in unmet]
@@ -323,70 +291,26 @@ def demands_of(script: Path) -> tuple[RequiredVariable, ...]:
 
 
 def demands_in(text: str) -> Iterator[RequiredVariable]:
-    """The requirements of a bash script, each variable once."""
-    lines = [line.rstrip() for line in text.split("\n")]
+    """The requirements at the beginning of a bash script, each variable once."""
+    lines = text.split("\n")
     if not _BASH.match(lines[0]):
         return
-    named: set[str] = set()
-    depth, strict = 0, False
+    named = set(_GIVEN)
+    depth = 0
     for number, line in enumerate(lines, 1):
-        if not line or line.lstrip().startswith("#"):
-            if line.startswith("#SBATCH") and any(map(_OTHER_VARIABLES.match, line.split())):
-                return
+        words = line.split()
+        if line.startswith("#SBATCH") and any(map(_OTHER_VARIABLES.match, words)):
+            return
+        if not words or words[0].startswith("#"):
             continue
-        if len(line) > _LONGEST_LINE or _BLINDS.search(line) or not _is_whole(line):
+        if not _HARMLESS.fullmatch(line):
             return
-        if depth == 0 and not line[0].isspace():
-            strict = (strict or _SETS_U.fullmatch(line) is not None) and not _UNSETS_U.match(line)
-            if _ENDS.match(line):
-                return
-            for demand in _line_demands(line, number, lines, strict):
-                if demand.name not in named | _GIVEN and not demand.name.startswith(_GIVEN_PREFIXES):
-                    yield demand
-        if not _SAYS.fullmatch(line):
+        demand = _DEMAND.match(line)
+        if demand and depth == 0 and demand[1] not in named and not demand[1].startswith(_GIVEN_PREFIXES):
+            yield RequiredVariable(demand[1], number, empty_is_unset=demand[2] == ":")
+        if words[0] not in {"echo", "printf"} or "=" in line:
             named.update(_WORD.findall(line))
-        depth += len(_OPENS.findall(line)) - len(_CLOSES.findall(line))
-        if depth < 0:
-            return
-
-
-def _line_demands(line: str, number: int, lines: Sequence[str], strict: bool) -> Iterator[RequiredVariable]:
-    match = _DEMAND.match(line)
-    if match is not None:
-        yield RequiredVariable(match[1], number, empty_is_unset=match[2] == ":")
-        return
-    match = _TEST.fullmatch(line)
-    if match is not None:
-        name, modifier = match[2] or match[3], match[4] or ""
-        if _ends_script(lines[number:]):
-            # "${NAME+x}" tests if the variable exists; -z of any other form tests its value.
-            yield RequiredVariable(name, number, forbidden=match[1] == "n", empty_is_unset=not modifier.startswith("+"))
-        return
-    assigned = _ASSIGNMENT.fullmatch(line) if strict else None
-    if assigned is not None and not re.search(r"['`\\]|\$\(", assigned[1]):
-        text = _MODIFIED.sub("", assigned[1])
-        if not re.search(r"\$\{\w*[^\w}]", text):  # a variable in a default may not be required
-            yield from (RequiredVariable(plain[1] or plain[2], number) for plain in _PLAIN.finditer(text))
-
-
-def _ends_script(block: Iterable[str]) -> bool:
-    """True if the block after a test only prints and ends the script."""
-    for line in block:
-        text = line.strip()
-        if _EXIT.fullmatch(text):
-            return True
-        if not text.startswith(("echo ", "printf ", "#")) or text.endswith("\\"):
-            return False
-    return False
-
-
-def _is_whole(line: str) -> bool:
-    """True if the quotes that a line opens are closed in it."""
-    try:
-        shlex.split(line, comments=True)
-    except ValueError:
-        return line.endswith("\\")  # no open quote, but a continuation
-    return True
+        depth += (words[0] == "if") - (words[0] == "fi")
 
 
 # -- The release of the staged recipes, by their launch scripts -------------------------------------

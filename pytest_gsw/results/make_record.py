@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from pytest_gsw.common.typed_json import facts
 from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.results.record import AmongTiles, FigureFacts, JobFacts, Jobs, Record, ResultText, RowFacts, RunFacts
 from pytest_gsw.stats.figures import documented_peak_flops, figures, figures_of, mfu_note
@@ -42,7 +43,7 @@ def record_of(
     return Record(
         row=row,
         run=run if last is None else replace(run, log=last.log, log_bytes=last.log_bytes),
-        **{name: getattr(found, name) for name in ResultText.__dataclass_fields__},
+        **facts(ResultText, found),
         figures=FigureFacts(
             documented=dict(vars(baseline.documented)),
             implied=dict(vars(figures(baseline, baseline.documented.step_time_s, peak_flops))),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -121,8 +121,8 @@ def write_noted(directory: Path, noted: RunManifest) -> None:
         OSError: Nothing can be written there.
     """
     before = read_noted(directory)
-    of_rows = {name: {**getattr(before, name), **getattr(noted, name)} for name in ("errors", "rows")}
-    files.write_whole(directory / _NAME, f"{json.dumps({**vars(noted), **of_rows})}\n", files.PRIVATE)
+    of_all = replace(noted, errors={**before.errors, **noted.errors}, rows={**before.rows, **noted.rows})
+    files.write_whole(directory / _NAME, f"{json.dumps(typed_json.facts(RunManifest, of_all))}\n", files.PRIVATE)
 
 
 def read_noted(directory: Path) -> RunManifest:

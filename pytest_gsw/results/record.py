@@ -148,9 +148,10 @@ class RowFacts:
     @property
     def judged_metric(self) -> Metric:
         """The metric of the row's outcome."""
-        if self.label is None:
+        label = self.label
+        if label is None:
             return metrics.JUDGED[self.metric]
-        return Metric(**vars(self.label), series=metrics.Series.FIGURES).at(self.at)
+        return Metric(label.key, label.unit, label.direction, label.label, series=metrics.Series.FIGURES).at(self.at)
 
 
 @dataclass(frozen=True)
@@ -476,10 +477,10 @@ def content(record: Record) -> dict[str, Any]:
         "run_id": run.id,
         "row": row.id,
         **{name: value for name, value in vars(row).items() if value is not None or name not in {"label", "at"}},
-        **vars(run),
-        **vars(record.figures),
-        **vars(record.timing),
-        **vars(jobs),
+        **facts(RunFacts, run),
+        **facts(FigureFacts, record.figures),
+        **facts(Timing, record.timing),
+        **facts(Jobs, jobs),
         "job": jobs.last,
         **facts(ResultText, record),
         # A site's own rule may keep further attributes in its verdict.
@@ -518,7 +519,8 @@ def of_content(content: Any) -> Record:
             raise ValueError(f"'outcome' is {shown(own.outcome)}, and that of its verdict \"{verdict.outcome.value}\"")
     if verdict is not None and row.judged_metric is not verdict.metric:
         judged = replace(judged, verdict=replace(verdict, metric=row.judged_metric))
-    return Record(row=row, run=run, jobs=jobs, figures=figures, timing=timing, **vars(judged), **vars(own))
+    among = facts(_Judged, judged)
+    return Record(row=row, run=run, jobs=jobs, figures=figures, timing=timing, **among, **facts(ResultText, own))
 
 
 #: Keys of the first schema that have another name.

@@ -19,7 +19,7 @@ from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.session import collect, failure_text, node_ids, pytest_private, release_choice, selection, tiles
 from pytest_gsw.session.settings import Settings, read_settings
 from pytest_gsw.session.state import SESSION, Session
-from pytest_gsw.tables import bundled, load
+from pytest_gsw.tables import bundled, release_rows
 from pytest_gsw.tables.model import rows_text
 
 #: The name of the plugin that receives reports; a session that only collects rows has none.
@@ -69,7 +69,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     cluster, is_bundled = settings.cluster, settings.baselines[0].is_relative_to(bundled.bundled_baselines())
     if cluster is not None and cluster.accelerator is not None and is_bundled and not config.option.file_or_dir:
         figures = f"release {settings.release}" if settings.release else "the documents' own"
-        has_some = settings.release or "" in load.releases_for(cluster.accelerator)
+        has_some = settings.release or "" in release_rows.releases_for(cluster.accelerator)
         lines += [f"gsw: figures: {figures}"] if has_some else []
         lines.append(f"gsw: {release_choice.bundled_rows(cluster, None)[0]}")
     history = settings.output.history

@@ -15,7 +15,7 @@ from pytest_gsw.common.text import command, plural
 from pytest_gsw.errors import ConfigurationError, refuse_empty
 from pytest_gsw.hardware import BY_NAME, is_same
 from pytest_gsw.tables.bundled import bundled_releases
-from pytest_gsw.tables.load import benchmarks_for, directories_for, releases_for, states_none
+from pytest_gsw.tables.release_rows import benchmarks_for, directories_for, releases_for, states_none
 from pytest_gsw.tables.releases import NEMO, NO_FIGURES_SINCE, is_container
 from pytest_gsw.tables.value_types import nearest
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 _NAMES = ("baselines", "suite", "clusters")
 
 
-#: The options that control verdicts, reruns, and faults of simulated rows; and the settings of a site that do.
-JUDGING = ("tile", "find", "tolerance", "repeat", "confirm", "retries", "demo")
+#: The options that a run keeps: of verdicts, reruns, profiles, and faults of simulated rows; such settings of a site.
+KEPT = ("tile", "find", "tolerance", "repeat", "confirm", "retries", "profile", "demo")
 SITE = ("max_gain", "strict", "timeout", "stall", "slow_start")
 
 
@@ -63,7 +63,7 @@ def judging_of_run(config: pytest.Config, values: Mapping[str, Any], past: RunSt
     The command line overrides them; the ini file and the cluster do not: they may have changed.
     """
     of_run = {} if past is None else past.paths
-    names = (name for name in JUDGING if name in of_run and not is_typed(config, name))
+    names = (name for name in KEPT if name in of_run and not is_typed(config, name))
     return {name: _parse_texts(values[name], of_run[name]) for name in names}
 
 

@@ -214,7 +214,7 @@ def read_settings(config: pytest.Config) -> Settings:
         suite=values["suite"],
         shared={name: tuple(map(str, given)) for name, given in paths.items()}
         | kept
-        | {name: resumed_options.recorded_texts(values[name]) for name in resumed_options.JUDGING}
+        | {name: resumed_options.recorded_texts(values[name]) for name in resumed_options.KEPT}
         | {name: resumed_options.recorded_texts(site.text(name)) for name in resumed_options.SITE},
         changed_since=resumed_options.changed_since(own, of_run, own_site, site),
         judging=_judging(values, site),

@@ -20,8 +20,8 @@ from pytest_gsw.logs.identity import RECIPE_MARKER, precision_of
 from pytest_gsw.logs.model import Identity
 from pytest_gsw.logs.scan import LogFile, matching_records, opened, safe_text
 from pytest_gsw.tables.benchmark_settings import amounts, letters, stated_settings
-from pytest_gsw.tables.load import holds_for
 from pytest_gsw.tables.model import Baseline, Parallelism, image_name
+from pytest_gsw.tables.release_rows import holds_for
 from pytest_gsw.tables.releases import container_of, is_container
 
 _PLAIN = frozenset({"bf16", "fp16", "fp32", "tf32"})

@@ -14,7 +14,7 @@ from pytest_gsw.jobs.model import Job
 from pytest_gsw.logs import reader, scan
 from pytest_gsw.logs.identity import identity_markers, with_identity
 from pytest_gsw.logs.model import Identity, StepLog
-from pytest_gsw.tables import load, releases
+from pytest_gsw.tables import release_rows, releases
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.validation.agreement import RELEASE, Compared, compare
 from pytest_gsw.validation.run import Run, job_evidence, replayed
@@ -84,7 +84,7 @@ def check_identity(
     release_evidence: tuple[tuple[str, str], ...] = ()
     if not names and release is not None:
         # The settings may differ because of the release.
-        other = load.other_release(
+        other = release_rows.other_release(
             baseline, releases.releases_of(release.found), "the log", f"--gsw-replay={run.log or 'LOG'}"
         )
         fact, advice = other.fact, other.advice

@@ -198,7 +198,7 @@ def test_the_example_of_the_contracts(pytester: pytest.Pytester, flux: Path) -> 
     pytester.makeconftest(example("pytest_gsw_log_format"))
     pytester.makepyfile(example("pytest_gsw.testing"), flux_launcher=example("pytest_gsw_make_launcher"))
     pytester.syspathinsert()
-    pytester.runpytest("-p", "no:cacheprovider").assert_outcomes(passed=15)
+    pytester.runpytest("-p", "no:cacheprovider").assert_outcomes(passed=16)
 
 
 def test_every_option_is_documented() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.tables.bundled import is_table
-from pytest_gsw.tables.load import stated_rows
+from pytest_gsw.tables.stated_rows import stated_rows
 from tests.integration.conftest import Gsw
 from tests.messages import wording
 

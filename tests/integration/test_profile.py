@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.defaults import set_defaults
 from tests.integration.conftest import junit, properties
 from tests.messages import wording
 
@@ -94,7 +95,7 @@ def test_a_resumed_run_does_not_judge_what_was_profiled(pytester: pytest.Pyteste
     result = pytester.runpytest("--gsw-resume=last", ROW, "-rs")
     result.assert_outcomes(skipped=1)
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-    result.stdout.fnmatch_lines(["SKIPPED *" + wording("profiled by the environment", figures="*")])
+    result.stdout.fnmatch_lines(["SKIPPED *" + "not judged, because --gsw-profile=nsight *"])
 
 
 def test_a_profiled_run_that_fails_is_an_error(pytester: pytest.Pytester) -> None:
@@ -112,3 +113,13 @@ def test_usage_errors(pytester: pytest.Pytester, given: str, message: str) -> No
     result = pytester.runpytest("--gsw-cluster=demo", f"--gsw-profile={given}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: --gsw-profile: {message}"])
+
+
+def test_a_resumed_run_is_profiled_as_it_began(pytester: pytest.Pytester) -> None:
+    set_defaults(pytester.path, max_jobs=1)
+    pytester.runpytest(*TWO, "--gsw-profile=nsight", "-x", "--gsw-demo=*x512]=fail").assert_outcomes(
+        errors=1, deselected=139
+    )
+    pytester.runpytest("--gsw-cluster=demo", "--gsw-resume=last", "--junitxml=junit.xml")
+    facts = properties(junit(pytester.path / "junit.xml")["grok1_314b_fp8[H100x256]"])
+    assert (facts["gsw_outcome"], facts["gsw_not_comparable"]) == ("profiled", "--gsw-profile=nsight")

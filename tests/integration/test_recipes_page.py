@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_gsw.tables.load import directories_for, load_table, releases_for
+from pytest_gsw.tables.load import load_table
+from pytest_gsw.tables.release_rows import directories_for, releases_for
 from tests.integration.conftest import Gsw
 from tests.messages import wording
 

@@ -23,8 +23,9 @@ from pytest_gsw.importing.facts import read_facts
 from pytest_gsw.stats.figures import documented_peak_flops, mfu_note
 from pytest_gsw.stats.figures import figures as performance_figures
 from pytest_gsw.tables.bundled import RELEASES_DIRECTORY, bundled_baselines, bundled_releases, is_table
-from pytest_gsw.tables.load import StatedRow, load_table, read_tables, stated_rows, table_files
+from pytest_gsw.tables.load import load_table, read_tables, table_files
 from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.stated_rows import StatedRow, stated_rows
 from tests.integration.conftest import Gsw
 
 ROOT = Path(__file__).resolve().parents[2]

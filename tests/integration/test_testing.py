@@ -27,7 +27,7 @@ def test_the_contract_finds_what_is_wrong(pytester: pytest.Pytester) -> None:
     )
     result = pytester.runpytest("-k", "end_well or never_was or shape", "-p", "no:cacheprovider")
     result.stdout.fnmatch_lines(["E * AssertionError: poll() answers by *, wanted row ids: *"])
-    result.assert_outcomes(passed=2, failed=1, deselected=4)
+    result.assert_outcomes(passed=2, failed=1, deselected=5)
 
 
 def test_the_contract_shows_the_values_that_differ(pytester: pytest.Pytester) -> None:

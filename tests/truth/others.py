@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pytest_gsw.tables.load import other_release
+from pytest_gsw.tables.release_rows import other_release
 from pytest_gsw.tables.releases import releases_of
 from tests.truth.contradictions import other_settings
 from tests.truth.logs import as_bytes

@@ -186,7 +186,7 @@ class LineFormat:
         digits alone does not find ``took nan s``.
 
         Args:
-            line: A whole line that holds a marker, or one repaint of a progress bar, without escape sequences.
+            line: A whole line that holds a marker, or one repaint of a progress bar, without its end and escapes.
         """
         raise NotImplementedError
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
+from pytest_gsw.cli import main
 from pytest_gsw.cli.arguments import read_ini
 from pytest_gsw.errors import ConfigurationError
 
@@ -64,11 +64,16 @@ def test_without_a_file_all_is_in_the_working_directory(site: Path) -> None:
     )
 
 
-def test_the_command_line_comes_first(site: Path) -> None:
+@pytest.mark.parametrize(("options", "named"), [([], "eos"), (["--cluster=jz"], "jz")])
+def test_the_command_line_comes_first(
+    site: Path, capsys: pytest.CaptureFixture[str], options: list[str], named: str
+) -> None:
     (site / "pytest.ini").write_text("[pytest]\ngsw_cluster = eos\ngsw_clusters = x.yaml\n")
-    asked = Namespace(cluster="jz", clusters=None)
-    read_ini().fill(asked, "cluster", "clusters")
-    assert asked == Namespace(cluster="jz", clusters=site / "x.yaml")
+    (site / "x.yaml").write_text("clusters: {other: {scheduler: slurm}}\n")
+    assert main(["rows", *options]) == 2
+    errors = capsys.readouterr().err
+    assert named in errors
+    assert "x.yaml" in errors
 
 
 def test_a_file_that_cannot_be_read_is_named(site: Path) -> None:

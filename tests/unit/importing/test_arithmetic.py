@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pytest_gsw.importing import arithmetic as flops
 from pytest_gsw.importing.arithmetic import Finding, findings
-from pytest_gsw.tables.load import StatedRow
+from pytest_gsw.tables.stated_rows import StatedRow
 from pytest_gsw.tables.yaml_values import Stated
 
 GROK = {

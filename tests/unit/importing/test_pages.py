@@ -10,7 +10,8 @@ from pytest_gsw.importing.document import Imported, import_document
 from pytest_gsw.importing.facts import read_facts
 from pytest_gsw.importing.tables import FIGURES
 from pytest_gsw.tables.bundled import benchmarks, bundled_baselines
-from pytest_gsw.tables.load import StatedRow, load_table, stated_rows
+from pytest_gsw.tables.load import load_table
+from pytest_gsw.tables.stated_rows import StatedRow, stated_rows
 from tests.messages import wording
 from tests.unit.importing.conftest import Read, said, values
 

@@ -308,17 +308,18 @@ def demanded(body: str, head: str = HEAD) -> list[RequiredVariable]:
         ("GPU_TYPE=${GPU_TYPE:?GPU_TYPE is required.}", "GPU_TYPE", True),
         (': "${LLMB_INSTALL:?Required variable LLMB_INSTALL}"', "LLMB_INSTALL", True),
         (": ${LLMB_INSTALL:?}", "LLMB_INSTALL", True),
-        ('if [[ -z "$NGC_API_KEY" ]]; then\n    echo "none" >&2\n    exit 1\nfi', "NGC_API_KEY", True),
-        ("if [ -z ${A_KEY:-} ]; then\n  exit 2\nfi", "A_KEY", True),
-        ("export WORKLOAD=$LLMB_INSTALL/workloads/x", "LLMB_INSTALL", False),
-        ("RESULTS=${OTHER:-1}/${MODEL_SIZE}/x", "MODEL_SIZE", False),
         ('if [ "$SLURM_NNODES" -gt 4 ]; then\n  X=1\nfi\nA=${B?}', "B", False),
-        ('echo "set B, please"\nA=${B?}', "B", False),
+        ('echo "set B, please" >&2\nA=${B?}', "B", False),
+        (
+            "A=$(date +%s) # of now\nif [[ -z $A ]]; then\n    exit 1\nfi\nif [ $A -lt 4 ] || { [ $A = 4 ] && [ $C -lt 2 ]; }; then\n    echo old\nfi\nexport B=${B:?set it}",
+            "B",
+            True,
+        ),
     ],
 )
 def test_a_demand(body: str, name: str, empty_is_unset: bool) -> None:
     (demand,) = demanded(body)
-    assert (demand.name, demand.forbidden, demand.empty_is_unset) == (name, False, empty_is_unset)
+    assert (demand.name, demand.empty_is_unset) == (name, empty_is_unset)
 
 
 @pytest.mark.parametrize(
@@ -343,8 +344,6 @@ def test_a_demand(body: str, name: str, empty_is_unset: bool) -> None:
         'printf -v "$NAME" x\nA=${HF_TOKEN:?}',
         "$SETUP\nA=${HF_TOKEN:?}",
         "A=${B:-${C}}",  # C is not looked at where B is set
-        "A=${B:-$C/${D}}/x",
-        "set +u\nA=$B",
         'A=/tmp/x; mkdir -p "$A"',
         'export A=/tmp/x && echo "$A"',
         "A=$EPOCHSECONDS",
@@ -357,8 +356,6 @@ def test_a_demand(body: str, name: str, empty_is_unset: bool) -> None:
         "python train.py \\\nA=${HF_TOKEN:?}",
         "A=${B:-${HF_TOKEN:?}}",
         "A='${HF_TOKEN:?}'",
-        "A='$HF_TOKEN'",
-        "A=\\$HF_TOKEN",
         "[[ $X ]] && A=${HF_TOKEN:?}",
         'if [[ -z "$HF_TOKEN" ]]; then\n    HF_TOKEN=none\nfi',
         'if [[ -z "$HF_TOKEN" ]]; then\n    exit 0\nfi',
@@ -366,18 +363,10 @@ def test_a_demand(body: str, name: str, empty_is_unset: bool) -> None:
         "A=$SLURM_JOB_ID/${SLURM_NNODES:?}/$HOME/$PWD/$TMPDIR",
         "A=$1/$@/$#/$?",
         "# A=${HF_TOKEN:?}",
-        "A=${#HF_TOKEN}",
     ],
 )
 def test_no_demand(body: str) -> None:
     assert demanded(body) == []
-
-
-def test_what_must_not_be_set() -> None:
-    (demand,) = demanded('if [ -n "${STAGE_PATH+x}" ]; then\n    echo "Error: not any more"\n    exit 1\nfi')
-    assert demand == RequiredVariable("STAGE_PATH", 5, forbidden=True)
-    assert not demand.is_met({"STAGE_PATH": ""})
-    assert demand.is_met({})
 
 
 @pytest.mark.parametrize(
@@ -394,8 +383,6 @@ def test_what_must_not_be_set() -> None:
 def test_no_bash_script_or_a_job_with_other_variables_than_the_session(head: str) -> None:
     assert demanded("A=${HF_TOKEN:?}", head) == []
     assert len(demanded("A=${HF_TOKEN:?}", "#!/bin/bash\n#SBATCH --export=ALL\n")) == 1
-    # Without set -u a variable may be missing.
-    assert demanded("A=$HF_TOKEN/x", "#!/bin/bash\nset -e\n") == []
 
 
 def variables_problem(spec: JobSpec, environ: dict[str, str]) -> SubmissionError | None:
@@ -404,7 +391,7 @@ def variables_problem(spec: JobSpec, environ: dict[str, str]) -> SubmissionError
 
 @pytest.fixture
 def spec(tmp_path: Path) -> JobSpec:
-    (tmp_path / "launch.sh").write_text(f"{HEAD}A=${{HF_TOKEN?}}\nB=${{LLMB_INSTALL:?}}\nC=$MODEL_SIZE\n")
+    (tmp_path / "launch.sh").write_text(f"{HEAD}A=${{HF_TOKEN?}}\nB=${{LLMB_INSTALL:?}}\nC=${{MODEL_SIZE:?}}\n")
     return JobSpec("a", "a", tmp_path / "launch.sh", tmp_path, tmp_path / "stage", 1, 8, {"MODEL_SIZE": "70b"})
 
 
@@ -442,18 +429,8 @@ def test_a_row_without_a_size(spec: JobSpec) -> None:
     assert problem.advice == wording("next size")
 
 
-def test_a_script_that_refuses_the_staging_area(spec: JobSpec) -> None:
-    spec.script.write_text(f'{HEAD}if [ -n "${{STAGE_PATH+x}}" ]; then\n    exit 1\nfi\n')
-    problem = variables_problem(spec, {"STAGE_PATH": "/stage"})
-    assert str(problem) == (
-        "the launch script does not start if STAGE_PATH is set\n\n"
-        f"said at    {spec.script}:5\n"
-        "next       it submits by itself: `launcher: nemo-run`, and LLMB_INSTALL in `environment` of the cluster"
-    )
-
-
 def test_what_is_set_for_a_script_that_submits_by_itself(spec: JobSpec) -> None:
-    spec.script.write_text(f'{HEAD}: "${{SBATCH_ACCOUNT:?}}"\nif [ -n "${{STAGE_PATH+x}}" ]; then\n    exit 1\nfi\n')
+    spec.script.write_text(f'{HEAD}: "${{SBATCH_ACCOUNT:?}}"\n')
     environment = {"LLMB_INSTALL": "/llmb", "STAGE_PATH": "/stage"}
     own = dataclasses.replace(spec, launch=launch("nemo-run"), environment=environment, options=("--account=eng",))
     assert variables_problem(own, {"STAGE_PATH": "/other"}) is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -177,3 +177,12 @@ def test_the_properties_of_a_suite() -> None:
         ("gsw_version_slurm", "22.05.8"),
     ]
     assert suite_properties(RunManifest(), "7f3a", [SLOW])[0] == ("gsw_cluster", "eos")
+
+
+def test_each_text_of_a_manifest_is_a_property_that_the_page_names() -> None:
+    texts = {part.name for part in fields(RunManifest) if isinstance(part.default, str)} - {"replay_of"}
+    noted = replace(RunManifest(), **{name: f"its {name}" for name in texts})  # type: ignore[arg-type]
+    found = suite_properties(noted, "7f3a", [])
+    assert dict(found) == {"gsw_run": "7f3a", **{f"gsw_{name}": f"its {name}" for name in texts}}
+    page = (Path(__file__).parents[3] / "docs" / "ci.md").read_text(encoding="utf-8")
+    assert [name for name, _ in found if f"`{name}`" not in page] == []

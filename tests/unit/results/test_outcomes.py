@@ -92,7 +92,20 @@ def test_the_tables_of_reasons_are_whole() -> None:
     page = (Path(__file__).parents[3] / "docs" / "design.md").read_text(encoding="utf-8")
     table = page.partition("| reason | meaning |")[2].partition("\n\n")[0]
     assert set(re.findall(r"\n\| `([^`]+)` \| ", table)) == {reason.value for reason in inconclusive}
-    assert FORBIDS.keys() >= DOUBTS
+    of_cluster_and_tiles = {Reason.CANARY, Reason.SLOW_NODE, Reason.OTHER_LOSS, Reason.TILE}
+    assert FORBIDS.keys() == {*DOUBTS, *(reason.value for reason in of_cluster_and_tiles)}
+
+
+#: The reason of an outcome that states none is the first one that has it.
+USUAL = {reason.outcome: reason for reason in reversed(Reason)}.values()
+
+
+@pytest.mark.parametrize("reason", [reason for reason in Reason if reason not in USUAL], ids=lambda reason: reason.name)
+def test_every_other_reason_is_given(reason: Reason) -> None:
+    """It stands elsewhere than among the doubts and the texts."""
+    given, package = re.compile(rf"\bReason\.{reason.name}\b(?!:)"), Path(outcomes.__file__).parents[1]
+    sources = (path.read_text(encoding="utf-8") for path in package.rglob("*.py"))
+    assert any(given.search(line) for source in sources for line in source.splitlines() if "DOUBTS" not in line)
 
 
 @pytest.mark.parametrize("word", FORBIDS)

@@ -12,6 +12,7 @@ from pytest_gsw.common.masks import MASK
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.journal import Journal, RunState
 from pytest_gsw.session import resumed_options as module
+from pytest_gsw.session.options import OPTIONS
 
 NOW: dict[str, Any] = {"baselines": (), "suite": None, "clusters": None}
 
@@ -69,6 +70,18 @@ def test_a_resumed_run_is_judged_as_it_began() -> None:
     assert module.site_of_run(site, of_run) == SiteSettings(strict=True, stall=2.5, max_jobs=3)
     assert module.site_of_run(site, None) == site
     assert module.judging_of_run(config(), values, None) == {}
+
+
+#: Options of one session: a later one of the run may have others.
+OF_A_SESSION = {"plan", "results", "report", "replay", "detach", "resume"}
+#: Those that a run keeps by other means: its journal, and what it says of its release and history.
+KEPT_OTHERWISE = {"cluster", "release", "history"}
+
+
+def test_every_option_is_kept_by_a_run_or_is_of_one_session() -> None:
+    """A new one stands in one of these tables: a resumed run would lose it in silence."""
+    tables = (module.KEPT, module._NAMES, OF_A_SESSION, KEPT_OTHERWISE)
+    assert sorted(name for table in tables for name in table) == sorted(option.name for option in OPTIONS)
 
 
 def test_the_command_line_overrides_how_a_run_was_judged() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import FileError
-from pytest_gsw.tables.load import Table, blank_error, facts_of, read_table, stated_rows
+from pytest_gsw.tables.load import Table, blank_error, facts_of, read_table
+from pytest_gsw.tables.stated_rows import stated_rows
 from tests.unit.tables.texts import ENTRY, HEAD, TINY, change
 
 #: As the importer writes it: blanks of the file, of a table and of rows.

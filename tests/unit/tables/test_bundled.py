@@ -13,8 +13,9 @@ import yaml
 from pytest_gsw.importing import arithmetic as flops
 from pytest_gsw.stats.figures import figures, peak_flops
 from pytest_gsw.tables.bundled import benchmarks, bundled_baselines
-from pytest_gsw.tables.load import load_tables, stated_rows, table_files
+from pytest_gsw.tables.load import load_tables, table_files
 from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.stated_rows import stated_rows
 
 #: What was measured by this project itself; all others are copied from documents.
 OWN = "smoke_gpt.md"

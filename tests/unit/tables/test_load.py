@@ -11,7 +11,7 @@ import pytest
 from pytest_gsw.errors import ConfigurationError, FileError
 from pytest_gsw.tables import load
 from pytest_gsw.tables.bundled import bundled_baselines
-from pytest_gsw.tables.load import load_table, load_tables, read_by_line, stated_rows, table_files
+from pytest_gsw.tables.load import load_table, load_tables, read_by_line, table_files
 from pytest_gsw.tables.model import (
     Baseline,
     Batch,
@@ -24,6 +24,7 @@ from pytest_gsw.tables.model import (
     Source,
     Workload,
 )
+from pytest_gsw.tables.stated_rows import stated_rows
 from pytest_gsw.tables.yaml_values import Stated
 from tests.budget.tables import HEAD as MANY_ROWS
 from tests.messages import wording

@@ -11,8 +11,9 @@ import pytest
 from pytest_gsw.errors import FileError
 from pytest_gsw.hardware import is_same
 from pytest_gsw.tables.bundled import bundled_baselines, bundled_releases
-from pytest_gsw.tables.load import load_table, load_tables, releases_for, table_files
+from pytest_gsw.tables.load import load_table, load_tables, table_files
 from pytest_gsw.tables.model import Source
+from pytest_gsw.tables.release_rows import releases_for
 from pytest_gsw.tables.releases import by_age, releases_of
 
 TABLE = """\

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -19,22 +20,27 @@ class TestLocal(LauncherContract):
         return LocalLauncher(2, work_directory=tmp_path / "batch", kill_grace_s=0.3)
 
 
-class TestMaxtext(LogFormatContract):
+class BuiltInContract(LogFormatContract):
+    """The contract of a registered format."""
+
+    name: ClassVar[str]
+
     @pytest.fixture
     def log_format(self) -> LogFormat:
-        return FORMATS["maxtext"]
+        return FORMATS[self.name]
+
+
+class TestMaxtext(BuiltInContract):
+    name = "maxtext"
 
     def line(self, index: int, seconds: str, loss: str) -> bytes:
         return lines.maxtext(index, seconds, loss)
 
 
-class TestPaxml(LogFormatContract):
+class TestPaxml(BuiltInContract):
+    name = "paxml"
     prints_loss = False
     numbered = False
-
-    @pytest.fixture
-    def log_format(self) -> LogFormat:
-        return FORMATS["paxml"]
 
     def head(self) -> bytes:
         return lines.paxml_start()
@@ -43,32 +49,24 @@ class TestPaxml(LogFormatContract):
         return lines.paxml(seconds)
 
 
-class TestNemo(LogFormatContract):
-    @pytest.fixture
-    def log_format(self) -> LogFormat:
-        return FORMATS["nemo"]
+class TestNemo(BuiltInContract):
+    name = "nemo"
 
     def line(self, index: int, seconds: str, loss: str) -> bytes:
         return lines.printer(index, index, seconds, loss=loss)
 
 
-class TestMegatron(LogFormatContract):
+class TestMegatron(BuiltInContract):
+    name = "megatron"
     prints_loss = False  # of the line that is written here
-
-    @pytest.fixture
-    def log_format(self) -> LogFormat:
-        return FORMATS["megatron"]
 
     def line(self, index: int, seconds: str, loss: str) -> bytes:
         return lines.megatron(index, str(round(float(seconds) * 1000, 3)))
 
 
-class TestTorchtitan(LogFormatContract):
+class TestTorchtitan(BuiltInContract):
+    name = "torchtitan"
     prints_loss = False  # of the line that is written here
-
-    @pytest.fixture
-    def log_format(self) -> LogFormat:
-        return FORMATS["torchtitan"]
 
     def line(self, index: int, seconds: str, loss: str) -> bytes:
         return lines.titan(index, str(round(1000 / float(seconds), 6)) if seconds != "nan" else "nan")
@@ -77,13 +75,10 @@ class TestTorchtitan(LogFormatContract):
         return step.tokens_per_s_per_gpu and 1000 / step.tokens_per_s_per_gpu
 
 
-class TestMegatronBridge(LogFormatContract):
+class TestMegatronBridge(BuiltInContract):
+    name = "megatron"
     prints_loss = False
     numbered = False
-
-    @pytest.fixture
-    def log_format(self) -> LogFormat:
-        return FORMATS["megatron"]
 
     def head(self) -> bytes:
         return b"[after dataloaders are built] datetime: 2031-02-03 04:05:06 \n"
@@ -92,15 +87,12 @@ class TestMegatronBridge(LogFormatContract):
         return f"Step Time : {seconds}s GPU utilization: 663.5MODEL_TFLOP/s/GPU\n".encode()
 
 
-class TestHuggingFace(LogFormatContract):
+class TestHuggingFace(BuiltInContract):
     """One figure for the whole run, with the losses before it."""
 
+    name = "huggingface"
     numbered = False
     steps = 1
-
-    @pytest.fixture
-    def log_format(self) -> LogFormat:
-        return FORMATS["huggingface"]
 
     def head(self) -> bytes:
         return b"***** Running training *****\n"
@@ -114,10 +106,8 @@ class TestHuggingFace(LogFormatContract):
         return step.samples_per_s and 1000 / step.samples_per_s
 
 
-class TestDeepspeedEngine(LogFormatContract):
-    @pytest.fixture
-    def log_format(self) -> LogFormat:
-        return FORMATS["deepspeed"]
+class TestDeepspeedEngine(BuiltInContract):
+    name = "deepspeed"
 
     def line(self, index: int, seconds: str, loss: str) -> bytes:
         rate = str(round(1000 / float(seconds), 6))
@@ -127,10 +117,51 @@ class TestDeepspeedEngine(LogFormatContract):
         return step.samples_per_s and 1000 / step.samples_per_s
 
 
-class TestDeepspeedPipeline(LogFormatContract):
-    @pytest.fixture
-    def log_format(self) -> LogFormat:
-        return FORMATS["deepspeed"]
+class TestDeepspeedPipeline(BuiltInContract):
+    name = "deepspeed"
 
     def line(self, index: int, seconds: str, loss: str) -> bytes:
         return lines.pipe(index, seconds, loss)
+
+
+class TestAutomodel(BuiltInContract):
+    name = "automodel"
+
+    def line(self, index: int, seconds: str, loss: str) -> bytes:
+        return lines.automodel(index, f"{float(seconds):.6f}", loss=f"{float(loss):.4f}")
+
+
+class TestComposer(BuiltInContract):
+    name = "composer"
+
+    def line(self, index: int, seconds: str, loss: str) -> bytes:
+        return lines.composer(index, f"{1000 / float(seconds):.4f}", loss=f"{float(loss):.4f}")
+
+    def seconds_of(self, step: Step) -> float | None:
+        return step.tokens_per_s_per_gpu and 1000 / step.tokens_per_s_per_gpu
+
+
+class TestNanotron(BuiltInContract):
+    name = "nanotron"
+
+    def line(self, index: int, seconds: str, loss: str) -> bytes:
+        return lines.nanotron(index, str(round(1000 * float(seconds), 3)), loss)
+
+
+class TestOlmoCore(BuiltInContract):
+    name = "olmo-core"
+
+    def line(self, index: int, seconds: str, loss: str) -> bytes:
+        return lines.olmo_core(index, f"{1000 / float(seconds):.6f}", loss)
+
+    def seconds_of(self, step: Step) -> float | None:
+        return step.tokens_per_s_per_gpu and 1000 / step.tokens_per_s_per_gpu
+
+
+#: Formats with tests of their own: one block has all figures of a step, or of the whole run.
+OF_BLOCKS = {"nemo-rl", "nccl-tests", "serving", "mllog"}
+
+
+def test_every_format_of_lines_is_held_to_the_contract() -> None:
+    assert {contract.name for contract in BuiltInContract.__subclasses__()} == FORMATS.keys() - OF_BLOCKS
+    assert {name for name, _, _ in lines.FORMS.values()} == FORMATS.keys() - OF_BLOCKS
