@@ -34,11 +34,8 @@ from pytest_gsw.results.record import CLUSTER_NAME, NO_CLUSTER, Record, ran_with
 from pytest_gsw.stats.figures import documented_peak_flops, figures_of
 from pytest_gsw.stats.noise import ACCEPTED_JOBS
 from pytest_gsw.stats.verdict import FORBIDS, Reason
-from pytest_gsw.tables.bundled import accepted_file, bundled_baselines
-from pytest_gsw.tables.load import load_table
-from pytest_gsw.tables.metrics import DOCUMENTED, SAVE_TIME, TOKENS_PER_S, TOKENS_PER_S_PER_GPU, Series
+from pytest_gsw.tables import bundled, load, metrics, schema
 from pytest_gsw.tables.model import Accepted, Baseline, definition_hash, image_name
-from pytest_gsw.tables.schema import ACCEPTED_FIELDS, Key, accepted_of_table, entry_key, read_spread
 from pytest_gsw.tables.stated_rows import stated_rows
 from pytest_gsw.tables.value_types import LARGEST, SMALLEST
 
@@ -159,7 +156,7 @@ def _rows_in(table: Path | None, name: str) -> Mapping[str, Baseline] | str:
     if table is None:
         return f"there is no table {name} here; go to where it is, or name it with --baselines=PATH"
     try:
-        return {row.id: row for row in load_table(table)}
+        return {row.id: row for row in load.load_table(table)}
     except FileError as error:
         return f"{error.path} is wrong: {error.faults[0]}"
 
@@ -324,7 +321,7 @@ def make_patch(proposals: Iterable[Proposal], *, documented: bool = False) -> Pa
     paths = ((proposal.row.location.path, proposal) for proposal in proposals)
     # For a table that is a link, the file is next to the link.
     by_table = grouped([(path.parent.resolve() / path.name, proposal) for path, proposal in paths])
-    base = _base([file.resolve() for table in by_table for file in (table, accepted_file(table))])
+    base = _base([file.resolve() for table in by_table for file in (table, bundled.accepted_file(table))])
     proposed: list[Proposal] = []
     left_out: list[LeftOut] = []
     diffs: list[str] = []
@@ -390,7 +387,7 @@ def apply_command(patch: Patch, path: Path) -> list[str]:
 
 def _files(table: Path, proposals: Sequence[Proposal], *, documented: bool) -> list[tuple[Path, str, str]]:
     """The changed files with old and new text, checked: the table, and the file next to it."""
-    accepted_path = accepted_file(table)
+    accepted_path = bundled.accepted_file(table)
     # With their own line ends.
     text, old = (path.read_bytes().decode("utf-8") if path.exists() else "" for path in (table, accepted_path))
     if documented:
@@ -431,14 +428,14 @@ def check(table: Path, text: str, accepted: str, wanted: Mapping[str, Baseline])
     Raises:
         EditError: They do not.
     """
-    expected = {**{row.id: row for row in load_table(table)}, **wanted}
+    expected = {**{row.id: row for row in load.load_table(table)}, **wanted}
     with tempfile.TemporaryDirectory() as directory:
         draft = Path(directory, table.name)
         draft.write_bytes(text.encode("utf-8"))
         if accepted:
-            accepted_file(draft).write_bytes(accepted.encode("utf-8"))
+            bundled.accepted_file(draft).write_bytes(accepted.encode("utf-8"))
         try:
-            rows = {row.id: row for row in load_table(draft)}
+            rows = {row.id: row for row in load.load_table(draft)}
         except FileError as error:
             raise EditError(f"the changed text would be wrong: {error.faults[0]}") from None
     different = [row_id for row_id in {**expected, **rows} if not _same(expected.get(row_id), rows.get(row_id))]
@@ -462,8 +459,8 @@ def _documented(proposal: Proposal) -> dict[str, float]:
     row = proposal.row
     all_figures = vars(figures_of(row, proposal.accepted.judged, documented_peak_flops(row)))
     figures = {name: value for name, value in all_figures.items() if value is not None}
-    if TOKENS_PER_S.key in figures:
-        figures[TOKENS_PER_S_PER_GPU] = figures[TOKENS_PER_S.key] / row.gpus
+    if metrics.TOKENS_PER_S.key in figures:
+        figures[metrics.TOKENS_PER_S_PER_GPU] = figures[metrics.TOKENS_PER_S.key] / row.gpus
     return figures
 
 
@@ -475,7 +472,7 @@ def _base(paths: Iterable[Path]) -> Path:
     """
     files = list(paths)
     if files and all(_is_installed(path) for path in files):
-        return bundled_baselines().resolve().parent
+        return bundled.bundled_baselines().resolve().parent
     parents = files[0].parents if files else ()
     candidates = [parent for parent in parents if (parent / ".git").exists()]
     for candidate in (*candidates, Path.cwd(), *(parent.parent for parent in parents)):
@@ -485,7 +482,7 @@ def _base(paths: Iterable[Path]) -> Path:
 
 
 def _is_installed(path: Path) -> bool:
-    return "site-packages" in path.parts and path.is_relative_to(bundled_baselines().resolve())
+    return "site-packages" in path.parts and path.is_relative_to(bundled.bundled_baselines().resolve())
 
 
 def _diff(path: Path, old: str, new: str) -> str:
@@ -510,7 +507,7 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._+/-]*(\[[A-Za-z0-9._-]*\])?")
 _NOT_PLAIN = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 
 
-def accepted_text(table: Path, new: Iterable[tuple[Baseline, Accepted]], without: Collection[Key] = ()) -> str:
+def accepted_text(table: Path, new: Iterable[tuple[Baseline, Accepted]], without: Collection[schema.Key] = ()) -> str:
     """The new text of the file next to a table with these figures, "" if none is left.
 
     Args:
@@ -521,14 +518,14 @@ def accepted_text(table: Path, new: Iterable[tuple[Baseline, Accepted]], without
     Raises:
         FileError: The existing file is invalid.
     """
-    there = (entry.value for entry in accepted_of_table(table))
-    figures = {entry_key(entry): {key: value.value for key, value in entry.items()} for entry in there}
+    there = (entry.value for entry in schema.accepted_of_table(table))
+    figures = {schema.entry_key(entry): {key: value.value for key, value in entry.items()} for entry in there}
     for row, accepted in new:
         judged = {row.judged_by.field: accepted.judged}
         figures[row.id, accepted.cluster] = {"row": row.id, **judged, **facts(Accepted, accepted)}
     entries = []
     for key in sorted(figures.keys() - set(without), key=lambda key: (by_number(key[0]), key[1])):
-        fields = {name: value for name in ACCEPTED_FIELDS if (value := figures[key].get(name)) is not None}
+        fields = {name: value for name in schema.ACCEPTED_FIELDS if (value := figures[key].get(name)) is not None}
         lines = "\n    ".join(f"{name}: {_yaml_value(name, value)}" for name, value in fields.items())
         entries.append(f"  - {lines}\n")
     return "".join([_HEAD, "accepted:\n", *entries]) if entries else ""
@@ -540,7 +537,7 @@ def _yaml_value(key: str, value: Any) -> str:
         return str(value)
     if key == "spread":
         short = f"{value * 100:.2f}%"
-        return short if read_spread(short) == value else f"{(Decimal(repr(value)) * 100).normalize():f}%"
+        return short if schema.read_spread(short) == value else f"{(Decimal(repr(value)) * 100).normalize():f}%"
     if isinstance(value, float):
         short = f"{value:.6g}"
         return short if float(short) == value else repr(value)
@@ -559,7 +556,7 @@ _MEASURED = re.compile(r"[ \t]*# measured on [A-Za-z0-9._-]+, \d{4}-\d\d-\d\d: m
 _DIGITS = 4
 
 #: Figures that a row's document may state; all follow from the step time.
-_STEP_FIGURES = tuple(key for key in DOCUMENTED if key != SAVE_TIME.key)
+_STEP_FIGURES = tuple(key for key in metrics.DOCUMENTED if key != metrics.SAVE_TIME.key)
 
 
 class EditError(ValueError):
@@ -589,7 +586,7 @@ def with_documented(path: Path, text: str, changes: Sequence[tuple[Baseline, Map
     edits: list[tuple[int, int, str, float]] = []
     for row, figures, _ in changes:
         judged = row.judged_by
-        for key in _STEP_FIGURES if judged.series is Series.STEPS else (judged.field,):
+        for key in _STEP_FIGURES if judged.series is metrics.Series.STEPS else (judged.field,):
             place = stated[row.id].get(key)
             if place is None:
                 continue

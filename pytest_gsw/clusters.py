@@ -104,11 +104,8 @@ def _spelling_of(text: str, name: str, short: str) -> str | None:
 _NUMBER = r"[0-9]{1,6}([.][0-9]{1,6})?"
 
 
-def _number(unit: str, help_: str) -> f.Field:
-    return _as_number(f.pattern(_NUMBER, f"a number of {unit} such as 30", help_))
-
-
-def _as_number(text: f.Field) -> f.Field:
+def _number(unit: str, help_: str, pattern: str = _NUMBER, wanted: str = "a number of {unit} such as 30") -> f.Field:
+    text = f.pattern(pattern, wanted.format(unit=unit), help_)
     return replace(text, read=lambda raw: float(text.read(raw)))
 
 
@@ -118,48 +115,38 @@ class ClusterKey:
 
     #: Kind of its values, with its meaning.
     kind: f.Kind
-    #: True if some launchers do not use it; the others are of the row, the recipe or the verdict, for any launcher.
-    of_launcher: bool = False
     #: True for a path: relative to the file, or to a home.
     is_path: bool = False
     #: Yields the faults of a value.
     check: Callable[[Value, str, Any], _Problems] | None = None
 
 
-def _key(kind: f.Kind, default: Any = None, *, is_shown: bool = True, **facts: Any) -> Any:
-    """A field that is a key; without ``is_shown`` a traceback shows no values of it, which may be secrets."""
-    return field(default_factory=lambda: default, repr=is_shown, metadata={"key": ClusterKey(kind, **facts)})
+def _key(kind: f.Kind, default: Any = None, **facts: Any) -> Any:
+    """A field that is a key; a traceback shows no lists and mappings, whose texts may be secrets."""
+    metadata = {"key": ClusterKey(kind, **facts)}
+    return field(default_factory=lambda: default, repr=isinstance(kind, f.Field), metadata=metadata)
 
 
 @dataclass(frozen=True)
 class Submission:
     """Requirements of jobs, as a launcher gives them to its scheduler."""
 
-    account: str | None = _key(f.text("Slurm account; SLURM_ACCOUNT or SBATCH_ACCOUNT by default."), of_launcher=True)
-    partition: str | None = _key(
-        f.text("Slurm partition; SLURM_PARTITION or SBATCH_PARTITION by default."), of_launcher=True
-    )
+    account: str | None = _key(f.text("Slurm account; SLURM_ACCOUNT or SBATCH_ACCOUNT by default."))
+    partition: str | None = _key(f.text("Slurm partition; SLURM_PARTITION or SBATCH_PARTITION by default."))
     gres: str | None = _key(
-        f.text("Generic resources of each node, such as gpu:8, if Slurm has them."), of_launcher=True, check=_check_gres
+        f.text("Generic resources of each node, such as gpu:8, if Slurm has them."), check=_check_gres
     )
-    constraint: str | None = _key(f.text("Features that the nodes must have."), of_launcher=True)
+    constraint: str | None = _key(f.text("Features that the nodes must have."))
     #: Way of submission if a recipe's table has none; ``None``: by sbatch.
-    launcher: str | None = _key(
-        f.choice(LAUNCHERS, f"{LAUNCHER_MEANING} A table's recipe.launcher comes first."), of_launcher=True
-    )
+    launcher: str | None = _key(f.choice(LAUNCHERS, f"{LAUNCHER_MEANING} A table's recipe.launcher comes first."))
     sbatch: tuple[str, ...] = _key(
         f.Sequence_(None, "Further options of sbatch, one list entry each, such as --qos=acceptance."),
         (),
-        is_shown=False,
-        of_launcher=True,
         check=_check_sbatch,
     )
     #: In front of the row's.
     arguments: tuple[str, ...] = _key(
-        f.Sequence_(None, "Further arguments of launch scripts that submit their job, one list entry each."),
-        (),
-        is_shown=False,
-        of_launcher=True,
+        f.Sequence_(None, "Further arguments of launch scripts that submit their job, one list entry each."), ()
     )
 
 
@@ -168,20 +155,14 @@ class NodeChecks:
     """Checks of the nodes of a running job, see :mod:`pytest_gsw.jobs.slurm.probing`."""
 
     facts: str | None = _key(
-        f.choice(("nvidia", "amd", "host", "none"), "Facts of each node that are read while a job runs."),
-        of_launcher=True,
+        f.choice(("nvidia", "amd", "host", "none"), "Facts of each node that are read while a job runs.")
     )
     smoke: str | None = _key(
         f.text("Command that tests each node before the first step; it prints NAME VALUE, higher is better."),
-        of_launcher=True,
         check=_check_smoke,
     )
-    smoke_limit: float | None = _key(
-        _number("seconds", "Limit on the smoke test's run time, seconds; 30 by default."), of_launcher=True
-    )
-    smoke_ends_job: bool = _key(
-        f.flag("A node below its peers in the smoke test ends the job."), default=False, of_launcher=True
-    )
+    smoke_limit: float | None = _key(_number("seconds", "Limit on the smoke test's run time, seconds; 30 by default."))
+    smoke_ends_job: bool = _key(f.flag("A node below its peers in the smoke test ends the job."), default=False)
 
 
 @dataclass(frozen=True)
@@ -194,7 +175,7 @@ class SiteSettings:
     max_jobs: int | None = _key(f.whole("Jobs submitted at once."))
     max_gpus: int | None = _key(f.whole("GPUs in use at once."))
     timeout: float | None = _key(
-        _as_number(f.pattern(rf"(?=.*[1-9]){_NUMBER}", "minutes above 0, such as 30", "Run time of a job, minutes."))
+        _number("minutes", "Run time of a job, minutes.", rf"(?=.*[1-9]){_NUMBER}", "minutes above 0, such as 30")
     )
     max_pending: int | None = _key(f.whole("Jobs pending at once."))
     max_queue: float | None = _key(
@@ -205,12 +186,11 @@ class SiteSettings:
         _number("times", "Multiple of the documented time at which a job is ended; 0: never.")
     )
     poll_interval: float | None = _key(
-        _as_number(
-            f.pattern(
-                r"0?[.][5-9][0-9]{0,5}|([1-9][0-9]?|[12][0-9]{2})([.][0-9]{1,6})?|300",
-                "0.5 to 300 seconds",
-                "Seconds between requests to the scheduler, 0.5 to 300.",
-            )
+        _number(
+            "seconds",
+            "Seconds between requests to the scheduler, 0.5 to 300.",
+            r"0?[.][5-9][0-9]{0,5}|([1-9][0-9]?|[12][0-9]{2})([.][0-9]{1,6})?|300",
+            "0.5 to 300 seconds",
         )
     )
 
@@ -260,7 +240,6 @@ class Cluster:
     environment: Mapping[str, str] = _key(
         f.Nested(None, "Variables for every job, with {recipe} and the like."),
         {},
-        is_shown=False,
         check=_check_environment,
     )
     #: ``None`` for the rows of the documents.
@@ -318,8 +297,8 @@ FILE_FIELDS: f.Fields = {
         each=CLUSTER_FIELDS,
     ),
 }
-#: The keys that some launchers do not use.
-LAUNCHER_KEYS = frozenset(name for name, key in CLUSTER_KEYS.items() if key.of_launcher)
+#: The keys that some launchers do not use; the others are of the row, the recipe or the verdict, for any launcher.
+LAUNCHER_KEYS = frozenset((*_keys_of(Submission), *_keys_of(NodeChecks)))
 
 
 def clusters_option(file: str | None) -> tuple[str, ...]:
@@ -437,7 +416,6 @@ def _cluster(
             if home is None:
                 problem = f"got '{keys[key]}', an unknown home; write the path itself"
                 faults.append(Fault(entry.line, entry.column, f"clusters.{name}.{key}", problem))
-            keys[key] = home
             keys[key] = home and str(path.parent.absolute() / home)
         if declared.check is not None:
             faults += (

@@ -32,7 +32,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pytest_gsw.common.text import plural
 
@@ -95,10 +94,9 @@ class FileError(ConfigurationError):
         super().__init__(path, self.faults)
 
     def __str__(self) -> str:
-        lines = [f"{self.path}: {plural(len(self.faults), 'problem')}"]
+        problems = plural(len(self.faults), "problem")
         # Every line has the file's name, for links in editors and CI servers.
-        lines += [f"  {self.path}:{fault}" for fault in self.faults]
-        return "\n".join(lines)
+        return "\n".join([f"{self.path}: {problems}", *(f"  {self.path}:{fault}" for fault in self.faults)])
 
 
 class RunError(GswError):
@@ -119,9 +117,6 @@ class RunError(GswError):
         self.tail = tail
         self.advice = advice
         super().__init__(fact, evidence, tail, advice)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.fact, self.evidence, self.tail, self.advice)
 
     def __str__(self) -> str:
         lines = [self.fact]

@@ -124,7 +124,6 @@ def gpus_per_node(name: str) -> int | None:
 CPU = "CPU"
 
 _TIMEOUT_S = 30.0
-_NO_DEVICES = "No devices were found"
 
 
 @dataclass(frozen=True)
@@ -172,17 +171,11 @@ def _gpus(environ: Mapping[str, str]) -> list[str]:
             continue
         try:
             answer = subprocess.run(
-                [path, *options],
-                env=dict(environ),
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_TIMEOUT_S,
-                check=False,
+                [path, *options], env=environ, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_S
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise _driver_error(program, str(error), environ) from error
-        if answer.stdout.strip() == _NO_DEVICES:
+        if answer.stdout.strip() == "No devices were found":
             continue
         if answer.returncode:
             raise _driver_error(program, (answer.stdout + answer.stderr).strip(), environ)

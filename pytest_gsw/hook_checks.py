@@ -162,9 +162,7 @@ def _is_name(value: Any) -> bool:
 
 
 def _are_variables(value: Any) -> bool:
-    return isinstance(value, Mapping) and not [
-        one for pair in value.items() for one in pair if not isinstance(one, str)
-    ]
+    return isinstance(value, Mapping) and all(isinstance(text, str) for pair in value.items() for text in pair)
 
 
 def _is_mark(value: Any) -> bool:
@@ -172,15 +170,15 @@ def _is_mark(value: Any) -> bool:
 
 
 def _is_dialect(value: Any) -> bool:
-    if not isinstance(value, tuple) or not value:
-        return False
-    return value == (b"",) or all(
-        _is_mark(one) or (isinstance(one, tuple) and bool(one) and all(map(_is_mark, one))) for one in value
-    )
+    return value == (b"",) or _is_filled_tuple(value, lambda mark: _is_mark(mark) or _is_filled_tuple(mark, _is_mark))
+
+
+def _is_filled_tuple(value: Any, is_right: Callable[[Any], bool]) -> bool:
+    return isinstance(value, tuple) and bool(value) and all(map(is_right, value))
 
 
 def _is_tuple_of(kind: type) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, tuple) and not [one for one in value if not isinstance(one, kind)]
+    return lambda value: isinstance(value, tuple) and all(isinstance(entry, kind) for entry in value)
 
 
 def _is_log_glob(value: str) -> bool:
@@ -220,7 +218,7 @@ _FORMAT: Mapping[str, _Check] = {
     "name": _NAME,
     "dialects": (
         "a tuple of dialects, each a tuple of byte strings",
-        lambda value: isinstance(value, tuple) and bool(value) and all(map(_is_dialect, value)),
+        lambda value: _is_filled_tuple(value, _is_dialect),
     ),
     "first_index": _or_none("a whole number", _is_whole),
     "wraps": _FLAG,

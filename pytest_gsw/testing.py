@@ -76,7 +76,7 @@ class LogFormatContract:
         log = self._read(log_format, tmp_path, self._run(log_format, noise=_NOISE))
         assert [self.seconds_of(step) for step in log.steps] == pytest.approx(self._seconds)
         if self.numbered:
-            first = self._first(log_format)
+            first = log_format.first_index or 0
             assert [step.index for step in log.steps] == list(range(first, first + self.steps))
         assert log.not_finite is None
 
@@ -143,11 +143,8 @@ class LogFormatContract:
     def _seconds(self) -> tuple[float, ...]:
         return _SECONDS[: self.steps]
 
-    def _first(self, log_format: LogFormat) -> int:
-        return log_format.first_index or 0
-
     def _line(self, log_format: LogFormat, step: int, seconds: str = "", loss: str = "") -> bytes:
-        return self.line(self._first(log_format) + step, seconds or str(_SECONDS[step]), loss or "4.125")
+        return self.line((log_format.first_index or 0) + step, seconds or str(_SECONDS[step]), loss or "4.125")
 
     def _run(
         self,
@@ -332,13 +329,11 @@ class LauncherContract:
 
     def wait(self, launcher: Launcher, jobs: Sequence[Job]) -> dict[str, JobStatus]:
         """The final status of each job, by its row's id; fails if one does not end, or the result is invalid."""
-        give_up_s = time.monotonic() + self.patience_s
+        give_up_s, rows = time.monotonic() + self.patience_s, {job.spec.row_id for job in jobs}
         while True:
             answers = launcher.poll(jobs)
-            rows = {job.spec.row_id for job in jobs}
-            assert set(answers) <= rows, (
-                f"poll() answers by {sorted(set(answers) - rows)}, wanted row ids: {sorted(rows)}"
-            )
+            others = sorted(answers.keys() - rows)
+            assert not others, f"poll() answers by {others}, wanted row ids: {sorted(rows)}"
             assert all(isinstance(status, JobStatus) for status in answers.values())
             if rows == {row for row, status in answers.items() if status.state.ended}:
                 return answers

@@ -121,13 +121,9 @@ def read_bounded(path: Path | str, most_bytes: int = MOST_BYTES) -> bytes:
     Raises:
         OSError: It is none, is larger, or cannot be read; ``strerror`` is the reason.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        check_regular(os.fstat(descriptor), path)
-        with open(descriptor, "rb", closefd=False) as file:
-            content = file.read(most_bytes + 1)
-    finally:
-        os.close(descriptor)
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        check_regular(os.fstat(file.fileno()), path)
+        content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
         raise OSError(errno.EFBIG, f"it is larger than {most_bytes} bytes", str(path))
     return content

@@ -7,6 +7,7 @@ import operator
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.text import by_number
 
 #: No run has more nodes; a longer list is not taken apart.
@@ -68,9 +69,7 @@ def named_nodes(counts: Mapping[str, int]) -> str:
 
 
 def _with_counts(counts: Mapping[str, int]) -> str:
-    names: dict[int, list[str]] = {}
-    for name, count in counts.items():
-        names.setdefault(count, []).append(name)
+    names = grouped((count, name) for name, count in counts.items())
     each = {count: f" ({count}{' each' if len(names[count]) > 1 else ''})" if count > 1 else "" for count in names}
     return ", ".join(f"{compressed(names[count])}{each[count]}" for count in sorted(names, reverse=True))
 

@@ -24,11 +24,9 @@ def run_in_background(call: Callable[[], Result], name: str) -> Future[Result]:
 
     def run() -> None:
         try:
-            result = call()
+            future.set_result(call())
         except BaseException as error:  # raised where the call is awaited
             future.set_exception(error)
-        else:
-            future.set_result(result)
 
     Thread(target=run, name=name, daemon=True).start()
     return future

@@ -278,13 +278,9 @@ def metric_of(
     name: str, unit: str | None = None, better: str | None = None, at: str | None = None, label: str | None = None
 ) -> Metric:
     """A metric by the value of a row's ``metric``, at a point; unit, direction and label are of a table's own."""
-    return (JUDGED.get(name) or own_metric(name, unit, better, label)).at(at)
-
-
-def own_metric(key: str, unit: str | None, better: str | None, label: str | None = None) -> Metric:
-    """A metric of a table's own, which a block reads."""
-    direction = Direction.HIGHER_IS_BETTER if better == "higher" else Direction.LOWER_IS_BETTER
-    return Metric(key, unit or "", direction, label or key.replace("_", " "), series=Series.FIGURES)
+    direction = _HIGHER if better == "higher" else _LOWER
+    own = Metric(name, unit or "", direction, label or name.replace("_", " "), series=Series.FIGURES)
+    return JUDGED.get(name, own).at(at)
 
 
 def common_change_label(judged: Iterable[Metric]) -> str:
@@ -384,10 +380,7 @@ SUCCESSFUL_REQUESTS = Metric("successful_requests", "", Direction.EQUAL_IS_BEST,
 FINAL_LOSS = Metric("final_loss", "", _LOWER, "final loss")
 
 #: All metrics of rows that train, in display order.
-METRICS = (
-    *(STEP_TIME, CALIBRATED_STEP_TIME, SAVE_TIME),
-    *(TOKENS_PER_S, SAMPLES_PER_S, MFU, TFLOPS_PER_GPU, DAYS_TO_TRAIN),
-)
+METRICS = (STEP_TIME, CALIBRATED_STEP_TIME, SAVE_TIME, TOKENS_PER_S, SAMPLES_PER_S, MFU, TFLOPS_PER_GPU, DAYS_TO_TRAIN)
 #: Metrics that any row may document in ``metrics``, by key, besides those of the site.
 FURTHER: Mapping[str, Metric] = {metric.key: metric for metric in (*BENCHMARKS, SUCCESSFUL_REQUESTS, FINAL_LOSS)}
 #: The same by key.

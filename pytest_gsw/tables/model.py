@@ -88,15 +88,7 @@ class Parallelism:
     @property
     def degrees(self) -> dict[str, int | None]:
         """All of them by their short names."""
-        return {
-            "tp": self.tp,
-            "pp": self.pp,
-            "cp": self.cp,
-            "ep": self.ep,
-            "dp": self.dp,
-            "vp": self.vp,
-            "fsdp": self.fsdp,
-        }
+        return vars(self)
 
 
 @dataclass(frozen=True)
@@ -501,11 +493,8 @@ class Statistic:
     last: int | None = None
 
     def __str__(self) -> str:
-        if self.first is None and self.last is None:
-            return self.kind
-        first = "" if self.first is None else self.first
-        last = "" if self.last is None else self.last
-        return f"{self.kind}[{first}:{last}]"
+        window = ":".join("" if bound is None else str(bound) for bound in (self.first, self.last))
+        return self.kind if window == ":" else f"{self.kind}[{window}]"
 
 
 @lru_cache(maxsize=256)
@@ -521,8 +510,7 @@ def parse_statistic(text: str) -> Statistic:
         raise ValueError(f"got '{text}', but 'last' is one step and takes no window")
     if has_window and first is None and last is None:
         raise ValueError(f"got '{text}', an empty window; {wanted}")
-    same_end = first is not None and last is not None and (first < 0) == (last < 0)
-    if same_end and cast(int, first) > cast(int, last):
+    if first is not None and last is not None and (first < 0) == (last < 0) and first > last:
         raise ValueError(f"got '{text}', whose window ends before it starts")
     return Statistic(cast(Kind, match.group(1)), first, last)
 

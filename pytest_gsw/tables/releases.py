@@ -46,9 +46,9 @@ _SCRIPTS: Mapping[str, tuple[str, ...]] = {
 def releases_of(version: str) -> tuple[str, ...]:
     """The releases whose scripts have this ``GSW_VERSION``; none if it names no release, such as ``demo``."""
     version = version.removeprefix("v")
-    releases = _SCRIPTS.get(version)
-    is_one = _NAME.fullmatch(version) is not None and not is_container(version)
-    return releases if releases is not None else (version,) if is_one else ()
+    if version in _SCRIPTS:
+        return _SCRIPTS[version]
+    return (version,) if _NAME.fullmatch(version) and not is_container(version) else ()
 
 
 def is_container(release: str) -> bool:

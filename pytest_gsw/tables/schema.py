@@ -15,7 +15,6 @@ from pytest_gsw.errors import Fault, FileError
 from pytest_gsw.tables import metrics
 from pytest_gsw.tables import value_types as f
 from pytest_gsw.tables.bundled import accepted_file
-from pytest_gsw.tables.metrics import METRIC_KEY
 from pytest_gsw.tables.model import Accepted, Baseline, parse_statistic
 from pytest_gsw.tables.releases import release_field
 from pytest_gsw.tables.yaml_values import Value, Values, read_mapping
@@ -167,7 +166,7 @@ _A_METRIC = "a metric such as step_time or busbw_gbs"
 
 def _read_metric(raw: str) -> str:
     """A metric, or the name of one of the table's own, which needs further keys of the row."""
-    if re.fullmatch(METRIC_KEY, raw) is None:
+    if re.fullmatch(metrics.METRIC_KEY, raw) is None:
         raise ValueError(f"got '{raw}', wanted {_A_METRIC}{f.nearest(raw, metrics.JUDGED)}")
     return raw
 
@@ -194,7 +193,7 @@ _METRIC: f.Fields = {
         _read_metric,
         _A_METRIC,
         "Metric on which the verdict rests; step_time by default.",
-        {"type": "string", "pattern": f"^{METRIC_KEY}$"},
+        {"type": "string", "pattern": f"^{metrics.METRIC_KEY}$"},
     ),
     "unit": f.pattern(
         r"[A-Za-z0-9%][A-Za-z0-9%/._-]{0,19}", "a unit such as GB/s", "Unit of a metric of the table's own."
@@ -269,7 +268,7 @@ ROW_FIELDS: f.Fields = f.may_be_blank(
             None,
             "Further figures that the row is judged by, by name: those of benchmarks, final_loss, and those of "
             "pytest_gsw_metrics, each with its value or its limit.",
-            names=METRIC_KEY,
+            names=metrics.METRIC_KEY,
             each={
                 "value": f.number("Documented value, in the metric's unit."),
                 "tolerance": f.tolerance("How much worse it may be; the row's tolerance by default."),

@@ -176,10 +176,10 @@ def read_tolerance(raw: str) -> float:
     return fraction
 
 
-def tolerance(help_: str, *, required: bool = False) -> Field:
+def tolerance(help_: str) -> Field:
     """A percentage above 0 % and below 100 %, kept as a fraction."""
     schema = {"type": "string", "pattern": r"^0?\d{1,2}(\.\d{1,12})? ?%$"}
-    return Field(read_tolerance, "a percentage below 100%, such as 5%", help_, schema, required)
+    return Field(read_tolerance, "a percentage below 100%, such as 5%", help_, schema)
 
 
 def read_gain(raw: str) -> float:

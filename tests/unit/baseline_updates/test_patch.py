@@ -49,7 +49,7 @@ def test_below_the_top_of_another_repository_git_would_do_nothing(
     (tmp_path / ".git").mkdir()
     path = tmp_path / "lib" / "site-packages" / "pytest_gsw" / "baselines" / "maxtext" / "t.yaml"
     one = proposal(path)
-    monkeypatch.setattr(patches, "bundled_baselines", lambda: path.parents[1])
+    monkeypatch.setattr(patches.bundled, "bundled_baselines", lambda: path.parents[1])
     patch = make_patch([one])
     package = path.parents[2]
     assert patch.base == package
