@@ -25,13 +25,10 @@ if TYPE_CHECKING:
 
 #: The options whose paths the sessions of a run share.
 _NAMES = ("baselines", "suite", "clusters")
-
-
-#: The options that a run keeps: of verdicts, reruns, profiles, and faults of simulated rows; such settings of a site.
+#: The options that a run keeps: of verdicts, reruns, profiles, and faults of simulated rows.
 KEPT = ("tile", "find", "tolerance", "repeat", "confirm", "retries", "profile", "demo")
+#: The settings of a site that a run keeps: of verdicts and early stops.
 SITE = ("max_gain", "strict", "timeout", "stall", "slow_start")
-
-
 #: The recorded place of a session without a history.
 _NO_HISTORY = "none"
 
@@ -57,8 +54,8 @@ def shared_paths(
     return {**given, **known}
 
 
-def judging_of_run(config: pytest.Config, values: Mapping[str, Any], past: RunState | None) -> dict[str, Any]:
-    """The values that control verdicts in the resumed run, by option, whatever their source.
+def kept_of_run(config: pytest.Config, values: Mapping[str, Any], past: RunState | None) -> dict[str, Any]:
+    """The values that the resumed run has kept, by option, whatever their source.
 
     The command line overrides them; the ini file and the cluster do not: they may have changed.
     """

@@ -185,7 +185,7 @@ def read_settings(config: pytest.Config) -> Settings:
         values["cluster"] = past.cluster
     paths = resumed_options.shared_paths(config, values, past)
     values |= {name: given if name == "baselines" else given[0] for name, given in paths.items()}
-    of_run = resumed_options.judging_of_run(config, values, past)
+    of_run = resumed_options.kept_of_run(config, values, past)
     history, kept = resumed_options.shared_history(config, _history(config, values["history"], results), past)
     _check_clusters(config, values["clusters"], values["cluster"])
     run_directory = results / RUNS.name / run_id

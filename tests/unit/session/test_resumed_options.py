@@ -64,12 +64,12 @@ def test_other_paths_than_those_of_the_run() -> None:
 def test_a_resumed_run_is_judged_as_it_began() -> None:
     values = {"tolerance": None, "demo": ()}
     of_run = past(tolerance=("3%",), demo=("a=b", "c=d"), strict=("true",), stall=("2.5",), timeout=())
-    found = module.judging_of_run(config(), values, of_run)
+    found = module.kept_of_run(config(), values, of_run)
     assert found == {"tolerance": "3%", "demo": ("a=b", "c=d")}
     site = SiteSettings(timeout=8.0, stall=1.0, max_jobs=3)
     assert module.site_of_run(site, of_run) == SiteSettings(strict=True, stall=2.5, max_jobs=3)
     assert module.site_of_run(site, None) == site
-    assert module.judging_of_run(config(), values, None) == {}
+    assert module.kept_of_run(config(), values, None) == {}
 
 
 #: Options of one session: a later one of the run may have others.
@@ -85,12 +85,12 @@ def test_every_option_is_kept_by_a_run_or_is_of_one_session() -> None:
 
 
 def test_the_command_line_overrides_how_a_run_was_judged() -> None:
-    found = module.judging_of_run(config("--gsw-tolerance=5%"), {"tolerance": "5%"}, past(tolerance=("3%",)))
+    found = module.kept_of_run(config("--gsw-tolerance=5%"), {"tolerance": "5%"}, past(tolerance=("3%",)))
     assert found == {}
 
 
 def test_a_value_that_the_run_had_left_out() -> None:
-    assert module.judging_of_run(config(), {"tolerance": "5%"}, past(tolerance=())) == {"tolerance": None}
+    assert module.kept_of_run(config(), {"tolerance": "5%"}, past(tolerance=())) == {"tolerance": None}
 
 
 @pytest.mark.parametrize(("value", "texts"), [(None, ()), ("3%", ("3%",)), (True, ("True",)), (("a", "b"), ("a", "b"))])
