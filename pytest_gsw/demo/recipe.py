@@ -90,12 +90,17 @@ def train(
         micro, half = baseline.batch.micro_batch_size, (workload.sequence_length or 4096) // 2
         batch = replace(baseline.batch, micro_batch_size=micro and 2 * micro)
         baseline = replace(baseline, workload=replace(workload, sequence_length=half), batch=batch)
+    own_steps, seconds = baseline.recipe.steps, seconds_of(environment)
+    if own_steps and "MAX_STEPS" in environment:
+        steps = int(environment["MAX_STEPS"])
+        baseline = replace(baseline, recipe=replace(baseline.recipe, steps=steps))
+        seconds *= steps / own_steps
     seed = f"{baseline.id} {environment.get('GSW_DEMO_SEED') or job.id}"
     run = simulate(baseline, job, fault, Random(seed), started=datetime.now(timezone.utc))
     if log_format not in writers:
         raise ConfigurationError(f"the demo writes no {log_format} logs, only {', '.join(writers)}")
     healthy = tuple(writers[log_format](run))
-    play(damage(healthy, run, word), seconds_of(environment) / healthy[-1].at_s, out)
+    play(damage(healthy, run, word), seconds / healthy[-1].at_s, out)
     return _end(fault, environment) if fault else 0
 
 

@@ -181,6 +181,8 @@ class MarkedItem(pytest.Item):
     """A row whose markers are made at their first use: those of ten thousand rows take 12 MB."""
 
     baseline: Baseline
+    #: Seconds that it runs; ``None`` for one run.
+    for_s: float | None = None
     _is_marked = False
     _own_markers: list[pytest.Mark]
     _keywords: MutableMapping[str, Any]

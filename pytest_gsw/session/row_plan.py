@@ -40,6 +40,8 @@ class RowPlan:
     peak_flops: float | None = None
     #: The site's metrics, by key.
     metrics: Mapping[str, Metric] = field(default_factory=dict)
+    #: Seconds that the row runs from its first start, by one job after another; ``None`` for one run.
+    for_s: float | None = None
 
 
 @dataclass(frozen=True)
