@@ -90,11 +90,10 @@ def train(
         micro, half = baseline.batch.micro_batch_size, (workload.sequence_length or 4096) // 2
         batch = replace(baseline.batch, micro_batch_size=micro and 2 * micro)
         baseline = replace(baseline, workload=replace(workload, sequence_length=half), batch=batch)
-    own_steps, seconds = baseline.recipe.steps, seconds_of(environment)
-    if own_steps and "MAX_STEPS" in environment:
-        steps = int(environment["MAX_STEPS"])
-        baseline = replace(baseline, recipe=replace(baseline.recipe, steps=steps))
-        seconds *= steps / own_steps
+    steps, seconds = baseline.recipe.steps, seconds_of(environment)
+    if steps and (wanted := environment.get("MAX_STEPS")):
+        baseline = replace(baseline, recipe=replace(baseline.recipe, steps=int(wanted)))
+        seconds *= int(wanted) / steps
     seed = f"{baseline.id} {environment.get('GSW_DEMO_SEED') or job.id}"
     run = simulate(baseline, job, fault, Random(seed), started=datetime.now(timezone.utc))
     if log_format not in writers:
