@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_gsw.common import files, typed_json
+from pytest_gsw.common.node_lists import expand
+from pytest_gsw.results import outcomes, row_text
+from pytest_gsw.results.record import Record
 
 #: The file in a run's directory.
 NAME = "acceptance.json"
@@ -39,8 +47,6 @@ class StageState:
     #: Told by the plan: GPU-hours and hours; ``None`` if run times are not known.
     told_gpu_hours: float | None = None
     told_hours: float | None = None
-    began_s: float | None = None
-    ended_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -78,3 +84,46 @@ class AcceptanceState:
     #: Why the plan ended before its last stage, in one line, and the GPU-hours not spent; empty if it did not.
     stopped: str = ""
     saved_gpu_hours: float = 0.0
+
+
+def write_state(directory: Path, state: AcceptanceState) -> None:
+    """Write a run's acceptance; an OSError if it cannot be written."""
+    files.write_whole(directory / NAME, json.dumps(vars(state), default=typed_json.plain, indent=1))
+
+
+def read_state(directory: Path) -> AcceptanceState | None:
+    """A run's acceptance; ``None`` if the run has none, or one of a later release."""
+    try:
+        return typed_json.read(AcceptanceState, json.loads(files.read_bounded(directory / NAME)))
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+#: The outcomes of a tile whose nodes are covered.
+_GOOD = frozenset({outcomes.PASSED.word, outcomes.IMPROVED.word})
+
+
+def covered_nodes(records: Iterable[Record]) -> set[str]:
+    """The nodes of tiles that have passed."""
+    return {node for one in records if one.row.tile and one.outcome in _GOOD for node in expand(one.row.tile)}
+
+
+def exceptions_of(stage: str, records: Iterable[Record]) -> Iterator[NodeException]:
+    """The nodes of a stage's tiles that have not passed: those that its search names, else all of the tile."""
+    for record in records:
+        if not record.row.tile or record.outcome in _GOOD:
+            continue
+        tile, job = expand(record.row.tile), record.jobs.last
+        where = (record.row.id, "" if job is None else job.id, record.run.log or "")
+        found = [(expand(one.nodes), one) for one in (record.among_tiles.findings if record.among_tiles else ())]
+        for nodes, finding in found:
+            kind = "slow" if finding.kind == "between" else finding.kind
+            why = row_text.finding_text(finding)
+            yield from (NodeException(node, kind, stage, why, *where) for node in nodes if node in tile)
+        if not found:
+            kind = _KINDS.get(record.outcome, "not decided")
+            kind = "other loss" if record.among_tiles and record.among_tiles.other_loss else kind
+            yield from (NodeException(node, kind, stage, record.fact, *where) for node in tile)
+
+
+_KINDS = {outcomes.ERROR.word: "failed", outcomes.REGRESSED.word: "slow"}

@@ -91,6 +91,10 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     settings = state.settings
     if settings.tile is not None and settings.past is None and settings.replay is None:
         state.tiling = tiles.ask_tiling(settings.cluster, *settings.tile, state.environ)
+    if settings.acceptance is not None and settings.cluster is not None:
+        from pytest_gsw.session.stages import stages_of  # few sessions have a plan
+
+        state.stages = stages_of(settings.acceptance, settings.cluster, settings.run_directory, state.environ)
     if state.tables is None:
         return (yield)
     with collector_paused():
@@ -122,7 +126,12 @@ def pytest_collection_modifyitems(
     """Keep the rows of the run that is replayed or resumed; rows that are gone become errors."""
     state = config.stash[SESSION]
     past = state.run_before
-    if past is not None:
+    if state.stages is not None:
+        try:
+            state.stages.check()
+        except ConfigurationError as error:
+            raise pytest.UsageError(redact(str(error), os.environ)) from None
+    elif past is not None:
         had = set(past.row_ids)
         rows = (item for item in items if isinstance(item, (collect.BaselineItem, collect.BlankItem)))
         selection.deselect(config, items, [item for item in rows if item.name not in had])

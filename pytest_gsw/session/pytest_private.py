@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 from _pytest.junitxml import LogXML, xml_key
+from _pytest.mark import KeywordMatcher, MarkMatcher
+from _pytest.mark.expression import Expression
 
 from pytest_gsw.tables.model import TILE
 
@@ -46,6 +48,20 @@ def write_junit(path: Path, properties: Iterable[tuple[str, str]], cases: Iterab
             log_case(xml, report, class_name, name)
             xml.pytest_runtest_logreport(report)
     xml.pytest_sessionfinish()
+
+
+# -- Selection: the languages of -k and -m, for the stages of a plan ----------------------------------
+
+
+def selects(item: pytest.Item, keyword: str, markers: str) -> bool:
+    """True if expressions, as of ``-k`` and ``-m``, select an item; an empty one selects all.
+
+    Raises:
+        SyntaxError: An expression is wrong.
+    """
+    return (not keyword or Expression.compile(keyword).evaluate(KeywordMatcher.from_item(item))) and (
+        not markers or Expression.compile(markers).evaluate(MarkMatcher.from_markers(item.iter_markers()))
+    )
 
 
 # -- The screen --------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from pytest_gsw.history.comparison import explaining, suspect_text
 from pytest_gsw.history.model import points_of
 from pytest_gsw.history.row_history import RowHistory
 from pytest_gsw.hook_checks import hook_error
+from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.states import JobStatus
 from pytest_gsw.results import junit, outcomes, row_text
 from pytest_gsw.results.make_record import RowResult, job_facts, record_of, row_facts, saved_gpu_hours
@@ -37,7 +38,7 @@ from pytest_gsw.session.failure_text import fail
 from pytest_gsw.session.judging import Judge, excused
 from pytest_gsw.session.measured_jobs import MeasuredJobs
 from pytest_gsw.session.row_plan import Context, RowPlan, decide
-from pytest_gsw.session.row_source import Circumstances, RowSource
+from pytest_gsw.session.row_source import Circumstances, LiveRow, RowSource
 from pytest_gsw.session.session_history import ClusterPeers, SessionHistory
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.stats.cluster_effect import ClusterEffect
@@ -487,6 +488,26 @@ class TileRow(SessionRow):
             has_other_loss=bool(among.other_loss),
         )
         return verdict, among
+
+
+def row_on_tile(
+    config: pytest.Config,
+    own: SessionRow,
+    baseline: Baseline,
+    name: str,
+    shared: Shared,
+    properties: list[tuple[str, object]],
+) -> TileRow:
+    """A row on another tile than the one it was planned for; its job has this name."""
+    spec = own.source.spec or own.plan.spec
+    assert isinstance(spec, JobSpec)  # only then can it run anywhere
+    new = {"row_id": baseline.id, "name": name, "node_list": baseline.tile, "attempt": 1, "excluded_nodes": ()}
+    spec = replace(spec, **new)
+    node_id = f"{own.plan.node_id.partition('::')[0]}::{baseline.id}"
+    plan = replace(own.plan, baseline=baseline, node_id=node_id, spec=spec)
+    assert isinstance(own.source, LiveRow)  # a replay runs nothing
+    source = LiveRow(baseline, shared.settings, shared.executor.launcher, own.source.environ, spec)
+    return TileRow(config, plan, source, properties, shared)
 
 
 # -- The facts of a row's run and of its jobs, for its record ---------------------------------------

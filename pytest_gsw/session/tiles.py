@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -17,11 +17,12 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import by_number, enumerated, named, plural
 from pytest_gsw.errors import ConfigurationError, SubmissionError
 from pytest_gsw.session.settings import Settings
-from pytest_gsw.tables.model import TILE, Baseline, on_tile, without_tile
+from pytest_gsw.tables.model import TILE, Baseline, on_tile, tile_of, without_tile
 
 if TYPE_CHECKING:
     from pytest_gsw.jobs.slurm.nodes import ClusterNodes, Tiles
     from pytest_gsw.results.sweep import Sweep
+    from pytest_gsw.session.stages import Stages
 
 _SHOWN = 6
 #: Most jobs of a search among fewer tiles: enough to halve three of these down to their nodes.
@@ -81,20 +82,36 @@ def ask_tiling(cluster: Cluster | None, kind: str, only: str, environ: Mapping[s
     Raises:
         pytest.UsageError: The cluster is not Slurm's, or Slurm does not know its nodes, or such tiles.
     """
-    from pytest_gsw.jobs.slurm import client  # few sessions have tiles
-    from pytest_gsw.jobs.slurm.nodes import ask_nodes, tiles
+    from pytest_gsw.jobs.slurm.nodes import tiles  # few sessions have tiles
 
     if cluster is None or cluster.scheduler != "slurm":
         name = "no cluster is given" if cluster is None else f"{cluster.name} has the scheduler {cluster.scheduler}"
         problem = f"--gsw-tile: {name}, and tiles are nodes of Slurm's\nnext: name a cluster with 'scheduler: slurm'"
         raise pytest.UsageError(redact(problem, os.environ))
     try:
-        tiling = Tiling(cluster, kind, only, ask_nodes(client.Client(environ).ask, cluster, environ))
+        tiling = Tiling(cluster, kind, only, ask_there(cluster, environ))
         if not kind.isdigit():
             tiles(kind, 1, tiling.there, only)  # refuses what this cluster does not have
     except ConfigurationError as error:
         raise pytest.UsageError(redact(str(error), os.environ)) from None
     return tiling
+
+
+def ask_there(cluster: Cluster, environ: Mapping[str, str]) -> ClusterNodes:
+    """The nodes of a cluster; a ConfigurationError if Slurm does not know them."""
+    from pytest_gsw.jobs.slurm import client  # few sessions have tiles
+    from pytest_gsw.jobs.slurm.nodes import ask_nodes
+
+    return ask_nodes(client.Client(environ).ask, cluster, environ)
+
+
+def tiles_by_row(ids: Iterable[str]) -> dict[str, dict[str, None]]:
+    """The tiles in ids of rows, by the row's id without a tile, in their order."""
+    by_row: dict[str, dict[str, None]] = {}
+    for row_id in ids:
+        if TILE in row_id:
+            by_row.setdefault(without_tile(row_id), {})[tile_of(row_id)] = None
+    return by_row
 
 
 def rows_on_tiles(
@@ -108,10 +125,7 @@ def rows_on_tiles(
         named: The ids of rows, with or without a tile, that the command line names.
         past: The ids of the run that is replayed or resumed, whose tiles are the session's; ``None`` without one.
     """
-    by_row: dict[str, dict[str, None]] = {}
-    for row_id in sorted(named, key=by_number) if past is None else past:
-        if TILE in row_id:
-            by_row.setdefault(without_tile(row_id), {})[row_id.partition(TILE)[2]] = None
+    by_row = tiles_by_row(sorted(named, key=by_number) if past is None else past)
     if tiling is None and not by_row:
         return rows
     ids = {*named, *(past or ())}
@@ -125,7 +139,7 @@ def rows_on_tiles(
     return on_tiles
 
 
-def begin_sweep(settings: Settings, tiling: Tiling | None, rows: Sequence[Baseline]) -> Sweep | None:
+def begin_sweep(settings: Settings, tiling: Tiling | Stages | None, rows: Sequence[Baseline]) -> Sweep | None:
     """Note the nodes of the session's tiles for the run; one that is resumed or replayed has its notes already.
 
     Returns:
