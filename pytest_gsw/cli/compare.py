@@ -16,11 +16,11 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import listed, percent, plain_table, plural
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history import cluster_series, store
-from pytest_gsw.history.comparison import CONFIDENCE, Comparison, RowRatio, changes_text, compare_runs
+from pytest_gsw.history.comparison import Comparison, RowRatio, changes_text, compare_runs
 from pytest_gsw.history.model import SeriesKey
 from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.record import Record
-from pytest_gsw.stats.noise import Noise
+from pytest_gsw.stats.noise import CONFIDENCE, Noise
 from pytest_gsw.tables.metrics import common_change_label
 
 

@@ -25,7 +25,7 @@ from pytest_gsw.results.outcomes import FAILED, GREEN, OPEN
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.summary import black_hole_text, black_holes_of
 from pytest_gsw.stats import decision, slow_nodes
-from pytest_gsw.stats.noise import ACCEPTED_JOBS, PRIOR, PRIOR_JOBS, Noise, ratio_sd
+from pytest_gsw.stats.noise import ACCEPTED_JOBS, PRIOR, Noise, deviations_of, half_width, ratio_sd
 from pytest_gsw.stats.verdict import Verdict
 from pytest_gsw.tables.metrics import STEP_TIME, Figure, Metric
 
@@ -236,15 +236,6 @@ def sound_text(sound: KnownGoodNodes) -> str:
     return f"{known}, {undecided} without enough data" if undecided else known
 
 
-#: The probability that all deciding intervals contain the true ratios, for normal noise.
-CONFIDENCE = 0.95
-_NORMAL = statistics.NormalDist()
-#: Normal values whose standard deviation is as precise as the robust scale of one job.
-_SHARPNESS = 26 / 30
-#: Fewest degrees of freedom of the approximation.
-_FEWEST_FREE = 5
-
-
 @dataclass(frozen=True)
 class RowRatio:
     """One row in both runs."""
@@ -319,34 +310,11 @@ def together(rows: Sequence[RowRatio]) -> list[RowRatio]:
     intervals: list[RowRatio] = []
     left = len(surest)
     for row in surest:
-        wide = row.sd * deviations_of(-_NORMAL.inv_cdf((1 - CONFIDENCE) / left / 2), row.noise.jobs)
+        wide = half_width(row.sd, row.noise.jobs, left)
         intervals.append(replace(row, low=row.ratio * math.exp(-wide), high=row.ratio * math.exp(wide)))
         # The procedure ends with the first unchanged row: those after it are less sure, and not tested.
         left -= intervals[-1].change != "same" and left > 1
     return intervals
-
-
-def deviations_of(z: float, jobs: int) -> float:
-    """Standard deviations, estimated from so many jobs, that are as rare as ``z`` known ones.
-
-    A robust scale of 30 jobs is as precise as the standard deviation of 26. The usual noise, of no jobs, counts as
-    known. The quantile of Student's t by that of the normal distribution: M. Abramowitz and I. A. Stegun, Handbook of
-    Mathematical Functions (1964), 26.7.5, which is within a hundredth from five degrees of freedom on.
-
-    Raises:
-        ValueError: There are fewer degrees of freedom than that.
-    """
-    if not jobs:
-        return z
-    free = _SHARPNESS * jobs + PRIOR_JOBS - 1
-    if free < _FEWEST_FREE:
-        raise ValueError(f"{jobs} jobs say too little of how much they differ")
-    return (
-        z
-        + (z**3 + z) / (4 * free)
-        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * free**2)
-        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * free**3)
-    )
 
 
 def _deviations(row: RowRatio) -> float:

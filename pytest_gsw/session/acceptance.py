@@ -8,24 +8,26 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_gsw.acceptance.criteria import criteria_of
+from pytest_gsw.acceptance import state as acceptance
 from pytest_gsw.acceptance.plan import Stage
-from pytest_gsw.acceptance.state import NodeException, covered_nodes, exceptions_of, write_state
+from pytest_gsw.acceptance.state import DECIDED, NOT_GIVEN, NOT_RUN, RUNS, WAITS, NodeException
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import compressed, expand
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import hours_text, plural
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.journal import Journal
+from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.results.record import Record
+from pytest_gsw.results.sweep import write_sweep
 from pytest_gsw.session import junit_file, tiles
 from pytest_gsw.session.collect import BaselineFile, BaselineItem
 from pytest_gsw.session.plan_and_submit import Start
 from pytest_gsw.session.row import row_on_tile
 from pytest_gsw.session.screen import write
-from pytest_gsw.session.stages import NOT_GIVEN, Stages
+from pytest_gsw.session.stages import Stages
 from pytest_gsw.session.state import SESSION
-from pytest_gsw.tables.model import on_tile
+from pytest_gsw.tables.model import on_tile, rows_text
 
 
 def run_stages(session: pytest.Session, start: Start) -> Iterator[Sequence[pytest.Item]]:
@@ -65,7 +67,7 @@ class _Run:
         """Submit the rows of a stage on these nodes; return all of its items that are to run now."""
         items = [item for item in self.waiting if item.stage is stage]
         if self._stages.stopped:
-            self._note(stage, "not run")
+            self._note(stage, NOT_RUN)
             return self.leave_out(items, f"not run: {self._stages.stopped}")
         if stage.tile:
             items, gone = self._on_tiles(stage, items, nodes)
@@ -75,11 +77,11 @@ class _Run:
             self._exclude(item for item in items if item not in gone)
         ready = [item for item in items if item not in gone]
         self.waiting = [item for item in self.waiting if item not in ready]
-        self._note(stage, "runs", rows=tuple(item.baseline.id for item in ready), nodes=compressed(nodes))
+        self._note(stage, RUNS, rows=tuple(item.baseline.id for item in ready), nodes=compressed(nodes))
         if self._state.sweep is not None:
             self._state.sweep = replace(self._state.sweep, has_search=stage.find)
         number, of = self._stages.plan.stages.index(stage) + 1, len(self._stages.plan.stages)
-        what = tiles.rows_text([item.baseline.id for item in ready])
+        what = rows_text([item.baseline.id for item in ready])
         write(self._config, f"gsw: stage {number} of {of}, {stage.name}: {what} on {plural(len(nodes), 'node')}")
         self._start.submit({item.baseline.id for item in ready})
         return [*gone, *ready]
@@ -125,11 +127,13 @@ class _Run:
         for row_id in (item.baseline.id for item in items):
             if row_id in self._start.ready:
                 spec = self._start.ready[row_id]
+                assert isinstance(spec, JobSpec)  # others are not ready
                 self._start.ready[row_id] = replace(spec, excluded_nodes=self._stages.others)
 
     def leave_out(self, items: Sequence[BaselineItem], why: str) -> list[BaselineItem]:
         """Skip items, with the reason, and note that for files that are made of the run's records."""
         for item in items:
+            item.user_properties.append(("gsw_stage", item.stage.name if item.stage else ""))
             item.add_marker(pytest.mark.skip(reason=redact(why, os.environ)))
             self._state.rows.pop(item.baseline.id, None)
             self._start.ready.pop(item.baseline.id, None)
@@ -143,13 +147,13 @@ class _Run:
     def decide(self, stage: Stage) -> None:
         """Take the nodes that a stage excepts out of what follows, and end the plan if nothing can be met any more."""
         stages = self._stages
-        if stages.states[stage.name].state != "runs":
+        if stages.states[stage.name].state != RUNS:
             return
         before = set(stages.exceptions)
-        for found in (*exceptions_of(stage.name, self._records_of(stage)), *self._black_holes(stage)):
+        for found in (*acceptance.exceptions_of(stage.name, self._records_of(stage)), *self._black_holes(stage)):
             if found.node in stages.plan.nodes:
                 stages.exceptions.setdefault(found.node, found)
-        self._note(stage, "decided")
+        self._note(stage, DECIDED)
         new = [stages.exceptions[node] for node in stages.exceptions if node not in before]
         write(self._config, f"gsw: stage {stage.name} is decided: {plural(len(stages.left), 'node')} left")
         for (kind, why), nodes in grouped([((one.kind, one.why), one.node) for one in new]).items():
@@ -157,7 +161,7 @@ class _Run:
         stages.stopped = self._why_stop(stage)
         if stages.stopped:
             stages.saved_gpu_hours = sum(
-                one.told_gpu_hours or 0.0 for one in stages.states.values() if one.state == "waits"
+                one.told_gpu_hours or 0.0 for one in stages.states.values() if one.state == WAITS
             )
             saved = f"{hours_text(stages.saved_gpu_hours)} GPU-hours are not spent"
             write(self._config, f"gsw: the plan ends after the stage {stage.name}: {stages.stopped}; {saved}")
@@ -178,8 +182,8 @@ class _Run:
         following = next((one for one in stages.plan.stages[at:] if any(i.stage is one for i in self.waiting)), None)
         if stage.goes_on or following is None:
             return ""
-        results = criteria_of(stages.plan.criteria, stages.state(), self._state.run_records())
-        missed = next((one for one in results if one.verdict == "not met"), None)
+        results = acceptance.criteria_of(stages.state(), self._state.run_records())
+        missed = next((one for one in results if one.verdict == acceptance.NOT_MET), None)
         if missed is not None:
             return f"criterion {missed.name} cannot be met any more: {missed.why}"
         items = [item for item in self.waiting if item.stage is following]
@@ -206,7 +210,7 @@ class _Run:
         try:
             there = tiles.ask_there(stages.cluster, self._state.environ)
         except ConfigurationError as error:
-            write(self._config, f"gsw: not tried once more: {compressed(wanted)}: {error.fact}")
+            write(self._config, f"gsw: not tried once more: {compressed(wanted)}: {error}")
             return ()
         back = tuple(node for node in wanted if node in there.usable)
         if back:
@@ -215,15 +219,21 @@ class _Run:
 
     def decide_again(self, stage: Stage, back: Sequence[str]) -> tuple[str, ...]:
         """Except the nodes that have not passed a stage after all; return the others."""
-        for found in exceptions_of(stage.name, self._records_of(stage)):
+        for found in acceptance.exceptions_of(stage.name, self._records_of(stage)):
             self._stages.exceptions[found.node] = found
-        self._note(stage, "decided")
+        self._note(stage, DECIDED)
         return tuple(node for node in back if self._stages.exceptions[node].kind == NOT_GIVEN)
 
     def cover(self, back: Sequence[str]) -> None:
-        """Take back the exceptions of nodes that have passed in the end."""
-        for node in covered_nodes(self._state.run_records()).intersection(back):
-            del self._stages.exceptions[node]
+        """Take back the exceptions of nodes that have passed in the end, and note the others as not covered."""
+        stages = self._stages
+        passed = {node for one in self._state.run_records() if one.row.tile for node in expand(one.row.tile)}
+        for node in passed.intersection(back):
+            del stages.exceptions[node]
+        left = {one.node: one.why for one in stages.exceptions.values() if one.kind == NOT_GIVEN}
+        if self._state.sweep is not None:
+            self._state.sweep = replace(self._state.sweep, not_covered=left)
+            write_sweep(self._state.settings.run_directory, self._state.sweep)
         self._write()
 
     # -- what is written
@@ -236,6 +246,6 @@ class _Run:
 
     def _write(self) -> None:
         try:
-            write_state(self._state.settings.run_directory, redact(self._stages.state(), os.environ))
+            acceptance.write_state(self._state.settings.run_directory, redact(self._stages.state(), os.environ))
         except OSError as error:  # the screen has it still
             write(self._config, f"gsw: the sheet will lack it, acceptance.json could not be written: {error}")

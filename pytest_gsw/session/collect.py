@@ -416,9 +416,7 @@ class BaselineFile(SessionNode, pytest.File):
         # The id as text: pytest splits it at the bracket, as it does with --lf's cache.
         item: BaselineItem = BaselineItem.from_parent(self, name=row.id, nodeid=f"{self.nodeid}::{row.id}")
         item.baseline, item._hooks = row, self._hooks  # noqa: SLF001 - a row of the same file
-        if stage is not None:
-            item.stage = stage
-            item.user_properties.append(("gsw_stage", stage.name))
+        item.stage = stage
         return item
 
 

@@ -501,8 +501,7 @@ def row_on_tile(
     """A row on another tile than the one it was planned for; its job has this name."""
     spec = own.source.spec or own.plan.spec
     assert isinstance(spec, JobSpec)  # only then can it run anywhere
-    new = {"row_id": baseline.id, "name": name, "node_list": baseline.tile, "attempt": 1, "excluded_nodes": ()}
-    spec = replace(spec, **new)
+    spec = replace(spec, row_id=baseline.id, name=name, node_list=baseline.tile, attempt=1, excluded_nodes=())
     node_id = f"{own.plan.node_id.partition('::')[0]}::{baseline.id}"
     plan = replace(own.plan, baseline=baseline, node_id=node_id, spec=spec)
     assert isinstance(own.source, LiveRow)  # a replay runs nothing

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.acceptance.plan import Plan, Stage
-from pytest_gsw.acceptance.state import AcceptanceState, NodeException, StageState, read_state
+from pytest_gsw.acceptance.state import NOT_GIVEN, WAITS, AcceptanceState, NodeException, StageState, read_state
 from pytest_gsw.clusters import Cluster, why_it_does_not_fit
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.node_lists import compressed, expand
@@ -26,8 +26,6 @@ from pytest_gsw.session.tiles import Tiling, ask_there
 from pytest_gsw.tables.model import Baseline, on_tile
 from pytest_gsw.tables.value_types import nearest
 
-#: The kind of exceptions that are tried once more at the end.
-NOT_GIVEN = "not given"
 _SHOWN = 6
 
 #: True if ``-k`` and ``-m`` of a stage select a row.
@@ -77,7 +75,7 @@ class Stages:
             self.exceptions = {one.node: one for one in before.exceptions if one.kind == NOT_GIVEN}
         for stage in self.plan.stages:
             self.rows[stage.name], self.unfit[stage.name] = {}, {}
-            self.states[stage.name] = StageState(stage.name, "waits")
+            self.states[stage.name] = StageState(stage.name, WAITS, stage.tile, stage.for_s)
             self._tilings[stage.name] = self.tiling(stage, self.left)
 
     @property
@@ -146,7 +144,7 @@ class Stages:
                 filter(None, (stage.rows and f"rows: {stage.rows}", stage.marks and f"marks: {stage.marks}"))
             )
             unfit = [f"{row_id} ({why})" for row_id, why in self.unfit[stage.name].items()]
-            problem = f"no row of {self.cluster.name} for {given or 'the stage'}"
+            problem = f"no row of {self.cluster.name} for {', '.join(given) or 'the stage'}"
             faults.append(
                 Fault(stage.line, 1, f"stages.{stage.name}", f"{problem}: {named(unfit, _SHOWN)}" if unfit else problem)
             )
@@ -163,6 +161,7 @@ class Stages:
             text=text,
             nodes=compressed(self.plan.nodes),
             user=getpass.getuser(),
+            criteria=self.plan.criteria,
             stages=tuple(self.states.values()),
             exceptions=tuple(self.exceptions[node] for node in self.plan.nodes if node in self.exceptions),
             stopped=self.stopped,
