@@ -17,6 +17,7 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import hours_text, plural
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.journal import Journal
+from pytest_gsw.jobs.layout import slurm_name
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.sweep import write_sweep
@@ -110,7 +111,8 @@ class _Run:
         bare = replace(like.baseline, id=like.baseline.row_id)
         items = [file.item_of(on_tile(bare, name), like.stage) for name in names]
         for item in items:
-            row = row_on_tile(self._config, own, item.baseline, item.nodeid, self._start.shared, item.user_properties)
+            name = f"gsw-{self._state.settings.run_id}-{slurm_name(item.baseline.id)}"
+            row = row_on_tile(self._config, own, item.baseline, name, self._start.shared, item.user_properties)
             self._state.rows[item.baseline.id] = row
             self._start.ready[item.baseline.id] = row.plan.spec
         self._session.items += items

@@ -317,7 +317,8 @@ def _observer(config: pytest.Config, rows: Mapping[str, SessionRow]) -> StateObs
 
 def make_plans(rows: Sequence[BaselineItem], settings: Settings) -> dict[str, RowPlan]:
     """The plan of each row by its id; the hooks of plans are called here, once for each row."""
-    plans = {item.baseline.id: _make_plan(item.config, item.baseline, item.nodeid, settings) for item in rows}
+    made = ((item, _make_plan(item.config, item.baseline, item.nodeid, settings)) for item in rows)
+    plans = {item.baseline.id: dataclasses.replace(plan, stage=item.stage) for item, plan in made}
     specs = [plan.spec for plan in plans.values() if isinstance(plan.spec, JobSpec)]
     refused = preflight.other_clusters(specs, settings)
     return plans | {row_id: dataclasses.replace(plans[row_id], spec=error) for row_id, error in refused.items()}

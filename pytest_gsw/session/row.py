@@ -239,6 +239,7 @@ class SessionRow:
         source, row = self.source, self.baseline
         ran = source.circumstances(run)
         facts = row_facts(row, self.plan.node_id, self.tolerance, ran.definition, ran.experiment)
+        facts = facts if self.plan.stage is None else replace(facts, stage=self.plan.stage.name)
         agreed = {} if run is None else self.jobs.agreed(run)
         jobs = _jobs_facts(row, source, self.jobs, self._shared.executor, run)
         made = record_of(row, facts, _run_facts(self._settings, ran, run, agreed), jobs, found, self.plan.peak_flops)

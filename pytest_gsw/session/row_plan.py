@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pytest_gsw.acceptance.plan import Stage
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.errors import RunError
 from pytest_gsw.jobs.model import JobSpec
@@ -40,6 +41,8 @@ class RowPlan:
     peak_flops: float | None = None
     #: The site's metrics, by key.
     metrics: Mapping[str, Metric] = field(default_factory=dict)
+    #: The stage of an acceptance; ``None`` without one.
+    stage: Stage | None = None
 
 
 @dataclass(frozen=True)
