@@ -40,6 +40,7 @@ from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.value_types import nearest, read_tolerance
 
 if TYPE_CHECKING:
+    from pytest_gsw.acceptance.plan import Plan
     from pytest_gsw.jobs.journal import RunState
     from pytest_gsw.jobs.spec import Profile
 
@@ -135,6 +136,8 @@ class Settings:
     profile: Profile | None
     #: Faults of simulated rows, such as ``*x128]=slow:12%``, in their order.
     faults: tuple[str, ...]
+    #: The plan of an acceptance; ``None`` without one.
+    acceptance: Plan | None = None
 
     @cached_property
     def run_directory(self) -> Path:
