@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pytest_gsw.acceptance.state import AcceptanceState, read_state
 from pytest_gsw.common.node_lists import expand
+from pytest_gsw.results.record import Record, read_records
 
 from .cluster import SlurmCluster
 from .conftest import start
@@ -63,8 +62,9 @@ def state_of(session: Session) -> AcceptanceState:
     return state
 
 
-def records_of(session: Session) -> list[dict[str, Any]]:
-    return [json.loads(path.read_text()) for path in session.directory.glob(".gsw/runs/*/records/*.json")]
+def records_of(session: Session) -> tuple[Record, ...]:
+    (directory,) = (session.directory / ".gsw" / "runs").iterdir()
+    return read_records(directory)
 
 
 def test_each_stage_runs_on_the_nodes_that_passed_before(site: Site, cluster: SlurmCluster) -> None:
@@ -83,15 +83,17 @@ def test_each_stage_runs_on_the_nodes_that_passed_before(site: Site, cluster: Sl
     assert expand(state.stages[1].nodes) == tuple(
         node for node in cluster.node_names if node not in {"n001", "n005", "n010"}
     )
-    ran = {one["row"]["stage"]: one["jobs"] for one in records_of(session)}
-    assert ran.keys() == {"nodes", "fabric", "documented"}
-    documented = expand(ran["documented"]["last"]["nodes"])
-    assert set(documented) <= set(expand("n[002-004,006-009,011-012]"))
+    records = records_of(session)
+    (documented,) = (one.jobs.last for one in records if one.row.stage == "documented")
+    assert documented is not None
+    assert set(expand(documented.nodes)) <= set(expand("n[002-004,006-009,011-012]"))
     # No job of a stage before the one before is decided.
     spans: dict[str, list[tuple[float, float]]] = {}
-    for one in records_of(session):
-        jobs = [one["jobs"]["last"], *one["jobs"].get("search", ())]
-        spans.setdefault(one["row"]["stage"], []).extend((job["submit_s"], job["end_s"]) for job in jobs if job)
+    for one in records:
+        spans.setdefault(one.row.stage, []).extend(
+            (job.submit_s or 0.0, job.end_s or 0.0) for job in (*one.jobs.all, *one.jobs.search)
+        )
+    assert spans.keys() == {"nodes", "fabric", "documented"}
     for before, after in (("nodes", "fabric"), ("fabric", "documented")):
         assert max(end for _, end in spans[before]) <= min(submit for submit, _ in spans[after])
     assert session.process.returncode == 1
