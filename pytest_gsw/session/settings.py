@@ -266,9 +266,14 @@ def _site_settings(config: pytest.Config, cluster: Cluster | None, given: Path |
     return default_settings(_cluster_files(config, given)) if cluster is None else cluster.settings
 
 
+#: Further jobs of a row of a plan that is too slow, by default.
+_PLAN_CONFIRMS = "2"
+
+
 def _judging(values: Mapping[str, Any], site: SiteSettings) -> Judging:
+    given = values["confirm"] or (_PLAN_CONFIRMS if values["acceptance"] else None)
     # The search confirms what is slow.
-    confirm = _retries("confirm", values["confirm"] if values["find"] is None else None)
+    confirm = _retries("confirm", given if values["find"] is None else None)
     return Judging(
         _tolerance(values["tolerance"]),
         site.max_gain,

@@ -85,13 +85,13 @@ def ask_nodes(ask: Ask, cluster: Cluster, environ: Mapping[str, str]) -> Cluster
             f"asked: {command(*query)}\nnext: set `partition` in the cluster file; sinfo -a -s lists them"
         )
     reservations = dict(_parse_reservations(_answer(ask, client.scontrol_show_command("reservation", routed))))
-    own = [name for name in option("reservation").split(",") if name]
+    own = [name for name in option("reservation", cluster.submission.reservation).split(",") if name]
     unknown = next((name for name in own if name not in reservations), None)
     if unknown is not None:
         raise ConfigurationError(
             f"Slurm has no active reservation '{unknown}'{nearest(unknown, reservations)}\n"
             f"known: {named(sorted(reservations), _NAMED) or 'none'}\n"
-            "next: correct --reservation in the cluster file; scontrol show reservation lists them"
+            "next: correct `reservation` in the cluster file; scontrol show reservation lists them"
         )
     reserved = {node: name for name, nodes in reservations.items() for node in nodes}
     inside = {node for name in own for node in reservations[name]}
