@@ -235,6 +235,8 @@ def parse_topology(text: str, nodes: Collection[str] | None = None) -> tuple[dic
 _PLURALS = {"switch": "switches", "block": "blocks"}
 _LEAVES = _PLURALS.keys()
 _KINDS = ("node", *_LEAVES)
+#: Pattern of a kind of tile: one of these words, or a number of nodes.
+TILE_KIND = rf"{'|'.join(_KINDS)}|[1-9][0-9]{{0,5}}"
 
 
 class Tiles(NamedTuple):
@@ -253,7 +255,7 @@ def check_tile(text: str) -> tuple[str, str]:
         ConfigurationError: It is neither a known word nor a number.
     """
     kind, colon, only = text.partition(":")
-    if kind not in _KINDS and not re.fullmatch(r"[1-9][0-9]{0,5}", kind):
+    if not re.fullmatch(TILE_KIND, kind):
         raise ConfigurationError(
             f"--gsw-tile: got '{kind}', wanted {', '.join(_KINDS)}, or a number of nodes such as 4"
             f"{nearest(kind, _KINDS)}"
