@@ -99,7 +99,9 @@ def test_a_resumed_run_keeps_its_plan(pytester: pytest.Pytester, plan: Path) -> 
     with pytest.raises(pytest.UsageError, match=r"^--gsw-tile and --gsw-acceptance exclude each other"):
         judged(pytester, "--gsw-resume=night", "--gsw-tile=node")
     plan.write_text(PLAN.replace("4 %", "5 %"))
-    with pytest.raises(pytest.UsageError, match=rf"^--gsw-resume: {re.escape(str(plan))} has changed since the run"):
+    with pytest.raises(
+        pytest.UsageError, match=rf"^--gsw-resume: {re.escape(str(plan))} has changed since that run began"
+    ):
         judged(pytester, "--gsw-resume=night")
 
 
@@ -107,5 +109,5 @@ def test_a_run_without_a_plan_gets_none(pytester: pytest.Pytester, plan: Path) -
     begin(pytester, "--gsw-cluster=demo")
     pytester.makeini("[pytest]\ngsw_acceptance = plan.yaml\n")
     assert judged(pytester, "--gsw-resume=night").acceptance is None
-    with pytest.raises(pytest.UsageError, match=r"^--gsw-resume: the run night has no plan\nnext: leave "):
+    with pytest.raises(pytest.UsageError, match=r"^--gsw-resume: that run has no plan\nnext: leave "):
         judged(pytester, "--gsw-resume=night", "--gsw-acceptance=plan.yaml")
