@@ -137,6 +137,7 @@ class Submission:
         f.text("Generic resources of each node, such as gpu:8, if Slurm has them."), check=_check_gres
     )
     constraint: str | None = _key(f.text("Features that the nodes must have."))
+    reservation: str | None = _key(f.text("Slurm reservation in which the jobs run."))
     #: Way of submission if a recipe's table has none; ``None``: by sbatch.
     launcher: str | None = _key(f.choice(LAUNCHERS, f"{LAUNCHER_MEANING} A table's recipe.launcher comes first."))
     sbatch: tuple[str, ...] = _key(

@@ -9,10 +9,12 @@ from pathlib import Path
 
 from pytest_gsw.acceptance.plan import Criteria
 from pytest_gsw.common import files, typed_json
-from pytest_gsw.common.node_lists import expand
+from pytest_gsw.common.groups import grouped
+from pytest_gsw.common.node_lists import compressed, expand
 from pytest_gsw.common.text import named, plural
 from pytest_gsw.results import outcomes, row_text
 from pytest_gsw.results.record import Record
+from pytest_gsw.results.suites import Concluded
 from pytest_gsw.stats.noise import PRIOR, interval
 
 #: The file in a run's directory.
@@ -136,6 +138,22 @@ def exceptions_of(stage: str, records: Iterable[Record]) -> Iterator[NodeExcepti
 
 
 _KINDS = {outcomes.ERROR.word: "failed", outcomes.REGRESSED.word: "slow"}
+
+
+def conclude(state: AcceptanceState, records: Sequence[Record]) -> Concluded:
+    """The end of a session with a plan: exceptions and criteria in lines."""
+    alike = grouped([((one.kind, one.stage, one.why), one.node) for one in state.exceptions])
+    lines = [
+        f"exception  {compressed(nodes)}  {kind}{f' in the stage {stage}' if stage else ''}: {why}"
+        for (kind, stage, why), nodes in alike.items()
+    ]
+    lines += [f"stopped    {state.stopped}"] if state.stopped else []
+    results = criteria_of(state, records)
+    for one in results:
+        figure = "not measured" if one.figure is None else f"{100 * one.figure:.1f} %"
+        lines.append(f"{one.name:<10} {figure}, wanted {100 * one.wanted:g} %: {one.verdict} ({one.why})")
+    verdicts = {one.verdict for one in results}
+    return Concluded(lines, is_met=verdicts <= {MET}, is_missed=NOT_MET in verdicts)
 
 
 def criteria_of(state: AcceptanceState, records: Sequence[Record]) -> tuple[CriterionResult, ...]:

@@ -376,13 +376,13 @@ class BaselineFile(SessionNode, pytest.File):
         items = [
             self.item_of(placed, stage)
             for row in table.rows
-            for stage, placed in stages.place(row, partial(pytest_private.selects, self.item_of(row)), own)
+            for stage, placed in stages.place(row, partial(pytest_private.is_selected, self.item_of(row)), own)
         ]
         blanks = [self._blank_of(row) for row in table.blanks]
         picked = [
             blank
             for blank in blanks
-            if any(pytest_private.selects(blank, stage.rows, stage.marks) for stage in stages.plan.stages)
+            if any(pytest_private.is_selected(blank, stage.rows, stage.marks) for stage in stages.plan.stages)
         ]
         return [*items, *picked]
 

@@ -76,6 +76,13 @@ GROUPS = {
             "optional",
             "GPU-HOURS",
         ),
+        Option(
+            "acceptance",
+            "accept the cluster by this plan: its nodes, its stages of rows in their order, and its criteria",
+            "none",
+            "path",
+            "FILE",
+        ),
         Option("plan", "print what would be submitted, and submit nothing", "off", "flag"),
         Option(
             "demo",

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -360,7 +360,7 @@ class SessionRow:
             RunError: The job cannot be measured.
         """
         settings, jobs = self._settings, len(run.jobs)
-        repeats = settings.judging.repeats
+        repeats = self.source.repeats
         may_change = self.has_cluster_effect and self._peers.effect_may_change
         if self.baseline.criterion.expected_failure or (jobs >= repeats.most and not may_change):
             return Done()
@@ -458,6 +458,11 @@ class TileRow(SessionRow):
     """A row on a tile: judged among the other tiles, and no evidence of an effect on all rows of the cluster."""
 
     has_cluster_effect = False
+
+    def __init__(self, config: pytest.Config, plan: RowPlan, source: RowSource, *values: Any) -> None:
+        super().__init__(config, plan, source, *values)
+        if plan.stage is not None and plan.stage.find:  # the search confirms what is slow
+            source.repeats = replace(source.repeats, confirm=0)
 
     def _note_first_job(self, run: Run) -> None:
         """Do nothing: tiles of one row are no evidence of all rows."""

@@ -390,7 +390,7 @@ def _finish(session: pytest.Session) -> None:
     session.exitstatus = exit_status(session, state.counts)
     if is_left:
         return  # the report, the criterion and the end of the live file are the new owner's
-    _conclude_suite(session)
+    _conclude(session)
     if state.counts.rows:
         status = int(session.exitstatus)
         if not _report(config, status):
@@ -435,13 +435,20 @@ def _report(config: pytest.Config, exit_status: int) -> bool:
     return report_run(config, exit_status, has_alarms=has_alarms, is_on_github=is_on_github)
 
 
-def _conclude_suite(session: pytest.Session) -> None:
-    """With ``--gsw-suite``: apply its criterion; a session that misses it is not green."""
+def _conclude(session: pytest.Session) -> None:
+    """With a suite or a plan of acceptance: apply its criteria; a session that misses one is not green."""
     config = session.config
     state = config.stash[SESSION]
-    if state.suite is None or state.settings.plan or config.option.collectonly or runs_nothing(config):
+    if state.settings.plan or config.option.collectonly or runs_nothing(config):
         return
-    concluded = state.suite.conclude(state.run_records())
+    if state.suite is not None:
+        concluded = state.suite.conclude(state.run_records())
+    elif state.stages is not None:
+        from pytest_gsw.acceptance.state import conclude  # few sessions have a plan
+
+        concluded = conclude(state.stages.state(), state.run_records())
+    else:
+        return
     state.criterion = tuple(redact(concluded.lines, os.environ))
     if session.exitstatus in {outcomes.GREEN, outcomes.OPEN} and not concluded.is_met:
         session.exitstatus = outcomes.FAILED if concluded.is_missed else outcomes.OPEN

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import hashlib
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -153,12 +152,11 @@ class Stages:
 
     def state(self) -> AcceptanceState:
         """The acceptance so far, as its run keeps it."""
-        text = self.plan.path.read_text(encoding="utf-8")
         return AcceptanceState(
             name=self.plan.name,
             file=str(relative_path(self.plan.path)),
-            sha256=hashlib.sha256(text.encode()).hexdigest(),
-            text=text,
+            sha256=self.plan.sha256,
+            text=self.plan.text,
             nodes=compressed(self.plan.nodes),
             user=getpass.getuser(),
             criteria=self.plan.criteria,

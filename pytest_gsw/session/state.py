@@ -74,7 +74,7 @@ class Session:
     counts: OutcomeCounts = field(init=False)
     #: True if the session fails whatever its rows' outcomes: a plan has rows that cannot be submitted.
     is_unready: bool = False
-    #: Lines on the suite's criterion.
+    #: Lines on the criteria of a suite, or of a plan of acceptance.
     criterion: tuple[str, ...] = ()
     #: The cluster's state by its runs.
     cluster_text: ClusterText | None = None
