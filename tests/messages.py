@@ -291,6 +291,7 @@ MESSAGES = {
     "next attempts": "two attempts of the job may be in one log: run it again, ",
     "next free GPUs": "check that the GPUs were free, ",
     "next writer": "look whether another recipe writes there, ",
+    "began again": "the run began again at step {step} after loading a checkpoint",
     "next checkpoint": "remove the checkpoint, or do not resume from it, and run it again",
     "next two runs": "find out which two runs write into one log, or what else prints such a line",
     "next image": "check the image's name and mounts, the registry's credentials ",

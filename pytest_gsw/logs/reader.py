@@ -6,7 +6,7 @@ No log is held in memory, and every fault of one is a :class:`~pytest_gsw.errors
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy, deepcopy
 from dataclasses import replace
@@ -16,10 +16,10 @@ from pytest_gsw.common.blocks import PROGRAMS
 from pytest_gsw.common.text import plural, shortened
 from pytest_gsw.errors import IncompleteLogError, LogError
 from pytest_gsw.logs import scan
-from pytest_gsw.logs.formats.base import BuiltIn
+from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.identity import RECIPE_MARKER, RecipeLines, identity_markers, recipe_line, with_identity
-from pytest_gsw.logs.model import Dialect, Diverged, EndMarkers, LogFormat, StepLog, Tail
+from pytest_gsw.logs.model import Dialect, Diverged, EndMarkers, LogFormat, Step, StepLog, Tail
 from pytest_gsw.logs.scan import LogFile, is_wanted, matching_records, quoted_text, safe_text
 from pytest_gsw.logs.steps import CALIBRATION, calibration_flops, parser_of
 
@@ -173,6 +173,23 @@ def _read(file: LogFile, log_format: LogFormat, noting: Iterable[Dialect]) -> St
                 calibration_flops=calibration_flops(record for _, record in last),
             )
     return StepLog(log_format.name, steps=(), attempts=0)
+
+
+def read_attempts(file: LogFile, log_format: LogFormat) -> tuple[list[Sequence[Step]], float]:
+    """The steps of each attempt in a log, in order, and the seconds of all checkpoint saves.
+
+    A site's format that separates attempts itself has the last one alone.
+    """
+    for dialect in log_format.dialects:
+        parser = parser_of(log_format)
+        if isinstance(parser, SeriesParser):
+            parser.keep_attempts()
+        for offset, record in matching_records(file, dialect, wraps=log_format.wraps):
+            parser.feed(offset, record)
+        if (log := parser.log()).steps:
+            earlier = parser.series().earlier if isinstance(parser, SeriesParser) else None
+            return [*(earlier or ()), log.steps], sum(log.checkpoint_saves_s)
+    return [], 0.0
 
 
 def _identity_records(file: LogFile, log: StepLog, begin: int) -> Iterator[tuple[int, bytes]]:

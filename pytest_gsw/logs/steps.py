@@ -10,6 +10,7 @@ import math
 import re
 from array import array
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
@@ -221,6 +222,8 @@ class StepSeries:
         self.not_finite: tuple[int | None, str] | None = None
         #: Earlier attempts that diverged.
         self.diverged: list[Diverged] = []
+        #: The steps of the newest earlier attempts; ``None`` if they are not kept.
+        self.earlier: deque[Sequence[Step]] | None = None
         self._steps = _Columns()
         self._began = 0
 
@@ -271,6 +274,8 @@ class StepSeries:
 
     def restart(self, offset: int) -> None:
         """Begin a new attempt."""
+        if self.earlier is not None and self.count:
+            self.earlier.append(self.steps())
         if self.not_finite is not None:
             self.diverged.append(Diverged(self.attempts, *self.not_finite, self._began, offset))
         self.attempts += 1

@@ -24,7 +24,7 @@ def properties(record: Record) -> list[tuple[str, Property]]:
     Times are in seconds, MFU and tolerance are fractions; the names carry the units.
     """
     job, verdict = record.jobs.last, record.verdict
-    noise, label = verdict and verdict.noise, record.row.label
+    noise, label, endured = verdict and verdict.noise, record.row.label, record.endurance
     facts: dict[str, Any] = {
         "gsw_row": record.row.id,
         "gsw_tile": record.row.tile or None,
@@ -68,6 +68,10 @@ def properties(record: Record) -> list[tuple[str, Property]]:
         "gsw_p90_step_s": record.timing.p90_s,
         "gsw_spike_fraction": record.timing.spike_fraction,
         "gsw_warm_up_steps": record.timing.warm_up_steps or None,
+        "gsw_goodput": endured and endured.goodput,
+        "gsw_lost_s": endured and endured.lost_s,
+        "gsw_restarts": endured and endured.restarts,
+        "gsw_mtbf_h": endured and endured.mtbf_s and endured.mtbf_s / 3600,
         "gsw_job_id": job and job.id,
         "gsw_job_state": job and job.state.value,
         "gsw_job_exit_code": job and job.exit_code,

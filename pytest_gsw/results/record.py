@@ -20,6 +20,7 @@ from pytest_gsw.jobs.model import is_failure
 from pytest_gsw.jobs.states import JobStatus
 from pytest_gsw.jobs.step_ends import limited_steps
 from pytest_gsw.results import node_facts, outcomes
+from pytest_gsw.stats.goodput import Endurance
 from pytest_gsw.stats.measurement import Timing
 from pytest_gsw.stats.sweep_finding import SweepFinding
 from pytest_gsw.stats.verdict import MetricVerdict, Verdict
@@ -320,6 +321,7 @@ class _Judged:
     verdict: Verdict | None
     facts: node_facts.NodeFacts | None = None
     among_tiles: AmongTiles | None = None
+    endurance: Endurance | None = None
 
 
 #: File names may have 255 bytes, and the draft of a record has a few more than the record.
@@ -350,6 +352,8 @@ class Record(ResultText):
     facts: node_facts.NodeFacts | None = None
     #: Of a tile, its place among the others; ``None`` if they were not compared.
     among_tiles: AmongTiles | None = None
+    #: Of a row that ran for a given time, its use of that; else ``None``.
+    endurance: Endurance | None = None
 
     @cached_property
     def text(self) -> str:
@@ -489,6 +493,7 @@ def content(record: Record) -> dict[str, Any]:
         "verdict": record.verdict and facts(Verdict, record.verdict),
         **({} if record.facts is None else {"facts": record.facts}),
         **({} if record.among_tiles is None else {"among_tiles": record.among_tiles}),
+        **({} if record.endurance is None else {"endurance": record.endurance}),
         "schema": SCHEMA,
     }
     del keyed["id"], keyed["last"]

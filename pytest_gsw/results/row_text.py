@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pytest_gsw.clusters import LOCAL
-from pytest_gsw.common.text import at_line, command, duration, percent, plain_table, rounded, share
+from pytest_gsw.common.text import at_line, command, duration, listed, percent, plain_table, rounded, share
 from pytest_gsw.errors import RunError
 from pytest_gsw.jobs.model import BOOST_NOT_SET
 from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results import node_facts, outcomes
 from pytest_gsw.results.record import AmongTiles, JobFacts, Record
 from pytest_gsw.stats.decision import WORST_FIRST, Outcome, is_below
+from pytest_gsw.stats.goodput import Endurance
 from pytest_gsw.stats.noise import Noise, jobs_to_resolve, median_interval
 from pytest_gsw.stats.sweep_finding import SweepFinding
 from pytest_gsw.stats.verdict import MetricVerdict, RankSpread, Reason, Verdict, is_longer_than_job
@@ -430,6 +431,7 @@ def run_facts(record: Record) -> list[tuple[str, str]]:
         ("remarks", record.remarks or ""),
         ("newer jobs", record.passed_over or ""),
         ("steps", _steps_text(record) if record.timing.steps else ""),
+        ("endurance", endurance_text(record.endurance) if record.endurance is not None else ""),
         ("doubt", doubt_text(record)),
         ("peak", _peak_text(flops) if flops is not None and flops > 0 else ""),  # a record may hold any number
         ("MFU", record.figures.mfu_note if record.figures.measured else ""),
@@ -489,6 +491,23 @@ def doubt_text(record: Record) -> str:
         return ""
     both = f"the log's steps took {duration(sum(series_s))}, and the job ran for {duration(job.run_s)}"
     return f"{both}: not all of them are this job's, or the clock in the log is wrong"
+
+
+def endurance_text(endured: Endurance) -> str:
+    """The use of a row's time in one line."""
+    start = "" if endured.start_s is None else f", start {duration(endured.start_s)}"
+    parts = f"lost {duration(endured.lost_s)}{start}, checkpoints {duration(endured.checkpoint_s)}"
+    steps = f"{rounded(endured.steps, 'step')}, {endured.steps_lost:,} more in vain"
+    causes = f" ({listed(endured.causes)})" if endured.causes else ""
+    high = endured.mtbf_high_s
+    mtbf = (
+        f"{duration(endured.mtbf_low_s)} or more"
+        if high is None or endured.mtbf_s is None
+        else (f"{duration(endured.mtbf_s)} ({duration(endured.mtbf_low_s)} to {duration(high)})")
+    )
+    drift = "" if endured.drift is None else f"; the last hour's steps take {percent(endured.drift)}"
+    goodput = f"goodput {share(endured.goodput)} of {duration(endured.wall_s)}: {parts}; {steps}"
+    return f"{goodput}; {rounded(endured.restarts, 'restart')}{causes}, MTBF {mtbf}{drift}"
 
 
 def _repeats_facts(record: Record) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from pytest_gsw.common.text import plural
@@ -43,6 +44,7 @@ def check_steps(
     series = baseline.judged_by.series
     if series is Series.FIGURES and not log.steps:
         return 1  # a benchmark's format checks itself whether its run is complete
+    refuse(_resumed_problem(run, log, first_index), run, log)
     of_saves = series is Series.SAVES
     interval = log_interval([step.index for step in timed], first_index)
     covered = len(timed) * interval
@@ -65,12 +67,8 @@ def check_steps(
     if covered < (min_steps // interval * interval if ended else min_steps):
         logged = baseline.recipe.logged_steps or steps if not of_saves else None
         wanted = f"{min_steps} needed" if logged is None else f"{min_steps} of {logged} needed"
-        error = _incomplete_log(
-            f"the log holds {plural(covered, 'checkpoint save' if of_saves else 'step')}, {wanted}", run, log
-        )
-        if ended or final is None:
-            error.advice = _resumed_advice(run, log, first_index, each_line) or error.advice
-        raise error
+        held = plural(covered, "checkpoint save" if of_saves else "step")
+        raise _incomplete_log(f"the log holds {held}, {wanted}", run, log)
     if not of_saves:
         each = steps_each_line(log, each_line)
         refuse(skipped_problem(baseline, log, each, min_steps), run, log)
@@ -121,22 +119,38 @@ def _check_own_end(run: Run, log: StepLog, first_index: int | None, interval: in
         )
 
 
-#: Lines of frameworks that load a checkpoint.
-_LOADS = (b"oaded checkpoint", b"oading checkpoint", b"oading the checkpoint", b"estored", b"estoring", b"esuming from")
+#: Lines of frameworks that load a checkpoint, and those among them after which steps count from the beginning.
+_LOADS = (
+    *(b"oaded checkpoint", b"oading checkpoint", b"oading distributed checkpoint", b"oading the checkpoint"),
+    *(b"estored", b"estoring", b"esuming from"),
+)
+_NO_STEPS = re.compile(rb"[Nn]ot restoring|checkpoint shards|restoring params|RestoreConfig|\b(?:iteration|step) 0\b")
+#: DeepSpeed has no time of a run's first two steps.
+_UNTIMED_STEPS = 2
 
 
-def _resumed_advice(run: Run, log: StepLog, first_index: int | None, each_line: int) -> str:
-    """Advice for a run that lacks its first steps, because it loaded a checkpoint; empty if it did not."""
+def _resumed_problem(run: Run, log: StepLog, first_index: int | None) -> Problem | None:
+    """The fact that a run has loaded a checkpoint instead of doing its first steps; ``None`` if it has not."""
     first = log.steps[0] if log.steps else None
     if run.log is None or first is None or first.index is None or first_index is None:
-        return ""
-    if first.index < first_index + each_line:
-        return ""
-    stop = first.offset or 0
-    if log.attempts < 2 and next(scan.matching_records(run.log, _LOADS, stop=stop), None) is None:
-        return ""
-    again = f"the run began again at step {first.index} after loading a checkpoint"
-    return f"{again}: remove that, or do not load it, and run it again"
+        return None
+    if first.index - first_index <= _UNTIMED_STEPS:
+        return None
+    each_line = _steps_each_line(log, first_index, log_interval([step.index for step in log.steps]))
+    begin = first.index - each_line + 1
+    if begin - first_index <= _UNTIMED_STEPS:
+        return None
+    records = scan.matching_records(run.log, _LOADS, start=log.begin, stop=first.offset or 0)
+    load = max((record for record in records if not _NO_STEPS.search(record[1])), default=None)
+    if load is None and log.attempts < 2:
+        return None
+    return Problem(
+        f"the run began again at step {begin} after loading a checkpoint",
+        "remove the checkpoint, or do not resume from it, and run it again",
+        ()
+        if load is None
+        else (("loaded", scan.safe_text(load[1])), ("said at", f"{run.log}:{reader.line_number(run.log, load[0])}")),
+    )
 
 
 def _steps_each_line(log: StepLog, first_index: int, interval: int) -> int:

@@ -7,6 +7,7 @@ missing, steps that were not trained.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -14,6 +15,9 @@ from typing import ClassVar
 from pytest_gsw.logs import steps
 from pytest_gsw.logs.model import Dialect, EndMarkers, Identity, StepLog, Tail
 from pytest_gsw.logs.scan import has_zero_norm, number, rank_of
+
+#: Up to this number, earlier attempts are kept.
+_MOST_ATTEMPTS = 1000
 
 # -- The base of parsers that collect the steps of a log in series ----------------------------------
 
@@ -70,6 +74,11 @@ class SeriesParser:
             zero_norm_losses=series.zero_norm_losses,
             printed=series.printed,
         )
+
+    def keep_attempts(self) -> None:
+        """Keep the steps and saves of earlier attempts, before the first record."""
+        for series in self._candidates:
+            series.earlier = deque(maxlen=_MOST_ATTEMPTS)
 
     def tail(self, count: int) -> Tail:
         """The end of :meth:`log`, at a cost that does not grow with the log."""

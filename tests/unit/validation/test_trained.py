@@ -405,19 +405,53 @@ def test_a_final_loss_of_zero_or_below(loss: str, tmp_path: Path) -> None:
 # ---- A run that began again from a checkpoint ------------------------------------------------------
 
 
-def test_a_run_that_began_again_from_a_checkpoint(tmp_path: Path) -> None:
-    loads, again = b" successfully loaded checkpoint from /c at iteration 10\n", "began again at step 11 after loading"
-    whole = [megatron(n) for n in range(1, 21)]
+#: Of each framework, the line with which it loads a checkpoint of step 20, and the line of a step.
+LOADS: dict[str, tuple[bytes, Callable[[int], bytes]]] = {
+    "megatron": (b"  successfully loaded checkpoint from /c [ t 1/1, p 1/1 ] at iteration 20", megatron),
+    "nemo": (b"[default0]:Restored all states from the checkpoint at /c/step=19", lambda n: lines.printer(n, n, "4.25")),
+    "maxtext": (b"restoring from this run's directory step 20", lambda n: lines.maxtext(n, "4.250")),
+    "torchtitan": (b"[titan] - root - INFO - Loading the checkpoint at step 20.", lambda n: lines.titan(n, "1500")),
+    "nanotron": (b"[INFO|DP=0]: Loading checkpoint from /c/20", lambda n: lines.nanotron(n, "4.25K")),
+    "olmo-core": (b"olmo_core.train:902 Loading checkpoint from '/c'...", lambda n: lines.olmo_core(n, "1500")),
+    "composer": (b"composer.trainer: Loading checkpoint from /c/latest", lambda n: lines.composer(n, "1500.0000")),
+    "automodel": (b"Loading checkpoint from /c/step_20", lambda n: lines.automodel(n, "4.250000")),
+    "deepspeed": (b"[Torch] Loaded checkpoint from /c/global_step20/mp_rank_00.pt.", lambda n: lines.pipe(n, "4.250")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOADS)
+def test_a_run_that_began_again_from_a_checkpoint(name: str, tmp_path: Path) -> None:
+    load, step = LOADS[name]
+    baseline = replace(row(name, min_steps=20), recipe=Recipe(name, steps=50))
+    for steps in (range(21, 51), range(21, 24), range(21, 100)):  # whole, cut, and beyond its end
+        log = b"started\n" + load + b"\n" + b"".join(step(n) for n in steps)
+        error = raised(LogError, of_bytes, baseline, log, tmp_path)
+        assert error.fact == wording("began again", step=21)
+        assert (error.evidence[-2][1], error.evidence[-1][1]) == (load.decode().strip(), f"{tmp_path / 'run.log'}:2")
+        assert error.advice == wording("next checkpoint")
+
+
+def test_what_is_no_run_from_a_checkpoint(tmp_path: Path) -> None:
+    loads, whole = b" successfully loaded checkpoint from /c at iteration 10\n", [megatron(n) for n in range(1, 21)]
+    nothing = b"No existing checkpoints found, not restoring checkpoint.\n"
+    shards = b"Loading checkpoint shards: 100%|##########| 3/3\n"
     for log, is_resumed in (
         (loads + b"".join(whole[10:]), True),
+        (loads + b"".join(whole[10:15]), True),
         (b"".join([*whole[:15], loads, *whole[10:]]), True),
+        (b"".join([*whole[:15], *whole[10:]]), True),
+        (loads + megatron(15) + megatron(20), True),  # one line of five
         (b"".join(whole[10:]), False),  # its beginning may be missing
+        (nothing + b"".join(whole[10:]), False),
+        (shards + b"".join(whole[10:]), False),
+        (loads.replace(b"10", b"0") + b"".join(whole[10:]), False),
         (loads + b"".join(whole[:10]), False),
-        (loads + b"".join(whole[10:15]), False),  # its end is missing, too
     ):
         error = raised(LogError, of_bytes, row("megatron"), log, tmp_path)
-        assert (again in error.advice) == is_resumed
-        assert ("stopped early" in error.advice) != is_resumed
+        assert (error.fact == wording("began again", step=11)) == is_resumed, log
+    # DeepSpeed has no time of its first two steps.
+    log = b"[Torch] Loaded checkpoint from /weights.\n" + b"".join(lines.throughput(n, "60.0") for n in range(3, 21))
+    assert of_bytes(row("deepspeed"), log, tmp_path).steps == 18
 
 
 # ---- More steps than there are -------------------------------------------------------------------
