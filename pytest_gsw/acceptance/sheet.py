@@ -26,6 +26,7 @@ from pytest_gsw.results.node_facts import Drift, NodeFacts, drift_table
 from pytest_gsw.results.record import JobFacts, Record, RowFacts, record_files, used_gpu_hours
 from pytest_gsw.results.row_text import attempt_text
 from pytest_gsw.results.sweep import Sweep, read_sweep
+from pytest_gsw.stats.goodput import Endurance
 from pytest_gsw.stats.noise import PRIOR, Noise, interval
 from pytest_gsw.tables.bundled import bundled_baselines
 
@@ -81,6 +82,7 @@ class RowFigure:
     #: The number of measured jobs, and in a line each those before a row's last one, with the reason.
     jobs: int
     repeated: tuple[str, ...]
+    endurance: Endurance | None
     #: The median of these jobs, and the reference, in the metric's unit.
     figure: float | None = None
     reference: float | None = None
@@ -209,7 +211,9 @@ def _figures(name: str, of_run: Sequence[Record], sweep: Sweep) -> StageFigures:
 
 
 def _lost_gpu_hours(record: Record) -> float:
-    """GPU-hours of the jobs of a row that failed."""
+    """GPU-hours of the jobs of a row that failed, or that a training with restarts lost."""
+    if record.endurance is not None:
+        return record.row.gpus * record.endurance.lost_s / 3600
     last = () if record.jobs.last is None or record.outcome != outcomes.ERROR.word else (record.jobs.last,)
     return record.row.gpus * sum(job.run_s or 0.0 for job in (*record.jobs.failed, *last)) / 3600
 
@@ -252,7 +256,7 @@ def _row(name: str, records: Sequence[Record], rows: int) -> RowFigure:
         figure, reference = statistics.median(verdict.measured for verdict in judged), judged[0].reference
         speed = records[0].judged_metric.direction.speed(figure, reference)
         figures = (figure, reference, *interval(speed, noise.of_median(jobs), noise.jobs, rows))
-    return RowFigure(name, records[0].row, counts, noise, jobs, repeated, *figures)
+    return RowFigure(name, records[0].row, counts, noise, jobs, repeated, records[0].endurance, *figures)
 
 
 def _log(directory: Path, log: str) -> tuple[str, str]:

@@ -211,9 +211,8 @@ def _worst_loss(state: AcceptanceState, records: Sequence[Record], wanted: float
 
 def _least_goodput(state: AcceptanceState, records: Sequence[Record], wanted: float) -> CriterionResult:
     ended, missing = _of_stages(state, records, is_for=True)
-    of_rows = [(record.endurance, record.row.id) for record in ended]  # type: ignore[attr-defined]
-    known = [(endurance.goodput, row) for endurance, row in of_rows if endurance is not None]
-    lost = [f"{row}: no goodput" for endurance, row in of_rows if endurance is None]
+    known = [(record.endurance.goodput, record.row.id) for record in ended if record.endurance is not None]
+    lost = [f"{record.row.id}: no goodput" for record in ended if record.endurance is None]
     figure, row = min(known, default=(None, ""))
     is_bad = bool(lost) or (figure is not None and figure < wanted)
     why = named([*([f"{row} has the least of {plural(len(known), 'row')}"] if row else []), *lost, *missing], _NAMED)

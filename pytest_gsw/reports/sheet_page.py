@@ -14,6 +14,7 @@ from pytest_gsw.common.text import calendar, hours_text, named, plural, share, s
 from pytest_gsw.reports import html, texts
 from pytest_gsw.reports.html import Content, element
 from pytest_gsw.results import attention, outcomes
+from pytest_gsw.results.row_text import endurance_text
 
 #: The most lines of a table, names in a line, and letters in a cell, for which four sheets of paper have room.
 _LINES, _NAMED, _LONGEST = 40, 8, 120
@@ -79,14 +80,8 @@ def _stages(sheet: Sheet) -> Iterator[Sequence[Content]]:
 def _exceptions(sheet: Sheet) -> Iterator[Sequence[Content]]:
     for one in sheet.acceptance.exceptions:
         evidence = ", ".join(filter(None, (one.row, one.job_id and f"job {one.job_id}")))
-        yield [
-            one.node,
-            one.kind,
-            one.stage,
-            texts.signed(shortened(one.why, _LONGEST)),
-            evidence,
-            element("td", class_="owner"),
-        ]
+        why, owner = texts.signed(shortened(one.why, _LONGEST)), element("td", class_="owner")
+        yield [one.node, one.kind, one.stage, why, evidence, owner]
 
 
 def _row(one: RowFigure) -> Sequence[Content]:
@@ -105,21 +100,20 @@ def _row(one: RowFigure) -> Sequence[Content]:
 
 
 def _record(sheet: Sheet) -> Iterator[tuple[str, Content]]:
-    repeated = [text for row in sheet.rows for text in row.repeated]
-    jobs, used, lost = (
-        sum(of) for of in zip(*((one.jobs, one.gpu_hours, one.lost_gpu_hours) for one in sheet.stages), strict=True)
-    )
+    repeated, stages = [text for row in sheet.rows for text in row.repeated], sheet.stages
+    used, lost = sum(one.gpu_hours for one in stages), sum(one.lost_gpu_hours for one in stages)
     files = {**sheet.records, **sheet.logs, **sheet.tables}
     shared = [f"{one.name} {one.value} (of {one.nodes})" for one in sheet.versions if not one.outliers]
-    yield "GPU-hours", f"{hours_text(used)} used, {hours_text(lost)} of them lost in failed jobs"
-    yield "jobs", f"{jobs}, {len(repeated)} of them run again{repeated and ': '}{named(repeated, _NAMED)}"
+    yield "GPU-hours", f"{hours_text(used)} used, {hours_text(lost)} of them lost"
+    yield "jobs", f"{sum(one.jobs for one in stages)}, {len(repeated)} of them run again"
+    yield "run again", named(repeated, _NAMED)
+    for row in sheet.rows:
+        yield row.name, "" if row.endurance is None else texts.signed(endurance_text(row.endurance))
     yield "the same on all nodes", named(shared, 4 * _NAMED)
     for one in sheet.versions:
         others = ", ".join(f"{value} on {nodes}" for value, nodes in one.outliers.items())
-        yield (
-            f"{one.name} differs",
-            others and f"{one.value} on {plural(one.count, 'node')}, {shortened(others, 3 * _LONGEST)}",
-        )
+        most = f"{one.value} on {plural(one.count, 'node')}"
+        yield f"{one.name} differs", others and f"{most}, {shortened(others, 3 * _LONGEST)}"
     yield "method", sheet.method
     yield "software", ", ".join(f"{name} {version}" for name, version in sheet.software.items())
     own = hashlib.sha256(sheet_text(sheet).encode()).hexdigest()
