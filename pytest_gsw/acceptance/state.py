@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,7 @@ from pytest_gsw.common.text import named, plural
 from pytest_gsw.results import outcomes, row_text
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.suites import Concluded
-from pytest_gsw.stats.noise import PRIOR, half_width
+from pytest_gsw.stats.noise import PRIOR, interval
 
 #: The file in a run's directory.
 NAME = "acceptance.json"
@@ -123,7 +122,7 @@ def read_state(directory: Path) -> AcceptanceState | None:
 def exceptions_of(stage: str, records: Iterable[Record]) -> Iterator[NodeException]:
     """The nodes of a stage's tiles that have not passed: those that its search names, else all of the tile."""
     for record in records:
-        if not record.row.tile or _is_good(record):
+        if not record.row.tile or is_good(record):
             continue
         tile, job = expand(record.row.tile), record.jobs.last
         where = (record.row.id, "" if job is None else job.id, record.run.log or "")
@@ -171,13 +170,14 @@ def criteria_of(state: AcceptanceState, records: Sequence[Record]) -> tuple[Crit
 
 def covered_nodes(state: AcceptanceState, records: Sequence[Record]) -> frozenset[str]:
     """The nodes of the bill that are no exception and ran on a tile that passed, or of which a search names others."""
-    passed = (record for record in records if record.row.tile and (_is_good(record) or record.named))
+    passed = (record for record in records if record.row.tile and (is_good(record) or record.named))
     tiles = {record.row.tile for record in passed}
     left_out = {exception.node for exception in state.exceptions}
     return frozenset(node for tile in tiles for node in expand(tile)) & frozenset(expand(state.nodes)) - left_out
 
 
-def _is_good(record: Record) -> bool:
+def is_good(record: Record) -> bool:
+    """True if a record's outcome is green: passed, improved, or out of memory as documented."""
     return outcomes.of(record.outcome).status == outcomes.GREEN
 
 
@@ -197,24 +197,22 @@ def _coverage(state: AcceptanceState, records: Sequence[Record], wanted: float) 
 
 def _worst_loss(state: AcceptanceState, records: Sequence[Record], wanted: float) -> CriterionResult:
     ended, missing = _of_stages(state, records, is_for=False)
-    bad = [f"{record.row.id} {outcomes.of(record.outcome).text}" for record in ended if not _is_good(record)]
+    bad = [f"{record.row.id} {outcomes.of(record.outcome).text}" for record in ended if not is_good(record)]
     judged = [(record.judged.gain, record.judged, record) for record in ended if record.judged is not None]
     verdict = NOT_MET if bad else OPEN if missing or not ended else MET
     if not judged:
         return CriterionResult("within", wanted, None, verdict, named([*bad, *missing], _NAMED))
     gain, worst, record = min(judged, key=lambda one: one[0])
-    noise = worst.noise or PRIOR
-    wide = half_width(noise.of_median(max(1, len(worst.jobs))), noise.jobs, len(judged))
+    noise, rows = worst.noise or PRIOR, len({(record.row.stage, record.row.row_id) for record in records})
+    low, high = interval(1 + gain, noise.of_median(max(1, len(worst.jobs))), noise.jobs, rows)
     why = named([*bad, *missing] or [f"{record.row.id} is the slowest of {plural(len(ended), 'row')}"], _NAMED)
-    low, high = (1 - (1 + gain) * math.exp(sign * wide) for sign in (1, -1))
-    return CriterionResult("within", wanted, -gain, verdict, why, low, high)
+    return CriterionResult("within", wanted, -gain, verdict, why, 1 - high, 1 - low)
 
 
 def _least_goodput(state: AcceptanceState, records: Sequence[Record], wanted: float) -> CriterionResult:
     ended, missing = _of_stages(state, records, is_for=True)
-    of_rows = [(record.endurance, record.row.id) for record in ended]  # type: ignore[attr-defined]
-    known = [(endurance.goodput, row) for endurance, row in of_rows if endurance is not None]
-    lost = [f"{row}: no goodput" for endurance, row in of_rows if endurance is None]
+    known = [(record.endurance.goodput, record.row.id) for record in ended if record.endurance is not None]
+    lost = [f"{record.row.id}: no goodput" for record in ended if record.endurance is None]
     figure, row = min(known, default=(None, ""))
     is_bad = bool(lost) or (figure is not None and figure < wanted)
     why = named([*([f"{row} has the least of {plural(len(known), 'row')}"] if row else []), *lost, *missing], _NAMED)

@@ -245,9 +245,10 @@ def deviations_of(z: float, jobs: int) -> float:
     )
 
 
-def half_width(sd: float, jobs: int, rows: int = 1) -> float:
-    """Half of the interval of a logarithm of standard deviation ``sd``: all of ``rows`` rows are in theirs at once."""
-    return sd * deviations_of(-statistics.NormalDist().inv_cdf((1 - CONFIDENCE) / rows / 2), jobs)
+def interval(ratio: float, sd: float, jobs: int, rows: int = 1) -> tuple[float, float]:
+    """The interval of a ratio whose logarithm has this standard deviation: all of ``rows`` are in theirs at once."""
+    wide = sd * deviations_of(-statistics.NormalDist().inv_cdf((1 - CONFIDENCE) / rows / 2), jobs)
+    return ratio * math.exp(-wide), ratio * math.exp(wide)
 
 
 # -- limits by a tolerance, a fraction: a ValueError if it is not finite and above zero, or without a job ----
