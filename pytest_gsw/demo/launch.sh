@@ -51,5 +51,9 @@ if [[ -z ${GSW_LOCAL:-} ]] && command -v srun >/dev/null; then
     # One task stands for all ranks, whatever the job was given.
     srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$GSW_DEMO_LOG" "${train[@]}"
 else
-    "${train[@]}" >"$GSW_DEMO_LOG" 2>&1
+    "${train[@]}" >"$GSW_DEMO_LOG" 2>&1 || {
+        code=$?
+        grep -a 'DUE TO NODE FAILURE' "$GSW_DEMO_LOG" >&2 || true
+        exit "$code"
+    }
 fi

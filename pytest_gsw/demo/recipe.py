@@ -20,6 +20,7 @@ from pathlib import Path
 from random import Random
 from typing import BinaryIO, NoReturn
 
+from pytest_gsw.common.node_lists import expand
 from pytest_gsw.demo.benchmarks import BENCHMARKS
 from pytest_gsw.demo.simulation import DemoFault, SimulatedJob, fault_of, parse_faults, simulate
 from pytest_gsw.demo.writers import WRITERS, Event, Writer, damage
@@ -71,7 +72,8 @@ def train(
     Returns:
         The exit code, for the faults that end in one.
     """
-    fault = fault_of(baseline.id, parse_faults(environment.get("GSW_DEMO", "")))
+    nodes = expand(environment.get("SLURM_JOB_NODELIST", ""))
+    fault = fault_of(baseline.id, parse_faults(environment.get("GSW_DEMO", "")), nodes)
     if fault is None and baseline.criterion.expected_failure == "out_of_memory":
         fault = DemoFault(baseline.id, "oom")
     if fault and fault.word == "slow-once" and environment.get("GSW_ATTEMPT"):
@@ -95,7 +97,10 @@ def train(
     if log_format not in writers:
         raise ConfigurationError(f"the demo writes no {log_format} logs, only {', '.join(writers)}")
     healthy = tuple(writers[log_format](run))
-    play(damage(healthy, run, word), seconds_of(environment) / healthy[-1].at_s, out)
+    if fault and word == "lost" and fault.argument >= run.logged_steps:
+        fault, word = None, ""
+    last, node = (int(fault.argument), (*fault.of_nodes(nodes), "")[0]) if fault else (0, "")
+    play(damage(healthy, run, word, last, node), seconds_of(environment) / healthy[-1].at_s, out)
     return _end(fault, environment) if fault else 0
 
 
@@ -128,7 +133,7 @@ def seconds_of(environment: Mapping[str, str]) -> float:
 
 def _end(fault: DemoFault, environment: Mapping[str, str]) -> int:
     match fault.word:
-        case "fail" | "oom":
+        case "fail" | "oom" | "lost":
             return 1
         case "exit":
             return int(fault.argument)

@@ -475,8 +475,11 @@ _XLA_FORMATS = frozenset({"paxml", "maxtext"})
 _STEPS_BEFORE_FAILURE = 3
 
 
-def damage(healthy: Sequence[Event], run: SimulatedRun, word: str) -> tuple[Event, ...]:
-    """The events of a run with a fault; faults that do not show in the log leave it unchanged."""
+def damage(healthy: Sequence[Event], run: SimulatedRun, word: str, last: int = 0, node: str = "") -> tuple[Event, ...]:
+    """The events of a run with a fault; faults that do not show in the log leave it unchanged.
+
+    ``last`` is the last step before ``node`` is lost.
+    """
     count = run.logged_steps
     match word:
         case "oom":
@@ -486,6 +489,8 @@ def damage(healthy: Sequence[Event], run: SimulatedRun, word: str) -> tuple[Even
         case "oom-kill":
             killed = f"slurmstepd: error: Detected 1 oom_kill event in StepId={run.job.id}.0"
             return _append(_until(healthy, count // 3), (f"{killed}. Some of the step tasks have been OOM Killed.",))
+        case "lost":
+            return _append(_until(healthy, last), _node_failure(run, healthy[-1].at_s, node))
         case "stall":
             return _until(healthy, count // 2)
         case "short":
@@ -531,6 +536,12 @@ _TRACEBACK = (
     "    loss = train_step(state, next(batches))",
     "RuntimeError: shape '[4096, 8192]' is invalid for input of size 33550336",
 )
+
+
+def _node_failure(run: SimulatedRun, at_s: float, node: str) -> tuple[str, ...]:
+    ended = f"*** STEP {run.job.id}.0 ON {node} CANCELLED AT {clock(run, at_s):%Y-%m-%dT%H:%M:%S} DUE TO NODE FAILURE"
+    return f"srun: error: Node failure on {node}", f"slurmstepd: error: {ended}, SEE SLURMCTLD LOG FOR DETAILS ***"
+
 
 _XLA_OUT_OF_MEMORY = (
     "Traceback (most recent call last):",

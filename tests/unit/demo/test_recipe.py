@@ -105,6 +105,23 @@ def test_wrong_surroundings(rows: Rows, trained: Train, environment: dict[str, s
     assert str(caught.value) == message
 
 
+@pytest.mark.parametrize("name", ["maxtext", "nemo", "megatron"])
+def test_a_node_is_lost_after_a_step(rows: Rows, trained: Train, name: str) -> None:
+    demo = {"GSW_DEMO": "node:demo-03=lost:1", "SLURM_JOB_NODELIST": "demo-[01-08]"}
+    run = trained(rows[name], **demo)
+    assert run.exit_code == 1
+    assert re.search(
+        r"\nsrun: error: Node failure on demo-03\nslurmstepd: error: \*\*\* STEP 481220.0 ON demo-03 CANCELLED AT "
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS \*\*\*\n$",
+        run.text,
+    )
+    others = trained(rows[name], **demo | {"SLURM_JOB_NODELIST": "demo-[04-11]"})
+    late = trained(rows[name], **demo | {"GSW_DEMO": "node:demo-03=lost:9000"})
+    whole = trained(rows[name])
+    assert (others.exit_code, late.exit_code) == (0, 0)
+    assert len(run.log) < len(others.log) == len(late.log) == len(whole.log)
+
+
 def test_a_format_without_a_writer(rows: Rows, trained: Train) -> None:
     with pytest.raises(ConfigurationError, match=r"^the demo writes no mine logs, only paxml, nemo, "):
         trained(replace(rows["maxtext"], workload=replace(rows["maxtext"].workload, log_format="mine")))
