@@ -12,6 +12,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import accumulate, takewhile
+from pathlib import Path
 from typing import NamedTuple
 
 from pytest_gsw.demo import FIRST_LINE
@@ -501,6 +502,21 @@ def damage(healthy: Sequence[Event], run: SimulatedRun, word: str, last: int = 0
             return ()
         case _:
             return tuple(healthy)
+
+
+#: The line of a framework that begins again from a checkpoint.
+_LOADS = {"nemo": "Restoring states from the checkpoint path at {}"}
+
+
+def resume(healthy: Sequence[Event], log_format: str, step: int, checkpoint: Path) -> tuple[Event, ...]:
+    """The events of a run that begins again after the step of a checkpoint; of a format that does not, all events."""
+    if log_format not in _LOADS or not step:
+        return tuple(healthy)
+    head, done = before_training(healthy), _until(healthy, step)
+    at_s = head[-1].at_s
+    saved_s = at_s - next(event.at_s for event in reversed(done) if event.step)
+    rest = (event._replace(at_s=event.at_s + saved_s) for event in healthy[len(done) :])
+    return (*head[:-1], *lines(at_s, _LOADS[log_format].format(checkpoint)), head[-1], *rest)
 
 
 def before_training(events: Sequence[Event]) -> tuple[Event, ...]:
