@@ -39,7 +39,7 @@ FAULTS: Mapping[str, str] = {
     "lost:N": "a node of the job is lost after step N, state NODE_FAIL; runs of fewer steps are healthy",
     "down": "of a node alone: it gets no jobs",
 }
-DOWN = "down"
+_DOWN = "down"
 #: Beginning of the pattern of a node.
 _NODE = "node:"
 
@@ -91,6 +91,11 @@ def fault_of(row_id: str, faults: Iterable[DemoFault], nodes: Collection[str] = 
     return next((fault for fault in reversed(tuple(faults)) if fault.matches(row_id, nodes)), None)
 
 
+def down_nodes(faults: Iterable[DemoFault], nodes: Iterable[str]) -> dict[str, str]:
+    """Those of these nodes that get no jobs, with the reason."""
+    return {node: "down: by --gsw-demo" for fault in faults if fault.word == _DOWN for node in fault.of_nodes(nodes)}
+
+
 def _parse_fault(part: str) -> DemoFault:
     pattern, equals, fault = (piece.strip() for piece in part.rpartition("="))
     if not equals or not pattern:
@@ -103,8 +108,8 @@ def _parse_fault(part: str) -> DemoFault:
     number = _argument(word, argument)
     if number is None or bool(colon) != bool(_ARGUMENTS[word]):
         raise ConfigurationError(f"--gsw-demo: got '{fault}' in '{part}', wanted '{_usage(word)}'\n{_help_text()}")
-    if word == DOWN and not pattern.startswith(_NODE):
-        raise ConfigurationError(f"--gsw-demo: got '{part}', wanted a node such as {_NODE}demo-06={DOWN}")
+    if word == _DOWN and not pattern.startswith(_NODE):
+        raise ConfigurationError(f"--gsw-demo: got '{part}', wanted a node such as {_NODE}demo-06={_DOWN}")
     return DemoFault(pattern, word, number, part)
 
 
