@@ -91,7 +91,7 @@ def fault_of(row_id: str, faults: Iterable[DemoFault], nodes: Collection[str] = 
     return next((fault for fault in reversed(tuple(faults)) if fault.matches(row_id, nodes)), None)
 
 
-def down_nodes(faults: Iterable[DemoFault], nodes: Iterable[str]) -> dict[str, str]:
+def down_nodes(faults: Iterable[DemoFault], nodes: Collection[str]) -> dict[str, str]:
     """Those of these nodes that get no jobs, with the reason."""
     return {node: "down: by --gsw-demo" for fault in faults if fault.word == _DOWN for node in fault.of_nodes(nodes)}
 
@@ -250,7 +250,7 @@ def simulate(
 ) -> SimulatedRun:
     """Train one row at its documented speed, changed by a fault; faults that end a run early change nothing here.
 
-    The same seed of the noise gives the same run.
+    The same seed of the noise gives the same run; losses are those of the row.
     """
     time_factor = fault.time_factor if fault else 1.0
     if fault and fault.word == "noise":
@@ -271,7 +271,7 @@ def simulate(
         started,
         steps_s,
         second_rank_s=tuple(seconds * _noise(random, _RANK_LIMIT) for seconds in steps_s),
-        losses=_losses(steps, first_nan_step, random),
+        losses=_losses(steps, first_nan_step, Random(baseline.id)),  # each job has the same data and seed
         checkpoint_saves_s=tuple(
             checkpoint_s * _noise(random, _LAST_STEP_LIMIT) for _ in range(2 * bool(checkpoint_s))
         ),
