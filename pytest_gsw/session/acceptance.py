@@ -69,6 +69,8 @@ class _Run:
     def begin(self, stage: Stage, nodes: Sequence[str]) -> list[BaselineItem]:
         """Submit the rows of a stage on these nodes; return all of its items that are to run now."""
         items = [item for item in self.waiting if item.stage is stage]
+        if not items and not (stage.tile and set(nodes) - set(self._stages.left)):
+            return []  # -k or --lf has left it out
         if self._stages.stopped:
             self._note(stage, NOT_RUN)
             return self.leave_out(items, f"not run: {self._stages.stopped}")

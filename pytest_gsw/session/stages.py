@@ -137,7 +137,7 @@ class Stages:
         """
         faults = list(self._twice)
         for stage in self.plan.stages:
-            if self.rows[stage.name]:
+            if self.rows[stage.name] or any(fault.line == stage.line for fault in faults):
                 continue
             given = [f"{key}: {text}" for key, text in (("rows", stage.rows), ("marks", stage.marks)) if text]
             unfit = [f"{row_id} ({why})" for row_id, why in self.unfit[stage.name].items()]
