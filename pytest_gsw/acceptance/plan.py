@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from pytest_gsw.common.node_lists import MOST_NODES, expand, named_nodes
 from pytest_gsw.common.text import enumerated
@@ -82,11 +81,10 @@ _NODES = f.pattern(
     "Nodes that are to be accepted, a node list or several.",
     longest=MOST_NODES,
 )
+_LINE = r"\S(?:.*\S)?"
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-
-
-def _line(help_: str, longest: int, *, required: bool = False) -> f.Field:
-    return f.pattern(r"\S(?:.*\S)?", "a text of one line", help_, required=required, longest=longest)
+#: The fields of a stage whose keys have other names.
+_FIELD_OF = {"for": "for_s", "on_failure": "goes_on"}
 
 
 def _read_nodes(raw: str, bill: dict[str, None]) -> str:
@@ -102,12 +100,6 @@ def _read_nodes(raw: str, bill: dict[str, None]) -> str:
     return raw
 
 
-def _read_rows(raw: str) -> str:
-    if "=" in raw:
-        raise ValueError(f"got '{raw}', and facts of rows are for 'marks'")
-    return raw
-
-
 def _read_seconds(raw: str) -> float:
     match = re.fullmatch(r"([0-9]{1,4})([smhd])", raw)
     if match is None or int(match[1]) == 0:
@@ -115,34 +107,31 @@ def _read_seconds(raw: str) -> float:
     return int(match[1]) * _SECONDS[match[2]]
 
 
-_ROWS = _line("Rows of the stage, in the language of -k.", 1000)
-_MARKS = _line("Rows of the stage, in the language of -m.", 1000)
-_STAGE: f.Fields = {
-    "name": _line("Name of the stage.", f.LONGEST_NAME, required=True),
-    "rows": _ROWS,
-    "marks": _MARKS,
-    "tile": f.pattern(TILE_KIND, "node, switch, block, or a number of nodes such as 4", "As --gsw-tile."),
-    "find": f.flag("A search among the tiles names what is slow."),
-    "for": f.Field(_read_seconds, "a duration such as 24h or 90m", "Duration of each row.", {}),
-    "on_failure": f.choice(("stop", "go on"), "What follows a criterion that cannot be met any more."),
-}
-_CRITERIA: f.Fields = {
-    "covered": f.percentage("Least share of the nodes that pass."),
-    "within": f.tolerance("Accepted loss of throughput."),
-    "goodput": f.percentage("Least share of productive time."),
-}
-
-
 def _fields(check: Callable[[str], str], bill: dict[str, None]) -> f.Fields:
     """The keys of a plan; ``check`` refuses wrong expressions by a ValueError, and ``bill`` collects the nodes."""
-    rows = replace(_ROWS, read=lambda raw: check(_read_rows(_ROWS.read(raw))))
-    marks = replace(_MARKS, read=lambda raw: check(_MARKS.read(raw)))
+    rows = f.pattern("[^=]+", "an expression of -k; facts, as in gpus=8, are for 'marks'", "Its rows.", longest=1000)
+    marks = f.pattern(".+", "an expression of -m", "Its rows.", longest=1000)
+    goes_on = f.choice(("stop", "go on"), "What follows a criterion that cannot be met any more.")
     nodes = replace(_NODES, read=lambda raw: _read_nodes(raw, bill))
+    stage: f.Fields = {
+        "name": f.pattern(_LINE, "a text of one line", "Name of the stage.", required=True),
+        "rows": replace(rows, read=lambda raw: check(rows.read(raw))),
+        "marks": replace(marks, read=lambda raw: check(marks.read(raw))),
+        "tile": f.pattern(TILE_KIND, "node, switch, block, or a number of nodes such as 4", "As --gsw-tile."),
+        "find": f.flag("A search among the tiles names what is slow."),
+        "for": f.Field(_read_seconds, "a duration such as 24h or 90m", "Duration of each row.", {}),
+        "on_failure": replace(goes_on, read=lambda raw: goes_on.read(raw) == "go on"),
+    }
+    criteria: f.Fields = {
+        "covered": f.percentage("Least share of the nodes that pass."),
+        "within": f.tolerance("Accepted loss of throughput."),
+        "goodput": f.percentage("Least share of productive time."),
+    }
     return {
-        "acceptance": _line("Name of the acceptance.", 200, required=True),
+        "acceptance": f.pattern(_LINE, "a text of one line", "Name of the acceptance.", required=True, longest=200),
         "nodes": f.Sequence_(nodes, nodes.help, required=True, short=nodes),
-        "stages": f.Sequence_({**_STAGE, "rows": rows, "marks": marks}, "The stages in order.", required=True),
-        "criteria": f.Nested(_CRITERIA, "What the cluster has to reach.", required=True),
+        "stages": f.Sequence_(stage, "The stages in order.", required=True),
+        "criteria": f.Nested(criteria, "What the cluster has to reach.", required=True),
     }
 
 
@@ -167,24 +156,15 @@ def read_plan(path: Path, check: Callable[[str], str] = str) -> Plan:
         path,
         values["acceptance"].value,
         tuple(bill),
-        tuple(_stage(stage.line, {key: value.value for key, value in stage.value.items()}) for stage in stages.value),
+        tuple(_stage(stage.line, stage.value) for stage in stages.value),
         Criteria(**{name: share.value for name, share in criteria.value.items()}),
         {name: value.line for name, value in (*values.items(), *criteria.value.items())},
         text,
     )
 
 
-def _stage(line: int, keys: Mapping[str, Any]) -> Stage:
-    return Stage(
-        keys["name"],
-        line,
-        keys.get("rows", ""),
-        keys.get("marks", ""),
-        keys.get("tile", ""),
-        find=keys.get("find", False),
-        for_s=keys.get("for"),
-        goes_on=keys.get("on_failure") == "go on",
-    )
+def _stage(line: int, keys: Values) -> Stage:
+    return Stage(line=line, **{_FIELD_OF.get(key, key): value.value for key, value in keys.items()})
 
 
 def _stage_faults(stages: Iterable[Value], nodes: int) -> Iterator[Fault]:
@@ -192,23 +172,18 @@ def _stage_faults(stages: Iterable[Value], nodes: int) -> Iterator[Fault]:
     lines: dict[str, int] = {}
     for number, stage in enumerate(stages):
         keys: Values = stage.value or {}
-        name, tile = (keys[key].value if key in keys else None for key in ("name", "tile"))
+        name, tile = ((keys[key].value if key in keys else None) or "" for key in ("name", "tile"))
+        is_larger = tile.isdigit() and 0 < nodes < int(tile)
         problems = {
             "name": f"'{name}' is there twice, first in line {lines[name]}" if name in lines else "",
-            "tile": f"wants {tile} nodes, and the bill has {nodes}" if 0 < nodes < _number(tile) else "",
+            "tile": f"wants {tile} nodes, and the bill has {nodes}" if is_larger else "",
             "find": "" if "tile" in keys else "is only for a stage with 'tile'",
             "for": "is only for a stage without 'tile'" if "tile" in keys else "",
         }
         for key, problem in problems.items():
             if problem and key in keys:
                 yield Fault(keys[key].line, keys[key].column, f"stages[{number}].{key}", problem)
-        if name is not None:
-            lines.setdefault(name, stage.line)
-
-
-def _number(tile: str | None) -> int:
-    """The number of nodes of a tile; 0 if it is another kind."""
-    return int(tile) if tile is not None and tile.isdigit() else 0
+        lines |= {name: lines.get(name, stage.line)} if name else {}
 
 
 def _criteria_faults(criteria: Value, stages: Sequence[Values]) -> Iterator[Fault]:

@@ -60,6 +60,8 @@ class _Run:
         #: The items that no stage has taken yet, each with its row.
         self.waiting = [item for item in session.items if isinstance(item, BaselineItem)]
         self._rows = dict(self._state.rows)
+        #: By stage and row, the items on the tiles that it had at the begin.
+        self._placed = grouped([((item.stage.name, item.baseline.row_id), item) for item in self.waiting if item.stage])
         self._write()
 
     # -- a stage begins
@@ -91,18 +93,19 @@ class _Run:
         self, stage: Stage, items: list[BaselineItem], nodes: Sequence[str]
     ) -> tuple[list[BaselineItem], list[BaselineItem]]:
         """The items of a stage on the tiles of these nodes, and those that are left out; new tiles get items."""
-        tiling, kept, gone = self._stages.tiling(stage, nodes), list[BaselineItem](), list[BaselineItem]()
-        waits = {one.node for one in self._stages.exceptions.values() if one.kind == NOT_GIVEN} - {*nodes}
-        of_rows = grouped([(item.baseline.row_id, item) for item in items])
-        for row_id, of_row in of_rows.items():
-            there = {item.baseline.tile: item for item in of_row}
-            wanted = tiling.of_row(self._stages.rows[stage.name][row_id])
+        stages, gone = self._stages, list[BaselineItem]()
+        tiling, kept = stages.tiling(stage, nodes), list[BaselineItem]()
+        waits = {one.node for one in stages.exceptions.values() if one.kind == NOT_GIVEN} - {*nodes}
+        for row_id, row in stages.rows[stage.name].items():
+            there = {item.baseline.tile: item for item in items if item.baseline.row_id == row_id}
+            wanted = tiling.of_row(row)
             kept += [item for tile, item in there.items() if tile in wanted]
             for tile, item in there.items():
                 if tile not in wanted and not waits.issuperset(expand(tile)):
-                    gone += self.leave_out([item], self._stages.why_left_out(tile))
-            if len(there) == self._stages.placed[stage.name, row_id]:  # else -k or --lf has chosen among them
-                kept += self._new_items(of_row[0], [tile for tile in wanted if tile not in there])
+                    gone += self.leave_out([item], stages.why_left_out(tile))
+            placed = self._placed.get((stage.name, row_id), [])
+            if placed and len(placed) == stages.placed[stage.name, row_id]:  # else -k or --lf has chosen among them
+                kept += self._new_items(placed[0], [tile for tile in wanted if tile not in there])
         return [*kept, *gone], gone
 
     def _new_items(self, like: BaselineItem, names: Sequence[str]) -> list[BaselineItem]:

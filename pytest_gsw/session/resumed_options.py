@@ -20,7 +20,6 @@ from pytest_gsw.results.runs_directory import LAST, RECORDS, RUNS, no_run
 from pytest_gsw.session.options import is_typed
 
 if TYPE_CHECKING:
-    from pytest_gsw.acceptance.plan import Plan
     from pytest_gsw.jobs.journal import RunState
 
 
@@ -30,8 +29,6 @@ _NAMES = ("baselines", "suite", "clusters")
 KEPT = ("acceptance", "tile", "find", "tolerance", "repeat", "confirm", "retries", "profile", "demo")
 #: The settings of a site that a run keeps: of verdicts and early stops.
 SITE = ("max_gain", "strict", "timeout", "stall", "slow_start")
-#: The journal's key of the fingerprint of a plan of acceptance.
-PLAN_HASH = "acceptance_sha256"
 #: The recorded place of a session without a history.
 _NO_HISTORY = "none"
 
@@ -65,29 +62,6 @@ def kept_of_run(config: pytest.Config, values: Mapping[str, Any], past: RunState
     of_run = {} if past is None else past.paths
     names = (name for name in KEPT if name in of_run and not is_typed(config, name))
     return {name: _parse_texts(values[name], of_run[name]) for name in names}
-
-
-def check_plan(plan: Plan | None, past: RunState, run_id: str) -> None:
-    """Check that the plan of acceptance is that of the resumed run, to the letter.
-
-    Raises:
-        ConfigurationError: It has changed, or the run has none.
-    """
-    was, now = past.paths.get(PLAN_HASH, ()), plan_hash(plan)[PLAN_HASH]
-    if was == now:
-        return
-    if plan is None or not was:
-        raise ConfigurationError(f"--gsw-resume: the run {run_id} has no plan\nnext: leave --gsw-acceptance out")
-    raise ConfigurationError(
-        f"--gsw-resume: {plan.path} has changed since the run {run_id} began\n"
-        f"its SHA-256 was {was[0]}, and is {now[0]} now\n"
-        "next: bring the file back as it was, or begin a new run without --gsw-resume"
-    )
-
-
-def plan_hash(plan: Plan | None) -> dict[str, tuple[str, ...]]:
-    """The fingerprint of a plan of acceptance in the journal's form."""
-    return {PLAN_HASH: () if plan is None else (plan.sha256,)}
 
 
 def site_of_run(site: SiteSettings, past: RunState | None) -> SiteSettings:

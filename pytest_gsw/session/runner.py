@@ -19,7 +19,7 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import by_number, plural
 from pytest_gsw.errors import HookError, RunError, TakenOverError
 from pytest_gsw.executor.executor import Executor
-from pytest_gsw.executor.phases import stray_text
+from pytest_gsw.executor.phases import Finished, stray_text
 from pytest_gsw.hook_checks import hook_error
 from pytest_gsw.results import junit, outcomes, row_text
 from pytest_gsw.session import failure_text, junit_file, progress, resume
@@ -254,14 +254,17 @@ def _in_order(
     deferred: deque[str] = deque()
     tiles: list[str] = []
     canaries = sum(item.baseline.canary for item in waiting.values())
+    rows = start.executor.rows
+    # Rows of a resumed run that finished while an earlier stage was run.
+    finished = deque(row for row in waiting if row not in rows.finished and isinstance(rows.phases[row], Finished))
     while len(waiting) > len(tiles):
         if deferred and not canaries:
             yield deferred.popleft()
             continue
         with interrupts.wait():
-            row_id = start.executor.next_finished()
+            row_id = finished.popleft() if finished else start.executor.next_finished()
         if row_id not in waiting:
-            continue  # it was reported before anything was submitted
+            continue  # it was reported before anything was submitted, or is a row of a later stage
         if waiting[row_id].baseline.canary:
             canaries -= 1
             yield row_id

@@ -45,6 +45,15 @@ if TYPE_CHECKING:
     from pytest_gsw.jobs.spec import Profile
 
 
+#: Options that a plan of acceptance excludes, with the next step.
+_INSTEAD_OF = {
+    "tile": "write 'tile:' into its stages",
+    "find": "write 'find: true' into its stages",
+    "suite": "select the rows by 'rows:' of a stage",
+    "replay": "leave --gsw-acceptance out",
+}
+
+
 @dataclass(frozen=True)
 class Judging:
     """Options of verdicts."""
@@ -189,9 +198,7 @@ def read_settings(config: pytest.Config) -> Settings:
     paths = resumed_options.shared_paths(config, values, past)
     values |= {name: given if name == "baselines" else given[0] for name, given in paths.items()}
     of_run = resumed_options.kept_of_run(config, values, past)
-    plan = _acceptance(values | of_run)
-    if past is not None:
-        resumed_options.check_plan(plan, past, run_id)
+    plan = _acceptance(values | of_run, past)
     history, kept = resumed_options.shared_history(config, _history(config, values["history"], results), past)
     _check_clusters(config, values["clusters"], values["cluster"])
     run_directory = results / RUNS.name / run_id
@@ -223,9 +230,9 @@ def read_settings(config: pytest.Config) -> Settings:
         acceptance=plan,
         shared={name: tuple(map(str, given)) for name, given in paths.items()}
         | kept
-        | resumed_options.plan_hash(plan)
         | {name: resumed_options.recorded_texts(values[name]) for name in resumed_options.KEPT}
-        | {name: resumed_options.recorded_texts(site.text(name)) for name in resumed_options.SITE},
+        | {name: resumed_options.recorded_texts(site.text(name)) for name in resumed_options.SITE}
+        | {"acceptance": _plan_texts(plan)},
         changed_since=resumed_options.changed_since(own, of_run, own_site, site),
         judging=_judging(values, site),
         jobs=_job_options(values, site),
@@ -240,17 +247,11 @@ def read_settings(config: pytest.Config) -> Settings:
     )
 
 
-def _acceptance(values: Mapping[str, Any]) -> Plan | None:
-    """The plan of acceptance; ``None`` without one."""
+def _acceptance(values: Mapping[str, Any], past: RunState | None) -> Plan | None:
+    """The plan of acceptance, to the letter that of the resumed run; ``None`` without one."""
     if values["acceptance"] is None:
         return None
-    others = {
-        "tile": "write 'tile:' into its stages",
-        "find": "write 'find: true' into its stages",
-        "suite": "select the rows by 'rows:' of a stage",
-        "replay": "leave --gsw-acceptance out",
-    }
-    for name, step in others.items():
+    for name, step in _INSTEAD_OF.items():
         if values[name] is not None:
             problem = f"--gsw-{name} and --gsw-acceptance exclude each other: each stage of a plan has its own rows"
             raise ConfigurationError(f"{problem}\nnext: {step}")
@@ -259,7 +260,19 @@ def _acceptance(values: Mapping[str, Any]) -> Plan | None:
     from pytest_gsw.acceptance.plan import read_plan  # few sessions have a plan
     from pytest_gsw.session.pytest_private import check_expression
 
-    return read_plan(Path(values["acceptance"]), check_expression)
+    plan = read_plan(Path(values["acceptance"]), check_expression)
+    of_run = _plan_texts(plan) if past is None else past.paths.get("acceptance", ())
+    if not of_run:
+        raise ConfigurationError("--gsw-resume: that run has no plan\nnext: leave --gsw-acceptance out")
+    if of_run[1] != plan.sha256:
+        problem = f"{plan.path} has changed since that run began: its SHA-256 was {of_run[1]}, and is {plan.sha256}"
+        raise ConfigurationError(f"--gsw-resume: {problem}\nnext: bring it back as it was, or begin a new run")
+    return plan
+
+
+def _plan_texts(plan: Plan | None) -> tuple[str, ...]:
+    """A plan in the journal's form: its path, and the fingerprint of its text."""
+    return () if plan is None else (str(plan.path), plan.sha256)
 
 
 def _site_settings(config: pytest.Config, cluster: Cluster | None, given: Path | None) -> SiteSettings:

@@ -99,3 +99,90 @@ def test_each_stage_runs_on_the_nodes_that_passed_before(site: Site, cluster: Sl
     assert session.process.returncode == 1
     assert rows["n001"].startswith("nodes::n001:None: node n001: not covered")
     assert re.search(r"gsw: stage 2 of 3, fabric", session.output)
+
+
+def test_a_killed_plan_goes_on_in_its_stage_without_a_job_twice(
+    site: Site, cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    slow, directory = "n005 1.25\nswitch n[013-016] 1.15", tmp_path / "killed"
+    whole = site.run(cluster, project(PLAN, slow, first=FAILS))
+    whole.rows()
+    options: tuple[str, ...] = ()
+    run_id = ""
+    for text in ("stage 1 of 3", "round 2", "stage 2 of 3", "stage 3 of 3"):
+        made = project(PLAN, slow, *options, first=FAILS)
+        made = replace(made, options=options or made.options)
+        session = site.run(cluster, made, directory)
+        cluster.wait_until(lambda s=session, t=text: t in s.output or s.process.poll() is not None, text, 60)  # type: ignore[misc]
+        session.process.kill()
+        session.process.wait()
+        assert text in session.output
+        (run_id,) = re.findall(r"run ([0-9]{8}-[0-9a-f-]+)\b", session.output)[:1]
+        options = (f"--gsw-resume={run_id}",)
+    session = site.run(cluster, replace(project(PLAN, slow, first=FAILS), options=options), directory)
+    rows = session.rows()
+    assert rows.keys() == whole.rows().keys()
+    before, after = state_of(whole), state_of(session)
+    assert [(one.name, one.state, one.rows, one.nodes) for one in after.stages] == [
+        (one.name, one.state, one.rows, one.nodes) for one in before.stages
+    ], session.output
+    assert [(one.node, one.kind, one.stage) for one in after.exceptions] == [
+        (one.node, one.kind, one.stage) for one in before.exceptions
+    ]
+    names = cluster.run("sacct", "-X", "-n", "-P", "-o", "JobName").split()
+    own = [name for name in names if run_id in name]
+    assert len(own) == len(set(own))
+
+
+def test_a_node_that_is_given_later_is_tried_once_more(site: Site, cluster: SlurmCluster) -> None:
+    cluster.run("scontrol", "update", "nodename=n001", "state=drain", "reason=fan")
+    plan = PLAN.replace("  - {name: fabric, rows: H100x32, tile: switch, find: true}\n", "")
+    resume = "[[ $SLURM_JOB_NUM_NODES == 2 ]] && scontrol update nodename=n001 state=resume"
+    session = site.run(cluster, project(plan, "", first=resume))
+    rows = session.rows()
+    assert rows["tiny_1b_bf16[H100x8]@n001"] == "passed", session.output
+    assert state_of(session).exceptions == ()
+    assert session.process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("criteria", "on_failure", "stopped", "ran"),
+    [
+        ("covered: 100 %", "stop", "criterion covered cannot be met any more: 15 of 16 nodes, 1 exception", 1),
+        ("covered: 100 %", "go on", "", 2),
+        ("covered: 50 %", "stop", "", 2),
+    ],
+)
+def test_a_plan_ends_when_a_criterion_cannot_be_met_any_more(
+    site: Site, cluster: SlurmCluster, criteria: str, on_failure: str, stopped: str, ran: int
+) -> None:
+    plan = f"""\
+acceptance: eos
+nodes: n[001-016]
+stages:
+  - {{name: nodes, rows: H100x8, tile: node, on_failure: {on_failure}}}
+  - {{name: documented, rows: H100x16}}
+criteria: {{{criteria}}}
+"""
+    session = site.run(cluster, project(plan, "n005 1.25"))
+    rows, state = session.rows(), state_of(session)
+    assert state.stopped == stopped
+    assert [one.state for one in state.stages] == ["decided", "decided" if ran == 2 else "not run"]
+    assert rows["tiny_1b_bf16[H100x16]"].endswith("passed" if ran == 2 else f": not run: {stopped}")
+    assert session.process.returncode == 1
+
+
+def test_a_stage_for_which_too_few_nodes_are_left_ends_the_plan(site: Site, cluster: SlurmCluster) -> None:
+    plan = """\
+acceptance: eos
+nodes: n[001-004]
+stages:
+  - {name: nodes, rows: H100x8, tile: node}
+  - {name: documented, rows: H100x32}
+criteria: {covered: 50 %}
+"""
+    session = site.run(cluster, project(plan, "n003 1.25"))
+    session.rows()
+    wanted = "3 nodes left, 4 wanted by tiny_1b_bf16[H100x32]"
+    assert state_of(session).stopped == wanted
+    assert f"gsw: the plan ends after the stage nodes: {wanted}" in session.output
