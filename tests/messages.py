@@ -162,6 +162,7 @@ MESSAGES = {
     "exported": "{name} is exported here, and {script} takes it: the run may be another than the documented one",
     "staged release": "the staged recipe is of release {staged}, and the row's figures are of {documented}",
     "too few GPUs allowed": "the row needs {gpus} GPUs, and no more than {most} may be taken",
+    "too few nodes": "needs {nodes}, and may have {left}",
     "too few GPUs": "row needs {gpus} GPUs, and this machine has {there}",
     "command not there": "{command} is not on the PATH",
     "nodes left": "{nodes} left, too few for a tile of {size}",

@@ -181,14 +181,14 @@ def _rows_text(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
         return [f"gsw: {count} to replay from {settings.replay.place}{which}{more}"]
     from pytest_gsw.jobs.spec import estimate_text
 
-    cost = estimate_text((item.baseline, settings.judging.repeats.first) for item in rows)
     assert settings.cluster is not None  # else nothing is judged
-    if settings.cluster.simulated:
-        return [f"gsw: {count}, simulated on this machine{more}"]
-    return [
-        *tiles.tiles_text(settings, config.stash[SESSION].tiling, [item.baseline for item in rows]),
-        f"gsw: {count}, {cost}{more}",
-    ]
+    on_tiles = tiles.tiles_text(settings, config.stash[SESSION].tiling, [item.baseline for item in rows])
+    cost = (
+        "simulated on this machine"
+        if settings.cluster.simulated
+        else estimate_text((item.baseline, settings.judging.repeats.first) for item in rows)
+    )
+    return [*on_tiles, f"gsw: {count}, {cost}{more}"]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

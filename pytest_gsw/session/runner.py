@@ -446,7 +446,7 @@ def _conclude(session: pytest.Session) -> None:
         return
     if state.suite is not None:
         concluded = state.suite.conclude(state.run_records())
-    elif state.stages is not None:
+    elif state.stages is not None and state.executor is not None:
         from pytest_gsw.acceptance.state import conclude  # few sessions have a plan
 
         concluded = conclude(state.stages.state(), state.run_records())

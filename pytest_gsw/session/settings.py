@@ -217,9 +217,11 @@ def read_settings(config: pytest.Config) -> Settings:
         raise ConfigurationError("--gsw-suite needs a cluster or logs; add --gsw-cluster=NAME or --gsw-replay=PATH")
     faults: tuple[str, ...] = ()
     if values["demo"]:
-        from pytest_gsw.demo.simulation import parse_faults  # few sessions have faults
+        from pytest_gsw.demo.simulation import down_nodes, parse_faults  # few sessions have faults
 
-        faults = tuple(fault.text for fault in parse_faults(";".join(values["demo"])))
+        parsed = parse_faults(";".join(values["demo"]))
+        faults = tuple(fault.text for fault in parsed)
+        cluster = cluster and replace(cluster, down=down_nodes(parsed, cluster.nodes))
     return Settings(
         run_id=run_id,
         cluster=cluster,

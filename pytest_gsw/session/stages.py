@@ -139,9 +139,7 @@ class Stages:
         for stage in self.plan.stages:
             if self.rows[stage.name]:
                 continue
-            given = " ".join(
-                filter(None, (stage.rows and f"rows: {stage.rows}", stage.marks and f"marks: {stage.marks}"))
-            )
+            given = [f"{key}: {text}" for key, text in (("rows", stage.rows), ("marks", stage.marks)) if text]
             unfit = [f"{row_id} ({why})" for row_id, why in self.unfit[stage.name].items()]
             problem = f"no row of {self.cluster.name} for {', '.join(given) or 'the stage'}"
             faults.append(

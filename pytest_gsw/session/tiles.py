@@ -12,6 +12,7 @@ import pytest
 
 from pytest_gsw.clusters import Cluster, why_it_does_not_fit
 from pytest_gsw.common.files import relative_path
+from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import compressed, number_of
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import by_number, enumerated, named, plural
@@ -77,17 +78,15 @@ class Tiling:
 
 
 def ask_tiling(cluster: Cluster | None, kind: str, only: str, environ: Mapping[str, str]) -> Tiling:
-    """The tiles of this kind on the nodes of a cluster, by Slurm.
+    """The tiles of this kind on the nodes of a cluster.
 
     Raises:
-        pytest.UsageError: The cluster is not Slurm's, or Slurm does not know its nodes, or such tiles.
+        pytest.UsageError: Its nodes are not known, or have no such tiles.
     """
     from pytest_gsw.jobs.slurm.nodes import tiles  # few sessions have tiles
 
-    if cluster is None or cluster.scheduler != "slurm":
-        name = "no cluster is given" if cluster is None else f"{cluster.name} has the scheduler {cluster.scheduler}"
-        problem = f"--gsw-tile: {name}, and tiles are nodes of Slurm's\nnext: name a cluster with 'scheduler: slurm'"
-        raise pytest.UsageError(redact(problem, os.environ))
+    if cluster is None:
+        raise pytest.UsageError("--gsw-tile needs a cluster; add --gsw-cluster=NAME")
     try:
         tiling = Tiling(cluster, kind, only, ask_there(cluster, environ))
         if not kind.isdigit():
@@ -98,10 +97,19 @@ def ask_tiling(cluster: Cluster | None, kind: str, only: str, environ: Mapping[s
 
 
 def ask_there(cluster: Cluster, environ: Mapping[str, str]) -> ClusterNodes:
-    """The nodes of a cluster; a ConfigurationError if Slurm does not know them."""
+    """The nodes of a cluster, by Slurm or as they are simulated; a ConfigurationError if they are not known."""
     from pytest_gsw.jobs.slurm import client  # few sessions have tiles
-    from pytest_gsw.jobs.slurm.nodes import ask_nodes
+    from pytest_gsw.jobs.slurm.nodes import ClusterNodes, ask_nodes
 
+    if cluster.nodes:
+        usable = tuple(node for node in cluster.nodes if node not in cluster.down)
+        leaves = grouped((leaf, node) for node, leaf in cluster.nodes.items())
+        return ClusterNodes(cluster.name, usable, cluster.down, {leaf: tuple(nodes) for leaf, nodes in leaves.items()})
+    if cluster.scheduler != "slurm":
+        raise ConfigurationError(
+            f"{cluster.name} has the scheduler {cluster.scheduler}, and tiles are nodes of Slurm's\n"
+            "next: name a cluster with 'scheduler: slurm'"
+        )
     return ask_nodes(client.Client(environ).ask, cluster, environ)
 
 
