@@ -62,6 +62,12 @@ class _Run:
         self._rows = dict(self._state.rows)
         #: By stage and row, the items on the tiles that it had at the begin.
         self._placed = grouped([((item.stage.name, item.baseline.row_id), item) for item in self.waiting if item.stage])
+        assert self._state.history is not None  # its run has begun
+        placed = [(item.stage, item.baseline) for item in self.waiting if item.stage]
+        costs, _ = stages.costs(placed, self._state.history, self._state.settings)
+        for name, cost in costs.items():
+            told = {"told_gpu_hours": cost.gpu_hours, "told_hours": cost.hours} if not cost.unknown else {}
+            stages.states[name] = replace(stages.states[name], **told)
         self._write()
 
     # -- a stage begins

@@ -85,7 +85,9 @@ def test_nodes_that_a_stage_leaves_out_run_nothing_more(pytester: pytest.Pyteste
 def test_the_junit_of_its_records_has_the_rows_that_were_left_out(pytester: pytest.Pytester) -> None:
     run(pytester, PLAN, SLOW)
     (directory,) = (pytester.path / ".gsw" / "runs").iterdir()
-    result = pytester.run(sys.executable, "-m", "pytest_gsw.cli", "report", directory.name, "--format=junit", "-o", "again.xml")
+    result = pytester.run(
+        sys.executable, "-m", "pytest_gsw.cli", "report", directory.name, "--format=junit", "-o", "again.xml"
+    )
     assert result.ret == 0, result.errlines
 
     def cases(name: str) -> set[str]:
