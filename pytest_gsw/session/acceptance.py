@@ -66,8 +66,9 @@ class _Run:
         placed = [(item.stage, item.baseline) for item in self.waiting if item.stage]
         costs, _ = stages.costs(placed, self._state.history, self._state.settings)
         for name, cost in costs.items():
-            told = {"told_gpu_hours": cost.gpu_hours, "told_hours": cost.hours} if not cost.unknown else {}
-            stages.states[name] = replace(stages.states[name], **told)
+            if not cost.unknown:
+                told = replace(stages.states[name], told_gpu_hours=cost.gpu_hours, told_hours=cost.hours)
+                stages.states[name] = told
         self._write()
 
     # -- a stage begins
