@@ -138,11 +138,12 @@ class _Run:
 
     def _exclude(self, items: Iterable[BaselineItem]) -> None:
         """Keep the jobs of rows without a tile on the nodes that are left."""
+        others = tuple(filter(None, [compressed(self._stages.others)]))
         for row_id in (item.baseline.id for item in items):
             if row_id in self._start.ready:
                 spec = self._start.ready[row_id]
                 assert isinstance(spec, JobSpec)  # others are not ready
-                self._start.ready[row_id] = replace(spec, excluded_nodes=self._stages.others)
+                self._start.ready[row_id] = replace(spec, excluded_nodes=others)
 
     def leave_out(self, items: Sequence[BaselineItem], why: str) -> list[BaselineItem]:
         """Skip items, with the reason, and note that for files that are made of the run's records."""
