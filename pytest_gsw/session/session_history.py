@@ -101,7 +101,7 @@ class SessionHistory:
             if key.row in rows:
                 of_run = [point for point in points if point.run_id == points[-1].run_id]
                 tiles = {f"{key.row}{TILE}{point.nodes}" for point in of_run[:_TILES]}
-                wanted.setdefault(points[-1].run_id, {key.row}).update(tiles)
+                wanted.setdefault(points[-1].run_id, set()).update(tiles, [key.row])
         try:
             return [one for run, ids in wanted.items() if self._history for one in self._history.records(run, ids)]
         except HistoryError as error:

@@ -184,10 +184,10 @@ def test_the_newest_records_of_rows(tmp_path: Path) -> None:
         return varied(SLOW, row=row, node_id=node_id, run_id=run_id, job=job, definition="d", experiment="e", **keys)
 
     tiles = [ran(f"a@n{tile:02}", "run-2", f"n{tile:02}", tile=f"n{tile:02}") for tile in range(12)]
-    records = [ran("a", "run-1", "n01"), ran("b", "run-1", "n01"), ran("c", "run-3", "n01"), *tiles]
+    records = [ran("a", "run-1", "n01"), *(ran(row, "run-2", "n01") for row in "bc"), ran("d", "run-3", "n01"), *tiles]
     with open_history(tmp_path / "history.sqlite") as history:
         history.add(records)
-        found = SessionHistory(history, tmp_path, SLOW.run.cluster).newest_records(("a", "b", "none"))
-    assert {(one.run.id, one.row.row_id) for one in found} == {("run-2", "a"), ("run-1", "b")}
-    assert len(found) == 1 + 9
+        found = SessionHistory(history, tmp_path, SLOW.run.cluster).newest_records("abc")
+    assert {(one.run.id, one.row.row_id) for one in found} == {("run-2", row) for row in "abc"}
+    assert len(found) == 9 + 2
     assert SessionHistory(None, tmp_path, "eos").newest_records(("a",)) == []
