@@ -31,6 +31,8 @@ MESSAGES = {
     "history only": "run {run} is in the history and has no directory here",
     "no directory": "there is no directory {path}",
     "no records": "there are no records in {path}",
+    "no sheet": "there is no sheet.json in {place}",
+    "sheet is right": "is what run {run} makes, with {files}",
     "empty run": "left out: {run} has no records",
     "no record": "{path} is no record: {why}",
     "further runs": "to be confirmed ({number} of {most})",

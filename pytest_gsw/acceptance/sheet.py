@@ -154,7 +154,7 @@ def sheet_of(directory: Path) -> Sheet | None:
         rows=tuple(_row(name, of_row, len(rows)) for name, of_row in rows.items()),
         software=noted.versions,
         method=f"{METHOD} Further jobs of a row that is too slow, before it fails: up to {more}.",
-        records=hashes | unreadable,
+        records=hashes | {path: why.removeprefix(f"{directory / path} ") for path, why in unreadable.items()},
         logs=dict(_log(directory, log) for log in sorted(logs)),
         tables={table: sha256_of(_table(directory, table)) for table in sorted(tables)},
     )

@@ -206,7 +206,7 @@ def _worst_loss(state: AcceptanceState, records: Sequence[Record], wanted: float
     noise, rows = worst.noise or PRIOR, len({(record.row.stage, record.row.row_id) for record in records})
     low, high = interval(1 + gain, noise.of_median(max(1, len(worst.jobs))), noise.jobs, rows)
     why = named([*bad, *missing] or [f"{record.row.id} is the slowest of {plural(len(ended), 'row')}"], _NAMED)
-    return CriterionResult("within", wanted, -gain, verdict, why, 1 - high, 1 - low)
+    return CriterionResult("within", wanted, -gain or 0.0, verdict, why, 1 - high, 1 - low)
 
 
 def _least_goodput(state: AcceptanceState, records: Sequence[Record], wanted: float) -> CriterionResult:

@@ -62,6 +62,13 @@ class _Run:
         self._rows = dict(self._state.rows)
         #: By stage and row, the items on the tiles that it had at the begin.
         self._placed = grouped([((item.stage.name, item.baseline.row_id), item) for item in self.waiting if item.stage])
+        assert self._state.history is not None  # its run has begun
+        placed = [(item.stage, item.baseline) for item in self.waiting if item.stage]
+        costs, _ = stages.costs(placed, self._state.history, self._state.settings)
+        for name, cost in costs.items():
+            if not cost.unknown:
+                told = replace(stages.states[name], told_gpu_hours=cost.gpu_hours, told_hours=cost.hours)
+                stages.states[name] = told
         self._write()
 
     # -- a stage begins
@@ -69,6 +76,8 @@ class _Run:
     def begin(self, stage: Stage, nodes: Sequence[str]) -> list[BaselineItem]:
         """Submit the rows of a stage on these nodes; return all of its items that are to run now."""
         items = [item for item in self.waiting if item.stage is stage]
+        if not items and not (stage.tile and set(nodes) - set(self._stages.left)):
+            return []  # -k or --lf has left it out
         if self._stages.stopped:
             self._note(stage, NOT_RUN)
             return self.leave_out(items, f"not run: {self._stages.stopped}")

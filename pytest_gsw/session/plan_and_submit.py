@@ -38,7 +38,17 @@ from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.results.plan_text import plan_text
 from pytest_gsw.results.record import NO_CLUSTER, Record
 from pytest_gsw.results.run_progress import NAME as PROGRESS
-from pytest_gsw.session import hook_results, junit_file, newest_log, preflight, progress, resume, selection, tiles
+from pytest_gsw.session import (
+    endurance,
+    hook_results,
+    junit_file,
+    newest_log,
+    preflight,
+    progress,
+    resume,
+    selection,
+    tiles,
+)
 from pytest_gsw.session.collect import BaselineItem, blank_rows
 from pytest_gsw.session.live_file import LiveFile
 from pytest_gsw.session.row import SessionRow, Shared, TileRow
@@ -88,7 +98,7 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
     past, journal = resume.own_run(state, partial(write, config))
     state.history = history = _session_history(config, settings)
     environ = state.environ
-    state.probes = _node_probes(config, settings, launcher, environ)
+    state.probes = probes = _node_probes(config, settings, launcher, environ)
     state.executor = executor = Executor(
         launcher,
         settings.jobs.poll_interval_s or launcher.poll_interval_s,
@@ -101,7 +111,9 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
         decide=(lambda row_id, run: by_row[row_id].decide(run)) if submits else (lambda *_: Done()),
         check=(lambda row_id, run: by_row[row_id].jobs.check(run)) if submits else None,
         on_repeat=progress.repeat_reporter(config),
-        on_look=(lambda *_: None) if state.probes is None else state.probes.look,
+        on_look=lambda job, *seen: (
+            by_row[job.spec.row_id].time_over(seen[0]) or (probes.look(job, *seen) if probes else None)
+        ),
         environ=environ,
     )
     plans = make_plans(rows, settings)
@@ -115,7 +127,7 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
         source: RowSource = LiveRow(item.baseline, settings, launcher, environ)
         if row_id in recorded:
             source = ReplayedRow(item.baseline, settings.cluster, recorded[row_id])
-        kind = TileRow if item.baseline.tile else SessionRow
+        kind = endurance.EnduranceRow if item.for_s is not None else TileRow if item.baseline.tile else SessionRow
         by_row[row_id] = kind(config, plans[row_id], source, item.user_properties, shared)
     _note_rows(config, journal, [*rows, *blank_rows(session.items)])
     if state.left_alone:
@@ -242,7 +254,7 @@ def _cluster_peers(
 ) -> ClusterPeers:
     """The effect of the cluster on all rows, with the accepted figures known by now."""
     cluster = "" if settings.cluster is None else settings.cluster.name
-    alone = (item.baseline for item in rows if not item.baseline.tile)
+    alone = (item.baseline for item in rows if not item.baseline.tile and item.for_s is None)
     expected = [(row, accepted_to_expect(row, cluster, None)) for row in alone]
     return ClusterPeers(
         session_history,
@@ -317,21 +329,27 @@ def _observer(config: pytest.Config, rows: Mapping[str, SessionRow]) -> StateObs
 
 def make_plans(rows: Sequence[BaselineItem], settings: Settings) -> dict[str, RowPlan]:
     """The plan of each row by its id; the hooks of plans are called here, once for each row."""
-    made = ((item, _make_plan(item.config, item.baseline, item.nodeid, settings)) for item in rows)
+    made = ((item, _make_plan(item.config, item, settings)) for item in rows)
     plans = {item.baseline.id: dataclasses.replace(plan, stage=item.stage) for item, plan in made}
     specs = [plan.spec for plan in plans.values() if isinstance(plan.spec, JobSpec)]
     refused = preflight.other_clusters(specs, settings)
     return plans | {row_id: dataclasses.replace(plans[row_id], spec=error) for row_id, error in refused.items()}
 
 
-def _make_plan(config: pytest.Config, row: Baseline, node_id: str, settings: Settings) -> RowPlan:
+def _make_plan(config: pytest.Config, item: BaselineItem, settings: Settings) -> RowPlan:
     """The plan of a row; an exception in a hook is the row's error."""
-    hook = config.hook
+    hook, row, node_id, run = config.hook, item.baseline, item.nodeid, item.baseline
+    make_spec = partial(hook.pytest_gsw_make_job_spec, config=config, cluster=_cluster_of(settings))
     try:
-        spec: JobSpec | None = hook.pytest_gsw_make_job_spec(config=config, baseline=row, cluster=_cluster_of(settings))
+        spec: JobSpec | None = make_spec(baseline=row)
         log_format: LogFormat | None = hook.pytest_gsw_log_format(config=config, baseline=row)
         metrics = hook_results.site_metrics(config)
         peak_flops = hook_results.ask_for_peak(config, row)
+        if item.for_s is not None and isinstance(spec, JobSpec):
+            simulated_s = progress.simulated_s(settings)
+            run, spec = endurance.long_run(
+                row, item.for_s, spec, lambda longer: make_spec(baseline=longer), simulated_s
+            )
     except InvalidHookResultError as error:
         raise pytest.UsageError(redact(str(error), os.environ)) from None
     except pytest.UsageError:
@@ -346,9 +364,10 @@ def _make_plan(config: pytest.Config, row: Baseline, node_id: str, settings: Set
         _log_error(row, log_format)
         or hook_results.unknown_metric(row, metrics)
         or measure.impossible_table(row, peak_flops)
+        or (None if item.for_s is None else endurance.no_goodput(row, log_format))
     )
     made = refused or _complete_spec(config, row, spec, settings)
-    return RowPlan(row, node_id, made, log_format, peak_flops, metrics)
+    return RowPlan(run, node_id, made, log_format, peak_flops, metrics)
 
 
 def _log_error(row: Baseline, log_format: LogFormat | None) -> SubmissionError | None:
@@ -423,6 +442,18 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
     most = None if config.getoption("verbose", 0) > 0 else _MOST_PLANNED
     for line in plan_text(planned, skipped, redact(errors, environ), has_gpus, cost, most):
         write(config, line)
+    if (stages := config.stash[SESSION].stages) is not None:
+        from pytest_gsw.acceptance.plan_cost import plan_lines  # few sessions have a plan
+
+        history = SessionHistory(None, settings.output.results, None)
+        if settings.output.history is not None and settings.cluster is not None:
+            budget = WaitBudget(SESSION_WAIT_S)
+            opened = open_history(settings.output.history, budget)
+            history = SessionHistory(opened, settings.output.results, settings.cluster.name, budget)
+        costs, times = stages.costs([(item.stage, item.baseline) for item in rows if item.stage], history, settings)
+        history.close()
+        for line in plan_lines(stages.plan, costs, times):
+            write(config, line)
     cluster = _cluster_of(settings)
     probes = [f"facts ({cluster.node_checks.facts})"] if cluster.node_checks.facts not in {None, "none"} else []
     probes += [f"{cluster.node_checks.smoke} before the first step"] if cluster.node_checks.smoke else []

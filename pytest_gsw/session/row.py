@@ -26,7 +26,7 @@ from pytest_gsw.history.comparison import explaining, suspect_text
 from pytest_gsw.history.model import points_of
 from pytest_gsw.history.row_history import RowHistory
 from pytest_gsw.hook_checks import hook_error
-from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.model import Attempt, EarlyStop, JobSpec
 from pytest_gsw.jobs.states import JobStatus
 from pytest_gsw.results import junit, outcomes, row_text
 from pytest_gsw.results.make_record import RowResult, job_facts, record_of, row_facts, saved_gpu_hours
@@ -181,6 +181,10 @@ class SessionRow:
         """The row's history without this run; cached."""
         ran, row_id, run_id = self.source.circumstances(run), self.baseline.row_id, self._settings.run_id
         return self._shared.history.past(row_id, ran.definition, ran.experiment, accepted, run_id)
+
+    def time_over(self, status: JobStatus) -> EarlyStop | None:
+        """Why a running job is ended because of the time; ``None`` if it is to go on."""
+        return None
 
     def report(self) -> None:
         """Report the verdict of the set-up to pytest."""
@@ -354,7 +358,7 @@ class SessionRow:
         return verdict, None
 
     def decide(self, run: Run) -> Repeat | Undecided | Done:
-        """Measure a job that ended well, with those before it, and decide if the row needs one more.
+        """Measure a job, with those before it, and decide if the row needs one more; none after one that failed.
 
         Raises:
             RunError: The job cannot be measured.
@@ -362,7 +366,8 @@ class SessionRow:
         settings, jobs = self._settings, len(run.jobs)
         repeats = self.source.repeats
         may_change = self.has_cluster_effect and self._peers.effect_may_change
-        if self.baseline.criterion.expected_failure or (jobs >= repeats.most and not may_change):
+        is_last = self.baseline.criterion.expected_failure or (jobs >= repeats.most and not may_change)
+        if is_last or not run.is_whole:
             return Done()
         run = self.jobs.with_evidence(run)
         if self.source.not_comparable(run) is not None:
@@ -531,14 +536,18 @@ def _jobs_facts(
         last = facts(run.job_id, run.status, run)
     elif submitted is not None:
         last = facts(submitted.job.id, submitted.status, None)
-    earlier = () if row is None else row.earlier
+    earlier = run.earlier if run is not None else () if row is None else row.earlier
+    shown = {last.id if last else "", *(job.job_id for job in earlier)}
+    others = [] if row is None else [attempt for attempt in row.attempts if attempt.job_id not in shown]
+    if submitted is not None and submitted.job.id not in shown:  # the row's figure is that of an earlier job
+        why = "" if submitted.stopped is None else submitted.stopped.fact
+        others.append(Attempt(submitted.job.id, submitted.status, why))
     return Jobs(
         last=last,
         attempts=tuple(
-            JobFacts.of(job.job_id, executor.launcher.name, job.status, why_repeated=job.why)
-            for job in (() if row is None else row.failures)
+            JobFacts.of(job.job_id, executor.launcher.name, job.status, why_repeated=job.why) for job in others
         ),
-        repeats=tuple(facts(job.job_id, job.status, job) for job in (earlier if run is None else run.earlier)),
+        repeats=tuple(facts(job.job_id, job.status, job) for job in earlier),
         first_jobs=source.repeats.first,
         confirm_jobs=source.repeats.confirm,
         search=tuple(source.search),

@@ -44,6 +44,11 @@ class RowPlan:
     #: The stage of an acceptance; ``None`` without one.
     stage: Stage | None = None
 
+    @property
+    def for_s(self) -> float | None:
+        """Seconds that the row runs from its first start, by one job after another; ``None`` for one run."""
+        return None if self.stage is None else self.stage.for_s
+
 
 @dataclass(frozen=True)
 class Context:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_gsw.acceptance.sheet import sheet_of, sheet_text
 from pytest_gsw.acceptance.state import AcceptanceState, read_state
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.results.record import Record, read_records
@@ -99,6 +100,10 @@ def test_each_stage_runs_on_the_nodes_that_passed_before(site: Site, cluster: Sl
     assert session.process.returncode == 1
     assert rows["n001"].startswith("nodes::n001:None: node n001: not covered")
     assert re.search(r"gsw: stage 2 of 3, fabric", session.output)
+    (run,) = (session.directory / ".gsw" / "runs").iterdir()
+    sheet = sheet_of(run)
+    assert sheet is not None
+    assert (session.directory / "handover" / "sheet.json").read_text() == sheet_text(sheet)
 
 
 def test_a_killed_plan_goes_on_in_its_stage_without_a_job_twice(
