@@ -38,21 +38,11 @@ from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.results.plan_text import plan_text
 from pytest_gsw.results.record import NO_CLUSTER, Record
 from pytest_gsw.results.run_progress import NAME as PROGRESS
-from pytest_gsw.session import (
-    endurance,
-    hook_results,
-    junit_file,
-    newest_log,
-    preflight,
-    progress,
-    resume,
-    selection,
-    tiles,
-)
+from pytest_gsw.session import hook_results, junit_file, newest_log, preflight, progress, resume, selection, tiles
 from pytest_gsw.session.collect import BaselineItem, blank_rows
 from pytest_gsw.session.live_file import LiveFile
-from pytest_gsw.session.row import SessionRow, Shared, TileRow
-from pytest_gsw.session.row_plan import RowPlan
+from pytest_gsw.session.row import EnduranceRow, SessionRow, Shared, TileRow
+from pytest_gsw.session.row_plan import RowPlan, plan_for
 from pytest_gsw.session.row_source import LiveRow, ReplayedRow, RowSource
 from pytest_gsw.session.screen import write
 from pytest_gsw.session.session_history import ClusterPeers, SessionHistory
@@ -127,7 +117,7 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
         source: RowSource = LiveRow(item.baseline, settings, launcher, environ)
         if row_id in recorded:
             source = ReplayedRow(item.baseline, settings.cluster, recorded[row_id])
-        kind = endurance.EnduranceRow if item.for_s is not None else TileRow if item.baseline.tile else SessionRow
+        kind = EnduranceRow if item.for_s is not None else TileRow if item.baseline.tile else SessionRow
         by_row[row_id] = kind(config, plans[row_id], source, item.user_properties, shared)
     _note_rows(config, journal, [*rows, *blank_rows(session.items)])
     if state.left_alone:
@@ -329,27 +319,29 @@ def _observer(config: pytest.Config, rows: Mapping[str, SessionRow]) -> StateObs
 
 def make_plans(rows: Sequence[BaselineItem], settings: Settings) -> dict[str, RowPlan]:
     """The plan of each row by its id; the hooks of plans are called here, once for each row."""
-    made = ((item, _make_plan(item.config, item, settings)) for item in rows)
-    plans = {item.baseline.id: dataclasses.replace(plan, stage=item.stage) for item, plan in made}
+    plans = {item.baseline.id: _plan_of(item, settings) for item in rows}
     specs = [plan.spec for plan in plans.values() if isinstance(plan.spec, JobSpec)]
     refused = preflight.other_clusters(specs, settings)
     return plans | {row_id: dataclasses.replace(plans[row_id], spec=error) for row_id, error in refused.items()}
 
 
-def _make_plan(config: pytest.Config, item: BaselineItem, settings: Settings) -> RowPlan:
+def _plan_of(item: BaselineItem, settings: Settings) -> RowPlan:
+    def make(row: Baseline) -> RowPlan:
+        return _make_plan(item.config, row, item.nodeid, settings)
+
+    plan, for_s = make(item.baseline), item.for_s
+    made = plan if for_s is None else plan_for(for_s, plan, make, progress.simulated_s(settings))
+    return dataclasses.replace(made, stage=item.stage)
+
+
+def _make_plan(config: pytest.Config, row: Baseline, node_id: str, settings: Settings) -> RowPlan:
     """The plan of a row; an exception in a hook is the row's error."""
-    hook, row, node_id, run = config.hook, item.baseline, item.nodeid, item.baseline
-    make_spec = partial(hook.pytest_gsw_make_job_spec, config=config, cluster=_cluster_of(settings))
+    hook = config.hook
     try:
-        spec: JobSpec | None = make_spec(baseline=row)
+        spec: JobSpec | None = hook.pytest_gsw_make_job_spec(config=config, baseline=row, cluster=_cluster_of(settings))
         log_format: LogFormat | None = hook.pytest_gsw_log_format(config=config, baseline=row)
         metrics = hook_results.site_metrics(config)
         peak_flops = hook_results.ask_for_peak(config, row)
-        if item.for_s is not None and isinstance(spec, JobSpec):
-            simulated_s = progress.simulated_s(settings)
-            run, spec = endurance.long_run(
-                row, item.for_s, spec, lambda longer: make_spec(baseline=longer), simulated_s
-            )
     except InvalidHookResultError as error:
         raise pytest.UsageError(redact(str(error), os.environ)) from None
     except pytest.UsageError:
@@ -364,10 +356,9 @@ def _make_plan(config: pytest.Config, item: BaselineItem, settings: Settings) ->
         _log_error(row, log_format)
         or hook_results.unknown_metric(row, metrics)
         or measure.impossible_table(row, peak_flops)
-        or (None if item.for_s is None else endurance.no_goodput(row, log_format))
     )
     made = refused or _complete_spec(config, row, spec, settings)
-    return RowPlan(run, node_id, made, log_format, peak_flops, metrics)
+    return RowPlan(row, node_id, made, log_format, peak_flops, metrics)
 
 
 def _log_error(row: Baseline, log_format: LogFormat | None) -> SubmissionError | None:
