@@ -137,6 +137,7 @@ class Submission:
         f.text("Generic resources of each node, such as gpu:8, if Slurm has them."), check=_check_gres
     )
     constraint: str | None = _key(f.text("Features that the nodes must have."))
+    reservation: str | None = _key(f.text("Slurm reservation in which the jobs run."))
     #: Way of submission if a recipe's table has none; ``None``: by sbatch.
     launcher: str | None = _key(f.choice(LAUNCHERS, f"{LAUNCHER_MEANING} A table's recipe.launcher comes first."))
     sbatch: tuple[str, ...] = _key(
@@ -262,6 +263,9 @@ class Cluster:
     given: Mapping[str, tuple[int, int]] = field(default_factory=dict, repr=False, compare=False)
     #: True for simulated runs: their figures are labelled wherever they appear.
     simulated: bool = False
+    #: The leaf switch of each simulated node, and the reasons of those that take no jobs.
+    nodes: Mapping[str, str] = field(default_factory=dict, repr=False)
+    down: Mapping[str, str] = field(default_factory=dict, repr=False)
     #: True if its file was named on the command line: other sessions do not find it otherwise.
     file_is_given: bool = False
 
@@ -306,8 +310,15 @@ def clusters_option(file: str | None) -> tuple[str, ...]:
     return () if file is None else (f"--gsw-clusters={relative_path(Path(file))}",)
 
 
-#: The cluster without requirements: a simulated recipe, run as processes on this machine.
-DEMO = Cluster(name="demo", scheduler="local", gpus=4608, simulated=True)
+#: The cluster without requirements: a simulated recipe, run as processes on this machine. Jobs that are larger than its
+#: nodes run as well, on nodes without names.
+DEMO = Cluster(
+    name="demo",
+    scheduler="local",
+    gpus=4608,
+    simulated=True,
+    nodes={f"demo-{number:02d}": f"leaf{(number + 3) // 4}" for number in range(1, 17)},
+)
 
 #: This machine; the session fills in its hardware.
 LOCAL = Cluster(name="local", scheduler="local")

@@ -236,6 +236,8 @@ def pytest_gsw_make_launcher(config: pytest.Config, cluster: Cluster, run_direct
             cluster.gpus or len(list(Path("/dev").glob("nvidia[0-9]*"))),
             work_directory=directory,
             real_gpus=uses_gpus(cluster),
+            nodes=tuple(cluster.nodes),
+            down=cluster.down,
             # Simulated jobs sleep; each needs a core only for the start of its Python.
             max_processes=(8 if cluster.simulated else 2) * (os.cpu_count() or 1),
             environ=environ,

@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pytest_gsw.acceptance.plan import Criteria
+from pytest_gsw.common import files, typed_json
+from pytest_gsw.common.groups import grouped
+from pytest_gsw.common.node_lists import compressed, expand
+from pytest_gsw.common.text import named, plural
+from pytest_gsw.results import outcomes, row_text
+from pytest_gsw.results.record import Record
+from pytest_gsw.results.suites import Concluded
+from pytest_gsw.stats.noise import PRIOR, interval
 
 #: The file in a run's directory.
 NAME = "acceptance.json"
+#: States of a stage, the verdicts of a criterion, and the kind of an exception that may end by itself.
+WAITS, RUNS, DECIDED, NOT_RUN = "waits", "runs", "decided", "not run"
+MET, NOT_MET, OPEN = "met", "not met", "open"
+NOT_GIVEN = "not given"
+#: The most rows or stages that a criterion names.
+_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -32,6 +51,9 @@ class StageState:
     name: str
     #: ``waits``, ``runs``, ``decided``, or ``not run`` after a stop.
     state: str
+    #: Its tiles and the duration of its rows, as :class:`~pytest_gsw.acceptance.plan.Stage` has them.
+    tile: str = ""
+    for_s: float | None = None
     #: The ids of its rows, as far as they were to run.
     rows: tuple[str, ...] = ()
     #: The nodes of the bill at its begin, as a node list.
@@ -39,8 +61,11 @@ class StageState:
     #: Told by the plan: GPU-hours and hours; ``None`` if run times are not known.
     told_gpu_hours: float | None = None
     told_hours: float | None = None
-    began_s: float | None = None
-    ended_s: float | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """True if its rows have not all ended."""
+        return self.state in {WAITS, RUNS}
 
 
 @dataclass(frozen=True)
@@ -73,8 +98,133 @@ class AcceptanceState:
     nodes: str
     #: The user that ran it.
     user: str
+    criteria: Criteria = field(default_factory=Criteria)
     stages: tuple[StageState, ...] = ()
     exceptions: tuple[NodeException, ...] = ()
     #: Why the plan ended before its last stage, in one line, and the GPU-hours not spent; empty if it did not.
     stopped: str = ""
     saved_gpu_hours: float = 0.0
+
+
+def write_state(directory: Path, state: AcceptanceState) -> None:
+    """Write a run's acceptance; an OSError if it cannot be written."""
+    files.write_whole(directory / NAME, json.dumps(vars(state), default=typed_json.plain, indent=1))
+
+
+def read_state(directory: Path) -> AcceptanceState | None:
+    """A run's acceptance; ``None`` if the run has none, or one of a later release."""
+    try:
+        return typed_json.read(AcceptanceState, json.loads(files.read_bounded(directory / NAME)))
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def exceptions_of(stage: str, records: Iterable[Record]) -> Iterator[NodeException]:
+    """The nodes of a stage's tiles that have not passed: those that its search names, else all of the tile."""
+    for record in records:
+        if not record.row.tile or is_good(record):
+            continue
+        tile, job = expand(record.row.tile), record.jobs.last
+        where = (record.row.id, "" if job is None else job.id, record.run.log or "")
+        found = [(expand(one.nodes), one) for one in (record.among_tiles.findings if record.among_tiles else ())]
+        for nodes, finding in found:
+            kind = "slow" if finding.kind == "between" else finding.kind
+            why = row_text.finding_text(finding)
+            yield from (NodeException(node, kind, stage, why, *where) for node in nodes if node in tile)
+        if not found:
+            kind = _KINDS.get(record.outcome, "not decided")
+            kind = "other loss" if record.among_tiles and record.among_tiles.other_loss else kind
+            yield from (NodeException(node, kind, stage, record.fact, *where) for node in tile)
+
+
+_KINDS = {outcomes.ERROR.word: "failed", outcomes.REGRESSED.word: "slow"}
+
+
+def conclude(state: AcceptanceState, records: Sequence[Record]) -> Concluded:
+    """The end of a session with a plan: exceptions and criteria in lines."""
+    alike = grouped([((one.kind, one.stage, one.why), one.node) for one in state.exceptions])
+    lines = [
+        f"exception  {compressed(nodes)}  {kind}{f' in the stage {stage}' if stage else ''}: {why}"
+        for (kind, stage, why), nodes in alike.items()
+    ]
+    lines += [f"stopped    {state.stopped}"] if state.stopped else []
+    results = criteria_of(state, records)
+    for one in results:
+        figure = "not measured" if one.figure is None else f"{100 * one.figure:.1f} %"
+        lines.append(f"{one.name:<10} {figure}, wanted {100 * one.wanted:g} %: {one.verdict} ({one.why})")
+    verdicts = {one.verdict for one in results}
+    return Concluded(lines, is_met=verdicts <= {MET}, is_missed=NOT_MET in verdicts)
+
+
+def criteria_of(state: AcceptanceState, records: Sequence[Record]) -> tuple[CriterionResult, ...]:
+    """Each criterion of the plan by the records of the run so far; what is not measured is open."""
+    wanted, results = state.criteria, []
+    if wanted.covered is not None:
+        results.append(_coverage(state, records, wanted.covered))
+    if wanted.within is not None:
+        results.append(_worst_loss(state, records, wanted.within))
+    if wanted.goodput is not None:
+        results.append(_least_goodput(state, records, wanted.goodput))
+    return tuple(results)
+
+
+def covered_nodes(state: AcceptanceState, records: Sequence[Record]) -> frozenset[str]:
+    """The nodes of the bill that are no exception and ran on a tile that passed, or of which a search names others."""
+    passed = (record for record in records if record.row.tile and (is_good(record) or record.named))
+    tiles = {record.row.tile for record in passed}
+    left_out = {exception.node for exception in state.exceptions}
+    return frozenset(node for tile in tiles for node in expand(tile)) & frozenset(expand(state.nodes)) - left_out
+
+
+def is_good(record: Record) -> bool:
+    """True if a record's outcome is green: passed, improved, or out of memory as documented."""
+    return outcomes.of(record.outcome).status == outcomes.GREEN
+
+
+def _coverage(state: AcceptanceState, records: Sequence[Record], wanted: float) -> CriterionResult:
+    bill, covered = len(expand(state.nodes)), len(covered_nodes(state, records))
+    lost = {exception.node for exception in state.exceptions if exception.kind != NOT_GIVEN}
+    left_out = {exception.node for exception in state.exceptions}
+    is_enough = covered / bill >= wanted
+    # A tile that never ran is nothing that was met. A node that Slurm did not give is tried once more at the end.
+    is_open = any(stage.state != DECIDED for stage in state.stages if stage.tile)
+    is_open |= not is_enough and any(stage.is_open for stage in state.stages)
+    decided = MET if is_enough else NOT_MET
+    verdict = NOT_MET if (bill - len(lost)) / bill < wanted else OPEN if is_open else decided
+    why = f"{covered} of {plural(bill, 'node')}, {plural(len(left_out), 'exception')}"
+    return CriterionResult("covered", wanted, covered / bill, verdict, why)
+
+
+def _worst_loss(state: AcceptanceState, records: Sequence[Record], wanted: float) -> CriterionResult:
+    ended, missing = _of_stages(state, records, is_for=False)
+    bad = [f"{record.row.id} {outcomes.of(record.outcome).text}" for record in ended if not is_good(record)]
+    judged = [(record.judged.gain, record.judged, record) for record in ended if record.judged is not None]
+    verdict = NOT_MET if bad else OPEN if missing or not ended else MET
+    if not judged:
+        return CriterionResult("within", wanted, None, verdict, named([*bad, *missing], _NAMED))
+    gain, worst, record = min(judged, key=lambda one: one[0])
+    noise, rows = worst.noise or PRIOR, len({(record.row.stage, record.row.row_id) for record in records})
+    low, high = interval(1 + gain, noise.of_median(max(1, len(worst.jobs))), noise.jobs, rows)
+    why = named([*bad, *missing] or [f"{record.row.id} is the slowest of {plural(len(ended), 'row')}"], _NAMED)
+    return CriterionResult("within", wanted, -gain or 0.0, verdict, why, 1 - high, 1 - low)
+
+
+def _least_goodput(state: AcceptanceState, records: Sequence[Record], wanted: float) -> CriterionResult:
+    ended, missing = _of_stages(state, records, is_for=True)
+    known = [(record.endurance.goodput, record.row.id) for record in ended if record.endurance is not None]
+    lost = [f"{record.row.id}: no goodput" for record in ended if record.endurance is None]
+    figure, row = min(known, default=(None, ""))
+    is_bad = bool(lost) or (figure is not None and figure < wanted)
+    why = named([*([f"{row} has the least of {plural(len(known), 'row')}"] if row else []), *lost, *missing], _NAMED)
+    return CriterionResult("goodput", wanted, figure, NOT_MET if is_bad else OPEN if missing or not ended else MET, why)
+
+
+def _of_stages(state: AcceptanceState, records: Sequence[Record], *, is_for: bool) -> tuple[list[Record], list[str]]:
+    """The records of the stages without tile, with a duration or without, and what they do not have yet."""
+    stages = [stage for stage in state.stages if not stage.tile and (stage.for_s is not None) is is_for]
+    names = {stage.name for stage in stages}
+    ended = [record for record in records if record.row.stage in names]
+    known = {record.row.id for record in ended}
+    left = [f"stage {stage.name}: {stage.state}" for stage in stages if stage.state != DECIDED]
+    rows = [f"{row}: no result" for stage in stages if stage.state == DECIDED for row in stage.rows if row not in known]
+    return ended, [*left, *rows]

@@ -134,6 +134,9 @@ def _report(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", type=path, metavar="PATH", help="where to write (default: pages to RUN/report, texts printed)"
     )
     parser.add_argument("--strict", action="store_true", help="in JUnit, rows faster than the tolerance allows fail")
+    parser.add_argument(
+        "--check", action="store_true", help="RUN is the report of an acceptance: make its sheet again, and compare"
+    )
     _add_history(parser)
     _add_baselines(parser, "tables with accepted figures")
 

@@ -6,22 +6,32 @@ import argparse
 import itertools
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
+from pytest_gsw.acceptance.sheet import RowFigure, Sheet, read_sheet
 from pytest_gsw.cli.arguments import Ini
 from pytest_gsw.cli.output import Answer, changes_facts, quoted_answer
 from pytest_gsw.cli.run_arguments import NOISE_NOTE, known_history, noise_cell, records_in, run_directory
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.redact import redact
-from pytest_gsw.common.text import listed, percent, plain_table, plural
+from pytest_gsw.common.text import listed, percent, plain_table, plural, share
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history import cluster_series, store
-from pytest_gsw.history.comparison import CONFIDENCE, Comparison, RowRatio, changes_text, compare_runs
+from pytest_gsw.history.comparison import (
+    Comparison,
+    NotCompared,
+    RowRatio,
+    changes_text,
+    compare_each,
+    compare_runs,
+    has_other_definition,
+)
 from pytest_gsw.history.model import SeriesKey
 from pytest_gsw.results.junit import read_run
 from pytest_gsw.results.record import Record
-from pytest_gsw.stats.noise import Noise
-from pytest_gsw.tables.metrics import common_change_label
+from pytest_gsw.stats.noise import CONFIDENCE, Noise, ratio_sd
+from pytest_gsw.tables.metrics import Figure, common_change_label
 
 
 def run(args: argparse.Namespace) -> Answer:
@@ -31,6 +41,9 @@ def run(args: argparse.Namespace) -> Answer:
             f"{args.before} is compared with nothing: RUN_B is not given\n"
             f"next: pytest-gsw compare RUN {args.before}, with a run of {args.ini.runs}"
         )
+    first, second = (read_sheet(Path(given)) for given in (args.before, args.after))
+    if first is not None and second is not None:
+        return _compare_sheets(args, first, second)
     before, after = _of_directory(args.ini, args.before), _of_directory(args.ini, args.after)
     if before is not None and after is not None:
         noises = _read_noises(args, before, after)
@@ -41,6 +54,38 @@ def run(args: argparse.Namespace) -> Answer:
             noises = _noises(history, before, after)
     compared = compare_runs(before, after, noises)
     return quoted_answer(args, _facts(args, compared), _text(compared), compared.status)
+
+
+def _compare_sheets(args: argparse.Namespace, before: Sheet, after: Sheet) -> Answer:
+    """Two acceptances beside each other: criteria and coverage, then their rows by the figures of the sheets."""
+    first, second = ({row.name: row for row in sheet.rows} for sheet in (before, after))
+    compared = compare_each(first, second, _ratio)
+    facts = [dict([("verdict", sheet.verdict), *_criteria(sheet)]) for sheet in (before, after)]
+    lines = [(name, facts[0].get(name, ""), facts[1].get(name, "")) for name in dict.fromkeys([*facts[0], *facts[1]])]
+    heads = ("acceptance", before.acceptance.name, after.acceptance.name)
+    text = f"{plain_table(lines, *heads, style='simple')}\n\n{_text(compared)}"
+    content = {**_facts(args, compared), "acceptance": dict(zip(("before", "after"), facts, strict=True))}
+    return quoted_answer(args, content, text, compared.status)
+
+
+def _criteria(sheet: Sheet) -> Iterator[tuple[str, str]]:
+    for one in sheet.criteria:
+        figure = "" if one.figure is None else f"{share(one.figure)}, "
+        yield one.name, f"{figure}wanted {share(one.wanted)}: {one.verdict}"
+    for group in sheet.coverage:
+        yield f"{group.kind} covered", f"{group.covered} of {group.of}"
+
+
+def _ratio(before: RowFigure, after: RowFigure) -> RowRatio | NotCompared:
+    if before.figure is None or after.figure is None:
+        which = "first" if before.figure is None else "second"
+        return NotCompared(before.name, f"has no figure in the {which} sheet", before.figure is not None)
+    if has_other_definition(before.row, after.row):
+        return NotCompared(before.name, "has another definition")
+    then, now = (Figure(after.row.judged_metric, figure) for figure in (before.figure, after.figure))
+    noise, ratio = max((before.noise, after.noise), key=lambda noise: noise.sigma), now.speed(then.value)
+    sd = ratio_sd(noise, before.jobs, after.jobs)
+    return RowRatio(before.name, then, now, ratio, ratio, ratio, noise, sd=sd)
 
 
 def _read_noises(args: argparse.Namespace, *runs: Sequence[Record]) -> Mapping[SeriesKey, Noise]:

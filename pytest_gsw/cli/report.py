@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import time
@@ -11,10 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
+from pytest_gsw.acceptance import sheet
 from pytest_gsw.cli import alarms, run_arguments
 from pytest_gsw.cli.arguments import Ini
 from pytest_gsw.cli.output import Answer, answer_to, quoted_answer
-from pytest_gsw.common.files import relative_path
+from pytest_gsw.common.files import read_bounded, relative_path
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import moment, one_line, plain_table, plural
 from pytest_gsw.errors import ConfigurationError, RunError
@@ -32,6 +34,8 @@ NAME = "report"
 
 def run(args: argparse.Namespace) -> Answer:
     """Answer the subcommand."""
+    if args.check:
+        return _check(args)
     if args.format != "html":
         return _as_text(args)
     from pytest_gsw.reports.pages import write_report  # not for one run as a text, nor for pytest-gsw alone
@@ -49,6 +53,27 @@ def run(args: argparse.Namespace) -> Answer:
         except OSError as error:
             raise ConfigurationError(f"the report cannot be written: {error.strerror}: {error.filename}") from None
     return Answer(f"{index}: {_counts_text(found)}")
+
+
+def _check(args: argparse.Namespace) -> Answer:
+    """Make the sheet of a report again, and compare it to the byte."""
+    from pytest_gsw.reports.pages import INDEX, first_page_of
+
+    given = Path(args.runs[0])
+    place = given.parent if given.name == sheet.NAME else given
+    signed = sheet.read_sheet(place)
+    if signed is None:
+        raise ConfigurationError(f"there is no {sheet.NAME} in {place}\nnext: name the report of an acceptance")
+    directory = run_arguments.run_directory(args.ini, signed.run)
+    made = None if directory is None else sheet.sheet_of(directory)
+    if made is None:
+        raise run_arguments.missing_run(args.ini, signed.run)
+    again = {sheet.NAME: sheet.sheet_text(made), INDEX: first_page_of(made)}
+    there = {name: read_bounded(place / name).decode(errors="replace") for name in again}
+    found = [*sheet.differences(json.loads(there[sheet.NAME]), json.loads(again[sheet.NAME]))]
+    found += [f"{place / name} is not what the run makes" for name, text in again.items() if there[name] != text]
+    files = plural(sum(map(len, (made.records, made.logs, made.tables))), "file")
+    return Answer("\n".join(found) or f"{place} is what run {made.run} makes, with {files}", bool(found))
 
 
 def run_rows(args: argparse.Namespace) -> Answer:

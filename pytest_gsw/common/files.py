@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import secrets
 import stat
@@ -127,6 +128,19 @@ def read_bounded(path: Path | str, most_bytes: int = MOST_BYTES) -> bytes:
     if len(content) > most_bytes:
         raise OSError(errno.EFBIG, f"it is larger than {most_bytes} bytes", str(path))
     return content
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a regular file of any size, or why it cannot be read."""
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            check_regular(os.fstat(file.fileno()), path)
+            while part := file.read(1 << 20):
+                digest.update(part)
+    except OSError as error:
+        return error.strerror or "cannot be read"
+    return digest.hexdigest()
 
 
 def relative_path(path: Path) -> Path:

@@ -11,7 +11,7 @@ from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.text import by_number
 
 #: No run has more nodes; a longer list is not taken apart.
-_MOST_NODES = 20_000
+MOST_NODES = 20_000
 #: Longer numbers are no nodes'.
 _MOST_DIGITS = 200
 #: A message names nodes in so many letters; of more nodes, so many.
@@ -29,7 +29,7 @@ def expand(nodes: str) -> tuple[str, ...]:
     names: list[str] = []
     for part in _PART.findall(nodes):
         match = _RANGED.fullmatch(part)
-        names.extend([part] if match is None else _expand(match[1], match[2], match[3], _MOST_NODES - len(names)))
+        names.extend([part] if match is None else _expand(match[1], match[2], match[3], MOST_NODES - len(names)))
     return tuple(names)
 
 
@@ -98,7 +98,7 @@ class NodeSets:
         match = _RANGED.fullmatch(part)
         if match is None:
             return self._bit(part)
-        found, left = 0, _MOST_NODES
+        found, left = 0, MOST_NODES
         for piece in match[2].split(","):
             key = (match[1], piece, match[3])
             if key not in self._ranges:
@@ -116,7 +116,7 @@ class NodeSets:
 def number_of(nodes: str) -> int | None:
     """Number of nodes in a list; ``None`` if the list is ambiguous."""
     names = expand(nodes)
-    return None if not names or len(names) >= _MOST_NODES or any("[" in name for name in names) else len(names)
+    return None if not names or len(names) >= MOST_NODES or any("[" in name for name in names) else len(names)
 
 
 def _expand(prefix: str, ranges: str, suffix: str, most: int) -> Iterator[str]:

@@ -9,6 +9,7 @@
 #
 #   STAGE_PATH                    staging area; results go to $STAGE_PATH/results/...
 #   DTYPE, MODEL_SIZE             what to train, as for any recipe
+#   MAX_STEPS                     more steps than the row's: with checkpoints below the staging area
 #   GSW_BASELINE_FILE, GSW_ROW    the baseline row to simulate (pytest-gsw sets both)
 #   GSW_DEMO_TRAINS               that row's model and framework; without it the Python below is asked
 #   GSW_PYTHON                    a Python that has pytest-gsw
@@ -24,6 +25,7 @@ set -eu -o pipefail
 : "${STAGE_PATH:?is not set: the staging area, under which results are written}"
 DTYPE=${DTYPE:-fp8}
 MODEL_SIZE=${MODEL_SIZE:-any}  # of a model that has but one
+export MAX_STEPS=${MAX_STEPS:-}
 export DTYPE=${DTYPE,,} MODEL_SIZE=${MODEL_SIZE,,}
 
 export GSW_VERSION=${GSW_VERSION:-demo}
@@ -51,5 +53,9 @@ if [[ -z ${GSW_LOCAL:-} ]] && command -v srun >/dev/null; then
     # One task stands for all ranks, whatever the job was given.
     srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --output="$GSW_DEMO_LOG" "${train[@]}"
 else
-    "${train[@]}" >"$GSW_DEMO_LOG" 2>&1
+    "${train[@]}" >"$GSW_DEMO_LOG" 2>&1 || {
+        code=$?
+        grep -a 'DUE TO NODE FAILURE' "$GSW_DEMO_LOG" >&2 || true
+        exit "$code"
+    }
 fi

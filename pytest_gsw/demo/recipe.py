@@ -20,14 +20,18 @@ from pathlib import Path
 from random import Random
 from typing import BinaryIO, NoReturn
 
+from pytest_gsw.common.files import write_whole
+from pytest_gsw.common.node_lists import expand
 from pytest_gsw.demo.benchmarks import BENCHMARKS
 from pytest_gsw.demo.simulation import DemoFault, SimulatedJob, fault_of, parse_faults, simulate
-from pytest_gsw.demo.writers import WRITERS, Event, Writer, damage
+from pytest_gsw.demo.writers import WRITERS, Event, Writer, damage, resume
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Baseline, transferred
 
 DEFAULT_SECONDS = 1.0
+#: Steps between two checkpoints of a training that is longer than its row.
+_SAVE_STEPS = 50
 _WRITERS: Mapping[str, Writer] = {**WRITERS, **BENCHMARKS}
 
 
@@ -71,12 +75,16 @@ def train(
     Returns:
         The exit code, for the faults that end in one.
     """
-    fault = fault_of(baseline.id, parse_faults(environment.get("GSW_DEMO", "")))
+    nodes = expand(environment.get("SLURM_JOB_NODELIST", ""))
+    fault = fault_of(baseline.id, parse_faults(environment.get("GSW_DEMO", "")), nodes)
     if fault is None and baseline.criterion.expected_failure == "out_of_memory":
         fault = DemoFault(baseline.id, "oom")
     if fault and fault.word == "slow-once" and environment.get("GSW_ATTEMPT"):
         fault = None  # not the row's first job
     word = fault.word if fault else ""
+    own_steps, wanted = baseline.recipe.steps, environment.get("MAX_STEPS", "")
+    if wanted.isdecimal() and own_steps:
+        baseline = replace(baseline, recipe=replace(baseline.recipe, steps=max(own_steps, int(wanted))))
     job, workload = _job(baseline, environment), baseline.workload
     log_format = workload.log_format
     if word == "wrong-identity":
@@ -90,21 +98,28 @@ def train(
         micro, half = baseline.batch.micro_batch_size, (workload.sequence_length or 4096) // 2
         batch = replace(baseline.batch, micro_batch_size=micro and 2 * micro)
         baseline = replace(baseline, workload=replace(workload, sequence_length=half), batch=batch)
-    steps, seconds = baseline.recipe.steps, seconds_of(environment)
-    if steps and (wanted := environment.get("MAX_STEPS")):
-        baseline = replace(baseline, recipe=replace(baseline.recipe, steps=int(wanted)))
-        seconds *= int(wanted) / steps
     seed = f"{baseline.id} {environment.get('GSW_DEMO_SEED') or job.id}"
     run = simulate(baseline, job, fault, Random(seed), started=datetime.now(timezone.utc))
     if log_format not in writers:
         raise ConfigurationError(f"the demo writes no {log_format} logs, only {', '.join(writers)}")
     healthy = tuple(writers[log_format](run))
-    play(damage(healthy, run, word), seconds / healthy[-1].at_s, out)
+    if fault and word == "lost" and fault.argument >= run.logged_steps:
+        fault, word = None, ""
+    last, node = (int(fault.argument), (*fault.of_nodes(nodes), "")[0]) if fault else (0, "")
+    events, checkpoint, times = healthy, None, len(run.steps_s) / (own_steps or len(run.steps_s))
+    if times > 1:
+        checkpoint = Path(_require(environment, "STAGE_PATH"), "checkpoints", baseline.id)
+        checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        events = resume(healthy, log_format, int(checkpoint.read_text()) if checkpoint.is_file() else 0, checkpoint)
+    pace = times * seconds_of(environment) / healthy[-1].at_s
+    play(damage(events, run, word, last, node), pace, out, checkpoint)
     return _end(fault, environment) if fault else 0
 
 
-def play(events: Iterable[Event], seconds_per_virtual_second: float, out: BinaryIO) -> None:
-    """Write each event at its time, and flush it for readers."""
+def play(
+    events: Iterable[Event], seconds_per_virtual_second: float, out: BinaryIO, checkpoint: Path | None = None
+) -> None:
+    """Write each event at its time, flush it for readers, and note every fiftieth step in the checkpoint."""
     start_s = time.monotonic()
     for event in events:
         wait_s = start_s + event.at_s * seconds_per_virtual_second - time.monotonic()
@@ -112,6 +127,8 @@ def play(events: Iterable[Event], seconds_per_virtual_second: float, out: Binary
             time.sleep(wait_s)
         out.write(event.data)
         out.flush()
+        if checkpoint is not None and event.step and event.step % _SAVE_STEPS == 0:
+            write_whole(checkpoint, str(event.step))
 
 
 def seconds_of(environment: Mapping[str, str]) -> float:
@@ -132,7 +149,7 @@ def seconds_of(environment: Mapping[str, str]) -> float:
 
 def _end(fault: DemoFault, environment: Mapping[str, str]) -> int:
     match fault.word:
-        case "fail" | "oom":
+        case "fail" | "oom" | "lost":
             return 1
         case "exit":
             return int(fault.argument)

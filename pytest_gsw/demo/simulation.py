@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from random import Random
@@ -36,17 +36,23 @@ FAULTS: Mapping[str, str] = {
     "truncated": "the log ends inside the figure of the last step, exit code 0",
     "cancel": "the job cancels itself after its last step",
     "exit:N": "a healthy log, exit code N (1 to 255)",
+    "lost:N": "a node of the job is lost after step N, state NODE_FAIL; runs of fewer steps are healthy",
+    "down": "of a node alone: it gets no jobs",
 }
+_DOWN = "down"
+#: Beginning of the pattern of a node.
+_NODE = "node:"
 
 _ARGUMENTS = {usage.partition(":")[0]: usage.partition(":")[2] for usage in FAULTS}
-_EXIT_CODES = range(1, 256)
+#: The values of a whole number.
+_EXIT_CODES, _STEPS = range(1, 256), range(1, 100_000)
 
 
 @dataclass(frozen=True)
 class DemoFault:
-    """One fault for the rows whose id matches a pattern."""
+    """One fault for the rows whose id matches a pattern, or for the jobs on nodes whose name does."""
 
-    #: A row id in which only ``*`` and ``?`` are special; the brackets of ids are not.
+    #: A row id, or ``node:`` and a node, in which only ``*`` and ``?`` are special; the brackets of ids are not.
     pattern: str
     #: A word of :data:`FAULTS`: ``slow``.
     word: str
@@ -55,9 +61,14 @@ class DemoFault:
     #: The fault as ``--gsw-demo`` has it.
     text: str = field(default="", compare=False)
 
-    def matches(self, row_id: str) -> bool:
-        """True if the row of this id has the fault."""
-        return row_matches(self.pattern, row_id)
+    def matches(self, row_id: str, nodes: Collection[str] = ()) -> bool:
+        """True if a job of the row of this id on these nodes has the fault."""
+        return bool(self.of_nodes(nodes)) if self.pattern.startswith(_NODE) else row_matches(self.pattern, row_id)
+
+    def of_nodes(self, nodes: Iterable[str]) -> list[str]:
+        """Those of these nodes that have the fault; all of them if it is a row's."""
+        is_node, pattern = self.pattern.startswith(_NODE), self.pattern.removeprefix(_NODE)
+        return [node for node in nodes if not is_node or row_matches(pattern, node)]
 
     @property
     def time_factor(self) -> float:
@@ -75,9 +86,14 @@ def parse_faults(text: str) -> tuple[DemoFault, ...]:
     return tuple(_parse_fault(part.strip()) for part in text.split(";") if part.strip())
 
 
-def fault_of(row_id: str, faults: Iterable[DemoFault]) -> DemoFault | None:
-    """The fault of one row: the last that matches it."""
-    return next((fault for fault in reversed(tuple(faults)) if fault.matches(row_id)), None)
+def fault_of(row_id: str, faults: Iterable[DemoFault], nodes: Collection[str] = ()) -> DemoFault | None:
+    """The fault of a row's job on these nodes: the last that matches it."""
+    return next((fault for fault in reversed(tuple(faults)) if fault.matches(row_id, nodes)), None)
+
+
+def down_nodes(faults: Iterable[DemoFault], nodes: Collection[str]) -> dict[str, str]:
+    """Those of these nodes that get no jobs, with the reason."""
+    return {node: "down: by --gsw-demo" for fault in faults if fault.word == _DOWN for node in fault.of_nodes(nodes)}
 
 
 def _parse_fault(part: str) -> DemoFault:
@@ -92,6 +108,8 @@ def _parse_fault(part: str) -> DemoFault:
     number = _argument(word, argument)
     if number is None or bool(colon) != bool(_ARGUMENTS[word]):
         raise ConfigurationError(f"--gsw-demo: got '{fault}' in '{part}', wanted '{_usage(word)}'\n{_help_text()}")
+    if word == _DOWN and not pattern.startswith(_NODE):
+        raise ConfigurationError(f"--gsw-demo: got '{part}', wanted a node such as {_NODE}demo-06={_DOWN}")
     return DemoFault(pattern, word, number, part)
 
 
@@ -101,7 +119,7 @@ def _argument(word: str, text: str) -> float | None:
         case "P%" if re.fullmatch(r"\d+(\.\d+)?%", text):
             percent = float(text[:-1])
             return None if word == "fast" and percent >= 100 else percent
-        case "N" if re.fullmatch(r"\d{1,3}", text) and int(text) in _EXIT_CODES:
+        case "N" if re.fullmatch(r"\d{1,5}", text) and int(text) in (_EXIT_CODES if word == "exit" else _STEPS):
             return int(text)
         case "" if not text:
             return 0.0
@@ -232,7 +250,7 @@ def simulate(
 ) -> SimulatedRun:
     """Train one row at its documented speed, changed by a fault; faults that end a run early change nothing here.
 
-    The same seed of the noise gives the same run.
+    The same seed of the noise gives the same run; losses are those of the row.
     """
     time_factor = fault.time_factor if fault else 1.0
     if fault and fault.word == "noise":
@@ -253,7 +271,7 @@ def simulate(
         started,
         steps_s,
         second_rank_s=tuple(seconds * _noise(random, _RANK_LIMIT) for seconds in steps_s),
-        losses=_losses(steps, first_nan_step, random),
+        losses=_losses(steps, first_nan_step, Random(baseline.id)),  # each job has the same data and seed
         checkpoint_saves_s=tuple(
             checkpoint_s * _noise(random, _LAST_STEP_LIMIT) for _ in range(2 * bool(checkpoint_s))
         ),

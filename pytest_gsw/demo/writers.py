@@ -12,6 +12,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import accumulate, takewhile
+from pathlib import Path
 from typing import NamedTuple
 
 from pytest_gsw.demo import FIRST_LINE
@@ -475,8 +476,11 @@ _XLA_FORMATS = frozenset({"paxml", "maxtext"})
 _STEPS_BEFORE_FAILURE = 3
 
 
-def damage(healthy: Sequence[Event], run: SimulatedRun, word: str) -> tuple[Event, ...]:
-    """The events of a run with a fault; faults that do not show in the log leave it unchanged."""
+def damage(healthy: Sequence[Event], run: SimulatedRun, word: str, last: int = 0, node: str = "") -> tuple[Event, ...]:
+    """The events of a run with a fault; faults that do not show in the log leave it unchanged.
+
+    ``last`` is the last step before ``node`` is lost.
+    """
     count = run.logged_steps
     match word:
         case "oom":
@@ -486,6 +490,8 @@ def damage(healthy: Sequence[Event], run: SimulatedRun, word: str) -> tuple[Even
         case "oom-kill":
             killed = f"slurmstepd: error: Detected 1 oom_kill event in StepId={run.job.id}.0"
             return _append(_until(healthy, count // 3), (f"{killed}. Some of the step tasks have been OOM Killed.",))
+        case "lost":
+            return _append(_until(healthy, last), _node_failure(run, healthy[-1].at_s, node))
         case "stall":
             return _until(healthy, count // 2)
         case "short":
@@ -496,6 +502,21 @@ def damage(healthy: Sequence[Event], run: SimulatedRun, word: str) -> tuple[Even
             return ()
         case _:
             return tuple(healthy)
+
+
+#: The line of a framework that begins again from a checkpoint.
+_LOADS = {"nemo": "Restoring states from the checkpoint path at {}"}
+
+
+def resume(healthy: Sequence[Event], log_format: str, step: int, checkpoint: Path) -> tuple[Event, ...]:
+    """The events of a run that begins again after the step of a checkpoint; of a format that does not, all events."""
+    if log_format not in _LOADS or not step:
+        return tuple(healthy)
+    head, done = before_training(healthy), _until(healthy, step)
+    at_s = head[-1].at_s
+    saved_s = at_s - next(event.at_s for event in reversed(done) if event.step)
+    rest = (event._replace(at_s=event.at_s + saved_s) for event in healthy[len(done) :])
+    return (*head[:-1], *lines(at_s, _LOADS[log_format].format(checkpoint)), head[-1], *rest)
 
 
 def before_training(events: Sequence[Event]) -> tuple[Event, ...]:
@@ -531,6 +552,12 @@ _TRACEBACK = (
     "    loss = train_step(state, next(batches))",
     "RuntimeError: shape '[4096, 8192]' is invalid for input of size 33550336",
 )
+
+
+def _node_failure(run: SimulatedRun, at_s: float, node: str) -> tuple[str, ...]:
+    ended = f"*** STEP {run.job.id}.0 ON {node} CANCELLED AT {clock(run, at_s):%Y-%m-%dT%H:%M:%S} DUE TO NODE FAILURE"
+    return f"srun: error: Node failure on {node}", f"slurmstepd: error: {ended}, SEE SLURMCTLD LOG FOR DETAILS ***"
+
 
 _XLA_OUT_OF_MEMORY = (
     "Traceback (most recent call last):",

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias, TypeVar
 
 from pytest_gsw.common.text import by_number, command, day, minute, percent, plural, share
 from pytest_gsw.history.alarms import Alarm, Kind, State
@@ -22,10 +23,10 @@ from pytest_gsw.history.node_search import FailingNode, KnownGoodNodes, SlowNode
 from pytest_gsw.history.row_history import GONE_DAYS, ClusterDrifting, ClusterHistory, Drifting
 from pytest_gsw.history.since import Since, changes_of
 from pytest_gsw.results.outcomes import FAILED, GREEN, OPEN
-from pytest_gsw.results.record import Record
+from pytest_gsw.results.record import Record, RowFacts
 from pytest_gsw.results.summary import black_hole_text, black_holes_of
 from pytest_gsw.stats import decision, slow_nodes
-from pytest_gsw.stats.noise import ACCEPTED_JOBS, PRIOR, PRIOR_JOBS, Noise, ratio_sd
+from pytest_gsw.stats.noise import ACCEPTED_JOBS, PRIOR, Noise, deviations_of, interval, ratio_sd
 from pytest_gsw.stats.verdict import Verdict
 from pytest_gsw.tables.metrics import STEP_TIME, Figure, Metric
 
@@ -236,15 +237,6 @@ def sound_text(sound: KnownGoodNodes) -> str:
     return f"{known}, {undecided} without enough data" if undecided else known
 
 
-#: The probability that all deciding intervals contain the true ratios, for normal noise.
-CONFIDENCE = 0.95
-_NORMAL = statistics.NormalDist()
-#: Normal values whose standard deviation is as precise as the robust scale of one job.
-_SHARPNESS = 26 / 30
-#: Fewest degrees of freedom of the approximation.
-_FEWEST_FREE = 5
-
-
 @dataclass(frozen=True)
 class RowRatio:
     """One row in both runs."""
@@ -283,6 +275,11 @@ class NotCompared:
     lost: bool = False
 
 
+#: A row of both runs, and the result of its comparison.
+Measured = TypeVar("Measured")
+RowResult: TypeAlias = RowRatio | NotCompared
+
+
 @dataclass(frozen=True)
 class Comparison:
     """Two runs: the rows of both, the worst first, and the others."""
@@ -305,12 +302,24 @@ def compare_runs(
 ) -> Comparison:
     """The comparison of a run with an earlier one; a series with unknown noise gets the usual one."""
     first, second = ({record.row.id: record for record in run} for run in (before, after))
-    both = sorted(first.keys() | second.keys(), key=by_number)
-    compared = [_compare(first.get(row), second.get(row), noises or {}) for row in both]
+    return compare_each(first, second, lambda then, now: _compare(then, now, noises or {}))
+
+
+def compare_each(
+    before: Mapping[str, Measured], after: Mapping[str, Measured], compare: Callable[[Measured, Measured], RowResult]
+) -> Comparison:
+    """The comparison of rows by their names; ``compare`` compares two of one name."""
+
+    def result(row: str) -> RowResult:
+        if row in before and row in after:
+            return compare(before[row], after[row])
+        return NotCompared(row, f"is in the {'first' if row in before else 'second'} run only", row in before)
+
+    compared = [result(row) for row in sorted(before.keys() | after.keys(), key=by_number)]
     ratios = together([ratio for ratio in compared if isinstance(ratio, RowRatio)])
     rows = sorted(ratios, key=lambda ratio: (ratio.ratio, by_number(ratio.row)))
     others = tuple(not_compared for not_compared in compared if isinstance(not_compared, NotCompared))
-    return Comparison(tuple(rows), others, bool(first) and first.keys() <= {ratio.row for ratio in rows})
+    return Comparison(tuple(rows), others, bool(before) and before.keys() <= {ratio.row for ratio in rows})
 
 
 def together(rows: Sequence[RowRatio]) -> list[RowRatio]:
@@ -319,34 +328,11 @@ def together(rows: Sequence[RowRatio]) -> list[RowRatio]:
     intervals: list[RowRatio] = []
     left = len(surest)
     for row in surest:
-        wide = row.sd * deviations_of(-_NORMAL.inv_cdf((1 - CONFIDENCE) / left / 2), row.noise.jobs)
-        intervals.append(replace(row, low=row.ratio * math.exp(-wide), high=row.ratio * math.exp(wide)))
+        low, high = interval(row.ratio, row.sd, row.noise.jobs, left)
+        intervals.append(replace(row, low=low, high=high))
         # The procedure ends with the first unchanged row: those after it are less sure, and not tested.
         left -= intervals[-1].change != "same" and left > 1
     return intervals
-
-
-def deviations_of(z: float, jobs: int) -> float:
-    """Standard deviations, estimated from so many jobs, that are as rare as ``z`` known ones.
-
-    A robust scale of 30 jobs is as precise as the standard deviation of 26. The usual noise, of no jobs, counts as
-    known. The quantile of Student's t by that of the normal distribution: M. Abramowitz and I. A. Stegun, Handbook of
-    Mathematical Functions (1964), 26.7.5, which is within a hundredth from five degrees of freedom on.
-
-    Raises:
-        ValueError: There are fewer degrees of freedom than that.
-    """
-    if not jobs:
-        return z
-    free = _SHARPNESS * jobs + PRIOR_JOBS - 1
-    if free < _FEWEST_FREE:
-        raise ValueError(f"{jobs} jobs say too little of how much they differ")
-    return (
-        z
-        + (z**3 + z) / (4 * free)
-        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * free**2)
-        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * free**3)
-    )
 
 
 def _deviations(row: RowRatio) -> float:
@@ -363,11 +349,7 @@ def _deviations(row: RowRatio) -> float:
     return high
 
 
-def _compare(before: Record | None, after: Record | None, noises: Mapping[SeriesKey, Noise]) -> RowRatio | NotCompared:
-    if before is None or after is None:
-        there = before or after
-        assert there is not None  # the row comes from one of the two
-        return NotCompared(there.row.id, f"is in the {'second' if before is None else 'first'} run only", after is None)
+def _compare(before: Record, after: Record, noises: Mapping[SeriesKey, Noise]) -> RowResult:
     then, now = _figure(before), _figure(after)
     if then is None or now is None:
         which, record = ("first", before) if then is None else ("second", after)
@@ -395,12 +377,17 @@ def _difference(before: Record, after: Record) -> str | None:
         return f"is of the same job in both, {now[0]}"
     if before.run.simulated != after.run.simulated:
         return f"is simulated in the {'first' if before.run.simulated else 'second'} run only"
-    is_same = before.row.experiment and before.row.experiment == after.row.experiment
-    if before.row.definition != after.row.definition and not is_same:
+    if has_other_definition(before.row, after.row):
         definitions = (record.row.definition or "one that is not known" for record in (before, after))
         changed = changes_text(changes_of(before.run, after.run))
         return f"has another definition: {' and then '.join(definitions)}" + (f" ({changed})" if changed else "")
     return None
+
+
+def has_other_definition(before: RowFacts, after: RowFacts) -> bool:
+    """True if two rows of one name differ in more than image and release."""
+    is_same = before.experiment and before.experiment == after.experiment
+    return before.definition != after.definition and not is_same
 
 
 def _noise(record: Record, noises: Mapping[SeriesKey, Noise]) -> Noise:

@@ -14,12 +14,15 @@ import signal
 import subprocess
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 from pytest_gsw.common.files import make_directory, open_own
-from pytest_gsw.errors import JobError, SubmissionError
+from pytest_gsw.common.node_lists import compressed, expand
+from pytest_gsw.common.text import plural
+from pytest_gsw.errors import JobError, RefusedError, SubmissionError
 from pytest_gsw.jobs.launcher import Launcher
 from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.jobs.spec import job_environment, session_environment
@@ -51,6 +54,7 @@ _KILLED_EXIT_CODE = 128 + signal.SIGKILL
 _OUT_OF_MEMORY = re.compile(
     rb"oom[-_]kill|out of memory: killed process|exceeded (?:job |step )?memory limit", re.IGNORECASE
 )
+_NODE_FAILURE = re.compile(rb"CANCELLED AT \S{1,40} DUE TO NODE FAILURE")
 _OUTPUT_END_BYTES = 1 << 16
 
 
@@ -65,6 +69,8 @@ class LocalRun:
     kill_grace_s: float
     process: subprocess.Popen[bytes] | None = None
     slots: tuple[int, ...] = ()
+    #: Its nodes as a node list.
+    nodes: str = HOST
     start_s: float | None = None
     #: End of its time limit, by the monotonic clock.
     deadline_s: float | None = None
@@ -82,7 +88,8 @@ class LocalRun:
             return self.end
         if self.process is None:
             return JobStatus(JobState.PENDING, "PENDING", reason="Resources", submit_s=self.job.submitted_s)
-        return JobStatus(JobState.RUNNING, "RUNNING", nodes=HOST, submit_s=self.job.submitted_s, start_s=self.start_s)
+        submit_s = self.job.submitted_s
+        return JobStatus(JobState.RUNNING, "RUNNING", nodes=self.nodes, submit_s=submit_s, start_s=self.start_s)
 
     @property
     def _now_s(self) -> float:
@@ -145,8 +152,10 @@ class LocalRun:
         killed_by, exit_code = (-returncode, 0) if returncode < 0 else (0, returncode)
         state = self.ending or (JobState.COMPLETED if returncode == 0 else JobState.FAILED)
         was_killed = killed_by == signal.SIGKILL or exit_code == _KILLED_EXIT_CODE
-        if state is JobState.FAILED and was_killed and _is_out_of_memory(self.output):
+        if state is JobState.FAILED and was_killed and _has_message(self.output, _OUT_OF_MEMORY):
             state = JobState.OUT_OF_MEMORY
+        elif state is JobState.FAILED and _has_message(self.output, _NODE_FAILURE):
+            state = JobState.NODE_FAIL
         self._finish(state, exit_code, killed_by)
 
     def _finish(self, state: JobState, exit_code: int, killed_by: int = 0, reason: str = "") -> None:
@@ -156,7 +165,7 @@ class LocalRun:
             exit_code,
             killed_by,
             reason,
-            HOST,
+            self.nodes,
             submit_s=self.job.submitted_s,
             start_s=self.start_s,
             end_s=self._now_s,
@@ -200,10 +209,10 @@ def marked(mark: bytes) -> list[int]:
     return pids
 
 
-def _is_out_of_memory(output: Path) -> bool:
+def _has_message(output: Path, message: re.Pattern[bytes]) -> bool:
     with contextlib.suppress(OSError), output.open("rb") as file:
         file.seek(max(0, output.stat().st_size - _OUTPUT_END_BYTES))
-        return _OUT_OF_MEMORY.search(file.read()) is not None
+        return message.search(file.read()) is not None
     return False
 
 
@@ -220,6 +229,9 @@ class LocalLauncher(Launcher):
     _: KW_ONLY
     #: Directory of the batch shells' output; by default that of each recipe.
     work_directory: Path | None = None
+    #: The simulated nodes, and those that take no jobs.
+    nodes: Sequence[str] = ()
+    down: Collection[str] = ()
     #: True if slots are GPUs of this machine: CUDA_VISIBLE_DEVICES then restricts each job to its own.
     real_gpus: bool = False
     #: Jobs that may run at one time, by default twice the number of cores.
@@ -251,6 +263,7 @@ class LocalLauncher(Launcher):
                 f"{spec.row_id} needs {spec.gpus} GPUs, and this machine has {self.slots_gpus}",
                 advice="run it on a cluster that is large enough: --gsw-cluster=NAME",
             )
+        self._nodes_for(spec)
         if not spec.script.is_file():
             raise SubmissionError(
                 f"there is no launch script {spec.script}", advice=f"is the recipe set up? ls -l {spec.script.parent}"
@@ -322,14 +335,33 @@ class LocalLauncher(Launcher):
             if spec.gpus > len(self._free) or len(self._running()) >= self.max_processes:
                 return
             run.slots, self._free = tuple(self._free[: spec.gpus]), self._free[spec.gpus :]
+            run.nodes = compressed(self._nodes_for(spec)) if self.nodes else HOST
             run.start(self.command(spec), self._environment(run))
             self._free_slots(run)
+
+    def _nodes_for(self, spec: JobSpec) -> Sequence[str]:
+        """The nodes of a job, those with the fewest jobs; none if it is larger than the cluster.
+
+        Raises:
+            RefusedError: It may not have so many.
+        """
+        if not self.nodes or (spec.nodes > len(self.nodes) and not spec.node_list):
+            return ()
+        left_out = () if spec.node_list else (*spec.excluded_nodes, *spec.avoided_nodes)
+        without = {*self.down, *expand(",".join(left_out))}
+        jobs = Counter(node for run in self._running() for node in expand(run.nodes))
+        among = expand(spec.node_list) or self.nodes
+        nodes = sorted((node for node in among if node in self.nodes and node not in without), key=jobs.__getitem__)
+        if len(nodes) < spec.nodes:
+            left = f"{plural(len(nodes), 'node')} of {spec.node_list or len(self.nodes)}"
+            raise RefusedError(f"{spec.row_id} needs {plural(spec.nodes, 'node')}, and may have {left}")
+        return nodes[: spec.nodes]
 
     def _running(self) -> list[LocalRun]:
         return [run for run in self._runs.values() if run.process is not None and run.end is None]
 
     def _environment(self, run: LocalRun) -> dict[str, str]:
-        environment = job_environment(self._environ, run.job.spec) | _slurm_variables(run.job) | {MARK: run.mark}
+        environment = job_environment(self._environ, run.job.spec) | _slurm_variables(run) | {MARK: run.mark}
         if self.real_gpus:
             visible = self._environ.get("CUDA_VISIBLE_DEVICES")
             devices = visible.split(",") if visible else []
@@ -347,15 +379,15 @@ class LocalLauncher(Launcher):
             self._free, run.slots = sorted((*self._free, *run.slots)), ()
 
 
-def _slurm_variables(job: Job) -> dict[str, str]:
+def _slurm_variables(run: LocalRun) -> dict[str, str]:
     """Slurm's variables in a batch script, as far as launch scripts read them."""
-    spec = job.spec
+    job, spec = run.job, run.job.spec
     nodes = max(1, spec.nodes)
     return {
         "SLURM_CLUSTER_NAME": "local",
         "SLURM_JOB_NAME": spec.name,
         **dict.fromkeys(("SLURM_JOB_ID", "SLURM_JOBID"), job.id),
-        **dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_NODELIST"), HOST),
+        **dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_NODELIST"), run.nodes),
         **dict.fromkeys(("SLURM_JOB_NUM_NODES", "SLURM_NNODES"), str(nodes)),
         **dict.fromkeys(("SLURM_LOCALID", "SLURM_NODEID", "SLURM_PROCID"), "0"),
         "SLURM_NTASKS": str(spec.gpus),

@@ -286,6 +286,7 @@ def _options(baseline: Baseline, cluster: Cluster) -> tuple[str, ...]:
         "--partition": submission.partition,
         "--gres": submission.gres,
         "--constraint": submission.constraint,
+        "--reservation": submission.reservation,
         "--dependency": "singleton" if baseline.recipe.one_job_per_row else None,
     }
     return (*(f"{option}={value}" for option, value in named.items() if value is not None), *submission.sbatch)

@@ -14,6 +14,7 @@ from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 
+from pytest_gsw.acceptance.sheet import NAME, Sheet, sheet_of, sheet_text
 from pytest_gsw.common.files import make_directory, write_whole
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import compressed, expand
@@ -28,6 +29,7 @@ from pytest_gsw.reports.matrix import RUN_INDEX, RunPages, listed_runs, marks, m
 from pytest_gsw.reports.reported_row import AT_DOCUMENT, ReportedRow, home_of, since_line
 from pytest_gsw.reports.row_page import likely_cause, log_ends, row_page, workload_page
 from pytest_gsw.reports.run_report import Cause, ReportedSweep, RunListEntry, RunReport
+from pytest_gsw.reports.sheet_page import sheet_page
 from pytest_gsw.results import attention, outcomes, row_text, run_progress, summary
 from pytest_gsw.results.node_facts import why_lines
 from pytest_gsw.results.suggested_commands import again, history_command, next_command
@@ -36,8 +38,8 @@ from pytest_gsw.stats.figures import SECONDS_PER_DAY
 from pytest_gsw.stats.sweep_finding import NAMED, SweepFinding
 from pytest_gsw.tables.metrics import MFU
 
-#: The first page of a run, in its directory.
-INDEX = "index.html"
+#: The first page of a run, in its directory, and the name of the link to the report's if that is a sheet.
+INDEX, SHEET = "index.html", "Sheet"
 
 _HEADED = [need for need in attention.ATTENTIONS if need.heading]
 
@@ -570,7 +572,9 @@ def write_report(reports: Sequence[RunReport], directory: Path) -> Path:
     _remove_old(directory, reports)
     pages = _runs_with_pages(directory, reports, runs)
     newest = reports[0]
-    links = _links(newest)
+    sheet = None if newest.goes_on else sheet_of(newest.run.directory)
+    leads_to = "Newest run" if sheet is None else SHEET
+    links = _links(newest.home, leads_to)
     nodes = {address: (node, report) for report in reversed(reports) for node, address in report.nodes.items()}
     for address, (node, report) in nodes.items():
         _write_page(directory, address, node_page(node, report, pages, links))
@@ -579,20 +583,28 @@ def write_report(reports: Sequence[RunReport], directory: Path) -> Path:
     # A page of a run leads to as many runs before it as stay half as long as itself.
     linked = dict([*pages.items()][-max(KEPT // 2, len(reports)) :])
     for report in reports[:0:-1]:
-        _write_run(report, directory, linked)
-    first = _write_run(newest, directory, linked)
+        _write_run(report, directory, linked, leads_to)
+    first = _write_run(newest, directory, linked, leads_to)
     clusters = ", ".join(sorted({cluster for report in reports for cluster in report.clusters}))
     _write_page(directory, html.NODES, nodes_page(newest, links))
     # A session that goes on leaves the history's runs to its end.
     if newest.history_runs or not newest.goes_on or not (directory / RUN_INDEX).exists():
         _write_page(directory, RUN_INDEX, run_index_page(runs, pages, clusters or "no cluster", links))
+    if sheet is not None:
+        write_whole(directory / NAME, sheet_text(sheet))
+        first = first_page_of(sheet)
     write_whole(directory / INDEX, first)
     return directory / INDEX
 
 
-def _links(report: RunReport) -> list[tuple[str, str]]:
-    of_run = [("This run", f"{report.home}{INDEX}"), ("Jobs", f"{report.home}{JOBS}")]
-    return [("Newest run", INDEX), *of_run, ("Nodes", html.NODES), ("Runs", RUN_INDEX)]
+def first_page_of(sheet: Sheet) -> str:
+    """The first page of a report with a sheet, by the sheet alone."""
+    return html.html_text(sheet_page(sheet, _links(home_of(sheet.run), SHEET)))
+
+
+def _links(home: str, first: str) -> list[tuple[str, str]]:
+    of_run = [("This run", f"{home}{INDEX}"), ("Jobs", f"{home}{JOBS}")]
+    return [(first, INDEX), *of_run, ("Nodes", html.NODES), ("Runs", RUN_INDEX)]
 
 
 def _runs_with_pages(
@@ -618,9 +630,9 @@ def _shared_pages(reports: Iterable[RunReport]) -> Mapping[str, Sequence[tuple[R
     return {address: [*rows.values()] for address, rows in pages.items()}
 
 
-def _write_run(report: RunReport, directory: Path, pages: RunPages) -> str:
+def _write_run(report: RunReport, directory: Path, pages: RunPages, leads_to: str) -> str:
     """Write the pages of a run; its first page for the report's own directory is returned."""
-    links = _links(report)
+    links = _links(report.home, leads_to)
     for row in (reported for reported in report.rows if not reported.is_as_before):
         ends = log_ends(row, report.run.directory)
         _write_page(directory, row.address, row_page(row, report, ends, links, pages))

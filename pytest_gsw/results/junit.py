@@ -28,6 +28,7 @@ def properties(record: Record) -> list[tuple[str, Property]]:
     facts: dict[str, Any] = {
         "gsw_row": record.row.id,
         "gsw_tile": record.row.tile or None,
+        "gsw_stage": record.row.stage or None,
         "gsw_peers_change": record.among_tiles and record.among_tiles.peers_change,
         "gsw_outcome": record.outcome,
         "gsw_fact": record.fact,

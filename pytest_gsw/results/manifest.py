@@ -45,6 +45,8 @@ class RunManifest:
     replay_of: str = ""
     #: By node id, the facts of each row: all of :data:`FACTS`, or workload and framework of one that cannot run.
     rows: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    #: By node id, why rows were skipped while their session ran.
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     def class_of(self, node_id: str) -> str:
         """The class name of a row without a record; by the path of its table if it was not noted."""
@@ -121,7 +123,12 @@ def write_noted(directory: Path, noted: RunManifest) -> None:
         OSError: Nothing can be written there.
     """
     before = read_noted(directory)
-    of_all = replace(noted, errors={**before.errors, **noted.errors}, rows={**before.rows, **noted.rows})
+    of_all = replace(
+        noted,
+        errors={**before.errors, **noted.errors},
+        rows={**before.rows, **noted.rows},
+        left_out={**before.left_out, **noted.left_out},
+    )
     files.write_whole(directory / _NAME, f"{json.dumps(typed_json.facts(RunManifest, of_all))}\n", files.PRIVATE)
 
 
@@ -169,8 +176,9 @@ def never_judged(directory: Path, judged: Container[str]) -> dict[str, str]:
         past = read_journal(directory)
     except ConfigurationError:
         return {}  # a replay keeps no journal: it submits nothing
-    why, known = left_text(directory), read_noted(directory).errors
-    return {node_id: known.get(node_id, why) for node_id in past.rows if node_id not in judged}
+    why, noted = left_text(directory), read_noted(directory)
+    left = (node_id for node_id in past.rows if node_id not in judged and node_id not in noted.left_out)
+    return {node_id: noted.errors.get(node_id, why) for node_id in left}
 
 
 def begun(directory: Path) -> RunState | None:

@@ -140,6 +140,8 @@ class RowFacts:
     settings: Mapping[str, str] = field(default_factory=dict)
     #: The nodes on which it was to run, as a node list; empty for any.
     tile: str = ""
+    #: The stage of the acceptance that it belongs to; empty without one.
+    stage: str = ""
 
     @property
     def row_id(self) -> str:

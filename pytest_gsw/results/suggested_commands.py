@@ -230,6 +230,6 @@ def _faults(records: Sequence[Record]) -> tuple[str, ...]:
     of_rows = [
         fault
         for fault in records[0].run.simulated_faults
-        if any(row_matches(fault.rpartition("=")[0], record.row.id) for record in records)
+        if fault.startswith("node:") or any(row_matches(fault.rpartition("=")[0], one.row.id) for one in records)
     ]
     return tuple(f"--gsw-demo={fault}" for fault in of_rows)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pluggy
 import pytest
@@ -17,7 +17,7 @@ from pytest_gsw.common.node_lists import expand
 from pytest_gsw.common.redact import redact
 from pytest_gsw.errors import ConfigurationError, Fault, FileError, RunError
 from pytest_gsw.logs.formats.registry import FORMATS
-from pytest_gsw.session import node_ids, tiles
+from pytest_gsw.session import node_ids, pytest_private, tiles
 from pytest_gsw.session.failure_text import OneLineFailure, fail, failure_of
 from pytest_gsw.session.screen import NO_CLUSTER
 from pytest_gsw.session.settings import Settings
@@ -26,6 +26,11 @@ from pytest_gsw.tables import bundled, yaml_values
 from pytest_gsw.tables.load import LOG_FORMATS, Table, blank_error, read_table, table_files
 from pytest_gsw.tables.model import TILE, Baseline, BlankRow, without_tile
 from pytest_gsw.tables.value_types import nearest
+
+if TYPE_CHECKING:
+    from pytest_gsw.acceptance.plan import Stage
+    from pytest_gsw.jobs.journal import RunState
+    from pytest_gsw.session.stages import Stages
 
 # -- The collected tables, and their node ids -------------------------------------------------------
 
@@ -119,7 +124,9 @@ def _tables(config: pytest.Config, roots: tuple[Path, ...]) -> dict[str, Path]:
 
 def _benchmarks_named(config: pytest.Config) -> dict[str, Path]:
     """The bundled tables of benchmarks that a word of ``-k`` is about, or rows of the run that is continued."""
-    words, past = re.findall(r"\w{3,}", config.option.keyword), config.stash[SESSION].run_before
+    plan, past = config.stash[SESSION].settings.acceptance, config.stash[SESSION].run_before
+    keywords = [config.option.keyword, *(stage.rows for stage in (() if plan is None else plan.stages))]
+    words = re.findall(r"\w{3,}", " ".join(keywords))
     if not words and past is None:
         return {}
     earlier = {node_id.partition("::")[0] for node_id in past.rows} if past else frozenset()
@@ -181,11 +188,16 @@ class MarkedItem(pytest.Item):
     """A row whose markers are made at their first use: those of ten thousand rows take 12 MB."""
 
     baseline: Baseline
-    #: Seconds that it runs; ``None`` for one run.
-    for_s: float | None = None
+    #: The stage of an acceptance; ``None`` without one.
+    stage: Stage | None = None
     _is_marked = False
     _own_markers: list[pytest.Mark]
     _keywords: MutableMapping[str, Any]
+
+    @property
+    def for_s(self) -> float | None:
+        """Seconds that it runs; ``None`` for one run."""
+        return None if self.stage is None else self.stage.for_s
 
     def _mark(self) -> None:
         self._is_marked = True  # set first, since add_marker() reads the markers
@@ -352,19 +364,36 @@ class BaselineFile(SessionNode, pytest.File):
             self._check_log_format(table.rows)
         except ConfigurationError as error:
             raise self.CollectError(redact(str(error), os.environ)) from None
+        if state.stages is not None:
+            return self._of_stages(state.stages, table, state.run_before)
         past = state.run_before
         named = {argument.partition("::")[2] for argument in self.config.args} if wanted is None else wanted
         rows = tiles.rows_on_tiles(state.tiling, table.rows, named, None if past is None else past.row_ids)
-        chosen = [self._item(row) for row in rows if wanted is None or {row.id, row.row_id} & wanted]
+        chosen = [self.item_of(row) for row in rows if wanted is None or {row.id, row.row_id} & wanted]
         if state.suite is not None:
             for item in chosen:
                 item.user_properties.append(("gsw_suite_case", state.suite.case_of(item.baseline)))
-        blanks = [
-            BlankItem.from_parent(self, name=row.id, nodeid=f"{self.nodeid}::{row.id}", blank=row)
-            for row in table.blanks
-            if wanted is None or row.id in wanted
+        return [*chosen, *(self._blank_of(row) for row in table.blanks if wanted is None or row.id in wanted)]
+
+    def _of_stages(self, stages: Stages, table: Table, past: RunState | None) -> list[pytest.Item]:
+        """An item for each row, or tile of it, of a stage; one for a blank row that a stage selects."""
+        own = tiles.tiles_by_row(past.row_ids if past is not None else ())
+        items = [
+            self.item_of(placed, stage)
+            for row in table.rows
+            for stage, placed in stages.place(row, partial(pytest_private.is_selected, self.item_of(row)), own)
         ]
-        return [*chosen, *blanks]
+        blanks = [self._blank_of(row) for row in table.blanks]
+        picked = [
+            blank
+            for blank in blanks
+            if any(pytest_private.is_selected(blank, stage.rows, stage.marks) for stage in stages.plan.stages)
+        ]
+        return [*items, *picked]
+
+    def _blank_of(self, row: BlankRow) -> BlankItem:
+        blank: BlankItem = BlankItem.from_parent(self, name=row.id, nodeid=f"{self.nodeid}::{row.id}", blank=row)
+        return blank
 
     def _check_log_format(self, rows: Sequence[Baseline]) -> None:
         """Check that a reader exists for the logs of the table's framework.
@@ -387,10 +416,12 @@ class BaselineFile(SessionNode, pytest.File):
         except Exception:
             return True  # the row itself will report the hook's error
 
-    def _item(self, row: Baseline) -> BaselineItem:
+    def item_of(self, row: Baseline, stage: Stage | None = None) -> BaselineItem:
+        """The item of a row of this table."""
         # The id as text: pytest splits it at the bracket, as it does with --lf's cache.
         item: BaselineItem = BaselineItem.from_parent(self, name=row.id, nodeid=f"{self.nodeid}::{row.id}")
         item.baseline, item._hooks = row, self._hooks  # noqa: SLF001 - a row of the same file
+        item.stage = stage
         return item
 
 

@@ -91,6 +91,10 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     settings = state.settings
     if settings.tile is not None and settings.past is None and settings.replay is None:
         state.tiling = tiles.ask_tiling(settings.cluster, *settings.tile, state.environ)
+    if settings.acceptance is not None and settings.cluster is not None:
+        from pytest_gsw.session.stages import stages_of  # few sessions have a plan
+
+        state.stages = stages_of(settings.acceptance, settings.cluster, settings.run_directory, state.environ)
     if state.tables is None:
         return (yield)
     with collector_paused():
@@ -122,7 +126,12 @@ def pytest_collection_modifyitems(
     """Keep the rows of the run that is replayed or resumed; rows that are gone become errors."""
     state = config.stash[SESSION]
     past = state.run_before
-    if past is not None:
+    if state.stages is not None:
+        try:
+            state.stages.check()
+        except ConfigurationError as error:
+            raise pytest.UsageError(redact(str(error), os.environ)) from None
+    elif past is not None:
         had = set(past.row_ids)
         rows = (item for item in items if isinstance(item, (collect.BaselineItem, collect.BlankItem)))
         selection.deselect(config, items, [item for item in rows if item.name not in had])
@@ -172,14 +181,14 @@ def _rows_text(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
         return [f"gsw: {count} to replay from {settings.replay.place}{which}{more}"]
     from pytest_gsw.jobs.spec import estimate_text
 
-    cost = estimate_text((item.baseline, settings.judging.repeats.first) for item in rows)
     assert settings.cluster is not None  # else nothing is judged
-    if settings.cluster.simulated:
-        return [f"gsw: {count}, simulated on this machine{more}"]
-    return [
-        *tiles.tiles_text(settings, config.stash[SESSION].tiling, [item.baseline for item in rows]),
-        f"gsw: {count}, {cost}{more}",
-    ]
+    on_tiles = tiles.tiles_text(settings, config.stash[SESSION].tiling, [item.baseline for item in rows])
+    cost = (
+        "simulated on this machine"
+        if settings.cluster.simulated
+        else estimate_text((item.baseline, settings.judging.repeats.first) for item in rows)
+    )
+    return [*on_tiles, f"gsw: {count}, {cost}{more}"]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

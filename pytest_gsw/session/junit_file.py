@@ -35,8 +35,10 @@ def name_case(item: pytest.Item, report: pytest.TestReport) -> None:
     report.gsw_junit = class_of_item(item), item.name  # type: ignore[attr-defined]
 
 
-def note_rows(settings: Settings, items: Iterable[pytest.Item]) -> None:
+def note_rows(settings: Settings, items: Iterable[pytest.Item], left_out: Mapping[str, str] | None = None) -> None:
     """Write the run's manifest, for a JUnit file that is rebuilt from its records.
+
+    ``left_out`` are rows that are skipped while the session runs, by node id, with the reason.
 
     Raises:
         OSError: Nothing can be written there.
@@ -50,7 +52,7 @@ def note_rows(settings: Settings, items: Iterable[pytest.Item]) -> None:
     if settings.replay is not None:  # the run, or the place of the logs
         replay = settings.replay.place
         replayed = replay.resolve().name if (replay / "records").is_dir() else str(relative_path(replay))
-    noted = manifest.RunManifest(cluster_of(settings), release, versions, errors, replayed, known)
+    noted = manifest.RunManifest(cluster_of(settings), release, versions, errors, replayed, known, left_out or {})
     manifest.write_noted(settings.run_directory, redact(noted, os.environ))
 
 

@@ -62,6 +62,9 @@ def junit_of_run(
         facts = [("gsw_row", row), ("gsw_outcome", outcomes.ERROR.word), ("gsw_fact", why)]
         reports = case_reports(node_id, "failed", failure_of(why, node_id), facts, when="setup")
         cases.append((noted.class_of(node_id), row, reports))
+    for node_id, why in noted.left_out.items():
+        reports = case_reports(node_id, "skipped", (*node_id.split("::")[:1], 0, f"Skipped: {why}"), [])
+        cases.append((noted.class_of(node_id), node_id.rpartition("::")[2], reports))
     incident = cluster_result.incident_of(records)
     lost = {**lost_tiles(records), **{tile: why for name, why in missing.items() if (tile := tile_of(name))}}
     beside = [*([] if incident is None else [incident.case()]), *node_cases(read_sweep(directory), lost, noted.cluster)]

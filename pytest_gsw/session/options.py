@@ -76,6 +76,7 @@ GROUPS = {
             "optional",
             "GPU-HOURS",
         ),
+        Option("acceptance", "accept the cluster by a plan: nodes, stages and criteria", "none", "path", "FILE"),
         Option("plan", "print what would be submitted, and submit nothing", "off", "flag"),
         Option(
             "demo",

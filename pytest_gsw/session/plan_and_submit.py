@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ from pytest_gsw.clusters import Cluster, keys_error
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import command, plural
-from pytest_gsw.errors import InvalidHookResultError, RunError, SubmissionError
+from pytest_gsw.errors import InvalidHookResultError, RunError, SubmissionError, TakenOverError
 from pytest_gsw.executor.executor import Executor
 from pytest_gsw.executor.phases import Finished, StateObserver
 from pytest_gsw.executor.progress_monitor import Watch
@@ -27,6 +28,7 @@ from pytest_gsw.hook_checks import hook_error
 from pytest_gsw.jobs import layout, scripts
 from pytest_gsw.jobs import spec as job_specs
 from pytest_gsw.jobs.journal import Journal
+from pytest_gsw.jobs.journal import Submission as JobSubmission
 from pytest_gsw.jobs.launcher import Launcher
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.replay import RECIPE, RecordedRun, ReplayLauncher, left_out_lines
@@ -62,10 +64,16 @@ class Start:
     executor: Executor
     #: The rows that cannot be submitted, in the order of the session.
     unready: Sequence[BaselineItem]
-    #: Submits all other rows.
-    submit: Callable[[], None]
+    #: The jobs of all other rows, in the order of submission, and their submissions by an earlier session.
+    ready: dict[str, JobSpec | RunError]
+    taken: Mapping[str, JobSubmission]
     #: What the rows share, those of the search, too.
     shared: Shared
+
+    def submit(self, row_ids: Collection[str]) -> None:
+        """Submit these rows; a session that has lost the run to another one finds that out by its rows."""
+        with suppress(TakenOverError):
+            self.executor.submit({row_id: spec for row_id, spec in self.ready.items() if row_id in row_ids}, self.taken)
 
 
 def plan_rows(session: pytest.Session, settings: Settings) -> Start:
@@ -131,7 +139,7 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
     executor.submit(bad, taken)
     ready = _in_order(rows, {row_id: spec for row_id, spec in specs.items() if row_id not in bad})
     unready = [item for item in rows if item.baseline.id in bad]
-    return Start(executor, unready, partial(executor.submit, ready, taken), shared)
+    return Start(executor, unready, ready, taken, shared)
 
 
 def _rows_with_logs(
@@ -167,7 +175,7 @@ def _note_rows(config: pytest.Config, journal: Journal | None, items: Sequence[p
             journal.session(settings.cluster.name, node_ids, settings.release, settings.shared)
         junit_file.note_rows(settings, items)
         on_tiles = [item.baseline for item in items if isinstance(item, BaselineItem) and item.baseline.tile]
-        state.sweep = tiles.begin_sweep(settings, state.tiling, on_tiles)
+        state.sweep = tiles.begin_sweep(settings, state.stages or state.tiling, on_tiles)
         (settings.run_directory / PROGRESS).unlink(missing_ok=True)  # of an earlier session
         state.live = LiveFile(settings.run_directory, partial(write, config))
         config.add_cleanup(state.live.close)
@@ -322,7 +330,8 @@ def _plan_of(item: BaselineItem, settings: Settings) -> RowPlan:
         return _make_plan(item.config, row, item.nodeid, settings)
 
     plan, for_s = make(item.baseline), item.for_s
-    return plan if for_s is None else plan_for(for_s, plan, make, progress.simulated_s(settings))
+    made = plan if for_s is None else plan_for(for_s, plan, make, progress.simulated_s(settings))
+    return dataclasses.replace(made, stage=item.stage)
 
 
 def _make_plan(config: pytest.Config, row: Baseline, node_id: str, settings: Settings) -> RowPlan:
@@ -424,6 +433,18 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
     most = None if config.getoption("verbose", 0) > 0 else _MOST_PLANNED
     for line in plan_text(planned, skipped, redact(errors, environ), has_gpus, cost, most):
         write(config, line)
+    if (stages := config.stash[SESSION].stages) is not None:
+        from pytest_gsw.acceptance.plan_cost import plan_lines  # few sessions have a plan
+
+        history = SessionHistory(None, settings.output.results, None)
+        if settings.output.history is not None and settings.cluster is not None:
+            budget = WaitBudget(SESSION_WAIT_S)
+            opened = open_history(settings.output.history, budget)
+            history = SessionHistory(opened, settings.output.results, settings.cluster.name, budget)
+        costs, times = stages.costs([(item.stage, item.baseline) for item in rows if item.stage], history, settings)
+        history.close()
+        for line in plan_lines(stages.plan, costs, times):
+            write(config, line)
     cluster = _cluster_of(settings)
     probes = [f"facts ({cluster.node_checks.facts})"] if cluster.node_checks.facts not in {None, "none"} else []
     probes += [f"{cluster.node_checks.smoke} before the first step"] if cluster.node_checks.smoke else []

@@ -20,7 +20,7 @@ from pytest_gsw.hook_checks import is_own
 from pytest_gsw.jobs import preflight
 from pytest_gsw.jobs.launcher import Launcher
 from pytest_gsw.jobs.model import JobSpec
-from pytest_gsw.jobs.scripts import differences
+from pytest_gsw.jobs.scripts import differences, value_of
 from pytest_gsw.session.collect import BaselineItem
 from pytest_gsw.session.screen import write
 from pytest_gsw.session.settings import Settings
@@ -130,6 +130,7 @@ def _findings(planned: Sequence[Planned], cluster: Cluster, launcher: Launcher, 
         _recipe_key,
         lambda row: row.spec.launch.problem(row.spec) or preflight.environment_problem(row.spec, row.baseline),
     )
+    segments = _once(there, lambda row: row.spec.row_id, _segment_problem)
     stages = _once(there, _stage_key, lambda row: preflight.stage_problem(row.spec, cluster))
     demands = cache(preflight.demands_of)
     variables = _once(
@@ -137,9 +138,21 @@ def _findings(planned: Sequence[Planned], cluster: Cluster, launcher: Launcher, 
         lambda row: row.spec.row_id,
         lambda row: preflight.variables_problem(row.spec, environ, demands(row.spec.script_path)),
     )
-    for found in (stages, variables, launcher.unready([row.spec for row in there])):
+    for found in (segments, stages, variables, launcher.unready([row.spec for row in there])):
         findings |= {row_id: _joined(findings.get(row_id), finding) for row_id, finding in found.items()}
     return findings
+
+
+def _segment_problem(row: Planned) -> SubmissionError | None:
+    """The problem of a tile whose nodes are no whole number of the job's segments, each of one block."""
+    spec = row.spec
+    segment = value_of((*spec.options, *spec.launch.options(spec)), "segment") or ""
+    if not spec.node_list or not segment.isdigit() or not int(segment) or spec.nodes % int(segment) == 0:
+        return None
+    return SubmissionError(
+        f"its tile has {spec.nodes} nodes, and its segment {segment}: a segment lies in one block",
+        advice="let the tile be a block, or correct --segment in the cluster file",
+    )
 
 
 def _recipe_key(row: Planned) -> tuple[object, ...]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from _pytest.junitxml import LogXML, xml_key
+from _pytest.mark import KeywordMatcher, MarkMatcher, _parse_expression
 
 from pytest_gsw.tables.model import TILE
 
@@ -46,6 +47,26 @@ def write_junit(path: Path, properties: Iterable[tuple[str, str]], cases: Iterab
             log_case(xml, report, class_name, name)
             xml.pytest_runtest_logreport(report)
     xml.pytest_sessionfinish()
+
+
+# -- Selection: the language of -k and of -m ---------------------------------------------------------
+
+
+def check_expression(text: str) -> str:
+    """An expression of ``-k`` or ``-m``, unchanged; a ValueError has its fault."""
+    try:
+        _parse_expression(text, "is no expression")
+    except (pytest.UsageError, RecursionError, MemoryError) as error:
+        raise ValueError(str(error) if isinstance(error, pytest.UsageError) else "is nested too deeply") from None
+    return text
+
+
+def is_selected(item: pytest.Item, rows: str, marks: str) -> bool:
+    """True if an item is selected by these expressions of ``-k`` and of ``-m``; an empty one selects all."""
+    by_name = not rows or _parse_expression(rows, rows).evaluate(KeywordMatcher.from_item(item))
+    return by_name and (
+        not marks or _parse_expression(marks, marks).evaluate(MarkMatcher.from_markers(item.iter_markers()))
+    )
 
 
 # -- The screen --------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ class Reports:
         #: The report that pytest shows at the moment.
         self._current: Any = None
         #: The rows that the session judges, and the width of their ids.
-        self._rows: frozenset[str] = frozenset()
+        self._rows: set[str] = set()
         self._columns = 0
 
     @pytest.hookimpl(tryfirst=True)
@@ -71,7 +71,7 @@ class Reports:
         """Keep the rows of the session."""
         self._tests = session.testscollected
         if self._config.stash[SESSION].settings.judges:
-            self._rows = frozenset(item.nodeid for item in session.items if isinstance(item, OneLineFailure))
+            self._rows = {item.nodeid for item in session.items if isinstance(item, OneLineFailure)}
         lengths = (len(node_ids.row_of(node_id)) for node_id in self._rows)
         self._columns = max((length for length in lengths if length <= MOST_FOR_IDS), default=0)
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 #: The options whose paths the sessions of a run share.
 _NAMES = ("baselines", "suite", "clusters")
-#: The options that a run keeps: of verdicts, reruns, profiles, and faults of simulated rows.
-KEPT = ("tile", "find", "tolerance", "repeat", "confirm", "retries", "profile", "demo")
+#: The options that a run keeps: of stages, tiles, verdicts, reruns, profiles, and faults of simulated rows.
+KEPT = ("acceptance", "tile", "find", "tolerance", "repeat", "confirm", "retries", "profile", "demo")
 #: The settings of a site that a run keeps: of verdicts and early stops.
 SITE = ("max_gain", "strict", "timeout", "stall", "slow_start")
 #: The recorded place of a session without a history.

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -27,7 +27,7 @@ from pytest_gsw.history.comparison import explaining, suspect_text
 from pytest_gsw.history.model import points_of
 from pytest_gsw.history.row_history import RowHistory
 from pytest_gsw.hook_checks import hook_error
-from pytest_gsw.jobs.model import Attempt, EarlyStop
+from pytest_gsw.jobs.model import Attempt, EarlyStop, JobSpec
 from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.results import junit, outcomes, row_text
 from pytest_gsw.results.make_record import RowResult, job_facts, record_of, row_facts, saved_gpu_hours
@@ -39,7 +39,7 @@ from pytest_gsw.session.failure_text import fail
 from pytest_gsw.session.judging import Judge, excused
 from pytest_gsw.session.measured_jobs import MeasuredJobs
 from pytest_gsw.session.row_plan import Context, RowPlan, decide
-from pytest_gsw.session.row_source import Circumstances, RowSource
+from pytest_gsw.session.row_source import Circumstances, LiveRow, RowSource
 from pytest_gsw.session.session_history import ClusterPeers, SessionHistory
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.stats import goodput
@@ -247,6 +247,7 @@ class SessionRow:
         source, row = self.source, self.baseline
         ran = source.circumstances(run)
         facts = row_facts(row, self.plan.node_id, self.tolerance, ran.definition, ran.experiment)
+        facts = facts if self.plan.stage is None else replace(facts, stage=self.plan.stage.name)
         agreed = {} if run is None else self.jobs.agreed(run)
         jobs = _jobs_facts(row, source, self.jobs, self._shared.executor, run)
         made = record_of(row, facts, _run_facts(self._settings, ran, run, agreed), jobs, found, self.plan.peak_flops)
@@ -367,7 +368,7 @@ class SessionRow:
             RunError: The job cannot be measured.
         """
         settings, jobs = self._settings, len(run.jobs)
-        repeats = settings.judging.repeats
+        repeats = self.source.repeats
         may_change = self.has_cluster_effect and self._peers.effect_may_change
         is_last = self.baseline.criterion.expected_failure or (jobs >= repeats.most and not may_change)
         if is_last or not run.is_whole:
@@ -466,6 +467,11 @@ class TileRow(SessionRow):
     """A row on a tile: judged among the other tiles, and no evidence of an effect on all rows of the cluster."""
 
     has_cluster_effect = False
+
+    def __init__(self, config: pytest.Config, plan: RowPlan, source: RowSource, *values: Any) -> None:
+        super().__init__(config, plan, source, *values)
+        if plan.stage is not None and plan.stage.find:  # the search confirms what is slow
+            source.repeats = replace(source.repeats, confirm=0)
 
     def _note_first_job(self, run: Run) -> None:
         """Do nothing: tiles of one row are no evidence of all rows."""
@@ -583,6 +589,25 @@ class EnduranceRow(SessionRow):
     def _with_history(self, record: Record, run: Run | None) -> Record:
         """The record with the use of the time; drift and alarms are those of rows without one."""
         return replace(record, endurance=self._endurance)
+
+
+def row_on_tile(
+    config: pytest.Config,
+    own: SessionRow,
+    baseline: Baseline,
+    name: str,
+    shared: Shared,
+    properties: list[tuple[str, object]],
+) -> TileRow:
+    """A row on another tile than the one it was planned for; its job has this name."""
+    spec = own.source.spec or own.plan.spec
+    assert isinstance(spec, JobSpec)  # only then can it run anywhere
+    spec = replace(spec, row_id=baseline.id, name=name, node_list=baseline.tile, attempt=1, excluded_nodes=())
+    node_id = f"{own.plan.node_id.partition('::')[0]}::{baseline.id}"
+    plan = replace(own.plan, baseline=baseline, node_id=node_id, spec=spec)
+    assert isinstance(own.source, LiveRow)  # a replay runs nothing
+    source = LiveRow(baseline, shared.settings, shared.executor.launcher, own.source.environ, spec)
+    return TileRow(config, plan, source, properties, shared)
 
 
 # -- The facts of a row's run and of its jobs, for its record ---------------------------------------

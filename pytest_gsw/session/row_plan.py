@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from pytest_gsw.acceptance.plan import Stage
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.errors import RunError, SubmissionError
 from pytest_gsw.jobs.model import JobSpec
@@ -41,6 +42,8 @@ class RowPlan:
     peak_flops: float | None = None
     #: The site's metrics, by key.
     metrics: Mapping[str, Metric] = field(default_factory=dict)
+    #: The stage of an acceptance; ``None`` without one.
+    stage: Stage | None = None
     #: Seconds that the row runs from its first start, by one job after another; ``None`` for one run.
     for_s: float | None = None
 

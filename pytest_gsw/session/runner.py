@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections import deque
-from collections.abc import Collection, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from types import FrameType
@@ -19,7 +19,7 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import by_number, plural
 from pytest_gsw.errors import HookError, RunError, TakenOverError
 from pytest_gsw.executor.executor import Executor
-from pytest_gsw.executor.phases import stray_text
+from pytest_gsw.executor.phases import Finished, stray_text
 from pytest_gsw.hook_checks import hook_error
 from pytest_gsw.results import junit, outcomes, row_text
 from pytest_gsw.session import failure_text, junit_file, progress, resume
@@ -196,10 +196,19 @@ def run_unready(session: pytest.Session, start: Start, ran: list[pytest.Item]) -
         _run(session, item, items[position + 1] if position + 1 < len(items) else None if is_last else session)
 
 
-def run_session(
-    session: pytest.Session, start: Start, interrupts: Interrupts, ran: Collection[pytest.Item], *, detach: bool
+def _parts(session: pytest.Session, start: Start) -> Iterator[Sequence[pytest.Item]]:
+    """The items of a session, or of each stage of its acceptance, once the rows among them are submitted."""
+    if session.config.stash[SESSION].stages is None:
+        return iter([session.items])
+    from pytest_gsw.session.acceptance import run_stages  # few sessions have a plan
+
+    return run_stages(session, start)
+
+
+def run_items(
+    session: pytest.Session, start: Start, interrupts: Interrupts, items: Sequence[pytest.Item], detach: bool
 ) -> None:
-    """Run all items of the session except those already reported.
+    """Run items of the session: other tests first, then rows as their jobs end.
 
     The rows of tiles follow a search among these: their outcomes are those of all its jobs.
 
@@ -208,22 +217,21 @@ def run_session(
         pytest.Session.Failed: ``-x`` or ``--maxfail`` ends the session.
         pytest.Session.Interrupted: Another plugin stops the session.
     """
-    executor, done = start.executor, set(ran)
-    waiting = _waiting(session, executor, ran)
-    others = [item for item in session.items if not isinstance(item, BaselineItem) and item not in done]
-    skipped = [item for item in _rows(session) if item.baseline.id not in waiting and item not in done]
-    first = [*others, *skipped]
+    executor = start.executor
+    waiting = _waiting(items, executor)
+    first = [item for item in items if not (isinstance(item, BaselineItem) and item.baseline.id in waiting)]
+    first.sort(key=lambda item: isinstance(item, BaselineItem))  # rows that are skipped come after other tests
+    last = None if session.config.stash[SESSION].stages is None else session
     for position, item in enumerate(first):
-        last = position + 1 == len(first)
-        _run(session, item, session if last else first[position + 1])
+        _run(session, item, first[position + 1] if position + 1 < len(first) else session)
     interrupts.waiting = False
     try:
         for row_id in _in_order(session, start, waiting, interrupts):
             item = waiting.pop(row_id)
-            _run(session, item, session if waiting else None)
+            _run(session, item, session if waiting else last)
     except TakenOverError:
         for row_id in list(waiting):  # each is left open
-            _run(session, waiting.pop(row_id), session if waiting else None)
+            _run(session, waiting.pop(row_id), session if waiting else last)
     except session.Interrupted:
         raise  # --stepwise and the like end a session in order; pytest raises KeyboardInterrupts for them too
     except KeyboardInterrupt:
@@ -231,14 +239,9 @@ def run_session(
         raise
 
 
-def _rows(session: pytest.Session) -> list[BaselineItem]:
-    return [item for item in session.items if isinstance(item, BaselineItem)]
-
-
-def _waiting(session: pytest.Session, executor: Executor, ran: Collection[pytest.Item]) -> dict[str, BaselineItem]:
+def _waiting(items: Iterable[pytest.Item], executor: Executor) -> dict[str, BaselineItem]:
     """The rows with a current or future job, by id."""
-    done = set(ran)
-    rows = (item for item in _rows(session) if item not in done)
+    rows = (item for item in items if isinstance(item, BaselineItem))
     return {item.baseline.id: item for item in rows if item.baseline.id in executor.rows.phases}
 
 
@@ -247,17 +250,21 @@ def _in_order(
 ) -> Iterator[str]:
     """The rows in the order of their jobs' ends, canaries first, since they may excuse others; tiles after all."""
     sweep = session.config.stash[SESSION].sweep
+    on_tiles = [item for item in waiting.values() if item.baseline.tile]
     deferred: deque[str] = deque()
     tiles: list[str] = []
     canaries = sum(item.baseline.canary for item in waiting.values())
+    rows = start.executor.rows
+    # Rows of a resumed run that finished while an earlier stage was run.
+    finished = deque(row for row in waiting if row not in rows.finished and isinstance(rows.phases[row], Finished))
     while len(waiting) > len(tiles):
         if deferred and not canaries:
             yield deferred.popleft()
             continue
         with interrupts.wait():
-            row_id = start.executor.next_finished()
+            row_id = finished.popleft() if finished else start.executor.next_finished()
         if row_id not in waiting:
-            continue  # it was reported before anything was submitted
+            continue  # it was reported before anything was submitted, or is a row of a later stage
         if waiting[row_id].baseline.canary:
             canaries -= 1
             yield row_id
@@ -265,10 +272,10 @@ def _in_order(
             tiles.append(row_id)
         else:
             deferred.append(row_id)
-    if sweep is not None:
+    if sweep is not None and on_tiles:
         from pytest_gsw.session.search import end_sweep  # few sessions have tiles
 
-        end_sweep(session, start, interrupts.wait)
+        end_sweep(session, on_tiles, start, interrupts.wait)
         yield from sorted(tiles, key=by_number)
 
 
@@ -317,17 +324,20 @@ def run_rows(session: pytest.Session) -> None:
         try:
             start = plan_rows(session, settings)
             run_unready(session, start, ran)
-            with suppress(TakenOverError):  # met again by the rows
-                start.submit()
+            if config.stash[SESSION].stages is None:
+                start.submit(start.ready.keys())
         except session.Interrupted:
             raise
         except KeyboardInterrupt:
             executor = config.stash[SESSION].executor
             if executor is not None:
                 # A row that is not in the executor yet has no job, and is not reported.
-                _interrupt(session, executor, _waiting(session, executor, ran), settings.jobs.detach)
+                left = dict.fromkeys(session.items).keys() - set(ran)
+                _interrupt(session, executor, _waiting(left, executor), settings.jobs.detach)
             raise
-        run_session(session, start, interrupts, ran, detach=settings.jobs.detach)
+        done = set(ran)
+        for items in _parts(session, start):
+            run_items(session, start, interrupts, [item for item in items if item not in done], settings.jobs.detach)
         with suppress(TakenOverError):  # reported at the session's end
             start.executor.count()
             _report_late(session, start.executor)  # before JUnit's file is written
@@ -383,7 +393,7 @@ def _finish(session: pytest.Session) -> None:
     session.exitstatus = exit_status(session, state.counts)
     if is_left:
         return  # the report, the criterion and the end of the live file are the new owner's
-    _conclude_suite(session)
+    _conclude(session)
     if state.counts.rows:
         status = int(session.exitstatus)
         if not _report(config, status):
@@ -428,13 +438,20 @@ def _report(config: pytest.Config, exit_status: int) -> bool:
     return report_run(config, exit_status, has_alarms=has_alarms, is_on_github=is_on_github)
 
 
-def _conclude_suite(session: pytest.Session) -> None:
-    """With ``--gsw-suite``: apply its criterion; a session that misses it is not green."""
+def _conclude(session: pytest.Session) -> None:
+    """With a suite or a plan of acceptance: apply its criteria; a session that misses one is not green."""
     config = session.config
     state = config.stash[SESSION]
-    if state.suite is None or state.settings.plan or config.option.collectonly or runs_nothing(config):
+    if state.settings.plan or config.option.collectonly or runs_nothing(config):
         return
-    concluded = state.suite.conclude(state.run_records())
+    if state.suite is not None:
+        concluded = state.suite.conclude(state.run_records())
+    elif state.stages is not None and state.executor is not None:
+        from pytest_gsw.acceptance.state import conclude  # few sessions have a plan
+
+        concluded = conclude(state.stages.state(), state.run_records())
+    else:
+        return
     state.criterion = tuple(redact(concluded.lines, os.environ))
     if session.exitstatus in {outcomes.GREEN, outcomes.OPEN} and not concluded.is_met:
         session.exitstatus = outcomes.FAILED if concluded.is_missed else outcomes.OPEN

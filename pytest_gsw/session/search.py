@@ -25,14 +25,12 @@ from pytest_gsw.results.sweep import RowSweep, SearchJob, odd_losses, with_row, 
 from pytest_gsw.session.collect import BaselineItem
 from pytest_gsw.session.plan_and_submit import Start
 from pytest_gsw.session.resume import take_over
-from pytest_gsw.session.row import SessionRow, TileRow
-from pytest_gsw.session.row_source import LiveRow
+from pytest_gsw.session.row import SessionRow, row_on_tile
 from pytest_gsw.session.screen import write
 from pytest_gsw.session.state import SESSION, Session
-from pytest_gsw.session.tiles import most_jobs
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.sweep_finding import SweepFinding
-from pytest_gsw.stats.tile_search import SearchState, TileJob, search
+from pytest_gsw.stats.tile_search import SearchState, TileJob, most_search_jobs, search
 from pytest_gsw.tables.model import TILE, on_tile
 from pytest_gsw.validation.run import Run
 
@@ -40,7 +38,7 @@ from pytest_gsw.validation.run import Run
 Wait = Callable[[], AbstractContextManager[None]]
 
 
-def end_sweep(session: pytest.Session, start: Start, wait: Wait) -> None:
+def end_sweep(session: pytest.Session, on_tiles: Sequence[BaselineItem], start: Start, wait: Wait) -> None:
     """Compare the tiles of each row, and with ``--gsw-find`` search among them for what is slow.
 
     All tiles have ended. A replay takes what the run has found, and so does a session that resumes a part of the tiles.
@@ -51,7 +49,6 @@ def end_sweep(session: pytest.Session, start: Start, wait: Wait) -> None:
     """
     config = session.config
     state = config.stash[SESSION]
-    on_tiles = [item for item in session.items if isinstance(item, BaselineItem) and item.baseline.tile]
     for row_id, items in grouped([(item.baseline.row_id, item) for item in on_tiles]).items():
         assert state.sweep is not None  # there are tiles
         rows = [state.rows[item.baseline.id] for item in items if item.baseline.id in state.rows]
@@ -94,7 +91,9 @@ class _RowSearch:
     def run(self, config: pytest.Config, wait: Wait) -> None:
         """Search until nothing more is to be run; without two tiles that were measured, nothing is compared."""
         settings = self._session.settings
-        hours = settings.find_gpu_hours if self._tiles and not settings.replay else None
+        sweep = self._session.sweep
+        has_search = sweep is not None and sweep.has_search and self._tiles and not settings.replay
+        hours = (settings.find_gpu_hours or 0.0) if has_search else None
         most = 0.0 if hours is None else self._most_jobs(hours)
         while True:
             state = self._state(most - len(self._jobs), begins=hours is not None)
@@ -118,7 +117,7 @@ class _RowSearch:
         """The number of jobs for which GPU-hours last, by those of the tiles; 0 hours are the default."""
         used_s = [self._first.baseline.gpus * (run.status.run_s or 0.0) for _, run, _ in self._tiles.values()]
         each = sum(used_s) / len(used_s) / 3600
-        return most_jobs(len(used_s)) if not hours or not each else math.floor(hours / each)
+        return most_search_jobs(len(used_s)) if not hours or not each else math.floor(hours / each)
 
     def _state(self, most: float = 0.0, *, begins: bool = False) -> SearchState:
         tiles = [TileJob(name, expand(name), self._cost(of.judged)) for name, (*_, of) in self._tiles.items()]
@@ -172,18 +171,11 @@ class _RowSearch:
 
     def _row(self, config: pytest.Config, nodes: Sequence[str], number: int) -> SessionRow:
         """The row on other nodes; its id and its job's name are those of this round."""
-        settings, own = self._session.settings, self._first
-        tile = compressed(nodes)
-        placed = on_tile(replace(own.baseline, id=self._row_id), tile)
+        own, run_id = self._first, self._session.settings.run_id
+        placed = on_tile(replace(own.baseline, id=self._row_id), compressed(nodes))
+        name = f"gsw-{run_id}-find{number}-{slurm_name(placed.id)}"
         baseline = replace(placed, id=f"{placed.id}{TILE}{number}")
-        spec = own.source.spec or own.plan.spec
-        assert isinstance(spec, JobSpec)  # it was measured
-        name = f"gsw-{settings.run_id}-find{number}-{slurm_name(placed.id)}"
-        spec = replace(spec, row_id=baseline.id, name=name, node_list=tile, attempt=1, excluded_nodes=())
-        node_id = f"{own.plan.node_id.partition('::')[0]}::{baseline.id}"
-        plan = replace(own.plan, baseline=baseline, node_id=node_id, spec=spec)
-        source = LiveRow(baseline, settings, self._start.executor.launcher, self._session.environ, spec)
-        return TileRow(config, plan, source, [], self._start.shared)
+        return row_on_tile(config, own, baseline, name, self._start.shared, [])
 
     def result(self) -> RowSweep:
         """The answers by all jobs so far."""

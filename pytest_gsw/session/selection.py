@@ -151,9 +151,11 @@ def check_faults(items: list[BaselineItem], settings: Settings) -> None:
     from pytest_gsw.demo.simulation import parse_faults
 
     faults = parse_faults(";".join(settings.faults))
-    missed = [fault.pattern for fault in faults if not any(fault.matches(item.baseline.id) for item in items)]
+    nodes = settings.cluster.nodes if settings.cluster is not None else {}
+    missed = [fault.pattern for fault in faults if not any(fault.matches(item.baseline.id, nodes) for item in items)]
     if missed:
         rows = [name for item in items for name in (item.baseline.workload.name, item.baseline.id)]
+        rows += [f"node:{node}" for node in nodes]
         lines = [f"no selected row matches '{pattern}'{nearest(pattern, rows)}" for pattern in missed]
         raise pytest.UsageError("\n".join([*(f"--gsw-demo: {line}" for line in lines), "next: pytest-gsw rows"]))
 

@@ -33,13 +33,14 @@ from pytest_gsw.executor.limits import Limits, Policies
 from pytest_gsw.history.location import history_place, open_history
 from pytest_gsw.results.runs_directory import RESULTS, RUNS, new_run_id
 from pytest_gsw.session import resumed_options
-from pytest_gsw.session.options import OPTIONS, UNLIMITED, Option, ini_value
+from pytest_gsw.session.options import OPTIONS, UNLIMITED, Option, ini_value, is_typed
 from pytest_gsw.session.release_choice import RequestedRelease, requested_release, tables_of
 from pytest_gsw.stats.repeats import Repeats
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.value_types import nearest, read_tolerance
 
 if TYPE_CHECKING:
+    from pytest_gsw.acceptance.plan import Plan
     from pytest_gsw.jobs.journal import RunState
     from pytest_gsw.jobs.spec import Profile
 
@@ -115,6 +116,8 @@ class Settings:
     are_tables_named: bool
     #: The file of the suite that selects the rows; ``None`` without one.
     suite: Path | None
+    #: The plan of acceptance, whose stages select the rows; ``None`` without one.
+    acceptance: Plan | None
     #: Values of the command line for a session that resumes this one, by option.
     shared: Mapping[str, tuple[str, ...]]
     #: Values of the resumed run that differ from ini file and cluster now, a line each.
@@ -186,6 +189,7 @@ def read_settings(config: pytest.Config) -> Settings:
     paths = resumed_options.shared_paths(config, values, past)
     values |= {name: given if name == "baselines" else given[0] for name, given in paths.items()}
     of_run = resumed_options.kept_of_run(config, values, past)
+    plan = _acceptance(values | of_run, past)
     history, kept = resumed_options.shared_history(config, _history(config, values["history"], results), past)
     _check_clusters(config, values["clusters"], values["cluster"])
     run_directory = results / RUNS.name / run_id
@@ -195,6 +199,8 @@ def read_settings(config: pytest.Config) -> Settings:
         own_site = _site_settings(config, cluster, values["clusters"])
         site = resumed_options.site_of_run(own_site, past)
     values["tolerance"] = values["tolerance"] or own_site.text("tolerance")
+    if plan is not None and plan.criteria.within is not None and not is_typed(config, "tolerance"):
+        values["tolerance"] = f"{100 * plan.criteria.within:.12g}%"
     own, values = values, values | of_run
     _check_names(config, values["baselines"], cluster, results)
     requested = requested_release(config, values, cluster, past, replay.place if replay else None)
@@ -202,9 +208,11 @@ def read_settings(config: pytest.Config) -> Settings:
         raise ConfigurationError("--gsw-suite needs a cluster or logs; add --gsw-cluster=NAME or --gsw-replay=PATH")
     faults: tuple[str, ...] = ()
     if values["demo"]:
-        from pytest_gsw.demo.simulation import parse_faults  # few sessions have faults
+        from pytest_gsw.demo.simulation import down_nodes, parse_faults  # few sessions have faults
 
-        faults = tuple(fault.text for fault in parse_faults(";".join(values["demo"])))
+        parsed = parse_faults(";".join(values["demo"]))
+        faults = tuple(fault.text for fault in parsed)
+        cluster = cluster and replace(cluster, down=down_nodes(parsed, cluster.nodes))
     return Settings(
         run_id=run_id,
         cluster=cluster,
@@ -212,10 +220,12 @@ def read_settings(config: pytest.Config) -> Settings:
         release=None if requested is None else requested.release,
         are_tables_named=bool(requested or values["baselines"]),
         suite=values["suite"],
+        acceptance=plan,
         shared={name: tuple(map(str, given)) for name, given in paths.items()}
         | kept
         | {name: resumed_options.recorded_texts(values[name]) for name in resumed_options.KEPT}
-        | {name: resumed_options.recorded_texts(site.text(name)) for name in resumed_options.SITE},
+        | {name: resumed_options.recorded_texts(site.text(name)) for name in resumed_options.SITE}
+        | {"acceptance": _plan_texts(plan)},
         changed_since=resumed_options.changed_since(own, of_run, own_site, site),
         judging=_judging(values, site),
         jobs=_job_options(values, site),
@@ -230,13 +240,48 @@ def read_settings(config: pytest.Config) -> Settings:
     )
 
 
+def _acceptance(values: Mapping[str, Any], past: RunState | None) -> Plan | None:
+    """The plan of acceptance, to the letter that of the resumed run; ``None`` without one."""
+    if values["acceptance"] is None:
+        return None
+    for name in ("tile", "find", "suite", "replay"):
+        if values[name] is not None:
+            raise ConfigurationError(
+                f"--gsw-{name} and --gsw-acceptance exclude each other: a plan has its own rows and tiles\n"
+                "next: leave one of them out; a stage has the keys 'rows', 'tile' and 'find'"
+            )
+    if not values["cluster"]:
+        raise ConfigurationError("--gsw-acceptance needs a cluster; add --gsw-cluster=NAME")
+    from pytest_gsw.acceptance.plan import read_plan  # few sessions have a plan
+    from pytest_gsw.session.pytest_private import check_expression
+
+    plan = read_plan(Path(values["acceptance"]), check_expression)
+    of_run = _plan_texts(plan) if past is None else past.paths.get("acceptance", ())
+    if not of_run:
+        raise ConfigurationError("--gsw-resume: that run has no plan\nnext: leave --gsw-acceptance out")
+    if of_run[1] != plan.sha256:
+        problem = f"{plan.path} has changed since that run began: its SHA-256 was {of_run[1]}, and is {plan.sha256}"
+        raise ConfigurationError(f"--gsw-resume: {problem}\nnext: bring it back as it was, or begin a new run")
+    return plan
+
+
+def _plan_texts(plan: Plan | None) -> tuple[str, ...]:
+    """A plan in the journal's form: its path, and the fingerprint of its text."""
+    return () if plan is None else (str(plan.path), plan.sha256)
+
+
 def _site_settings(config: pytest.Config, cluster: Cluster | None, given: Path | None) -> SiteSettings:
     return default_settings(_cluster_files(config, given)) if cluster is None else cluster.settings
 
 
+#: Further jobs of a row of a plan that is too slow, by default.
+_PLAN_CONFIRMS = "2"
+
+
 def _judging(values: Mapping[str, Any], site: SiteSettings) -> Judging:
+    given = values["confirm"] or (_PLAN_CONFIRMS if values["acceptance"] else None)
     # The search confirms what is slow.
-    confirm = _retries("confirm", values["confirm"] if values["find"] is None else None)
+    confirm = _retries("confirm", given if values["find"] is None else None)
     return Judging(
         _tolerance(values["tolerance"]),
         site.max_gain,
@@ -329,7 +374,7 @@ def _check_conflicts(config: pytest.Config, values: Mapping[str, Any]) -> None:
         given += [name for name in ("confirm", "repeat", "tile", "find") if config.getoption(f"gsw_{name}") is not None]
         if given:
             raise ConfigurationError(f"--gsw-{given[0]} and --gsw-replay exclude each other: a replay runs nothing")
-    if values["tile"] is None and values["find"] is not None and not values["resume"]:
+    if values["tile"] is None is values["acceptance"] and values["find"] is not None and not values["resume"]:
         raise ConfigurationError("--gsw-find looks among tiles\nnext: add --gsw-tile=node, switch, block or a number")
     if values["plan"] and values["resume"]:
         raise ConfigurationError("--gsw-plan and --gsw-resume exclude each other: what is resumed was submitted")

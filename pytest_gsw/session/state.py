@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pytest_gsw.session.row import SessionRow
     from pytest_gsw.session.session_alarms import SessionAlarms
     from pytest_gsw.session.session_history import ClusterPeers, SessionHistory
+    from pytest_gsw.session.stages import Stages
     from pytest_gsw.session.tiles import Tiling
 
 
@@ -44,6 +45,8 @@ class Session:
     #: Selected rows by table; a missing table means all of its rows.
     selected: Mapping[Path, frozenset[str]] = field(default_factory=dict)
     tiling: Tiling | None = None
+    #: The stages of an acceptance; ``None`` without one.
+    stages: Stages | None = None
     #: Lines on the selection: words that match no row, and that rows are not rerun.
     notes: list[str] = field(default_factory=list)
     #: The line on jobs of a resumed run that are left alone on purpose; empty if there are none.
@@ -71,7 +74,7 @@ class Session:
     counts: OutcomeCounts = field(init=False)
     #: True if the session fails whatever its rows' outcomes: a plan has rows that cannot be submitted.
     is_unready: bool = False
-    #: Lines on the suite's criterion.
+    #: Lines on the criteria of a suite, or of a plan of acceptance.
     criterion: tuple[str, ...] = ()
     #: The cluster's state by its runs.
     cluster_text: ClusterText | None = None

@@ -90,7 +90,8 @@ def report_summary(reporter: pytest.TerminalReporter, config: pytest.Config) -> 
     slow = [] if state.history is None else [one.name for one in state.history.known_slow]
     alarms = () if state.alarms is None else state.alarms.lines(slow)
     _write_lines(reporter, "alarms", alarms)
-    _write_lines(reporter, "suite", state.criterion)
+    plan = settings.acceptance
+    _write_lines(reporter, "suite" if plan is None else f"acceptance: {plan.name}", state.criterion)
     tally = state.counts
     if tally.without_cluster:
         write(config, f"gsw: {plural(tally.without_cluster, 'row')} skipped: {NO_CLUSTER}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -12,20 +12,20 @@ import pytest
 
 from pytest_gsw.clusters import Cluster, why_it_does_not_fit
 from pytest_gsw.common.files import relative_path
+from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import compressed, number_of
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import by_number, enumerated, named, plural
 from pytest_gsw.errors import ConfigurationError, SubmissionError
 from pytest_gsw.session.settings import Settings
-from pytest_gsw.tables.model import TILE, Baseline, on_tile, without_tile
+from pytest_gsw.tables.model import TILE, Baseline, on_tile, tile_of, without_tile
 
 if TYPE_CHECKING:
     from pytest_gsw.jobs.slurm.nodes import ClusterNodes, Tiles
     from pytest_gsw.results.sweep import Sweep
+    from pytest_gsw.session.stages import Stages
 
 _SHOWN = 6
-#: Most jobs of a search among fewer tiles: enough to halve three of these down to their nodes.
-_LEAST_SEARCH = 48
 
 
 @dataclass
@@ -76,25 +76,48 @@ class Tiling:
 
 
 def ask_tiling(cluster: Cluster | None, kind: str, only: str, environ: Mapping[str, str]) -> Tiling:
-    """The tiles of this kind on the nodes of a cluster, by Slurm.
+    """The tiles of this kind on the nodes of a cluster.
 
     Raises:
-        pytest.UsageError: The cluster is not Slurm's, or Slurm does not know its nodes, or such tiles.
+        pytest.UsageError: Its nodes are not known, or have no such tiles.
     """
-    from pytest_gsw.jobs.slurm import client  # few sessions have tiles
-    from pytest_gsw.jobs.slurm.nodes import ask_nodes, tiles
+    from pytest_gsw.jobs.slurm.nodes import tiles  # few sessions have tiles
 
-    if cluster is None or cluster.scheduler != "slurm":
-        name = "no cluster is given" if cluster is None else f"{cluster.name} has the scheduler {cluster.scheduler}"
-        problem = f"--gsw-tile: {name}, and tiles are nodes of Slurm's\nnext: name a cluster with 'scheduler: slurm'"
-        raise pytest.UsageError(redact(problem, os.environ))
+    if cluster is None:
+        raise pytest.UsageError("--gsw-tile needs a cluster; add --gsw-cluster=NAME")
     try:
-        tiling = Tiling(cluster, kind, only, ask_nodes(client.Client(environ).ask, cluster, environ))
+        tiling = Tiling(cluster, kind, only, ask_there(cluster, environ))
         if not kind.isdigit():
             tiles(kind, 1, tiling.there, only)  # refuses what this cluster does not have
     except ConfigurationError as error:
         raise pytest.UsageError(redact(str(error), os.environ)) from None
     return tiling
+
+
+def ask_there(cluster: Cluster, environ: Mapping[str, str]) -> ClusterNodes:
+    """The nodes of a cluster, by Slurm or as they are simulated; a ConfigurationError if they are not known."""
+    from pytest_gsw.jobs.slurm import client  # few sessions have tiles
+    from pytest_gsw.jobs.slurm.nodes import ClusterNodes, ask_nodes
+
+    if cluster.nodes:
+        usable = tuple(node for node in cluster.nodes if node not in cluster.down)
+        leaves = grouped((leaf, node) for node, leaf in cluster.nodes.items())
+        return ClusterNodes(cluster.name, usable, cluster.down, {leaf: tuple(nodes) for leaf, nodes in leaves.items()})
+    if cluster.scheduler != "slurm":
+        raise ConfigurationError(
+            f"{cluster.name} has the scheduler {cluster.scheduler}, and tiles are nodes of Slurm's\n"
+            "next: name a cluster with 'scheduler: slurm'"
+        )
+    return ask_nodes(client.Client(environ).ask, cluster, environ)
+
+
+def tiles_by_row(ids: Iterable[str]) -> dict[str, dict[str, None]]:
+    """The tiles in ids of rows, by the row's id without a tile, in their order."""
+    by_row: dict[str, dict[str, None]] = {}
+    for row_id in ids:
+        if TILE in row_id:
+            by_row.setdefault(without_tile(row_id), {})[tile_of(row_id)] = None
+    return by_row
 
 
 def rows_on_tiles(
@@ -108,10 +131,7 @@ def rows_on_tiles(
         named: The ids of rows, with or without a tile, that the command line names.
         past: The ids of the run that is replayed or resumed, whose tiles are the session's; ``None`` without one.
     """
-    by_row: dict[str, dict[str, None]] = {}
-    for row_id in sorted(named, key=by_number) if past is None else past:
-        if TILE in row_id:
-            by_row.setdefault(without_tile(row_id), {})[row_id.partition(TILE)[2]] = None
+    by_row = tiles_by_row(sorted(named, key=by_number) if past is None else past)
     if tiling is None and not by_row:
         return rows
     ids = {*named, *(past or ())}
@@ -125,7 +145,7 @@ def rows_on_tiles(
     return on_tiles
 
 
-def begin_sweep(settings: Settings, tiling: Tiling | None, rows: Sequence[Baseline]) -> Sweep | None:
+def begin_sweep(settings: Settings, tiling: Tiling | Stages | None, rows: Sequence[Baseline]) -> Sweep | None:
     """Note the nodes of the session's tiles for the run; one that is resumed or replayed has its notes already.
 
     Returns:
@@ -168,9 +188,12 @@ def tiles_text(settings: Settings, tiling: Tiling | None, rows: Sequence[Baselin
         lines.append(f"gsw: the search among them takes at most {settings.find_gpu_hours:g} GPU-hours")
     elif settings.find_gpu_hours is not None:
         from pytest_gsw.jobs.spec import estimate_text  # few sessions have tiles
+        from pytest_gsw.stats.tile_search import most_search_jobs
 
         of_row = {row.row_id: row for row in rows if row.tile}
-        jobs = {name: most_jobs(tiles) for name, tiles in Counter(row.row_id for row in rows if row.tile).items()}
+        jobs = {
+            name: most_search_jobs(tiles) for name, tiles in Counter(row.row_id for row in rows if row.tile).items()
+        }
         cost = estimate_text((of_row[name], count) for name, count in jobs.items())
         most = f"{plural(sum(jobs.values()), 'more job')}, {cost}"
         lines.append(f"gsw: the search among them takes at most {most}")
@@ -194,11 +217,6 @@ def _coverage_lines(tiling: Tiling, sizes: Collection[int], selected: Collection
         )
         lines += [f"gsw: not covered: {nodes} ({why})" for why, nodes in by_reason(of_size.not_covered).items()]
     return lines
-
-
-def most_jobs(tiles: int) -> int:
-    """The most jobs of a search among this many tiles without a limit in GPU-hours."""
-    return max(tiles, _LEAST_SEARCH)
 
 
 def unfit_lines(tiling: Tiling, left_out: Sequence[Baseline]) -> list[str]:

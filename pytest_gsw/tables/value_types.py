@@ -68,6 +68,8 @@ class Sequence_:  # noqa: N801 - the name of the thing; "Sequence" is taken by t
     item: Field | Nested | Mapping[str, Field | Nested | Sequence_] | None
     help: str
     required: bool = False
+    #: The value that may be in place of the list.
+    short: Field | None = None
 
 
 Kind = Field | Nested | Sequence_

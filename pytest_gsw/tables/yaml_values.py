@@ -270,7 +270,7 @@ def _mapping(
         if key is None:
             continue
         field = fields.get(key)
-        if isinstance(field, Nested) and field.short is not None and isinstance(value_node, yaml.ScalarNode):
+        if isinstance(field, (Nested, Sequence_)) and field.short and isinstance(value_node, yaml.ScalarNode):
             field = field.short
         if key in seen:
             faults.append(fault_at(key_node, _below(path, key), "is there twice"))

@@ -22,6 +22,7 @@ from tests.messages import wording
 
 CLUSTERS = "clusters:\n  here: {scheduler: local, gpus: 8, stage: stage}\n"
 SUITE = "config: {}\nworkloads: {h100: [{pretrain_grok1_314b: {dtypes: [fp8]}}]}\n"
+PLAN = "acceptance: a\nnodes: n[1-4]\nstages: [{name: a, rows: grok1}]\ncriteria: {within: 9%}\n"
 
 #: By option, the command line and the ini file that say the same.
 TWINS = {
@@ -36,6 +37,7 @@ TWINS = {
     "history": (["--gsw-history=one/nights.sqlite"], "gsw_history = one/nights.sqlite"),
     "tile": (["--gsw-tile=node:n[001-004]"], "gsw_tile = node:n[001-004]"),
     "find": (["--gsw-find=300"], "gsw_find = 300"),
+    "acceptance": (["--gsw-acceptance=plan.yaml"], "gsw_acceptance = plan.yaml"),
     "plan": (["--gsw-plan"], "gsw_plan = yes"),
     "replay": (["--gsw-replay=one"], "gsw_replay = one"),
     "results": (["--gsw-results=out"], "gsw_results = out"),
@@ -47,7 +49,14 @@ TWINS = {
     "demo": (["--gsw-demo=*x8]=fail", "--gsw-demo=*=slow:3%"], "gsw_demo =\n    *x8]=fail\n    *=slow:3%"),
 }
 #: Options that exclude all that stand in one session with ``--gsw-cluster``.
-APART = [["clusters", "release"], ["cluster", "repeat", "plan"], ["tile", "find"], ["replay"], ["resume"]]
+APART = [
+    ["clusters", "release"],
+    ["cluster", "repeat", "plan"],
+    ["cluster", "history", "acceptance"],
+    ["tile", "find"],
+    ["replay"],
+    ["resume"],
+]
 TOGETHER = [name for name in TWINS if not any(name in names[-2:] for names in APART)]
 
 
@@ -84,6 +93,7 @@ def test_the_ini_twin(pytester: pytest.Pytester, names: list[str]) -> None:
         pytester.mkdir(name)
     (pytester.path / "etc.yaml").write_text(CLUSTERS)
     (pytester.path / "suite.yaml").write_text(SUITE)
+    (pytester.path / "plan.yaml").write_text(PLAN)
     Journal(pytester.path / ".gsw" / "runs" / "night").session("demo", [])
     without = settings(pytester)
     given = settings(pytester, *arguments)

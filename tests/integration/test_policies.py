@@ -25,7 +25,7 @@ def test_stall(pytester: pytest.Pytester) -> None:
     result.stdout.re_match_lines(
         [
             wording("stalled", step=25, steps=50, time="\\ds"),
-            r"job        \d+ CANCELLED \d+:\d+ after .* on localhost, ended by this session",
+            r"job        \d+ CANCELLED \d+:\d+ after .* on demo-\[01-08\], ended by this session",
             r"last       completed step: 2\d, .*",
             (
                 r"next       look for the rank that printed last, and rerun with NCCL_DEBUG=INFO; "

@@ -61,7 +61,7 @@ def test_what_is_no_tile(pytester: pytest.Pytester, project: Path, arguments: li
 def test_tiles_are_slurms(pytester: pytest.Pytester, project: Path) -> None:
     result = run(pytester, "--gsw-tile=node", cluster="here")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([wording("no tiles here", cluster="ERROR: --gsw-tile: here", scheduler="local")])
+    result.stderr.fnmatch_lines([wording("no tiles here", cluster="ERROR: here", scheduler="local")])
 
 
 def ids(result: pytest.RunResult) -> list[str]:

@@ -35,8 +35,8 @@ def pytest_runtestloop(session):
 
 def end_sweep(session: pytest.Session, *_: object) -> None:
     """Find the one tile slow."""
-    slow = SweepFinding("slow", "localhost", "", -0.1, -0.12, -0.08, 3)
-    of_row = RowSweep("tiny_1b_bf16[H100x8]", {"localhost": -0.1012345678}, (slow,), level=1.0)
+    slow = SweepFinding("slow", "demo-01", "", -0.1, -0.12, -0.08, 3)
+    of_row = RowSweep("tiny_1b_bf16[H100x8]", {"demo-01": -0.1012345678}, (slow,), level=1.0)
     state = session.config.stash[SESSION]
     assert state.sweep is not None
     state.sweep = replace(state.sweep, rows=(of_row,), has_search=True)
@@ -60,11 +60,11 @@ def test_a_sessions_junit_file_has_the_peers_of_a_tile_and_so_has_a_rebuilt_one(
     monkeypatch.setattr("pytest_gsw.session.search.end_sweep", end_sweep)
     first, second, _ = (row.id for row in load_table(table))
     pytester.makeconftest(NODES)
-    pytester.runpytest("--gsw-cluster=demo", "--junitxml=own.xml", f"{table}::{first}@localhost", f"{table}::{second}")
+    pytester.runpytest("--gsw-cluster=demo", "--junitxml=own.xml", f"{table}::{first}@demo-01", f"{table}::{second}")
     (directory,) = Path(".gsw/runs").iterdir()
     own = pytester.path / "own.xml"
     found = {name: properties(case).get("gsw_peers_change") for name, case in junit(own).items()}
-    assert found == {f"{first}@localhost": "-0.101235", second: None, "localhost": None, "n2": None}
+    assert found == {f"{first}@demo-01": "-0.101235", second: None, "demo-01": None, "n2": None}
     assert_alike(own, rebuilt(gsw, directory))
 
 
@@ -112,15 +112,14 @@ def test_the_overview_names_a_slow_node_and_what_to_type(run: Path, gsw: Gsw, mo
 
 @pytest.mark.parametrize("is_odd", [True, False])
 def test_a_tile_with_another_loss_is_neither_green_nor_cleared(
-    pytester: pytest.Pytester, table: Path, gsw: Gsw, monkeypatch: pytest.MonkeyPatch, is_odd: bool
+    pytester: pytest.Pytester, table: Path, gsw: Gsw, is_odd: bool
 ) -> None:
-    monkeypatch.setattr("pytest_gsw.session.measured_jobs.check_tile", lambda *_: None)  # all of them are this machine
     row = load_table(table)[0].id
-    tiles = [f"{table}::{row}@n{number}" for number in range(1, 9)]
+    tiles = [f"{table}::{row}@demo-0{number}" for number in range(1, 9)]
     pytester.runpytest("--gsw-cluster=demo", *tiles).assert_outcomes(passed=8)
     (directory,) = Path(".gsw/runs").iterdir()
     write_sweep(directory, Sweep("node", "batch", 8))
-    (log,) = (Path(record["log"]) for record in records(pytester.path) if record["row"].endswith("@n3"))
+    (log,) = (Path(record["log"]) for record in records(pytester.path) if record["row"].endswith("@demo-03"))
     if is_odd:
         log.write_text(re.sub(r"loss: (\d)", lambda loss: f"loss: {(int(loss[1]) + 1) % 10}", log.read_text()))
     result = pytester.runpytest("--gsw-cluster=demo", f"--gsw-replay={directory}", "--junitxml=own.xml", *tiles)
@@ -129,42 +128,38 @@ def test_a_tile_with_another_loss_is_neither_green_nor_cleared(
     (replay,) = {*Path(".gsw/runs").iterdir()} - {directory}
     found = read_sweep(replay)
     assert found is not None
-    assert [odd.tile for odd in found.rows[0].odd_losses] == (["n3"] if is_odd else [])
-    assert found.rows[0].cleared == ("n[1-2,4-8]" if is_odd else "n[1-8]")
-    odd = junit(pytester.path / "own.xml")[f"{row}@n3"]
+    assert [odd.tile for odd in found.rows[0].odd_losses] == (["demo-03"] if is_odd else [])
+    assert found.rows[0].cleared == ("demo-[01-02,04-08]" if is_odd else "demo-[01-08]")
+    odd = junit(pytester.path / "own.xml")[f"{row}@demo-03"]
     assert properties(odd)["gsw_reason"] == ("other loss" if is_odd else "within tolerance")
     gsw("report", replay, "-o", "page")
     assert ("1 inconclusive of 8 tiles" in Path("page", "index.html").read_text()) is is_odd
 
 
 def test_a_part_of_a_sweep_that_is_resumed_takes_what_all_tiles_have_shown(
-    pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch
+    pytester: pytest.Pytester, table: Path
 ) -> None:
-    monkeypatch.setattr("pytest_gsw.session.measured_jobs.check_tile", lambda *_: None)  # all of them are this machine
     row = load_table(table)[0].id
-    tiles = [f"{table}::{row}@n{number}" for number in range(1, 5)]
+    tiles = [f"{table}::{row}@demo-0{number}" for number in range(1, 5)]
     pytester.runpytest("--gsw-cluster=demo", *tiles).assert_outcomes(passed=4)
     (directory,) = Path(".gsw/runs").iterdir()
-    slow = SweepFinding("slow", "n3", "", -0.04, -0.05, -0.03, 3)
-    of_row = RowSweep(row, {f"n{number}": -0.04 * (number == 3) for number in range(1, 5)}, (slow,), level=1.0)
+    slow = SweepFinding("slow", "demo-03", "", -0.04, -0.05, -0.03, 3)
+    of_row = RowSweep(row, {f"demo-0{number}": -0.04 * (number == 3) for number in range(1, 5)}, (slow,), level=1.0)
     write_sweep(directory, Sweep("node", "batch", 4, rows=(of_row,), has_search=True))
-    (record,) = (one for one in read_records(directory) if one.row.tile == "n3")
+    (record,) = (one for one in read_records(directory) if one.row.tile == "demo-03")
     assert record.jobs.last is not None
     write_record(directory, replace(record, jobs=replace(record.jobs, search=(record.jobs.last,))))
     result = pytester.runpytest("--gsw-resume=last", tiles[2], "--gsw-find")
     result.assert_outcomes(failed=2)
-    result.stdout.fnmatch_lines(["slow n3: -4.0 % *", "search 1 *", "FAILED nodes::n3 *"])
+    result.stdout.fnmatch_lines(["slow demo-03: -4.0 % *", "search 1 *", "FAILED nodes::demo-03 *"])
     found = read_sweep(directory)
     assert found is not None
     assert found.rows == (of_row,)
 
 
 @pytest.mark.parametrize("option", ["--gsw-resume=last", "--gsw-replay=last"])
-def test_a_damaged_sweep_is_not_taken_for_none(
-    pytester: pytest.Pytester, table: Path, monkeypatch: pytest.MonkeyPatch, option: str
-) -> None:
-    monkeypatch.setattr("pytest_gsw.session.measured_jobs.check_tile", lambda *_: None)
-    tile = f"{table}::{load_table(table)[0].id}@n1"
+def test_a_damaged_sweep_is_not_taken_for_none(pytester: pytest.Pytester, table: Path, option: str) -> None:
+    tile = f"{table}::{load_table(table)[0].id}@demo-01"
     pytester.runpytest("--gsw-cluster=demo", tile).assert_outcomes(passed=1)
     (directory,) = Path(".gsw/runs").iterdir()
     (directory / "sweep.json").write_text('{"kind": "node"')

@@ -85,13 +85,13 @@ def ask_nodes(ask: Ask, cluster: Cluster, environ: Mapping[str, str]) -> Cluster
             f"asked: {command(*query)}\nnext: set `partition` in the cluster file; sinfo -a -s lists them"
         )
     reservations = dict(_parse_reservations(_answer(ask, client.scontrol_show_command("reservation", routed))))
-    own = [name for name in option("reservation").split(",") if name]
+    own = [name for name in option("reservation", cluster.submission.reservation).split(",") if name]
     unknown = next((name for name in own if name not in reservations), None)
     if unknown is not None:
         raise ConfigurationError(
             f"Slurm has no active reservation '{unknown}'{nearest(unknown, reservations)}\n"
             f"known: {named(sorted(reservations), _NAMED) or 'none'}\n"
-            "next: correct --reservation in the cluster file; scontrol show reservation lists them"
+            "next: correct `reservation` in the cluster file; scontrol show reservation lists them"
         )
     reserved = {node: name for name, nodes in reservations.items() for node in nodes}
     inside = {node for name in own for node in reservations[name]}
@@ -235,6 +235,8 @@ def parse_topology(text: str, nodes: Collection[str] | None = None) -> tuple[dic
 _PLURALS = {"switch": "switches", "block": "blocks"}
 _LEAVES = _PLURALS.keys()
 _KINDS = ("node", *_LEAVES)
+#: Pattern of a kind of tile: one of these words, or a number of nodes.
+TILE_KIND = rf"{'|'.join(_KINDS)}|[1-9][0-9]{{0,5}}"
 
 
 class Tiles(NamedTuple):
@@ -253,7 +255,7 @@ def check_tile(text: str) -> tuple[str, str]:
         ConfigurationError: It is neither a known word nor a number.
     """
     kind, colon, only = text.partition(":")
-    if kind not in _KINDS and not re.fullmatch(r"[1-9][0-9]{0,5}", kind):
+    if not re.fullmatch(TILE_KIND, kind):
         raise ConfigurationError(
             f"--gsw-tile: got '{kind}', wanted {', '.join(_KINDS)}, or a number of nodes such as 4"
             f"{nearest(kind, _KINDS)}"

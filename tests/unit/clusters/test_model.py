@@ -263,7 +263,13 @@ def test_what_a_file_says_is_not_overridden_by_variables(find: Find) -> None:
 
 def test_the_demo_needs_no_file() -> None:
     assert find_cluster("demo", [], {}) == DEMO
-    assert Cluster(name="demo", scheduler="local", gpus=4608, simulated=True) == DEMO
+    assert (DEMO.scheduler, DEMO.gpus, DEMO.simulated, len(DEMO.nodes)) == ("local", 4608, True, 16)
+    assert [node for node, leaf in DEMO.nodes.items() if leaf == "leaf2"] == [
+        "demo-05",
+        "demo-06",
+        "demo-07",
+        "demo-08",
+    ]
 
 
 def test_a_file_can_define_a_demo_of_its_own(find: Find) -> None:

@@ -21,7 +21,7 @@ def test_patterns_and_arguments() -> None:
 def test_every_fault_of_the_table_can_be_written() -> None:
     for usage in FAULTS:
         text = usage.replace("P%", "12.5%").replace("N", "7")
-        assert parse_faults(f"*={text}")[0].word == usage.partition(":")[0]
+        assert parse_faults(f"node:*={text}")[0].word == usage.partition(":")[0]
 
 
 def test_the_last_match_wins() -> None:
@@ -29,6 +29,24 @@ def test_the_last_match_wins() -> None:
     assert fault_of(ROW, faults) == DemoFault("llama2*[H100x128]", "slow", 12.0)
     assert fault_of("gpt3_175b_fp8[H100x128]", faults) == DemoFault("*", "fail")
     assert fault_of(ROW, parse_faults("grok1*=stall")) is None
+
+
+def test_a_fault_of_a_node_is_one_of_the_jobs_that_have_it() -> None:
+    faults = parse_faults("node:demo-0?=slow:12%;node:demo-14=lost:400;node:demo-11=down")
+    slow, lost, down = faults
+    assert fault_of(ROW, faults) is None
+    assert fault_of(ROW, faults, ["demo-15", "demo-16"]) is None
+    assert fault_of(ROW, faults, ["demo-10", "demo-06"]) == slow
+    assert fault_of(ROW, faults, ["demo-06", "demo-14"]) == lost
+    assert (lost.argument, lost.of_nodes(["demo-06", "demo-14"])) == (400, ["demo-14"])
+    assert down.of_nodes(["demo-10", "demo-11"]) == ["demo-11"]
+    assert DemoFault("*", "lost", 7).of_nodes(["demo-06"]) == ["demo-06"]
+
+
+def test_only_a_node_is_down() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_faults("llama2*=down")
+    assert str(caught.value) == "--gsw-demo: got 'llama2*=down', wanted a node such as node:demo-06=down"
 
 
 def test_time_factor() -> None:
@@ -64,6 +82,8 @@ def test_a_fault_needs_a_pattern(part: str) -> None:
         ("fast:100%", "fast:P%"),
         ("exit:0", "exit:N"),
         ("exit:256", "exit:N"),
+        ("lost:0", "lost:N"),
+        ("lost:100000", "lost:N"),
         ("fail:3", "fail"),
         ("fail:", "fail"),
     ],

@@ -67,7 +67,7 @@ def test_seeds(rows: Rows, trained: Train) -> None:
     assert seeded.text == trained(row, SLURM_JOB_ID="481221", GSW_DEMO_SEED="7").text.replace("481221", "481220")
 
 
-def test_a_run_takes_the_seconds_it_is_given(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_takes_the_seconds_it_is_given(rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = 1000.0
 
     def sleep(seconds: float) -> None:
@@ -77,6 +77,9 @@ def test_a_run_takes_the_seconds_it_is_given(rows: Rows, monkeypatch: pytest.Mon
     monkeypatch.setattr(recipe, "time", SimpleNamespace(monotonic=lambda: now_s, sleep=sleep))
     train(rows["maxtext"], {**ENVIRONMENT, "GSW_DEMO_SECONDS": "0.3"}, io.BytesIO())
     assert now_s == pytest.approx(1000.3)
+    longer = {"MAX_STEPS": "500", "STAGE_PATH": str(tmp_path)}
+    train(rows["nemo"], {**ENVIRONMENT, "GSW_DEMO_SECONDS": "0.3", **longer}, io.BytesIO())
+    assert now_s == pytest.approx(1003.3)
 
 
 def test_each_event_can_be_read_at_once() -> None:
@@ -103,6 +106,37 @@ def test_wrong_surroundings(rows: Rows, trained: Train, environment: dict[str, s
     with pytest.raises(ConfigurationError) as caught:
         trained(rows["maxtext"], **environment)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("name", ["maxtext", "nemo", "megatron"])
+def test_a_node_is_lost_after_a_step(rows: Rows, trained: Train, name: str) -> None:
+    demo = {"GSW_DEMO": "node:demo-03=lost:1", "SLURM_JOB_NODELIST": "demo-[01-08]"}
+    run = trained(rows[name], **demo)
+    assert run.exit_code == 1
+    assert re.search(
+        r"\nsrun: error: Node failure on demo-03\nslurmstepd: error: \*\*\* STEP 481220.0 ON demo-03 CANCELLED AT "
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS \*\*\*\n$",
+        run.text,
+    )
+    others = trained(rows[name], **demo | {"SLURM_JOB_NODELIST": "demo-[04-11]"})
+    late = trained(rows[name], **demo | {"GSW_DEMO": "node:demo-03=lost:9000"})
+    whole = trained(rows[name])
+    assert (others.exit_code, late.exit_code) == (0, 0)
+    assert len(run.log) < len(others.log) == len(late.log) == len(whole.log)
+
+
+def test_a_longer_training_begins_again_at_its_checkpoint(rows: Rows, trained: Train, tmp_path: Path) -> None:
+    variables = {"MAX_STEPS": "200", "STAGE_PATH": str(tmp_path), "SLURM_JOB_NODELIST": "demo-03"}
+    lost = trained(rows["nemo"], **variables, GSW_DEMO="node:demo-03=lost:120")
+    assert lost.exit_code == 1
+    assert (tmp_path / "checkpoints" / rows["nemo"].id).read_text() == "100"
+    again = trained(rows["nemo"], **variables)
+    steps = [int(step) for step in re.findall(r" (\d+)/200 \[", again.text)]
+    assert (min(steps[1:]), max(steps), again.exit_code) == (101, 200, 0)
+    checkpoint = f"{tmp_path}/checkpoints/{rows['nemo'].id}"
+    assert f"\nRestoring states from the checkpoint path at {checkpoint}\n" in again.text
+    assert "Restoring" not in trained(rows["nemo"], STAGE_PATH=str(tmp_path)).text
+    assert "Restoring" not in trained(rows["maxtext"], **variables).text
 
 
 def test_a_format_without_a_writer(rows: Rows, trained: Train) -> None:

@@ -75,6 +75,7 @@ def test_faults_change_times_and_losses(rows: Mapping[str, Baseline]) -> None:
     assert slow.steps_s == pytest.approx([1.12 * seconds for seconds in healthy.steps_s])
     assert all(map(math.isfinite, healthy.losses))
     assert healthy.losses[0] > healthy.losses[25] > healthy.losses[49] > 6
+    assert run_of(rows["maxtext"], seed=2).losses == healthy.losses != run_of(rows["nemo"]).losses
     losses = run_of(rows["maxtext"], fault=DemoFault("*", "nan")).losses
     assert [math.isnan(loss) for loss in losses] == [False] * 25 + [True] * 25
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_gsw.history.comparison import RowRatio, compare_runs, deviations_of, together
+from pytest_gsw.history.comparison import RowRatio, compare_runs, together
 from pytest_gsw.history.model import series_key
 from pytest_gsw.results.record import Record
-from pytest_gsw.stats.noise import PRIOR, Noise, noise_of
+from pytest_gsw.stats.noise import PRIOR, Noise, deviations_of, noise_of
 from tests.messages import wording
 from tests.unit.history.runs import KEY, key_of, run_record
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.errors import SubmissionError
+from pytest_gsw.errors import RefusedError, SubmissionError
 from pytest_gsw.jobs import local
 from pytest_gsw.jobs.local import MARK, LocalLauncher, marked, next_job_id
 from pytest_gsw.jobs.model import Job, JobSpec
@@ -123,6 +123,12 @@ def test_slurms_variables(make_launcher: LauncherMaker, make_spec: SpecMaker, tm
         ("echo 'slurmstepd: error: Detected 1 oom-kill event(s)'; exit 1", JobState.FAILED, 1, 0),
         ("echo 'slurmstepd: error: Detected 1 oom-kill event(s)'; exit 137", JobState.OUT_OF_MEMORY, 137, 0),
         ("echo 'Out of memory: Killed process 12 (python)'; kill -9 $$", JobState.OUT_OF_MEMORY, 0, 9),
+        (
+            "echo '*** STEP 7.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO NODE FAILURE'; false",
+            JobState.NODE_FAIL,
+            1,
+            0,
+        ),
     ],
 )
 def test_how_jobs_end(
@@ -184,6 +190,50 @@ def test_jobs_are_shown_their_own_gpus(make_launcher: LauncherMaker, make_spec: 
     for job in jobs:
         wait(launcher, job)
     assert [output(launcher, job) for job in jobs] == ["4,5\n", "6,7\n"]
+
+
+NODES = ("n1", "n2", "n3", "n4")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "more", "got"),
+    [
+        (2, {}, "n[1,3]"),
+        (1, {"node_list": "n4"}, "n4"),
+        (2, {"node_list": "n[3-4]", "excluded_nodes": ("n3",)}, "n[3-4]"),
+        (1, {"excluded_nodes": ("n1",), "avoided_nodes": ("n[2-3]",)}, "n4"),
+        (5, {}, ""),
+    ],
+)
+def test_the_nodes_of_a_job(
+    make_launcher: LauncherMaker, make_spec: SpecMaker, nodes: int, more: dict[str, Any], got: str
+) -> None:
+    launcher = make_launcher(64, nodes=NODES, down=("n2",))
+    job, status = ended(launcher, make_spec("echo $SLURM_JOB_NODELIST", 8 * nodes, nodes, **more))
+    assert (status.nodes, output(launcher, job)) == (got, f"{got}\n")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "more", "left"),
+    [
+        ("3 nodes", {"excluded_nodes": ("n4",)}, "2 nodes of 4"),
+        ("4 nodes", {}, "3 nodes of 4"),
+        ("1 node", {"node_list": "n2"}, "0 nodes of n2"),
+        ("5 nodes", {"node_list": "n[1-5]"}, "3 nodes of n[1-5]"),
+    ],
+)
+def test_too_few_nodes(
+    make_launcher: LauncherMaker, make_spec: SpecMaker, nodes: str, more: dict[str, Any], left: str
+) -> None:
+    with pytest.raises(RefusedError) as refused:
+        make_launcher(64, nodes=NODES, down=("n2",)).submit(make_spec("true", nodes=int(nodes[0]), **more))
+    assert refused.value.fact == "row " + wording("too few nodes", nodes=nodes, left=left)
+
+
+def test_jobs_get_the_nodes_with_the_fewest_jobs(make_launcher: LauncherMaker, make_spec: SpecMaker) -> None:
+    launcher = make_launcher(64, nodes=NODES)
+    jobs = [launcher.submit(make_spec("sleep 5", gpus=8 * nodes, nodes=nodes)) for nodes in (1, 2, 3)]
+    assert [status.nodes for status in launcher.poll(jobs).values()] == ["n1", "n[2-3]", "n[1-2,4]"]
 
 
 def test_a_job_that_is_too_large(make_launcher: LauncherMaker, make_spec: SpecMaker) -> None:

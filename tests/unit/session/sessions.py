@@ -25,6 +25,7 @@ SETTINGS = Settings(
     release=None,
     are_tables_named=False,
     suite=None,
+    acceptance=None,
     shared={},
     changed_since=(),
     judging=Judging(tolerance=None, max_gain=None, repeats=Repeats(), strict=False),

@@ -10,6 +10,8 @@ import pytest
 from pytest_gsw.session.junit_file import case_reports
 from pytest_gsw.session.pytest_private import (
     break_case,
+    check_expression,
+    is_selected,
     junit_of,
     log_case,
     progress_width,
@@ -112,3 +114,30 @@ def test_a_failed_test_is_broken_in_allure(pytester: pytest.Pytester) -> None:
     (found,) = (pytester.path / "allure").glob("*-result.json")
     assert '"status": "broken"' in found.read_text()
     break_case(pytester.parseconfig())  # without Allure nothing happens
+
+
+@pytest.mark.parametrize("text", ["a and", "(a", "a b", "a = 1", "(" * 900, "not " * 5000 + "a"])
+def test_what_is_no_expression(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is no expression|is nested too deeply"):
+        check_expression(text)
+
+
+@pytest.mark.parametrize(
+    ("rows", "marks", "selected"),
+    [
+        ("", "", True),
+        ("LLAMA3 and not x16", "", True),
+        ("llama3 and x16", "", False),
+        ("", "gsw(gpus=8)", True),
+        ("", "gsw(gpus=16)", False),
+        ("llama3", "gsw and not proxy", True),
+        ("llama2", "gsw", False),
+    ],
+)
+def test_an_item_is_selected_as_by_pytest(pytester: pytest.Pytester, rows: str, marks: str, selected: bool) -> None:
+    pytester.makeini("[pytest]\nmarkers =\n    gsw\n    proxy\n")
+    item = pytester.getitem("import pytest\n@pytest.mark.gsw(gpus=8)\ndef test_llama3_x8(): pass", "test_llama3_x8")
+    assert check_expression(rows) == rows
+    assert is_selected(item, rows, marks) is selected
+    result = pytester.runpytest("--collect-only", "-q", "-k", rows, "-m", marks, item.path)
+    assert ("test_llama3_x8" in result.stdout.str()) is selected

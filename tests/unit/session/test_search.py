@@ -11,6 +11,7 @@ import pytest
 
 from pytest_gsw.results.sweep import Sweep
 from pytest_gsw.session.row_plan import RowPlan
+from pytest_gsw.session.row_source import LiveRow
 from pytest_gsw.session.search import _RowSearch
 from pytest_gsw.tables.model import on_tile
 from tests.unit.jobs.test_spec import spec
@@ -34,13 +35,16 @@ def test_no_search_among_tiles_that_were_all_skipped() -> None:
 
 
 def test_a_job_of_the_search_is_not_taken_for_the_first_tile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_gsw.session.search.TileRow", lambda _, plan, *__: plan)
-    monkeypatch.setattr("pytest_gsw.session.search.LiveRow", lambda *_: None)
-    start: Any = SimpleNamespace(executor=SimpleNamespace(launcher=None), shared=None)
+    monkeypatch.setattr("pytest_gsw.session.row.TileRow", lambda _, plan, *__: plan)
+    settings: Any = SimpleNamespace(judging=SimpleNamespace(repeats=None))
+    launcher: Any = SimpleNamespace(name="slurm")
+    shared = SimpleNamespace(executor=SimpleNamespace(launcher=launcher), settings=settings)
+    start: Any = SimpleNamespace(executor=shared.executor, shared=shared)
     search = _RowSearch("tiny[H100x8]", [], start, state(run_id="r"))
     tile = on_tile(replace(LLAMA2_FP8_X128, id="tiny[H100x8]"), "n1")
     plan = RowPlan(tile, f"t.yaml::{tile.id}", spec(tile))
-    first: Any = SimpleNamespace(baseline=tile, plan=plan, source=SimpleNamespace(spec=None))
+    source = LiveRow(tile, settings, launcher, {})
+    first: Any = SimpleNamespace(baseline=tile, plan=plan, source=source)
     search._tiles = {"n1": (first, None, None)}  # type: ignore[dict-item]
     job: Any = search._row(CONFIG, ["n3"], 2)
     assert job.node_id == "t.yaml::tiny[H100x8]@n3@2"

@@ -1,0 +1,101 @@
+"""The criteria of an acceptance by its state and its records."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from pytest_gsw.acceptance.plan import Criteria
+from pytest_gsw.acceptance.state import AcceptanceState, CriterionResult, covered_nodes, criteria_of
+from pytest_gsw.results.record import AmongTiles, Record
+from tests.unit.acceptance.plans import DOCUMENTED, DRAINED, NODES, SLOW, documented, state_of, tiles
+from tests.unit.results.sweeps import slow_finding, tile
+
+
+def _criterion(name: str, state: AcceptanceState, records: list[Record]) -> CriterionResult:
+    (result,) = (result for result in criteria_of(state, records) if result.name == name)
+    return result
+
+
+def test_nodes_that_passed_are_covered() -> None:
+    coverage = _criterion("covered", state_of(), [*tiles(), *documented(4.5, 4.6)])
+    assert (coverage.figure, coverage.verdict) == (6 / 8, "met")
+    assert coverage.why == "6 of 8 nodes, 2 exceptions"
+
+
+@pytest.mark.parametrize(
+    ("states", "wanted", "verdict"),
+    [
+        ((), 0.75, "met"),
+        ((), 0.875, "not met"),
+        (("decided", "runs"), 0.875, "open"),  # n008 is tried again at the end
+        (("decided", "runs"), 0.9, "not met"),  # n003 does not come back
+        (("runs",), 0.75, "open"),  # another node can still fail
+        (("not run",), 0.75, "open"),  # nothing was met
+    ],
+)
+def test_coverage_is_decided_as_soon_as_nothing_can_change_it(
+    states: tuple[str, ...], wanted: float, verdict: str
+) -> None:
+    state = state_of(*states, criteria=Criteria(covered=wanted))
+    assert _criterion("covered", state, tiles()).verdict == verdict
+
+
+def test_a_search_covers_the_nodes_of_a_slow_tile_that_it_does_not_name() -> None:
+    of_switch = tile("n[001-004]", 5.0, stage="nodes")
+    assert not covered_nodes(state_of(), [of_switch])
+    named = replace(of_switch, among_tiles=AmongTiles(-0.1, (slow_finding("n003"),)))
+    assert covered_nodes(state_of(), [named]) == {"n001", "n002", "n004"}
+
+
+def test_the_slowest_row_is_within() -> None:
+    within = _criterion("within", state_of(), [*tiles(), *documented(4.5, 4.6)])
+    assert (within.verdict, within.figure) == ("met", pytest.approx(1 - 4.5 / 4.6))
+    assert within.why == f"{DOCUMENTED[1]} is the slowest of 2 rows"
+    assert within.low is not None
+    assert within.high is not None
+    # Three rows with that of the tiles, each with the usual noise of 1.65 %: 2.394 standard deviations.
+    assert within.low == pytest.approx(1 - 4.5 / 4.6 * math.exp(2.394 * 0.0165), abs=1e-5)
+    assert within.low < (within.figure or 0.0) < within.high
+
+
+@pytest.mark.parametrize(
+    ("states", "records", "verdict"),
+    [
+        ((), documented(4.5), "open"),
+        (("decided", "waits"), [], "open"),
+        (("decided", "not run"), [], "open"),
+        (("decided", "runs"), documented(4.5), "open"),
+        (("decided", "runs"), documented(5.0, outcome="regressed"), "not met"),
+        ((), documented(4.5, 4.6, outcome="inconclusive"), "not met"),
+        ((), documented(4.5, 4.6, outcome="error", measured={}), "not met"),
+        ((), documented(4.5, 4.3), "met"),
+    ],
+)
+def test_within_is_open_until_all_rows_have_ended(states: tuple[str, ...], records: list[Record], verdict: str) -> None:
+    assert _criterion("within", state_of(*states), [*tiles(), *records]).verdict == verdict
+
+
+def test_rows_that_are_not_good_are_named() -> None:
+    within = _criterion("within", state_of(), documented(4.5, 4.6, outcome="error", measured={}))
+    assert within.why == f"{DOCUMENTED[0]} error, {DOCUMENTED[1]} error"
+    assert within.figure is None
+
+
+def test_a_plan_without_criteria_has_none() -> None:
+    assert criteria_of(state_of(criteria=Criteria()), tiles()) == ()
+
+
+def test_a_row_with_a_duration_is_not_among_those_within() -> None:
+    state = state_of("decided", "decided", "waits", criteria=Criteria(within=0.05, goodput=0.95))
+    within, goodput = criteria_of(state, documented(4.5, 4.6))
+    assert (within.verdict, goodput.verdict, goodput.figure) == ("met", "open", None)
+    assert goodput.why == "stage endurance: waits"
+
+
+def test_exceptions_of_both_kinds_are_left_out() -> None:
+    back = state_of(exceptions=(SLOW,))
+    assert covered_nodes(back, [*tiles(), tile("n008", stage="nodes")]) == set(NODES) - {"n003"}
+    assert "n008" not in covered_nodes(state_of(exceptions=(DRAINED,)), [tile("n008", stage="nodes")])
