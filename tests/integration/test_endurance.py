@@ -32,7 +32,13 @@ def run(
 ) -> pytest.RunResult:
     """A session whose rows run for a time; a job of their own steps takes so long."""
     pytester.makeconftest(
-        f"def pytest_collection_modifyitems(items):\n    for item in items:\n        item.for_s = {for_s}\n"
+        f"""
+        from pytest_gsw.acceptance.plan import Stage
+
+        def pytest_collection_modifyitems(items):
+            for item in items:
+                item.stage = Stage("endurance", 1, for_s={for_s})
+        """
     )
     pytester._monkeypatch.setenv("GSW_DEMO_SECONDS", str(job_s))
     begin = "--gsw-resume=last" if resume else "--gsw-cluster=demo"
