@@ -205,6 +205,8 @@ class StepLog:
     calibration_flops: float | None = None
     #: Earlier attempts that diverged.
     diverged: tuple[Diverged, ...] = ()
+    #: The steps of the earlier attempts, if they were to be kept.
+    earlier: Sequence[Sequence[Step]] = ()
     #: Byte offset at which the last run begins, if the file holds steps of an earlier run.
     begin: int = 0
     #: Two lines before the first step that contradict each other; the newest two.
