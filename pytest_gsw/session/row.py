@@ -575,7 +575,7 @@ class EnduranceRow(SessionRow):
             elif known:
                 run = max(known, key=lambda pair: pair[0])[1]
             else:
-                run = next((job for job in reversed(ended) if job.stopped != _TIME_OVER), run)
+                run = next((job for job in reversed(ended) if job.stopped != _TIME_OVER), jobs[-1])
         return super()._conclude(run, interrupted=interrupted)
 
     def _cause(self, job: Run) -> str:
