@@ -20,6 +20,9 @@ INFRASTRUCTURE, PROGRAM, SESSION, IN_JOB = "infrastructure", "program", "session
 #: The probability beyond each end of the interval of the mean time between failures.
 _TAIL = 0.05
 
+#: The share of the time by which steps may exceed it: their seconds are rounded, and clocks differ.
+_BEYOND = 0.02
+
 #: Drift is looked for among medians of so many seconds of steps; so many of them are an hour.
 _WINDOW_S, _HOUR = 300.0, 12
 #: Logarithm of the likelihood ratio above which a run has drifted, and the least change between its first and last
@@ -95,6 +98,13 @@ class Endurance:
     mtbf_high_s: float | None = None
     #: The change of a step's time from the first to the last hour of steps, if it is more than noise and 1.5 %.
     drift: float | None = None
+    #: Seconds by which the steps in the logs exceed the running time of their jobs; they count for nothing.
+    beyond_s: float = 0.0
+
+    @property
+    def is_plausible(self) -> bool:
+        """False if the logs have more of steps than their jobs ran: they are others', or their clock is wrong."""
+        return self.beyond_s <= _BEYOND * self.wall_s
 
     @property
     def goodput(self) -> float:
@@ -127,9 +137,9 @@ def endurance(attempts: Sequence[TrainingAttempt]) -> Endurance:
     restarts = [IN_JOB for attempt in attempts for _ in _restarts(attempt)]
     causes = Counter([*(attempt.cause for attempt in attempts if attempt.cause), *restarts])
     mtbf = mtbf_with_interval(running_s, causes.total() - causes[SESSION])
-    return Endurance(
-        len(attempts), steps, done - steps, wall_s, good_s, start_s, checkpoint_s, lost_s, other_s, causes, *mtbf, drift
-    )
+    seconds = (wall_s, good_s, start_s, checkpoint_s, lost_s, other_s)
+    beyond_s = max(0.0, math.fsum(step.count * step.seconds for step, _ in lines) - running_s)
+    return Endurance(len(attempts), steps, done - steps, *seconds, causes, *mtbf, drift, beyond_s)
 
 
 def _kept(attempts: Sequence[TrainingAttempt]) -> list[list[int]]:

@@ -235,3 +235,10 @@ def test_the_hours_of_a_run() -> None:
     assert zero.drift is None
     rounded = [TrainingStep(n, 300.0 * (n % 3 == 0)) for n in range(300)]
     assert endurance([TrainingAttempt(0, 9e4, steps=rounded)]).drift is None
+
+
+def test_steps_that_take_longer_than_the_jobs_are_no_evidence() -> None:
+    found = endurance([TrainingAttempt(0, 100, steps=steps(range(1, 11), None))])
+    assert (found.is_plausible, found.beyond_s) == (True, 0.0)
+    found = endurance([TrainingAttempt(0, 100, steps=steps(range(1, 14), None))])
+    assert (found.is_plausible, found.beyond_s, found.goodput) == (False, 30.0, 1.0)
