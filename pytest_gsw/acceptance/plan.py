@@ -156,15 +156,14 @@ def read_plan(path: Path, check: Callable[[str], str] = str) -> Plan:
         path,
         values["acceptance"].value,
         tuple(bill),
-        tuple(_stage(stage.line, stage.value) for stage in stages.value),
+        tuple(
+            Stage(line=stage.line, **{_FIELD_OF.get(key, key): value.value for key, value in stage.value.items()})
+            for stage in stages.value
+        ),
         Criteria(**{name: share.value for name, share in criteria.value.items()}),
         {name: value.line for name, value in (*values.items(), *criteria.value.items())},
         text,
     )
-
-
-def _stage(line: int, keys: Values) -> Stage:
-    return Stage(line=line, **{_FIELD_OF.get(key, key): value.value for key, value in keys.items()})
 
 
 def _stage_faults(stages: Iterable[Value], nodes: int) -> Iterator[Fault]:

@@ -93,7 +93,7 @@ class EndedJobs(phases.ExecutorPart):
 
     #: Most reruns of a row after infrastructure failures.
     retries: int
-    #: Decides after each job that ended well if its row needs another one.
+    #: Decides after each job if its row needs another one, unless a failure is retried.
     decide: phases.Decide
     #: Called for every job that is not its row's last.
     on_repeat: phases.RepeatObserver
@@ -112,7 +112,7 @@ class EndedJobs(phases.ExecutorPart):
     def await_log(self, active: phases.Active) -> None:
         """Await the log of a job that has ended or was given up, if it should have one."""
         row, now_s = active.row, self.clock()
-        deadline_s = now_s + (self.launcher.log_wait_s if phases.is_healthy(active.status) else 0.0)
+        deadline_s = now_s + (self.launcher.log_wait_s if active.status.ended_well else 0.0)
         ended = phases.AwaitingLog(row, active.submitted, deadline_s, now_s)
         self.rows.phases[row.row_id] = self.rows.awaiting_log[row.row_id] = ended
 
@@ -136,7 +136,7 @@ class EndedJobs(phases.ExecutorPart):
                 ended.asked = self.rows.news, now_s
             elif isinstance(run, Run) and attempt is not None:
                 del self.rows.awaiting_log[row_id]
-                earlier = run.jobs if attempt.measured else ended.row.earlier
+                earlier = (*ended.row.earlier, replace(run, earlier=())) if attempt.measured else ended.row.earlier
                 self.requeue(ended.row, attempt, attempt.after(ended.row.spec), earlier)
             elif end is not None:
                 self.rows.finish(phases.Finished(row_id, end, ended.row, ended.submitted))
@@ -157,7 +157,7 @@ class EndedJobs(phases.ExecutorPart):
         try:
             log = log_of(self.launcher, job)
         except LogError as error:
-            if phases.is_healthy(ended.submitted.status):
+            if ended.submitted.status.ended_well:
                 # A shared file system may show the log late.
                 if now_s < ended.deadline_s:
                     ended.sizes = {}
@@ -182,7 +182,7 @@ class EndedJobs(phases.ExecutorPart):
         A log that lacks something is awaited as a missing one is. If its end came late, more may follow: it is
         measured once its files are the same at two looks.
         """
-        if self.check is None or not phases.is_healthy(run.status):
+        if self.check is None or not run.status.ended_well:
             return True
         is_late = ended.sizes is not None
         files = (run.log, run.batch_output, *run.other_files)
@@ -243,17 +243,15 @@ class EndedJobs(phases.ExecutorPart):
             failure = retryable.infrastructure_failure(run) if self.may_retry(row) else None
             if failure is not None:
                 return Attempt(run.job_id, run.status, failure.why, () if is_on_tile else failure.nodes)
-        if ended.held_until_s > -math.inf:
-            return self._after_failure_at_once(ended, run)
-        if not phases.is_healthy(run.status) or run.log is None:
-            return None
+        if ended.held_until_s > -math.inf and (held := self._after_failure_at_once(ended, run)) is not None:
+            return held
         try:
             decided = self.decide(row.row_id, run)
         except Exception:  # in a site's own rule: reported when the row is judged
             return None
         if isinstance(decided, Repeat):
             nodes = () if is_on_tile else decided.avoiding
-            return Attempt(run.job_id, run.status, decided.why, nodes, measured=True)
+            return Attempt(run.job_id, run.status, decided.why, nodes, measured=run.is_whole)
         return decided if isinstance(decided, Undecided) else None
 
     def _after_failure_at_once(self, ended: phases.AwaitingLog, run: Run) -> Attempt | Undecided | None:

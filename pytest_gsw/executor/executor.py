@@ -74,7 +74,7 @@ class Executor:
         limits: Most jobs and GPUs at once, and most pending jobs.
         watcher: Makes the watch of each running job's log; by default none is watched.
         retries: Most reruns of a row after infrastructure failures.
-        decide: Decides after each job that ended well if its row needs another one.
+        decide: Decides after each job if its row needs another one, unless a failure is retried.
         on_repeat: Called for every job that is not its row's last.
         on_look: Called at every look at a running job; may return a reason to end it.
         check: Measures each job that ended well, once its log is there and whenever its files have grown.
@@ -176,10 +176,9 @@ class Executor:
             LogError: A log of these jobs is missing, or belongs to another job of this session.
         """
         self._ended_jobs.restore(row)
-        numbered = [(replace(row.spec, attempt=number), past) for number, past in enumerate(row.attempts, start=1)]
-        for spec, attempt in numbered:
+        for spec, attempt in row.numbered:
             self.rows.claims.job(Job(attempt.job_id, spec, 0.0))
-        earlier = tuple(self._restore_run(spec, attempt) for spec, attempt in numbered if attempt.measured)
+        earlier = tuple(self._restore_run(spec, attempt) for spec, attempt in row.numbered if attempt.measured)
         return replace(row, earlier=earlier)
 
     def _restore_run(self, spec: JobSpec, attempt: Attempt) -> Run:
@@ -215,6 +214,17 @@ class Executor:
         if isinstance(phase.end, errors.RunError):
             raise phase.end
         return phase.end
+
+    def runs_of(self, row_id: str) -> tuple[Run, ...]:
+        """All jobs of a row that have ended, in order, however they did; without a log if that is not found."""
+        phase, runs = self.rows.phases.get(row_id), list[Run]()
+        for spec, attempt in () if phase is None or phase.row is None else phase.row.numbered:
+            try:
+                runs.append(self._restore_run(spec, attempt))
+            except errors.LogError:
+                runs.append(Run(attempt.job_id, attempt.status, None))
+        last = getattr(phase, "end", None)
+        return (*runs, replace(last, earlier=())) if isinstance(last, Run) else tuple(runs)
 
     def count(self) -> None:
         """Compare the scheduler's jobs of the run with those of the rows, and files with their sizes, once more."""

@@ -42,7 +42,7 @@ LookObserver = Callable[[Job, JobStatus, Sample | None], EarlyStop | None]
 Watcher = Callable[[str], Watch | None]
 
 
-#: Decides by a row's id and its jobs so far, the last of which ended well, if the row needs one more.
+#: Decides by a row's id and its jobs so far, the last of which may have failed, if the row needs one more.
 Decide = Callable[[str, Run], Repeat | Undecided | Done]
 
 #: Measures a row's job that ended well by its files as they are now; returns its error, ``None`` for none.
@@ -58,6 +58,11 @@ class RowJobs:
     #: The row's jobs before this one, and the runs of those that are measured.
     attempts: tuple[Attempt, ...] = ()
     earlier: tuple[Run, ...] = ()
+
+    @property
+    def numbered(self) -> list[tuple[JobSpec, Attempt]]:
+        """The row's jobs before this one, each with its number."""
+        return [(replace(self.spec, attempt=number), past) for number, past in enumerate(self.attempts, start=1)]
 
     @property
     def failures(self) -> tuple[Attempt, ...]:
@@ -193,11 +198,6 @@ class Finished:
 
 #: The phase of a row.
 Phase = Queued | Active | AwaitingLog | Finished
-
-
-def is_healthy(status: JobStatus) -> bool:
-    """True if there must be a log: the job ended well, or its log is replayed."""
-    return (status.state is JobState.COMPLETED or status.state is JobState.REPLAYED) and not status.exit_code
 
 
 # -- One row, one job, one log ----------------------------------------------------------------------

@@ -156,8 +156,11 @@ def is_judged(record: Record) -> bool:
 
 
 def points_of(record: Record) -> tuple[Point, ...]:
-    """The points of a record: jobs that ended well, were measured and judged, and may be compared."""
-    if not is_judged(record):
+    """The points of a record: jobs that ended well, were measured and judged, and may be compared.
+
+    A row that ran for a time has none: its jobs are of another length.
+    """
+    if not is_judged(record) or record.endurance is not None:
         return ()
     outcome, reason = record.by_own_metric, record.reason
     if record.row.tile:

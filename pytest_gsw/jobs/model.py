@@ -18,6 +18,9 @@ LOST_AT_START = "node lost"
 AT_ONCE = "ended within a minute of its start"
 NO_OTHER_NODE = "no other node was available"
 
+#: The time limit of a job that its session ends, beyond that end.
+BEYOND_S = 300.0
+
 #: The variable with the number of a row's job in this session; unset in the first.
 ATTEMPT = "GSW_ATTEMPT"
 
@@ -151,6 +154,9 @@ class JobSpec:
     options: tuple[str, ...] = field(default=(), repr=False)
     #: Limit on the run time (queue wait does not count), ``None`` for the script's own.
     time_limit_s: float | None = None
+    #: Seconds that are left of a row's time when it is submitted, without waits in the queue; the session ends it then.
+    #: ``None`` if it ends by itself.
+    left_s: float | None = None
     #: File of the batch shell's output on Slurm, with ``%j`` for the job's id; ``None``: the script's own, or one in
     #: the directory of the submission.
     batch_output: str | None = None
@@ -182,6 +188,11 @@ class JobSpec:
     def script_path(self) -> Path:
         """The launch script from anywhere; a hook may name it from its directory on."""
         return self.script if self.script.is_absolute() else self.directory / self.script
+
+    def with_left(self, left_s: float) -> JobSpec:
+        """The job with so much left of its row's time: the scheduler's limit is not far beyond the session's."""
+        limit_s = self.time_limit_s
+        return replace(self, left_s=left_s, time_limit_s=limit_s and min(limit_s, left_s + BEYOND_S))
 
     def again(self, without: tuple[str, ...] = (), avoiding: tuple[str, ...] = ()) -> JobSpec:
         """The next job of the row, which excludes, and if possible avoids, these nodes as well; on a tile it cannot."""
@@ -265,7 +276,8 @@ class Attempt:
 
     def after(self, spec: JobSpec) -> JobSpec:
         """The row's next job, by the spec of this one."""
-        return spec.again(avoiding=self.excluded_nodes) if self.avoids else spec.again(self.excluded_nodes)
+        spec = spec.again(avoiding=self.excluded_nodes) if self.avoids else spec.again(self.excluded_nodes)
+        return spec if spec.left_s is None else spec.with_left(max(0.0, spec.left_s - (self.status.run_s or 0.0)))
 
 
 def is_failure(state: JobState, why: str) -> bool:

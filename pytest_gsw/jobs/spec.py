@@ -236,8 +236,11 @@ def _environment(baseline: Baseline, cluster: Cluster, stage: Path, profile: Pro
 def _own_variables(baseline: Baseline, cluster: Cluster, launch_script: Path, log_path: str) -> dict[str, str | None]:
     """The recipe's own variables that the row fixes, as far as its scripts read them; ``None`` unsets one."""
     no_size: dict[str, str | None] = {} if baseline.workload.size is not None else {"MODEL_SIZE": None}
-    if cluster.simulated or cluster.scheduler == "replay":
+    if cluster.scheduler == "replay":
         return no_size  # no recipe runs
+    if cluster.simulated:
+        steps = baseline.recipe.steps
+        return no_size if steps is None else {**no_size, "MAX_STEPS": str(steps)}
     return {**no_size, **own_variables(baseline, scripts_of(launch_script), log_path)}
 
 

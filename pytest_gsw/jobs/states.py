@@ -183,6 +183,11 @@ class JobStatus:
     expected_start_s: float | None = None
 
     @property
+    def ended_well(self) -> bool:
+        """True if there must be a whole log: the job ended well, or its log is replayed."""
+        return (self.state is JobState.COMPLETED or self.state is JobState.REPLAYED) and not self.exit_code
+
+    @property
     def queue_s(self) -> float | None:
         """Seconds between submission and start."""
         if self.submit_s is None or self.start_s is None:

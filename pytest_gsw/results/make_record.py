@@ -103,6 +103,6 @@ def job_facts(job_id: str, launcher: str, status: JobStatus, run: Run | None, fo
 
 def saved_gpu_hours(run: Run | None, baseline: Baseline) -> float | None:
     """GPU-hours saved because a row's last job was ended early; ``None`` if it was not, or unknown."""
-    if run is None or run.stopped is None or run.status.state is JobState.COMPLETED:
+    if run is None or run.stopped is None or run.is_part or run.status.state is JobState.COMPLETED:
         return None  # one that completed all the same was not ended by us
     return baseline.gpus * (run.stopped.saved_s or 0.0) / 3600

@@ -62,6 +62,13 @@ class _Run:
         self._rows = dict(self._state.rows)
         #: By stage and row, the items on the tiles that it had at the begin.
         self._placed = grouped([((item.stage.name, item.baseline.row_id), item) for item in self.waiting if item.stage])
+        assert self._state.history is not None  # its run has begun
+        placed = [(item.stage, item.baseline) for item in self.waiting if item.stage]
+        costs, _ = stages.costs(placed, self._state.history, self._state.settings)
+        for name, cost in costs.items():
+            if not cost.unknown:
+                told = replace(stages.states[name], told_gpu_hours=cost.gpu_hours, told_hours=cost.hours)
+                stages.states[name] = told
         self._write()
 
     # -- a stage begins
@@ -69,6 +76,8 @@ class _Run:
     def begin(self, stage: Stage, nodes: Sequence[str]) -> list[BaselineItem]:
         """Submit the rows of a stage on these nodes; return all of its items that are to run now."""
         items = [item for item in self.waiting if item.stage is stage]
+        if not items and not (stage.tile and set(nodes) - set(self._stages.left)):
+            return []  # -k or --lf has left it out
         if self._stages.stopped:
             self._note(stage, NOT_RUN)
             return self.leave_out(items, f"not run: {self._stages.stopped}")
@@ -129,11 +138,12 @@ class _Run:
 
     def _exclude(self, items: Iterable[BaselineItem]) -> None:
         """Keep the jobs of rows without a tile on the nodes that are left."""
+        others = tuple(filter(None, [compressed(self._stages.others)]))
         for row_id in (item.baseline.id for item in items):
             if row_id in self._start.ready:
                 spec = self._start.ready[row_id]
                 assert isinstance(spec, JobSpec)  # others are not ready
-                self._start.ready[row_id] = replace(spec, excluded_nodes=self._stages.others)
+                self._start.ready[row_id] = replace(spec, excluded_nodes=others)
 
     def leave_out(self, items: Sequence[BaselineItem], why: str) -> list[BaselineItem]:
         """Skip items, with the reason, and note that for files that are made of the run's records."""
@@ -155,7 +165,7 @@ class _Run:
         if stages.states[stage.name].state != RUNS:
             return
         before = set(stages.exceptions)
-        for found in (*acceptance.exceptions_of(stage.name, self._records_of(stage)), *self._black_holes(stage)):
+        for found in (*acceptance.exceptions_of(stage.name, self._records_of(stage)), *self._lost_nodes(stage)):
             if found.node in stages.plan.nodes:
                 stages.exceptions.setdefault(found.node, found)
         self._note(stage, DECIDED)
@@ -177,9 +187,17 @@ class _Run:
         rows = (self._state.rows.get(row_id) for row_id in ids)
         return [row.record for row in rows if row is not None and row.record is not None]
 
-    def _black_holes(self, stage: Stage) -> list[NodeException]:
-        holes = self._start.executor.rows.left_out
-        return [NodeException(node, "failed", stage.name, "failed each of its jobs at once") for node in holes]
+    def _lost_nodes(self, stage: Stage) -> Iterator[NodeException]:
+        """Nodes that fail each job at once, and those to which the failure of a job is traced."""
+        rows = self._start.executor.rows
+        for node in rows.left_out:
+            yield NodeException(node, "failed", stage.name, "failed each of its jobs at once")
+        for row_id in self._stages.states[stage.name].rows:
+            row = rows.row(row_id)
+            for job in () if row is None else row.attempts:
+                if not job.measured and len(job.excluded_nodes) < len(expand(job.status.nodes)):
+                    where = (row_id, job.job_id)
+                    yield from (NodeException(one, "failed", stage.name, job.why, *where) for one in job.excluded_nodes)
 
     def _why_stop(self, stage: Stage) -> str:
         stages = self._stages

@@ -194,6 +194,11 @@ class MarkedItem(pytest.Item):
     _own_markers: list[pytest.Mark]
     _keywords: MutableMapping[str, Any]
 
+    @property
+    def for_s(self) -> float | None:
+        """Seconds that it runs; ``None`` for one run."""
+        return None if self.stage is None else self.stage.for_s
+
     def _mark(self) -> None:
         self._is_marked = True  # set first, since add_marker() reads the markers
         for marker in markers(self.baseline.id, facts_of(self.baseline), self.config.stash[SESSION].settings):

@@ -41,8 +41,8 @@ from pytest_gsw.results.run_progress import NAME as PROGRESS
 from pytest_gsw.session import hook_results, junit_file, newest_log, preflight, progress, resume, selection, tiles
 from pytest_gsw.session.collect import BaselineItem, blank_rows
 from pytest_gsw.session.live_file import LiveFile
-from pytest_gsw.session.row import SessionRow, Shared, TileRow
-from pytest_gsw.session.row_plan import RowPlan
+from pytest_gsw.session.row import EnduranceRow, SessionRow, Shared, TileRow
+from pytest_gsw.session.row_plan import RowPlan, plan_for
 from pytest_gsw.session.row_source import LiveRow, ReplayedRow, RowSource
 from pytest_gsw.session.screen import write
 from pytest_gsw.session.session_history import ClusterPeers, SessionHistory
@@ -88,7 +88,7 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
     past, journal = resume.own_run(state, partial(write, config))
     state.history = history = _session_history(config, settings)
     environ = state.environ
-    state.probes = _node_probes(config, settings, launcher, environ)
+    state.probes = probes = _node_probes(config, settings, launcher, environ)
     state.executor = executor = Executor(
         launcher,
         settings.jobs.poll_interval_s or launcher.poll_interval_s,
@@ -101,7 +101,9 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
         decide=(lambda row_id, run: by_row[row_id].decide(run)) if submits else (lambda *_: Done()),
         check=(lambda row_id, run: by_row[row_id].jobs.check(run)) if submits else None,
         on_repeat=progress.repeat_reporter(config),
-        on_look=(lambda *_: None) if state.probes is None else state.probes.look,
+        on_look=lambda job, *seen: (
+            by_row[job.spec.row_id].time_over(seen[0]) or (probes.look(job, *seen) if probes else None)
+        ),
         environ=environ,
     )
     plans = make_plans(rows, settings)
@@ -115,7 +117,7 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
         source: RowSource = LiveRow(item.baseline, settings, launcher, environ)
         if row_id in recorded:
             source = ReplayedRow(item.baseline, settings.cluster, recorded[row_id])
-        kind = TileRow if item.baseline.tile else SessionRow
+        kind = EnduranceRow if item.for_s is not None else TileRow if item.baseline.tile else SessionRow
         by_row[row_id] = kind(config, plans[row_id], source, item.user_properties, shared)
     _note_rows(config, journal, [*rows, *blank_rows(session.items)])
     if state.left_alone:
@@ -242,7 +244,7 @@ def _cluster_peers(
 ) -> ClusterPeers:
     """The effect of the cluster on all rows, with the accepted figures known by now."""
     cluster = "" if settings.cluster is None else settings.cluster.name
-    alone = (item.baseline for item in rows if not item.baseline.tile)
+    alone = (item.baseline for item in rows if not item.baseline.tile and item.for_s is None)
     expected = [(row, accepted_to_expect(row, cluster, None)) for row in alone]
     return ClusterPeers(
         session_history,
@@ -317,11 +319,19 @@ def _observer(config: pytest.Config, rows: Mapping[str, SessionRow]) -> StateObs
 
 def make_plans(rows: Sequence[BaselineItem], settings: Settings) -> dict[str, RowPlan]:
     """The plan of each row by its id; the hooks of plans are called here, once for each row."""
-    made = ((item, _make_plan(item.config, item.baseline, item.nodeid, settings)) for item in rows)
-    plans = {item.baseline.id: dataclasses.replace(plan, stage=item.stage) for item, plan in made}
+    plans = {item.baseline.id: _plan_of(item, settings) for item in rows}
     specs = [plan.spec for plan in plans.values() if isinstance(plan.spec, JobSpec)]
     refused = preflight.other_clusters(specs, settings)
     return plans | {row_id: dataclasses.replace(plans[row_id], spec=error) for row_id, error in refused.items()}
+
+
+def _plan_of(item: BaselineItem, settings: Settings) -> RowPlan:
+    def make(row: Baseline) -> RowPlan:
+        return _make_plan(item.config, row, item.nodeid, settings)
+
+    plan, for_s = make(item.baseline), item.for_s
+    made = plan if for_s is None else plan_for(for_s, plan, make, progress.simulated_s(settings))
+    return dataclasses.replace(made, stage=item.stage)
 
 
 def _make_plan(config: pytest.Config, row: Baseline, node_id: str, settings: Settings) -> RowPlan:
@@ -423,6 +433,18 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
     most = None if config.getoption("verbose", 0) > 0 else _MOST_PLANNED
     for line in plan_text(planned, skipped, redact(errors, environ), has_gpus, cost, most):
         write(config, line)
+    if (stages := config.stash[SESSION].stages) is not None:
+        from pytest_gsw.acceptance.plan_cost import plan_lines  # few sessions have a plan
+
+        history = SessionHistory(None, settings.output.results, None)
+        if settings.output.history is not None and settings.cluster is not None:
+            budget = WaitBudget(SESSION_WAIT_S)
+            opened = open_history(settings.output.history, budget)
+            history = SessionHistory(opened, settings.output.results, settings.cluster.name, budget)
+        costs, times = stages.costs([(item.stage, item.baseline) for item in rows if item.stage], history, settings)
+        history.close()
+        for line in plan_lines(stages.plan, costs, times):
+            write(config, line)
     cluster = _cluster_of(settings)
     probes = [f"facts ({cluster.node_checks.facts})"] if cluster.node_checks.facts not in {None, "none"} else []
     probes += [f"{cluster.node_checks.smoke} before the first step"] if cluster.node_checks.smoke else []

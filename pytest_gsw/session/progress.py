@@ -65,7 +65,7 @@ def make_ticker(config: pytest.Config, plan_of: Callable[[str], RowPlan]) -> Tic
         repeated.append(_Repeated(partial(write_progress, settings.run_directory), FILE_S, now_s))
         if settings.output.report is not None:
             repeated.append(_Repeated(partial(_write_pages, config, settings.output.report), PAGES_S, now_s + PAGES_S))
-    simulated_s, begun_s = _simulated_s(settings), time.time()
+    job_s, begun_s = simulated_s(settings), time.time()
     gpus = min(settings.jobs.limits.gpus, (settings.cluster and settings.cluster.gpus) or math.inf)
     gpus = gpus if gpus < math.inf else 0.0
 
@@ -75,7 +75,7 @@ def make_ticker(config: pytest.Config, plan_of: Callable[[str], RowPlan]) -> Tic
         if not due and not is_asked:
             return
         phases = [(plan_of(row_id), phase) for row_id, phase in executor.rows.phases.items()]
-        open_rows = (_open_row(plan, phase, simulated_s) for plan, phase in phases if not isinstance(phase, Finished))
+        open_rows = (_open_row(plan, phase, job_s) for plan, phase in phases if not isinstance(phase, Finished))
         finished = (plan.node_id for plan, phase in phases if isinstance(phase, Finished))
         full = redact(executor.full, os.environ)
         progress = RunProgress(time.time(), begun_s, gpus, full, tuple(open_rows), tuple(finished))
@@ -114,7 +114,7 @@ def _write_pages(config: pytest.Config, directory: Path, _: RunProgress) -> None
     write_report([run_report(records, ReportedRun(relative_path(place), missing, progress=progress))], directory)
 
 
-def _simulated_s(settings: Settings) -> float | None:
+def simulated_s(settings: Settings) -> float | None:
     """Seconds of a simulated job; the documented time is that of the real recipe."""
     if settings.cluster is None or not settings.cluster.simulated:
         return None

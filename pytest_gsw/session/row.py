@@ -7,6 +7,7 @@ Any obstacle before a verdict, such as a hook that raises, is therefore an ERROR
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -19,15 +20,15 @@ import pytest
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.node_lists import compressed
 from pytest_gsw.common.redact import redact
-from pytest_gsw.common.text import plural
+from pytest_gsw.common.text import duration, plural
 from pytest_gsw.errors import INTERRUPTED, HookError, JobError, RunError, TakenOverError
 from pytest_gsw.executor.executor import Executor
 from pytest_gsw.history.comparison import explaining, suspect_text
 from pytest_gsw.history.model import points_of
 from pytest_gsw.history.row_history import RowHistory
 from pytest_gsw.hook_checks import hook_error
-from pytest_gsw.jobs.model import JobSpec
-from pytest_gsw.jobs.states import JobStatus
+from pytest_gsw.jobs.model import Attempt, EarlyStop, JobSpec
+from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.results import junit, outcomes, row_text
 from pytest_gsw.results.make_record import RowResult, job_facts, record_of, row_facts, saved_gpu_hours
 from pytest_gsw.results.record import NO_CLUSTER, AmongTiles, JobFacts, Jobs, Record, RunFacts, write_record
@@ -41,6 +42,7 @@ from pytest_gsw.session.row_plan import Context, RowPlan, decide
 from pytest_gsw.session.row_source import Circumstances, LiveRow, RowSource
 from pytest_gsw.session.session_history import ClusterPeers, SessionHistory
 from pytest_gsw.session.settings import Settings
+from pytest_gsw.stats import goodput
 from pytest_gsw.stats.cluster_effect import ClusterEffect
 from pytest_gsw.stats.decision import Done, Outcome, Repeat, Undecided
 from pytest_gsw.stats.measurement import Measurement
@@ -48,8 +50,10 @@ from pytest_gsw.stats.noise import Noise
 from pytest_gsw.stats.verdict import Reason, Verdict, after_search
 from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Accepted, Baseline, accepted_for
+from pytest_gsw.validation.attempts import read_attempt
 from pytest_gsw.validation.log_identity import check_identity, read_identity
-from pytest_gsw.validation.run import Run, ran_out_of_memory
+from pytest_gsw.validation.retryable import PROGRAM_FAILED, infrastructure_failure
+from pytest_gsw.validation.run import CAUSE_OF_STATE, Run, ran_out_of_memory
 
 if TYPE_CHECKING:
     from pytest_gsw.results.sweep import Sweep
@@ -181,6 +185,10 @@ class SessionRow:
         """The row's history without this run; cached."""
         ran, row_id, run_id = self.source.circumstances(run), self.baseline.row_id, self._settings.run_id
         return self._shared.history.past(row_id, ran.definition, ran.experiment, accepted, run_id)
+
+    def time_over(self, status: JobStatus) -> EarlyStop | None:
+        """Why a running job is ended because of the time; ``None`` if it is to go on."""
+        return None
 
     def report(self) -> None:
         """Report the verdict of the set-up to pytest."""
@@ -354,7 +362,7 @@ class SessionRow:
         return verdict, None
 
     def decide(self, run: Run) -> Repeat | Undecided | Done:
-        """Measure a job that ended well, with those before it, and decide if the row needs one more.
+        """Measure a job, with those before it, and decide if the row needs one more; none after one that failed.
 
         Raises:
             RunError: The job cannot be measured.
@@ -362,7 +370,8 @@ class SessionRow:
         settings, jobs = self._settings, len(run.jobs)
         repeats = self.source.repeats
         may_change = self.has_cluster_effect and self._peers.effect_may_change
-        if self.baseline.criterion.expected_failure or (jobs >= repeats.most and not may_change):
+        is_last = self.baseline.criterion.expected_failure or (jobs >= repeats.most and not may_change)
+        if is_last or not run.is_whole:
             return Done()
         run = self.jobs.with_evidence(run)
         if self.source.not_comparable(run) is not None:
@@ -496,6 +505,92 @@ class TileRow(SessionRow):
         return verdict, among
 
 
+#: Why the session ends a job whose row has run for its time.
+_TIME_OVER = EarlyStop("the row's time is over")
+#: So many jobs one after another that cannot be measured end their row: its program fails again and again.
+_MOST_UNMEASURED = 3
+
+
+class EnduranceRow(SessionRow):
+    """A row that runs for a time, by one job after another: no evidence of an effect on all rows of the cluster."""
+
+    has_cluster_effect = False
+    #: The first start of a job, seconds since the epoch; the number of the newest jobs that cannot be measured.
+    _first_s = math.inf
+    _unmeasured = 0
+    _endurance: goodput.Endurance | None = None
+
+    def _ends_s(self, status: JobStatus) -> float:
+        """The end of the row's time, by the status of a job and of those before it."""
+        row = self._shared.executor.rows.row(self.baseline.id)
+        known = (status, *(attempt.status for attempt in (() if row is None else row.attempts)))
+        # A job that Slurm requeues has another start afterwards.
+        self._first_s = min([self._first_s, *(one.start_s for one in known if one.start_s is not None)])
+        return self._first_s + (self.plan.for_s or 0.0)
+
+    def _left_s(self, run: Run) -> float:
+        """The rest of the row's time after a job; zero or less if it is over."""
+        return 0.0 if run.stopped == _TIME_OVER else self._ends_s(run.status) - (run.status.end_s or time.time())
+
+    def time_over(self, status: JobStatus) -> EarlyStop | None:
+        """Why a running job is ended now; a job of the recipe's own steps is not."""
+        spec = self.source.spec
+        is_open = spec is None or spec.left_s is None or time.time() < self._ends_s(status)
+        return None if is_open else _TIME_OVER
+
+    def decide(self, run: Run) -> Repeat | Done:
+        """Decide if another job follows: until the time is over, or jobs fail at once again and again."""
+        left_s, failure = self._left_s(run), infrastructure_failure(run)
+        self._unmeasured = self._unmeasured + 1 if self._measured(run) is None else 0
+        if left_s <= 0 or self._unmeasured == _MOST_UNMEASURED:
+            return Done()
+        if failure is not None:
+            return Repeat(failure.why, failure.nodes)
+        why = run.stopped.fact if run.stopped is not None else CAUSE_OF_STATE.get(run.status.state, PROGRAM_FAILED)
+        return Repeat(f"{duration(left_s)} of its time are left" if run.is_whole else why)
+
+    def _measured(self, run: Run) -> Measurement | None:
+        """The measurement of one job by itself, however it ended; ``None`` if it cannot be measured."""
+        try:
+            return self.jobs.measure(replace(self.jobs.with_evidence(run), earlier=(), is_part=True))
+        except RunError:
+            return None
+
+    def _conclude(self, run: Run, *, interrupted: bool) -> tuple[str, str]:
+        """Judge the row by all its whole jobs; without one by its longest; without any by the newest that failed."""
+        log_format, ended = self.plan.log_format, self._shared.executor.runs_of(self.baseline.id)
+        assert log_format is not None  # else it was not submitted
+        attempts = [
+            read_attempt(self.baseline, log_format, job.log, start_s, end_s, self._cause(job))
+            for job in ended
+            if (start_s := job.status.start_s) is not None and (end_s := job.status.end_s) is not None
+        ]
+        self._endurance = goodput.endurance(attempts) if attempts else None
+        if self._left_s(run) <= 0:
+            jobs = [self.jobs.with_evidence(replace(job, is_part=True)) for job in ended]
+            known = [(found.steps, job) for job in jobs if (found := self._measured(job)) is not None]
+            whole = [job for _, job in known if job.is_whole]
+            if whole:
+                run = replace(whole[-1], earlier=tuple(whole[:-1]))
+            elif known:
+                run = max(known, key=lambda pair: pair[0])[1]
+            else:
+                run = next((job for job in reversed(ended) if job.stopped != _TIME_OVER), run)
+        return super()._conclude(run, interrupted=interrupted)
+
+    def _cause(self, job: Run) -> str:
+        """Why a job ended before its planned end; empty if it did not."""
+        if infrastructure_failure(job) is not None:
+            return goodput.INFRASTRUCTURE
+        if self._left_s(job) <= 0 or (job.is_whole and self._measured(job) is not None):
+            return ""
+        return goodput.SESSION if job.status.state in {JobState.CANCELLED, JobState.TIMEOUT} else goodput.PROGRAM
+
+    def _with_history(self, record: Record, run: Run | None) -> Record:
+        """The record with the use of the time; drift and alarms are those of rows without one."""
+        return replace(record, endurance=self._endurance)
+
+
 def row_on_tile(
     config: pytest.Config,
     own: SessionRow,
@@ -531,14 +626,18 @@ def _jobs_facts(
         last = facts(run.job_id, run.status, run)
     elif submitted is not None:
         last = facts(submitted.job.id, submitted.status, None)
-    earlier = () if row is None else row.earlier
+    earlier = run.earlier if run is not None else () if row is None else row.earlier
+    shown = {last.id if last else "", *(job.job_id for job in earlier)}
+    others = [] if row is None else [attempt for attempt in row.attempts if attempt.job_id not in shown]
+    if submitted is not None and submitted.job.id not in shown:  # the row's figure is that of an earlier job
+        why = "" if submitted.stopped is None else submitted.stopped.fact
+        others.append(Attempt(submitted.job.id, submitted.status, why))
     return Jobs(
         last=last,
         attempts=tuple(
-            JobFacts.of(job.job_id, executor.launcher.name, job.status, why_repeated=job.why)
-            for job in (() if row is None else row.failures)
+            JobFacts.of(job.job_id, executor.launcher.name, job.status, why_repeated=job.why) for job in others
         ),
-        repeats=tuple(facts(job.job_id, job.status, job) for job in (earlier if run is None else run.earlier)),
+        repeats=tuple(facts(job.job_id, job.status, job) for job in earlier),
         first_jobs=source.repeats.first,
         confirm_jobs=source.repeats.confirm,
         search=tuple(source.search),

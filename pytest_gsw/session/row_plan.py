@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from pytest_gsw.acceptance.plan import Stage
 from pytest_gsw.common.node_lists import expand
-from pytest_gsw.errors import RunError
+from pytest_gsw.errors import RunError, SubmissionError
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.results import row_text
@@ -15,8 +16,8 @@ from pytest_gsw.results.reported_status import has_failed
 from pytest_gsw.stats.decision import Done, Outcome, Repeat, Undecided, is_known
 from pytest_gsw.stats.repeats import Repeats
 from pytest_gsw.stats.verdict import Verdict, compare
-from pytest_gsw.tables.metrics import Metric
-from pytest_gsw.tables.model import Baseline
+from pytest_gsw.tables.metrics import Metric, Series
+from pytest_gsw.tables.model import Baseline, parse_statistic
 from pytest_gsw.validation.run import Run
 
 
@@ -43,6 +44,8 @@ class RowPlan:
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     #: The stage of an acceptance; ``None`` without one.
     stage: Stage | None = None
+    #: Seconds that the row runs from its first start, by one job after another; ``None`` for one run.
+    for_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -94,3 +97,41 @@ def _odd_jobs(run: Run, verdict: Verdict) -> Sequence[Run]:
         if compare(figure, verdict.reference, verdict.tolerance, direction) is not Outcome.PASSED
     ]
     return odd or run.jobs
+
+
+def plan_for(
+    for_s: float, plan: RowPlan, make_plan: Callable[[Baseline], RowPlan], simulated_s: float | None
+) -> RowPlan:
+    """The plan of a row for a time: with steps for it, however fast they are, and judged by all of them.
+
+    The job has the recipe's own steps, and runs again and again, if the time of a step is not known, or if the recipe
+    does not take their number.
+
+    Args:
+        for_s: The row's time.
+        plan: Its plan for one run.
+        make_plan: Makes the plan of a row with other steps.
+        simulated_s: The seconds of its job if that is simulated.
+    """
+    row, own, log_format = plan.baseline, plan.spec, plan.log_format
+    if not isinstance(own, JobSpec):
+        return plan
+    recipe, criterion, step_s = row.recipe, row.criterion, row.documented.step_time_s
+    is_timed = row.judged_by.series is Series.STEPS and recipe.logged_steps is None
+    if log_format is None or log_format.first_index is None or not is_timed:
+        fact = f"no goodput follows from {row.workload.log_format} logs: not each step has a number and a time"
+        error = SubmissionError(fact, (("baseline", str(row.location)),), advice="run other rows 'for' a time")
+        return replace(plan, spec=error)
+    step_s = step_s if simulated_s is None or recipe.steps is None else simulated_s / recipe.steps
+    steps = math.ceil((1 + criterion.max_gain) * for_s / step_s) if step_s else 0
+    plan = replace(plan, for_s=for_s)
+    if steps <= (recipe.steps or math.inf):
+        return plan
+    statistic = "mean" if parse_statistic(criterion.statistic).kind == "mean" else "median"
+    longer = make_plan(
+        replace(row, recipe=replace(recipe, steps=steps), criterion=replace(criterion, statistic=statistic))
+    )
+    spec = longer.spec
+    if isinstance(spec, RunError) or (spec.environment, spec.arguments) == (own.environment, own.arguments):
+        return plan
+    return replace(longer, spec=replace(spec.with_left(for_s), definition=own.definition), for_s=for_s)

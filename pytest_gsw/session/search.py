@@ -28,10 +28,9 @@ from pytest_gsw.session.resume import take_over
 from pytest_gsw.session.row import SessionRow, row_on_tile
 from pytest_gsw.session.screen import write
 from pytest_gsw.session.state import SESSION, Session
-from pytest_gsw.session.tiles import most_jobs
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.sweep_finding import SweepFinding
-from pytest_gsw.stats.tile_search import SearchState, TileJob, search
+from pytest_gsw.stats.tile_search import SearchState, TileJob, most_search_jobs, search
 from pytest_gsw.tables.model import TILE, on_tile
 from pytest_gsw.validation.run import Run
 
@@ -118,7 +117,7 @@ class _RowSearch:
         """The number of jobs for which GPU-hours last, by those of the tiles; 0 hours are the default."""
         used_s = [self._first.baseline.gpus * (run.status.run_s or 0.0) for _, run, _ in self._tiles.values()]
         each = sum(used_s) / len(used_s) / 3600
-        return most_jobs(len(used_s)) if not hours or not each else math.floor(hours / each)
+        return most_search_jobs(len(used_s)) if not hours or not each else math.floor(hours / each)
 
     def _state(self, most: float = 0.0, *, begins: bool = False) -> SearchState:
         tiles = [TileJob(name, expand(name), self._cost(of.judged)) for name, (*_, of) in self._tiles.items()]

@@ -20,13 +20,16 @@ from pytest_gsw.history.spool import DIRECTORY, Delivered, Spool
 from pytest_gsw.history.store import TOPOLOGY, Event, History
 from pytest_gsw.results.record import Record
 from pytest_gsw.stats.cluster_effect import FEWEST_ROWS, ClusterEffect, CurrentRun
-from pytest_gsw.tables.model import Accepted, Baseline, experiment_hash
+from pytest_gsw.tables.model import TILE, Accepted, Baseline, experiment_hash
 
 if TYPE_CHECKING:
     from pytest_gsw.history.alarms import Acknowledgement
 
 #: Time after which a cluster's switches are asked for again.
 _SWITCHES_S = 7 * 86400.0
+
+#: Tiles of a row that show how long its jobs take.
+_TILES = 9
 
 _time_s = attrgetter("time_s")
 
@@ -90,6 +93,20 @@ class SessionHistory:
         if key not in self._pasts:  # all tiles of a row have the same
             self._pasts[key] = lines.past(row, definition, experiment, accepted).without(run_id)
         return self._pasts[key]
+
+    def newest_records(self, rows: Collection[str]) -> list[Record]:
+        """The records of these rows' newest runs on this cluster, of a few tiles each; none if unavailable."""
+        series, wanted = self._read_series(), dict[str, set[str]]()
+        for key, points in () if series is None else series.runs.items():
+            if key.row in rows:
+                of_run = [point for point in points if point.run_id == points[-1].run_id]
+                tiles = {f"{key.row}{TILE}{point.nodes}" for point in of_run[:_TILES]}
+                wanted.setdefault(points[-1].run_id, set()).update(tiles, [key.row])
+        try:
+            return [one for run, ids in wanted.items() if self._history for one in self._history.records(run, ids)]
+        except HistoryError as error:
+            self.problem = str(error)
+            return []
 
     @property
     def slow(self) -> tuple[SlowNode, ...]:

@@ -45,15 +45,6 @@ if TYPE_CHECKING:
     from pytest_gsw.jobs.spec import Profile
 
 
-#: Options that a plan of acceptance excludes, with the next step.
-_INSTEAD_OF = {
-    "tile": "write 'tile:' into its stages",
-    "find": "write 'find: true' into its stages",
-    "suite": "select the rows by 'rows:' of a stage",
-    "replay": "leave --gsw-acceptance out",
-}
-
-
 @dataclass(frozen=True)
 class Judging:
     """Options of verdicts."""
@@ -253,10 +244,12 @@ def _acceptance(values: Mapping[str, Any], past: RunState | None) -> Plan | None
     """The plan of acceptance, to the letter that of the resumed run; ``None`` without one."""
     if values["acceptance"] is None:
         return None
-    for name, step in _INSTEAD_OF.items():
+    for name in ("tile", "find", "suite", "replay"):
         if values[name] is not None:
-            problem = f"--gsw-{name} and --gsw-acceptance exclude each other: each stage of a plan has its own rows"
-            raise ConfigurationError(f"{problem}\nnext: {step}")
+            raise ConfigurationError(
+                f"--gsw-{name} and --gsw-acceptance exclude each other: a plan has its own rows and tiles\n"
+                "next: leave one of them out; a stage has the keys 'rows', 'tile' and 'find'"
+            )
     if not values["cluster"]:
         raise ConfigurationError("--gsw-acceptance needs a cluster; add --gsw-cluster=NAME")
     from pytest_gsw.acceptance.plan import read_plan  # few sessions have a plan

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.acceptance.plan import Plan, Stage
+from pytest_gsw.acceptance.plan_cost import RunTimes, StageCost, run_times, stage_cost
 from pytest_gsw.acceptance.state import NOT_GIVEN, WAITS, AcceptanceState, NodeException, StageState, read_state
 from pytest_gsw.clusters import Cluster, why_it_does_not_fit
 from pytest_gsw.common.files import relative_path
@@ -21,6 +23,9 @@ from pytest_gsw.errors import ConfigurationError, Fault, FileError, SubmissionEr
 from pytest_gsw.jobs.slurm.nodes import ClusterNodes
 from pytest_gsw.jobs.spec import nodes_for
 from pytest_gsw.results.sweep import Sweep, read_sweep
+from pytest_gsw.session import progress
+from pytest_gsw.session.session_history import SessionHistory
+from pytest_gsw.session.settings import Settings
 from pytest_gsw.session.tiles import Tiling, ask_there
 from pytest_gsw.tables.model import Baseline, on_tile
 from pytest_gsw.tables.value_types import nearest
@@ -137,7 +142,7 @@ class Stages:
         """
         faults = list(self._twice)
         for stage in self.plan.stages:
-            if self.rows[stage.name]:
+            if self.rows[stage.name] or any(fault.line == stage.line for fault in faults):
                 continue
             given = [f"{key}: {text}" for key, text in (("rows", stage.rows), ("marks", stage.marks)) if text]
             unfit = [f"{row_id} ({why})" for row_id, why in self.unfit[stage.name].items()]
@@ -147,6 +152,22 @@ class Stages:
             )
         if faults:
             raise FileError(self.plan.path, tuple(faults))
+
+    def costs(
+        self, placed: Iterable[tuple[Stage, Baseline]], history: SessionHistory, settings: Settings
+    ) -> tuple[dict[str, StageCost], RunTimes]:
+        """The cost of each stage with these rows and tiles, by the cluster's earlier runs."""
+        known = {row_id: row for of_stage in self.rows.values() for row_id, row in of_stage.items()}
+        records = history.newest_records(known.keys())
+        times = run_times(known.values(), records, progress.simulated_s(settings))
+        counts = Counter((stage.name, row.row_id) for stage, row in placed)
+        first, nodes = settings.judging.repeats.first, len(self.left)
+        costs = {}
+        for stage in self.plan.stages:
+            rows = [(known[row_id], count) for (name, row_id), count in counts.items() if name == stage.name]
+            if rows:
+                costs[stage.name] = stage_cost(stage, rows, nodes, times, self.cluster, first)
+        return costs, times
 
     def state(self) -> AcceptanceState:
         """The acceptance so far, as its run keeps it."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pytest_gsw.session.stages import Stages
 
 _SHOWN = 6
-#: Most jobs of a search among fewer tiles: enough to halve three of these down to their nodes.
-_LEAST_SEARCH = 48
 
 
 @dataclass
@@ -190,9 +188,12 @@ def tiles_text(settings: Settings, tiling: Tiling | None, rows: Sequence[Baselin
         lines.append(f"gsw: the search among them takes at most {settings.find_gpu_hours:g} GPU-hours")
     elif settings.find_gpu_hours is not None:
         from pytest_gsw.jobs.spec import estimate_text  # few sessions have tiles
+        from pytest_gsw.stats.tile_search import most_search_jobs
 
         of_row = {row.row_id: row for row in rows if row.tile}
-        jobs = {name: most_jobs(tiles) for name, tiles in Counter(row.row_id for row in rows if row.tile).items()}
+        jobs = {
+            name: most_search_jobs(tiles) for name, tiles in Counter(row.row_id for row in rows if row.tile).items()
+        }
         cost = estimate_text((of_row[name], count) for name, count in jobs.items())
         most = f"{plural(sum(jobs.values()), 'more job')}, {cost}"
         lines.append(f"gsw: the search among them takes at most {most}")
@@ -216,11 +217,6 @@ def _coverage_lines(tiling: Tiling, sizes: Collection[int], selected: Collection
         )
         lines += [f"gsw: not covered: {nodes} ({why})" for why, nodes in by_reason(of_size.not_covered).items()]
     return lines
-
-
-def most_jobs(tiles: int) -> int:
-    """The most jobs of a search among this many tiles without a limit in GPU-hours."""
-    return max(tiles, _LEAST_SEARCH)
 
 
 def unfit_lines(tiling: Tiling, left_out: Sequence[Baseline]) -> list[str]:

@@ -45,6 +45,8 @@ _CLEAR = math.log(10)
 _SLOW = 2.0
 #: The share of the evidence that names a node which one job has at most: a job may be an odd one, so that takes three.
 _OF_ONE_JOB = 0.45
+#: Most jobs of a search among fewer tiles: enough to halve three of these down to their nodes.
+_LEAST_SEARCH = 48
 #: Most jobs of a group of nodes: with a loss near to half of :data:`LOSS` no number decides.
 _MOST_JOBS = 16
 #: Standard deviation of the change of the level from one round to the next.
@@ -109,6 +111,11 @@ class SearchState:
     once_loss: float
     #: Standard deviation of the logarithm of a job's step time.
     sigma: float
+
+
+def most_search_jobs(tiles: int) -> int:
+    """The most jobs of a search among this many tiles without a limit in GPU-hours."""
+    return max(tiles, _LEAST_SEARCH)
 
 
 def search(

@@ -44,7 +44,9 @@ def check_steps(
     series = baseline.judged_by.series
     if series is Series.FIGURES and not log.steps:
         return 1  # a benchmark's format checks itself whether its run is complete
-    refuse(_resumed_problem(run, log, first_index), run, log)
+    if not run.is_part:
+        refuse(_resumed_problem(run, log, first_index), run, log)
+    steps = None if run.is_cut else steps
     of_saves = series is Series.SAVES
     interval = log_interval([step.index for step in timed], first_index)
     covered = len(timed) * interval
@@ -96,7 +98,7 @@ def check_whole(baseline: Baseline, run: Run, log: StepLog) -> None:
     A published excerpt may end anywhere; but a log with a job id is that job's own.
     """
     path = run.log
-    if path is None or (replayed(run) and log.identity.job_id is None):
+    if path is None or run.is_cut or (replayed(run) and log.identity.job_id is None):
         return
     with reader.reading(path):
         problem = cut_problem(path, log, of_saves=baseline.judged_by.series is Series.SAVES)
@@ -106,7 +108,7 @@ def check_whole(baseline: Baseline, run: Run, log: StepLog) -> None:
 def _check_own_end(run: Run, log: StepLog, first_index: int | None, interval: int) -> None:
     """Check that a log has the last step that it states itself, if no table states it."""
     last = log.steps[-1].index if log.steps else None
-    if log.total_steps is None or first_index is None or last is None:
+    if run.is_cut or log.total_steps is None or first_index is None or last is None:
         return
     final = first_index + log.total_steps - 1
     if last + _steps_each_line(log, first_index, interval) <= final:

@@ -25,8 +25,10 @@ from pytest_gsw.validation.run import CAUSE_OF_STATE, Run, cause_of, lost_at_sta
 
 _STATES = frozenset({JobState.NODE_FAIL, JobState.BOOT_FAIL, JobState.PREEMPTED})
 
+#: Why a row that runs for a time was run again after a job that neither the infrastructure nor Slurm ended.
+PROGRAM_FAILED = "its program failed"
 #: Causes without evidence against the nodes.
-BLAMELESS = frozenset({"preemption", "requeued"})
+BLAMELESS = frozenset({"preemption", "requeued", CAUSE_OF_STATE[JobState.TIMEOUT], PROGRAM_FAILED})
 #: Lines that name a failed node: ``srun: error: Node failure on n17``, ``srun: error: n17: task 130: Aborted``. Several
 #: that failed at once are a list in Slurm's own form, ``n[17-19],m3``, and stay one.
 _NODE = re.compile(

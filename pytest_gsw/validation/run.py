@@ -41,12 +41,24 @@ class Run:
     stopped: EarlyStop | None = None
     #: The row's earlier jobs that were measured as well: the row's figure is the median of all.
     earlier: tuple[Run, ...] = ()
+    #: True for one job of a training that lasts longer than a job: it may begin at a checkpoint, and end by a failure.
+    is_part: bool = False
     #: True if the environment chose the container image in place of the table's.
     image_was_chosen: bool = False
     #: Facts about the job from other files.
     evidence: tuple[Evidence, ...] = ()
     #: Files of the recipe next to its log: most recipes separate stderr.
     other_files: tuple[Path, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """True if it ended well and has a log."""
+        return self.status.ended_well and self.log is not None
+
+    @property
+    def is_cut(self) -> bool:
+        """True if neither its end nor that of its log need be sound."""
+        return self.is_part and not self.is_whole
 
     @property
     def jobs(self) -> tuple[Run, ...]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable, Iterator
@@ -17,6 +19,7 @@ import pytest_gsw.demo
 from pytest_gsw.cli import main
 from pytest_gsw.jobs.local import LocalLauncher
 from tests.integration.flux import end_all, install
+from tests.shown import as_pattern, blocks
 from tests.unit.tables.texts import HEAD
 
 
@@ -112,6 +115,25 @@ def put_on_path(directory: Path, monkeypatch: pytest.MonkeyPatch, **commands: st
         (directory / name).write_text(f"#!/bin/bash\n{body}\n")
         (directory / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{directory}{os.pathsep}{os.environ['PATH']}")
+
+
+def check_page(page: Path, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the commands of a page in their order, in a directory, and compare what they print with what it shows."""
+    python = f'exec "{sys.executable}"'
+    put_on_path(
+        directory / "bin",
+        monkeypatch,
+        pytest=f'{python} -m pytest "$@"',
+        **{"pytest-gsw": f'{python} -c "import sys; from pytest_gsw.cli import main; sys.exit(main())" "$@"'},
+    )
+    monkeypatch.setenv("COLUMNS", "100")
+    for line, commands, exit_status, output in blocks(page.read_text()):
+        shell = ["bash", "--noprofile", "--norc", "-c", commands]
+        ended = subprocess.run(shell, cwd=directory, capture_output=True, text=True, check=False)
+        printed = ended.stdout + ended.stderr
+        assert ended.returncode == exit_status, f"{page.name}:{line}\n{printed}"
+        assert output is not None
+        assert re.fullmatch(as_pattern(output), printed), f"{page.name}:{line}\n{printed}"
 
 
 #: Has a session run, unless a test of the same file has had it run already; returns the directory of its run.

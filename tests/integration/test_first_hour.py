@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import put_on_path
-from tests.shown import as_pattern, blocks
+from tests.integration.conftest import check_page, put_on_path
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "first-hour.md"
 ROWS = "llama2_70b_fp8 and (H100x64 or H100x128 or H100x256)"
@@ -33,23 +30,6 @@ def stage(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_first_hour(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, stage: Path) -> None:
-    python = f'exec "{sys.executable}"'
-    put_on_path(
-        pytester.path / "bin",
-        monkeypatch,
-        sbatch="exit 1",
-        scontrol="exit 1",
-        pytest=f'{python} -m pytest "$@"',
-        **{"pytest-gsw": f'{python} -c "import sys; from pytest_gsw.cli import main; sys.exit(main())" "$@"'},
-    )
-    for name, value in {"STAGE_PATH": str(stage), "COLUMNS": "100", "NO_COLOR": "1"}.items():
-        monkeypatch.setenv(name, value)
-    work = pytester.mkdir("work")
-    for line, commands, exit_status, output in blocks(PAGE.read_text()):
-        ended = subprocess.run(
-            ["bash", "--noprofile", "--norc", "-c", commands], cwd=work, capture_output=True, text=True, check=False
-        )
-        printed = ended.stdout + ended.stderr
-        assert ended.returncode == exit_status, f"{PAGE.name}:{line}\n{printed}"
-        assert output is not None
-        assert re.fullmatch(as_pattern(output), printed), f"{PAGE.name}:{line}\n{printed}"
+    put_on_path(pytester.path / "bin", monkeypatch, sbatch="exit 1", scontrol="exit 1")
+    monkeypatch.setenv("STAGE_PATH", str(stage))
+    check_page(PAGE, pytester.mkdir("work"), monkeypatch)

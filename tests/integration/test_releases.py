@@ -75,11 +75,8 @@ def counts(release: str) -> tuple[int, int]:
 
 def test_the_tables_of_the_page_are_those_of_the_data() -> None:
     page = (ROOT / "docs" / "releases.md").read_text()
-    recipes = []
-    for release in OF_RECIPES:
-        directories = sorted({row.recipe.directory for row in read_tables(RELEASES[release]).rows})
-        recipes.append((release, *counts(release), ", ".join(directories)))
-    assert page_table(["release", "tables", "rows", "recipes"], recipes) in page
+    recipes = [(release, *counts(release)) for release in OF_RECIPES]
+    assert page_table(["release", "tables", "rows"], recipes) in page
     bridge = []
     for directory in BRIDGE:
         release = f"nemo:{directory.parent.name}"

@@ -647,7 +647,8 @@ class Wanting:
 
     def __call__(self, row_id: str, run: Run) -> Repeat | Done:
         done = len(run.jobs)
-        return Repeat(f"{done} of {self.jobs}", (run.status.nodes,)) if done < self.jobs else Done()
+        is_wanted = run.is_whole and done < self.jobs
+        return Repeat(f"{done} of {self.jobs}", (run.status.nodes,)) if is_wanted else Done()
 
 
 @pytest.fixture

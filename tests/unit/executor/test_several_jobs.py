@@ -108,7 +108,8 @@ class Session:
         return executor_of(self.launcher, journal=self._journal, retries=self.retries, decide=self._decide)
 
     def _decide(self, _row_id: str, run: Run) -> Repeat | Done:
-        return Repeat(f"{len(run.jobs)} of {self.jobs}") if len(run.jobs) < self.jobs else Done()
+        is_wanted = run.is_whole and len(run.jobs) < self.jobs
+        return Repeat(f"{len(run.jobs)} of {self.jobs}") if is_wanted else Done()
 
 
 @pytest.fixture

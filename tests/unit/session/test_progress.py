@@ -64,7 +64,7 @@ def test_a_job_that_has_ended_or_is_not_known(state: JobState, shown: State) -> 
 
 def test_only_a_simulation_has_times_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GSW_DEMO_SECONDS", "3")
-    assert progress._simulated_s(replace(SETTINGS, cluster=DEMO)) == 3.0
-    assert progress._simulated_s(replace(SETTINGS, cluster=EOS)) is None
+    assert progress.simulated_s(replace(SETTINGS, cluster=DEMO)) == 3.0
+    assert progress.simulated_s(replace(SETTINGS, cluster=EOS)) is None
     monkeypatch.setenv("GSW_DEMO_SECONDS", "soon")
-    assert progress._simulated_s(replace(SETTINGS, cluster=DEMO)) is None
+    assert progress.simulated_s(replace(SETTINGS, cluster=DEMO)) is None

@@ -13,9 +13,11 @@ from pytest_gsw.history.cluster_series import series_of_cluster
 from pytest_gsw.history.comparison import suspect_text
 from pytest_gsw.history.location import open_history
 from pytest_gsw.history.node_search import SlowNode
+from pytest_gsw.results.record import Record
 from pytest_gsw.session.session_history import ClusterPeers, SessionHistory
 from tests.unit.history.test_drift import run
 from tests.unit.history.test_row_history import ROWS, cluster
+from tests.unit.results.records import JOB, SLOW, varied
 from tests.unit.rows import LLAMA2_FP8_X128
 
 
@@ -173,3 +175,19 @@ def test_a_row_of_which_no_runs_are_known_is_judged_by_itself(others: ClusterPee
     others.add_first_job("new", 1.0)
 
     assert others.possible_effects("new", 0.05) == (None,)
+
+
+def test_the_newest_records_of_rows(tmp_path: Path) -> None:
+    def ran(row: str, run_id: str, nodes: str, **keys: object) -> Record:
+        job = replace(JOB, id=run_id + row + nodes, nodes=nodes, end_s=JOB.known_begin_s + float(run_id[-1]))
+        node_id = f"a.yaml::{row}"
+        return varied(SLOW, row=row, node_id=node_id, run_id=run_id, job=job, definition="d", experiment="e", **keys)
+
+    tiles = [ran(f"a@n{tile:02}", "run-2", f"n{tile:02}", tile=f"n{tile:02}") for tile in range(12)]
+    records = [ran("a", "run-1", "n01"), *(ran(row, "run-2", "n01") for row in "bc"), ran("d", "run-3", "n01"), *tiles]
+    with open_history(tmp_path / "history.sqlite") as history:
+        history.add(records)
+        found = SessionHistory(history, tmp_path, SLOW.run.cluster).newest_records("abc")
+    assert {(one.run.id, one.row.row_id) for one in found} == {("run-2", row) for row in "abc"}
+    assert len(found) == 9 + 2
+    assert SessionHistory(None, tmp_path, "eos").newest_records(("a",)) == []

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pytest_gsw.common.node_lists import expand
 from pytest_gsw.stats.noise import Noise, noise_of
 from pytest_gsw.stats.sweep_finding import SweepFinding
-from pytest_gsw.stats.tile_search import SearchState, TileJob, search
+from pytest_gsw.stats.tile_search import SearchState, TileJob, most_search_jobs, search
 
 LEVEL_S = 10.0
 #: The excess of a node that loses a tenth of its throughput.
@@ -412,3 +412,8 @@ def test_a_switch_that_is_slow_in_the_sweep_alone_is_not_named() -> None:
     ]
     state = search(jobs, noise=Noise(0.03, 30), switches=switches)
     assert {one.kind for one in state.findings} == {"not decided"}
+
+
+@pytest.mark.parametrize(("tiles", "jobs"), [(2, 48), (48, 48), (500, 500)])
+def test_a_search_takes_about_as_many_jobs_as_there_are_tiles(tiles: int, jobs: int) -> None:
+    assert most_search_jobs(tiles) == jobs

@@ -1,0 +1,158 @@
+"""``--gsw-acceptance`` on the nodes of the demo: stages in order, what each leaves out, and what is no plan for it."""
+
+from __future__ import annotations
+
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from pytest_gsw.acceptance.state import AcceptanceState, read_state
+
+PLAN = """\
+acceptance: demo, phase 1
+nodes: demo-[01-08]
+stages:
+  - name: nodes
+    rows: grok1_314b_bf16 and x8]
+    tile: node
+    find: true
+  - name: fabric
+    rows: grok1_314b_bf16 and x32]
+    tile: switch
+  - name: documented
+    rows: grok1_314b_fp8 and x16]
+criteria: {covered: 80 %, within: 5 %}
+"""
+SLOW = "--gsw-demo=node:demo-06=slow:12%"
+ROW = "grok1_314b_fp8[H100x16]"
+
+
+@pytest.fixture(autouse=True)
+def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GSW_DEMO_SECONDS", "0")
+
+
+def run(pytester: pytest.Pytester, plan: str, *arguments: str) -> pytest.RunResult:
+    pytester.makefile(".yaml", plan=plan)
+    return pytester.runpytest("--gsw-cluster=demo", "--gsw-acceptance=plan.yaml", "--junitxml=junit.xml", *arguments)
+
+
+def state_of(pytester: pytest.Pytester) -> AcceptanceState:
+    (directory,) = (pytester.path / ".gsw" / "runs").iterdir()
+    state = read_state(directory)
+    assert state is not None
+    return state
+
+
+def stages_of(path: Path) -> dict[str, str]:
+    """The property gsw_stage of each test case that has one."""
+    cases = ET.parse(path).getroot().iter("testcase")  # noqa: S314 - our own file
+    named = ((case.attrib["name"], case.find("properties/property[@name='gsw_stage']")) for case in cases)
+    return {name: stage.attrib["value"] for name, stage in named if stage is not None}
+
+
+def test_nodes_that_a_stage_leaves_out_run_nothing_more(pytester: pytest.Pytester) -> None:
+    result = run(pytester, PLAN, SLOW)
+    result.assert_outcomes(passed=9, failed=2, skipped=1, deselected=result.parseoutcomes().get("deselected", 0))
+    state = state_of(pytester)
+    assert [(one.node, one.kind, one.stage) for one in state.exceptions] == [("demo-06", "slow", "nodes")]
+    assert [(one.name, one.state, one.nodes) for one in state.stages] == [
+        ("nodes", "decided", "demo-[01-08]"),
+        ("fabric", "decided", "demo-[01-05,07-08]"),
+        ("documented", "decided", "demo-[01-05,07-08]"),
+    ]
+    result.stdout.fnmatch_lines(
+        [
+            "gsw: stage 1 of 3, nodes: 8 tiles of 1 row on 8 nodes",
+            "gsw: stage nodes is decided: 7 nodes left",
+            "gsw: left out from now on: demo-06  slow: *",
+            "gsw: stage 2 of 3, fabric: 1 tile of 1 row on 7 nodes",
+            "*@demo-[[]05-08]  SKIPPED    left out: demo-06 (slow in the stage nod... *",
+            "=* acceptance: demo, phase 1 =*",
+            "exception  demo-06  slow in the stage nodes: *",
+            "covered    87.5 %, wanted 80 %: met (7 of 8 nodes, 1 exception)",
+            f"within     *, wanted 5 %: met ({ROW.replace('[', '[[]')} is the slowest of 1 row)",
+        ]
+    )
+    stages = stages_of(pytester.path / "junit.xml")
+    assert stages[ROW] == "documented"
+    assert stages["grok1_314b_bf16[H100x32]@demo-[05-08]"] == "fabric"
+    assert len(stages) == 11
+
+
+def test_the_junit_of_its_records_has_the_rows_that_were_left_out(pytester: pytest.Pytester) -> None:
+    run(pytester, PLAN, SLOW)
+    (directory,) = (pytester.path / ".gsw" / "runs").iterdir()
+    result = pytester.run(
+        sys.executable, "-m", "pytest_gsw.cli", "report", directory.name, "--format=junit", "-o", "again.xml"
+    )
+    assert result.ret == 0, result.errlines
+
+    def cases(name: str) -> set[str]:
+        root = ET.parse(pytester.path / name).getroot()  # noqa: S314 - our own file
+        return {case.attrib["name"] for case in root.iter("testcase")}
+
+    assert cases("again.xml") == cases("junit.xml")
+
+
+def test_rows_are_chosen_among_those_of_the_stages(pytester: pytest.Pytester) -> None:
+    result = run(pytester, PLAN, "-k", "fp8 or demo-03")
+    result.assert_outcomes(passed=2, deselected=result.parseoutcomes()["deselected"])
+    assert [one.state for one in state_of(pytester).stages] == ["decided", "waits", "decided"]
+    result.stdout.fnmatch_lines(["covered    12.5 %, wanted 80 %: open *"])
+    assert result.ret == 6
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("grok1_314b_fp8 and x16]", "grok2", ":11:1 *stages.documented: no row of demo for rows: grok2"),
+        ("grok1_314b_fp8 and x16]", "H100x2304 and 405b_fp8", ":11:1 *no row of demo for *8 nodes left, 288 wanted*"),
+        ("fp8 and x16]", "fp8 and (x16] or x8])", "nothing"),
+        (
+            "bf16 and x32]",
+            "bf16 and x8]",
+            ":8:1 *stages.fabric: grok1_314b_bf16[[]H100x8] is a row of the stage 'nodes'*",
+        ),
+        ("demo-[01-08]", "demo-[01-20]", ":2:* nodes: no node 'demo-17' in the partition demo*"),
+    ],
+)
+def test_what_is_no_plan_for_the_cluster(pytester: pytest.Pytester, old: str, new: str, fault: str) -> None:
+    result = run(pytester, PLAN.replace(old, new), "--collect-only", "-q")
+    if fault == "nothing":
+        assert result.ret == 0
+        return
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*plan.yaml{fault}"])
+    assert not (pytester.path / ".gsw").exists()
+
+
+def test_a_plan_that_stops_says_what_it_does_not_spend(pytester: pytest.Pytester) -> None:
+    result = run(pytester, PLAN.replace("80 %", "95 %"), SLOW)
+    state = state_of(pytester)
+    assert state.stopped == "criterion covered cannot be met any more: 7 of 8 nodes, 1 exception"
+    assert [one.state for one in state.stages] == ["decided", "not run", "not run"]
+    result.stdout.fnmatch_lines([f"gsw: the plan ends after the stage nodes: {state.stopped}; * are not spent"])
+    result.assert_outcomes(passed=7, failed=2, skipped=3, deselected=result.parseoutcomes().get("deselected", 0))
+    assert result.ret == 1
+
+
+def test_an_interrupted_plan_goes_on(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+        def pytest_runtest_logreport(report):
+            if "x32]" in report.nodeid and report.when == "call":
+                raise KeyboardInterrupt
+        """
+    )
+    pytester.makefile(".yaml", plan=PLAN)
+    arguments = ("--gsw-cluster=demo", "--gsw-acceptance=plan.yaml", SLOW)
+    result = pytester.runpytest_subprocess(*arguments)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    pytester.makeconftest("")
+    result = pytester.runpytest("--gsw-resume=last")
+    assert [one.state for one in state_of(pytester).stages] == ["decided"] * 3
+    assert [(one.node, one.stage) for one in state_of(pytester).exceptions] == [("demo-06", "nodes")]
+    result.stdout.fnmatch_lines([f"{ROW.replace('[', '[[]')} *PASSED *"])
