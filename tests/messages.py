@@ -32,6 +32,8 @@ MESSAGES = {
     "no directory": "there is no directory {path}",
     "no records": "there are no records in {path}",
     "no sheet": "there is no sheet.json in {place}",
+    "one report": "--check takes one report, not {reports}",
+    "no acceptance": "{directory} has no acceptance that can be read",
     "sheet is right": "is what run {run} makes, with {files}",
     "empty run": "left out: {run} has no records",
     "no record": "{path} is no record: {why}",

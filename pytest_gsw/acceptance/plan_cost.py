@@ -25,8 +25,8 @@ class RunTimes(NamedTuple):
     seconds: Mapping[str, float]
     #: Number of rows whose time is that of their own jobs before.
     measured: int
-    #: The start-up of the others.
-    start_up_s: float
+    #: Where the times of the others come from.
+    source: str
 
 
 class StageCost(NamedTuple):
@@ -64,9 +64,10 @@ def run_times(rows: Iterable[Baseline], records: Iterable[Record], simulated_s: 
     ratios = [(measured[one] - steps_s[one]) / start_up_s(by_id[one]) for one in measured.keys() & steps_s.keys()]
     ratio = max(0.0, statistics.median(ratios or [1.0]))  # of the start-up to what is allowed for it
     others = {row_id: seconds + ratio * start_up_s(by_id[row_id]) for row_id, seconds in steps_s.items()}
+    source = f"documented steps and {duration(ratio * START_UP_S)} for each start"
     if simulated_s is not None:
-        others = dict.fromkeys(by_id, simulated_s)
-    return RunTimes({**others, **measured}, len(measured), ratio * START_UP_S)
+        others, source = dict.fromkeys(by_id, simulated_s), "the simulation"
+    return RunTimes({**others, **measured}, len(measured), source)
 
 
 def stage_cost(
@@ -138,5 +139,7 @@ def plan_lines(plan: Plan, costs: Mapping[str, StageCost], times: RunTimes) -> l
     if search_jobs := sum(c.search_jobs for c in each):
         searched = f"{plural(search_jobs, 'more job')}, {hours_text(sum(c.search_gpu_hours for c in each))} GPU-hours"
         lines.append(f"the searches take at most {searched}")
-    by_jobs = f"{plural(times.measured, 'row')} by earlier jobs here, the others " if times.measured else ""
-    return [*lines, f"run times: {by_jobs}by documented steps and {duration(times.start_up_s)} for each start"]
+    others = len(times.seconds) - times.measured
+    sources = {"earlier jobs here": times.measured, times.source: others}
+    known = [f"{plural(rows, 'row')} by {source}" for source, rows in sources.items() if rows]
+    return [*lines, f"run times: {', '.join(known) or 'not known'}"]

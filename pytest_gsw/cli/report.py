@@ -61,13 +61,17 @@ def _check(args: argparse.Namespace) -> Answer:
 
     given = Path(args.runs[0])
     place = given.parent if given.name == sheet.NAME else given
+    if len(args.runs) > 1:
+        raise ConfigurationError(f"--check takes one report, not {len(args.runs)}")
     signed = sheet.read_sheet(place)
     if signed is None:
         raise ConfigurationError(f"there is no {sheet.NAME} in {place}\nnext: name the report of an acceptance")
     directory = run_arguments.run_directory(args.ini, signed.run)
-    made = None if directory is None else sheet.sheet_of(directory)
-    if made is None:
+    if directory is None:
         raise run_arguments.missing_run(args.ini, signed.run)
+    made = sheet.sheet_of(directory)
+    if made is None:
+        raise ConfigurationError(f"{directory} has no acceptance that can be read")
     again = {sheet.NAME: sheet.sheet_text(made), INDEX: first_page_of(made)}
     there = {name: read_bounded(place / name).decode(errors="replace") for name in again}
     found = [*sheet.differences(json.loads(there[sheet.NAME]), json.loads(again[sheet.NAME]))]

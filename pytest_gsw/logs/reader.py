@@ -6,7 +6,7 @@ No log is held in memory, and every fault of one is a :class:`~pytest_gsw.errors
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy, deepcopy
 from dataclasses import replace
@@ -19,7 +19,7 @@ from pytest_gsw.logs import scan
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.identity import RECIPE_MARKER, RecipeLines, identity_markers, recipe_line, with_identity
-from pytest_gsw.logs.model import Dialect, Diverged, EndMarkers, LogFormat, Step, StepLog, Tail
+from pytest_gsw.logs.model import Dialect, Diverged, EndMarkers, LogFormat, StepLog, Tail
 from pytest_gsw.logs.scan import LogFile, is_wanted, matching_records, quoted_text, safe_text
 from pytest_gsw.logs.steps import CALIBRATION, calibration_flops, parser_of
 
@@ -175,21 +175,22 @@ def _read(file: LogFile, log_format: LogFormat, noting: Iterable[Dialect]) -> St
     return StepLog(log_format.name, steps=(), attempts=0)
 
 
-def read_attempts(file: LogFile, log_format: LogFormat) -> tuple[list[Sequence[Step]], float]:
-    """The steps of each attempt in a log, in order, and the seconds of all checkpoint saves.
+def read_attempts(
+    file: Path | LogFile, log_format: LogFormat, start: int = 0, stop: int | None = None
+) -> StepLog | None:
+    """The steps in a log, or in a part of it, and those of earlier attempts, whatever became of the last one.
 
-    A site's format that separates attempts itself has the last one alone.
+    ``None`` if there is none.
     """
     for dialect in log_format.dialects:
         parser = parser_of(log_format)
         if isinstance(parser, SeriesParser):
             parser.keep_attempts()
-        for offset, record in matching_records(file, dialect, wraps=log_format.wraps):
+        for offset, record in matching_records(file, dialect, start=start, stop=stop, wraps=log_format.wraps):
             parser.feed(offset, record)
-        if (log := parser.log()).steps:
-            earlier = parser.series().earlier if isinstance(parser, SeriesParser) else None
-            return [*(earlier or ()), log.steps], sum(log.checkpoint_saves_s)
-    return [], 0.0
+        if parser.tail(1).attempts:
+            return parser.log()
+    return None
 
 
 def _identity_records(file: LogFile, log: StepLog, begin: int) -> Iterator[tuple[int, bytes]]:
@@ -250,12 +251,8 @@ def _find_format(path: Path, size: int) -> StepLog | None:
     ends = [(size - _END_BYTES, size), (0, _END_BYTES)] if size > _END_BYTES else []
     for start, stop in (*ends, (0, size)):
         for log_format in FORMATS.values():
-            for markers in log_format.dialects:
-                parser = parser_of(log_format)
-                for offset, record in matching_records(path, markers, start=start, stop=stop, wraps=log_format.wraps):
-                    parser.feed(offset, record)
-                if parser.tail(1).attempts:
-                    return replace(parser.log(), format=log_format.name)
+            if (log := read_attempts(path, log_format, start, stop)) is not None:
+                return replace(log, format=log_format.name)
     return None
 
 

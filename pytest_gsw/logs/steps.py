@@ -222,8 +222,8 @@ class StepSeries:
         self.not_finite: tuple[int | None, str] | None = None
         #: Earlier attempts that diverged.
         self.diverged: list[Diverged] = []
-        #: The steps of the newest earlier attempts; ``None`` if they are not kept.
-        self.earlier: deque[Sequence[Step]] | None = None
+        #: The steps of the newest earlier attempts; without a place none are kept.
+        self.earlier: deque[Sequence[Step]] = deque(maxlen=0)
         self._steps = _Columns()
         self._began = 0
 
@@ -274,7 +274,7 @@ class StepSeries:
 
     def restart(self, offset: int) -> None:
         """Begin a new attempt."""
-        if self.earlier is not None and self.count:
+        if self.earlier.maxlen and self._steps.timed:
             self.earlier.append(self.steps())
         if self.not_finite is not None:
             self.diverged.append(Diverged(self.attempts, *self.not_finite, self._began, offset))

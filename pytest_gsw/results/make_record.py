@@ -8,7 +8,6 @@ from pytest_gsw.common.typed_json import facts
 from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.results.record import AmongTiles, FigureFacts, JobFacts, Jobs, Record, ResultText, RowFacts, RunFacts
 from pytest_gsw.stats.figures import documented_peak_flops, figures, figures_of, mfu_note
-from pytest_gsw.stats.goodput import Endurance
 from pytest_gsw.stats.measurement import Measurement, Timing
 from pytest_gsw.stats.verdict import Verdict
 from pytest_gsw.tables.metrics import Series
@@ -23,7 +22,6 @@ class RowResult(ResultText):
     measurement: Measurement | None = None
     verdict: Verdict | None = None
     among_tiles: AmongTiles | None = None
-    endurance: Endurance | None = None
 
 
 def record_of(
@@ -58,7 +56,6 @@ def record_of(
         timing=measurement.timing if measurement else Timing(),
         verdict=found.verdict,
         among_tiles=found.among_tiles,
-        endurance=found.endurance,
     )
 
 

@@ -495,19 +495,13 @@ def doubt_text(record: Record) -> str:
 
 def endurance_text(endured: Endurance) -> str:
     """The use of a row's time in one line."""
-    start = "" if endured.start_s is None else f", start {duration(endured.start_s)}"
-    parts = f"lost {duration(endured.lost_s)}{start}, checkpoints {duration(endured.checkpoint_s)}"
-    steps = f"{rounded(endured.steps, 'step')}, {endured.steps_lost:,} more in vain"
     causes = f" ({listed(endured.causes)})" if endured.causes else ""
-    high = endured.mtbf_high_s
-    mtbf = (
-        f"{duration(endured.mtbf_low_s)} or more"
-        if high is None or endured.mtbf_s is None
-        else (f"{duration(endured.mtbf_s)} ({duration(endured.mtbf_low_s)} to {duration(high)})")
-    )
-    drift = "" if endured.drift is None else f"; the last hour's steps take {percent(endured.drift)}"
-    goodput = f"goodput {share(endured.goodput)} of {duration(endured.wall_s)}: {parts}; {steps}"
-    return f"{goodput}; {rounded(endured.restarts, 'restart')}{causes}, MTBF {mtbf}{drift}"
+    mtbf = "" if endured.mtbf_s is None else f"{duration(endured.mtbf_s)}, "
+    to = " or more" if endured.mtbf_high_s is None else f" to {duration(endured.mtbf_high_s)}"
+    drift = "" if endured.drift is None else f"; steps of the last hour take {percent(endured.drift)}"
+    goodput = f"goodput {share(endured.goodput)} of {duration(endured.wall_s)}, {duration(endured.lost_s)} lost"
+    mtbf = f"time between failures {mtbf}{duration(endured.mtbf_low_s)}{to}"
+    return f"{goodput}; {rounded(endured.restarts, 'restart')}{causes}, {mtbf}{drift}"
 
 
 def _repeats_facts(record: Record) -> list[tuple[str, str]]:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.model import LogFormat, Step
 from pytest_gsw.logs.reader import open_log, read_attempts, reading
-from pytest_gsw.logs.scan import LogFile
 from pytest_gsw.stats.goodput import TrainingAttempt, TrainingStep
 from pytest_gsw.stats.measurement import log_interval
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.validation.measure import step_seconds
 
-#: The clock of a line: ISO 8601, or absl's without a year, "I0203 04:05:06.789012 ".
-_CLOCK = re.compile(rb"(?:(\d{4}-\d\d-\d\d)[ T]|\b[IWE](\d\d)(\d\d) )(\d\d:\d\d:\d\d)")
+_CLOCK = re.compile(rb"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)")
 #: The clock is in the first bytes of a line, and the scheduler's may differ by so much.
 _HEAD_BYTES, _CLOCKS_DIFFER_S = 256, 60
 
@@ -34,63 +31,65 @@ def read_attempt(
         baseline: The row, by which rates are converted.
         log_format: The format of its log.
         log: The job's log.
-        start_s: Its start and end by the scheduler, seconds since the epoch.
-        end_s: See there.
+        start_s: Its start by the scheduler, seconds since the epoch.
+        end_s: Its end.
         cause: Why it ended before its planned end, see :mod:`~pytest_gsw.stats.goodput`.
 
     Raises:
-        LogError: The log cannot be read, or its steps have neither numbers nor seconds.
+        LogError: The log cannot be read, or its steps have no numbers or seconds.
     """
     attempt = TrainingAttempt(start_s, end_s, cause)
     if log is None or not log.is_file() or not log.stat().st_size:
         return attempt
     with reading(log), open_log(log) as file:
-        segments, saves_s = read_attempts(file, log_format)
-        steps = [_training_steps(baseline, log_format, file, segment, attempt) for segment in segments]
-    if segments and not any(steps):
+        if (of_log := read_attempts(file, log_format)) is None:
+            return attempt
+        segments = [
+            _training_steps(baseline, log_format, steps, end_s - start_s) for steps in (*of_log.earlier, of_log.steps)
+        ]
+        ends = [at for segment in segments if segment for _, at in (segment[0], segment[-1])]
+        heads = (b"" if at is None else file.read(at, _HEAD_BYTES).partition(b"\n")[0] for at in ends)
+        clocks = dict(zip(ends, _clocks(heads, attempt), strict=False))
+    if not ends:
         raise LogError(
             f"the steps in the {log_format.name} log have no numbers, or no seconds that the row knows: {log.name}",
             evidence=(("log", str(log)), ("baseline", str(baseline.location))),
             advice="the goodput of a row needs both: choose another row, or add its batch to the table",
         )
-    return replace(attempt, steps=[*chain(*steps)], checkpoint_s=saves_s)
+    lines = chain.from_iterable(segments)
+    steps = [replace(step, ended_s=clocks[at]) if at in clocks else step for step, at in lines]
+    return replace(attempt, steps=steps, checkpoint_s=sum(of_log.checkpoint_saves_s))
 
 
 def _training_steps(
-    baseline: Baseline, log_format: LogFormat, file: LogFile, steps: Sequence[Step], attempt: TrainingAttempt
-) -> list[TrainingStep]:
-    """The steps of one segment, with the clock of the first and the last line."""
+    baseline: Baseline, log_format: LogFormat, steps: Sequence[Step], run_s: float
+) -> list[tuple[TrainingStep, int | None]]:
+    """The steps of one segment that a job of ``run_s`` can have done, each with the offset of its line."""
     known = [(step.index, step_seconds(step, baseline), step.offset) for step in steps if step.index is not None]
-    timed = [(number, seconds, at) for number, seconds, at in known if seconds is not None and seconds < math.inf]
-    if not timed:
-        return []
+    timed = [(number, seconds, at) for number, seconds, at in known if seconds is not None and seconds <= run_s]
     numbers = [number for number, _, _ in timed]
     # Megatron prints the first step whatever the interval.
     each = max(log_interval(numbers), log_interval(numbers[1:]))
-    begin = numbers[0] - (each if len(numbers) > 1 and numbers[1] - numbers[0] >= each else 1)
-    counts = [
-        min(each, after - before)
-        for before, after in pairwise([max(begin, (log_format.first_index or 0) - 1), *numbers])
+    is_first_whole = len(numbers) > 1 and numbers[1] - numbers[0] >= each
+    # A line covers no step before the first one, and none of the line before.
+    befores = [
+        max(number - (each if is_first_whole else 1), (log_format.first_index or 0) - 1) for number in numbers[:1]
     ]
-    found = [TrainingStep(number, seconds, count) for (number, seconds, _), count in zip(timed, counts, strict=True)]
-    for place in {0, len(found) - 1}:
-        found[place] = replace(found[place], ended_s=_clock(file, timed[place][2], attempt))
-    return found
+    return [
+        (TrainingStep(number, seconds, min(each, number - before)), at)
+        for (number, seconds, at), before in zip(timed, [*befores, *numbers], strict=False)
+    ]
 
 
-def _clock(file: LogFile, offset: int | None, attempt: TrainingAttempt) -> float | None:
-    """When a line was written, in this machine's zone or in UTC; ``None`` unless it is within the attempt."""
-    clock = None if offset is None else _CLOCK.search(file.read(offset, _HEAD_BYTES).partition(b"\n")[0])
-    if clock is None:
-        return None
-    date, month, day, time = (group and group.decode() for group in clock.groups())
-    year = datetime.fromtimestamp(attempt.start_s, timezone.utc).year
+def _clocks(lines: Iterable[bytes], attempt: TrainingAttempt) -> list[float]:
+    """The seconds of lines' clocks, in this machine's zone or in UTC, if all are within the attempt; else none."""
+    clocks = [_CLOCK.search(line) for line in lines]
     try:
-        moment = datetime.fromisoformat(f"{date or f'{year}-{month}-{day}'} {time}")
+        moments = [datetime.fromisoformat(b" ".join(clock.groups()).decode()) for clock in clocks if clock is not None]
     except ValueError:
-        return None
-    for zone in (None, timezone.utc):
-        seconds = moment.replace(tzinfo=zone).timestamp()
-        if -_CLOCKS_DIFFER_S <= seconds - attempt.start_s <= attempt.end_s - attempt.start_s + _CLOCKS_DIFFER_S:
-            return seconds
-    return None
+        return []
+    for zone in (None, timezone.utc) if 0 < len(moments) == len(clocks) else ():
+        times_s = [moment.replace(tzinfo=zone).timestamp() for moment in moments]
+        if attempt.start_s - _CLOCKS_DIFFER_S <= min(times_s) and max(times_s) <= attempt.end_s + _CLOCKS_DIFFER_S:
+            return times_s
+    return []

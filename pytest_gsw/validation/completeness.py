@@ -122,10 +122,7 @@ def _check_own_end(run: Run, log: StepLog, first_index: int | None, interval: in
 
 
 #: Lines of frameworks that load a checkpoint, and those among them after which steps count from the beginning.
-_LOADS = (
-    *(b"oaded checkpoint", b"oading checkpoint", b"oading distributed checkpoint", b"oading the checkpoint"),
-    *(b"estored", b"estoring", b"esuming from"),
-)
+_LOADS = (b"oaded checkpoint", b"oading checkpoint", b"oading the checkpoint", b"estored", b"estoring", b"esuming from")
 _NO_STEPS = re.compile(rb"[Nn]ot restoring|checkpoint shards|restoring params|RestoreConfig|\b(?:iteration|step) 0\b")
 #: DeepSpeed has no time of a run's first two steps.
 _UNTIMED_STEPS = 2
@@ -136,23 +133,18 @@ def _resumed_problem(run: Run, log: StepLog, first_index: int | None) -> Problem
     first = log.steps[0] if log.steps else None
     if run.log is None or first is None or first.index is None or first_index is None:
         return None
-    if first.index - first_index <= _UNTIMED_STEPS:
-        return None
-    each_line = _steps_each_line(log, first_index, log_interval([step.index for step in log.steps]))
-    begin = first.index - each_line + 1
-    if begin - first_index <= _UNTIMED_STEPS:
+    done = first.index - first_index
+    if done > _UNTIMED_STEPS:
+        done -= _steps_each_line(log, first_index, log_interval([step.index for step in log.steps])) - 1
+    if done <= _UNTIMED_STEPS:
         return None
     records = scan.matching_records(run.log, _LOADS, start=log.begin, stop=first.offset or 0)
-    load = max((record for record in records if not _NO_STEPS.search(record[1])), default=None)
-    if load is None and log.attempts < 2:
+    at, load = max((record for record in records if not _NO_STEPS.search(record[1])), default=(0, b""))
+    if not load and log.attempts < 2:
         return None
-    return Problem(
-        f"the run began again at step {begin} after loading a checkpoint",
-        "remove the checkpoint, or do not resume from it, and run it again",
-        ()
-        if load is None
-        else (("loaded", scan.safe_text(load[1])), ("said at", f"{run.log}:{reader.line_number(run.log, load[0])}")),
-    )
+    line = (("loaded", scan.safe_text(load)), ("said at", f"{run.log}:{reader.line_number(run.log, at)}"))
+    fact = f"the run began again at step {first_index + done} after loading a checkpoint"
+    return Problem(fact, "remove the checkpoint, or do not resume from it, and run it again", line if load else ())
 
 
 def _steps_each_line(log: StepLog, first_index: int, interval: int) -> int:

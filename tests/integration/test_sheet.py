@@ -73,6 +73,9 @@ def test_what_was_changed_is_named(tamper: Callable[[], None], named: str, gsw: 
 
 def test_what_is_no_sheet(gsw: Gsw, tmp_path: Path) -> None:
     assert wording("no sheet", place="tables") in gsw("report", "--check", "tables", status=2).err
+    assert wording("one report", reports=2) in gsw("report", "--check", "handover", "handover", status=2).err
+    (RUN / "acceptance.json").write_text("{")
+    assert wording("no acceptance", directory=RUN) in gsw("report", "--check", "handover", status=2).err
     RUN.rename("elsewhere")
     assert f"there is no run '{RUN_ID}'" in gsw("report", "--check", "handover", status=2).err
 

@@ -8,12 +8,14 @@ from itertools import takewhile
 from pytest_gsw.demo.writers import Event, before_training, damage, identity
 from pytest_gsw.logs.identity import RECIPE_MARKER
 from pytest_gsw.results import outcomes
+from tests.messages import wording
 from tests.truth.logs import as_bytes, figure_start, restarted, steps_of
 from tests.truth.model import Case
 from tests.truth.trial import Trial
 from tests.truth.truth import logged_steps
 
 _TOO_FEW = "the log holds * needed"
+_BEGAN_AGAIN = wording("began again", step="*")
 _OF_FEWER = "*the run was to do * steps, * needed"
 _ENDS_EARLY = "the log ends at step *, the run's last step is *"
 _ENDS_EARLY_BY_ITSELF = "the log ends at step *, and states * as its last step"
@@ -113,4 +115,5 @@ def of_two_runs(trial: Trial) -> Iterator[Case]:
         events = trial.events(trial.run)
         before = tuple(takewhile(lambda event: event.step <= upto, events))
         log = as_bytes(before) + f"{identity(trial.run)}\n".encode() + as_bytes(events[len(before) :])
-        yield trial.broken("resumed", "half of the steps are of a run before, which had saved them", log, _TOO_FEW)
+        done = "half of the steps are of a run before, which had saved them"
+        yield trial.broken("resumed", done, log, _TOO_FEW, _BEGAN_AGAIN)

@@ -16,9 +16,6 @@ from pytest_gsw.logs import steps
 from pytest_gsw.logs.model import Dialect, EndMarkers, Identity, StepLog, Tail
 from pytest_gsw.logs.scan import has_zero_norm, number, rank_of
 
-#: Up to this number, earlier attempts are kept.
-_MOST_ATTEMPTS = 1000
-
 # -- The base of parsers that collect the steps of a log in series ----------------------------------
 
 
@@ -66,6 +63,7 @@ class SeriesParser:
             format=self._name,
             steps=series.steps(),
             attempts=series.attempts,
+            earlier=tuple(series.earlier),
             total_steps=self.total_steps or None,
             not_finite=self.not_finite(series),
             diverged=tuple(series.diverged),
@@ -76,9 +74,9 @@ class SeriesParser:
         )
 
     def keep_attempts(self) -> None:
-        """Keep the steps and saves of earlier attempts, before the first record."""
+        """Keep the steps of earlier attempts, of a thousand at most."""
         for series in self._candidates:
-            series.earlier = deque(maxlen=_MOST_ATTEMPTS)
+            series.earlier = deque(maxlen=1000)
 
     def tail(self, count: int) -> Tail:
         """The end of :meth:`log`, at a cost that does not grow with the log."""

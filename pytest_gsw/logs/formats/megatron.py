@@ -99,10 +99,9 @@ class _Parser(SeriesParser):
             needs_loss = _PRINTS_LOSS.search(rest) is not None and _SKIPPED.search(rest) is None
             skipped, setup, rank = _skip_count(rest, loss), _setup(rest), rank_of(record)
             zero_norm = has_zero_norm(rest)
-            is_new = self._steps.add(
+            if self._steps.add(
                 StepRecord(offset, int(head[1]), seconds, rank, problem, loss, needs_loss, skipped, setup, zero_norm)
-            )
-            if is_new and not self._steps.earlier:
+            ):
                 self._saves_s.clear()
                 self._bad_save = None
             self.total_steps = int(head[2])

@@ -10,6 +10,7 @@ import pytest
 from pytest_gsw.acceptance.plan import Criteria
 from pytest_gsw.acceptance.state import AcceptanceState, CriterionResult, covered_nodes, criteria_of
 from pytest_gsw.results.record import AmongTiles, Record
+from pytest_gsw.stats.goodput import Endurance
 from tests.unit.acceptance.plans import DOCUMENTED, DRAINED, NODES, SLOW, documented, state_of, tiles
 from tests.unit.results.sweeps import slow_finding, tile
 
@@ -99,3 +100,19 @@ def test_exceptions_of_both_kinds_are_left_out() -> None:
     back = state_of(exceptions=(SLOW,))
     assert covered_nodes(back, [*tiles(), tile("n008", stage="nodes")]) == set(NODES) - {"n003"}
     assert "n008" not in covered_nodes(state_of(exceptions=(DRAINED,)), [tile("n008", stage="nodes")])
+
+
+def test_goodput_of_logs_that_take_longer_than_their_jobs_is_not_met() -> None:
+    (row, *_) = documented(4.5, 4.6)
+    used = Endurance(1, 100, 0, 100.0, 99.0, 0.0, 0.0, 0.0, 1.0)
+    state = state_of(criteria=Criteria(goodput=0.9))
+    stages = tuple(replace(stage, for_s=3600.0) if stage.name == row.row.stage else stage for stage in state.stages)
+    state = replace(state, stages=stages)
+    good = replace(row, endurance=used)
+    assert _criterion("goodput", state, [good]).figure == 0.99
+    odd = replace(row, endurance=replace(used, beyond_s=30.0))
+    result = _criterion("goodput", state, [odd])
+    assert result.verdict == "not met"
+    assert "its logs' steps take longer than its jobs" in result.why
+    simulated = replace(odd, run=replace(odd.run, simulated=True))
+    assert "take longer" not in _criterion("goodput", state, [simulated]).why

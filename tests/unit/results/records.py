@@ -14,6 +14,7 @@ from pytest_gsw.results import outcomes, row_text
 from pytest_gsw.results.record import SCHEMA, JobFacts, Record, of_content
 from pytest_gsw.results.row_text import accepted_text
 from pytest_gsw.stats.decision import Outcome
+from pytest_gsw.stats.goodput import INFRASTRUCTURE, PROGRAM, Endurance
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.stats.verdict import MetricVerdict, Reason, Verdict, compare
 from pytest_gsw.tables.metrics import STEP_TIME, Direction, MetricLabel
@@ -104,6 +105,15 @@ def keys_of(record: Record) -> dict[str, Any]:
     """A record as JSON has it, without its verdict."""
     return {name: value for name, value in json.loads(record.text).items() if name not in {"verdict", "schema"}}
 
+
+#: A day with two restarts.
+ENDURED = Endurance(
+    *(3, 8208, 60, 86400.0, 82080.0, 300.0, 120.0, 3600.0, 300.0),
+    causes={INFRASTRUCTURE: 1, PROGRAM: 1},
+    mtbf_s=43200.0,
+    mtbf_low_s=13723.0,
+    mtbf_high_s=243133.0,
+)
 
 SLOW = recorded(
     run_id="20261120-221000-7f3a",

@@ -21,7 +21,7 @@ from pytest_gsw.results.manifest import (
 )
 from pytest_gsw.results.record import Record
 from tests.messages import wording
-from tests.unit.results.records import JOB, SLOW, varied
+from tests.unit.results.records import ENDURED, JOB, SLOW, varied
 from tests.unit.results.test_record import RECORDS
 
 
@@ -82,6 +82,13 @@ def test_jobs_before_the_last_and_what_an_early_end_saved() -> None:
         "gsw_attempt_2": "481220 NODE_FAIL on pool0-0017: node failure",
         "gsw_saved_gpu_hours": 41.25,
     }
+
+
+def test_the_use_of_a_rows_time() -> None:
+    found = dict(properties(replace(SLOW, endurance=ENDURED)))
+    names = ("gsw_goodput", "gsw_lost_s", "gsw_restarts", "gsw_mtbf_h")
+    assert [found[name] for name in names] == [0.95, 3600.0, 2, 12.0]
+    assert not [name for name, _ in properties(SLOW) if name in names]
 
 
 def test_what_makes_figures_useless_is_said() -> None:

@@ -30,6 +30,7 @@ from pytest_gsw.results.record import (
 )
 from pytest_gsw.results.runs_directory import new_run_id
 from pytest_gsw.stats.decision import Outcome
+from pytest_gsw.stats.goodput import IN_JOB, INFRASTRUCTURE, PROGRAM, SESSION, Endurance
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.stats.verdict import RankSpread, Reason, Verdict
 from pytest_gsw.tables.metrics import Direction
@@ -82,6 +83,13 @@ RECORDS = st.builds(
     definition=TEXTS,
     image=st.none() | TEXTS,
 )
+ENDURANCES = st.builds(
+    Endurance,
+    **dict.fromkeys(("attempts", "steps", "steps_lost"), st.integers(0)),
+    **dict.fromkeys(("wall_s", "productive_s", "start_s", "checkpoint_s", "lost_s", "other_s", "mtbf_low_s"), NUMBERS),
+    **dict.fromkeys(("mtbf_s", "mtbf_high_s", "drift"), st.none() | NUMBERS),
+    causes=st.dictionaries(st.sampled_from([INFRASTRUCTURE, PROGRAM, SESSION, IN_JOB]), st.integers(1)),
+)
 
 
 @pytest.fixture(scope="module")
@@ -90,8 +98,9 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @settings(deadline=None)
-@given(record=RECORDS)
-def test_a_record_reads_back_as_it_was_written(scratch: Path, record: Record) -> None:
+@given(record=RECORDS, endured=st.none() | ENDURANCES)
+def test_a_record_reads_back_as_it_was_written(scratch: Path, record: Record, endured: Endurance | None) -> None:
+    record = replace(record, endurance=endured)
     assert read_record(write_record(scratch, record)) == record == decode(encode(record))
 
 

@@ -24,6 +24,7 @@ from tests.unit.results.records import (
     ACCEPTED,
     AGAIN,
     BY_ACCEPTED,
+    ENDURED,
     JOB,
     MEMORY,
     NOISY,
@@ -60,6 +61,20 @@ offline    pytest --gsw-cluster=eos --gsw-replay=.gsw/runs/r1 \
 
 def test_the_whole_text_of_a_regression() -> None:
     assert row_text.failure_text(SLOW, REGRESSED, facts(SLOW)) == WHOLE_SCREEN
+
+
+def test_the_use_of_a_rows_time() -> None:
+    text = (
+        "goodput 95.0 % of 24h00m, 1h00m lost; 2 restarts (1 infrastructure, 1 program), "
+        "time between failures 12h00m, 3h48m to 67h32m"
+    )
+    assert row_text.endurance_text(ENDURED) == text
+    assert ("endurance", text) in row_text.run_facts(replace(SLOW, endurance=ENDURED))
+    quiet = replace(ENDURED, attempts=1, causes={}, mtbf_s=None, mtbf_low_s=28800.0, mtbf_high_s=None, drift=0.031)
+    assert row_text.endurance_text(quiet) == (
+        "goodput 95.0 % of 24h00m, 1h00m lost; 0 restarts, time between failures 8h00m or more; "
+        "steps of the last hour take +3.1 %"
+    )
 
 
 def test_the_table_of_a_checkpoint_row() -> None:
