@@ -105,7 +105,9 @@ def test_a_program_that_dies_goes_on_from_its_checkpoint(site: Site, cluster: Sl
 
 
 def test_a_lost_node_gets_no_further_job(site: Site, cluster: SlurmCluster) -> None:
-    fault = "[[ -n ${GSW_ATTEMPT:-} || $number != 60 ]] || scontrol update nodename=$SLURMD_NODENAME state=down reason=x"
+    fault = (
+        "[[ -n ${GSW_ATTEMPT:-} || $number != 60 ]] || scontrol update nodename=$SLURMD_NODENAME state=down reason=x"
+    )
     session = site.run(cluster, project(fault))
     assert session.rows() == {"tiny_1b_bf16[H100x8]": "passed"}, session.output
     record = record_of(session)
