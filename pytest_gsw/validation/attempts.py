@@ -64,9 +64,10 @@ def read_attempt(
 def _training_steps(
     baseline: Baseline, log_format: LogFormat, steps: Sequence[Step], run_s: float
 ) -> list[tuple[TrainingStep, int | None]]:
-    """The steps of one segment that a job of ``run_s`` can have done, each with the offset of its line."""
+    """The steps of one segment in a job of ``run_s``, each with the offset of its line."""
     known = [(step.index, step_seconds(step, baseline), step.offset) for step in steps if step.index is not None]
-    timed = [(number, seconds, at) for number, seconds, at in known if seconds is not None and seconds <= run_s]
+    # No step takes longer than its job; those of a simulation are of another clock.
+    timed = [(number, min(seconds, run_s), at) for number, seconds, at in known if seconds is not None]
     numbers = [number for number, _, _ in timed]
     # Megatron prints the first step whatever the interval.
     each = max(log_interval(numbers), log_interval(numbers[1:]))
