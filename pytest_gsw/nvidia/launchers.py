@@ -381,10 +381,7 @@ class Bridge(NemoRun):
     """One of Megatron-Bridge's own launch scripts, which take arguments instead of variables."""
 
     reads_variables = False
-
-    def __init__(self, baseline: Baseline, cluster: Cluster, launched: Launched) -> None:
-        super().__init__(baseline, cluster, launched)
-        self.fetch = f"git clone {_BRIDGE}, git switch to the branch of its container"
+    fetch = f"git clone {_BRIDGE}, git switch to the branch of its container"
 
     def started(self, spec: JobSpec) -> JobSpec:
         """The spec with the row, its container and its size as arguments."""

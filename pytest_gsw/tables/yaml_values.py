@@ -371,13 +371,8 @@ def _list_values(node: yaml.SequenceNode, field: Field, path: str, faults: list[
 
 def _read_free_names(node: yaml.MappingNode, field: Nested, path: str, faults: list[Fault]) -> dict[str, Any]:
     """A mapping of free names to mappings with these keys, to lists (``None`` if wrong), or to texts as spelt."""
-    kind: Any
-    if field.each is None:
-        kind, letters, wanted = yaml.ScalarNode, "letters, digits", "a text"
-    elif isinstance(field.each, Sequence_):
-        kind, letters, wanted = yaml.SequenceNode, "a-z, 0-9", "a list"
-    else:
-        kind, letters, wanted = yaml.MappingNode, "a-z, 0-9", "a mapping of keys"
+    are_texts = field.each is None
+    kind: Any = yaml.ScalarNode if are_texts else yaml.MappingNode
     found: dict[str, Any] = {}
     seen: set[str] = set()
     for key_node, value in node.value:
@@ -386,14 +381,14 @@ def _read_free_names(node: yaml.MappingNode, field: Nested, path: str, faults: l
             continue
         key_path = f"{path}.{key}"
         if re.fullmatch(field.names, key) is None:
-            name = field.wanted or f"a name of {letters} and '_'"
+            name = field.wanted or f"a name of {'letters, digits' if are_texts else 'a-z, 0-9'} and '_'"
             faults.append(fault_at(key_node, key_path, f"wanted {name}"))
-        elif not isinstance(value, kind):
-            faults.append(fault_at(value, key_path, f"wanted {wanted}"))
         elif key in seen:
             faults.append(fault_at(key_node, key_path, "is there twice"))
         elif isinstance(field.each, (Nested, Sequence_)):
             found[key] = _read(value, field.each, key_path, faults)
+        elif not isinstance(value, kind):
+            faults.append(fault_at(value, key_path, f"wanted {'a text' if are_texts else 'a mapping of keys'}"))
         elif field.each is not None:
             found[key] = _mapping(value, field.each, key_path, faults)
         else:
