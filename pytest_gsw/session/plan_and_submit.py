@@ -101,8 +101,8 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
         decide=(lambda row_id, run: by_row[row_id].decide(run)) if submits else (lambda *_: Done()),
         check=(lambda row_id, run: by_row[row_id].jobs.check(run)) if submits else None,
         on_repeat=progress.repeat_reporter(config),
-        on_look=lambda job, *seen: (
-            by_row[job.spec.row_id].time_over(seen[0]) or (probes.look(job, *seen) if probes else None)
+        on_look=lambda job, status, sample: (
+            by_row[job.spec.row_id].time_over(job, status) or (probes.look(job, status, sample) if probes else None)
         ),
         environ=environ,
     )

@@ -27,7 +27,7 @@ from pytest_gsw.history.comparison import explaining, suspect_text
 from pytest_gsw.history.model import points_of
 from pytest_gsw.history.row_history import RowHistory
 from pytest_gsw.hook_checks import hook_error
-from pytest_gsw.jobs.model import Attempt, EarlyStop, JobSpec
+from pytest_gsw.jobs.model import Attempt, EarlyStop, Job, JobSpec
 from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.results import junit, outcomes, row_text
 from pytest_gsw.results.make_record import RowResult, job_facts, record_of, row_facts, saved_gpu_hours
@@ -186,7 +186,7 @@ class SessionRow:
         ran, row_id, run_id = self.source.circumstances(run), self.baseline.row_id, self._settings.run_id
         return self._shared.history.past(row_id, ran.definition, ran.experiment, accepted, run_id)
 
-    def time_over(self, status: JobStatus) -> EarlyStop | None:
+    def time_over(self, job: Job, status: JobStatus) -> EarlyStop | None:
         """Why a running job is ended because of the time; ``None`` if it is to go on."""
         return None
 
@@ -515,28 +515,33 @@ class EnduranceRow(SessionRow):
     """A row that runs for a time, by one job after another: no evidence of an effect on all rows of the cluster."""
 
     has_cluster_effect = False
-    #: The first start of a job, seconds since the epoch; the number of the newest jobs that cannot be measured.
-    _first_s = math.inf
+    #: The number of the newest jobs that cannot be measured.
     _unmeasured = 0
     _endurance: goodput.Endurance | None = None
 
-    def _ends_s(self, status: JobStatus) -> float:
-        """The end of the row's time, by the status of a job and of those before it."""
+    @cached_property
+    def _starts_s(self) -> dict[str, float]:
+        """When each job has begun, seconds since the epoch; one that Slurm requeues begins again."""
+        return {}
+
+    def _ends_s(self, job_id: str, status: JobStatus) -> float:
+        """The end of the row's time, by a job and those before it."""
         row = self._shared.executor.rows.row(self.baseline.id)
-        known = (status, *(attempt.status for attempt in (() if row is None else row.attempts)))
-        # A job that Slurm requeues has another start afterwards.
-        self._first_s = min([self._first_s, *(one.start_s for one in known if one.start_s is not None)])
-        return self._first_s + (self.plan.for_s or 0.0)
+        attempts = () if row is None else row.attempts
+        for job, known in ((job_id, status), *((attempt.job_id, attempt.status) for attempt in attempts)):
+            if known.start_s is not None:
+                self._starts_s.setdefault(job, known.start_s)
+        return min(self._starts_s.values(), default=math.inf) + (self.plan.for_s or 0.0)
 
     def _left_s(self, run: Run) -> float:
         """The rest of the row's time after a job; zero or less if it is over."""
-        return 0.0 if run.stopped == _TIME_OVER else self._ends_s(run.status) - (run.status.end_s or time.time())
+        ends_s = self._ends_s(run.job_id, run.status)
+        return 0.0 if run.stopped == _TIME_OVER else ends_s - (run.status.end_s or time.time())
 
-    def time_over(self, status: JobStatus) -> EarlyStop | None:
+    def time_over(self, job: Job, status: JobStatus) -> EarlyStop | None:
         """Why a running job is ended now; a job of the recipe's own steps is not."""
-        spec = self.source.spec
-        is_open = spec is None or spec.left_s is None or time.time() < self._ends_s(status)
-        return None if is_open else _TIME_OVER
+        is_over = time.time() >= self._ends_s(job.id, status)
+        return _TIME_OVER if is_over and job.spec.left_s is not None else None
 
     def decide(self, run: Run) -> Repeat | Done:
         """Decide if another job follows: until the time is over, or jobs fail at once again and again."""
@@ -560,13 +565,14 @@ class EnduranceRow(SessionRow):
         """Judge the row by all its whole jobs; without one by its longest; without any by the newest that failed."""
         log_format, ended = self.plan.log_format, self._shared.executor.runs_of(self.baseline.id)
         assert log_format is not None  # else it was not submitted
+        is_over = self._left_s(run) <= 0
         attempts = [
             read_attempt(self.baseline, log_format, job.log, start_s, end_s, self._cause(job))
             for job in ended
-            if (start_s := job.status.start_s) is not None and (end_s := job.status.end_s) is not None
+            if (start_s := self._starts_s.get(job.job_id)) is not None and (end_s := job.status.end_s) is not None
         ]
         self._endurance = goodput.endurance(attempts) if attempts else None
-        if self._left_s(run) <= 0:
+        if is_over:
             jobs = [self.jobs.with_evidence(replace(job, is_part=True)) for job in ended]
             known = [(found.steps, job) for job in jobs if (found := self._measured(job)) is not None]
             whole = [job for _, job in known if job.is_whole]

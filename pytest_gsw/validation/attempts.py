@@ -17,7 +17,7 @@ from pytest_gsw.stats.measurement import log_interval
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.validation.measure import step_seconds
 
-_CLOCK = re.compile(rb"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)")
+_CLOCK = re.compile(rb"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:[.,]\d{3}(?:\d{3})?)?)")
 #: The clock is in the first bytes of a line, and the scheduler's may differ by so much.
 _HEAD_BYTES, _CLOCKS_DIFFER_S = 256, 60
 
@@ -44,9 +44,9 @@ def read_attempt(
     with reading(log), open_log(log) as file:
         if (of_log := read_attempts(file, log_format)) is None:
             return attempt
-        segments = [
-            _training_steps(baseline, log_format, steps, end_s - start_s) for steps in (*of_log.earlier, of_log.steps)
-        ]
+        # A run that profiles for the measured one is part of its start.
+        runs = [*of_log.earlier, of_log.steps][bool(baseline.recipe.steps_before and of_log.earlier) :]
+        segments = [_training_steps(baseline, log_format, steps, end_s - start_s) for steps in runs]
         ends = [at for segment in segments if segment for _, at in (segment[0], segment[-1])]
         heads = (b"" if at is None else file.read(at, _HEAD_BYTES).partition(b"\n")[0] for at in ends)
         clocks = dict(zip(ends, _clocks(heads, attempt), strict=False))
@@ -85,7 +85,8 @@ def _clocks(lines: Iterable[bytes], attempt: TrainingAttempt) -> list[float]:
     """The seconds of lines' clocks, in this machine's zone or in UTC, if all are within the attempt; else none."""
     clocks = [_CLOCK.search(line) for line in lines]
     try:
-        moments = [datetime.fromisoformat(b" ".join(clock.groups()).decode()) for clock in clocks if clock is not None]
+        found = [b" ".join(clock.groups()).decode().replace(",", ".") for clock in clocks if clock is not None]
+        moments = [*map(datetime.fromisoformat, found)]
     except ValueError:
         return []
     for zone in (None, timezone.utc) if 0 < len(moments) == len(clocks) else ():

@@ -97,6 +97,16 @@ def test_a_restart_inside_a_job(log_format: str, step: object, first: int, tmp_p
     assert (found.steps, found.steps_lost, found.productive_s, found.restarts) == (30, 11, 120, 2)
 
 
+def test_the_run_that_profiles_before_is_no_attempt(tmp_path: Path) -> None:
+    log = b"".join(lines.maxtext(n, "4.000") for n in (*range(15), *range(50)))
+    row = replace(LLAMA2_FP8_X128, recipe=replace(LLAMA2_FP8_X128.recipe, steps_before=15))
+    for baseline, kept, restarts in ((row, 0, 0), (replace(row, recipe=replace(row.recipe, steps_before=0)), 15, 1)):
+        (tmp_path / "run.log").write_bytes(log)
+        attempt = read_attempt(baseline, FORMATS["maxtext"], tmp_path / "run.log", BEGAN_S, BEGAN_S + 600)
+        found = endurance([attempt])
+        assert (found.steps, found.steps_lost, found.restarts) == (50, kept, restarts)
+
+
 @pytest.mark.parametrize(
     ("log_format", "step"),
     [
@@ -135,15 +145,16 @@ def test_jobs_without_steps(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "second"),
     [
+        (b"[2031-02-03 04:00:40.123456] ", 40.123456),
         (b"I0203 04:00:40.123456 1 metric_logger.py:214] ", None),
-        (b"[titan] 2031-02-03 04:00:40,106 - root - INFO - ", 40),
+        (b"[titan] 2031-02-03 04:00:40,106 - root - INFO - ", 40.106),
         (b"2031-02-03T04:00:40+00:00 n1 ", 40),
         (b"2031-02-30 04:00:40 ", None),
         (b"2031-02-04 04:00:40 ", None),  # another day's
         (b"", None),
     ],
 )
-def test_the_clock_of_a_line(line: bytes, second: int | None, tmp_path: Path) -> None:
+def test_the_clock_of_a_line(line: bytes, second: float | None, tmp_path: Path) -> None:
     log = b"".join(line + lines.maxtext(n, "4.000") for n in range(3))
     found = [step.ended_s for step in read(tmp_path, "maxtext", log).steps]
     assert found == [None if second is None else BEGAN_S + second, None, None if second is None else BEGAN_S + second]
