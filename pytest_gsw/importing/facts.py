@@ -46,6 +46,16 @@ class Key(NamedTuple):
         return f"{self.name}{' %' if self.factor == '%' else times}"
 
 
+class Part(NamedTuple):
+    """Literal text with words of known form, and the place for any text before it."""
+
+    pattern: re.Pattern[str]
+    #: Of the words.
+    keys: list[Key]
+    #: ``None`` if the part is the first; a key without a name for text that means nothing.
+    before: Key | None
+
+
 class Meaning(NamedTuple):
     """The meaning of a text: the key of the cells that it names, and values."""
 
@@ -60,16 +70,26 @@ class Label:
     text: str
     key: Key
     settings: Mapping[str, str]
-    #: The keys of its places; one without a name for text that means nothing.
-    places: Sequence[Key]
-    #: Has a group for each place, ``place0``.
-    pattern: re.Pattern[str]
+    #: Empty if the text has no places.
+    parts: Sequence[Part]
 
     def words(self, text: str) -> list[tuple[Key, str]] | None:
-        """The words in the label's places; ``None`` if the text does not match."""
-        if (match := self.pattern.match(text)) is None:
-            return None
-        return [(key, match[f"place{at}"].strip()) for at, key in enumerate(self.places) if key.name]
+        """The words in the label's places; ``None`` if the text does not match.
+
+        Each part is looked for once, from the end of the part before it: the cost is linear in the text.
+        """
+        words: list[tuple[Key, str]] = []
+        end = 0
+        for pattern, keys, before in self.parts:
+            is_named = before is not None and bool(before.name)
+            match = pattern.match(text, end) if before is None else pattern.search(text, end + is_named)
+            if match is None:
+                return None
+            if before is not None and is_named:
+                words.append((before, text[end : match.start()].strip()))
+            words += zip(keys, match.groups(), strict=True)
+            end = match.end()
+        return words
 
 
 @dataclass(frozen=True)
@@ -100,7 +120,7 @@ class Family:
 
     @cached_property
     def _with_places(self) -> Mapping[str, Sequence[Label]]:
-        return grouped([(_kind(label.text), label) for label in self.labels.values() if label.places])
+        return grouped([(_kind(label.text), label) for label in self.labels.values() if label.parts])
 
     def _values(self, words: Sequence[tuple[Key, str]]) -> Mapping[str, str]:
         values: dict[str, str] = {}
@@ -203,18 +223,20 @@ def _label(text: str, values: Mapping[str, Value], where: str) -> Label:
     settings = {key: value.value for key, value in values.items()}
     key = _key(settings.pop("key", "")) or Key("")
     first, *others = _PLACE.split(text)
-    parts, places = [re.escape(first)], list[Key]()
-    for at, (place, literal) in enumerate(zip(others[::2], map(re.escape, others[1::2]), strict=True)):
+    drafts: list[tuple[str, list[Key], Key | None]] = [(re.escape(first), [], None)]
+    for place, literal in zip(others[::2], map(re.escape, others[1::2]), strict=True):
         known = _key(place) if place else Key("")
         if known is None:
             raise ConfigurationError(f"{where}: '{text}' has {{{place}}}, but that is no key; {{}} is any text")
-        places.append(known)
-        if known.name not in WORDS:
-            parts.append("")
-        parts[-1] += rf"(?P<place{at}>{WORDS.get(known.name) or ('.+?' if known.name else '.*?')}){literal}"
-    # Each part is looked for once, from the end of the part before it, as Python 3.11 writes (?>…): the cost is linear.
-    once = (rf"(?=(?P<part{at}>{part}))(?P=part{at})" for at, part in enumerate([*parts[:-1], rf"{parts[-1]}\Z"]))
-    return Label(text, key, settings, places, re.compile("".join(once), re.IGNORECASE | re.DOTALL))
+        if known.name in WORDS:
+            pattern, keys, before = drafts.pop()
+            drafts.append((f"{pattern}({WORDS[known.name]}){literal}", [*keys, known], before))
+        else:
+            drafts.append((literal, [], known))
+    pattern, keys, before = drafts.pop()
+    drafts.append((rf"{pattern}\Z", keys, before))
+    parts = [Part(re.compile(pattern, re.IGNORECASE), keys, before) for pattern, keys, before in drafts]
+    return Label(text, key, settings, parts if others else ())
 
 
 # ---- Declared values -----------------------------------------------------------------------------------

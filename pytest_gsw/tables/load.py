@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from pytest_gsw.common.blocks import PROGRAMS, Block, BlockError, text_block
 from pytest_gsw.common.files import relative_path
+from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.text import command, enumerated
 from pytest_gsw.errors import ConfigurationError, Fault, FileError, RunError
 from pytest_gsw.tables import bundled, metrics, model, yaml_values
@@ -564,10 +565,8 @@ _Comments = dict[str, list[tuple[int, str]]]
 def _blank_rows(path: Path, found: Sequence[_BlankEntry]) -> Iterator[model.BlankRow]:
     """The rows of a file with its comments: reasons for blanks, and the tables' lines in the document."""
     lines = ["", *_LINES.split(read_text(path))] if found else []
-    above: _Comments = {}
-    for number, line in enumerate(lines):
-        if comment := _ABOVE.match(line):
-            above.setdefault(comment["key"], []).append((number, comment["reason"]))
+    comments = ((number, comment) for number, line in enumerate(lines) if (comment := _ABOVE.match(line)))
+    above = grouped((comment["key"], (number, comment["reason"])) for number, comment in comments)
     for row in found:
         at_line = _AT_LINE.search(lines[row.table_line])
         blanks = tuple(_blanks(row, lines, above))

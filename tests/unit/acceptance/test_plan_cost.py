@@ -96,6 +96,11 @@ def test_a_stage_with_a_duration_takes_it() -> None:
     assert (cost.hours, cost.gpu_hours, cost.unknown) == (24.0, 24 * 24.0, 0)
 
 
+def test_a_row_that_does_not_fill_its_nodes_is_an_error_of_its_own() -> None:
+    odd = replace(SMALL, gpus=12)
+    assert stage_cost(Stage("a", 1), [(odd, 1)], 8, TIMES, EOS).nodes == 2
+
+
 def test_rows_with_an_unknown_time_are_counted() -> None:
     cost = stage_cost(Stage("a", 1), [(SMALL, 1), (UNKNOWN, 1)], 8, TIMES, EOS)
     assert (cost.unknown, cost.gpu_hours, cost.jobs) == (1, 8.0, 2)
@@ -144,6 +149,11 @@ def test_the_text_of_a_plan() -> None:
         "the searches take at most 48 more jobs, 37 GPU-hours",
         "run times: 1 row by earlier jobs here, 1 row by documented steps and 45s for each start",
     ]
+
+
+def test_a_plan_of_which_no_row_is_left() -> None:
+    plan = Plan(Path("plan.yaml"), "a", ("n1",), (), Criteria())
+    assert plan_lines(plan, {}, run_times([], []))[2].split() == ["all", "0", "0", "0.0", "0s"]
 
 
 @pytest.mark.parametrize(
