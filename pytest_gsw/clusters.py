@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
@@ -509,13 +510,9 @@ def _substitute_all(entry: Value, key: str, environ: Mapping[str, str], faults: 
 
 def _at_home(text: str, environ: Mapping[str, str]) -> str | None:
     """A path in which ``~`` is the user's home, and ``~ann`` that of ann; ``None`` for an unknown home."""
-    user, slash, rest = text.partition("/")
-    if user == "~" and environ.get("HOME"):
-        return environ["HOME"] + slash + rest
-    try:
-        return str(Path(user).expanduser()) + slash + rest if user.startswith("~") else text
-    except RuntimeError:
-        return None
+    home = environ.get("HOME") if text.partition("/")[0] == "~" else None
+    path = home + text[1:] if home else os.path.expanduser(text)  # noqa: PTH111 - Path raises for an unknown home
+    return None if path.startswith("~") else path
 
 
 def _substitute(text: str, place: Value, key: str, environ: Mapping[str, str], faults: list[Fault]) -> str:

@@ -10,6 +10,11 @@ import re
 #: The text of each message; ``{name}`` is a value.
 MESSAGES = {
     # -- Options, selection, clusters
+    "plan excludes": "{option} and --gsw-acceptance exclude each other: a plan has its own rows and tiles",
+    "plan or option": "next: leave one of them out; a stage has the keys 'rows', 'tile' and 'find'",
+    "plan needs a cluster": "--gsw-acceptance needs a cluster; add --gsw-cluster=NAME",
+    "plan has changed": "--gsw-resume: {path} has changed since that run began: its SHA-256 was {was}, and is {now}",
+    "run without a plan": "--gsw-resume: that run has no plan",
     "empty value": "{name} is empty, perhaps by a variable that is not set",
     "give or leave out": "next: give it a value, or leave it out",
     "no cluster given": "no cluster: give --gsw-cluster=NAME",

@@ -90,7 +90,9 @@ _FIELD_OF = {"for": "for_s", "on_failure": "goes_on"}
 def _read_nodes(raw: str, bill: dict[str, None]) -> str:
     """A node list, whose nodes are added to the bill."""
     names = expand(_NODES.read(raw))
-    backwards = any(int(first) > int(last) for first, last in re.findall(r"[\[,]([0-9]+)-([0-9]+)(?=[\],])", raw))
+    backwards = any(
+        int(first) > int(last) for first, last in re.findall(r"[\[,]([0-9]{1,200})-([0-9]{1,200})(?=[\],])", raw)
+    )
     if backwards or len(bill) + len(names) >= MOST_NODES or any("[" in name for name in names):
         raise ValueError(f"got '{raw}', wanted {_NODES.wanted}")
     twice = {name: 1 for name, times in Counter(names).items() if times > 1 or name in bill}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 import statistics
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from pytest_gsw.acceptance.plan import Plan, Stage
 from pytest_gsw.clusters import Cluster
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.text import duration, hours_text, plain_table, plural
-from pytest_gsw.jobs.spec import START_UP_S, expected_run_s, nodes_for, start_up_s
+from pytest_gsw.jobs.spec import START_UP_S, expected_run_s, start_up_s
 from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results.record import Record
 from pytest_gsw.stats.tile_search import most_search_jobs
@@ -25,8 +26,8 @@ class RunTimes(NamedTuple):
     seconds: Mapping[str, float]
     #: Number of rows whose time is that of their own jobs before.
     measured: int
-    #: The start-up of the others.
-    start_up_s: float
+    #: Where the times of the others come from.
+    source: str
 
 
 class StageCost(NamedTuple):
@@ -64,9 +65,10 @@ def run_times(rows: Iterable[Baseline], records: Iterable[Record], simulated_s: 
     ratios = [(measured[one] - steps_s[one]) / start_up_s(by_id[one]) for one in measured.keys() & steps_s.keys()]
     ratio = max(0.0, statistics.median(ratios or [1.0]))  # of the start-up to what is allowed for it
     others = {row_id: seconds + ratio * start_up_s(by_id[row_id]) for row_id, seconds in steps_s.items()}
+    source = f"documented steps and {duration(ratio * START_UP_S)} for each start"
     if simulated_s is not None:
-        others = dict.fromkeys(by_id, simulated_s)
-    return RunTimes({**others, **measured}, len(measured), ratio * START_UP_S)
+        others, source = dict.fromkeys(by_id, simulated_s), "the simulation"
+    return RunTimes({**others, **measured}, len(measured), source)
 
 
 def stage_cost(
@@ -83,7 +85,9 @@ def stage_cost(
         repeats: Jobs of a row, or of each tile, one after another.
     """
     known = [(row, count, (stage.for_s or times.seconds.get(row.row_id, 0.0)) * repeats) for row, count in rows]
-    wall_s, most = _side_by_side([(job_s, nodes_for(row, cluster), count) for row, count, job_s in known], nodes)
+    sizes = [math.ceil(row.gpus / (cluster.gpus_per_node or row.gpus_per_node)) for row, *_ in known]
+    jobs = [(job_s, size, count) for (_, count, job_s), size in zip(known, sizes, strict=True)]
+    wall_s, most = _side_by_side(jobs, nodes)
     searches = [(most_search_jobs(count), row.gpus * job_s / repeats) for row, count, job_s in known if stage.find]
     return StageCost(
         jobs=sum(count for _, count, _ in known) * repeats,
@@ -122,21 +126,18 @@ def _side_by_side(jobs: Iterable[tuple[float, int, int]], nodes: int) -> tuple[f
 def plan_lines(plan: Plan, costs: Mapping[str, StageCost], times: RunTimes) -> list[str]:
     """The stages of a plan as a table, each with its cost, the sums, and where they come from."""
     each = costs.values()
-    gpu_hours, hours, unknown = (sum(of) for of in zip(*((c.gpu_hours, c.hours, c.unknown) for c in each), strict=True))
+    gpu_hours, hours = sum(c.gpu_hours for c in each), sum(c.hours for c in each)
     cells = [(name, c.jobs, c.nodes, hours_text(c.gpu_hours), duration(c.hours * 3600)) for name, c in costs.items()]
-    total = (
-        "all",
-        sum(c.jobs for c in each),
-        max(c.nodes for c in each),
-        hours_text(gpu_hours),
-        duration(hours * 3600),
-    )
+    jobs, most = sum(c.jobs for c in each), max((c.nodes for c in each), default=0)
+    total = ("all", jobs, most, hours_text(gpu_hours), duration(hours * 3600))
     lines = [f"{plan.name}: {plural(len(costs), 'stage')}, {plural(len(plan.nodes), 'node')}"]
     lines += plain_table([*cells, total], "stage", ">jobs", ">nodes", ">GPU-hours", ">time").splitlines()
-    if unknown:
+    if unknown := sum(c.unknown for c in each):
         lines.append(f"without {plural(unknown, 'row')} whose run time is not known")
     if search_jobs := sum(c.search_jobs for c in each):
         searched = f"{plural(search_jobs, 'more job')}, {hours_text(sum(c.search_gpu_hours for c in each))} GPU-hours"
         lines.append(f"the searches take at most {searched}")
-    by_jobs = f"{plural(times.measured, 'row')} by earlier jobs here, the others " if times.measured else ""
-    return [*lines, f"run times: {by_jobs}by documented steps and {duration(times.start_up_s)} for each start"]
+    others = len(times.seconds) - times.measured
+    sources = {"earlier jobs here": times.measured, times.source: others}
+    known = [f"{plural(rows, 'row')} by {source}" for source, rows in sources.items() if rows]
+    return [*lines, f"run times: {', '.join(known) or 'not known'}"]

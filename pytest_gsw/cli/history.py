@@ -8,7 +8,7 @@ import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +24,6 @@ from pytest_gsw.history import cluster_series, imports, row_history, store
 from pytest_gsw.history.comparison import change_text, changes_text, cluster_drift_text
 from pytest_gsw.history.environment_changes import EnvironmentChange
 from pytest_gsw.history.model import OF_TILES, SIMULATED, Point, SeriesKey, cluster_of, newest_definitions
-from pytest_gsw.history.since import changes_of
 from pytest_gsw.results.outcomes import ERROR
 from pytest_gsw.results.record import CLUSTER_NAME, NO_CLUSTER, Record
 from pytest_gsw.results.runs_directory import LAST, begin_of
@@ -70,7 +69,6 @@ def run(args: argparse.Namespace) -> Answer:
     lines = [
         _table(points, noises, by_document, hidden=len(histories) - len(shown)),
         *by_run,
-        *_definition_changes(histories),
         *_changes(shown),
     ]
     lines += [f"excluded: run {one.subject}: {one.body.get('why', '')}" for one in excluded]
@@ -148,20 +146,6 @@ def _run_table(history: store.History, read: _Read, key: SeriesKey, past: row_hi
             )
     columns = ("began", "run", f">{label}", ">vs document", "outcome", "nodes", "changed, or error")
     return f"\n{key.row} on {key.cluster}, the newest run first\n{text.plain_table(lines, *columns, style='simple')}"
-
-
-def _definition_changes(histories: Mapping[SeriesKey, row_history.RowHistory]) -> list[str]:
-    """The onset of each row's newest definition, with the changes that the environment of its jobs shows."""
-    of_rows = grouped([((key.row, key.cluster), past) for key, past in histories.items()])
-    told = {of: _definition_change_text(newest, earlier) for of, (newest, *earlier) in of_rows.items() if earlier}
-    return [f"{row} on {cluster}: {text}" for (row, cluster), text in told.items() if text]
-
-
-def _definition_change_text(newest: row_history.RowHistory, earlier: Iterable[row_history.RowHistory]) -> str:
-    before = max((past.points[-1] for past in earlier), key=lambda point: point.time_s)
-    since = next((point for point in newest.points if point.time_s > before.time_s), None)
-    changed = "" if since is None else changes_text(changes_of(before, since))
-    return f"another definition since {text.minute(since.time_s)}: {changed}" if since is not None and changed else ""
 
 
 def _changes(histories: Mapping[SeriesKey, row_history.RowHistory]) -> list[str]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from pytest_gsw.cli.output import Answer, write_answer
@@ -20,7 +19,6 @@ from pytest_gsw.importing.facts import AllFacts, read_facts
 from pytest_gsw.importing.rows import RowFile
 from pytest_gsw.importing.writer import flow_text
 from pytest_gsw.tables import bundled, load, stated_rows
-from pytest_gsw.tables.model import BLANK
 
 _CARD = "card.yaml"
 _DIFFERS = "NOT written: the file is there and differs"
@@ -57,8 +55,6 @@ def _import(args: argparse.Namespace) -> Answer:
     lines += unnamed
     for name, (_, rows) in texts.items():
         lines.append(f"{directory / name}: {plural(len(rows), 'row')}, {written[name]}")
-    alike = list(_duplicate_ids(directory, {name: rows for name, (_, rows) in texts.items()}))
-    lines += alike
     blanks = [blank for one in imported for blank in one.blanks]
     if kept:
         lines.append("next: commit the tables, the same again with --overwrite, then git diff")
@@ -70,7 +66,7 @@ def _import(args: argparse.Namespace) -> Answer:
     if blanks and texts and not args.cards:  # of cards there are no facts
         lines.append(f"next: {command('pytest-gsw', 'rows', str(directory))} shows what to write into {facts}")
     empty = [one for one in imported if not one.rows]
-    left = any(one.remarks for one in imported) or blanks or alike
+    left = any(one.remarks for one in imported) or blanks
     return Answer("\n".join(lines), 1 if kept or empty or unnamed or (args.strict and left) else 0)
 
 
@@ -151,22 +147,6 @@ def _missing_names(one: Imported) -> Iterator[str]:
             to_add if one.is_declared else [f"documents: [{{document: {flow_text(one.name)}, {', '.join(to_add)}}}]"]
         )
         yield from (f"             add {line}" for line in lines)
-
-
-def _duplicate_ids(directory: Path, written: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Lines on rows with the ids of another table's rows: a session would refuse both tables."""
-    tables = {directory / name: rows for name, rows in written.items()}
-    taken: dict[str, Path] = {}
-    with suppress(ConfigurationError):  # a session reports the faults of other tables
-        for path in sorted({*load.table_files(directory)} - tables.keys()):
-            with suppress(ConfigurationError):
-                table = load.read_table(path)
-                taken |= dict.fromkeys([*(row.id for row in table.rows), *(row.id for row in table.blanks)], path)
-    for path, rows in tables.items():
-        owners = [(taken.setdefault(row, path), row) for row in rows if BLANK not in row]
-        for other, same in grouped([(owner, row) for owner, row in owners if owner != path]).items():
-            which = f"{plural(len(same), 'row')} called as in {other}, such as {same[0]}"
-            yield f"look at {path}: {which}: a session takes one of these tables, not both"
 
 
 def _write(path: Path, text: str, *, overwrite: bool) -> str:

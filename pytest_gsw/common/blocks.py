@@ -134,8 +134,6 @@ class Expression:
         BlockError: It is another one.
     """
 
-    has_number = True
-
     def __init__(self, text: str) -> None:
         tokens = [*_TOKEN.finditer(text)]
         is_whole = "".join(token[0] for token in tokens) == text and len(text) <= LONGEST_PATTERN
@@ -150,10 +148,6 @@ class Expression:
             self._begin, self._rest = (re.compile("".join(map(_once, part))) for part in (begin, tokens[len(begin) :]))
         except re.error as error:
             raise BlockError(f"{text!r} is no regular expression: {error}") from None
-
-    def matches(self, line: str) -> bool:
-        """True if it is in a line."""
-        return bool(self.numbers(line))
 
     def numbers(self, line: str) -> list[str]:
         """The texts of the group; it is no number if it is a part of one, or of more places than are looked at."""
@@ -226,7 +220,9 @@ class Block:
     def __post_init__(self) -> None:
         texts = [anywhere(text) for text in (self.after, *self.require, *self.refuse) if text is not None]
         has_row, has_column = bool(self.line or self.after), self.column is not None
-        has_pattern = self.pattern is not None and Expression(self.pattern).has_number
+        has_pattern = self.pattern is not None
+        if self.pattern is not None:
+            Expression(self.pattern)
         has_place = self.line is not None and Pattern(self.line).has_number
         problems = {
             f"has more than {_MOST_TEXTS} texts in 'require' and 'refuse'": len(texts) > _MOST_TEXTS,

@@ -97,7 +97,7 @@ def open_own(path: Path, flags: int) -> int:
         raise PermissionError(None, "it is a symbolic link", str(path))
     descriptor = os.open(path, flags, PRIVATE)
     found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_nlink != 1:
+    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_nlink > 1:
         os.close(descriptor)
         raise PermissionError(None, "it is no file of your own", str(path))
     os.fchmod(descriptor, PRIVATE)

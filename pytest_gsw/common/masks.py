@@ -102,43 +102,30 @@ _VARIABLE = re.compile(
     r"(?!(?:~|\.{1,2})?/)(?:([\"'])(?:(?!\2)[^\n]){1,400}\2|[\"']?[^\s\"',;&]+)"
 )
 
+#: Each with a pattern in small letters that all texts have which it changes.
 _MASKS = (
-    (_KEY, MASK),
-    (_KEY_LINE, MASK),
-    (_USER_INFO, rf"\1{MASK}@"),
-    (_AUTHORIZATION, rf"\1{MASK}"),
-    (_BEARER, rf"\1{MASK}"),
-    (_JWT, MASK),
-    (_TOKENS, MASK),
-    (_PASSWORD, rf"\1\2{MASK}\2"),
-    (_TOKEN, rf"\1\2{MASK}"),
-)
-#: Substrings, in small letters, of every text that one of these changes; nearly all texts have none of them.
-_HINTS = (
-    *("private key-----", "@", "authorization", "bearer", "eyj"),
-    *("hf_", "github_pat_", "akia", "asia", "sk-", "nvapi-", "aiza", "npm_", "pypi-", "dckr_pat_", "hvs.", "wandb_v1_"),
-    *("pass", "secret", "token", "key", "credential", "cookie", "auth", "jwt"),
-)
-#: The same for tokens whose first letters differ, and for lines of a private key.
-_HINT_PATTERNS = ("gh[oprsu]_", "gl[a-z]{1,6}-", "xox[a-z]-", "[a-z0-9+/]{60}")
-
-#: Rare patterns are only tried if the text has one of these words, in small letters.
-_RARE_MASKS = (
+    ("private key-----", _KEY, MASK),
+    ("[a-z0-9+/]{60}", _KEY_LINE, MASK),
+    ("@", _USER_INFO, rf"\1{MASK}@"),
+    ("authorization", _AUTHORIZATION, rf"\1{MASK}"),
+    ("bearer", _BEARER, rf"\1{MASK}"),
+    ("eyj", _JWT, MASK),
     (
-        ("_pwd", "_pw", "_pat", "_dsn", "_creds", "_string", "_url", "bindpw", "license_code"),
-        _VARIABLE,
-        rf"\1\2{MASK}\2",
+        "hf_|gh[oprsu]_|github_pat_|gl[a-z]{1,6}-|a[ks]ia|sk-|xox[a-z]-|nvapi-|aiza|npm_|pypi-|dckr_pat_|hvs[.]|wandb_v1_",
+        _TOKENS,
+        MASK,
     ),
-    (("ya29.",), _GOOGLE, MASK),
-    (("hooks.slack.com/",), _WEBHOOK, rf"\1{MASK}"),
-    (("key=", "sig=", "signature="), _AZURE, rf"\1{MASK}"),
-    (("curl", "login", "sshpass"), _COMMAND, rf"\1\2{MASK}"),
-    (("wandb", "weights", "aws", "amazon"), _NAMED_KEY, rf"\1{MASK}"),
+    ("pass|secret", _PASSWORD, rf"\1\2{MASK}\2"),
+    ("token|secret|key|credential|cookie|auth|jwt|pass", _TOKEN, rf"\1\2{MASK}"),
+    ("_(?:pwd|pw|pat|dsn|creds|string|url)|bindpw|license_code", _VARIABLE, rf"\1\2{MASK}\2"),
+    ("ya29[.]", _GOOGLE, MASK),
+    ("hooks[.]slack[.]com/", _WEBHOOK, rf"\1{MASK}"),
+    ("(?:key|sig|signature)=", _AZURE, rf"\1{MASK}"),
+    ("curl|login|sshpass", _COMMAND, rf"\1\2{MASK}"),
+    ("wandb|weights|aws|amazon", _NAMED_KEY, rf"\1{MASK}"),
 )
-#: One search instead of a dozen: a session redacts some sixty texts for each row.
-_HINT = re.compile(
-    "|".join([*map(re.escape, (*_HINTS, *(word for words, *_ in _RARE_MASKS for word in words))), *_HINT_PATTERNS])
-)
+#: One search instead of a dozen: a session redacts some sixty texts for each row, and nearly all have no secret.
+_HINT = re.compile("|".join(hint for hint, *_ in _MASKS))
 
 
 @lru_cache(maxsize=4096)
@@ -158,14 +145,11 @@ def mask_secrets(text: str, secrets: Iterable[str]) -> str:
     """A text without these secrets, and without values that look like secrets."""
     for secret in secrets:
         text = text.replace(secret, MASK)
-    small = text.lower()
     # Beyond ASCII there are letters that a pattern matches as others, and lower() does not.
-    if text.isascii() and _HINT.search(small) is None:
+    small, is_ascii = text.lower(), text.isascii()
+    if is_ascii and _HINT.search(small) is None:
         return text
-    for pattern, mask in _MASKS:
-        text = pattern.sub(mask, text)
-    small = text.lower()
-    for words, pattern, mask in _RARE_MASKS:
-        if any(word in small for word in words):
+    for hint, pattern, mask in _MASKS:
+        if not is_ascii or re.search(hint, small):
             text = pattern.sub(mask, text)
     return text

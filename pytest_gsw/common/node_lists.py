@@ -6,6 +6,7 @@ import functools
 import operator
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.text import by_number
@@ -29,7 +30,8 @@ def expand(nodes: str) -> tuple[str, ...]:
     names: list[str] = []
     for part in _PART.findall(nodes):
         match = _RANGED.fullmatch(part)
-        names.extend([part] if match is None else _expand(match[1], match[2], match[3], MOST_NODES - len(names)))
+        own = [part] if match is None else _expand(match[1], match[2], match[3], MOST_NODES)
+        names.extend(islice(own, max(0, MOST_NODES - len(names))))
     return tuple(names)
 
 

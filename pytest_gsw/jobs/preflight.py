@@ -118,26 +118,18 @@ def _directory_problem(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> S
     what = _entry_problem(directory, stat.S_ISDIR)
     if not what:
         return None
-    keys, recipes = tuple(directory_keys(spec, baseline, cluster)), cluster.recipes
-    root = None if recipes is None else Path(recipes.partition("{recipe}")[0].rstrip("/") or "/")
-    if root is not None and root in directory.parents and _entry_problem(root, stat.S_ISDIR):
+    keys, advice = tuple(directory_keys(spec, baseline, cluster)), _fetch_advice(spec)
+    root = Path((cluster.recipes or "").partition("{recipe}")[0].rstrip("/") or "/")
+    if root in directory.parents and (of_root := _entry_problem(root, stat.S_ISDIR)):
         # Not specific to one recipe: all rows with recipes there get the same error.
-        return SubmissionError(
-            f"the directory of recipes is {_entry_problem(root, stat.S_ISDIR)}: {root}",
-            keys[:1],
-            advice=f"correct `recipes` there, or {_fetch_advice(spec)}",
-        )
-    if directory == spec.stage:
-        return SubmissionError(
-            f"the staging area, where the launch script is to be, is {what}: {directory}",
-            keys,
-            advice=_fetch_advice(spec),
-        )
-    return SubmissionError(
-        f"the recipe's directory is {what}: {directory}",
-        (*keys, *_neighbours(directory.parent, Path.is_dir)),
-        advice=f"is the recipe part of this release? Correct the directory there, or {spec.launch.fetch}",
-    )
+        fact, keys = f"directory of recipes is {of_root}: {root}", keys[:1]
+        advice = f"correct `recipes` there, or {advice}"
+    elif directory == spec.stage:
+        fact = f"staging area, where the launch script is to be, is {what}: {directory}"
+    else:
+        fact, keys = f"recipe's directory is {what}: {directory}", (*keys, *_neighbours(directory.parent, Path.is_dir))
+        advice = f"is the recipe part of this release? Correct the directory there, or {spec.launch.fetch}"
+    return SubmissionError(f"the {fact}", keys, advice=advice)
 
 
 def _fetch_advice(spec: JobSpec) -> str:

@@ -8,7 +8,6 @@ machines need not agree. An owner that was frozen for so long notices before it 
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import math
 import os
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from filelock import LeaseSettingsMismatch, SoftFileLease, Timeout
 
+from pytest_gsw.common.files import open_own
 from pytest_gsw.common.redact import redact
 from pytest_gsw.errors import ConfigurationError, TakenOverError
 
@@ -156,7 +156,7 @@ class SubmissionLock:
         """A descriptor that holds the shared lock, for submissions to inherit."""
         with self._opening:
             while self._descriptor is None:
-                descriptor = self._open()
+                descriptor = open_own(self._path, os.O_RDWR)
                 fcntl.flock(descriptor, fcntl.LOCK_SH)
                 if self._is_there(descriptor):
                     self._descriptor = descriptor
@@ -168,7 +168,7 @@ class SubmissionLock:
         """Wait until no submission of an earlier session is under way; false if one exceeds the timeout."""
         if self._is_held():
             return True  # this session submits already: it has waited before
-        descriptor = self._open()
+        descriptor = open_own(self._path, os.O_RDWR)
         deadline_s = time.monotonic() + patience_s
         try:
             while time.monotonic() < deadline_s:
@@ -212,16 +212,6 @@ class SubmissionLock:
     def _is_there(self, descriptor: int) -> bool:
         """True if the file still has its name."""
         try:
-            named = self._path.stat(follow_symlinks=False)
+            return os.path.samestat(self._path.stat(follow_symlinks=False), os.fstat(descriptor))
         except OSError:
             return False
-        mine = os.fstat(descriptor)
-        return (named.st_dev, named.st_ino) == (mine.st_dev, mine.st_ino)
-
-    def _open(self) -> int:
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
-        facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.geteuid():
-            os.close(descriptor)
-            raise OSError(errno.EPERM, "is no file of your own", str(self._path))
-        return descriptor

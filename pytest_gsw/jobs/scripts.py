@@ -479,8 +479,7 @@ def differences(baseline: Baseline, spec: JobSpec, environ: Mapping[str, str]) -
             yield f"{name}={given} is set for the job, and the row has {value}"
     script = f"{spec.script.parent.name}/{spec.script.name}"
     for name in exported_to(spec, environ, scripts):
-        taken = f"{name} is exported here, and {script} takes it"
-        yield f"{taken}: the run may be another than the documented one"
+        yield f"{name} is exported here, and {script} takes it: the run may be another than the documented one"
 
 
 def exported_to(spec: JobSpec, environ: Mapping[str, str], scripts: Scripts) -> list[str]:

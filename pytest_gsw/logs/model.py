@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, TypeAlias
 
 #: Degrees of parallelism that logs state, as :class:`~pytest_gsw.tables.model.Parallelism` has them.
@@ -59,26 +59,9 @@ class Identity:
     @property
     def stated(self) -> dict[str, Any]:
         """The known values by the names above, degrees by theirs."""
-        values = {
-            "framework": self.framework,
-            "model": self.model,
-            "size": self.size,
-            "dtype": self.dtype,
-            "gpus": self.gpus,
-            "job_id": self.job_id,
-            "global_batch_size": self.global_batch_size,
-            "sequence_length": self.sequence_length,
-            "micro_batch_size": self.micro_batch_size,
-            "layers": self.layers,
-            "hidden_size": self.hidden_size,
-            "precision": self.precision,
-            "quantization": self.quantization,
-            "release": self.release,
-            "image": self.image,
-            "accelerator": self.accelerator,
-            **self.degrees,
-        }
-        return {name: value for name, value in values.items() if value is not None}
+        values = {known.name: getattr(self, known.name) for known in fields(self) if known.compare}
+        degrees = values.pop("degrees")
+        return {name: value for name, value in (values | degrees).items() if value is not None}
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ import contextlib
 import errno
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from pytest_gsw.common.files import read_bounded
 from pytest_gsw.errors import LogError
@@ -55,6 +55,9 @@ _MX = frozenset({"deepseek-v3_671b", "gpt_oss_120b", "kimi-k2_1t", "nemotron_3_1
 _MX_TOO = frozenset({("llama3.1_70b", "b200"), ("llama3.1_70b", "b300")})
 
 
+Found = TypeVar("Found", bound=Evidence)
+
+
 class Case(NamedTuple):
     """One workload in one dtype, which needs a passing run."""
 
@@ -76,34 +79,28 @@ def evidence_of_log(log: Path, job_id: str) -> list[Evidence]:
     Raises:
         LogError: A file is there and cannot be read, or is none of its kind: what was run is unknown.
     """
-    evidence_files: list[Evidence] = []
-    for path, most_bytes, read in (
-        (_task_path(log, job_id), _MOST_BYTES, _task_in),
-        (_configuration_path(log), _MOST_OF_CONFIGURATION, _configuration_in),
-    ):
-        text = _text_of(path, most_bytes)
-        evidence = None if text is None else read(path, text)
-        if evidence is not None:
-            evidence_files.append(evidence)
-        elif text is not None:
-            raise _unreadable(path, "it has not the keys of such a file")
-    return evidence_files
+    return [
+        evidence for evidence in (_task(log, job_id), _configuration(log, _configuration_in)) if evidence is not None
+    ]
 
 
-def _text_of(path: str, most_bytes: int) -> str | None:
-    """The text of a file; ``None`` if there is none.
+def _read(path: str, most_bytes: int, parse: Callable[[Path, str], Found | None]) -> Found | None:
+    """The evidence in a file; ``None`` if there is no such file.
 
     Raises:
-        LogError: It is there and cannot be read.
+        LogError: It is there and cannot be read, or is none of its kind.
     """
     try:
         os.lstat(path)
-        return read_bounded(path, most_bytes).decode(errors="replace")
+        found = parse(Path(path), read_bounded(path, most_bytes).decode(errors="replace"))
     except OSError as error:
         # A link to nothing is there.
         if error.errno in {errno.ENOENT, errno.ENOTDIR} and not os.path.islink(path):  # noqa: PTH114 - Path costs more
             return None
         raise _unreadable(path, str(error.strerror)) from None
+    if found is None:
+        raise _unreadable(path, "it has not the keys of such a file")
+    return found
 
 
 def _unreadable(path: str, why: str) -> LogError:
@@ -163,18 +160,16 @@ class Task(Evidence):
 
 def task_of_log(log: Path, job_id: str) -> Task | None:
     """The task of a job by llmb-run's file; ``None`` if it did not launch the job, or the file cannot be read."""
-    path = _task_path(log, job_id)
     with contextlib.suppress(LogError):
-        return None if (text := _text_of(path, _MOST_BYTES)) is None else _task_in(path, text)
+        return _task(log, job_id)
     return None
 
 
-def _task_path(log: Path, job_id: str) -> str:
-    return f"{log.parent}/llmb-config_{job_id}.yaml"
+def _task(log: Path, job_id: str) -> Task | None:
+    return _read(f"{log.parent}/llmb-config_{job_id}.yaml", _MOST_BYTES, _task_in)
 
 
-def _task_in(place: str, text: str) -> Task | None:
-    path = Path(place)
+def _task_in(path: Path, text: str) -> Task | None:
     facts = {name: value.strip() for name, value in _FACT.findall(text)}
     if not facts:
         return None
@@ -225,29 +220,28 @@ def _is_mx(case: Case) -> bool:
 
 def configuration_of_log(log: Path) -> Evidence | None:
     """The configuration of a log's run, by Megatron-Bridge's file; ``None`` if there is none to be read."""
-    place = _configuration_path(log)
     with contextlib.suppress(LogError):
-        text = _text_of(place, _MOST_OF_CONFIGURATION)
-        return None if text is None else _configuration(place, _configured_in(text))
+        return _configuration(log, _settings_in)
     return None
 
 
-def _configuration_path(log: Path) -> str:
-    return f"{log.parent}/configs/ConfigContainer.yaml"
+def _configuration(log: Path, parse: Callable[[Path, str], Evidence | None]) -> Evidence | None:
+    return _read(f"{log.parent}/configs/ConfigContainer.yaml", _MOST_OF_CONFIGURATION, parse)
 
 
-def _configuration_in(place: str, text: str) -> Evidence | None:
+def _configuration_in(path: Path, text: str) -> Evidence | None:
+    is_whole = {"model", "train"} <= {section for section, _ in _configured_in(text)}
+    return _settings_in(path, text) if is_whole else None
+
+
+def _settings_in(path: Path, text: str) -> Evidence:
     facts = _configured_in(text)
-    return _configuration(place, facts) if {"model", "train"} <= {section for section, _ in facts} else None
-
-
-def _configuration(place: str, facts: dict[tuple[str, str], str]) -> Evidence:
     numbers: dict[str, Any] = {
         field: int(facts[key])
         for key, field in _CONFIGURED_NUMBERS.items()
         if re.fullmatch(r"[0-9]{1,12}", facts.get(key, ""))
     }
-    return Evidence(Path(place), Identity.of(numbers, quantization=_quantization(facts)))
+    return Evidence(path, Identity.of(numbers, quantization=_quantization(facts)))
 
 
 def _configured_in(text: str) -> dict[tuple[str, str], str]:

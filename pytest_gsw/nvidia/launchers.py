@@ -163,34 +163,31 @@ class RecipeScripts(Launch):
         """
         output = printable(output)  # FORCE_COLOR may be exported
         own = dict.fromkeys((*_LLMB_RUN.findall(output), *_LLMB_RUN_SBATCH.findall(output)))
+        # The launched script may print the id of the same job as well.
+        jobs = tuple(dict.fromkeys((*(job_id for job_id, _ in own), *_JOB.findall(output))))
+
+        def failed(problem: str) -> ExperimentInfo:
+            return ExperimentInfo(problem=problem, job_ids=jobs)
+
         if own:
-            # The launched script may print the id of the same job as well.
-            jobs = tuple(dict.fromkeys((*(job_id for job_id, _ in own), *_JOB.findall(output))))
             if len(own) > 1 or len(jobs) > 1:
-                return ExperimentInfo(
-                    problem=f"it names {max(len(own), len(jobs))} jobs, and one row is one job", job_ids=jobs
-                )
+                return failed(f"it names {max(len(own), len(jobs))} jobs, and one row is one job")
             ((job_id, place),) = own
             return ExperimentInfo(job_id, Path(place.rstrip()) if place else None, job_ids=jobs)
         before, *parts = _TASK.split(output)
         numbers, names, texts = parts[::3], parts[1::3], parts[2::3]
-        jobs = tuple(dict.fromkeys(_JOB.findall(output)))
         if not texts:
-            return ExperimentInfo(problem="its output has no line 'Task 0:'", job_ids=jobs)
+            return failed("its output has no line 'Task 0:'")
         experiment = _EXPERIMENT.search(before)
         is_chain = experiment is not None and experiment[1] == names[-1] and len(jobs) == len(texts)
         if numbers != [*map(str, range(len(texts)))] or (len(texts) > 1 and not is_chain):
-            some = ", ".join(numbers[:_SHOWN])
-            return ExperimentInfo(
-                problem=f"its output has the tasks {some}, and one row is one job, task 0", job_ids=jobs
-            )
+            return failed(f"its output has the tasks {', '.join(numbers[:_SHOWN])}, and one row is one job, task 0")
         tasks = []
         for number, text in zip(numbers, (before + texts[0], *texts[1:]), strict=True):
             ids, places = list(dict.fromkeys(_JOB.findall(text))), _PLACE.findall(text)
             for name, values in (("Job id", ids), ("Local Directory", places)):
                 if len(values) != 1:
-                    fact = f"task {number} in its output has {len(values) or 'no'} '- {name}:'"
-                    return ExperimentInfo(problem=fact, job_ids=jobs)
+                    return failed(f"task {number} in its output has {len(values) or 'no'} '- {name}:'")
             tasks.append((ids[0], Path(places[0].rstrip())))
         return ExperimentInfo(*tasks[-1], job_ids=jobs, waits_for=tuple(tasks[:-1]))
 
@@ -381,10 +378,7 @@ class Bridge(NemoRun):
     """One of Megatron-Bridge's own launch scripts, which take arguments instead of variables."""
 
     reads_variables = False
-
-    def __init__(self, baseline: Baseline, cluster: Cluster, launched: Launched) -> None:
-        super().__init__(baseline, cluster, launched)
-        self.fetch = f"git clone {_BRIDGE}, git switch to the branch of its container"
+    fetch = f"git clone {_BRIDGE}, git switch to the branch of its container"
 
     def started(self, spec: JobSpec) -> JobSpec:
         """The spec with the row, its container and its size as arguments."""

@@ -15,7 +15,7 @@ from typing import Any
 from pytest_gsw.common import files, typed_json
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import compressed, expand
-from pytest_gsw.common.text import command, plural
+from pytest_gsw.common.text import command, plain_table, plural
 from pytest_gsw.results import manifest, node_facts, outcomes, row_text, summary
 from pytest_gsw.results.record import AmongTiles, Record, figure_of_cost, read_records
 from pytest_gsw.results.suggested_commands import drain_command
@@ -267,17 +267,9 @@ LEAST_BIN, LARGEST_BIN = -15, 9
 def histogram(peers: Mapping[str, float]) -> list[str]:
     """Two lines: changes of throughput against peers in per cent, and the number of tiles of each."""
     counts = Counter(min(max(round(100 * change), LEAST_BIN), LARGEST_BIN) for change in peers.values())
-    cells: list[tuple[str, str]] = []
-    last = None
-    for bin_ in sorted(counts):
-        if last is not None and bin_ > last + 1:
-            cells.append(("…", ""))
-        cells.append((f"{bin_:+d}" if bin_ else "0", str(counts[bin_])))
-        last = bin_
-    widths = [max(map(len, cell)) for cell in cells]
-    heads = "  ".join(cell[0].rjust(width) for cell, width in zip(cells, widths, strict=True))
-    numbers = "  ".join(cell[1].rjust(width) for cell, width in zip(cells, widths, strict=True))
-    return [f"{'of peers, %':<14} {heads}", f"{'tiles':<14} {numbers}"] if cells else []
+    heads = (f">{bin_:+d}" if bin_ else ">0" for bin_ in sorted(counts))
+    numbers = (str(counts[bin_]) for bin_ in sorted(counts))
+    return plain_table([("tiles", *numbers)], "of peers, %", *heads).splitlines() if counts else []
 
 
 def node_cases(sweep: Sweep | None, lost: Mapping[str, str], cluster: str) -> list[manifest.CaseBesideRows]:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.common.files import PRIVATE
-from pytest_gsw.results.cluster_result import ClusterResult
 from pytest_gsw.results.record import Record
 
 #: The file's name in the run's directory.
@@ -53,22 +52,6 @@ class LiveFile:
         if self._written.get(record.row.id) is not record:
             self._written[record.row.id] = record
             self._append(f'{{"event":"row","record":{record.text}}}\n'.encode("ascii"))
-
-    def add_incident(self, found: ClusterResult, since: str) -> None:
-        """Write the line of an incident."""
-        line = _line(
-            event="incident",
-            run_id=self._run_id,
-            cluster=found.cluster,
-            fact=f"{found.fact}{since}",
-            throughput_change=found.change,
-            fails=found.fails,
-            rows=found.rows,
-            slower=found.slower,
-            parts=found.parts,
-            canaries=found.canaries,
-        )
-        self._append(line)
 
     def end(self, outcomes: Iterable[str], exit_status: int) -> None:
         """Write the last line."""

@@ -105,8 +105,6 @@ def report_cluster(session: pytest.Session) -> None:
     session.testscollected += len(cases)  # or pytest counts beyond 100 %
     for case in cases:
         _report_case(session, case)
-    if incident is not None and state.live is not None:
-        state.live.add_incident(incident, cluster_state.since)
 
 
 def _report_case(session: pytest.Session, case: CaseBesideRows) -> None:

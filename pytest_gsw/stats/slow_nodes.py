@@ -434,9 +434,7 @@ class _Search:
         newest = [index for run in runs for index in self.of_run[run]]
         there = functools.reduce(operator.or_, (self.jobs[index].nodes for index in newest))
         # A level that mostly comes from one node is no evidence on that node.
-        of_row: dict[int, list[tuple[int, ...]]] = defaultdict(list)
-        for index in newest:
-            of_row[self.jobs[index].row].append(self.suspects[index][:-2])
+        of_row = grouped((self.jobs[index].row, self.suspects[index][:-2]) for index in newest)
         ran = {row: Counter(itertools.chain.from_iterable(jobs)) for row, jobs in of_row.items()}
         own = {row: {node for node, count in ran[row].items() if 2 * count > len(jobs)} for row, jobs in of_row.items()}
         sums: dict[int, float] = defaultdict(float)
@@ -468,13 +466,8 @@ def _largest_sum(evidence: Iterable[tuple[int, float]]) -> _Peak:
 
 def _alike(masks: Collection[int]) -> dict[int, tuple[int, ...]]:
     """The nodes that are in the same sets, by the first of them."""
-    sets: dict[int, list[int]] = defaultdict(list)
-    for number, mask in enumerate(masks):
-        for node in bits(mask):
-            sets[node].append(number)
-    alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
-    for node in sorted(sets):
-        alike[tuple(sets[node])].append(node)
+    sets = grouped((node, number) for number, mask in enumerate(masks) for node in bits(mask))
+    alike = grouped((tuple(sets[node]), node) for node in sorted(sets))
     return {nodes[0]: tuple(nodes) for nodes in alike.values()}
 
 

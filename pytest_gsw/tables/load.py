@@ -16,48 +16,15 @@ from typing import Any, NamedTuple
 
 from pytest_gsw.common.blocks import PROGRAMS, Block, BlockError, text_block
 from pytest_gsw.common.files import relative_path
+from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.text import command, enumerated
 from pytest_gsw.errors import ConfigurationError, Fault, FileError, RunError
-from pytest_gsw.tables import metrics
-from pytest_gsw.tables.bundled import (
-    FACTS_FILE,
-    bundled_baselines,
-    is_of_release,
-    is_table,
-    table_of_accepted,
-)
+from pytest_gsw.tables import bundled, metrics, model, yaml_values
 from pytest_gsw.tables.metrics import CALIBRATION, TOKENS_PER_S_PER_GPU, Direction, Metric, Series
-from pytest_gsw.tables.model import (
-    BLANK,
-    Accepted,
-    Baseline,
-    Batch,
-    Blank,
-    BlankRow,
-    Criterion,
-    Documented,
-    Figures,
-    Location,
-    Parallelism,
-    Recipe,
-    Source,
-    Workload,
-    blank_id,
-    has_ended,
-    row_id,
-)
+from pytest_gsw.tables.model import Baseline, Figures, Location, Recipe
 from pytest_gsw.tables.schema import FILE_FIELDS, PROGRAM_FILE_FIELDS, RECIPE_FIELDS, ROW_FIELDS, with_accepted
 from pytest_gsw.tables.value_types import Field, nearest
-from pytest_gsw.tables.yaml_values import (
-    NOWHERE,
-    NULLS,
-    Value,
-    Values,
-    mapping_with_faults,
-    mark_at,
-    read_mapping,
-    read_text,
-)
+from pytest_gsw.tables.yaml_values import Value, Values, mark_at, read_mapping, read_text
 
 # -- Tables with one row per line, as the importer writes them --------------------------------------
 
@@ -127,9 +94,9 @@ def _pairs(text: str) -> dict[str, Value]:
 def _pair(text: str) -> tuple[str, Value]:
     key, _, raw = text.partition(": ")
     field = ROW_FIELDS.get(key)
-    if not isinstance(field, Field) or raw in NULLS:
+    if not isinstance(field, Field) or raw in yaml_values.NULLS:
         raise ValueError(text)
-    return key, Value(field.read(raw), NOWHERE)
+    return key, Value(field.read(raw), yaml_values.NOWHERE)
 
 
 #: Share of a run's steps that must be in its log. Below 1, because a step's line is sometimes lost among the lines of
@@ -155,7 +122,7 @@ LOGGED_AT_MOST = {
     "huggingface": 1,
 }
 
-_NO_PARALLELISM = Parallelism()
+_NO_PARALLELISM = model.Parallelism()
 #: The fields of :class:`Parallelism`, in order.
 _DEGREES = ("tp", "pp", "cp", "ep", "dp", "vp", "fsdp")
 _EMPTY: Mapping[str, Any] = {}
@@ -209,7 +176,7 @@ class Table(NamedTuple):
 
     rows: tuple[Baseline, ...]
     #: Rows that cannot run, because a value is blank.
-    blanks: tuple[BlankRow, ...]
+    blanks: tuple[model.BlankRow, ...]
 
 
 def load_table(path: Path) -> tuple[Baseline, ...]:
@@ -219,13 +186,13 @@ def load_table(path: Path) -> tuple[Baseline, ...]:
 
 def read_table(path: Path) -> Table:
     """All rows of one baseline file, in the file's order; a FileError lists every fault with line and column."""
-    owner = table_of_accepted(path)
+    owner = bundled.table_of_accepted(path)
     if owner is not None:
         raise FileError(path, (Fault(1, 1, "", f"has accepted figures of {owner.name}, and no rows; name the table"),))
     faults: list[Fault] = []
     values = read_by_line(path)
     if values is None:
-        values, faults = mapping_with_faults(path, read_text(path), FILE_FIELDS)
+        values, faults = yaml_values.mapping_with_faults(path, read_text(path), FILE_FIELDS)
     is_right = not faults
     rows: list[Baseline] = []
     found: list[_BlankEntry] = []
@@ -249,8 +216,8 @@ def read_table(path: Path) -> Table:
             problems = problems or _row_problems(facts, metric, documented, recipe, unknown)
             if not problems:
                 location = Location(path, row.line, row.column)
-                name = row_id(stated) if is_right and not unknown else blank_id(stated)
-                if name in line_by_id and BLANK in name:
+                name = model.row_id(stated) if is_right and not unknown else model.blank_id(stated)
+                if name in line_by_id and model.BLANK in name:
                     name = f"{name[:-1]}-line{location.line}]"  # filled in, it may be another row
                 if name in line_by_id:
                     problems = [f"has the id {name} of line {line_by_id[name]}; give it a 'case' of its own"]
@@ -279,12 +246,12 @@ def table_files(path: Path) -> tuple[Path, ...]:
     if not path.is_dir():
         raise ConfigurationError(f"no baselines at {path}: there is no such file or directory\nnext: pytest-gsw rows")
     found = {p for pattern in ("*.yaml", "*.yml") for p in path.rglob(pattern) if p.is_file()}
-    found = {file for file in found if not is_of_release(file, path)}
+    found = {file for file in found if not bundled.is_of_release(file, path)}
     for file in sorted(found):
-        table = table_of_accepted(file)
+        table = bundled.table_of_accepted(file)
         if table is not None and table not in found:
             raise ConfigurationError(f"{file} has accepted figures of {table}, and there is no such file")
-    return tuple(sorted(p for p in found if is_table(p)))
+    return tuple(sorted(p for p in found if bundled.is_table(p)))
 
 
 def load_tables(paths: Sequence[Path] | None = None) -> tuple[Baseline, ...]:
@@ -292,10 +259,10 @@ def load_tables(paths: Sequence[Path] | None = None) -> tuple[Baseline, ...]:
     return read_tables(paths).rows
 
 
-def accepted_figures(paths: Sequence[Path] | None = None) -> dict[str, Mapping[str, Accepted]]:
+def accepted_figures(paths: Sequence[Path] | None = None) -> dict[str, Mapping[str, model.Accepted]]:
     """The accepted figures of all rows that have not ended, by row and cluster."""
     return {
-        row.id: {cluster: one for cluster, one in row.accepted.items() if not has_ended(row, one)}
+        row.id: {cluster: one for cluster, one in row.accepted.items() if not model.has_ended(row, one)}
         for row in load_tables(paths)
     }
 
@@ -307,8 +274,8 @@ def read_tables(paths: Sequence[Path] | None = None) -> Table:
         ConfigurationError: A path does not exist or holds no table, or a file is wrong.
     """
     rows: list[Baseline] = []
-    blanks: list[BlankRow] = []
-    for path in paths or (bundled_baselines(),):
+    blanks: list[model.BlankRow] = []
+    for path in paths or (bundled.bundled_baselines(),):
         files = table_files(path)
         if not files:
             raise ConfigurationError(f"no baselines in {path}: there is no .yaml or .yml file")
@@ -502,15 +469,15 @@ def _stated_step_time_s(row: Mapping[str, Any], document_figures: Figures) -> fl
     return None if document_figures.samples_per_s is None else batch / document_figures.samples_per_s
 
 
-def _documented(key: str, stated: Mapping[str, Any]) -> Documented:
+def _documented(key: str, stated: Mapping[str, Any]) -> model.Documented:
     """A further figure of a row, or its limit."""
     for name, direction in (("most", Direction.LOWER_IS_BETTER), ("least", Direction.HIGHER_IS_BETTER)):
         if name in stated:
-            return Documented(stated[name], 0.0, direction)
+            return model.Documented(stated[name], 0.0, direction)
     is_exact = key == metrics.SUCCESSFUL_REQUESTS.key and not stated.keys() & {"within", "tolerance"}
     if "within" in stated or is_exact:
-        return Documented(stated["value"], stated.get("within", 0.0), Direction.EQUAL_IS_BEST)
-    return Documented(stated["value"], stated.get("tolerance"))
+        return model.Documented(stated["value"], stated.get("within", 0.0), Direction.EQUAL_IS_BEST)
+    return model.Documented(stated["value"], stated.get("tolerance"))
 
 
 def _baseline(
@@ -522,7 +489,7 @@ def _baseline(
     architecture = _merge(row.get("architecture", _EMPTY))
     return Baseline(
         id=name,
-        workload=Workload(
+        workload=model.Workload(
             model=row["model"],
             size=row.get("size"),
             framework=row["framework"],
@@ -540,14 +507,14 @@ def _baseline(
         accelerator=row["accelerator"],
         gpus=row["gpus"],
         gpus_per_node=row["gpus_per_node"],
-        batch=Batch(
+        batch=model.Batch(
             global_batch_size=row.get("global_batch_size"),
             micro_batch_size=row.get("micro_batch_size"),
             gradient_accumulation_steps=row.get("gradient_accumulation_steps"),
         ),
-        parallelism=_NO_PARALLELISM if row.keys().isdisjoint(_DEGREES) else Parallelism(*map(row.get, _DEGREES)),
+        parallelism=_NO_PARALLELISM if row.keys().isdisjoint(_DEGREES) else model.Parallelism(*map(row.get, _DEGREES)),
         documented=documented,
-        criterion=Criterion(
+        criterion=model.Criterion(
             min_steps=min_steps,
             tolerance=row.get("tolerance", judged_by.tolerance),
             stated_tolerance=row.get("tolerance"),
@@ -556,7 +523,7 @@ def _baseline(
         metrics={key: _documented(key, _merge(stated)) for key, stated in row.get("metrics", _EMPTY).items()},
         attributes=row.get("attributes", _EMPTY),
         recipe=recipe,
-        source=Source(
+        source=model.Source(
             row.get("document", location.path.name),
             row.get("line", None if "document" in row else location.line),
             row.get("release"),
@@ -595,21 +562,19 @@ _AT_LINE = re.compile(rf"{TABLE_AT_LINE}([0-9]+)$")
 _Comments = dict[str, list[tuple[int, str]]]
 
 
-def _blank_rows(path: Path, found: Sequence[_BlankEntry]) -> Iterator[BlankRow]:
+def _blank_rows(path: Path, found: Sequence[_BlankEntry]) -> Iterator[model.BlankRow]:
     """The rows of a file with its comments: reasons for blanks, and the tables' lines in the document."""
     lines = ["", *_LINES.split(read_text(path))] if found else []
-    above: _Comments = {}
-    for number, line in enumerate(lines):
-        if comment := _ABOVE.match(line):
-            above.setdefault(comment["key"], []).append((number, comment["reason"]))
+    comments = ((number, comment) for number, line in enumerate(lines) if (comment := _ABOVE.match(line)))
+    above = grouped((comment["key"], (number, comment["reason"])) for number, comment in comments)
     for row in found:
         at_line = _AT_LINE.search(lines[row.table_line])
         blanks = tuple(_blanks(row, lines, above))
         known = {key: value for key, value in row.known.items() if isinstance(FILE_FIELDS.get(key), Field)}
-        yield BlankRow(row.id, row.location, known, blanks, int(at_line[1]) if at_line else None)
+        yield model.BlankRow(row.id, row.location, known, blanks, int(at_line[1]) if at_line else None)
 
 
-def _blanks(row: _BlankEntry, lines: Sequence[str], above: _Comments) -> Iterator[Blank]:
+def _blanks(row: _BlankEntry, lines: Sequence[str], above: _Comments) -> Iterator[model.Blank]:
     nearest: dict[str, tuple[int, Value]] = {}
     for level, values in enumerate(row.levels):
         recipe = values["recipe"].value if "recipe" in values else {}
@@ -628,10 +593,10 @@ def _blanks(row: _BlankEntry, lines: Sequence[str], above: _Comments) -> Iterato
         of_recipe = key.startswith(_RECIPE)
         known = RECIPE_FIELDS[key.removeprefix(_RECIPE)] if of_recipe else FILE_FIELDS[key]
         assert isinstance(known, Field)  # no other kind may be blank
-        yield Blank(key, value.line, known.wanted, reason, is_own=is_own)
+        yield model.Blank(key, value.line, known.wanted, reason, is_own=is_own)
 
 
-def blank_error(row: BlankRow) -> RunError:
+def blank_error(row: model.BlankRow) -> RunError:
     """The error of a blank row in place of a result: the blank keys, their reasons, and the values to write."""
     reasons = {blank.reason for blank in row.blanks}
     because = f": {reasons.pop()}" if len(reasons) == 1 and "" not in reasons else ""
@@ -645,7 +610,7 @@ def blank_error(row: BlankRow) -> RunError:
     return RunError(fact, tuple(evidence), advice=_advice(row))
 
 
-def _advice(row: BlankRow) -> str:
+def _advice(row: model.BlankRow) -> str:
     """The advice for blank values: write into the table, or into facts.yaml if the importer wrote the table."""
     keys = [blank.key for blank in row.blanks]
     facts = facts_of([row])
@@ -656,7 +621,7 @@ def _advice(row: BlankRow) -> str:
     directory = relative_path(row.location.path.parent.parent)
     again = command("pytest-gsw", "import", str(row.known["document"]), "-o", str(directory), "--overwrite")
     also = f"; {enumerated([key for key in keys if key not in own])} there, or" if own else ", or"
-    where = f"into {directory / FACTS_FILE} next to its entries for the document, and {again}:"
+    where = f"into {directory / bundled.FACTS_FILE} next to its entries for the document, and {again}:"
     return "\n".join([f"{into_table}{also} {where}", "", *facts])
 
 
@@ -664,7 +629,7 @@ def _advice(row: BlankRow) -> str:
 _Keys = dict[str, str]
 
 
-def facts_of(rows: Iterable[BlankRow]) -> list[str]:
+def facts_of(rows: Iterable[model.BlankRow]) -> list[str]:
     """The lines of facts.yaml that fill in missing facts of rows that the importer wrote."""
     # By document and by the line of a table's header: its keys, and those of its rows by their lines and GPUs.
     documents: dict[str, dict[int, tuple[_Keys, dict[tuple[int, int | None], _Keys]]]] = {}

@@ -66,16 +66,8 @@ def _has(accelerator: str, path: Path) -> bool:
 
 def benchmarks_for(accelerator: str) -> tuple[str, ...]:
     """The benchmarks of networks with rows for an accelerator, by the words of ``-k`` that select them."""
-    return tuple(
-        sorted(
-            {
-                row.workload.model
-                for path in benchmarks()
-                for row in _rows(path)
-                if is_same(row.accelerator, accelerator)
-            }
-        )
-    )
+    rows = (row for path in benchmarks() for row in _rows(path))
+    return tuple(sorted({row.workload.model for row in rows if is_same(row.accelerator, accelerator)}))
 
 
 def states_none(release: str) -> bool:

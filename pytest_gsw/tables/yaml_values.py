@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import itertools
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -162,19 +161,6 @@ def _count(node: yaml.Node | None, counts: dict[int, int]) -> int:
     return counts[id(node)]
 
 
-def pieces_behind(node: yaml.MappingNode, at: int) -> list[str]:
-    """The pieces behind commas of the value before a key: YAML ends values there, as in ``{step_time_s: 4,324}``."""
-    pieces: list[str] = []
-    end = node.value[at - 1][1].end_mark.index if at and node.flow_style else None
-    for key, value in itertools.islice(node.value, at, None):
-        is_empty = isinstance(value, yaml.ScalarNode) and value.start_mark.index == value.end_mark.index
-        if end is None or key.start_mark.index != end + 1 or not is_empty or not isinstance(key, yaml.ScalarNode):
-            break
-        pieces.append(key.value)
-        end = key.end_mark.index
-    return pieces
-
-
 def fault_at(place: yaml.Node | yaml.Event, key: str, problem: str) -> Fault:
     """A fault at a node of a file."""
     mark = place.start_mark
@@ -264,9 +250,8 @@ def _mapping(
 ) -> dict[str, Value]:
     values: dict[str, Value] = {}
     seen: set[str] = set()
-    end_of_pieces = 0
-    for at, (key_node, value_node) in enumerate(node.value):
-        key = _key(key_node, path, faults) if at >= end_of_pieces else None
+    for key_node, value_node in node.value:
+        key = _key(key_node, path, faults)
         if key is None:
             continue
         field = fields.get(key)
@@ -275,15 +260,8 @@ def _mapping(
         if key in seen:
             faults.append(fault_at(key_node, _below(path, key), "is there twice"))
         elif field is None:
-            pieces = pieces_behind(node, at)
-            if pieces:
-                fault, end_of_pieces = _comma_fault(node, at - 1, pieces, fields, path), at + len(pieces)
-                # Replaces the fault of the first piece alone.
-                if faults and (faults[-1].line, faults[-1].column) == (fault.line, fault.column):
-                    faults.pop()
-                faults.append(fault)
-                continue
-            faults.append(fault_at(key_node, _below(path, key), f"unknown key{nearest(key, fields)}"))
+            near = "; a comma ends the value before it" if key[:1].isdigit() else nearest(key, fields)
+            faults.append(fault_at(key_node, _below(path, key), f"unknown key{near}"))
             for meant in misspelt(key, fields):  # it is not missing as well
                 values.setdefault(meant, _value(key_node, None))
         elif isinstance(field, Field):
@@ -298,19 +276,6 @@ def _mapping(
     missing = [key for key in (_required_keys(fields) if required is None else required) if key not in seen]
     faults += [fault_at(node, path, f"missing '{key}'") for key in missing]
     return values
-
-
-def _comma_fault(node: yaml.MappingNode, at: int, pieces: Collection[str], fields: Fields, path: str) -> Fault:
-    """The fault of a value that contains a comma."""
-    key, value = node.value[at]
-    field, whole = fields.get(key.value), ",".join([str(value.value), *pieces])
-    problem = f"got '{whole}', of which a comma ends the value; put it into quotes"
-    if isinstance(field, Field):
-        try:
-            field.read(whole)
-        except ValueError as error:
-            problem = str(error)
-    return fault_at(value, _below(path, key.value), problem)
 
 
 def _required_keys(fields: Fields) -> tuple[str, ...]:
@@ -371,13 +336,8 @@ def _list_values(node: yaml.SequenceNode, field: Field, path: str, faults: list[
 
 def _read_free_names(node: yaml.MappingNode, field: Nested, path: str, faults: list[Fault]) -> dict[str, Any]:
     """A mapping of free names to mappings with these keys, to lists (``None`` if wrong), or to texts as spelt."""
-    kind: Any
-    if field.each is None:
-        kind, letters, wanted = yaml.ScalarNode, "letters, digits", "a text"
-    elif isinstance(field.each, Sequence_):
-        kind, letters, wanted = yaml.SequenceNode, "a-z, 0-9", "a list"
-    else:
-        kind, letters, wanted = yaml.MappingNode, "a-z, 0-9", "a mapping of keys"
+    are_texts = field.each is None
+    kind: Any = yaml.ScalarNode if are_texts else yaml.MappingNode
     found: dict[str, Any] = {}
     seen: set[str] = set()
     for key_node, value in node.value:
@@ -386,14 +346,14 @@ def _read_free_names(node: yaml.MappingNode, field: Nested, path: str, faults: l
             continue
         key_path = f"{path}.{key}"
         if re.fullmatch(field.names, key) is None:
-            name = field.wanted or f"a name of {letters} and '_'"
+            name = field.wanted or f"a name of {'letters, digits' if are_texts else 'a-z, 0-9'} and '_'"
             faults.append(fault_at(key_node, key_path, f"wanted {name}"))
-        elif not isinstance(value, kind):
-            faults.append(fault_at(value, key_path, f"wanted {wanted}"))
         elif key in seen:
             faults.append(fault_at(key_node, key_path, "is there twice"))
         elif isinstance(field.each, (Nested, Sequence_)):
             found[key] = _read(value, field.each, key_path, faults)
+        elif not isinstance(value, kind):
+            faults.append(fault_at(value, key_path, f"wanted {'a text' if are_texts else 'a mapping of keys'}"))
         elif field.each is not None:
             found[key] = _mapping(value, field.each, key_path, faults)
         else:

@@ -176,7 +176,7 @@ MISTAKES: list[tuple[str, int, str, str]] = [
     # tables
     ("pytest-gsw rows tables/key.yaml", 2, "key.yaml:12:19 ", "did you mean 'step_time_s'?"),
     (f"{DEMO} --gsw-baselines=tables/framework.yaml", 2, "framework.yaml:3:12 ", "did you mean 'maxtext'?"),
-    ("pytest-gsw rows tables/comma.yaml", 2, "comma.yaml:12:32 ", "decimal comma? write 1.5"),
+    ("pytest-gsw rows tables/comma.yaml", 2, "comma.yaml:12:34 ", "a comma ends the value before it"),
     ("pytest-gsw rows tables/negative.yaml", 2, "negative.yaml:12:32 ", "wanted a number above 0, such as 4.324"),
     ("pytest-gsw rows tables/twice.yaml", 2, "twice.yaml:13:9 ", "give it a 'case' of its own"),
     ("pytest-gsw rows tables/tab.yaml", 2, "tab.yaml:11:1 ", "line 11 is indented with a tab, indent it with spaces"),

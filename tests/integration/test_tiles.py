@@ -10,6 +10,7 @@ import pytest
 
 from pytest_gsw.results.record import read_records, write_record
 from pytest_gsw.results.sweep import RowSweep, Sweep, read_sweep, write_sweep
+from pytest_gsw.session import search
 from pytest_gsw.session.state import SESSION
 from pytest_gsw.stats.sweep_finding import SweepFinding
 from pytest_gsw.tables.load import load_table
@@ -57,7 +58,7 @@ def run(tmp_path: Path) -> Path:
 def test_a_sessions_junit_file_has_the_peers_of_a_tile_and_so_has_a_rebuilt_one(
     pytester: pytest.Pytester, table: Path, gsw: Gsw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pytest_gsw.session.search.end_sweep", end_sweep)
+    monkeypatch.setattr(search, "end_sweep", end_sweep)
     first, second, _ = (row.id for row in load_table(table))
     pytester.makeconftest(NODES)
     pytester.runpytest("--gsw-cluster=demo", "--junitxml=own.xml", f"{table}::{first}@demo-01", f"{table}::{second}")

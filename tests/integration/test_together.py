@@ -113,9 +113,6 @@ def test_a_run_that_is_slow_for_all_rows_is_one_failure(pytester: pytest.Pyteste
     assert "- **new** (1): `incident of cluster demo`\n" in (pytester.path / "report" / "summary.md").read_text()
     assert 'gsw_cluster_incident{cluster="demo"} 1.0' in (pytester.path / "report" / "gsw.prom").read_text()
     latest = max(pytester.path.glob(".gsw/runs/*"), key=lambda one: one.stat().st_mtime_ns)
-    lines = [json.loads(line) for line in (latest / "live.jsonl").read_text().splitlines()]
-    told = lines[-2]
-    assert (told["event"], told["fact"], len(told["parts"]), lines[-1]["event"]) == ("incident", fact, rows, "end")
     # Whoever replays it, or goes on with it, is told the same.
     resumed = (f"--gsw-resume={latest.name}", *ROWS, "--gsw-history=history.sqlite", "--gsw-demo=*=slow:12%")
     for options in ((f"--gsw-replay={latest}",), resumed):

@@ -100,16 +100,9 @@ def refusal(
     out, err = (masked_text(text, spec.environment) for text in (answer.stdout, answer.stderr))
     answer = replace(answer, stdout=out, stderr=err)
     text = (answer.stderr + answer.stdout).strip()
-    if fact:
-        pass
-    elif answer.returncode == 0:
-        fact = "sbatch gave no job id"
-    elif answer.timed_out:
-        fact = answer.problem
-    else:
-        fact = f"sbatch refused the job: {why(answer)}"
+    refused = answer.problem if answer.timed_out else f"sbatch refused the job: {why(answer)}"
     return kind(
-        fact,
+        fact or (refused if answer.returncode else "sbatch gave no job id"),
         (*submission_evidence(spec, command), ("exit code", str(answer.returncode))),
         tail=tuple(text.split("\n")) if text else (),
         advice=_advice(text, spec),

@@ -26,9 +26,9 @@ from dataclasses import replace
 
 from pytest_gsw.logs import scan
 from pytest_gsw.logs.formats.base import BuiltIn, SeriesParser
-from pytest_gsw.logs.model import Dialect, Diverged, EndMarkers, StepLog
+from pytest_gsw.logs.model import Dialect, EndMarkers, StepLog
 from pytest_gsw.logs.scan import NOT_FINITE, NUMBER, has_zero_norm, number, number_of, rank_of, safe_text, text_of
-from pytest_gsw.logs.steps import MultiRankSteps, SingleRankSteps, StepRecord, StepSeries, Unit
+from pytest_gsw.logs.steps import MultiRankSteps, SingleRankSteps, StepRecord, Unit
 
 _PIPE = re.compile(rb"\bsteps: (\d{1,12}) (?=loss: )")
 _PIPE_TIME = re.compile(rb" iter time \(s\): (-?%b)(?=\s)" % NUMBER)
@@ -65,9 +65,8 @@ class _Parser(SeriesParser):
         # Old versions of the timer print on every rank.
         self._pipe, self._timer = SingleRankSteps(), MultiRankSteps(Unit.SAMPLES_PER_S)
         super().__init__("deepspeed", self._pipe, self._timer)
-        #: A loss in the script's own lines that is not finite, in the timer's last attempt; and that attempt's offset.
-        self._lost_loss: str | None = None
-        self._began = 0
+        #: A loss in the script's own lines that is not finite, before the timer's first step.
+        self._early: str | None = None
 
     def feed(self, offset: int, record: bytes) -> None:
         for head, rest in scan.pieces(_PIPE, record):
@@ -81,24 +80,14 @@ class _Parser(SeriesParser):
                 )
         for step in _TIMER.finditer(record):
             rate = number(step[3] or step[4])
-            if rate is not None and self._timer.add(StepRecord(offset, int(step[1] or step[2]), rate, rank_of(record))):
-                self._restart(offset)
+            if rate is not None:
+                self._timer.add(StepRecord(offset, int(step[1] or step[2]), rate, rank_of(record)))
         match = _LOST.search(record)
-        if self._lost_loss is None and match is not None and not (match[1] and match[2] == b"inf"):
-            self._lost_loss = safe_text(match[0])
-
-    def _restart(self, offset: int) -> None:
-        # Lines before the first attempt's first step belong to it.
-        timer = self._timer
-        if timer.attempts > 1 and self._lost_loss is not None:
-            if not timer.diverged or timer.diverged[-1].attempt < timer.attempts - 1:
-                timer.diverged.append(Diverged(timer.attempts - 1, None, self._lost_loss, self._began, offset))
-            self._lost_loss = None
-        self._began = offset
-
-    def not_finite(self, series: StepSeries) -> tuple[int | None, str] | None:
-        of_timer = series is not self._pipe and series.attempts
-        return series.not_finite or ((None, self._lost_loss) if of_timer and self._lost_loss is not None else None)
+        if match is not None and not (match[1] and match[2] == b"inf"):
+            self._early = self._early or safe_text(match[0])
+        if self._early is not None and self._timer.attempts:
+            self._timer.lose(None, self._early)
+            self._early = None
 
     def log(self) -> StepLog:
         log = super().log()

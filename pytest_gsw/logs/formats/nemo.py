@@ -56,6 +56,27 @@ _AHEAD = 2
 
 
 @dataclass
+class _Epochs:
+    """The steps of counters that begin anew in each epoch."""
+
+    _epoch: int = 0
+    _is_shown: bool = False
+    _counter: int = 0
+    _before: int = 0
+
+    def step(self, epoch: int | None, counter: int) -> int:
+        """The step, from 0, at a counter from 1; the epoch is ``None`` if the line does not show it."""
+        fell = counter < self._counter
+        if epoch is not None and (epoch < self._epoch or (epoch == self._epoch and self._is_shown and fell)):
+            self._before = 0  # a restart
+        elif fell or (epoch is not None and self._is_shown and epoch > self._epoch):
+            self._before += self._counter
+        self._epoch = self._epoch if epoch is None else epoch
+        self._is_shown, self._counter = epoch is not None, counter
+        return self._before + counter - 1
+
+
+@dataclass
 class _Bars:
     """Steps of progress bars.
 
@@ -66,10 +87,7 @@ class _Bars:
     series: SingleRankSteps = field(default_factory=lambda: SingleRankSteps(repaints=True))
     #: Steps until the last displayed end.
     total: int | None = None
-    _epoch: int = 0
-    _headed: bool = False
-    _counter: int = 0
-    _before: int = 0
+    _epochs: _Epochs = field(default_factory=_Epochs)
     #: The number of the epoch's first step.
     _first: int = 0
 
@@ -103,15 +121,7 @@ class _Bars:
             return None
         heads = _BAR_EPOCH.findall(head)
         # Lines printed over a bar remove its head; then only the counter shows a new epoch.
-        epoch = int(heads[-1]) if heads else None
-        fell = counter < self._counter
-        if epoch is not None and (epoch < self._epoch or (epoch == self._epoch and self._headed and fell)):
-            self._before = 0  # a restart
-        elif fell or (epoch is not None and self._headed and epoch > self._epoch):
-            self._before += self._counter
-        self._epoch = self._epoch if epoch is None else epoch
-        self._headed, self._counter = epoch is not None, counter
-        return self._before + counter - 1
+        return self._epochs.step(int(heads[-1]) if heads else None, counter)
 
 
 def _global_step(step: re.Match[bytes], bar: re.Match[bytes]) -> int | None:
@@ -178,9 +188,7 @@ class _Printed:
     #: Steps until the last displayed end.
     total: int | None = None
     batch: int | None = None
-    _epoch: int = 0
-    _iteration: int = 0
-    _before: int = 0
+    _epochs: _Epochs = field(default_factory=_Epochs)
 
     def read(self, series: SingleRankSteps, line: bytes, offset: int) -> None:
         for head, rest in pieces(_PRINTER, line):
@@ -191,18 +199,10 @@ class _Printed:
             batch = _BATCH.search(rest)
             setup = StepSetup(None if batch is None else int(batch[1]))
             self.batch = setup.global_batch_size or self.batch
-            index = self._number_step(int(head[1]), int(head[2])) if step is None else int(step[1])
+            # Iterations count from 0, and begin anew in each epoch.
+            index = self._epochs.step(int(head[1]), int(head[2]) + 1) if step is None else int(step[1])
             self.total = _end(index, index - int(head[2]), int(head[3]) + 1)
             series.add(_record(rest, offset, index, value, needs_loss=True)._replace(rank=rank_of(line), setup=setup))
-
-    def _number_step(self, epoch: int, iteration: int) -> int:
-        """The step of a line without ``global_step``: iterations begin anew in each epoch."""
-        if epoch < self._epoch or (epoch == self._epoch and iteration < self._iteration):
-            self._before = 0
-        elif epoch > self._epoch:
-            self._before += self._iteration + 1
-        self._epoch, self._iteration = epoch, iteration
-        return self._before + iteration
 
 
 @dataclass

@@ -25,7 +25,9 @@ SMALL = replace(LLAMA2_FP8_X128, id="small[H100x8]", gpus=8, documented=Figures(
 OTHER = with_facts(SMALL, id="other[H100x16]", gpus=16, global_batch_size=64)
 #: Its document states no step time.
 UNKNOWN = with_facts(SMALL, id="unknown[H100x8]", documented=Figures(), global_batch_size=32)
-TIMES = RunTimes({SMALL.id: 3600.0, OTHER.id: 1800.0}, 0, 300.0)
+TIMES = RunTimes({SMALL.id: 3600.0, OTHER.id: 1800.0}, 0, "documents")
+
+ALLOWED = "documented steps and 5m00s for each start"
 
 
 def ran(row: Baseline, *seconds: float, state: JobState = JobState.COMPLETED) -> list[Record]:
@@ -38,7 +40,7 @@ def ran(row: Baseline, *seconds: float, state: JobState = JobState.COMPLETED) ->
 
 
 def test_documented_steps_and_the_allowance_for_the_start() -> None:
-    assert run_times([SMALL, UNKNOWN], []) == RunTimes({SMALL.id: 600.0}, 0, 300.0)
+    assert run_times([SMALL, UNKNOWN], []) == RunTimes({SMALL.id: 600.0}, 0, ALLOWED)
 
 
 def test_jobs_of_the_row_itself_count_before_its_document() -> None:
@@ -50,7 +52,7 @@ def test_jobs_of_the_row_itself_count_before_its_document() -> None:
 def test_other_rows_get_the_start_that_these_jobs_took() -> None:
     found = run_times([SMALL, OTHER], ran(SMALL, 345.0))
     assert (found.seconds, found.measured) == ({SMALL.id: 345.0, OTHER.id: 345.0}, 1)
-    assert found.start_up_s == pytest.approx(45.0)
+    assert found.source == "documented steps and 45s for each start"
     assert run_times([SMALL, OTHER], ran(SMALL, 200.0)).seconds[OTHER.id] == 300.0  # the steps alone
 
 
@@ -92,6 +94,11 @@ def test_repeated_jobs_run_one_after_another() -> None:
 def test_a_stage_with_a_duration_takes_it() -> None:
     cost = stage_cost(Stage("endurance", 1, for_s=86400.0), [(OTHER, 1), (UNKNOWN, 1)], 8, TIMES, EOS)
     assert (cost.hours, cost.gpu_hours, cost.unknown) == (24.0, 24 * 24.0, 0)
+
+
+def test_a_row_that_does_not_fill_its_nodes_is_an_error_of_its_own() -> None:
+    odd = replace(SMALL, gpus=12)
+    assert stage_cost(Stage("a", 1), [(odd, 1)], 8, TIMES, EOS).nodes == 2
 
 
 def test_rows_with_an_unknown_time_are_counted() -> None:
@@ -140,8 +147,26 @@ def test_the_text_of_a_plan() -> None:
         "all              6        3          196  24h11m",
         "without 1 row whose run time is not known",
         "the searches take at most 48 more jobs, 37 GPU-hours",
-        "run times: 1 row by earlier jobs here, the others by documented steps and 45s for each start",
+        "run times: 1 row by earlier jobs here, 1 row by documented steps and 45s for each start",
     ]
-    assert plan_lines(plan, {"nodes": costs["nodes"]}, run_times([SMALL], []))[-1] == (
-        "run times: by documented steps and 5m00s for each start"
-    )
+
+
+def test_a_plan_of_which_no_row_is_left() -> None:
+    plan = Plan(Path("plan.yaml"), "a", ("n1",), (), Criteria())
+    assert plan_lines(plan, {}, run_times([], []))[2].split() == ["all", "0", "0", "0.0", "0s"]
+
+
+@pytest.mark.parametrize(
+    ("times", "text"),
+    [
+        (run_times([SMALL], []), f"1 row by {ALLOWED}"),
+        (run_times([SMALL], ran(SMALL, 3.0)), "1 row by earlier jobs here"),
+        (run_times([SMALL], [], 1.0), "1 row by the simulation"),
+        (run_times([UNKNOWN], []), "not known"),
+    ],
+)
+def test_where_run_times_come_from(times: RunTimes, text: str) -> None:
+    stage = Stage("a", 1)
+    plan = Plan(Path("plan.yaml"), "a", ("n1",), (stage,), Criteria(within=0.05))
+    cost = stage_cost(stage, [(SMALL, 1)], 1, times, EOS)
+    assert plan_lines(plan, {"a": cost}, times)[-1] == f"run times: {text}"

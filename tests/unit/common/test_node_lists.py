@@ -28,6 +28,14 @@ def test_a_node_list(nodes: str, names: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
+    "nodes", ["n[" + "1-19999," * 2400 + "1]", "n[1-19999]," * 9 + "m", "n," * 30_000, "n[1-999999999]"]
+)
+def test_a_long_list_is_not_taken_apart(nodes: str) -> None:
+    assert len(expand(nodes)) == 20_000
+    assert number_of(nodes) is None
+
+
+@pytest.mark.parametrize(
     ("names", "nodes"),
     [
         ((), ""),

@@ -216,11 +216,8 @@ def test_a_text_without_a_hint_has_no_secret() -> None:
     hidden = set()
     for parts in itertools.product(_OPENINGS, _BETWEEN, _HIDDEN):
         text = looked_for = "".join(parts)
-        for pattern, mask in masks._MASKS:
+        for _, pattern, mask in masks._MASKS:
             looked_for = pattern.sub(mask, looked_for)
-        for words, pattern, mask in masks._RARE_MASKS:
-            if any(word in looked_for.lower() for word in words):
-                looked_for = pattern.sub(mask, looked_for)
         assert masked_text(text) == looked_for
         hidden |= {parts[0]} if looked_for != text else set()
     assert hidden == set(_OPENINGS)

@@ -55,8 +55,8 @@ def test_a_sweep_in_lines() -> None:
         SLOW, row=f"{ROW}@n9", tile="n9", outcome="error", fact="not covered: n9 (down)", reason="", measured={}
     )
     assert sweep_lines(SWEEP, FOUND, [SLOW, lost], "run") == [
-        "of peers, %    -10  …  -3  …  0",
-        "tiles            1      1     2",
+        "of peers, %      -10    -3    0",
+        "tiles              1     1    2",
         "slow           n3  -10.0 % (-12.0 % to -8.0 %), 3 jobs",
         "between        n[7-8]  -6.0 % (-7.0 % to -5.0 %), 4 jobs, switch s2: its nodes together",
         "intermittent   n1  -15.1 % in job 7, fast in 3 jobs since",
@@ -127,8 +127,8 @@ def test_a_histogram_counts_every_tile(changes: list[float]) -> None:
 
 def test_ends_of_a_histogram() -> None:
     assert histogram({"a": -0.6, "b": -0.2, "c": -0.154, "d": 0.5}) == [
-        "of peers, %    -15  …  +9",
-        "tiles            3      1",
+        "of peers, %      -15    +9",
+        "tiles              3     1",
     ]
 
 

@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from pytest_gsw.results.cluster_result import incident_of
 from pytest_gsw.session.live_file import LiveFile
 from tests.unit.results.records import SLOW
-from tests.unit.results.test_incident import run_records
 
 OTHER = replace(SLOW, row=replace(SLOW.row, id="other[H100x8]"))
 
@@ -44,17 +42,6 @@ def test_a_record_has_one_line_and_a_later_one_of_its_row_another(tmp_path: Path
     live.close()
     facts = [(line["record"]["row"], line["record"]["fact"]) for line in lines(tmp_path)]
     assert facts == [(SLOW.row.id, SLOW.fact), (OTHER.row.id, SLOW.fact), (SLOW.row.id, "late")]
-
-
-def test_an_incident(tmp_path: Path) -> None:
-    incident = incident_of(run_records([0.05] * 8))
-    assert incident is not None
-    live = LiveFile(tmp_path, print)
-    live.add_incident(incident, ", since the night before")
-    live.close()
-    (line,) = lines(tmp_path)
-    assert (line["event"], line["rows"], line["fails"]) == ("incident", incident.rows, incident.fails)
-    assert line["fact"] == f"{incident.fact}, since the night before"
 
 
 def test_a_session_that_resumes_goes_on_below_the_earlier_lines(tmp_path: Path) -> None:
