@@ -43,6 +43,7 @@ MESSAGES = {
     "empty run": "left out: {run} has no records",
     "no record": "{path} is no record: {why}",
     "time over": "the row's time is over",
+    "no replay of a time": "the row ran for a time, and a replay judges one run",
     "no goodput": "no goodput follows from {format} logs: not each step has a number and a time",
     "program failed": "its program failed",
     "further runs": "to be confirmed ({number} of {most})",

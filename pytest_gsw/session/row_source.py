@@ -252,11 +252,14 @@ class ReplayedRow:
         return replace(run, earlier=earlier) if earlier else run
 
     def check_logs(self, run: Run) -> None:
-        """Check that the logs are unchanged since they were recorded.
+        """Check that the logs are unchanged since they were recorded, and those of one run.
 
         Raises:
+            JobError: The row ran for a time.
             LogError: The size of a log has changed.
         """
+        if self.record.endurance is not None:
+            raise JobError("the row ran for a time, and a replay judges one run", advice="see its record or its sheet")
         sizes = [*(job.log_bytes for job in self.record.jobs.repeats), self.record.run.log_bytes]
         for log, then in zip([job.log for job in run.jobs], sizes, strict=True):
             now = log.stat().st_size if log is not None and log.is_file() else None

@@ -166,3 +166,12 @@ def test_other_rows_know_nothing_of_it(pytester: pytest.Pytester, gsw: Gsw) -> N
     pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site").assert_outcomes(passed=1)
     series = json.loads(gsw("history", "--json").out)
     assert [len(one["points"]) for one in series] == [1]
+
+
+@pytest.mark.usefixtures("table")
+def test_a_replay_says_that_it_judges_one_run(pytester: pytest.Pytester) -> None:
+    run(pytester, 1.0).assert_outcomes(passed=1)
+    Path("conftest.py").unlink()
+    result = pytester.runpytest("--gsw-replay=last", "--gsw-baselines=site")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([wording("no replay of a time")])
