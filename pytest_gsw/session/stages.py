@@ -55,12 +55,16 @@ class Stages:
     placed: dict[tuple[str, str], int] = field(default_factory=dict)
     #: Rows that a stage selects and that cannot run in it, each with the reason.
     unfit: dict[str, dict[str, str]] = field(default_factory=dict)
+    #: The ids of rows of each stage that cannot run because a value is missing.
+    blanks: dict[str, list[str]] = field(default_factory=dict)
     exceptions: dict[str, NodeException] = field(default_factory=dict)
     #: The state of each stage, by its name.
     states: dict[str, StageState] = field(default_factory=dict)
     #: Why no further stage runs; empty while they do.
     stopped: str = ""
     saved_gpu_hours: float = 0.0
+    #: True if an earlier session has begun the run, and told its costs.
+    is_resumed: bool = False
     _twice: list[Fault] = field(default_factory=list)
     _tilings: dict[str, Tiling] = field(default_factory=dict)
 
@@ -77,9 +81,11 @@ class Stages:
         before = read_state(self.directory)
         if before is not None:
             self.exceptions = {one.node: one for one in before.exceptions if one.kind == NOT_GIVEN}
+            self.states = {one.name: replace(one, state=WAITS, rows=(), nodes="") for one in before.stages}
+        self.is_resumed = before is not None
         for stage in self.plan.stages:
-            self.rows[stage.name], self.unfit[stage.name] = {}, {}
-            self.states[stage.name] = StageState(stage.name, WAITS, stage.tile, stage.for_s)
+            self.rows[stage.name], self.unfit[stage.name], self.blanks[stage.name] = {}, {}, []
+            self.states.setdefault(stage.name, StageState(stage.name, WAITS, stage.tile, stage.for_s))
             self._tilings[stage.name] = self.tiling(stage, self.left)
 
     @property
@@ -106,10 +112,11 @@ class Stages:
                 continue
             tiles = past.get(row.id) or self._tilings[stage.name].of_row(row) if stage.tile else ()
             why = "" if tiles else self._why_unfit(stage, row)
-            other = next((one for one in self.plan.stages if row.id in self.rows[one.name]), None)
+            alike = (one for one in self.plan.stages if bool(one.tile) == bool(stage.tile) and one is not stage)
+            other = next((one for one in alike if row.id in self.rows[one.name]), None)
             if why:
                 self.unfit[stage.name][row.id] = why
-            elif other is not None and bool(other.tile) == bool(stage.tile):
+            elif other is not None:
                 problem = f"{row.id} is a row of the stage '{other.name}' (line {other.line}), too: let one select it"
                 self._twice.append(Fault(stage.line, 1, f"stages.{stage.name}", problem))
             else:

@@ -105,6 +105,29 @@ def test_rows_are_chosen_among_those_of_the_stages(pytester: pytest.Pytester) ->
     assert result.ret == 6
 
 
+def test_a_stage_with_rows_that_were_not_chosen_is_not_met(pytester: pytest.Pytester) -> None:
+    plan = PLAN.replace("grok1_314b_fp8 and x16]", "grok1_314b_fp8 and (x16] or x8])")
+    result = run(
+        pytester,
+        plan.replace("bf16 and x8]", "bf16 and (x8] or x16])").replace("tile: node", "tile: 2"),
+        "-k",
+        "not (bf16 and x16]) and not (fp8 and x8])",
+    )
+    result.stdout.fnmatch_lines(
+        ["covered    100.0 %, wanted 80 %: open *", "within *: open (grok1_314b_fp8[[]H100x8]: no result)"]
+    )
+    assert result.ret == 6
+
+
+def test_a_row_that_is_too_large_for_the_nodes_left_is_not_met(pytester: pytest.Pytester) -> None:
+    plan = PLAN.replace("grok1_314b_fp8 and x16]", "grok1_314b_fp8 and (x16] or x64])\n    on_failure: go on")
+    plan = plan.replace("find: true", "find: true\n    on_failure: go on").replace(
+        "tile: switch", "tile: switch\n    on_failure: go on"
+    )
+    result = run(pytester, plan, SLOW)
+    result.stdout.fnmatch_lines(["within *: open (grok1_314b_fp8[[]H100x64]: no result)"])
+
+
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [
@@ -115,6 +138,11 @@ def test_rows_are_chosen_among_those_of_the_stages(pytester: pytest.Pytester) ->
             "bf16 and x32]",
             "bf16 and x8]",
             ":8:1 *stages.fabric: grok1_314b_bf16[[]H100x8] is a row of the stage 'nodes'*",
+        ),
+        (
+            "criteria",
+            "  - {name: alone, rows: 'grok1_314b_bf16 and x8]'}\n  - {name: again, rows: 'grok1_314b_bf16 and x8]'}\ncriteria",
+            ":14:1 *stages.again: grok1_314b_bf16[[]H100x8] is a row of the stage 'alone' (line 13), too*",
         ),
         ("demo-[01-08]", "demo-[01-20]", ":2:* nodes: no node 'demo-17' in the partition demo*"),
     ],
