@@ -20,6 +20,8 @@ from pytest_gsw.validation.measure import step_seconds
 _CLOCK = re.compile(rb"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:[.,]\d{3}(?:\d{3})?)?)")
 #: The clock is in the first bytes of a line, and the scheduler's may differ by so much.
 _HEAD_BYTES, _CLOCKS_DIFFER_S = 256, 60
+#: No step takes so long; a log may state any number.
+_LONGEST_S = 1e6
 
 
 def read_attempt(
@@ -46,7 +48,7 @@ def read_attempt(
             return attempt
         # A run that profiles for the measured one is part of its start.
         runs = [*of_log.earlier, of_log.steps][bool(baseline.recipe.steps_before and of_log.earlier) :]
-        segments = [_training_steps(baseline, log_format, steps, end_s - start_s) for steps in runs]
+        segments = [_training_steps(baseline, log_format, steps) for steps in runs]
         ends = [at for segment in segments if segment for _, at in (segment[0], segment[-1])]
         heads = (b"" if at is None else file.read(at, _HEAD_BYTES).partition(b"\n")[0] for at in ends)
         clocks = dict(zip(ends, _clocks(heads, attempt), strict=False))
@@ -58,15 +60,15 @@ def read_attempt(
         )
     lines = chain.from_iterable(segments)
     steps = [replace(step, ended_s=clocks[at]) if at in clocks else step for step, at in lines]
-    return replace(attempt, steps=steps, checkpoint_s=sum(of_log.checkpoint_saves_s))
+    return replace(attempt, steps=steps, checkpoint_s=min(sum(of_log.checkpoint_saves_s), end_s - start_s))
 
 
 def _training_steps(
-    baseline: Baseline, log_format: LogFormat, steps: Sequence[Step], run_s: float
+    baseline: Baseline, log_format: LogFormat, steps: Sequence[Step]
 ) -> list[tuple[TrainingStep, int | None]]:
-    """The steps of one segment that a job of ``run_s`` can have done, each with the offset of its line."""
+    """The steps of one segment, each with the offset of its line."""
     known = [(step.index, step_seconds(step, baseline), step.offset) for step in steps if step.index is not None]
-    timed = [(number, seconds, at) for number, seconds, at in known if seconds is not None and seconds <= run_s]
+    timed = [(number, seconds, at) for number, seconds, at in known if seconds is not None and seconds < _LONGEST_S]
     numbers = [number for number, _, _ in timed]
     # Megatron prints the first step whatever the interval.
     each = max(log_interval(numbers), log_interval(numbers[1:]))

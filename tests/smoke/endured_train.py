@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timezone
 from pathlib import Path
 
 import torch
@@ -65,7 +65,7 @@ def main() -> None:
             optimizer.step()
             took_ms = 1000 * seconds()
         if rank == 0:
-            now = f"{datetime.now():%Y-%m-%d %H:%M:%S.%f}"
+            now = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M:%S.%f}"
             say(
                 f" [{now}] iteration {done:8d}/{total:8d} | consumed samples: {done * 2 * BATCH:12d} |"
                 f" elapsed time per iteration (ms): {took_ms:.3f} | learning rate: 1.000000E-04 |"
