@@ -121,7 +121,7 @@ class _Run:
                 if tile not in wanted and not waits.issuperset(expand(tile)):
                     gone += self.leave_out([item], stages.why_left_out(tile))
             placed = self._placed.get((stage.name, row_id), [])
-            if placed and len(placed) == stages.placed[stage.name, row_id]:
+            if placed and {item.baseline.tile for item in placed}.issuperset(stages.placed[stage.name, row_id]):
                 kept += self._new_items(placed[0], [tile for tile in wanted if tile not in there])
         return kept, gone, ids
 

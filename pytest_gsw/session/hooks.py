@@ -131,7 +131,7 @@ def pytest_collection_modifyitems(
             state.stages.check()
         except ConfigurationError as error:
             raise pytest.UsageError(redact(str(error), os.environ)) from None
-    elif past is not None:
+    if past is not None:
         had = set(past.row_ids)
         rows = (item for item in items if isinstance(item, (collect.BaselineItem, collect.BlankItem)))
         selection.deselect(config, items, [item for item in rows if item.name not in had])

@@ -51,8 +51,8 @@ class Stages:
     directory: Path
     #: The rows of each stage by their ids, without a tile.
     rows: dict[str, dict[str, Baseline]] = field(default_factory=dict)
-    #: By stage and row, the number of its tiles.
-    placed: dict[tuple[str, str], int] = field(default_factory=dict)
+    #: By stage and row, its tiles on the nodes that were given when the run began.
+    placed: dict[tuple[str, str], Sequence[str]] = field(default_factory=dict)
     #: Rows that a stage selects and that cannot run in it, each with the reason.
     unfit: dict[str, dict[str, str]] = field(default_factory=dict)
     #: The ids of rows of each stage that cannot run because a value is missing.
@@ -110,7 +110,8 @@ class Stages:
         for stage in self.plan.stages:
             if not selects(stage.rows, stage.marks):
                 continue
-            tiles = past.get(row.id) or self._tilings[stage.name].of_row(row) if stage.tile else ()
+            own = self._tilings[stage.name].of_row(row) if stage.tile else ()
+            tiles = past.get(row.id, own) if stage.tile else ()
             why = "" if tiles else self._why_unfit(stage, row)
             alike = (one for one in self.plan.stages if bool(one.tile) == bool(stage.tile) and one is not stage)
             other = next((one for one in alike if row.id in self.rows[one.name]), None)
@@ -121,7 +122,7 @@ class Stages:
                 self._twice.append(Fault(stage.line, 1, f"stages.{stage.name}", problem))
             else:
                 self.rows[stage.name][row.id] = row
-                self.placed[stage.name, row.id] = len(tiles)
+                self.placed[stage.name, row.id] = own
                 yield from ((stage, on_tile(row, tile)) for tile in tiles) if stage.tile else [(stage, row)]
 
     def _why_unfit(self, stage: Stage, row: Baseline) -> str:

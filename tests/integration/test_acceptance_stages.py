@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pytest_gsw.acceptance.state import AcceptanceState, read_state
+from pytest_gsw.acceptance.state import AcceptanceState, read_state, write_state
+from pytest_gsw.tables.bundled import bundled_baselines
 
 PLAN = """\
 acceptance: demo, phase 1
@@ -103,6 +105,8 @@ def test_rows_are_chosen_among_those_of_the_stages(pytester: pytest.Pytester) ->
     assert [one.state for one in state_of(pytester).stages] == ["decided", "waits", "decided"]
     result.stdout.fnmatch_lines(["covered    12.5 %, wanted 80 %: open *"])
     assert result.ret == 6
+    result = pytester.runpytest("--gsw-resume=last")  # has the same rows
+    result.assert_outcomes(passed=2, deselected=result.parseoutcomes()["deselected"])
 
 
 def test_a_stage_with_rows_that_were_not_chosen_is_not_met(pytester: pytest.Pytester) -> None:
@@ -184,3 +188,56 @@ def test_an_interrupted_plan_goes_on(pytester: pytest.Pytester) -> None:
     assert [one.state for one in state_of(pytester).stages] == ["decided"] * 3
     assert [(one.node, one.stage) for one in state_of(pytester).exceptions] == [("demo-06", "nodes")]
     result.stdout.fnmatch_lines([f"{ROW.replace('[', '[[]')} *PASSED *"])
+
+
+def test_a_session_that_lost_its_run_decides_nothing_more(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+        import pytest
+        from pytest_gsw.errors import TakenOverError
+        from pytest_gsw.jobs.journal import Journal
+
+        def pytest_runtest_logreport(report):
+            if "@demo-02" in report.nodeid:
+                def lose(self):
+                    raise TakenOverError("lost")
+                Journal._check = Journal.check = lose
+        """
+    )
+    pytester.makefile(".yaml", plan=PLAN)
+    result = pytester.runpytest_subprocess("--gsw-cluster=demo", "--gsw-acceptance=plan.yaml")
+    result.stdout.fnmatch_lines([f"{ROW.replace('[', '[[]')} *SKIPPED *"])
+    result.stdout.no_fnmatch_line("*is decided*")
+    assert [one.state for one in state_of(pytester).stages] == ["runs", "waits", "waits"]
+    assert result.ret == 6
+
+
+def test_a_resumed_plan_keeps_what_was_told(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+        def pytest_runtest_logreport(report):
+            if "@demo-08" in report.nodeid and report.when == "call":
+                raise KeyboardInterrupt
+        """
+    )
+    pytester.makefile(".yaml", plan=PLAN)
+    pytester.runpytest_subprocess("--gsw-cluster=demo", "--gsw-acceptance=plan.yaml", "--gsw-history=history.db")
+    before = [(one.told_gpu_hours, one.told_hours) for one in state_of(pytester).stages]
+    (directory,) = (pytester.path / ".gsw" / "runs").iterdir()
+    state = state_of(pytester)
+    write_state(directory, replace(state, stages=tuple(replace(one, told_hours=7.0) for one in state.stages)))
+    pytester.makeconftest("")
+    pytester.runpytest("--gsw-resume=last")
+    assert [(one.told_gpu_hours, one.told_hours) for one in state_of(pytester).stages] == [
+        (gpu_hours, 7.0) for gpu_hours, _ in before
+    ]
+
+
+def test_a_row_with_a_blank_leaves_its_criterion_open(pytester: pytest.Pytester) -> None:
+    text = (bundled_baselines() / "nemo" / "grok1_314b.yaml").read_text(encoding="utf-8")
+    known = "step_time_s: 17.80, tokens_per_s:  235635, mfu:  27.1%"
+    assert known in text
+    table = pytester.mkdir("tables") / "grok1_314b.yaml"
+    table.write_text(text.replace(known, "step_time_s: BLANK"), encoding="utf-8")
+    result = run(pytester, PLAN.replace("fp8 and x16]", "fp8 and (x16] or x32])"), "--gsw-baselines=tables")
+    result.stdout.fnmatch_lines(["within *: open (grok1_314b_fp8[[]H100x16]: no result)"])
