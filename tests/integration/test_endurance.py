@@ -67,14 +67,16 @@ def test_a_job_of_the_recipes_own_steps_runs_again_until_the_time_is_over(pytest
 
 @dataclass
 class ClockAfterBars:
-    """A clock that is an hour ahead once a log below a directory has so many bars with a step."""
+    """A clock that is an hour ahead once there are so many logs, and one of them has so many bars with a step."""
 
     directory: Path
     bars: int
+    logs: int = 1
 
     def time(self) -> float:
-        logs = self.directory.rglob("log-*.out")
-        return time.time() + 3600 * any(log.read_bytes().count(b"global_step=") >= self.bars for log in logs)
+        logs = [*self.directory.rglob("log-*.out")]
+        has_bars = any(log.read_bytes().count(b"global_step=") >= self.bars for log in logs)
+        return time.time() + 3600 * (has_bars and len(logs) >= self.logs)
 
 
 @pytest.mark.usefixtures("table")
@@ -95,15 +97,32 @@ def test_one_job_of_more_steps_fills_the_time_and_is_ended_then(
 
 
 @pytest.mark.usefixtures("table")
-def test_a_program_that_fails_is_run_again_and_its_longest_job_is_judged(pytester: pytest.Pytester) -> None:
-    result = run(pytester, 6.0, f"--gsw-demo={ROW}=oom-kill", job_s=0.4)  # each is killed after a third of 7.5 s
+def test_a_lost_node_gets_no_further_job_and_the_longest_job_is_judged(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row, "time", ClockAfterBars(pytester.path, 60))
+    result = run(pytester, 600.0, "--gsw-demo=node:demo-01=lost:12", job_s=0.4)
     result.assert_outcomes(passed=1)
     record = record_of(pytester)
-    used, last = record["endurance"], record["attempts"][-1]
-    assert used["causes"] == {"program": used["attempts"] - 1}
-    assert used["attempts"] == 1 + len(record["attempts"]) > 1
-    assert record["job"]["state"] == "FAILED"
+    used, (lost,), last = record["endurance"], record["attempts"], record["job"]
+    assert (lost["state"], lost["nodes"], lost["why_repeated"]) == ("NODE_FAIL", "demo-01", "node failure")
+    assert (last["state"], last["nodes"]) == ("CANCELLED", "demo-02")
+    assert (used["attempts"], used["causes"], used["steps_lost"]) == (2, {"infrastructure": 1}, 12)
+    assert used["steps"] == record["steps"]
+
+
+@pytest.mark.usefixtures("table")
+def test_a_row_is_judged_by_an_earlier_job_that_was_longer(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row, "time", ClockAfterBars(pytester.path, 60, logs=2))
+    result = run(pytester, 600.0, "--gsw-demo=node:demo-01=lost:40", job_s=0.4)
+    result.assert_outcomes(passed=1)
+    record = record_of(pytester)
+    used, (last,), judged = record["endurance"], record["attempts"], record["job"]
+    assert (judged["state"], judged["nodes"], record["steps"]) == ("NODE_FAIL", "demo-01", 40)
     assert (last["state"], last["why_repeated"]) == ("CANCELLED", wording("time over"))
+    assert (used["attempts"], used["causes"]) == (2, {"infrastructure": 1})
 
 
 @pytest.mark.usefixtures("table")

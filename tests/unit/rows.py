@@ -35,9 +35,13 @@ LLAMA2_FP8_X128 = Baseline(
 
 
 def with_facts(row: Baseline, **facts: Any) -> Baseline:
-    """A row with other facts: fields of its own, or of its workload, batch or criterion."""
+    """A row with other facts: fields of its own or of its parts."""
     for name, value in facts.items():
-        parts = (part for part in ("workload", "batch", "criterion") if hasattr(getattr(row, part), name))
+        parts = (
+            part
+            for part in ("workload", "batch", "criterion", "recipe", "documented")
+            if hasattr(getattr(row, part), name)
+        )
         part = next(parts, None)
         row = replace(row, **{part: replace(getattr(row, part), **{name: value})} if part else {name: value})
     return row

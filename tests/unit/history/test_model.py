@@ -15,6 +15,7 @@ from pytest_gsw.history.model import by_run, job_time_s, points_of, record_time_
 from pytest_gsw.history.store import decode, encode, failed_jobs
 from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results.record import JobFacts, Record
+from pytest_gsw.stats.goodput import TrainingAttempt, endurance
 from pytest_gsw.stats.measurement import Measurement, TimedStep, Timing
 from pytest_gsw.stats.verdict import judge
 from pytest_gsw.validation.measure import summarize
@@ -55,6 +56,20 @@ def test_a_row_s_further_metrics_come_back_and_its_points_are_of_its_own() -> No
     assert decode(encode(record)) == record
     (one,) = points_of(record)
     assert (one.outcome, one.metrics) == ("passed", {"peak_memory_gib": 70.1})
+
+
+def test_a_row_that_ran_for_a_time_has_no_points() -> None:
+    used = endurance([TrainingAttempt(0.0, 3600.0)])
+    assert len(points_of(run_record(0))) == 1
+    assert points_of(replace(run_record(0), endurance=used)) == ()
+
+
+@pytest.mark.parametrize(
+    ("why", "is_evidence"), [("node failure", True), ("its program failed", False), ("time limit", False)]
+)
+def test_a_job_after_which_its_row_went_on_is_evidence_on_nodes(why: str, is_evidence: bool) -> None:
+    ended = replace(job(0), state=JobState.NODE_FAIL if is_evidence else JobState.FAILED, why_repeated=why, nodes="n17")
+    assert bool(failed_jobs(varied(run_record(0), attempts=(ended,)))) == is_evidence
 
 
 @pytest.mark.parametrize(

@@ -172,6 +172,9 @@ def test_steps_that_took_longer_than_any_job(tmp_path: Path) -> None:
     attempt = read(tmp_path, "maxtext", b"".join(done))
     assert [step.number for step in attempt.steps] == [0, 3]
     assert endurance([attempt]).goodput == 1
+    save = b"    save-checkpoint ....: (1.0, 9e307)\n"
+    saved = read(tmp_path, "megatron", lines.megatron(1, "4000.0") + 2 * save + lines.megatron(2, "4000.0"))
+    assert endurance([saved]).checkpoint_s == 592
 
 
 def test_a_log_of_endless_restarts_is_read_in_bounds(tmp_path: Path) -> None:
