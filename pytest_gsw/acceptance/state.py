@@ -45,6 +45,11 @@ class NodeException:
     job_id: str = ""
     log: str = ""
 
+    @property
+    def where(self) -> str:
+        """The kind, and the stage that found it."""
+        return f"{self.kind} in the stage {self.stage}" if self.stage else self.kind
+
 
 @dataclass(frozen=True)
 class StageState:
@@ -85,6 +90,12 @@ class CriterionResult:
     why: str
     low: float | None = None
     high: float | None = None
+
+    @property
+    def text(self) -> str:
+        """``87.5 %, wanted 80 %: met``."""
+        figure = "not measured" if self.figure is None else f"{100 * self.figure:.1f} %"
+        return f"{figure}, wanted {100 * self.wanted:g} %: {self.verdict}"
 
 
 @dataclass(frozen=True)
@@ -143,30 +154,20 @@ _KINDS = {outcomes.ERROR.word: "failed", outcomes.REGRESSED.word: "slow"}
 
 def conclude(state: AcceptanceState, records: Sequence[Record]) -> Concluded:
     """The end of a session with a plan: exceptions and criteria in lines."""
-    alike = grouped([((one.kind, one.stage, one.why), one.node) for one in state.exceptions])
-    lines = [
-        f"exception  {compressed(nodes)}  {kind}{f' in the stage {stage}' if stage else ''}: {why}"
-        for (kind, stage, why), nodes in alike.items()
-    ]
+    alike = grouped([(f"{one.where}: {one.why}", one.node) for one in state.exceptions])
+    lines = [f"exception  {compressed(nodes)}  {why}" for why, nodes in alike.items()]
     lines += [f"stopped    {state.stopped}"] if state.stopped else []
     results = criteria_of(state, records)
-    for one in results:
-        figure = "not measured" if one.figure is None else f"{100 * one.figure:.1f} %"
-        lines.append(f"{one.name:<10} {figure}, wanted {100 * one.wanted:g} %: {one.verdict} ({one.why})")
+    lines += [f"{one.name:<10} {one.text} ({one.why})" for one in results]
     verdicts = {one.verdict for one in results}
     return Concluded(lines, is_met=verdicts <= {MET}, is_missed=NOT_MET in verdicts)
 
 
 def criteria_of(state: AcceptanceState, records: Sequence[Record]) -> tuple[CriterionResult, ...]:
     """Each criterion of the plan by the records of the run so far; what is not measured is open."""
-    wanted, results = state.criteria, []
-    if wanted.covered is not None:
-        results.append(_coverage(state, records, wanted.covered))
-    if wanted.within is not None:
-        results.append(_worst_loss(state, records, wanted.within))
-    if wanted.goodput is not None:
-        results.append(_least_goodput(state, records, wanted.goodput))
-    return tuple(results)
+    wanted = state.criteria
+    judges = ((_coverage, wanted.covered), (_worst_loss, wanted.within), (_least_goodput, wanted.goodput))
+    return tuple(judge(state, records, limit) for judge, limit in judges if limit is not None)
 
 
 def covered_nodes(state: AcceptanceState, records: Sequence[Record]) -> frozenset[str]:

@@ -70,8 +70,8 @@ class _Run:
         costs, _ = stages.costs(placed, self._state.history, self._state.settings)
         for name, cost in costs.items():
             if not cost.unknown:
-                told = replace(stages.states[name], told_gpu_hours=cost.gpu_hours, told_hours=cost.hours)
-                stages.states[name] = told
+                state = stages.states[name]
+                stages.states[name] = replace(state, told_gpu_hours=cost.gpu_hours, told_hours=cost.hours)
         self._write()
 
     # -- a stage begins
@@ -129,29 +129,29 @@ class _Run:
         own, file = self._rows[like.baseline.id], like.parent
         assert isinstance(file, BaselineFile)
         bare = replace(like.baseline, id=like.baseline.row_id)
-        items = [file.item_of(on_tile(bare, name), like.stage) for name in names]
+        items, settings = [file.item_of(on_tile(bare, name), like.stage) for name in names], self._state.settings
         for item in items:
-            name = f"gsw-{self._state.settings.run_id}-{slurm_name(item.baseline.id)}"
+            name = f"gsw-{settings.run_id}-{slurm_name(item.baseline.id)}"
             row = row_on_tile(self._config, own, item.baseline, name, self._start.shared, item.user_properties)
             self._state.rows[item.baseline.id] = row
             self._start.ready[item.baseline.id] = row.plan.spec
         self._session.items += items
         self._session.testscollected += len(items)
-        settings, journal = self._state.settings, self._start.executor.journal
-        if items and settings.cluster is not None:
-            node_ids = [item.nodeid for item in items]
-            journal.write(Journal.session, settings.cluster.name, node_ids, settings.release, settings.shared)
+        if items:
+            name, node_ids = self._stages.cluster.name, [item.nodeid for item in items]
+            journal = self._start.executor.journal
+            journal.write(Journal.session, name, node_ids, settings.release, settings.shared)
             junit_file.note_rows(settings, items)
         return items
 
     def _exclude(self, items: Iterable[BaselineItem]) -> None:
         """Keep the jobs of rows without a tile on the nodes that are left."""
-        others = tuple(filter(None, [compressed(self._stages.others)]))
-        for row_id in (item.baseline.id for item in items):
-            if row_id in self._start.ready:
-                spec = self._start.ready[row_id]
-                assert isinstance(spec, JobSpec)  # others are not ready
-                self._start.ready[row_id] = replace(spec, excluded_nodes=others)
+        there, ready = self._stages.there, self._start.ready
+        others = compressed({*there.usable, *there.unusable}.difference(self._stages.left))
+        for row_id in (item.baseline.id for item in items if item.baseline.id in ready):
+            spec = ready[row_id]
+            assert isinstance(spec, JobSpec)  # others are not ready
+            ready[row_id] = replace(spec, excluded_nodes=(others,) if others else ())
 
     def leave_out(self, items: Sequence[BaselineItem], why: str) -> list[BaselineItem]:
         """Skip items, with the reason, and note that for files that are made of the run's records."""

@@ -73,7 +73,7 @@ class Stages:
         unknown = [node for node in self.plan.nodes if node not in known]
         if unknown:
             problem = f"no node '{unknown[0]}' in the partition {self.there.partition}{nearest(unknown[0], known)}"
-            raise self.plan.fault(self.plan.lines.get("nodes", 1), "nodes", problem)
+            raise FileError(self.plan.path, (Fault(self.plan.lines["nodes"], 1, "nodes", problem),))
         for node in self.plan.nodes:
             if node in self.there.unusable:
                 self.exceptions[node] = NodeException(node, NOT_GIVEN, "", self.there.unusable[node])
@@ -92,12 +92,6 @@ class Stages:
     def left(self) -> tuple[str, ...]:
         """The nodes of the bill that are no exceptions."""
         return tuple(node for node in self.plan.nodes if node not in self.exceptions)
-
-    @property
-    def others(self) -> tuple[str, ...]:
-        """The nodes of the partition on which no row of a stage without tiles may run."""
-        left = set(self.left)
-        return tuple(node for node in (*self.there.usable, *self.there.unusable) if node not in left)
 
     def tiling(self, stage: Stage, nodes: Sequence[str]) -> Tiling:
         """The tiles of a stage on these nodes."""
@@ -155,9 +149,8 @@ class Stages:
             given = [f"{key}: {text}" for key, text in (("rows", stage.rows), ("marks", stage.marks)) if text]
             unfit = [f"{row_id} ({why})" for row_id, why in self.unfit[stage.name].items()]
             problem = f"no row of {self.cluster.name} for {', '.join(given) or 'the stage'}"
-            faults.append(
-                Fault(stage.line, 1, f"stages.{stage.name}", f"{problem}: {named(unfit, _SHOWN)}" if unfit else problem)
-            )
+            problem += f": {named(unfit, _SHOWN)}" if unfit else ""
+            faults.append(Fault(stage.line, 1, f"stages.{stage.name}", problem))
         if faults:
             raise FileError(self.plan.path, tuple(faults))
 
@@ -201,9 +194,7 @@ class Stages:
     def why_left_out(self, tile: str) -> str:
         """Why a tile has no job: its nodes that are exceptions, or that its nodes are in other tiles."""
         found = [self.exceptions[node] for node in expand(tile) if node in self.exceptions]
-        texts = [
-            f"{one.node} ({one.kind}{f' in the stage {one.stage}' if one.stage else ''}: {one.why})" for one in found
-        ]
+        texts = [f"{one.node} ({one.where}: {one.why})" for one in found]
         return f"left out: {named(texts, _SHOWN)}" if texts else "its nodes are in other tiles now"
 
 
