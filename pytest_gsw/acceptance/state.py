@@ -217,6 +217,7 @@ def _least_goodput(state: AcceptanceState, records: Sequence[Record], wanted: fl
     known = [(record.endurance.goodput, record.row.id) for record in ended if record.endurance is not None]
     lost = [f"{record.row.id}: no goodput" for record in ended if record.endurance is None]
     lost += [f"{record.row.id}: its logs' steps take longer than its jobs" for record in ended if _is_odd(record)]
+    lost += [f"{record.row.id} error" for record in ended if record.outcome == outcomes.ERROR.word]
     figure, row = min(known, default=(None, ""))
     is_bad = bool(lost) or (figure is not None and figure < wanted)
     why = named([*([f"{row} has the least of {plural(len(known), 'row')}"] if row else []), *lost, *missing], _NAMED)

@@ -146,8 +146,7 @@ class _Run:
 
     def _exclude(self, items: Iterable[BaselineItem]) -> None:
         """Keep the jobs of rows without a tile on the nodes that are left."""
-        there, ready = self._stages.there, self._start.ready
-        others = compressed({*there.usable, *there.unusable}.difference(self._stages.left))
+        others, ready = compressed(self._stages.others), self._start.ready
         for row_id in (item.baseline.id for item in items if item.baseline.id in ready):
             spec = ready[row_id]
             assert isinstance(spec, JobSpec)  # others are not ready

@@ -126,7 +126,7 @@ def pytest_collection_modifyitems(
     """Keep the rows of the run that is replayed or resumed; rows that are gone become errors."""
     state = config.stash[SESSION]
     past = state.run_before
-    if state.stages is not None:
+    if state.stages is not None and not session.testsfailed:  # else a table's fault is the reason
         try:
             state.stages.check()
         except ConfigurationError as error:

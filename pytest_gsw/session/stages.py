@@ -93,6 +93,12 @@ class Stages:
         """The nodes of the bill that are no exceptions."""
         return tuple(node for node in self.plan.nodes if node not in self.exceptions)
 
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The nodes of the partition on which no row of a stage without tiles may run."""
+        left = set(self.left)
+        return tuple(node for node in (*self.there.usable, *self.there.unusable) if node not in left)
+
     def tiling(self, stage: Stage, nodes: Sequence[str]) -> Tiling:
         """The tiles of a stage on these nodes."""
         return Tiling(self.cluster, stage.tile, "", replace(self.there, usable=tuple(nodes), unusable={}))

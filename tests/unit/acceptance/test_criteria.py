@@ -144,3 +144,11 @@ def test_goodput_of_logs_that_take_longer_than_their_jobs_is_not_met() -> None:
     assert "its logs' steps take longer than its jobs" in result.why
     simulated = replace(odd, run=replace(odd.run, simulated=True))
     assert "take longer" not in _criterion("goodput", state, [simulated]).why
+
+
+def test_goodput_of_a_row_that_ended_before_its_time_by_an_error_is_not_met() -> None:
+    (row, *_) = documented(4.5, outcome="error", measured={})
+    used = Endurance(1, 100, 0, 100.0, 99.0, 0.0, 0.0, 0.0, 1.0)
+    record = replace(row, row=replace(row.row, id="llama3_8b_bf16[H100x48]", stage="endurance"), endurance=used)
+    result = _criterion("goodput", state_of(criteria=Criteria(goodput=0.9)), [record])
+    assert (result.verdict, result.figure) == ("not met", 0.99)
