@@ -236,7 +236,7 @@ def test_a_resumed_plan_keeps_what_was_told(pytester: pytest.Pytester) -> None:
 def test_a_row_with_a_blank_leaves_its_criterion_open(pytester: pytest.Pytester) -> None:
     text = (bundled_baselines() / "nemo" / "grok1_314b.yaml").read_text(encoding="utf-8")
     table = pytester.mkdir("tables") / "grok1_314b.yaml"
-    table.write_text(text.replace("dtype: fp8", "dtype: BLANK"), encoding="utf-8")
+    table.write_text(text.replace("dtype: fp8", "dtype: ~"), encoding="utf-8")
     result = run(pytester, PLAN.replace("grok1_314b_fp8 and x16]", "x16]"), "--gsw-baselines=tables")
     result.stdout.fnmatch_lines(["within *: open (grok1_314b_BLANK[[]H100x16]: no result)"])
 
