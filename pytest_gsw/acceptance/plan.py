@@ -69,10 +69,6 @@ class Plan:
         """The fingerprint of the file's text."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
-    def fault(self, line: int, key: str, problem: str) -> FileError:
-        """The error of a fault in the file."""
-        return FileError(self.path, (Fault(line, 1, key, problem),))
-
 
 #: The form of a node list: no name has two brackets.
 _NODES = f.pattern(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from pytest_gsw.acceptance.plan import Criteria
 from pytest_gsw.common import files, typed_json
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import compressed, expand
-from pytest_gsw.common.text import named, plural
+from pytest_gsw.common.text import named, plural, share
 from pytest_gsw.results import outcomes, row_text
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.suites import Concluded
@@ -25,6 +25,8 @@ MET, NOT_MET, OPEN = "met", "not met", "open"
 NOT_GIVEN = "not given"
 #: The most rows or stages that a criterion names.
 _NAMED = 3
+#: A tolerance is read from a text in percent.
+_ROUNDED = 1e-9
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,11 @@ class NodeException:
     job_id: str = ""
     log: str = ""
 
+    @property
+    def where(self) -> str:
+        """The kind, and the stage that found it."""
+        return f"{self.kind} in the stage {self.stage}" if self.stage else self.kind
+
 
 @dataclass(frozen=True)
 class StageState:
@@ -54,7 +61,7 @@ class StageState:
     #: Its tiles and the duration of its rows, as :class:`~pytest_gsw.acceptance.plan.Stage` has them.
     tile: str = ""
     for_s: float | None = None
-    #: The ids of its rows, as far as they were to run.
+    #: The ids of its rows, or tiles, on the nodes at its begin; also of those that the command line leaves out.
     rows: tuple[str, ...] = ()
     #: The nodes of the bill at its begin, as a node list.
     nodes: str = ""
@@ -83,6 +90,12 @@ class CriterionResult:
     why: str
     low: float | None = None
     high: float | None = None
+
+    @property
+    def text(self) -> str:
+        """``87.5 %, wanted 80 %: met``."""
+        figure = "not measured" if self.figure is None else f"{100 * self.figure:.1f} %"
+        return f"{figure}, wanted {100 * self.wanted:g} %: {self.verdict}"
 
 
 @dataclass(frozen=True)
@@ -124,17 +137,16 @@ def exceptions_of(stage: str, records: Iterable[Record]) -> Iterator[NodeExcepti
     for record in records:
         if not record.row.tile or is_good(record):
             continue
-        tile, job = expand(record.row.tile), record.jobs.last
+        job, among = record.jobs.last, record.among_tiles
         where = (record.row.id, "" if job is None else job.id, record.run.log or "")
-        found = [(expand(one.nodes), one) for one in (record.among_tiles.findings if record.among_tiles else ())]
-        for nodes, finding in found:
-            kind = "slow" if finding.kind == "between" else finding.kind
-            why = row_text.finding_text(finding)
-            yield from (NodeException(node, kind, stage, why, *where) for node in nodes if node in tile)
-        if not found:
-            kind = _KINDS.get(record.outcome, "not decided")
-            kind = "other loss" if record.among_tiles and record.among_tiles.other_loss else kind
-            yield from (NodeException(node, kind, stage, record.fact, *where) for node in tile)
+        own = "other loss" if among and among.other_loss else _KINDS.get(record.outcome, "not decided")
+        for node in expand(record.row.tile):
+            finding = next((one for one in among.findings if node in expand(one.nodes)), None) if among else None
+            if finding is not None:
+                kind = "slow" if finding.kind == "between" else finding.kind
+                yield NodeException(node, kind, stage, row_text.finding_text(finding), *where)
+            elif not record.named:
+                yield NodeException(node, own, stage, record.fact, *where)
 
 
 _KINDS = {outcomes.ERROR.word: "failed", outcomes.REGRESSED.word: "slow"}
@@ -142,30 +154,20 @@ _KINDS = {outcomes.ERROR.word: "failed", outcomes.REGRESSED.word: "slow"}
 
 def conclude(state: AcceptanceState, records: Sequence[Record]) -> Concluded:
     """The end of a session with a plan: exceptions and criteria in lines."""
-    alike = grouped([((one.kind, one.stage, one.why), one.node) for one in state.exceptions])
-    lines = [
-        f"exception  {compressed(nodes)}  {kind}{f' in the stage {stage}' if stage else ''}: {why}"
-        for (kind, stage, why), nodes in alike.items()
-    ]
+    alike = grouped([(f"{one.where}: {one.why}", one.node) for one in state.exceptions])
+    lines = [f"exception  {compressed(nodes)}  {why}" for why, nodes in alike.items()]
     lines += [f"stopped    {state.stopped}"] if state.stopped else []
     results = criteria_of(state, records)
-    for one in results:
-        figure = "not measured" if one.figure is None else f"{100 * one.figure:.1f} %"
-        lines.append(f"{one.name:<10} {figure}, wanted {100 * one.wanted:g} %: {one.verdict} ({one.why})")
+    lines += [f"{one.name:<10} {one.text} ({one.why})" for one in results]
     verdicts = {one.verdict for one in results}
     return Concluded(lines, is_met=verdicts <= {MET}, is_missed=NOT_MET in verdicts)
 
 
 def criteria_of(state: AcceptanceState, records: Sequence[Record]) -> tuple[CriterionResult, ...]:
     """Each criterion of the plan by the records of the run so far; what is not measured is open."""
-    wanted, results = state.criteria, []
-    if wanted.covered is not None:
-        results.append(_coverage(state, records, wanted.covered))
-    if wanted.within is not None:
-        results.append(_worst_loss(state, records, wanted.within))
-    if wanted.goodput is not None:
-        results.append(_least_goodput(state, records, wanted.goodput))
-    return tuple(results)
+    wanted = state.criteria
+    judges = ((_coverage, wanted.covered), (_worst_loss, wanted.within), (_least_goodput, wanted.goodput))
+    return tuple(judge(state, records, limit) for judge, limit in judges if limit is not None)
 
 
 def covered_nodes(state: AcceptanceState, records: Sequence[Record]) -> frozenset[str]:
@@ -183,21 +185,22 @@ def is_good(record: Record) -> bool:
 
 def _coverage(state: AcceptanceState, records: Sequence[Record], wanted: float) -> CriterionResult:
     bill, covered = len(expand(state.nodes)), len(covered_nodes(state, records))
-    lost = {exception.node for exception in state.exceptions if exception.kind != NOT_GIVEN}
-    left_out = {exception.node for exception in state.exceptions}
+    lost = sum(exception.kind != NOT_GIVEN for exception in state.exceptions)
     is_enough = covered / bill >= wanted
     # A tile that never ran is nothing that was met. A node that Slurm did not give is tried once more at the end.
-    is_open = any(stage.state != DECIDED for stage in state.stages if stage.tile)
-    is_open |= not is_enough and any(stage.is_open for stage in state.stages)
-    decided = MET if is_enough else NOT_MET
-    verdict = NOT_MET if (bill - len(lost)) / bill < wanted else OPEN if is_open else decided
-    why = f"{covered} of {plural(bill, 'node')}, {plural(len(left_out), 'exception')}"
-    return CriterionResult("covered", wanted, covered / bill, verdict, why)
+    _, missing = _of_stages(state, records, lambda stage: bool(stage.tile))
+    is_open = bool(missing) or (not is_enough and any(stage.is_open for stage in state.stages))
+    verdict = NOT_MET if (bill - lost) / bill < wanted else OPEN if is_open else MET if is_enough else NOT_MET
+    why = [f"{covered} of {plural(bill, 'node')}, {plural(len(state.exceptions), 'exception')}"]
+    return CriterionResult("covered", wanted, covered / bill, verdict, named(why + missing * (verdict == OPEN), _NAMED))
 
 
 def _worst_loss(state: AcceptanceState, records: Sequence[Record], wanted: float) -> CriterionResult:
-    ended, missing = _of_stages(state, records, is_for=False)
-    bad = [f"{record.row.id} {outcomes.of(record.outcome).text}" for record in ended if not is_good(record)]
+    ended, missing = _of_stages(state, records, lambda stage: not stage.tile and stage.for_s is None)
+    lasting, _ = _of_stages(state, records, lambda stage: stage.for_s is not None)
+    bad = [f"{one.row.id} {outcomes.of(one.outcome).text}" for one in (*ended, *lasting) if not is_good(one)]
+    loose = [one for one in ended if one.row.tolerance > wanted + _ROUNDED]
+    missing += [f"{one.row.id}: judged with a tolerance of {share(one.row.tolerance)}" for one in loose]
     judged = [(record.judged.gain, record.judged, record) for record in ended if record.judged is not None]
     verdict = NOT_MET if bad else OPEN if missing or not ended else MET
     if not judged:
@@ -210,10 +213,11 @@ def _worst_loss(state: AcceptanceState, records: Sequence[Record], wanted: float
 
 
 def _least_goodput(state: AcceptanceState, records: Sequence[Record], wanted: float) -> CriterionResult:
-    ended, missing = _of_stages(state, records, is_for=True)
+    ended, missing = _of_stages(state, records, lambda stage: stage.for_s is not None)
     known = [(record.endurance.goodput, record.row.id) for record in ended if record.endurance is not None]
     lost = [f"{record.row.id}: no goodput" for record in ended if record.endurance is None]
     lost += [f"{record.row.id}: its logs' steps take longer than its jobs" for record in ended if _is_odd(record)]
+    lost += [f"{record.row.id} error" for record in ended if record.outcome == outcomes.ERROR.word]
     figure, row = min(known, default=(None, ""))
     is_bad = bool(lost) or (figure is not None and figure < wanted)
     why = named([*([f"{row} has the least of {plural(len(known), 'row')}"] if row else []), *lost, *missing], _NAMED)
@@ -225,9 +229,11 @@ def _is_odd(record: Record) -> bool:
     return record.endurance is not None and not record.endurance.is_plausible and not record.run.simulated
 
 
-def _of_stages(state: AcceptanceState, records: Sequence[Record], *, is_for: bool) -> tuple[list[Record], list[str]]:
-    """The records of the stages without tile, with a duration or without, and what they do not have yet."""
-    stages = [stage for stage in state.stages if not stage.tile and (stage.for_s is not None) is is_for]
+def _of_stages(
+    state: AcceptanceState, records: Sequence[Record], measures: Callable[[StageState], bool]
+) -> tuple[list[Record], list[str]]:
+    """The records of the stages that measure a criterion, and what they do not have yet."""
+    stages = [stage for stage in state.stages if measures(stage)]
     names = {stage.name for stage in stages}
     ended = [record for record in records if record.row.stage in names]
     known = {record.row.id for record in ended}

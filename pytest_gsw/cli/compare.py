@@ -15,7 +15,7 @@ from pytest_gsw.cli.output import Answer, changes_facts, quoted_answer
 from pytest_gsw.cli.run_arguments import NOISE_NOTE, known_history, noise_cell, records_in, run_directory
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.redact import redact
-from pytest_gsw.common.text import listed, percent, plain_table, plural, share
+from pytest_gsw.common.text import listed, percent, plain_table, plural
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history import cluster_series, store
 from pytest_gsw.history.comparison import (
@@ -69,9 +69,7 @@ def _compare_sheets(args: argparse.Namespace, before: Sheet, after: Sheet) -> An
 
 
 def _criteria(sheet: Sheet) -> Iterator[tuple[str, str]]:
-    for one in sheet.criteria:
-        figure = "" if one.figure is None else f"{share(one.figure)}, "
-        yield one.name, f"{figure}wanted {share(one.wanted)}: {one.verdict}"
+    yield from ((one.name, one.text) for one in sheet.criteria)
     for group in sheet.coverage:
         yield f"{group.kind} covered", f"{group.covered} of {group.of}"
 

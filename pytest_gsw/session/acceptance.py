@@ -43,6 +43,9 @@ def run_stages(session: pytest.Session, start: Start) -> Iterator[Sequence[pytes
     run = _Run(session, start, stages)
     for stage in stages.plan.stages:
         yield run.begin(stage, stages.left)
+        if start.executor.journal.taken_over:  # what is decided is the new owner's
+            yield run.waiting
+            return
         run.decide(stage)
     back = run.nodes_back()
     for stage in stages.plan.stages if back else ():
@@ -63,12 +66,12 @@ class _Run:
         #: By stage and row, the items on the tiles that it had at the begin.
         self._placed = grouped([((item.stage.name, item.baseline.row_id), item) for item in self.waiting if item.stage])
         assert self._state.history is not None  # its run has begun
-        placed = [(item.stage, item.baseline) for item in self.waiting if item.stage]
+        placed = [(item.stage, item.baseline) for item in self.waiting if item.stage and not stages.is_resumed]
         costs, _ = stages.costs(placed, self._state.history, self._state.settings)
         for name, cost in costs.items():
             if not cost.unknown:
-                told = replace(stages.states[name], told_gpu_hours=cost.gpu_hours, told_hours=cost.hours)
-                stages.states[name] = told
+                state = stages.states[name]
+                stages.states[name] = replace(state, told_gpu_hours=cost.gpu_hours, told_hours=cost.hours)
         self._write()
 
     # -- a stage begins
@@ -81,15 +84,16 @@ class _Run:
         if self._stages.stopped:
             self._note(stage, NOT_RUN)
             return self.leave_out(items, f"not run: {self._stages.stopped}")
+        wanted = [*self._stages.rows[stage.name]]
         if stage.tile:
-            items, gone = self._on_tiles(stage, items, nodes)
+            ready, gone, wanted = self._on_tiles(stage, items, nodes)
         else:
             gone = [item for item in items if self._stages.nodes_of(item.baseline) > len(nodes)]
             self.leave_out(gone, f"not run: {self._too_few(gone)}" if gone else "")
-            self._exclude(item for item in items if item not in gone)
-        ready = [item for item in items if item not in gone]
+            ready = [item for item in items if item not in gone]
+            self._exclude(ready)
         self.waiting = [item for item in self.waiting if item not in ready]
-        self._note(stage, RUNS, rows=tuple(item.baseline.id for item in ready), nodes=compressed(nodes))
+        self._note(stage, RUNS, rows=[*wanted, *self._stages.blanks[stage.name]], nodes=compressed(nodes))
         if self._state.sweep is not None:
             self._state.sweep = replace(self._state.sweep, has_search=stage.find)
         number, of = self._stages.plan.stages.index(stage) + 1, len(self._stages.plan.stages)
@@ -100,50 +104,53 @@ class _Run:
 
     def _on_tiles(
         self, stage: Stage, items: list[BaselineItem], nodes: Sequence[str]
-    ) -> tuple[list[BaselineItem], list[BaselineItem]]:
-        """The items of a stage on the tiles of these nodes, and those that are left out; new tiles get items."""
-        stages, gone = self._stages, list[BaselineItem]()
-        tiling, kept = stages.tiling(stage, nodes), list[BaselineItem]()
+    ) -> tuple[list[BaselineItem], list[BaselineItem], list[str]]:
+        """The items of a stage on the tiles of these nodes, others that are left out, and the ids of all these tiles.
+
+        New tiles get items, unless the command line chooses among those of the begin.
+        """
+        stages, tiling = self._stages, self._stages.tiling(stage, nodes)
+        kept, gone, ids = list[BaselineItem](), list[BaselineItem](), list[str]()
         waits = {one.node for one in stages.exceptions.values() if one.kind == NOT_GIVEN} - {*nodes}
         for row_id, row in stages.rows[stage.name].items():
             there = {item.baseline.tile: item for item in items if item.baseline.row_id == row_id}
             wanted = tiling.of_row(row)
+            ids += (on_tile(row, tile).id for tile in wanted)
             kept += [item for tile, item in there.items() if tile in wanted]
             for tile, item in there.items():
                 if tile not in wanted and not waits.issuperset(expand(tile)):
                     gone += self.leave_out([item], stages.why_left_out(tile))
             placed = self._placed.get((stage.name, row_id), [])
-            if placed and len(placed) == stages.placed[stage.name, row_id]:  # else -k or --lf has chosen among them
+            if placed and {item.baseline.tile for item in placed}.issuperset(stages.placed[stage.name, row_id]):
                 kept += self._new_items(placed[0], [tile for tile in wanted if tile not in there])
-        return [*kept, *gone], gone
+        return kept, gone, ids
 
     def _new_items(self, like: BaselineItem, names: Sequence[str]) -> list[BaselineItem]:
         own, file = self._rows[like.baseline.id], like.parent
         assert isinstance(file, BaselineFile)
         bare = replace(like.baseline, id=like.baseline.row_id)
-        items = [file.item_of(on_tile(bare, name), like.stage) for name in names]
+        items, settings = [file.item_of(on_tile(bare, name), like.stage) for name in names], self._state.settings
         for item in items:
-            name = f"gsw-{self._state.settings.run_id}-{slurm_name(item.baseline.id)}"
+            name = f"gsw-{settings.run_id}-{slurm_name(item.baseline.id)}"
             row = row_on_tile(self._config, own, item.baseline, name, self._start.shared, item.user_properties)
             self._state.rows[item.baseline.id] = row
             self._start.ready[item.baseline.id] = row.plan.spec
         self._session.items += items
         self._session.testscollected += len(items)
-        settings, journal = self._state.settings, self._start.executor.journal
-        if items and settings.cluster is not None:
-            node_ids = [item.nodeid for item in items]
-            journal.write(Journal.session, settings.cluster.name, node_ids, settings.release, settings.shared)
+        if items:
+            name, node_ids = self._stages.cluster.name, [item.nodeid for item in items]
+            journal = self._start.executor.journal
+            journal.write(Journal.session, name, node_ids, settings.release, settings.shared)
             junit_file.note_rows(settings, items)
         return items
 
     def _exclude(self, items: Iterable[BaselineItem]) -> None:
         """Keep the jobs of rows without a tile on the nodes that are left."""
-        others = tuple(filter(None, [compressed(self._stages.others)]))
-        for row_id in (item.baseline.id for item in items):
-            if row_id in self._start.ready:
-                spec = self._start.ready[row_id]
-                assert isinstance(spec, JobSpec)  # others are not ready
-                self._start.ready[row_id] = replace(spec, excluded_nodes=others)
+        others, ready = compressed(self._stages.others), self._start.ready
+        for row_id in (item.baseline.id for item in items if item.baseline.id in ready):
+            spec = ready[row_id]
+            assert isinstance(spec, JobSpec)  # others are not ready
+            ready[row_id] = replace(spec, excluded_nodes=(others,) if others else ())
 
     def leave_out(self, items: Sequence[BaselineItem], why: str) -> list[BaselineItem]:
         """Skip items, with the reason, and note that for files that are made of the run's records."""

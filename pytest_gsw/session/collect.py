@@ -383,13 +383,13 @@ class BaselineFile(SessionNode, pytest.File):
             for row in table.rows
             for stage, placed in stages.place(row, partial(pytest_private.is_selected, self.item_of(row)), own)
         ]
-        blanks = [self._blank_of(row) for row in table.blanks]
-        picked = [
-            blank
-            for blank in blanks
-            if any(pytest_private.is_selected(blank, stage.rows, stage.marks) for stage in stages.plan.stages)
-        ]
-        return [*items, *picked]
+        blanks = {}
+        for blank in map(self._blank_of, table.blanks):
+            for stage in stages.plan.stages:
+                if pytest_private.is_selected(blank, stage.rows, stage.marks):
+                    stages.blanks[stage.name].append(blank.name)
+                    blanks[blank.name] = blank
+        return [*items, *blanks.values()]
 
     def _blank_of(self, row: BlankRow) -> BlankItem:
         blank: BlankItem = BlankItem.from_parent(self, name=row.id, nodeid=f"{self.nodeid}::{row.id}", blank=row)

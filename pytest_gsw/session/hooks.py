@@ -126,12 +126,12 @@ def pytest_collection_modifyitems(
     """Keep the rows of the run that is replayed or resumed; rows that are gone become errors."""
     state = config.stash[SESSION]
     past = state.run_before
-    if state.stages is not None:
+    if state.stages is not None and not session.testsfailed:  # else a table's fault is the reason
         try:
             state.stages.check()
         except ConfigurationError as error:
             raise pytest.UsageError(redact(str(error), os.environ)) from None
-    elif past is not None:
+    if past is not None:
         had = set(past.row_ids)
         rows = (item for item in items if isinstance(item, (collect.BaselineItem, collect.BlankItem)))
         selection.deselect(config, items, [item for item in rows if item.name not in had])

@@ -51,16 +51,20 @@ class Stages:
     directory: Path
     #: The rows of each stage by their ids, without a tile.
     rows: dict[str, dict[str, Baseline]] = field(default_factory=dict)
-    #: By stage and row, the number of its tiles.
-    placed: dict[tuple[str, str], int] = field(default_factory=dict)
+    #: By stage and row, its tiles on the nodes that were given when the run began.
+    placed: dict[tuple[str, str], Sequence[str]] = field(default_factory=dict)
     #: Rows that a stage selects and that cannot run in it, each with the reason.
     unfit: dict[str, dict[str, str]] = field(default_factory=dict)
+    #: The ids of rows of each stage that cannot run because a value is missing.
+    blanks: dict[str, list[str]] = field(default_factory=dict)
     exceptions: dict[str, NodeException] = field(default_factory=dict)
     #: The state of each stage, by its name.
     states: dict[str, StageState] = field(default_factory=dict)
     #: Why no further stage runs; empty while they do.
     stopped: str = ""
     saved_gpu_hours: float = 0.0
+    #: True if an earlier session has begun the run, and told its costs.
+    is_resumed: bool = False
     _twice: list[Fault] = field(default_factory=list)
     _tilings: dict[str, Tiling] = field(default_factory=dict)
 
@@ -69,7 +73,7 @@ class Stages:
         unknown = [node for node in self.plan.nodes if node not in known]
         if unknown:
             problem = f"no node '{unknown[0]}' in the partition {self.there.partition}{nearest(unknown[0], known)}"
-            raise self.plan.fault(self.plan.lines.get("nodes", 1), "nodes", problem)
+            raise FileError(self.plan.path, (Fault(self.plan.lines["nodes"], 1, "nodes", problem),))
         for node in self.plan.nodes:
             if node in self.there.unusable:
                 self.exceptions[node] = NodeException(node, NOT_GIVEN, "", self.there.unusable[node])
@@ -77,9 +81,11 @@ class Stages:
         before = read_state(self.directory)
         if before is not None:
             self.exceptions = {one.node: one for one in before.exceptions if one.kind == NOT_GIVEN}
+            self.states = {one.name: replace(one, state=WAITS, rows=(), nodes="") for one in before.stages}
+        self.is_resumed = before is not None
         for stage in self.plan.stages:
-            self.rows[stage.name], self.unfit[stage.name] = {}, {}
-            self.states[stage.name] = StageState(stage.name, WAITS, stage.tile, stage.for_s)
+            self.rows[stage.name], self.unfit[stage.name], self.blanks[stage.name] = {}, {}, []
+            self.states.setdefault(stage.name, StageState(stage.name, WAITS, stage.tile, stage.for_s))
             self._tilings[stage.name] = self.tiling(stage, self.left)
 
     @property
@@ -104,17 +110,19 @@ class Stages:
         for stage in self.plan.stages:
             if not selects(stage.rows, stage.marks):
                 continue
-            tiles = past.get(row.id) or self._tilings[stage.name].of_row(row) if stage.tile else ()
+            own = self._tilings[stage.name].of_row(row) if stage.tile else ()
+            tiles = past.get(row.id, own) if stage.tile else ()
             why = "" if tiles else self._why_unfit(stage, row)
-            other = next((one for one in self.plan.stages if row.id in self.rows[one.name]), None)
+            alike = (one for one in self.plan.stages if bool(one.tile) == bool(stage.tile) and one is not stage)
+            other = next((one for one in alike if row.id in self.rows[one.name]), None)
             if why:
                 self.unfit[stage.name][row.id] = why
-            elif other is not None and bool(other.tile) == bool(stage.tile):
+            elif other is not None:
                 problem = f"{row.id} is a row of the stage '{other.name}' (line {other.line}), too: let one select it"
                 self._twice.append(Fault(stage.line, 1, f"stages.{stage.name}", problem))
             else:
                 self.rows[stage.name][row.id] = row
-                self.placed[stage.name, row.id] = len(tiles)
+                self.placed[stage.name, row.id] = own
                 yield from ((stage, on_tile(row, tile)) for tile in tiles) if stage.tile else [(stage, row)]
 
     def _why_unfit(self, stage: Stage, row: Baseline) -> str:
@@ -147,9 +155,8 @@ class Stages:
             given = [f"{key}: {text}" for key, text in (("rows", stage.rows), ("marks", stage.marks)) if text]
             unfit = [f"{row_id} ({why})" for row_id, why in self.unfit[stage.name].items()]
             problem = f"no row of {self.cluster.name} for {', '.join(given) or 'the stage'}"
-            faults.append(
-                Fault(stage.line, 1, f"stages.{stage.name}", f"{problem}: {named(unfit, _SHOWN)}" if unfit else problem)
-            )
+            problem += f": {named(unfit, _SHOWN)}" if unfit else ""
+            faults.append(Fault(stage.line, 1, f"stages.{stage.name}", problem))
         if faults:
             raise FileError(self.plan.path, tuple(faults))
 
@@ -193,9 +200,7 @@ class Stages:
     def why_left_out(self, tile: str) -> str:
         """Why a tile has no job: its nodes that are exceptions, or that its nodes are in other tiles."""
         found = [self.exceptions[node] for node in expand(tile) if node in self.exceptions]
-        texts = [
-            f"{one.node} ({one.kind}{f' in the stage {one.stage}' if one.stage else ''}: {one.why})" for one in found
-        ]
+        texts = [f"{one.node} ({one.where}: {one.why})" for one in found]
         return f"left out: {named(texts, _SHOWN)}" if texts else "its nodes are in other tiles now"
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pytest_gsw.acceptance.state import AcceptanceState, read_state
+from pytest_gsw.acceptance.state import AcceptanceState, read_state, write_state
+from pytest_gsw.tables.bundled import bundled_baselines
 
 PLAN = """\
 acceptance: demo, phase 1
@@ -103,6 +105,31 @@ def test_rows_are_chosen_among_those_of_the_stages(pytester: pytest.Pytester) ->
     assert [one.state for one in state_of(pytester).stages] == ["decided", "waits", "decided"]
     result.stdout.fnmatch_lines(["covered    12.5 %, wanted 80 %: open *"])
     assert result.ret == 6
+    result = pytester.runpytest("--gsw-resume=last")  # has the same rows
+    result.assert_outcomes(passed=2, deselected=result.parseoutcomes()["deselected"])
+
+
+def test_a_stage_with_rows_that_were_not_chosen_is_not_met(pytester: pytest.Pytester) -> None:
+    plan = PLAN.replace("grok1_314b_fp8 and x16]", "grok1_314b_fp8 and (x16] or x8])")
+    result = run(
+        pytester,
+        plan.replace("bf16 and x8]", "bf16 and (x8] or x16])").replace("tile: node", "tile: 2"),
+        "-k",
+        "not (bf16 and x16]) and not (fp8 and x8])",
+    )
+    result.stdout.fnmatch_lines(
+        ["covered    100.0 %, wanted 80 %: open *", "within *: open (grok1_314b_fp8[[]H100x8]: no result)"]
+    )
+    assert result.ret == 6
+
+
+def test_a_row_that_is_too_large_for_the_nodes_left_is_not_met(pytester: pytest.Pytester) -> None:
+    plan = PLAN.replace("grok1_314b_fp8 and x16]", "grok1_314b_fp8 and (x16] or x64])\n    on_failure: go on")
+    plan = plan.replace("find: true", "find: true\n    on_failure: go on").replace(
+        "tile: switch", "tile: switch\n    on_failure: go on"
+    )
+    result = run(pytester, plan, SLOW)
+    result.stdout.fnmatch_lines(["within *: open (grok1_314b_fp8[[]H100x64]: no result)"])
 
 
 @pytest.mark.parametrize(
@@ -115,6 +142,11 @@ def test_rows_are_chosen_among_those_of_the_stages(pytester: pytest.Pytester) ->
             "bf16 and x32]",
             "bf16 and x8]",
             ":8:1 *stages.fabric: grok1_314b_bf16[[]H100x8] is a row of the stage 'nodes'*",
+        ),
+        (
+            "criteria",
+            "  - {name: alone, rows: 'grok1_314b_bf16 and x8]'}\n  - {name: again, rows: 'grok1_314b_bf16 and x8]'}\ncriteria",
+            ":14:1 *stages.again: grok1_314b_bf16[[]H100x8] is a row of the stage 'alone' (line 13), too*",
         ),
         ("demo-[01-08]", "demo-[01-20]", ":2:* nodes: no node 'demo-17' in the partition demo*"),
     ],
@@ -156,3 +188,61 @@ def test_an_interrupted_plan_goes_on(pytester: pytest.Pytester) -> None:
     assert [one.state for one in state_of(pytester).stages] == ["decided"] * 3
     assert [(one.node, one.stage) for one in state_of(pytester).exceptions] == [("demo-06", "nodes")]
     result.stdout.fnmatch_lines([f"{ROW.replace('[', '[[]')} *PASSED *"])
+
+
+def test_a_session_that_lost_its_run_decides_nothing_more(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+        import pytest
+        from pytest_gsw.errors import TakenOverError
+        from pytest_gsw.jobs.journal import Journal
+
+        def pytest_runtest_logreport(report):
+            if "@demo-02" in report.nodeid:
+                def lose(self):
+                    raise TakenOverError("lost")
+                Journal._check = Journal.check = lose
+        """
+    )
+    pytester.makefile(".yaml", plan=PLAN)
+    result = pytester.runpytest_subprocess("--gsw-cluster=demo", "--gsw-acceptance=plan.yaml")
+    result.stdout.fnmatch_lines([f"{ROW.replace('[', '[[]')} *SKIPPED *"])
+    result.stdout.no_fnmatch_line("*is decided*")
+    assert [one.state for one in state_of(pytester).stages] == ["runs", "waits", "waits"]
+    assert result.ret == 6
+
+
+def test_a_resumed_plan_keeps_what_was_told(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+        def pytest_runtest_logreport(report):
+            if "@demo-08" in report.nodeid and report.when == "call":
+                raise KeyboardInterrupt
+        """
+    )
+    pytester.makefile(".yaml", plan=PLAN)
+    pytester.runpytest_subprocess("--gsw-cluster=demo", "--gsw-acceptance=plan.yaml", "--gsw-history=history.db")
+    before = [(one.told_gpu_hours, one.told_hours) for one in state_of(pytester).stages]
+    (directory,) = (pytester.path / ".gsw" / "runs").iterdir()
+    state = state_of(pytester)
+    write_state(directory, replace(state, stages=tuple(replace(one, told_hours=7.0) for one in state.stages)))
+    pytester.makeconftest("")
+    pytester.runpytest("--gsw-resume=last")
+    assert [(one.told_gpu_hours, one.told_hours) for one in state_of(pytester).stages] == [
+        (gpu_hours, 7.0) for gpu_hours, _ in before
+    ]
+
+
+def test_a_row_with_a_blank_leaves_its_criterion_open(pytester: pytest.Pytester) -> None:
+    text = (bundled_baselines() / "nemo" / "grok1_314b.yaml").read_text(encoding="utf-8")
+    table = pytester.mkdir("tables") / "grok1_314b.yaml"
+    table.write_text(text.replace("dtype: fp8", "dtype: ~"), encoding="utf-8")
+    result = run(pytester, PLAN.replace("grok1_314b_fp8 and x16]", "x16]"), "--gsw-baselines=tables")
+    result.stdout.fnmatch_lines(["within *: open (grok1_314b_BLANK[[]H100x16]: no result)"])
+
+
+def test_the_fault_of_a_table_comes_before_what_it_leaves_without_rows(pytester: pytest.Pytester) -> None:
+    (pytester.mkdir("tables") / "grok1_314b.yaml").write_text("workload: [\n", encoding="utf-8")
+    result = run(pytester, PLAN, "--gsw-baselines=tables", "--collect-only", "-q")
+    result.stdout.fnmatch_lines(["*grok1_314b.yaml*"])
+    result.stderr.no_fnmatch_line("*no row of demo*")

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from pytest_gsw.acceptance.plan import Criteria
-from pytest_gsw.acceptance.state import AcceptanceState, CriterionResult, covered_nodes, criteria_of
+from pytest_gsw.acceptance.state import AcceptanceState, CriterionResult, covered_nodes, criteria_of, exceptions_of
 from pytest_gsw.results.record import AmongTiles, Record
 from pytest_gsw.stats.goodput import Endurance
 from tests.unit.acceptance.plans import DOCUMENTED, DRAINED, NODES, SLOW, documented, state_of, tiles
-from tests.unit.results.sweeps import slow_finding, tile
+from tests.unit.results.sweeps import ROW, slow_finding, tile
 
 
 def _criterion(name: str, state: AcceptanceState, records: list[Record]) -> CriterionResult:
@@ -79,6 +79,34 @@ def test_within_is_open_until_all_rows_have_ended(states: tuple[str, ...], recor
     assert _criterion("within", state_of(*states), [*tiles(), *records]).verdict == verdict
 
 
+def test_tiles_without_a_result_leave_coverage_open() -> None:
+    state = state_of(criteria=Criteria(covered=0.5))
+    coverage = _criterion("covered", state, tiles("n002"))
+    assert (coverage.verdict, coverage.why) == ("open", f"5 of 8 nodes, 2 exceptions, {ROW}@n002: no result")
+
+
+def test_rows_judged_with_a_larger_tolerance_leave_within_open() -> None:
+    rows = [replace(one, row=replace(one.row, tolerance=0.1)) for one in documented(4.5, 4.6)]
+    within = _criterion("within", state_of(), rows)
+    assert within.verdict == "open"
+    assert within.why.startswith(f"{DOCUMENTED[0]}: judged with a tolerance of 10.0 %")
+
+
+def test_a_row_with_a_duration_that_is_too_slow_is_not_within() -> None:
+    (slow,) = documented(5.0, outcome="regressed")
+    slow = replace(slow, row=replace(slow.row, id="llama3_8b_bf16[H100x48]", stage="endurance"))
+    assert _criterion("within", state_of(), [*documented(4.5, 4.6), slow]).verdict == "not met"
+
+
+def test_each_node_of_a_tile_that_has_not_passed_is_covered_or_an_exception() -> None:
+    of_switch = tile("n[001-004]", 5.0, stage="nodes")
+    undecided = replace(slow_finding("n[001-002]"), kind="not decided")
+    for findings in ((), (undecided,), (slow_finding("n003"),), (slow_finding("n003"), undecided)):
+        record = replace(of_switch, among_tiles=AmongTiles(-0.1, findings))
+        left_out = {one.node for one in exceptions_of("nodes", [record])}
+        assert left_out | covered_nodes(state_of(exceptions=()), [record]) == {*NODES[:4]}, findings
+
+
 def test_rows_that_are_not_good_are_named() -> None:
     within = _criterion("within", state_of(), documented(4.5, 4.6, outcome="error", measured={}))
     assert within.why == f"{DOCUMENTED[0]} error, {DOCUMENTED[1]} error"
@@ -116,3 +144,11 @@ def test_goodput_of_logs_that_take_longer_than_their_jobs_is_not_met() -> None:
     assert "its logs' steps take longer than its jobs" in result.why
     simulated = replace(odd, run=replace(odd.run, simulated=True))
     assert "take longer" not in _criterion("goodput", state, [simulated]).why
+
+
+def test_goodput_of_a_row_that_ended_before_its_time_by_an_error_is_not_met() -> None:
+    (row, *_) = documented(4.5, outcome="error", measured={})
+    used = Endurance(1, 100, 0, 100.0, 99.0, 0.0, 0.0, 0.0, 1.0)
+    record = replace(row, row=replace(row.row, id="llama3_8b_bf16[H100x48]", stage="endurance"), endurance=used)
+    result = _criterion("goodput", state_of(criteria=Criteria(goodput=0.9)), [record])
+    assert (result.verdict, result.figure) == ("not met", 0.99)
