@@ -41,6 +41,8 @@ def run_stages(session: pytest.Session, start: Start) -> Iterator[Sequence[pytes
     stages = session.config.stash[SESSION].stages
     assert stages is not None  # only then is this called
     run = _Run(session, start, stages)
+    unready = [run.rows[item.baseline.id].record for item in start.unready]
+    run.end_if_missed(None, [record for record in unready if record is not None])
     for stage in stages.plan.stages:
         yield run.begin(stage, stages.left)
         if start.executor.journal.taken_over:  # what is decided is the new owner's
@@ -62,7 +64,7 @@ class _Run:
         self._config, self._state = session.config, session.config.stash[SESSION]
         #: The items that no stage has taken yet, each with its row.
         self.waiting = [item for item in session.items if isinstance(item, BaselineItem)]
-        self._rows = dict(self._state.rows)
+        self.rows = dict(self._state.rows)
         #: By stage and row, the items on the tiles that it had at the begin.
         self._placed = grouped([((item.stage.name, item.baseline.row_id), item) for item in self.waiting if item.stage])
         assert self._state.history is not None  # its run has begun
@@ -126,7 +128,7 @@ class _Run:
         return kept, gone, ids
 
     def _new_items(self, like: BaselineItem, names: Sequence[str]) -> list[BaselineItem]:
-        own, file = self._rows[like.baseline.id], like.parent
+        own, file = self.rows[like.baseline.id], like.parent
         assert isinstance(file, BaselineFile)
         bare = replace(like.baseline, id=like.baseline.row_id)
         items, settings = [file.item_of(on_tile(bare, name), like.stage) for name in names], self._state.settings
@@ -180,14 +182,20 @@ class _Run:
         write(self._config, f"gsw: stage {stage.name} is decided: {plural(len(stages.left), 'node')} left")
         for (kind, why), nodes in grouped([((one.kind, one.why), one.node) for one in new]).items():
             write(self._config, f"gsw: left out from now on: {compressed(nodes)}  {kind}: {why}")
-        stages.stopped = self._why_stop(stage)
-        if stages.stopped:
-            stages.saved_gpu_hours = sum(
-                one.told_gpu_hours or 0.0 for one in stages.states.values() if one.state == WAITS
-            )
-            saved = f"{hours_text(stages.saved_gpu_hours)} GPU-hours are not spent"
-            write(self._config, f"gsw: the plan ends after the stage {stage.name}: {stages.stopped}; {saved}")
+        self.end_if_missed(stage, self._state.run_records())
         self._write()
+
+    def end_if_missed(self, stage: Stage | None, records: Sequence[Record]) -> None:
+        """End the plan after a stage, or before the first one, if a criterion cannot be met by these records."""
+        stages = self._stages
+        stages.stopped = self._why_stop(stage, records)
+        if not stages.stopped:
+            return
+        waiting = [one for one in stages.states.values() if one.state == WAITS]
+        stages.saved_gpu_hours = sum(one.told_gpu_hours or 0.0 for one in waiting)
+        when = "before its first stage" if stage is None else f"after the stage {stage.name}"
+        saved = f"{hours_text(stages.saved_gpu_hours)} GPU-hours are not spent"
+        write(self._config, f"gsw: the plan ends {when}: {stages.stopped}; {saved}")
 
     def _records_of(self, stage: Stage) -> list[Record]:
         ids = self._stages.states[stage.name].rows
@@ -206,13 +214,13 @@ class _Run:
                     where = (row_id, job.job_id)
                     yield from (NodeException(one, "failed", stage.name, job.why, *where) for one in job.excluded_nodes)
 
-    def _why_stop(self, stage: Stage) -> str:
-        stages = self._stages
-        at = stages.plan.stages.index(stage) + 1
-        following = next((one for one in stages.plan.stages[at:] if any(i.stage is one for i in self.waiting)), None)
-        if stage.goes_on or following is None:
+    def _why_stop(self, stage: Stage | None, records: Sequence[Record]) -> str:
+        stages, all_stages = self._stages, self._stages.plan.stages
+        at = 0 if stage is None else all_stages.index(stage) + 1
+        following = next((one for one in all_stages[at:] if any(i.stage is one for i in self.waiting)), None)
+        if (stage or all_stages[0]).goes_on or following is None:
             return ""
-        results = acceptance.criteria_of(stages.state(), self._state.run_records())
+        results = acceptance.criteria_of(stages.state(), records)
         missed = next((one for one in results if one.verdict == acceptance.NOT_MET), None)
         if missed is not None:
             return f"criterion {missed.name} cannot be met any more: {missed.why}"

@@ -246,3 +246,14 @@ def test_the_fault_of_a_table_comes_before_what_it_leaves_without_rows(pytester:
     result = run(pytester, PLAN, "--gsw-baselines=tables", "--collect-only", "-q")
     result.stdout.fnmatch_lines(["*grok1_314b.yaml*"])
     result.stderr.no_fnmatch_line("*no row of demo*")
+
+
+def test_a_row_that_cannot_be_submitted_ends_the_plan_before_its_first_job(pytester: pytest.Pytester) -> None:
+    plan = PLAN.replace("grok1_314b_fp8 and x16]\n", "all_reduce and p5\n    for: 10s\n")
+    result = run(pytester, plan.replace("within: 5 %", "goodput: 80 %"))
+    state = state_of(pytester)
+    assert state.stopped.startswith("criterion goodput cannot be met any more: ")
+    assert [one.state for one in state.stages] == ["not run"] * 3
+    result.stdout.fnmatch_lines(["gsw: the plan ends before its first stage: criterion goodput *; * are not spent"])
+    assert not list(pytester.path.glob(".gsw/runs/*/stage/results/**/*.out"))
+    assert result.ret == 1
