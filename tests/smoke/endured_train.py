@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-WIDTH, LAYERS, BATCH, EACH_SAVE = 512, 6, 192, 25
+WIDTH, LAYERS, BATCH, EACH_SAVE = 512, 6, 192, 10
 
 
 def main() -> None:
