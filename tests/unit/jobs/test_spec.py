@@ -207,11 +207,20 @@ def test_the_options_of_a_slurm_cluster_in_order() -> None:
             partition="batch",
             gres="gpu:8",
             constraint="h100",
+            reservation="acceptance",
             sbatch=("--qos=high", "--exclusive"),
         ),
     )
     assert spec(cluster=cluster).options == (
-        *("--account=eng", "--partition=batch", "--gres=gpu:8", "--constraint=h100", "--qos=high", "--exclusive"),
+        *(
+            "--account=eng",
+            "--partition=batch",
+            "--gres=gpu:8",
+            "--constraint=h100",
+            "--reservation=acceptance",
+            "--qos=high",
+            "--exclusive",
+        ),
     )
     assert spec(cluster=replace(cluster, scheduler="local")).options == ()
 

@@ -99,3 +99,21 @@ def test_a_session_polls_one_cluster_of_slurm() -> None:
 )
 def test_clusters_of_slurm_are_nothing_to_other_sessions(settings: Any) -> None:
     assert other_clusters([of("a"), of("b", options=("--clusters=other",))], settings) == {}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "tile", "options", "is_wrong"),
+    [
+        (18, "n[01-18]", ("--segment=18",), False),  # a rack, which is a block
+        (18, "n[01-18]", ("--segment=9",), False),
+        (18, "n[01-18]", ("--segment=16",), True),
+        (18, "n[01-18]", (), False),
+        (16, "", ("--segment=12",), False),  # Slurm's own business
+    ],
+)
+def test_a_tile_is_a_whole_number_of_segments(nodes: int, tile: str, options: tuple[str, ...], is_wrong: bool) -> None:
+    row = planned("rack", nodes=nodes, node_list=tile, options=options)
+    problem = preflight._segment_problem(row)
+    assert (problem is not None) == is_wrong
+    if problem is not None:
+        assert problem.fact == "its tile has 18 nodes, and its segment 16: a segment lies in one block"
