@@ -117,6 +117,7 @@ def test_a_lost_node_gets_no_further_job(site: Site, cluster: SlurmCluster) -> N
     assert first["nodes"] != second["nodes"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_session_that_ends_is_resumed_in_the_same_time(
     site: Site, cluster: SlurmCluster, tmp_path: Path, number: signal.Signals

@@ -150,6 +150,7 @@ def test_a_node_that_is_given_later_is_tried_once_more(site: Site, cluster: Slur
     assert session.process.returncode == 0
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("criteria", "on_failure", "stopped", "ran"),
     [

@@ -61,6 +61,7 @@ class Event(NamedTuple):
         return self.end_s - self.begin_s
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="each of two ranks needs a core")
 def test_a_training_whose_rank_is_killed(tmp_path: Path) -> None:
     script = Path(__file__).with_name("endured_train.py")
