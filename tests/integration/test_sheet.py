@@ -92,8 +92,8 @@ def test_two_sheets_beside_each_other(gsw: Gsw, tmp_path: Path) -> None:
         ["acceptance", "eos, phase 1", "eos, phase 2"],
         [*lines[1].split()],
         ["verdict", "met", "not met"],
-        ["covered", "75.0 %, wanted 75.0 %: met", "75.0 %, wanted 75.0 %: met"],
-        ["within", "2.2 %, wanted 5.0 %: met", "16.7 %, wanted 5.0 %: not met"],
+        ["covered", "75.0 %, wanted 75 %: met", "75.0 %, wanted 75 %: met"],
+        ["within", "2.2 %, wanted 5 %: met", "16.7 %, wanted 5 %: not met"],
         ["nodes covered", "6 of 8", "6 of 8"],
     ]
     assert re.search(rf"^{re.escape(DOCUMENTED[0])} +4.5 s +5.4 s +-16.7 % .* slower$", "\n".join(lines), re.MULTILINE)
