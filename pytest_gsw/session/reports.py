@@ -80,6 +80,8 @@ class Reports:
 
         This plugin is registered later, and therefore called before that one; a conftest.py may still come first.
         """
+        if self._rows and isinstance(item, OneLineFailure):
+            self._rows.add(item.nodeid)  # a stage has added it
         manager = self._config.pluginmanager
         if not self._rows or not manager.has_plugin(RERUNS) or not isinstance(item, (BaselineItem, BlankItem)):
             return None

@@ -99,6 +99,17 @@ def test_the_junit_of_its_records_has_the_rows_that_were_left_out(pytester: pyte
     assert cases("again.xml") == cases("junit.xml")
 
 
+def test_a_tile_that_a_stage_adds_has_a_line_as_the_others(pytester: pytest.Pytester) -> None:
+    plan = PLAN.replace("x32]\n    tile: switch", "x16]\n    tile: 2")
+    result = run(pytester, plan, SLOW.replace("06", "02"))
+    result.stdout.fnmatch_lines(
+        [
+            "*@demo-[[]03-04]  SKIPPED    its nodes are in other tiles now *",
+            "*@demo-[[]01,03]  PASSED     throughput *",
+        ]
+    )
+
+
 def test_rows_are_chosen_among_those_of_the_stages(pytester: pytest.Pytester) -> None:
     result = run(pytester, PLAN, "-k", "fp8 or demo-03")
     result.assert_outcomes(passed=2, deselected=result.parseoutcomes()["deselected"])
