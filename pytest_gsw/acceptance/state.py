@@ -126,10 +126,7 @@ def write_state(directory: Path, state: AcceptanceState) -> None:
 
 def read_state(directory: Path) -> AcceptanceState | None:
     """A run's acceptance; ``None`` if the run has none, or one of a later release."""
-    try:
-        return typed_json.read(AcceptanceState, json.loads(files.read_bounded(directory / NAME)))
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        return None
+    return typed_json.read_file(AcceptanceState, directory / NAME)
 
 
 def exceptions_of(stage: str, records: Iterable[Record]) -> Iterator[NodeException]:
@@ -140,8 +137,9 @@ def exceptions_of(stage: str, records: Iterable[Record]) -> Iterator[NodeExcepti
         job, among = record.jobs.last, record.among_tiles
         where = (record.row.id, "" if job is None else job.id, record.run.log or "")
         own = "other loss" if among and among.other_loss else _KINDS.get(record.outcome, "not decided")
+        finding_of = {node: one for one in reversed(among.findings if among else ()) for node in expand(one.nodes)}
         for node in expand(record.row.tile):
-            finding = next((one for one in among.findings if node in expand(one.nodes)), None) if among else None
+            finding = finding_of.get(node)
             if finding is not None:
                 kind = "slow" if finding.kind == "between" else finding.kind
                 yield NodeException(node, kind, stage, row_text.finding_text(finding), *where)

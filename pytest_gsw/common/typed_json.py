@@ -8,8 +8,11 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache, partial
+from pathlib import Path
 from types import UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
+
+from pytest_gsw.common.files import read_bounded
 
 Kind = TypeVar("Kind")
 _Fits = Callable[[Any], bool]
@@ -60,6 +63,14 @@ def read(kind: type[Kind], content: Mapping[str, Any], prefix: str = "", **names
         elif shape.required:
             raise ValueError(f"it has no '{prefix}{key}'")
     return kind(**found)
+
+
+def read_file(kind: type[Kind], path: Path) -> Kind | None:
+    """A dataclass from a file; ``None`` if it is missing or damaged, or of a later release."""
+    try:
+        return read(kind, json.loads(read_bounded(path)))
+    except (OSError, ValueError, TypeError, RecursionError):
+        return None
 
 
 def check_known(content: Mapping[str, Any], known: Mapping[str, Any] | frozenset[str], prefix: str = "") -> None:

@@ -151,20 +151,15 @@ def make_job_spec(
     recipe, workload = baseline.recipe, baseline.workload
     stage = stage_of(cluster, baseline)
     directory = recipe_directory(cluster, baseline, stage)
-    slug = slurm_name(baseline.id)
     glob = log_glob(workload.framework, workload.model, workload.size, workload.dtype, baseline.gpus)
     environment = _environment(baseline, cluster, stage, profile)
     script = launch_script(cluster, baseline, directory)
     own = _own_variables(baseline, cluster, script, f"{stage}/{glob}")
-    # The recipes fix one job name and run "singleton" on it: one row at a time for each
-    # user. A name of its own lets rows run side by side. If two jobs of one row must
-    # not, the row's name without the session's id prevents that.
-    name = f"gsw-{slug}" if recipe.one_job_per_row else f"gsw-{run_id}-{slug}"
     # A recipe that came with its table may be in a directory that users may not write to.
     written_to = stage if recipe.is_next_to_table else None
     return JobSpec(
         row_id=baseline.id,
-        name=name,
+        name=job_name(baseline, run_id),
         unique_name=not recipe.one_job_per_row,
         script=script,
         directory=directory,
@@ -180,6 +175,16 @@ def make_job_spec(
         batch_output=None if written_to is None else f"{written_to}/slurm-%j.out",
         log_glob=glob,
     )
+
+
+def job_name(baseline: Baseline, run_id: str) -> str:
+    """The name of a row's job, with the session's id.
+
+    The recipes fix one name and run "singleton" on it: one row at a time for each user. A name of its own lets rows run
+    side by side. If two jobs of one row must not, the row's name without the session's id prevents that.
+    """
+    slug = slurm_name(baseline.id)
+    return f"gsw-{slug}" if baseline.recipe.one_job_per_row else f"gsw-{run_id}-{slug}"
 
 
 def stage_of(cluster: Cluster, baseline: Baseline) -> Path:

@@ -175,16 +175,23 @@ def _read(file: LogFile, log_format: LogFormat, noting: Iterable[Dialect]) -> St
     return StepLog(log_format.name, steps=(), attempts=0)
 
 
-def read_attempts(
-    file: Path | LogFile, log_format: LogFormat, start: int = 0, stop: int | None = None
-) -> StepLog | None:
-    """The steps in a log, or in a part of it, and those of earlier attempts, whatever became of the last one.
+def read_attempts(file: LogFile, log_format: LogFormat) -> StepLog | None:
+    """The steps in a log and those of earlier attempts, whatever became of the last one; ``None`` if there is none."""
+    return _steps_in(file, log_format, keep_attempts=True)
 
-    ``None`` if there is none.
-    """
+
+def _steps_in(
+    file: Path | LogFile,
+    log_format: LogFormat,
+    start: int = 0,
+    stop: int | None = None,
+    *,
+    keep_attempts: bool = False,
+) -> StepLog | None:
+    """The steps in a part of a log; ``None`` if there is none."""
     for dialect in log_format.dialects:
         parser = parser_of(log_format)
-        if isinstance(parser, SeriesParser):
+        if keep_attempts and isinstance(parser, SeriesParser):
             parser.keep_attempts()
         for offset, record in matching_records(file, dialect, start=start, stop=stop, wraps=log_format.wraps):
             parser.feed(offset, record)
@@ -251,7 +258,7 @@ def _find_format(path: Path, size: int) -> StepLog | None:
     ends = [(size - _END_BYTES, size), (0, _END_BYTES)] if size > _END_BYTES else []
     for start, stop in (*ends, (0, size)):
         for log_format in FORMATS.values():
-            if (log := read_attempts(path, log_format, start, stop)) is not None:
+            if (log := _steps_in(path, log_format, start, stop)) is not None:
                 return replace(log, format=log_format.name)
     return None
 

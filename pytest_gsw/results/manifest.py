@@ -134,10 +134,7 @@ def write_noted(directory: Path, noted: RunManifest) -> None:
 
 def read_noted(directory: Path) -> RunManifest:
     """The notes of a run's sessions; empty if there are none that can be read."""
-    try:
-        return typed_json.read(RunManifest, json.loads(files.read_bounded(directory / _NAME)))
-    except (OSError, ValueError, TypeError, RecursionError):
-        return RunManifest()
+    return typed_json.read_file(RunManifest, directory / _NAME) or RunManifest()
 
 
 # -- Rows of a run that were never judged: those of its journal without a record -------------------

@@ -158,7 +158,4 @@ def write_progress(directory: Path, progress: RunProgress) -> None:
 
 def read_progress(directory: Path) -> RunProgress:
     """The last progress of a run; all is unknown if it cannot be read."""
-    try:
-        return typed_json.read(RunProgress, json.loads(files.read_bounded(directory / NAME)))
-    except (OSError, ValueError, TypeError, RecursionError):
-        return RunProgress()
+    return typed_json.read_file(RunProgress, directory / NAME) or RunProgress()

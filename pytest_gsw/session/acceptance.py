@@ -17,8 +17,8 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import hours_text, plural
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.journal import Journal
-from pytest_gsw.jobs.layout import slurm_name
 from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.spec import job_name
 from pytest_gsw.results.record import Record
 from pytest_gsw.results.sweep import write_sweep
 from pytest_gsw.session import junit_file, tiles
@@ -67,14 +67,19 @@ class _Run:
         self.rows = dict(self._state.rows)
         #: By stage and row, the items on the tiles that it had at the begin.
         self._placed = grouped([((item.stage.name, item.baseline.row_id), item) for item in self.waiting if item.stage])
+        if not stages.is_resumed:
+            self._tell_costs()
+        self._write()
+
+    def _tell_costs(self) -> None:
+        """Keep the cost of each stage, as far as it is known, with its state."""
         assert self._state.history is not None  # its run has begun
-        placed = [(item.stage, item.baseline) for item in self.waiting if item.stage and not stages.is_resumed]
-        costs, _ = stages.costs(placed, self._state.history, self._state.settings)
+        placed = [(item.stage, item.baseline) for item in self.waiting if item.stage]
+        costs, _ = self._stages.costs(placed, self._state.history, self._state.settings)
         for name, cost in costs.items():
             if not cost.unknown:
-                state = stages.states[name]
-                stages.states[name] = replace(state, told_gpu_hours=cost.gpu_hours, told_hours=cost.hours)
-        self._write()
+                state = self._stages.states[name]
+                self._stages.states[name] = replace(state, told_gpu_hours=cost.gpu_hours, told_hours=cost.hours)
 
     # -- a stage begins
 
@@ -133,7 +138,7 @@ class _Run:
         bare = replace(like.baseline, id=like.baseline.row_id)
         items, settings = [file.item_of(on_tile(bare, name), like.stage) for name in names], self._state.settings
         for item in items:
-            name = f"gsw-{settings.run_id}-{slurm_name(item.baseline.id)}"
+            name = job_name(item.baseline, settings.run_id)
             row = row_on_tile(self._config, own, item.baseline, name, self._start.shared, item.user_properties)
             self._state.rows[item.baseline.id] = row
             self._start.ready[item.baseline.id] = row.plan.spec

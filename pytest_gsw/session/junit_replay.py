@@ -63,7 +63,7 @@ def junit_of_run(
         reports = case_reports(node_id, "failed", failure_of(why, node_id), facts, when="setup")
         cases.append((noted.class_of(node_id), row, reports))
     for node_id, why in noted.left_out.items():
-        reports = case_reports(node_id, "skipped", (*node_id.split("::")[:1], 0, f"Skipped: {why}"), [])
+        reports = case_reports(node_id, "skipped", (node_id.partition("::")[0], 0, f"Skipped: {why}"), [])
         cases.append((noted.class_of(node_id), node_id.rpartition("::")[2], reports))
     incident = cluster_result.incident_of(records)
     lost = {**lost_tiles(records), **{tile: why for name, why in missing.items() if (tile := tile_of(name))}}

@@ -86,7 +86,8 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
     launcher = make_launcher(config, settings, recorded, by_row, [item.baseline for item in rows])
     submits = settings.replay is None
     past, journal = resume.own_run(state, partial(write, config))
-    state.history = history = _session_history(config, settings)
+    state.history = history = _session_history(settings)
+    report_delivery(config, history)  # of records that an earlier session could not deliver
     environ = state.environ
     state.probes = probes = _node_probes(config, settings, launcher, environ)
     state.executor = executor = Executor(
@@ -228,15 +229,13 @@ def _watch(planned: SessionRow, settings: Settings, environ: Mapping[str, str]) 
     )
 
 
-def _session_history(config: pytest.Config, settings: Settings) -> SessionHistory:
-    """The history for this session; records that an earlier session could not deliver are delivered first."""
+def _session_history(settings: Settings) -> SessionHistory:
+    """The history for this session."""
     if settings.output.history is None or settings.replay is not None or settings.cluster is None:
         return SessionHistory(None, settings.output.results, None)
     budget = WaitBudget(SESSION_WAIT_S)
     history = open_history(settings.output.history, budget)
-    session_history = SessionHistory(history, settings.output.results, settings.cluster.name, budget)
-    report_delivery(config, session_history)
-    return session_history
+    return SessionHistory(history, settings.output.results, settings.cluster.name, budget)
 
 
 def _cluster_peers(
@@ -436,11 +435,7 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
     if (stages := config.stash[SESSION].stages) is not None:
         from pytest_gsw.acceptance.plan_cost import plan_lines  # few sessions have a plan
 
-        history = SessionHistory(None, settings.output.results, None)
-        if settings.output.history is not None and settings.cluster is not None:
-            budget = WaitBudget(SESSION_WAIT_S)
-            opened = open_history(settings.output.history, budget)
-            history = SessionHistory(opened, settings.output.results, settings.cluster.name, budget)
+        history = _session_history(settings)
         costs, times = stages.costs([(item.stage, item.baseline) for item in rows if item.stage], history, settings)
         history.close()
         for line in plan_lines(stages.plan, costs, times):

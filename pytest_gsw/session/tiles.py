@@ -96,8 +96,7 @@ def ask_tiling(cluster: Cluster | None, kind: str, only: str, environ: Mapping[s
 
 def ask_there(cluster: Cluster, environ: Mapping[str, str]) -> ClusterNodes:
     """The nodes of a cluster, by Slurm or as they are simulated; a ConfigurationError if they are not known."""
-    from pytest_gsw.jobs.slurm import client  # few sessions have tiles
-    from pytest_gsw.jobs.slurm.nodes import ClusterNodes, ask_nodes
+    from pytest_gsw.jobs.slurm.nodes import ClusterNodes, ask_nodes  # few sessions have tiles
 
     if cluster.nodes:
         usable = tuple(node for node in cluster.nodes if node not in cluster.down)
@@ -108,6 +107,8 @@ def ask_there(cluster: Cluster, environ: Mapping[str, str]) -> ClusterNodes:
             f"{cluster.name} has the scheduler {cluster.scheduler}, and tiles are nodes of Slurm's\n"
             "next: name a cluster with 'scheduler: slurm'"
         )
+    from pytest_gsw.jobs.slurm import client
+
     return ask_nodes(client.Client(environ).ask, cluster, environ)
 
 

@@ -419,6 +419,14 @@ StorageLoc=slurm_acct_db
         self._run("scancel", "--user=root")
         self.wait_until(lambda: not self._output("squeue", "-h").strip(), "the queue is empty", 60)
 
+    def resume_all(self) -> None:
+        """Take drained nodes back, so that the next test finds all nodes idle."""
+        for node in self._run("sinfo", "-h", "-N", "-t", "drain", "-o", "%N").split():
+            self._run("scontrol", "update", f"nodename={node}", "state=resume")
+        # One that was just resumed does not respond yet: idle*.
+        states = ("sinfo", "-h", "-N", "-o", "%T")
+        self.wait_until(lambda: {*self._output(*states).split()} == {"idle"}, "all nodes are idle", 60)
+
     def copy_logs(self, target: Path) -> None:
         """Copy what each daemon has logged so far to a new directory, with the configuration."""
         shutil.copytree(self.directory / "log", target)

@@ -44,8 +44,7 @@ def site(tmp_path: Path, cluster: SlurmCluster) -> Iterator[Site]:
     yield site
     site.close()
     cluster.cancel_all()
-    for node in cluster.run("sinfo", "-h", "-N", "-t", "drain", "-o", "%N").split():
-        cluster.run("scontrol", "update", f"nodename={node}", "state=resume")
+    cluster.resume_all()
 
 
 def project(plan: str = PLAN, slow: str = "", *options: str, first: str = "") -> Misfortune:

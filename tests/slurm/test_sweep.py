@@ -49,11 +49,7 @@ def site(tmp_path: Path, cluster: SlurmCluster) -> Iterator[Site]:
     yield site
     site.close()
     cluster.cancel_all()
-    for node in cluster.run("sinfo", "-h", "-N", "-t", "drain", "-o", "%N").split():
-        cluster.run("scontrol", "update", f"nodename={node}", "state=resume")
-    # One that was just resumed does not respond yet: idle*.
-    states = ("sinfo", "-h", "-N", "-o", "%T")
-    cluster.wait_until(lambda: {*cluster.run(*states).split()} == {"idle"}, "all nodes are idle", 60)
+    cluster.resume_all()
 
 
 def with_options(project: Misfortune, *options: str, first: str = "") -> Misfortune:
