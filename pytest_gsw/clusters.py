@@ -85,6 +85,11 @@ def _check_gres(entry: Value, key: str, filled: str) -> _Problems:
         yield entry, key, f"got '{filled}', wanted resources of a node such as gpu:8"
 
 
+def _check_host(entry: Value, key: str, filled: str) -> _Problems:
+    if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.@:%-]*", filled) is None:
+        yield entry, key, f"got '{filled}', wanted a host such as eos-login or ann@eos-login"
+
+
 def _check_smoke(entry: Value, key: str, filled: str) -> _Problems:
     try:
         shlex.split(filled)
@@ -131,6 +136,14 @@ def _key(kind: f.Kind, default: Any = None, **facts: Any) -> Any:
 @dataclass(frozen=True)
 class Submission:
     """Requirements of jobs, as a launcher gives them to its scheduler."""
+
+    host: str | None = _key(
+        f.text("Login node from which the jobs are submitted, as ssh knows it; this machine by default."),
+        check=_check_host,
+    )
+    ssh: tuple[str, ...] | None = _key(
+        f.Sequence_(None, "Options of OpenSSH's client for that, one list entry each, such as -F and a file.")
+    )
 
     account: str | None = _key(f.text("Slurm account; SLURM_ACCOUNT or SBATCH_ACCOUNT by default."))
     partition: str | None = _key(f.text("Slurm partition; SLURM_PARTITION or SBATCH_PARTITION by default."))
@@ -267,6 +280,8 @@ class Cluster:
     #: The leaf switch of each simulated node, and the reasons of those that take no jobs.
     nodes: Mapping[str, str] = field(default_factory=dict, repr=False)
     down: Mapping[str, str] = field(default_factory=dict, repr=False)
+    #: The directory with copies of its files; ``None`` if this machine sees the files themselves.
+    mirror: Path | None = None
     #: True if its file was named on the command line: other sessions do not find it otherwise.
     file_is_given: bool = False
 
@@ -320,6 +335,9 @@ DEMO = Cluster(
     simulated=True,
     nodes={f"demo-{number:02d}": f"leaf{(number + 3) // 4}" for number in range(1, 17)},
 )
+
+#: The directory in a run's with the copies of files of a login node.
+MIRROR = "there"
 
 #: This machine; the session fills in its hardware.
 LOCAL = Cluster(name="local", scheduler="local")
@@ -423,7 +441,11 @@ def _cluster(
                 name: (text.startswith("~/") and _at_home(text, environ)) or text for name, text in keys[key].items()
             }
         declared = CLUSTER_KEYS[key]
-        if declared.is_path:
+        if declared.is_path and "host" in entries:
+            if not keys[key].startswith("/"):
+                problem = f"got '{keys[key]}', wanted a path of the login node, from / on"
+                faults.append(Fault(entry.line, entry.column, f"clusters.{name}.{key}", problem))
+        elif declared.is_path:
             home = _at_home(keys[key], environ)
             if home is None:
                 problem = f"got '{keys[key]}', an unknown home; write the path itself"
@@ -568,7 +590,11 @@ def ready_cluster(cluster: Cluster, directory: Path, environ: Mapping[str, str],
             f"the cluster '{cluster.name}' has no staging area\n"
             f"next: export STAGE_PATH=DIR, or write 'stage: DIR' for it in {cluster.path}"
         )
-    return cluster
+    if cluster.submission.host is None:
+        return cluster
+    mirror = (directory / MIRROR).absolute()
+    copies = None if cluster.recipes is None else f"{mirror}{cluster.recipes}"
+    return replace(cluster, stage=f"{mirror}{cluster.stage}", recipes=copies, mirror=mirror)
 
 
 def uses_gpus(cluster: Cluster) -> bool:

@@ -16,6 +16,7 @@
         ├── JobError              the job did not end in COMPLETED with exit code 0
         ├── LogError              the log is missing, ambiguous, another run's, too short, or not finite
         │   ├── NoLogError          it is not where the recipe puts it
+        │   ├── NotFetchedError     it is on a login node, and not here as a whole
         │   └── IncompleteLogError       it lacks steps, figures or its end
         ├── NotJudgedError        a command has nothing to judge it by
         ├── LogWarning            a note on the log that is no fault; an error only if warnings are errors
@@ -30,8 +31,12 @@ exceptions survive pickling.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
+
+from typing_extensions import Self
 
 from pytest_gsw.common.text import plural
 
@@ -99,6 +104,9 @@ class FileError(ConfigurationError):
         return "\n".join([f"{self.path}: {problems}", *(f"  {self.path}:{fault}" for fault in self.faults)])
 
 
+Failed = TypeVar("Failed", bound="RunError")
+
+
 class RunError(GswError):
     """One row could not be measured.
 
@@ -117,6 +125,11 @@ class RunError(GswError):
         self.tail = tail
         self.advice = advice
         super().__init__(fact, evidence, tail, advice)
+
+    def with_texts(self, change: Callable[[str], str]) -> Self:
+        """The same error with each of its texts changed, but for the lines of a log."""
+        evidence = tuple((name, change(value)) for name, value in self.evidence)
+        return type(self)(change(self.fact), evidence, self.tail, change(self.advice))
 
     def __str__(self) -> str:
         lines = [self.fact]
@@ -172,6 +185,10 @@ class LogError(RunError):
 
 class NoLogError(LogError):
     """There is no log where the recipe puts it."""
+
+
+class NotFetchedError(LogError):
+    """The log of an ended job is on a login node, and is not here as a whole."""
 
 
 class IncompleteLogError(LogError):

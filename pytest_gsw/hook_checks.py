@@ -200,6 +200,7 @@ _LAUNCHER: Mapping[str, _Check] = {
     "name": _NAME,
     "log_wait_s": _SECONDS,
     "poll_interval_s": _SECONDS,
+    "unknown_limit_s": _SECONDS,
     "parallel_submissions": _WHOLE_ABOVE_0,
     "jobs_outlive_session": _FLAG,
     "polls_in_a_thread": _FLAG,

@@ -223,6 +223,11 @@ def pytest_gsw_make_launcher(config: pytest.Config, cluster: Cluster, run_direct
 
     state, directory = config.stash.get(SESSION, None), run_directory / "batch"
     environ = session_environment() if state is None else state.environ
+    if cluster.mirror is not None:
+        from pytest_gsw.jobs.ssh.launcher import SshLauncher
+        from pytest_gsw.jobs.ssh.login import login_to
+
+        return SshLauncher(login_to(cluster), directory)
     if cluster.scheduler == "slurm":
         from pytest_gsw.jobs.run_lock import SubmissionLock
         from pytest_gsw.jobs.slurm.launcher import SlurmLauncher

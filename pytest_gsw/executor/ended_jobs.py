@@ -12,7 +12,7 @@ from itertools import starmap
 from pathlib import Path
 
 from pytest_gsw.common.node_lists import expand
-from pytest_gsw.errors import IncompleteLogError, LogError, NoLogError
+from pytest_gsw.errors import IncompleteLogError, LogError, NoLogError, NotFetchedError
 from pytest_gsw.executor import phases
 from pytest_gsw.jobs.journal import Journal
 from pytest_gsw.jobs.launcher import Launcher
@@ -51,7 +51,7 @@ def log_of(launcher: Launcher, job: Job) -> Path:
         log = launcher.find_log(job)
     except OSError as error:  # a file system that is unavailable for a moment
         raise LogError(f"the log of job {job.id} cannot be looked for: {error.strerror or error}") from error
-    check_new(job, log, log_identity.is_own)
+    check_new(job, log, log_identity.is_own, launcher.file_facts)
     return log
 
 
@@ -63,7 +63,7 @@ def batch_output_of(launcher: Launcher, job: Job) -> Path | None:
         return None
 
 
-def in_batch_output(error: LogError, job: Job, output: Path | None) -> Path | LogError:
+def in_batch_output(error: LogError, launcher: Launcher, job: Job, output: Path | None) -> Path | LogError:
     """The batch shell's output, if it is the job's log and there is none in the recipe's place; else the error.
 
     The recipes redirect the output of their srun by a variable that some versions of Slurm ignore. Steps alone do not
@@ -73,7 +73,7 @@ def in_batch_output(error: LogError, job: Job, output: Path | None) -> Path | Lo
         return error
     try:
         named = log_identity.read_identity(output, detect_format(output).name).job_id
-        check_new(job, output)
+        check_new(job, output, facts_of=launcher.file_facts)
     except (LogError, OSError):
         return error
     if named == job.id:
@@ -158,11 +158,12 @@ class EndedJobs(phases.ExecutorPart):
             log = log_of(self.launcher, job)
         except LogError as error:
             if ended.submitted.status.ended_well:
-                # A shared file system may show the log late.
-                if now_s < ended.deadline_s:
+                # A shared file system may show the log late; a lost connection is awaited as unknown states are.
+                late_s = self.launcher.unknown_limit_s if isinstance(error, NotFetchedError) else 0.0
+                if now_s < ended.deadline_s + late_s:
                     ended.sizes = {}
                     return None
-                log_or_error = in_batch_output(error, job, batch_output_of(self.launcher, job))
+                log_or_error = in_batch_output(error, self.launcher, job, batch_output_of(self.launcher, job))
                 if isinstance(log_or_error, LogError):
                     return log_or_error
                 log = log_or_error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -297,7 +296,7 @@ class RowTable:
         self._counted = 0
         #: True if the last count was made after the ends of all jobs of the run.
         self.is_counted = False
-        self._since_s = time.time()
+        self._since_s = launcher.now_s()
         #: The spec of the newest job of each row that may have one, in this session or in an earlier one.
         self.started: dict[str, JobSpec] = {}
         #: Jobs of the run that no row owns, and the errors of rows that were returned before these were found.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
@@ -17,7 +16,7 @@ from pytest_gsw.common.text import duration
 from pytest_gsw.errors import JobError, LogError, RunError
 from pytest_gsw.executor.ended_jobs import EndedJobs
 from pytest_gsw.executor.phases import Active, Count, ExecutorPart, StateObserver, SubmittedJob
-from pytest_gsw.executor.submitter import LONGEST_BACK_OFF_S, UNKNOWN_LIMIT_S, Backoff
+from pytest_gsw.executor.submitter import LONGEST_BACK_OFF_S, Backoff
 from pytest_gsw.jobs.journal import Journal, by_row
 from pytest_gsw.jobs.layout import other_outputs_of
 from pytest_gsw.jobs.model import LOST_AT_START, NO_OTHER_NODE, Attempt, EarlyStop, Job
@@ -235,11 +234,11 @@ class Polls(ExecutorPart):
             return EarlyStop(f"not covered: {why}", f"sinfo -N -R -n {tile} shows more")
         if active.queued_s is None:
             # Of an earlier session. A job of the run that starts soon must still be able to prolong the wait.
-            waited_s = time.time() - max(job.submitted_s, status.submit_s or 0.0)
+            waited_s = self.launcher.now_s() - max(job.submitted_s, status.submit_s or 0.0)
             active.queued_s = now_s - max(0.0, min(waited_s, limit_s - STUCK_S))
         kind = reason_of(reason)
         if kind.advice is None or (
-            kind.is_dated and not begins_after(reason, (status.submit_s or time.time()) + limit_s)
+            kind.is_dated and not begins_after(reason, (status.submit_s or self.launcher.now_s()) + limit_s)
         ):
             active.stuck_s = None
         else:
@@ -265,7 +264,7 @@ class Polls(ExecutorPart):
         if status.state is JobState.UNKNOWN:
             if active.unknown_since_s is None:
                 active.unknown_since_s = now_s
-            if now_s - active.unknown_since_s < UNKNOWN_LIMIT_S:
+            if now_s - active.unknown_since_s < self.launcher.unknown_limit_s:
                 return  # the scheduler is unreachable for a while; the last known state remains
         else:
             active.unknown_since_s = None

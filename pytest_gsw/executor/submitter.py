@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -18,8 +17,6 @@ from pytest_gsw.jobs.launcher import Launcher
 from pytest_gsw.jobs.layout import logs_before, names_before, names_in
 from pytest_gsw.jobs.model import Job, JobSpec
 
-#: Rows are given up after the scheduler was unreachable for this long: longer than a controller's restart.
-UNKNOWN_LIMIT_S = 600.0
 #: First and longest wait after a failure to reach the scheduler; each wait is twice the one before.
 BACK_OFF_S = 5.0
 LONGEST_BACK_OFF_S = 60.0
@@ -30,9 +27,10 @@ class Backoff:
 
     Args:
         at_once: Most submissions under way while the scheduler accepts all of them.
+        unknown_limit_s: Rows are given up after the scheduler was unreachable for this long.
     """
 
-    def __init__(self, at_once: int) -> None:
+    def __init__(self, at_once: int, unknown_limit_s: float) -> None:
         #: The scheduler's message that the queue is full, empty if it is not, and the time of the first queued.
         self.full = ""
         self.full_since_s = math.inf
@@ -41,7 +39,7 @@ class Backoff:
         #: Submissions that may be under way: one after a full queue or an unreachable scheduler, then one more for each
         #: accepted queued.
         self.window = at_once
-        self._at_once = at_once
+        self._at_once, self._unknown_limit_s = at_once, unknown_limit_s
         self._back_off_s = BACK_OFF_S
         #: Time of the scheduler's last answer about a job.
         self._answered_s = -math.inf
@@ -71,7 +69,7 @@ class Backoff:
     def is_worth_waiting(self, away_since_s: float, now_s: float) -> bool:
         """Postpone all submissions while the scheduler is unreachable; false once that took too long."""
         # A scheduler that answers polls is reachable but full: it accepts more once some jobs have ended.
-        if now_s - max(away_since_s, self._answered_s) >= UNKNOWN_LIMIT_S:
+        if now_s - max(away_since_s, self._answered_s) >= self._unknown_limit_s:
             return False
         if now_s >= self.due_s:  # else another row's failure has postponed them
             self.due_s = now_s + self._back_off_s
@@ -96,7 +94,7 @@ class Submitter(ExecutorPart):
     def __post_init__(self) -> None:
         threads = self.launcher.parallel_submissions
         self._threads = ThreadPoolExecutor(threads, "gsw-submit") if threads > 1 else None
-        self.backoff = Backoff(threads * (1 + _QUEUED_PER_THREAD))
+        self.backoff = Backoff(threads * (1 + _QUEUED_PER_THREAD), self.launcher.unknown_limit_s)
         #: True after a wait for answers: those available are then collected, however few.
         self._waited = False
 
@@ -167,7 +165,7 @@ class Submitter(ExecutorPart):
 
     def _begin(self, batch: list[Queued]) -> None:
         """Record which rows are about to be submitted, and only then submit them."""
-        now_s = time.time()
+        now_s = self.launcher.now_s()
         for queued in batch:
             queued.tried_s = now_s
         problem = self.journal.intents([queued.row.spec for queued in batch], now_s)
@@ -318,4 +316,8 @@ def _find_lost_job(launcher: Launcher, queued: Queued) -> Job | None:
 
 def _with_logs_before(job: Job, names: frozenset[str] | None) -> Job:
     """A job with the files that had its log's name before its submission."""
-    return job if names is None else replace(job, logs_before=logs_before(job.spec, job.id, names))
+    return (
+        job
+        if names is None or job.logs_before is not None
+        else replace(job, logs_before=logs_before(job.spec, job.id, names))
+    )

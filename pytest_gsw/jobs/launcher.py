@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from pytest_gsw.errors import SubmissionError
-from pytest_gsw.jobs.layout import log_of
+from pytest_gsw.jobs.layout import FileFacts, file_facts, log_of
 from pytest_gsw.jobs.model import FoundJob, Job, JobSpec
 from pytest_gsw.jobs.states import JobStatus
 
@@ -30,6 +31,8 @@ class Launcher(ABC):
     jobs_outlive_session: bool = False
     #: True if :meth:`poll` may be called while other methods are; a site's own launcher is never called so.
     polls_in_a_thread: bool = False
+    #: Seconds for which the state of all jobs may be unknown before their rows are errors: longer than a restart.
+    unknown_limit_s: float = 600.0
     #: Those of the launchers' keys in ``clusters.yaml`` that it uses; others are refused.
     cluster_keys: Collection[str] = ()
 
@@ -108,6 +111,25 @@ class Launcher(ABC):
             LogError: There is none (yet), or more than one.
         """
         return log_of(job)
+
+    def file_facts(self, path: Path) -> FileFacts | None:
+        """The facts of a file that :meth:`find_log` or :meth:`batch_output` has found; ``None`` if it is gone."""
+        return file_facts(path)
+
+    def now_s(self) -> float:
+        """Seconds since the epoch by the scheduler's clock."""
+        return time.time()
+
+    def survey(self, directories: Sequence[Path], files: Sequence[Path]) -> None:  # noqa: B027
+        """Make directories of recipes and these files readable, before any spec is made."""
+
+    def there(self, text: str) -> str:
+        """A text with the paths that files have where the jobs run."""
+        return text
+
+    def shown(self, text: str) -> str:
+        """The same for the user of this machine, with the name of another machine before its paths."""
+        return text
 
     def batch_output(self, job: Job) -> Path | None:
         """The batch shell's own output, which has failures before training; ``None`` if there is none."""

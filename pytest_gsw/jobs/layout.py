@@ -125,7 +125,7 @@ def find_log(stage: Path, log_glob: str, job_id: str, nccl_trace: bool) -> Path:
     logs = find_logs(stage, log_glob, nccl_trace, job_id=job_id)
     if len(logs) == 1:
         return logs[0].path
-    searched = ("searched", f"{stage}/{_fill_job_id(log_glob, job_id)}")
+    searched = ("searched", f"{stage}/{fill_job_id(log_glob, job_id)}")
     if logs:
         candidates = tuple(("candidate", str(log.path)) for log in logs)
         raise LogError(
@@ -133,7 +133,7 @@ def find_log(stage: Path, log_glob: str, job_id: str, nccl_trace: bool) -> Path:
             (searched, *candidates),
             advice="remove the copies: one job writes one log",
         )
-    place, near = _near_misses(stage, _fill_job_id(log_glob, job_id))
+    place, near = _near_misses(stage, fill_job_id(log_glob, job_id))
     raise NoLogError(
         f"no log of job {job_id}",
         (searched, *links_passed_over(stage, log_glob, job_id), *near),
@@ -146,7 +146,7 @@ def find_logs(stage: Path, log_glob: str, nccl_trace: bool, job_id: str | None =
 
     Links that lead out of the results are not followed: their targets are runs of another place.
     """
-    home = _home(stage, log_glob)
+    home = home_of(stage, log_glob)
     return [
         log
         for log in _log_candidates(stage, log_glob, job_id)
@@ -169,7 +169,7 @@ def loose_logs(place: Path) -> list[Path]:
 
 def any_job(log_glob: str) -> str:
     """The glob of the logs of all jobs of a row."""
-    return _fill_job_id(log_glob, "*")
+    return fill_job_id(log_glob, "*")
 
 
 def sizes_of(files: Iterable[Path | None]) -> dict[str, int]:
@@ -219,7 +219,7 @@ def _is_traced(path: Path, stage: Path) -> bool:
 
 def links_passed_over(stage: Path, log_glob: str, job_id: str | None = None) -> tuple[tuple[str, str], ...]:
     """Evidence of links that :func:`find_logs` did not follow although logs are behind them."""
-    home = _home(stage, log_glob)
+    home = home_of(stage, log_glob)
     inside = home.resolve()
     links = [
         next(place for place in (*reversed(log.path.parents), log.path) if _leads_out(place, home, inside))
@@ -235,7 +235,7 @@ def _log_candidates(stage: Path, log_glob: str, job_id: str | None) -> Iterator[
     """Files named like a log of a row or of one job, wherever links lead, in the order of their paths."""
     if JOB_ID not in log_glob.rpartition("/")[2]:
         return
-    for path in sorted(_glob(stage, _fill_job_id(log_glob, "*" if job_id is None else glob.escape(job_id)))):
+    for path in sorted(_glob(stage, fill_job_id(log_glob, "*" if job_id is None else glob.escape(job_id)))):
         found_id = job_id_in(path.name, log_glob, job_id)
         if found_id is not None and _is_file(path):
             yield FoundLog(path, found_id)
@@ -331,11 +331,12 @@ def _pattern(name_glob: str, job_id: str) -> re.Pattern[str]:
     return re.compile(pattern.replace(stand_in, f"(?P<job_id>{job_id})", 1).replace(any_size, "[^_]*"))
 
 
-def _fill_job_id(log_glob: str, job_id: str) -> str:
+def fill_job_id(log_glob: str, job_id: str) -> str:
+    """The glob of the logs of one job of a row."""
     return log_glob.replace(JOB_ID, job_id).replace(ANY_SIZE, "*")
 
 
-def _home(stage: Path, log_glob: str) -> Path:
+def home_of(stage: Path, log_glob: str) -> Path:
     """The directory of all logs: the results, which may be a link elsewhere, as the stage may."""
     in_results = log_glob.startswith(f"{_RESULTS}/") or Path(log_glob).parts[:1] == (_RESULTS,)
     return stage / _RESULTS if in_results else stage
@@ -407,30 +408,54 @@ def logs_before(spec: JobSpec, job_id: str, names: Collection[str]) -> tuple[Log
     return tuple(noted)
 
 
-def check_new(job: Job, log: Path, is_own: Callable[[Job, Path], bool] = lambda *_: False) -> None:
+@dataclass(frozen=True)
+class FileFacts:
+    """The identity and times of a file by its file server: its last change, and that of its name."""
+
+    inode: int
+    mtime_ns: int
+    ctime_ns: int
+
+
+def file_facts(path: Path) -> FileFacts | None:
+    """The facts of a file; ``None`` if it is gone."""
+    try:
+        facts = path.stat()
+    except OSError:
+        return None
+    return FileFacts(facts.st_ino, facts.st_mtime_ns, facts.st_ctime_ns)
+
+
+def check_new(
+    job: Job,
+    log: Path,
+    is_own: Callable[[Job, Path], bool] = lambda *_: False,
+    facts_of: Callable[[Path], FileFacts | None] = file_facts,
+) -> None:
     """Raise a LogError if a log existed before its job was submitted.
 
     Args:
         job: The job.
         log: Its log, by the name.
         is_own: True if a log's text proves that it is the job's: a file server may date it back.
+        facts_of: Returns the facts of the log.
     """
-    try:
-        facts = log.stat()
-    except OSError:
+    facts = facts_of(log)
+    if facts is None:
         return  # gone again: its reader will report that
+    mtime_s = facts.mtime_ns / 1e9
     before = next((noted for noted in job.logs_before or () if job.spec.stage / noted.path == log), None)
-    then_ns = facts.st_mtime_ns if before is None else before.mtime_ns
+    then_ns = facts.mtime_ns if before is None else before.mtime_ns
     if before is not None:
-        is_old = before.inode == facts.st_ino
+        is_old = before.inode == facts.inode
     else:
         # It came with the times of another run, moved or copied, if it was written long before it got its name, by the
         # file server's clock alone, which may be hours behind this machine's.
-        is_put_there = job.logs_before is None or facts.st_mtime < facts.st_ctime - CLOCK_SKEW_S
-        is_old = facts.st_mtime < job.submitted_s - CLOCK_SKEW_S and is_put_there and not is_own(job, log)
+        is_put_there = job.logs_before is None or facts.mtime_ns < facts.ctime_ns - CLOCK_SKEW_S * 1e9
+        is_old = mtime_s < job.submitted_s - CLOCK_SKEW_S and is_put_there and not is_own(job, log)
     if not is_old:
         return
-    since = "" if then_ns == facts.st_mtime_ns else ", and something has written to it since"
+    since = "" if then_ns == facts.mtime_ns else ", and something has written to it since"
     raise LogError(
         f"no log of job {job.id} but an older one: it was last written at {moment(then_ns / 1e9)}{since}",
         (("log", str(log)), ("job", f"{job.id}, submitted at {moment(job.submitted_s)}")),

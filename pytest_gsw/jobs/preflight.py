@@ -306,6 +306,7 @@ def demands_in(text: str) -> Iterator[RequiredVariable]:
 
 #: From v25.10 on, a file at the root of a checkout has the release of all recipes.
 _RELEASE_FILE = "release.yaml"
+_CHANGELOG = "CHANGELOG"
 _LLMB_KEY = "llmb_version:"
 _LLMB_VERSION = re.compile(r"^llmb_version:[ \t]*[\"']?([0-9][0-9A-Za-z.-]{0,30})[\"']?[ \t\r]*(?:#.*)?$", re.MULTILINE)
 #: ``## [v25.05.02] - 2025-07-22``
@@ -331,6 +332,11 @@ class Staged(NamedTuple):
         return (self.version,) if self.is_release else releases_of(self.version)
 
 
+def release_files(script: Path) -> Iterator[Path]:
+    """The files that may state the release of a checkout with this launch script."""
+    return (folder / name for folder in script.parents[:_DEEPEST] for name in (_RELEASE_FILE, _CHANGELOG))
+
+
 def staged_release(script: Path) -> Staged | None:
     """The one release in a launch script or its checkout.
 
@@ -352,7 +358,7 @@ def staged_release(script: Path) -> Staged | None:
 
 def _by_changelog(script: Path, possible: Sequence[str]) -> Staged | None:
     """The one of several releases in the first heading of the checkout's CHANGELOG; ``None`` if it has none."""
-    for place in (folder / "CHANGELOG" for folder in script.parents[:_DEEPEST] if len(possible) > 1):
+    for place in (folder / _CHANGELOG for folder in script.parents[:_DEEPEST] if len(possible) > 1):
         text = script_text(place) or ""
         first = _HEADING.search(text)
         if first is not None and first[1] in possible:

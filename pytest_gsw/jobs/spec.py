@@ -406,9 +406,9 @@ def _is_for_jobs(name: str, inside_a_job: bool) -> bool:
 
 
 def query_environment(session: Mapping[str, str]) -> dict[str, str]:
-    """The environment of Slurm's queries: without the user's formats, and with times as epoch seconds."""
+    """The environment of Slurm's queries: without the user's formats, with times as epoch seconds and given in UTC."""
     plain = {name: value for name, value in session.items() if not name.startswith(_CHANGES_A_QUERY)}
-    return plain | {"SLURM_TIME_FORMAT": "%s"}
+    return plain | {"SLURM_TIME_FORMAT": "%s", "TZ": "UTC0"}
 
 
 def masked_environment(environment: Mapping[str, str]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import wait
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -57,9 +57,13 @@ class NodeProbes:
         cluster: Its keys ``facts`` and ``smoke`` say what is run.
         environ: The session's environment.
         version: Slurm's version.
+        make_probe: Starts a probe; by default on this machine.
     """
 
-    def __init__(self, cluster: Cluster, environ: Mapping[str, str], version: str) -> None:
+    def __init__(
+        self, cluster: Cluster, environ: Mapping[str, str], version: str, make_probe: Callable[..., Probe] = Probe
+    ) -> None:
+        self._make_probe = make_probe
         self._checks, self._environ, self._version = cluster.node_checks, environ, version
         self._kind: Any = None if self._checks.facts == "none" else self._checks.facts
         self._jobs: dict[str, _JobProbes] = {}
@@ -100,7 +104,7 @@ class NodeProbes:
         while self._waiting and len(self._running) < _AT_ONCE:
             job, slot, command = self._waiting.popleft()
             limit_s = self._checks.smoke_limit or LIMIT_S if slot == "smoke" else LIMIT_S
-            probe = job.probes[slot] = Probe(command, self._environ, len(job.nodes), limit_s)
+            probe = job.probes[slot] = self._make_probe(command, self._environ, len(job.nodes), limit_s)
             self._running.append(probe)
 
     def _stop(self, job: Job, known: _JobProbes) -> EarlyStop | None:

@@ -18,7 +18,7 @@ from pytest_gsw.clusters import Cluster, keys_error
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.redact import redact
 from pytest_gsw.common.text import command, plural
-from pytest_gsw.errors import InvalidHookResultError, RunError, SubmissionError, TakenOverError
+from pytest_gsw.errors import ConfigurationError, InvalidHookResultError, RunError, SubmissionError, TakenOverError
 from pytest_gsw.executor.executor import Executor
 from pytest_gsw.executor.phases import Finished, StateObserver
 from pytest_gsw.executor.progress_monitor import Watch
@@ -31,6 +31,7 @@ from pytest_gsw.jobs.journal import Journal
 from pytest_gsw.jobs.journal import Submission as JobSubmission
 from pytest_gsw.jobs.launcher import Launcher
 from pytest_gsw.jobs.model import JobSpec
+from pytest_gsw.jobs.preflight import release_files
 from pytest_gsw.jobs.replay import RECIPE, RecordedRun, ReplayLauncher, left_out_lines
 from pytest_gsw.jobs.states import JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
@@ -107,6 +108,7 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
         ),
         environ=environ,
     )
+    _survey_recipes(rows, settings, launcher)
     plans = make_plans(rows, settings)
     if isinstance(launcher, ReplayLauncher) and state.recorded is None and not selection.are_rows_named(config):
         rows = _rows_with_logs(session, rows, plans, launcher)
@@ -126,7 +128,8 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
     taken = resume.take_over(executor, past, specs, partial(write, config))
     # A submission whose answer was lost may have a job already, whatever is wrong by now.
     new = [item for item in rows if item.baseline.id not in taken or not taken[item.baseline.id].intended_s]
-    specs |= preflight.check_rows(new, specs, launcher, settings, environ)
+    unready_rows = preflight.check_rows(new, specs, launcher, settings, environ)
+    specs |= {row_id: error.with_texts(launcher.shown) for row_id, error in unready_rows.items()}
     preflight.report_differences(config, new, specs, settings)
     for row_id, row in by_row.items():
         taken_over = executor.rows.row(row_id)
@@ -204,9 +207,12 @@ def _node_probes(
         return None
     if cluster.node_checks.facts in {None, "none"} and not cluster.node_checks.smoke:
         return None
+    from pytest_gsw.jobs.slurm.probing import Probe
+    from pytest_gsw.jobs.ssh.launcher import SshLauncher
     from pytest_gsw.session.node_probes import NodeProbes  # few sessions probe
 
-    probes = NodeProbes(cluster, environ, launcher.version)
+    make_probe = launcher.make_probe if isinstance(launcher, SshLauncher) else Probe
+    probes = NodeProbes(cluster, environ, launcher.version, make_probe)
     config.add_cleanup(probes.close)
     return probes
 
@@ -316,6 +322,27 @@ def _observer(config: pytest.Config, rows: Mapping[str, SessionRow]) -> StateObs
     return observe
 
 
+def _survey_recipes(rows: Sequence[BaselineItem], settings: Settings, launcher: Launcher) -> None:
+    """Let the launcher see the recipes' directories, with what states their release, and the staging areas.
+
+    Raises:
+        pytest.UsageError: They are out of reach.
+    """
+    cluster = _cluster_of(settings)
+    if cluster.mirror is None:
+        return
+    stages = {item.baseline.id: job_specs.stage_of(cluster, item.baseline) for item in rows}
+    scripts = [
+        job_specs.launch_script(cluster, row, job_specs.recipe_directory(cluster, row, stages[row.id]))
+        for row in (item.baseline for item in rows)
+    ]
+    files = [path for script in dict.fromkeys(scripts) for path in (script, *release_files(script))]
+    try:
+        launcher.survey([script.parent for script in scripts], [*files, *stages.values()])
+    except ConfigurationError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
 def make_plans(rows: Sequence[BaselineItem], settings: Settings) -> dict[str, RowPlan]:
     """The plan of each row by its id; the hooks of plans are called here, once for each row."""
     plans = {item.baseline.id: _plan_of(item, settings) for item in rows}
@@ -409,6 +436,7 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
     """Print the plan; a row that cannot be submitted fails the session."""
     config, rows = session.config, selection.runnable(session.items)
     launcher = make_launcher(config, settings, {}, {}, ())
+    _survey_recipes(rows, settings, launcher)
     specs = {row_id: plan.spec for row_id, plan in make_plans(rows, settings).items()}
     specs_of = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, JobSpec)}
     problems = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, RunError)}
@@ -420,6 +448,7 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
         for item in session.items
         if (marker := item.get_closest_marker("skip")) is not None and isinstance(item, BaselineItem)
     ]
+    problems = {row_id: problem.with_texts(launcher.shown) for row_id, problem in problems.items()}
     planned = [
         _entry(item, specs_of[item.baseline.id], settings, launcher) for item in rows if item.baseline.id in specs_of
     ]
@@ -453,7 +482,8 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
 
 def _entry(item: BaselineItem, spec: JobSpec, settings: Settings, launcher: Launcher) -> dict[str, Any]:
     """The plan's entry of a row that can be submitted."""
-    run_s = job_specs.expected_run_s(item.baseline)
+    run_s, there = job_specs.expected_run_s(item.baseline), launcher.there
+    variables = {**spec.environment, **spec.launch.variables(spec)}
     return {
         "node_id": item.nodeid,
         "source": item.baseline.source.in_words,
@@ -461,8 +491,10 @@ def _entry(item: BaselineItem, spec: JobSpec, settings: Settings, launcher: Laun
         "nodes": spec.nodes,
         "minutes": None if run_s is None else run_s / 60,
         "jobs": settings.judging.repeats.first,
-        "directory": spec.directory,
-        "command": command(*job_specs.masked_command(launcher.command(spec))),
-        "environment": job_specs.masked_environment({**spec.environment, **spec.launch.variables(spec)}),
-        "log": "in the directory of its experiment" if spec.launch.has_directory else spec.stage / spec.log_glob,
+        "directory": launcher.shown(str(spec.directory)),
+        "command": there(command(*job_specs.masked_command(launcher.command(spec)))),
+        "environment": {name: there(value) for name, value in job_specs.masked_environment(variables).items()},
+        "log": "in the directory of its experiment"
+        if spec.launch.has_directory
+        else there(str(spec.stage / spec.log_glob)),
     }

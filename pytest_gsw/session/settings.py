@@ -181,6 +181,7 @@ def read_settings(config: pytest.Config) -> Settings:
     if values["resume"]:
         from pytest_gsw.jobs.journal import read_journal
 
+        _fetch_run(config, values, results)
         resumed = resumed_options.resumed_run(values["resume"], results)
         past, run_id = read_journal(resumed), resumed.name
         if values["cluster"] not in {None, past.cluster}:
@@ -238,6 +239,18 @@ def read_settings(config: pytest.Config) -> Settings:
         profile=_profile(values["profile"]),
         faults=faults,
     )
+
+
+def _fetch_run(config: pytest.Config, values: Mapping[str, Any], results: Path) -> None:
+    """Fetch a run that is not here from the cluster's login node, if the command line names one that has it."""
+    directory = results / RUNS.name / values["resume"]
+    if values["cluster"] is None or directory.parent != results / RUNS.name or directory.exists():
+        return
+    cluster = find_cluster(values["cluster"], _cluster_files(config, values["clusters"]), os.environ)
+    if cluster.submission.host is not None:
+        from pytest_gsw.jobs.ssh.login import login_to  # few clusters have a login node
+
+        login_to(ready_cluster(cluster, directory, os.environ, {})).fetch_run()
 
 
 def _acceptance(values: Mapping[str, Any], past: RunState | None) -> Plan | None:

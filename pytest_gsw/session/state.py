@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_gsw.common.text import command
+from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.session.settings import Settings
 
 if TYPE_CHECKING:
@@ -82,7 +83,20 @@ class Session:
 
     @cached_property
     def environ(self) -> Mapping[str, str]:
-        """The environment; read once, when the first job is planned, after conftests could change it."""
+        """The environment of jobs; read once, when the first job is planned, after conftests could change it.
+
+        It is that of the login node, if the cluster has one, and else this process's.
+
+        Raises:
+            pytest.UsageError: There is no connection to the login node.
+        """
+        if (cluster := self.settings.cluster) is not None and cluster.mirror is not None:
+            from pytest_gsw.jobs.ssh.login import login_to
+
+            try:
+                return login_to(cluster).node().variables
+            except ConfigurationError as error:
+                raise pytest.UsageError(str(error)) from None
         from pytest_gsw.jobs.spec import session_environment
 
         return session_environment()

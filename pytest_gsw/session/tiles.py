@@ -107,6 +107,11 @@ def ask_there(cluster: Cluster, environ: Mapping[str, str]) -> ClusterNodes:
             f"{cluster.name} has the scheduler {cluster.scheduler}, and tiles are nodes of Slurm's\n"
             "next: name a cluster with 'scheduler: slurm'"
         )
+    if cluster.mirror is not None:
+        from pytest_gsw.jobs.ssh.launcher import LoginClient
+        from pytest_gsw.jobs.ssh.login import login_to
+
+        return ask_nodes(LoginClient(login_to(cluster)).ask, cluster, environ)
     from pytest_gsw.jobs.slurm import client
 
     return ask_nodes(client.Client(environ).ask, cluster, environ)

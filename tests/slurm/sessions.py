@@ -69,7 +69,7 @@ CONFTEST = """\
 import time
 
 import pytest_gsw.executor.polls
-import pytest_gsw.executor.submitter
+import pytest_gsw.jobs.launcher
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 
 SlurmLauncher.log_wait_s = 3.0
@@ -77,7 +77,7 @@ SlurmLauncher.log_wait_s = 3.0
 
 #: A scheduler that stays out of reach is waited for this long, not for ten minutes.
 GIVES_UP_SOON = """\
-pytest_gsw.executor.polls.UNKNOWN_LIMIT_S = pytest_gsw.executor.submitter.UNKNOWN_LIMIT_S = 4.0
+pytest_gsw.jobs.launcher.Launcher.unknown_limit_s = 4.0
 """
 
 

@@ -92,7 +92,7 @@ def test_a_controller_that_restarts_is_waited_for(slurm8: SlurmCluster, site: Si
 def test_a_controller_that_stays_away_is_an_error_in_slurms_own_words(slurm8: SlurmCluster, site: Site) -> None:
     slurm8.stop_slurmctld()
     try:
-        limit = "pytest_gsw.executor.submitter.UNKNOWN_LIMIT_S = 1.0\n"
+        limit = "import pytest_gsw.jobs.launcher\npytest_gsw.jobs.launcher.Launcher.unknown_limit_s = 1.0\n"
         session = site.run(slurm8, Misfortune("perfect", conftest=limit))
         session.process.wait(150)
     finally:

@@ -131,10 +131,9 @@ def test_without_accounting_less_is_known_and_said_once(site: Site) -> None:
 
 #: A job that is lost with the controller's state is given up soon.
 GIVES_UP_SOON = """\
-import pytest_gsw.executor.polls
-import pytest_gsw.executor.submitter
+import pytest_gsw.jobs.launcher
 
-pytest_gsw.executor.polls.UNKNOWN_LIMIT_S = pytest_gsw.executor.submitter.UNKNOWN_LIMIT_S = 20.0
+pytest_gsw.jobs.launcher.Launcher.unknown_limit_s = 20.0
 """
 
 

@@ -69,4 +69,4 @@ def test_every_error_is_drawn_in_the_tree() -> None:
     classes = {value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)}
     assert errors.__doc__ is not None
     assert all(cls.__name__ in errors.__doc__ and issubclass(cls, GswError) for cls in classes)
-    assert len(classes) == 19
+    assert len(classes) == 20

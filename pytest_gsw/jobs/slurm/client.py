@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from pytest_gsw.common.files import make_directory, open_own
-from pytest_gsw.jobs.model import Job, JobSpec
+from pytest_gsw.jobs.model import Job, JobSpec, LogBefore
 from pytest_gsw.jobs.pending import dated
 from pytest_gsw.jobs.run_lock import SubmissionLock
-from pytest_gsw.jobs.scripts import cluster_of, options_in
+from pytest_gsw.jobs.scripts import STDOUT_BEFORE_23_02, cluster_of, options_in
 from pytest_gsw.jobs.spec import job_environment, query_environment
 from pytest_gsw.jobs.states import EXIT_CODE, JobState, JobStatus, JobStep, exit_and_signal, job_state
 
@@ -85,7 +85,7 @@ def sacct_jobs_command(
     own = (f"--user={os.getuid()}",) if mine else ()
     named = (f"--name={name}",) if name else ()
     which = ("-j", job_id) if job_id else ()
-    since = () if since_s is None else ("-S", time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since_s)))
+    since = () if since_s is None else ("-S", time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(since_s)))
     return ("sacct", *_cluster_option(cluster), "-X", "-n", "-P", "-o", _SACCT_FIELDS, *own, *named, *which, *since)
 
 
@@ -180,6 +180,8 @@ class Output:
     timed_out: bool = False
     #: The id of a launch script's process session.
     session_id: str = ""
+    #: Files with the name of the job's log before a submission; ``None`` if unknown.
+    logs_before: tuple[LogBefore, ...] | None = None
 
     @property
     def problem(self) -> str:
@@ -417,6 +419,14 @@ class Client:
         self.patience = Patience()
         self._lock = lock
 
+    def now_s(self) -> float:
+        """Seconds since the epoch where the commands run."""
+        return time.time()
+
+    def here(self, path: Path) -> Path:
+        """The path at which this machine reads a file that Slurm or a launch script has named."""
+        return path
+
     @cached_property
     def version(self) -> str:
         """Slurm's version, from its commands; "" if unknown."""
@@ -444,6 +454,9 @@ class Client:
         Raises:
             OSError: It cannot be run.
         """
+        for output in output_directories(spec):
+            with contextlib.suppress(OSError):  # Slurm reports it better: for the job's user, on the job's node
+                make_directory(output)
         environment, patience, place = job_environment(self.environ, spec), self.patience, spec.directory
         lock = self._inherited_lock()
         answer = _run(command, environment, COMMAND_TIMEOUT_S, patience=patience, directory=place, inherited=lock)
@@ -487,6 +500,12 @@ class Client:
             return self.patience.answered(answer)
         except OSError as error:
             return Output(127, "", f"{command[0]}: {error.strerror or error}")
+
+
+def output_directories(spec: JobSpec) -> list[Path]:
+    """The directories of a job's outputs: if one is missing, srun writes nothing and hangs until the time limit."""
+    outputs = filter(None, (spec.batch_output, spec.environment.get(STDOUT_BEFORE_23_02)))
+    return [Path(output).parent for output in outputs]
 
 
 def _open_private(path: Path) -> BinaryIO:

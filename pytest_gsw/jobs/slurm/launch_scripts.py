@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -58,9 +57,9 @@ class LaunchScripts:
             SchedulerUnreachableError: The controller is unreachable, or the script did not end: there may be a job.
             SubmissionError: The script submitted no job, or several.
         """
-        command, output_file = spec.launch.command(spec), self._output_file(spec)
+        command, output_file = spec.launch.command(spec), self.output_file(spec)
         with self._directory_locks[spec.directory]:
-            submitted_s = time.time()
+            submitted_s = self._client.now_s()
             try:
                 answer = self._client.launch(command, spec, output_file)
                 older = spec.launch.older_command(command, answer.stderr) if answer.returncode == _USAGE else None
@@ -95,7 +94,7 @@ class LaunchScripts:
             SchedulerUnreachableError: The controller is unreachable: there may be a job.
             SubmissionError: There are jobs which may be the row's, without proof.
         """
-        output_file = self._output_file(spec)
+        output_file = self.output_file(spec)
         if not output_file.exists():
             return None  # the script has not begun
         info = spec.launch.read_output(_text(output_file))
@@ -135,7 +134,7 @@ class LaunchScripts:
         if directory is not None:
             return directory
         output = self._poller.output_of(job)
-        return None if output is None else output.parent
+        return None if output is None else self._client.here(output.parent)
 
     def prerequisites_of(self, job: Job) -> list[FoundJob]:
         """The jobs that a job waits for: its launch script submitted them as well, and they are cancelled with it."""
@@ -162,7 +161,8 @@ class LaunchScripts:
     def _printed_directory(self, job: Job) -> Path | None:
         """The directory of a job by its launch script's output; ``None`` if not printed."""
         info = self._experiment_info(job)
-        return dict(((info.job_id, info.directory), *info.waits_for)).get(job.id)
+        directory = dict(((info.job_id, info.directory), *info.waits_for)).get(job.id)
+        return None if directory is None else self._client.here(directory)
 
     def _job(self, spec: JobSpec, job_id: str, printed_ids: Sequence[str], submitted_s: float) -> Job:
         """The job with the id that a script printed; its name in the scheduler may differ.
@@ -214,7 +214,7 @@ class LaunchScripts:
         Raises:
             SchedulerUnreachableError: Slurm does not answer.
         """
-        paths = (path for path in self._output_files() if path != self._output_file(spec))
+        paths = (path for path in self._output_files() if path != self.output_file(spec))
         others = {job_id for path in paths for job_id in spec.launch.read_output(_text(path)).job_ids}
         candidates = [
             f"{job.id} ({job.name})"
@@ -233,12 +233,13 @@ class LaunchScripts:
 
     def _experiment_info(self, job: Job) -> ExperimentInfo:
         """The jobs in the output of the launch script that submitted this one."""
-        texts = map(_text, (self._output_file(job.spec), *self._output_files()))
+        texts = map(_text, (self.output_file(job.spec), *self._output_files()))
         return next(
             (info for info in map(job.spec.launch.read_output, texts) if job.id in info.job_ids), ExperimentInfo()
         )
 
-    def _output_file(self, spec: JobSpec) -> Path:
+    def output_file(self, spec: JobSpec) -> Path:
+        """The file of a launch script's output."""
         return self._directory / f"{spec.name}{_SUFFIX}"
 
     def _output_files(self) -> Iterator[Path]:

@@ -5,7 +5,6 @@ Slurm's commands, and the parsers of their output, are in :mod:`~pytest_gsw.jobs
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import shutil
@@ -16,7 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_gsw.clusters import LAUNCHER_KEYS
-from pytest_gsw.common.files import make_directory
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import compressed
 from pytest_gsw.errors import (
@@ -32,7 +30,7 @@ from pytest_gsw.errors import (
 from pytest_gsw.jobs.launcher import Launcher
 from pytest_gsw.jobs.model import VIRTUAL_ENVIRONMENTS, FoundJob, Job, JobSpec
 from pytest_gsw.jobs.run_lock import PATIENCE_S, SubmissionLock
-from pytest_gsw.jobs.scripts import STDOUT_BEFORE_23_02, check_one_job, cluster_of
+from pytest_gsw.jobs.scripts import check_one_job, cluster_of
 from pytest_gsw.jobs.slurm import client
 from pytest_gsw.jobs.slurm.client import Client, Output
 from pytest_gsw.jobs.slurm.job_search import JobSearch
@@ -70,6 +68,7 @@ class SlurmLauncher(Launcher):
         environ: The session's environment; by default that of this process when the launcher is made.
         lock: Taken by each submission while it is under way.
         work_directory: Directory of launch scripts' outputs; by default the system's for temporary files.
+        client: Runs Slurm's commands; here by default.
     """
 
     name = "slurm"
@@ -88,9 +87,10 @@ class SlurmLauncher(Launcher):
         environ: Mapping[str, str] | None = None,
         lock: SubmissionLock | None = None,
         work_directory: Path | None = None,
+        client: Client | None = None,
     ) -> None:
         # Threads submit: the environment that they iterate over must not change meanwhile.
-        self._client = Client(session_environment(environ), lock)
+        self._client = client or Client(session_environment(environ), lock)
         self.patience = self._client.patience
         self._lock = lock
         #: Time of each submission, by the job's name, whose answer was lost; and the names of those that were repeated.
@@ -120,11 +120,7 @@ class SlurmLauncher(Launcher):
         if spec.launch.submits_itself:
             return self._scripts.submit(spec)
         command = self._client.sbatch_command(spec)
-        submitted_s = time.time()
-        # If its output directory is missing, srun writes nothing and hangs until the job's time limit.
-        for output in filter(None, (spec.batch_output, spec.environment.get(STDOUT_BEFORE_23_02))):
-            with contextlib.suppress(OSError):  # Slurm reports it better: for the job's user, on the job's node
-                make_directory(Path(output).parent)
+        submitted_s = self._client.now_s()
         try:
             answer = self._client.submit(command, spec)
         except OSError as error:
@@ -135,7 +131,7 @@ class SlurmLauncher(Launcher):
             self._cancel_unanswered(spec, submitted_s)
             raise
         job_id = self._parse_submission(answer, spec, command)
-        job = None if job_id is None else Job(job_id, spec, submitted_s)
+        job = None if job_id is None else Job(job_id, spec, submitted_s, answer.logs_before)
         # If the controller was unreachable, the executor looks for the job before it submits again.
         if job is None and not is_certain(answer, spec) and (may_have_been_taken(answer) or not is_away(answer)):
             try:
@@ -229,6 +225,10 @@ class SlurmLauncher(Launcher):
         self._poller.mark_lost_nodes(jobs, statuses)
         return statuses
 
+    def now_s(self) -> float:
+        """Seconds since the epoch by the clock of the machine with Slurm's commands."""
+        return self._client.now_s()
+
     def named_in_poll(self, specs: Sequence[JobSpec]) -> tuple[FoundJob, ...] | None:
         """The jobs of these rows by the last answer of squeue; ``None`` if it has not all jobs of the user."""
         return None if self._poller.listed is None else self._scripts.counted(self._poller.listed, specs)
@@ -274,7 +274,7 @@ class SlurmLauncher(Launcher):
         if (usual := usual_output(job)).is_file():
             return usual
         output = self._poller.output_of(job)
-        return output if output is not None and output.is_file() else None
+        return here if output is not None and (here := self._client.here(output)).is_file() else None
 
     def switches(self, spec: JobSpec) -> Mapping[str, str] | None:
         """The node list of each leaf switch or block by its name, ``switch s1``; ``None`` if Slurm does not answer."""

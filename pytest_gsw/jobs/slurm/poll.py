@@ -138,6 +138,10 @@ class Poller:
         self._find_outputs([job])
         return self._outputs.get(_key(job))
 
+    def known_output_of(self, job: Job) -> Path | None:
+        """The same as known by now."""
+        return self._outputs.get(_key(job))
+
     def _find_outputs(self, jobs: Sequence[Job]) -> None:
         """Request the output files of the batch shells of these jobs at once, as far as they are unknown."""
         new = [job for job in jobs if _key(job) not in self._outputs]

@@ -15,7 +15,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pytest_gsw.common.process import run_in_background
@@ -163,6 +163,15 @@ class Probed:
     problem: str = ""
 
 
+def probe_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a probe, by the session's: without what srun reads as options."""
+    return {
+        name: value
+        for name, value in query_environment(environ).items()
+        if name == "SLURM_CONF" or not name.startswith(_OPTIONS)
+    }
+
+
 class Probe:
     """A probe that runs in the background; nothing that it does raises."""
 
@@ -170,11 +179,7 @@ class Probe:
         self, command: tuple[str, ...], environ: Mapping[str, str], nodes: int, limit_s: float = LIMIT_S
     ) -> None:
         self._limit_s, self._most = limit_s, nodes * NODE_BYTES
-        environment = {
-            name: value
-            for name, value in query_environment(environ).items()
-            if name == "SLURM_CONF" or not name.startswith(_OPTIONS)
-        }
+        environment = probe_environment(environ)
         self._process: subprocess.Popen[bytes] | None = None
         try:
             self._process = subprocess.Popen(
@@ -231,7 +236,12 @@ class Probe:
             process.wait()
         text = output.decode(errors="replace")
         whole = errors if len(errors) < _MOST_ERRORS else errors[: errors.rfind(b"\n") + 1]
-        answer = Output(process.returncode, text, printable(whole.decode(errors="replace")))
-        if not why and process.returncode:
-            why = answer.problem or f"exit code {process.returncode}"
-        return Probed(text, why and f"{'read in part' if text else 'not read'}: {why[:300]}")
+        return probed(Output(process.returncode, text, whole.decode(errors="replace")), why)
+
+
+def probed(answer: Output, why: str = "") -> Probed:
+    """The output of a probe by its command's; ``why`` is the reason why it is not whole, if that is known."""
+    answer = replace(answer, stderr=printable(answer.stderr))
+    if not why and answer.returncode:
+        why = answer.problem or f"exit code {answer.returncode}"
+    return Probed(answer.stdout, why and f"{'read in part' if answer.stdout else 'not read'}: {why[:300]}")

@@ -24,7 +24,7 @@ from pytest_gsw.executor.phases import Active, AwaitingLog, Finished
 from pytest_gsw.executor.polls import MOST_POLLS_PER_INTERVAL, SETTLE_S
 from pytest_gsw.executor.progress_monitor import Sample, Watch
 from pytest_gsw.executor.running_logs import LOG_LOOK_S
-from pytest_gsw.executor.submitter import LONGEST_BACK_OFF_S, UNKNOWN_LIMIT_S
+from pytest_gsw.executor.submitter import LONGEST_BACK_OFF_S
 from pytest_gsw.jobs.journal import Journal, Submission
 from pytest_gsw.jobs.model import AT_ONCE, Attempt, EarlyStop, Job, JobSpec
 from pytest_gsw.jobs.states import NODE_LOST, NOT_LAUNCHED, JobState, JobStatus
@@ -189,7 +189,7 @@ def test_what_is_known_of_a_row(launcher: FakeLauncher) -> None:
 
 @pytest.mark.parametrize("unknown", [UNKNOWN, None], ids=["unknown", "no-answer"])
 def test_unknown_is_not_an_end_before_the_limit(launcher: FakeLauncher, seen: Seen, unknown: JobStatus | None) -> None:
-    below_limit = int(UNKNOWN_LIMIT_S / LONGEST_BACK_OFF_S)
+    below_limit = int(FakeLauncher.unknown_limit_s / LONGEST_BACK_OFF_S)
     run = run_of(launcher, RUNNING, *[unknown] * below_limit, RUNNING, COMPLETED, observer=seen)
     assert run.status is COMPLETED
     assert [status for _, _, status in seen.changes] == [RUNNING, COMPLETED]
@@ -209,14 +209,14 @@ def test_a_job_that_stays_unknown_is_given_up_and_never_completed(
     launcher.log_at_s = {"a": log_at_s}
     run = run_of(launcher, RUNNING, UNKNOWN, observer=seen)
     assert run == Run("job-a", UNKNOWN, log, Path("/stage/slurm-job-a.out"))
-    assert UNKNOWN_LIMIT_S <= clock.now_s - 1000.0 - POLL_S <= UNKNOWN_LIMIT_S + LONGEST_BACK_OFF_S
+    assert FakeLauncher.unknown_limit_s <= clock.now_s - 1000.0 - POLL_S <= FakeLauncher.unknown_limit_s + LONGEST_BACK_OFF_S
     assert seen.changes == [("a", "job-a", RUNNING), ("a", "job-a", UNKNOWN)]
 
 
 def test_the_limit_counts_from_the_last_answer(launcher: FakeLauncher, clock: Clock) -> None:
     many = [UNKNOWN] * 10
     assert run_of(launcher, *many, RUNNING, *many, RUNNING, *many, COMPLETED).status is COMPLETED
-    assert clock.now_s - 1000.0 > 2 * UNKNOWN_LIMIT_S
+    assert clock.now_s - 1000.0 > 2 * FakeLauncher.unknown_limit_s
     assert max(clock.slept_s) == LONGEST_BACK_OFF_S  # it is asked less and less often
 
 
@@ -791,7 +791,7 @@ def test_a_scheduler_that_stays_away_is_an_error_with_its_own_words(clock: Clock
     for name in "ab":
         with pytest.raises(SchedulerUnreachableError, match="not known|" + wording("no controller")):
             executor.result_of(name)
-    assert UNKNOWN_LIMIT_S <= clock.now_s - 1000.0 <= 2 * (UNKNOWN_LIMIT_S + LONGEST_BACK_OFF_S)
+    assert FakeLauncher.unknown_limit_s <= clock.now_s - 1000.0 <= 2 * (FakeLauncher.unknown_limit_s + LONGEST_BACK_OFF_S)
 
 
 @pytest.mark.parametrize(("earlier_id", "job_id"), [("job-1", "job-found"), ("job-found", "job-a")])

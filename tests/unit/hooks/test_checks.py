@@ -88,7 +88,7 @@ def test_the_built_in_formats_are_formats(name: str) -> None:
         (
             "cluster_keys",
             {"queue"},
-            "cluster_keys: got {'queue'}, wanted some of account, arguments, constraint, facts, gres, launcher, partition, reservation, sbatch, smoke, smoke_ends_job, smoke_limit",
+            "cluster_keys: got {'queue'}, wanted some of account, arguments, constraint, facts, gres, host, launcher, partition, reservation, sbatch, smoke, smoke_ends_job, smoke_limit, ssh",
         ),
     ],
 )

@@ -63,7 +63,8 @@ def test_what_the_row_sets_counts_even_if_the_session_must_not() -> None:
 
 def test_queries_are_asked_plainly() -> None:
     session = {"SQUEUE_FORMAT": "%i", "SACCT_FORMAT": "JobID", "SLURM_TIME_FORMAT": "relative", "SLURM_CONF": "/c"}
-    assert query_environment(session | {"SLURM_CLUSTERS": "other"}) == {"SLURM_CONF": "/c", "SLURM_TIME_FORMAT": "%s"}
+    plain = {"SLURM_CONF": "/c", "SLURM_TIME_FORMAT": "%s", "TZ": "UTC0"}
+    assert query_environment(session | {"SLURM_CLUSTERS": "other"}) == plain
 
 
 @pytest.mark.parametrize(

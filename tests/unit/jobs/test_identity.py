@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.errors import JobError, LogError, RefusedError
-from pytest_gsw.jobs.layout import check_new, find_log, logs_before, names_before
+from pytest_gsw.jobs.layout import FileFacts, check_new, find_log, logs_before, names_before
 from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.jobs.scripts import check_one_job
 from pytest_gsw.jobs.slurm import client as slurm
@@ -284,16 +284,12 @@ def test_a_log_that_was_there_is_not_the_jobs(stage: Path) -> None:
         check_new(job, log)
 
 
-def test_a_log_that_came_after_is_the_jobs_unless_it_has_the_times_of_another_run(
-    stage: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_that_came_after_is_the_jobs_unless_it_has_the_times_of_another_run(stage: Path) -> None:
     job, log = submitted(stage, "9")
     log.write_text("new\n")
     check_new(job, log)
-    times = os.stat_result((0, 0, 0, 0, 0, 0, 0, 1, 1, 1))  # of a file server whose clock was never set
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "stat", lambda _: times)
-        check_new(job, log)
+    never_set = FileFacts(inode=1, mtime_ns=10**9, ctime_ns=10**9)  # of a file server whose clock was never set
+    check_new(job, log, facts_of=lambda _: never_set)
     os.utime(log, (job.submitted_s - 1000,) * 2)  # it was moved here, or copied with its times
     with pytest.raises(LogError, match=wording("older log", job=9)):
         check_new(job, log)

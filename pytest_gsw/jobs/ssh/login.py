@@ -1,0 +1,264 @@
+"""A session's login node: its connection, the copies of its files, and the run's folder there.
+
+The folder is in the staging area, which all login nodes see. It has the submissions, which are made once each, the
+recipes that lie on this machine, and the run's own files, by which a session on another machine can go on with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import threading
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pytest_gsw.clusters import Cluster
+from pytest_gsw.common.text import duration
+from pytest_gsw.errors import ConfigurationError, RunError, TakenOverError
+from pytest_gsw.jobs.model import Job, JobSpec
+from pytest_gsw.jobs.ssh.connection import Connection, HelperError, LoginNode
+from pytest_gsw.jobs.ssh.login_helper import SMALL_BYTES
+from pytest_gsw.jobs.ssh.mirror import Mirror, texts_of
+
+#: Seconds for a request that reads files.
+READ_S = 120.0
+#: A session that has shown no sign for longer has ended, seconds.
+OWNER_GONE_S = 120.0
+#: The directory of runs' folders in the staging area, and that of the run's own files in its folder.
+RUNS = ".gsw"
+_OF_SESSION = "session"
+#: Most bytes of the run's own files that go with one request.
+_MOST_KEPT_BYTES = 1 << 20
+
+
+class Login:
+    """The login node of one session.
+
+    Args:
+        cluster: Its host, the options of ssh, the staging area, and the run's directory of copies.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        assert cluster.mirror is not None
+        self.connection = Connection(cluster.submission.host or "", cluster.submission.ssh or ())
+        self.mirror = Mirror(cluster.mirror)
+        run_directory = self._run_directory = cluster.mirror.parent
+        stage = Path((cluster.stage or "/").partition("{recipe}")[0].rstrip("/") or "/")
+        #: The folder of runs, and that of this one, there.
+        self.runs = f"{self.mirror.there(str(stage)).rstrip('/')}/{RUNS}"
+        self.folder = f"{self.runs}/{run_directory.name}"
+        self._owner = {"session": uuid.uuid4().hex, "host": socket.gethostname()}
+        self._owns, self._owning = False, threading.Lock()
+        #: Recipes of this machine, and their copies in the folder.
+        self._sent: dict[Path, str] = {}
+        #: Size and time of each of the run's files when it was sent.
+        self._kept: dict[Path, tuple[int, int]] = {}
+        self.connection.on_connected = self._own_again
+
+    @property
+    def host(self) -> str:
+        """The login node's name in the cluster file."""
+        return self.connection.host
+
+    def node(self) -> LoginNode:
+        """The login node as it has introduced itself.
+
+        Raises:
+            ConfigurationError: There is no connection.
+        """
+        if self.connection.node is None:
+            try:
+                self.connection.call("hello")
+            except RunError as error:
+                raise ConfigurationError(str(error)) from None
+        assert self.connection.node is not None
+        return self.connection.node
+
+    # -- the run's owner
+
+    def own(self) -> None:
+        """Own the run from now on; no other session may submit its jobs.
+
+        Raises:
+            TakenOverError: Another session owns it.
+            ConnectionLostError: There is no connection.
+            HelperError: Its folder cannot be made there.
+        """
+        with self._owning:
+            if not self._owns:
+                self._begin_owning()
+
+    def check_owner(self) -> None:
+        """Raise a TakenOverError if the run is another session's by now; other errors as those of :meth:`own`."""
+        self.own()
+        owner = self.connection.call("owner_of", folder=self.folder)
+        if owner is None or owner["session"] != self._owner["session"]:
+            raise _taken_over(owner)
+
+    def _begin_owning(self) -> None:
+        answer = self._own(takes_over=False)
+        other = answer["before"]
+        if other is not None and other["session"] != self._owner["session"]:
+            if answer["age_s"] < OWNER_GONE_S:
+                since = f"its last sign of life is {duration(answer['age_s'])} old"
+                raise TakenOverError(f"the run belongs to a session on {other['host']}: {since}")
+            self._own(takes_over=True)
+        self._owns = True
+
+    def _own(self, *, takes_over: bool) -> Any:
+        return self.connection.call("own_run", folder=self.folder, owner=self._owner, takes_over=takes_over)
+
+    def _own_again(self) -> None:
+        """Own the run after a new connection, perhaps to another login node."""
+        if not self._owns:
+            return
+        self._kept.clear()  # what was under way is sent again
+        before = self._own(takes_over=False)["before"]
+        if before is None:
+            raise HelperError(
+                f"{self.host} does not see the run's folder any more: {self.folder}",
+                advice="name one login node that sees the staging area as `host` of the cluster",
+            )
+        if before["session"] != self._owner["session"]:
+            raise _taken_over(before)
+
+    # -- texts and paths
+
+    def there(self, text: str) -> str:
+        """A text with the paths that the login node has for copies, and for recipes that were sent there."""
+        text = self.mirror.there(text)
+        for directory, sent in self._sent.items():
+            text = text.replace(str(directory), sent)
+        return text
+
+    def shown(self, text: str) -> str:
+        """A text for the user, in which paths of the login node have its name."""
+        return self.mirror.there(text, self.host)
+
+    def send_recipe(self, directory: Path) -> None:
+        """Send a recipe that lies on this machine, next to its table."""
+        if self.mirror.holds(directory) or directory in self._sent:
+            return
+        name = f"recipes/{hashlib.sha256(str(directory).encode()).hexdigest()[:12]}/{directory.name}"
+        files = {f"{name}/{path}": (0, text) for path, text in texts_of(directory, SMALL_BYTES)}
+        self.connection.call("keep", READ_S, files=files)
+        self._sent[directory] = f"{self.folder}/{name}"
+
+    # -- files
+
+    def survey(self, directories: Iterable[Path], files: Iterable[Path]) -> None:
+        """Read directories of recipes and these files.
+
+        Raises:
+            ConfigurationError: There is no connection.
+        """
+        wanted = [path for path in dict.fromkeys(directories) if self.mirror.holds(path)]
+        others = [path for path in dict.fromkeys(files) if self.mirror.holds(path)]
+        names = [[self.mirror.there(str(path)) for path in paths] for paths in (wanted, others)]
+        calls = [("survey", {"directories": names[0], "files": names[1]})]
+        try:
+            answer = self.connection.request(calls, READ_S)
+        except RunError as error:
+            raise ConfigurationError(str(error)) from None
+        self.mirror.survey(wanted, answer.results[0], answer.blob)
+
+    def read_with_next(self, jobs: Sequence[Job], wanted: Sequence[Any]) -> None:
+        """Read the files of jobs together with this thread's next request."""
+        arguments = {"wanted": wanted, "copies": self.mirror.copies_of(jobs)}
+        self.connection.with_next("read", arguments, partial(self.mirror.receive, jobs))
+
+    def read(self, jobs: Sequence[Job], wanted: Sequence[Any]) -> None:
+        """Read the files of jobs as they are now, whole.
+
+        Raises:
+            ConnectionLostError: The connection was lost before all was read.
+            HelperError: They cannot be read.
+        """
+        goals: dict[str, int] = {}
+        while not goals or self.mirror.lacks(goals):
+            call = ("read", {"wanted": wanted, "copies": self.mirror.copies_of(jobs)})
+            answer = self.connection.request([call], READ_S)
+            self.mirror.receive(jobs, answer.results[0], answer.blob)
+            goals = goals or {path: facts["size"] for path, facts in answer.results[0]["files"].items()}
+            if not goals:
+                return
+
+    # -- the run's own files
+
+    def keep_with_next(self) -> None:
+        """Keep the run's own files in its folder, as far as they have changed, with this thread's next request."""
+        files, facts = self._changed_files()
+        if files:
+            self.connection.with_next("keep", {"files": files}, lambda *_: self._kept.update(facts))
+
+    def keep(self) -> None:
+        """Keep the run's own files in its folder now, as far as they have changed."""
+        while (changed := self._changed_files())[0]:
+            self.connection.call("keep", READ_S, files=changed[0])
+            self._kept.update(changed[1])
+
+    def _changed_files(self) -> tuple[dict[str, tuple[int, str]], dict[Path, tuple[int, int]]]:
+        """The changed parts of the run's own files, and the size and time of each of these files then."""
+        changed, known = dict[str, tuple[int, str]](), dict[Path, tuple[int, int]]()
+        left = _MOST_KEPT_BYTES if self._owns else 0
+        own = (path for path in self._run_directory.iterdir() if path != self.mirror.root)
+        files = (path for place in own for path in (place.rglob("*.json*") if place.is_dir() else [place]))
+        for path in sorted(path for path in files if path.suffix in {".json", ".jsonl"}):
+            facts = path.stat()
+            size, mtime_ns = self._kept.get(path, (0, 0))
+            if (facts.st_size, facts.st_mtime_ns) == (size, mtime_ns) or left <= 0:
+                continue
+            offset = size if path.suffix == ".jsonl" and facts.st_size >= size else 0  # only appended to
+            with path.open("rb") as file:
+                file.seek(offset)
+                content = file.read()
+            left -= len(content)
+            name = f"{_OF_SESSION}/{path.relative_to(self._run_directory).as_posix()}"
+            changed[name] = offset, content.decode(errors="replace")
+            known[path] = offset + len(content), facts.st_mtime_ns
+        return changed, known
+
+    def fetch_run(self) -> bool:
+        """Fetch the files of a run that another machine's session has kept; false if there is none.
+
+        Raises:
+            ConfigurationError: There is no connection.
+        """
+        self.node()
+        files = self.connection.call("kept", READ_S, folder=self.folder)["files"]
+        for name, text in files.items():
+            path = self._run_directory / name
+            if not path.resolve().is_relative_to(self._run_directory.resolve()):
+                continue
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        return bool(files)
+
+    def close(self) -> None:
+        """End the connection."""
+        self.connection.close()
+
+
+def _taken_over(owner: Mapping[str, str] | None) -> TakenOverError:
+    who = "another session" if owner is None else f"a session on {owner['host']}"
+    return TakenOverError(f"taken over by {who}; its results are there")
+
+
+def key_of(spec: JobSpec, row_name: str) -> str:
+    """The key of a submission in a run: its row and the number of its attempt."""
+    return f"{row_name}-{hashlib.sha256(spec.row_id.encode()).hexdigest()[:8]}.{spec.attempt}"
+
+
+_logins: dict[Path, Login] = {}
+
+
+def login_to(cluster: Cluster) -> Login:
+    """The session's one login to a cluster, which is ready for its jobs."""
+    assert cluster.mirror is not None
+    known = _logins.get(cluster.mirror)
+    if known is None or known.connection.is_closed:
+        known = _logins[cluster.mirror] = Login(cluster)
+    return known

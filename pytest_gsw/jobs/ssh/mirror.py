@@ -1,0 +1,181 @@
+"""Copies of the files of a login node, below the run's directory, each at the path that it has there.
+
+All that reads logs and recipes reads the copies. One grows by what was appended to its file, and is made anew if that
+is another file now, or was written anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import shutil
+import threading
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_gsw.common.files import make_directory
+from pytest_gsw.jobs.layout import FileFacts, fill_job_id, home_of
+from pytest_gsw.jobs.model import ERROR_SUFFIX, Job
+from pytest_gsw.jobs.ssh.login_helper import TAIL_BYTES
+
+#: Files next to a log that are its job's as well: other outputs, and evidence of what was run.
+_BESIDE = ("*[!0-9]{}[!0-9]*", "*[!0-9]{}", "configs/*.yaml", "vboost.err", "../vboost.err")
+#: Files of a job that has a directory of its own.
+_IN_DIRECTORY = ("*.out", "*.err", "*.yaml", "*.log", "*/*.out", "*/*.err", "*/*.yaml")
+
+
+@dataclass
+class _Copy:
+    """A copy, and its file as it was when the helper read it last."""
+
+    path: Path
+    facts: FileFacts
+    #: Bytes of the file, and of the copy; the checksum of the last of these.
+    size: int
+    length: int = 0
+    checksum: int = 0
+    #: Why the file could not be read; empty if it was.
+    problem: str = ""
+
+
+class Mirror:
+    """The copies of one run.
+
+    Args:
+        root: Their directory.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._prefix = f"{root}/"
+        self._lock = threading.Lock()
+        self._copies: dict[str, _Copy] = {}
+        #: The files of each job, by its id.
+        self._of_job: dict[str, set[str]] = {}
+
+    def there(self, text: str, host: str = "") -> str:
+        """A text with the paths of copies as they are on the login node, after the host if one is given."""
+        return text.replace(self._prefix, f"{host}:/" if host else "/")
+
+    def here(self, path: str | Path) -> Path:
+        """The path of the copy of a file."""
+        return path if isinstance(path, Path) and self.holds(path) else self.root / str(path).lstrip("/")
+
+    def holds(self, path: Path) -> bool:
+        """True if a path is that of a copy."""
+        return str(path).startswith(self._prefix)
+
+    def facts(self, path: Path) -> FileFacts | None:
+        """The facts of a copy's file; ``None`` if it was never read."""
+        copy = self._copies.get(self.there(str(path)))
+        return None if copy is None else copy.facts
+
+    def wanted(self, job: Job, directory: Path | None, outputs: Sequence[Path]) -> dict[str, Any]:
+        """The names of a job's files, for the helper.
+
+        Args:
+            job: The job.
+            directory: The directory of its own, if it has one.
+            outputs: Further outputs of it.
+        """
+        spec = job.spec
+        places = [] if directory is None else [f"{self._escaped(directory)}/{name}" for name in _IN_DIRECTORY]
+        if spec.log_glob:
+            log = f"{self._escaped(spec.stage)}/{fill_job_id(spec.log_glob, glob.escape(job.id))}"
+            places += [log, f"{log.removesuffix('.out')}{ERROR_SUFFIX}"]
+        places += [self._escaped(output) for output in outputs]
+        beside = [name.replace("{}", glob.escape(job.id)) for name in _BESIDE]
+        return {"home": self.there(str(home_of(spec.stage, spec.log_glob))), "globs": places, "beside": beside}
+
+    def copies_of(self, jobs: Iterable[Job]) -> dict[str, tuple[int, int, int]]:
+        """The inode, length and checksum of the copies of jobs' files."""
+        with self._lock:
+            paths = {path for job in jobs for path in self._of_job.get(job.id, ())}
+            copies = {path: self._copies[path] for path in paths}
+            return {path: (copy.facts.inode, copy.length, copy.checksum) for path, copy in copies.items()}
+
+    def problem(self, path: Path) -> str:
+        """Why a copy has not all of its file; empty if it has."""
+        copy = self._copies.get(self.there(str(path)))
+        if copy is None or copy.problem:
+            return copy.problem if copy else "it was never read"
+        return "" if copy.length == copy.size else f"{copy.length} of {copy.size} bytes were read"
+
+    def lacks(self, sizes: Mapping[str, int]) -> bool:
+        """True if a copy has fewer bytes than it should have by now; a file that cannot be read has no more."""
+        with self._lock:
+            copies = [(self._copies.get(path), size) for path, size in sizes.items()]
+        return any(
+            copy is not None and not copy.problem and copy.length < min(size, copy.size) for copy, size in copies
+        )
+
+    def receive(self, jobs: Sequence[Job], result: Mapping[str, Any], blob: bytes) -> None:
+        """Write what the helper has read of these jobs.
+
+        Raises:
+            OSError: A copy cannot be written here.
+        """
+        start = 0
+        with self._lock:
+            for path, facts in result["files"].items():
+                piece = blob[start : start + facts.get("length", 0)]
+                start += len(piece)
+                self._write(path, facts, piece)
+            for job, paths in zip(jobs, result["jobs"], strict=True):
+                self._of_job[job.id] = {path for path in paths if path in self._copies}
+
+    def _write(self, path: str, facts: Mapping[str, Any], piece: bytes) -> None:
+        copy = self._copies.get(path)
+        known = FileFacts(facts["inode"], facts["mtime_ns"], facts["ctime_ns"])
+        if os.path.normpath(path) != path or not path.startswith("/"):
+            return
+        if copy is None:
+            copy = self._copies[path] = _Copy(self.here(path), known, facts["size"])
+        copy.facts, copy.size, copy.problem = known, facts["size"], facts.get("problem", "")
+        offset = facts.get("offset", copy.length)
+        make_directory(copy.path.parent)
+        if not offset and copy.length:
+            copy.path.unlink(missing_ok=True)  # its readers are to see another file
+        with open(copy.path, "r+b" if offset else "wb") as file:  # noqa: PTH123 - a name with any bytes
+            file.seek(offset)
+            file.write(piece)
+            file.truncate()
+        copy.length = offset + len(piece)
+        with copy.path.open("rb") as file:
+            file.seek(max(0, copy.length - TAIL_BYTES))
+            copy.checksum = zlib.crc32(file.read(TAIL_BYTES))
+        os.utime(copy.path, ns=(known.mtime_ns, known.mtime_ns))
+
+    def survey(self, directories: Iterable[Path], result: Mapping[str, Any], blob: bytes) -> None:
+        """Write directories and texts of recipes as the helper has found them; what is gone there goes here."""
+        start = 0
+        for directory in map(self.here, directories):
+            if result["entries"].get(self.there(str(directory)), {"kind": "none"})["kind"] == "none":
+                shutil.rmtree(directory, ignore_errors=True)
+        for path, entry in result["entries"].items():
+            place = self.here(path)
+            if entry["kind"] == "directory":
+                make_directory(place)
+            elif entry["kind"] == "file":
+                piece = blob[start : start + entry["length"]]
+                start += len(piece)
+                make_directory(place.parent)
+                with contextlib.suppress(OSError):
+                    place.chmod(0o600)
+                place.write_bytes(piece)
+                place.chmod(0 if "problem" in entry else 0o700 if entry["is_runnable"] else 0o600)
+
+    def _escaped(self, path: Path) -> str:
+        return glob.escape(self.there(str(path)))
+
+
+def texts_of(directory: Path, most_bytes: int) -> Iterator[tuple[str, str]]:
+    """The names and texts of the files of a directory, as far as they are small texts."""
+    for path in sorted(directory.rglob("*")):
+        if path.is_file() and path.stat().st_size <= most_bytes:
+            with contextlib.suppress(UnicodeDecodeError):
+                yield path.relative_to(directory).as_posix(), path.read_text(encoding="utf-8")
