@@ -37,7 +37,7 @@ HOST = "eos-login"
 #: A server's line in its log.
 _LISTENS = "Server listening on "
 #: In the environment of every command of a session, and of what it starts: its value names the node's directory.
-_MARK = "GSW_TESTS_LOGIN_NODE"
+_MARK = "TESTS_LOGIN_NODE"
 _TIMEOUT_S = 30
 _LOOK_S = 0.01
 #: The server refuses to start as root without it.
