@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -40,12 +41,17 @@ def ssh(config: Path, command: str, *options: str, given: str = "") -> Done:
     )  # fmt: skip
 
 
-def start_ssh(config: Path, command: str, *options: str) -> subprocess.Popen[str]:
+@contextlib.contextmanager
+def start_ssh(config: Path, command: str, *options: str) -> Iterator[subprocess.Popen[str]]:
     """A command that waits; its output and input are pipes."""
-    return subprocess.Popen(
+    with subprocess.Popen(
         ["ssh", "-F", str(config), *options, HOST, command],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    ) as process:  # fmt: skip
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -238,8 +244,8 @@ def test_a_link_that_is_frozen(start_node: StartNode, start_link: StartLink, tmp
         waiting.stdin.write("late\n")
         waiting.stdin.close()
         assert ssh(config, "true").returncode == 0  # a connection that is made now
-        until(lambda: link.traffic.now == 1)
-        assert (link.traffic.made, node.connections().now) == (before.made + 1, 1)
+        assert link.traffic.made == before.made + 1
+        until(lambda: (link.traffic.now, node.connections().now) == (1, 1))
         link.thaw()
         assert waiting.stdout.read() == "late\n"
         assert waiting.wait(_TIMEOUT_S) == 0
