@@ -13,8 +13,8 @@ started are killed by their process ids, and the kernel tells the server to end 
 from __future__ import annotations
 
 import contextlib
-import getpass
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -247,7 +247,7 @@ def write_ssh_config(path: Path, port: int, *nodes: LoginNode) -> Path:
         "  HostName 127.0.0.1\n"
         f"  Port {port}\n"
         f"  HostKeyAlias {HOST}\n"
-        f"  User {getpass.getuser()}\n"
+        f"  User {pwd.getpwuid(os.geteuid()).pw_name}\n"
         + "".join(f"  IdentityFile {node.directory}/client_key\n" for node in nodes)
         + "  IdentitiesOnly yes\n"
         "  IdentityAgent none\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import pwd
 import subprocess
 import sys
 import time
@@ -78,7 +79,7 @@ def test_a_command_through_ssh(start_node: StartNode, tmp_path: Path) -> None:
 
 
 def test_start_up_files_of_bash_are_read(start_node: StartNode, tmp_path: Path) -> None:
-    if Path(os.environ.get("SHELL", "/bin/bash")).name != "bash":
+    if Path(pwd.getpwuid(os.geteuid()).pw_shell).name != "bash":
         pytest.skip("the login shell is not bash")
     (tmp_path / ".bashrc").write_text("echo quota\n")
     (tmp_path / ".bash_profile").write_text("echo welcome; PATH=/opt/slurm/bin:$PATH\n")

@@ -57,6 +57,7 @@ _SHORT = {
     "scontrol": "adhoQvV",
 }
 _OPEN = ("PENDING", "RUNNING")
+_LIMIT_S = 365 * 86400
 
 
 class Jobs:
@@ -296,7 +297,9 @@ def _code(status: int) -> str:
 
 
 def _reason(job: dict) -> str:
-    return "Resources" if job["state"] == "PENDING" else "NonZeroExitCode" if job["state"] == "FAILED" else "None"
+    if job["state"] == "FAILED":
+        return "JobLaunchFailure" if job["status"] & 0x7F else "NonZeroExitCode"
+    return "Resources" if job["state"] == "PENDING" else "None"
 
 
 def _squeue(jobs: Jobs, options: dict[str, str], words: list[str]) -> int:
@@ -314,7 +317,8 @@ def _squeue(jobs: Jobs, options: dict[str, str], words: list[str]) -> int:
             "NodeList": job.get("node_list", ""),
             "SubmitTime": _moment(job["submit"], "N/A"),
             "StartTime": _moment(job["start"], "N/A"),
-            "EndTime": _moment(job["end"], "N/A"),
+            # Of a running job, that of its limit.
+            "EndTime": _moment(job["end"] or (job["start"] and job["start"] + _LIMIT_S), "N/A"),
             "Name": job["name"],
         }
         fields = [field.partition(":") for field in options["--Format"].split(",")]
@@ -337,7 +341,7 @@ def _sacct(jobs: Jobs, options: dict[str, str], words: list[str]) -> int:
         whole = {
             "JobIDRaw": job["id"],
             "State": state,
-            "ExitCode": _code(job["status"]),
+            "ExitCode": "0:0" if job["state"] == "CANCELLED" else _code(job["status"]),
             "DerivedExitCode": "0:0",
             "Reason": "None",
             "NodeList": job.get("node_list", "None assigned"),
@@ -348,8 +352,10 @@ def _sacct(jobs: Jobs, options: dict[str, str], words: list[str]) -> int:
         }
         batch = whole | {
             "JobIDRaw": f"{job['id']}.batch",
-            "State": job["state"],
+            "State": "CANCELLED" if job["status"] & 0x7F else job["state"],
+            "ExitCode": _code(job["status"]),
             "DerivedExitCode": "",
+            "Reason": "",
             "JobName": "batch",
         }
         has_steps = "node_list" in job and "--allocations" not in options
@@ -362,6 +368,8 @@ def _scontrol(jobs: Jobs, options: dict[str, str], words: list[str]) -> int:
     requests = [words] if words else [line.split() for line in sys.stdin]
     code = 0
     for request in requests:
+        if not words:
+            print(f"scontrol: {' '.join(request)}")
         if request == ["ping"]:
             print(f"Slurmctld(primary) at {os.uname().nodename} is UP")
         elif request[:2] == ["show", "job"]:
@@ -375,7 +383,9 @@ def _scontrol(jobs: Jobs, options: dict[str, str], words: list[str]) -> int:
             print(f"PartitionName={PARTITION} AllowGroups=ALL Default=YES Nodes={','.join(NODES)} State=UP")
         elif request[:2] == ["show", "reservation"]:
             print("No reservations in the system")
-        elif request[:2] != ["show", "topology"]:
+        elif request[:2] == ["show", "topology"]:
+            sys.stderr.write("scontrol: error: No topology information available\n")
+        else:
             sys.stderr.write(f"invalid keyword: {' '.join(request)}\n")
             code = 1
     return code
@@ -423,19 +433,13 @@ def _sinfo(jobs: Jobs, options: dict[str, str], words: list[str]) -> int:
 def _scancel(jobs: Jobs, options: dict[str, str], words: list[str]) -> int:
     if not words and "--name" not in options:
         _fail("scancel: error: No job identification provided")
-    code = 0
-    known = {job["id"] for job in jobs.controllers()}
-    for job_id in words:
-        if job_id not in known and "--quiet" not in options:
-            sys.stderr.write(f"scancel: error: Kill job error on job id {job_id}: Invalid job id specified\n")
-            code = 1
     for job in _chosen(jobs.controllers(), options):
         if (not words or job["id"] in words) and job["state"] in _OPEN:
             jobs.end(job["id"], "CANCELLED", signal.SIGTERM)
             if group := (jobs.read(job["id"]) or job)["group"]:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(group, signal.SIGKILL)
-    return code
+    return 0
 
 
 _COMMANDS = {
