@@ -45,9 +45,13 @@ _SEPARATION = Path("/run/sshd")
 
 
 def missing_requirements() -> str | None:
-    """Programs that this machine lacks for a :class:`LoginNode`, and what to type; ``None`` if none."""
+    """What this machine lacks for a :class:`LoginNode`, and what to type; ``None`` if nothing."""
     missing = [name for name in ("sshd", "ssh", "ssh-keygen", "setpriv") if shutil.which(name, path=PATH) is None]
-    return f"a login node needs {', '.join(missing)}: {INSTALL}" if missing else None
+    if missing:
+        return f"a login node needs {', '.join(missing)}: {INSTALL}"
+    if not Path("/proc/thread-self/children").exists():
+        return "connections cannot be counted: this kernel has no CONFIG_PROC_CHILDREN"
+    return None
 
 
 class LoginNodeError(Exception):
@@ -127,9 +131,13 @@ class LoginNode:
         """Start the server, with the port and the key that it had; wait until it listens."""
         if os.geteuid() == 0:
             _SEPARATION.mkdir(mode=0o755, exist_ok=True)
+        server = [shutil.which("sshd", path=PATH) or "sshd", "-f", str(self.directory / "sshd_config")]
+        # Since OpenSSH 9.8, an address whose connections were cut is refused for a while.
+        lenient = [*server, "-o", "PerSourcePenalties=no"]
+        is_newer = subprocess.run([*lenient, "-t"], capture_output=True, timeout=_TIMEOUT_S, check=False).returncode == 0
         with self._listening(), (self.directory / "log").open("ab") as log:
             self._server = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "TERM", shutil.which("sshd", path=PATH), "-D", "-e", "-f", str(self.directory / "sshd_config")],
+                ["setpriv", "--pdeathsig", "TERM", *(lenient if is_newer else server), "-D", "-e"],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd="/", start_new_session=True,
             )  # fmt: skip
 
