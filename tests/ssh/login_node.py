@@ -45,7 +45,7 @@ _SEPARATION = Path("/run/sshd")
 
 
 def missing_requirements() -> str | None:
-    """What this machine lacks for a :class:`LoginNode`, and what to type; ``None`` if nothing."""
+    """The reason why this machine cannot have a :class:`LoginNode`, and what to type; ``None`` if it can."""
     missing = [name for name in ("sshd", "ssh", "ssh-keygen", "setpriv") if shutil.which(name, path=PATH) is None]
     if missing:
         return f"a login node needs {', '.join(missing)}: {INSTALL}"
@@ -134,10 +134,11 @@ class LoginNode:
         server = [shutil.which("sshd", path=PATH) or "sshd", "-f", str(self.directory / "sshd_config")]
         # Since OpenSSH 9.8, an address whose connections were cut is refused for a while.
         lenient = [*server, "-o", "PerSourcePenalties=no"]
-        is_newer = subprocess.run([*lenient, "-t"], capture_output=True, timeout=_TIMEOUT_S, check=False).returncode == 0
+        tried = subprocess.run([*lenient, "-t"], capture_output=True, timeout=_TIMEOUT_S, check=False)
+        server = server if tried.returncode else lenient
         with self._listening(), (self.directory / "log").open("ab") as log:
             self._server = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "TERM", *(lenient if is_newer else server), "-D", "-e"],
+                ["setpriv", "--pdeathsig", "TERM", *server, "-D", "-e"],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd="/", start_new_session=True,
             )  # fmt: skip
 

@@ -22,7 +22,7 @@ def hidden(directory: Path, command: Sequence[str]) -> tuple[str, ...]:
 
 @cache
 def missing_permission() -> str | None:
-    """Why :func:`hidden` does not work here; ``None`` if it does."""
+    """The reason why :func:`hidden` does not work here; ``None`` if it does."""
     if shutil.which("unshare") is None:
         return "there is no unshare: apt-get install --no-install-recommends -y util-linux"
     tried = subprocess.run(hidden(Path("/mnt"), ["true"]), capture_output=True, text=True, timeout=60, check=False)
