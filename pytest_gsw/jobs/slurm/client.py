@@ -113,6 +113,11 @@ def scontrol_show_command(what: str, cluster: str = "") -> tuple[str, ...]:
     return ("scontrol", *_cluster_option(cluster), "-a", "-o", "show", what)
 
 
+def scontrol_ping_command(cluster: str = "") -> tuple[str, ...]:
+    """Query which controllers are up."""
+    return ("scontrol", *_cluster_option(cluster), "ping")
+
+
 def sinfo_command(cluster: str = "") -> tuple[str, ...]:
     """Query slurmctld for all nodes, one a line for each of their partitions, hidden ones included.
 

@@ -38,8 +38,7 @@ _LONGEST_BACK_OFF_S = 60.0
 #: Bytes that a login shell may print before the first answer; the longest line of it; lines of ssh that are kept.
 _MOST_NOISE = 1 << 20
 _LONGEST_LINE = 1 << 16
-_LAST_LINES = 12
-_OLDEST_PYTHON = (3, 6)
+_LAST_LINES = 20
 
 #: Never a prompt, never the master of others, and a dead link is noticed; the rest is the user's own configuration.
 _OPTIONS = tuple(
@@ -51,7 +50,9 @@ _OPTIONS = tuple(
 )
 #: Runs the program that comes first over standard input; a login shell sets the path to Slurm.
 _START = (
-    "import sys; r = sys.stdin.buffer; "
+    "import sys; "
+    "sys.version_info < (3, 6) and sys.exit('python3 is %d.%d, wanted 3.6 or newer' % sys.version_info[:2]); "
+    "r = sys.stdin.buffer; "
     "exec(compile(r.read(int(r.readline())), 'pytest-gsw', 'exec')); main(sys.argv[1])"
 )
 
@@ -70,22 +71,56 @@ class RefusedRequestError(HelperError):
 
 #: ssh's last words, and what to type next.
 _ADVICE = {
+    "ssh could not be run": "install OpenSSH's client: apt-get install openssh-client",
     "REMOTE HOST IDENTIFICATION HAS CHANGED|Host key verification failed|host key is known": (
-        "ask the cluster's administrators for its host key; `ssh {host}` once by hand accepts a new one"
+        "ask the cluster's administrators for its host key; `ssh {target}` once by hand accepts a new one, "
+        "and `ssh-keygen -R` removes an old one"
     ),
-    "Could not resolve": "correct `host` of the cluster, or name it in ~/.ssh/config",
+    "Could not resolve": "correct `host` of the cluster, or name it in ~/.ssh/config: ssh {target} true",
     "Permission denied|Too many authentication failures|no supported authentication": (
-        "`ssh {host}` must work without a question: ssh-add; or begin a master: ssh -MNf {host}"
+        "`ssh {target} true` must work without a question: ssh-add; "
+        "or begin a master, with ControlPath in ~/.ssh/config: ssh -MNf {target}"
     ),
-    "[Bb]ad configuration option|[Bb]ad owner or permissions|terminating, [0-9]+ bad": (
-        "correct the configuration of ssh, or `ssh` of the cluster"
+    "[Bb]ad configuration|[Bb]ad owner or permissions|terminating, [0-9]+ bad|user config file|(unknown|illegal) option"
+    "|extra arguments|[Mm]issing argument|[Uu]nsupported option|invalid (format|quotes)": (
+        "correct the configuration of ssh, or `ssh` of the cluster: ssh {target} true"
     ),
-    "(bash|python3)[^\n]*not found|No such file or directory": (
-        "the login node needs bash and python3 3.6 or newer: ssh {host} bash -lc 'python3 --version'"
+    "(bash|python3)[^\n]*not found|No such file or directory|wanted 3.6|SyntaxError|SystemError|ImportError": (
+        "the login node needs bash, and python3 3.6 or newer first in its PATH: "
+        "ssh {target} bash -l <<< 'python3 --version'"
     ),
-    "SyntaxError|SystemError|ImportError": "the login node needs python3 3.6 or newer: name it first in its PATH",
-    "timed out|Connection refused|No route|unreachable|closed by|reset by|no answer": "ssh {host} true",
 }
+#: A line that many others follow.
+_DECISIVE = re.compile("IDENTIFICATION HAS CHANGED|(unknown|illegal) option")
+_ANY_ADVICE = "is {host} up, and is it reached from here? ssh tells more: ssh -v {target} true"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The machine on which Slurm's commands run: a login node, or this one if it has no name."""
+
+    host: str = ""
+    #: Further options of ssh.
+    options: tuple[str, ...] = ()
+
+    @property
+    def target(self) -> str:
+        """The arguments of ssh that name it, for the user's shell."""
+        return shlex.join((*self.options, self.host))
+
+    def path(self, path: str) -> str:
+        """A path for the user, after the machine's name."""
+        return f"{self.host}:{path}" if self.host else path
+
+    def command(self, *words: str) -> str:
+        """A command that runs there, with the variables of a login shell, for the user's shell."""
+        text = shlex.join(words)
+        return f"ssh {self.target} bash -l <<< {shlex.quote(text)}" if self.host else text
+
+    def advice(self, why: str) -> str:
+        """The advice on one of ssh's errors."""
+        known = (text for pattern, text in _ADVICE.items() if re.search(pattern, why))
+        return next(known, _ANY_ADVICE).format(host=self.host, target=self.target)
 
 
 @dataclass(frozen=True)
@@ -122,7 +157,7 @@ class Connection:
 
     def __init__(self, host: str, options: Sequence[str] = ()) -> None:
         self.host = host
-        self._options = tuple(options)
+        self.machine = Machine(host, tuple(options))
         #: Called with the login node after each connection, before any other request.
         self.on_connected: Callable[[], None] = lambda: None
         #: The last introduction, and the number of requests so far.
@@ -202,7 +237,7 @@ class Connection:
             if self._lost_s is None:
                 self._lost_s, self._why = time.time(), why or (line.why if line else "")
             fact, why = self.lost_text, self._why
-        return ConnectionLostError(fact, advice=advice_on(why, self.host))
+        return ConnectionLostError(fact, advice=self.machine.advice(why))
 
     def _connected(self) -> _Line:
         with self._connecting:
@@ -225,16 +260,10 @@ class Connection:
                     f"no connection to {self.host}: {self._why}",
                     (("command", shlex.join(self._command()[:-1])),),
                     line.last_lines(),
-                    advice_on(self._why, self.host),
+                    self.machine.advice(self._why),
                 ) from None
-            python = tuple(hello["python"])
-            if python < _OLDEST_PYTHON:
-                self.close()
-                raise HelperError(
-                    f"python3 of {self.host} is {'.'.join(map(str, python))}, wanted 3.6 or newer",
-                    advice=advice_on("SyntaxError", self.host),
-                )
             self._lost_s = None
+            python = tuple(hello["python"])
             self.node = LoginNode(hello["host"], hello["user_id"], python, hello["home"], hello["variables"])
             self.on_connected()
             self._back_off_s = _BACK_OFF_S
@@ -243,9 +272,9 @@ class Connection:
     def _command(self) -> tuple[str, ...]:
         """The command of ssh; a name of several hosts is resolved once."""
         if self._address is None:
-            self._address = _address_of(self.host, self._options)
+            self._address = _address_of(self.host, self.machine.options)
         start = shlex.join(("exec", "bash", "-lc", f"exec python3 -c {shlex.quote(_START)} {_MARKER}"))
-        return ("ssh", *self._options, *_OPTIONS, *self._address, "-T", self.host, start)
+        return ("ssh", *self.machine.options, *_OPTIONS, *self._address, "-T", self.host, start)
 
     def note_clock(self, there_s: float, sent_s: float) -> None:
         """Compare the login node's clock with this machine's, which the request was sent by."""
@@ -332,7 +361,7 @@ class _Line:
         self._outbox.put(f"{len(program)}\n".encode() + program)
         self._threads = [
             threading.Thread(target=target, name=f"gsw-ssh-{target.__name__}", daemon=True)
-            for target in (self._read, self._write, self._complain)
+            for target in (self._complain, self._write, self._read)  # the last one awaits the first
         ]
         for thread in self._threads:
             thread.start()
@@ -405,9 +434,9 @@ class _Line:
         if not self.has_ended:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 code = self._process.wait(1.0)
-            self._threads[2].join(1.0)
+            self._threads[0].join(1.0)
             said = [line for line in self._errors if "@@@@" not in line]
-            problem = next((line for line in said if "IDENTIFICATION HAS CHANGED" in line), said[-1] if said else "")
+            problem = next(filter(_DECISIVE.search, said), said[-1] if said else "")
             self.end(problem or f"ssh ended with exit code {code}")
 
     def _read_answer(self, stream: IO[bytes]) -> bool:
@@ -432,13 +461,6 @@ def _exactly(stream: IO[bytes], count: int) -> bytes:
     if len(content) != count:
         raise ValueError("cut")
     return content
-
-
-def advice_on(why: str, host: str) -> str:
-    """The advice on one of ssh's errors."""
-    return next((text for pattern, text in _ADVICE.items() if re.search(pattern, why)), "ssh {host} true").format(
-        host=host
-    )
 
 
 def _address_of(host: str, options: Sequence[str]) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 from pytest_gsw.jobs.slurm.poll import usual_output
 from pytest_gsw.jobs.slurm.probing import LIMIT_S, Probe, probe_environment, probed
 from pytest_gsw.jobs.spec import job_environment, query_environment
+from pytest_gsw.jobs.ssh.checks import missing_programs, unwritable
 from pytest_gsw.jobs.ssh.connection import ConnectionLostError, HelperError, RefusedRequestError
 from pytest_gsw.jobs.ssh.login import Login, key_of
 from pytest_gsw.jobs.states import JobState, JobStatus
@@ -302,23 +303,16 @@ class SshLauncher(SlurmLauncher):
             return {
                 spec.row_id: SubmissionError(error.fact, error.evidence, error.tail, error.advice) for spec in specs
             }
-        errors = {}
+        errors, machine = {}, login.connection.machine
         for spec in specs:
             missing = [name for name in ("sbatch", spec.launch.program) if found[name] is None]
             facts = writable[results[spec.row_id]]
             if missing:
-                advice = (
-                    f"ssh {login.host} bash -lc 'command -v {missing[0]}' must find it; load its module in ~/.profile"
-                )
-                errors[spec.row_id] = SubmissionError(f"{login.host} has no {missing[0]} on its PATH", advice=advice)
+                fact, advice = missing_programs(machine, missing)
+                errors[spec.row_id] = SubmissionError(fact, advice=advice)
             elif not facts["is_writable"]:
-                place, there = results[spec.row_id], facts["there"]
-                kind = "cannot be written to" if facts["is_directory"] else "is no directory"
-                errors[spec.row_id] = SubmissionError(
-                    f"the staging area {kind}: {login.host}:{there}",
-                    (("wanted", f"{login.host}:{place}"),),
-                    advice=f"correct `stage` of the cluster; ssh {login.host} ls -ld {shlex.quote(there)}",
-                )
+                fact, advice = unwritable(machine, results[spec.row_id], facts)
+                errors[spec.row_id] = SubmissionError(fact, advice=advice)
         return errors
 
     def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:

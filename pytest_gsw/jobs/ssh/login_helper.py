@@ -18,6 +18,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import zlib
@@ -219,6 +220,17 @@ class Helper:
                 facts["free_bytes"] = space.f_bavail * space.f_frsize
             answer[place] = facts
         return answer
+
+    def try_writing(self, directory: str) -> Facts:
+        """Write a small file, and remove it; the error, and if space or a quota is the reason."""
+        try:
+            with tempfile.NamedTemporaryFile(prefix=".gsw-", dir=directory) as file:
+                file.write(bytes(SMALL_BYTES))
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            return {"problem": error.strerror, "is_full": error.errno in (errno.ENOSPC, errno.EDQUOT)}
+        return {"problem": None}
 
     def programs(self, names: Sequence[str]) -> Facts:
         """The paths of programs; None for one that is missing."""
