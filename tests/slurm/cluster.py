@@ -18,7 +18,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import random
 import re
 import shutil
 import signal
@@ -32,6 +31,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from types import FrameType, TracebackType
+
+from tests.processes import environment_of, free_ports, kill_while_any, pids, processes_of
 
 PACKAGES = ("slurmctld", "slurmd", "slurm-client", "slurmdbd", "munge", "mariadb-server")
 INSTALL = "apt-get install --no-install-recommends -y " + " ".join(PACKAGES)
@@ -143,7 +144,7 @@ class SlurmCluster:
             # Nodes first and at once: a slurmctld that still runs would wait for each of them.
             for role in ("slurmd", "slurmctld", "slurmdbd", "mariadbd", "munged"):
                 self._end([name for name in self._daemons if name.split(" ")[0] == role])
-            _kill_while_any(lambda: _processes_of(self.directory))
+            kill_while_any(lambda: processes_of(self.directory))
             if self._memory_cgroup is not None:
                 _remove_cgroup(self._memory_cgroup)
             shutil.rmtree(self.directory, ignore_errors=True)
@@ -180,7 +181,7 @@ class SlurmCluster:
         key = self.directory / "munge" / "key"
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
-        ports = _free_ports(2 + len(self.node_names))
+        ports = free_ports(2 + len(self.node_names))
         slurm_conf = self._slurm_conf(ports)
         (self.directory / "slurm.conf").write_text(slurm_conf)
         # A node of a busy machine may answer late; slurmctld would end the job that it is to launch. Clients are to say
@@ -387,7 +388,7 @@ StorageLoc=slurm_acct_db
         """Let a node fall silent, as if it had lost its power: the processes of its jobs end too."""
         daemon = self._daemons.pop(f"slurmd {node}")
         daemon.send_signal(signal.SIGSTOP)
-        _kill_while_any(lambda: _job_processes_of(self.directory, node))
+        kill_while_any(lambda: _job_processes_of(self.directory, node))
         daemon.kill()
         daemon.wait()
 
@@ -505,36 +506,6 @@ StorageLoc=slurm_acct_db
         )
 
 
-def _free_ports(count: int) -> list[int]:
-    """That many free loopback ports in a row, below those that the kernel gives to clients.
-
-    Looked for at random, so that two clusters that start at one time rarely want the same ones; workers of pytest-xdist
-    each have a range of their own, and never do.
-    """
-    workers, worker = (
-        int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")),
-        os.environ.get("PYTEST_XDIST_WORKER", "gw0"),
-    )
-    share = 22000 // workers
-    lowest = 10000 + share * int(worker.removeprefix("gw"))
-    for _ in range(100):
-        first = random.randrange(lowest, lowest + share - count)  # noqa: S311 - no secret
-        ports = list(range(first, first + count))
-        if all(map(_is_free, ports)):
-            return ports
-    raise ClusterError(f"no {count} free ports in a row between {lowest} and {lowest + share}")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
-
-
 def _sigterm_raises() -> Callable[[], None]:
     """Let SIGTERM unwind the stack, as Ctrl-C does; what is returned undoes it."""
     if threading.current_thread() is not threading.main_thread():
@@ -597,54 +568,15 @@ def _remove_cgroup(place: Path) -> None:
             os.rmdir(directory)  # noqa: PTH106
 
 
-def _kill_while_any(find: Callable[[], Sequence[int]]) -> None:
-    for _ in range(40):
-        pids = find()
-        if not pids:
-            return
-        # All stand still before the first one dies: a slurmstepd that saw its task die would report
-        # the job as FAILED, and a node that loses its power reports nothing.
-        for number in (signal.SIGSTOP, signal.SIGKILL):
-            for pid in pids:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, number)
-        time.sleep(0.05)
-
-
-def _processes_of(directory: Path) -> list[int]:
-    """Who works in the directory, holds a file of it, or has its name in the environment.
-
-    Jobs and their slurmstepd leave the process group of their slurmd, so that is no way to find them.
-    """
-    return [pid for pid in _pids() if _works_in(pid, directory) or f"{directory}/" in _environ(pid)]
-
-
 def _job_processes_of(directory: Path, node: str) -> list[int]:
     """The job processes on one node, and the slurmstepd above them."""
     in_jobs = {
         pid
-        for pid in _pids()
-        if f"SLURMD_NODENAME={node}\0" in _environ(pid) and f"SLURM_CONF={directory}/" in _environ(pid)
+        for pid in pids()
+        if f"SLURMD_NODENAME={node}\0" in environment_of(pid) and f"SLURM_CONF={directory}/" in environment_of(pid)
     }
     # A slurmstepd writes its title over its environment; its children tell which node it serves.
     return sorted(in_jobs | {parent for parent in map(_parent, in_jobs) if _is_slurmstepd(parent)})
-
-
-def _pids() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()]  # noqa: PTH208
-
-
-def _works_in(pid: int, directory: Path) -> bool:
-    with contextlib.suppress(OSError):
-        links = [Path(f"/proc/{pid}/cwd"), *Path(f"/proc/{pid}/fd").iterdir()]
-        return any(f"{_target(link)}/".startswith(f"{directory}/") for link in links)
-    return False
-
-
-def _environ(pid: int) -> str:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/environ").read_text(errors="replace")
-    return ""
 
 
 def _parent(pid: int) -> int:
@@ -657,9 +589,3 @@ def _is_slurmstepd(pid: int) -> bool:
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").startswith("slurmstepd")
     return False
-
-
-def _target(link: Path) -> str:
-    with contextlib.suppress(OSError):
-        return os.readlink(link)  # noqa: PTH115
-    return ""
