@@ -176,7 +176,8 @@ def _note_rows(config: pytest.Config, journal: Journal | None, items: Sequence[p
     settings = state.settings
     try:
         if journal is not None and settings.cluster is not None:
-            journal.session(settings.cluster.name, node_ids, settings.release, settings.shared)
+            now_s = None if state.executor is None else state.executor.launcher.now_s()
+            journal.session(settings.cluster.name, node_ids, settings.release, settings.shared, now_s)
         junit_file.note_rows(settings, items)
         on_tiles = [item.baseline for item in items if isinstance(item, BaselineItem) and item.baseline.tile]
         state.sweep = tiles.begin_sweep(settings, state.stages or state.tiling, on_tiles)
@@ -296,6 +297,7 @@ def make_launcher(
         choose = newest_log.newest_chooser(config, rows) if settings.replay.takes_newest else None
         return ReplayLauncher(settings.replay.place, runs, choose, lambda path: matching.match_log(path, baselines))
     assert settings.cluster is not None  # else nothing is submitted
+    _ = config.stash[SESSION].environ  # a login node that is out of reach is no fault of a plugin
     launcher = hook_results.ask_for_launcher(config, settings.cluster, settings.run_directory)
     if launcher is None:
         name = settings.cluster.scheduler

@@ -114,7 +114,12 @@ def resolved_release(requested: RequestedRelease, cluster: Cluster | None) -> Re
         return requested
     # The cluster's recipes are a checkout of Megatron-Bridge, whose figures belong to containers.
     recipes = cluster and (cluster.recipes or cluster.stage)
-    if recipes and (Path(recipes) / "scripts/performance/setup_experiment.py").is_file():
+    setup = Path(recipes or "/") / "scripts/performance/setup_experiment.py"
+    if cluster is not None and cluster.mirror is not None:
+        from pytest_gsw.jobs.ssh.login import login_to  # few clusters have a login node
+
+        login_to(cluster).survey((), [setup])
+    if recipes and setup.is_file():
         return RequestedRelease(container, requested.by)
     if requested.release in bundled:
         return requested

@@ -84,8 +84,11 @@ _ADVICE = {
         "the login node needs bash and python3 3.6 or newer: ssh {host} bash -lc 'python3 --version'"
     ),
     "SyntaxError|SystemError|ImportError": "the login node needs python3 3.6 or newer: name it first in its PATH",
-    "timed out|Connection refused|No route|unreachable|closed by|reset by|no answer": "ssh {host} true",
 }
+#: Of these, those that may pass by themselves: a server that restarts, or that drops one of many new connections.
+_PASSING = re.compile(
+    "timed out|Connection refused|No route|unreachable|closed|reset by|Broken pipe|no answer|exit code"
+)
 
 
 @dataclass(frozen=True)
@@ -147,9 +150,14 @@ class Connection:
         return time.time() + self._clock_ahead_s
 
     @property
+    def due_in_s(self) -> float:
+        """Seconds until the next attempt to connect is due."""
+        return max(0.0, self._due_s - time.monotonic())
+
+    @property
     def lost_text(self) -> str:
         """The fact that the connection is lost, and since when; empty if it is not."""
-        return "" if self._lost_s is None else f"connection to {self.host} lost at {moment(self._lost_s)}: {self._why}"
+        return "" if self._lost_s is None else f"connection to {self.host} lost at {moment(self._lost_s)} ({self._why})"
 
     def with_next(self, do: str, arguments: Mapping[str, Any], receive: Callable[[Any, bytes], None]) -> None:
         """Send a call with this thread's next request, after it; its result, if any, is handed to ``receive``."""
@@ -199,10 +207,9 @@ class Connection:
         with self._state:
             if line is not None and self._line is line:
                 self._line = None
-            if self._lost_s is None:
-                self._lost_s, self._why = time.time(), why or (line.why if line else "")
-            fact, why = self.lost_text, self._why
-        return ConnectionLostError(fact, advice=advice_on(why, self.host))
+            why = why or (line.why if line is not None else "")
+            self._lost_s, self._why = self._lost_s or time.time(), why or self._why
+        return ConnectionLostError(self.lost_text, advice=advice_on(self._why, self.host))
 
     def _connected(self) -> _Line:
         with self._connecting:
@@ -234,10 +241,12 @@ class Connection:
                     f"python3 of {self.host} is {'.'.join(map(str, python))}, wanted 3.6 or newer",
                     advice=advice_on("SyntaxError", self.host),
                 )
-            self._lost_s = None
             self.node = LoginNode(hello["host"], hello["user_id"], python, hello["home"], hello["variables"])
-            self.on_connected()
-            self._back_off_s = _BACK_OFF_S
+            try:
+                self.on_connected()
+            except RunError as error:
+                raise self.lose(line, error.fact) from None
+            self._lost_s, self._back_off_s = None, _BACK_OFF_S
             return line
 
     def _command(self) -> tuple[str, ...]:
@@ -432,6 +441,11 @@ def _exactly(stream: IO[bytes], count: int) -> bytes:
     if len(content) != count:
         raise ValueError("cut")
     return content
+
+
+def is_passing(error: RunError) -> bool:
+    """True if a connection may be possible a moment after this error."""
+    return isinstance(error, ConnectionLostError) and _PASSING.search(error.fact) is not None
 
 
 def advice_on(why: str, host: str) -> str:

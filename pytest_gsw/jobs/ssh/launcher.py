@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,7 @@ from pytest_gsw.errors import (
     SubmissionError,
     TakenOverError,
 )
-from pytest_gsw.jobs.layout import FileFacts, fixed_part, job_id_in, slurm_name
+from pytest_gsw.jobs.layout import FileFacts, fill_job_id, fixed_part, job_id_in, slurm_name
 from pytest_gsw.jobs.model import FoundJob, Job, JobSpec, LogBefore
 from pytest_gsw.jobs.scripts import cluster_of
 from pytest_gsw.jobs.slurm import client
@@ -103,7 +104,8 @@ class LoginClient(Client):
                 client.squeue_command(cluster, name=spec.name, mine=True),
                 client.sacct_jobs_command(cluster, name=spec.name, since_s=since_s),
             )
-            place = login.mirror.there(str(spec.stage / spec.log_glob.rpartition("/")[0])).replace("{size}", "*")
+            logs = fill_job_id(spec.log_glob, "*").rpartition("/")[0]
+            place = f"{glob.escape(login.mirror.there(str(spec.stage)))}/{logs}"
             return "submit", {
                 "key": _key(spec),
                 "command": [login.there(word) for word in command],

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -19,10 +20,12 @@ from pytest_gsw.clusters import Cluster
 from pytest_gsw.common.text import duration
 from pytest_gsw.errors import ConfigurationError, RunError, TakenOverError
 from pytest_gsw.jobs.model import Job, JobSpec
-from pytest_gsw.jobs.ssh.connection import Connection, HelperError, LoginNode
+from pytest_gsw.jobs.ssh.connection import Answers, Call, Connection, HelperError, LoginNode, is_passing
 from pytest_gsw.jobs.ssh.login_helper import SMALL_BYTES
 from pytest_gsw.jobs.ssh.mirror import Mirror, texts_of
 
+#: Attempts before the first submission, if the last one failed for a reason that may pass: half a minute in all.
+_ATTEMPTS = 6
 #: Seconds for a request that reads files.
 READ_S = 120.0
 #: A session that has shown no sign for longer has ended, seconds.
@@ -70,12 +73,25 @@ class Login:
             ConfigurationError: There is no connection.
         """
         if self.connection.node is None:
-            try:
-                self.connection.call("hello")
-            except RunError as error:
-                raise ConfigurationError(str(error)) from None
+            self._at_begin([("hello", {})])
         assert self.connection.node is not None
         return self.connection.node
+
+    def _at_begin(self, calls: Sequence[Call]) -> Answers:
+        """The answers to calls before the first submission; a failure that may pass is waited for.
+
+        Raises:
+            ConfigurationError: There is no connection, or a call failed.
+        """
+        attempt = 1
+        while True:
+            try:
+                return self.connection.request(calls, READ_S)
+            except RunError as error:
+                if attempt >= _ATTEMPTS or not is_passing(error):
+                    raise ConfigurationError(str(error)) from None
+            attempt += 1
+            time.sleep(self.connection.due_in_s)
 
     # -- the run's owner
 
@@ -158,11 +174,7 @@ class Login:
         wanted = [path for path in dict.fromkeys(directories) if self.mirror.holds(path)]
         others = [path for path in dict.fromkeys(files) if self.mirror.holds(path)]
         names = [[self.mirror.there(str(path)) for path in paths] for paths in (wanted, others)]
-        calls = [("survey", {"directories": names[0], "files": names[1]})]
-        try:
-            answer = self.connection.request(calls, READ_S)
-        except RunError as error:
-            raise ConfigurationError(str(error)) from None
+        answer = self._at_begin([("survey", {"directories": names[0], "files": names[1]})])
         self.mirror.survey(wanted, answer.results[0], answer.blob)
 
     def read_with_next(self, jobs: Sequence[Job], wanted: Sequence[Any]) -> None:
@@ -227,8 +239,7 @@ class Login:
         Raises:
             ConfigurationError: There is no connection.
         """
-        self.node()
-        files = self.connection.call("kept", READ_S, folder=self.folder)["files"]
+        files = self._at_begin([("kept", {"folder": self.folder})]).results[0]["files"]
         for name, text in files.items():
             path = self._run_directory / name
             if not path.resolve().is_relative_to(self._run_directory.resolve()):
