@@ -24,8 +24,8 @@ from pytest_gsw.jobs.ssh.connection import Answers, Call, Connection, HelperErro
 from pytest_gsw.jobs.ssh.login_helper import SMALL_BYTES
 from pytest_gsw.jobs.ssh.mirror import Mirror, texts_of
 
-#: Attempts before the first submission, if the last one failed for a reason that may pass: half a minute in all.
-_ATTEMPTS = 6
+#: Seconds of attempts to connect before the first submission, if they fail for a reason that may pass.
+_BEGIN_S = 30.0
 #: Seconds for a request that reads files.
 READ_S = 120.0
 #: A session that has shown no sign for longer has ended, seconds.
@@ -83,14 +83,13 @@ class Login:
         Raises:
             ConfigurationError: There is no connection, or a call failed.
         """
-        attempt = 1
+        end_s = time.monotonic() + _BEGIN_S
         while True:
             try:
                 return self.connection.request(calls, READ_S)
             except RunError as error:
-                if attempt >= _ATTEMPTS or not is_passing(error):
+                if time.monotonic() >= end_s or not is_passing(error):
                     raise ConfigurationError(str(error)) from None
-            attempt += 1
             time.sleep(self.connection.due_in_s)
 
     # -- the run's owner
