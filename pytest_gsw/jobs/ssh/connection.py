@@ -341,7 +341,7 @@ class _Line:
         self._outbox.put(f"{len(program)}\n".encode() + program)
         self._threads = [
             threading.Thread(target=target, name=f"gsw-ssh-{target.__name__}", daemon=True)
-            for target in (self._read, self._write, self._complain)
+            for target in (self._complain, self._write, self._read)
         ]
         for thread in self._threads:
             thread.start()
@@ -414,7 +414,7 @@ class _Line:
         if not self.has_ended:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 code = self._process.wait(1.0)
-            self._threads[2].join(1.0)
+            self._threads[0].join(1.0)  # its last words
             said = [line for line in self._errors if "@@@@" not in line]
             problem = next((line for line in said if "IDENTIFICATION HAS CHANGED" in line), said[-1] if said else "")
             self.end(problem or f"ssh ended with exit code {code}")
@@ -443,9 +443,9 @@ def _exactly(stream: IO[bytes], count: int) -> bytes:
     return content
 
 
-def is_passing(error: RunError) -> bool:
-    """True if a connection may be possible a moment after this error."""
-    return isinstance(error, ConnectionLostError) and _PASSING.search(error.fact) is not None
+def is_passing(why: str) -> bool:
+    """True if a connection may be possible a moment after it failed for this reason."""
+    return _PASSING.search(why) is not None
 
 
 def advice_on(why: str, host: str) -> str:

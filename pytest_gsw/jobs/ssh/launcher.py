@@ -299,7 +299,7 @@ class SshLauncher(SlurmLauncher):
         programs = {spec.launch.program for spec in specs} | {"sbatch"}
         calls = [("writable", {"places": sorted({*results.values()})}), ("programs", {"names": sorted(programs)})]
         try:
-            writable, found = login.connection.request(calls).results
+            writable, found = login.at_begin(calls).results
         except RunError as error:
             return {
                 spec.row_id: SubmissionError(error.fact, error.evidence, error.tail, error.advice) for spec in specs

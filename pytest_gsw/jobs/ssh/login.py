@@ -20,7 +20,15 @@ from pytest_gsw.clusters import Cluster
 from pytest_gsw.common.text import duration
 from pytest_gsw.errors import ConfigurationError, RunError, TakenOverError
 from pytest_gsw.jobs.model import Job, JobSpec
-from pytest_gsw.jobs.ssh.connection import Answers, Call, Connection, HelperError, LoginNode, is_passing
+from pytest_gsw.jobs.ssh.connection import (
+    Answers,
+    Call,
+    Connection,
+    ConnectionLostError,
+    HelperError,
+    LoginNode,
+    is_passing,
+)
 from pytest_gsw.jobs.ssh.login_helper import SMALL_BYTES
 from pytest_gsw.jobs.ssh.mirror import Mirror, texts_of
 
@@ -73,24 +81,32 @@ class Login:
             ConfigurationError: There is no connection.
         """
         if self.connection.node is None:
-            self._at_begin([("hello", {})])
+            self._needed([("hello", {})])
         assert self.connection.node is not None
         return self.connection.node
 
-    def _at_begin(self, calls: Sequence[Call]) -> Answers:
+    def at_begin(self, calls: Sequence[Call]) -> Answers:
         """The answers to calls before the first submission; a failure that may pass is waited for.
 
         Raises:
-            ConfigurationError: There is no connection, or a call failed.
+            ConnectionLostError: There is no connection.
+            HelperError: A call failed.
         """
         end_s = time.monotonic() + _BEGIN_S
         while True:
             try:
                 return self.connection.request(calls, READ_S)
-            except RunError as error:
-                if time.monotonic() >= end_s or not is_passing(error):
-                    raise ConfigurationError(str(error)) from None
+            except ConnectionLostError as error:
+                if time.monotonic() >= end_s or not is_passing(error.fact):
+                    raise
             time.sleep(self.connection.due_in_s)
+
+    def _needed(self, calls: Sequence[Call]) -> Answers:
+        """The same for a session that cannot begin without: errors are ConfigurationErrors."""
+        try:
+            return self.at_begin(calls)
+        except RunError as error:
+            raise ConfigurationError(str(error)) from None
 
     # -- the run's owner
 
@@ -173,7 +189,7 @@ class Login:
         wanted = [path for path in dict.fromkeys(directories) if self.mirror.holds(path)]
         others = [path for path in dict.fromkeys(files) if self.mirror.holds(path)]
         names = [[self.mirror.there(str(path)) for path in paths] for paths in (wanted, others)]
-        answer = self._at_begin([("survey", {"directories": names[0], "files": names[1]})])
+        answer = self._needed([("survey", {"directories": names[0], "files": names[1]})])
         self.mirror.survey(wanted, answer.results[0], answer.blob)
 
     def read_with_next(self, jobs: Sequence[Job], wanted: Sequence[Any]) -> None:
@@ -238,7 +254,7 @@ class Login:
         Raises:
             ConfigurationError: There is no connection.
         """
-        files = self._at_begin([("kept", {"folder": self.folder})]).results[0]["files"]
+        files = self._needed([("kept", {"folder": self.folder})]).results[0]["files"]
         for name, text in files.items():
             path = self._run_directory / name
             if not path.resolve().is_relative_to(self._run_directory.resolve()):
