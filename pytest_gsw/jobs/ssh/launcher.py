@@ -229,22 +229,6 @@ class SshLauncher(SlurmLauncher):
         """Start a probe of a job's nodes."""
         return LoginProbe(self._remote, command, limit_s)
 
-    def survey(self, directories: Sequence[Path], files: Sequence[Path]) -> None:
-        """Copy the directories of recipes, and these files.
-
-        Raises:
-            ConfigurationError: There is no connection.
-        """
-        self._login.survey(directories, files)
-
-    def there(self, text: str) -> str:
-        """A text with the paths that files have on the login node."""
-        return self._login.there(text)
-
-    def shown(self, text: str) -> str:
-        """A text in which the paths of copies are those of the login node, after its name."""
-        return self._login.shown(text)
-
     def submit(self, spec: JobSpec) -> Job:
         """Submit one job, once.
 
@@ -256,7 +240,7 @@ class SshLauncher(SlurmLauncher):
         try:
             return super().submit(spec)
         except SubmissionError as error:
-            raise error.with_texts(self.shown) from None
+            raise error.with_texts(self._login.shown) from None
 
     def find(self, spec: JobSpec, since_s: float) -> Job | None:
         """The job submitted for this spec, by its key; if that is open, by its name.
@@ -352,9 +336,9 @@ class SshLauncher(SlurmLauncher):
         try:
             log = super().find_log(job)
         except LogError as error:
-            raise error.with_texts(self.shown) from None
+            raise error.with_texts(self._login.shown) from None
         if job.id in self._ended and (problem := self._login.mirror.problem(log)):
-            raise self._not_here(job, f"{self.shown(str(log))}: {problem}")
+            raise self._not_here(job, f"{self._login.shown(str(log))}: {problem}")
         return log
 
     def file_facts(self, path: Path) -> FileFacts | None:

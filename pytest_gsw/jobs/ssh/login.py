@@ -55,6 +55,7 @@ class Login:
     def __init__(self, cluster: Cluster) -> None:
         assert cluster.mirror is not None
         self.connection = Connection(cluster.submission.host or "", cluster.submission.ssh or ())
+        self._cluster = cluster
         self.mirror = Mirror(cluster.mirror)
         run_directory = self._run_directory = cluster.mirror.parent
         stage = Path((cluster.stage or "/").partition("{recipe}")[0].rstrip("/") or "/")
@@ -167,7 +168,7 @@ class Login:
 
     def shown(self, text: str) -> str:
         """A text for the user, in which paths of the login node have its name."""
-        return self.mirror.there(text, self.host)
+        return self._cluster.shown(text)
 
     def send_recipe(self, directory: Path) -> None:
         """Send a recipe that lies on this machine, next to its table."""

@@ -57,9 +57,9 @@ class Mirror:
         #: The files of each job, by its id.
         self._of_job: dict[str, set[str]] = {}
 
-    def there(self, text: str, host: str = "") -> str:
-        """A text with the paths of copies as they are on the login node, after the host if one is given."""
-        return text.replace(self._prefix, f"{host}:/" if host else "/")
+    def there(self, text: str) -> str:
+        """A text with the paths of copies as they are on the login node."""
+        return text.replace(self._prefix, "/")
 
     def here(self, path: str | Path) -> Path:
         """The path of the copy of a file."""
