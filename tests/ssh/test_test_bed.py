@@ -205,7 +205,8 @@ def test_a_link_that_is_cut_within_data(
 def test_an_answer_that_is_lost(start_node: StartNode, start_link: StartLink, tmp_path: Path) -> None:
     node = start_node()
     link = start_link(node)
-    with start_ssh(through(link, tmp_path, node), f"echo ready; read line; echo $line | tee {tmp_path}/taken") as cut:
+    take = f"echo ready; read line; echo $line > {tmp_path}/taken; echo $line"
+    with start_ssh(through(link, tmp_path, node), take) as cut:
         assert cut.stdin is not None
         assert cut.stdout is not None
         assert cut.stdout.readline() == "ready\n"
@@ -358,7 +359,7 @@ def test_knobs(
     toy_slurm.turn("sbatch_error_after", lost)
     assert launcher.submit(make_spec("taken")).id == "1"  # found by its name
     toy_slurm.turn("sbatch_error_after")
-    monkeypatch.setattr(client, "COMMAND_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(client, "COMMAND_TIMEOUT_S", 2.0)
     toy_slurm.turn("sbatch_sleep_after_s", 600)
     assert launcher.submit(make_spec("silent")).id == "2"
     toy_slurm.turn("sbatch_sleep_after_s")
