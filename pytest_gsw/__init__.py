@@ -1,7 +1,7 @@
 """pytest-gsw: every documented training-performance row is a pytest item.
 
-These names are public: the arguments and results of hooks. This module does not import pytest, and imports
-a name at its first use, because every pytest session imports this package.
+These names are public: the arguments and results of hooks, and the judge of a log. This module does not import pytest,
+and imports a name at its first use, because every pytest session imports this package.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from pytest_gsw.logs.model import EndMarkers, Identity, LogFormat, Parser, Step, StepLog
     from pytest_gsw.results.record import JobFacts, Record
     from pytest_gsw.results.suites import Concluded
+    from pytest_gsw.session.judging import JudgedLog, judge
     from pytest_gsw.stats.decision import Outcome
     from pytest_gsw.stats.measurement import Measurement
-    from pytest_gsw.stats.verdict import Verdict, judge
+    from pytest_gsw.stats.verdict import Verdict, verdict_of
     from pytest_gsw.tables.metrics import Direction, Metric
     from pytest_gsw.tables.model import Accepted, Baseline, Figures, Parallelism, Recipe, Source
     from pytest_gsw.validation.agreement import Evidence
@@ -54,8 +55,9 @@ _NAMES = {
     "jobs.run_lock": ("SubmissionLock",),
     "logs.formats.base": ("LineFormat", "StepLine"),
     "logs.model": ("Identity", "EndMarkers", "LogFormat", "Parser", "Step", "StepLog"),
+    "session.judging": ("JudgedLog", "judge"),
     "stats.measurement": ("Measurement",),
-    "stats.verdict": ("Outcome", "Verdict", "judge"),
+    "stats.verdict": ("Outcome", "Verdict", "verdict_of"),
     "results.record": ("JobFacts", "Record"),
     "results.suites": ("Concluded",),
     "validation.agreement": ("Evidence",),
@@ -85,6 +87,7 @@ __all__ = [
     "JobSpec",
     "JobState",
     "JobStatus",
+    "JudgedLog",
     "Launch",
     "Launcher",
     "LineFormat",
@@ -112,6 +115,7 @@ __all__ = [
     "job_environment",
     "judge",
     "log_of",
+    "verdict_of",
 ]
 
 

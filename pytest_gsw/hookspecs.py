@@ -139,7 +139,7 @@ def pytest_gsw_judge(
     :param noise: The noise between jobs of the row on this cluster; ``None`` if unknown.
     :param repeats: Limits on the row's jobs. A verdict whose ``more`` is above zero requests that many;
         if it is ``None``, a row that has regressed gets all of them.
-    :param max_gain: Largest plausible gain of throughput, as a fraction. A rule without ``judge()`` of
+    :param max_gain: Largest plausible gain of throughput, as a fraction. A rule without ``verdict_of()`` of
         :mod:`pytest_gsw.stats.verdict` must reject larger gains, and ranks that differ, by itself.
     :param cluster_effect: The effect of the cluster on this run, by its other rows; ``None`` if there is none.
     :returns: The verdict, or ``None`` to leave it to others.

@@ -21,7 +21,7 @@ from pytest_gsw.results.record import JobFacts, Jobs, Record, RunFacts
 from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.verdict import Verdict
-from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables.bundled import table_name
 from pytest_gsw.tables.model import Baseline, definition_hash, experiment_hash, image_name
 from pytest_gsw.validation.agreement import is_simulated, provenance_in
 from pytest_gsw.validation.matching import LaunchedLogs, match_logs
@@ -63,7 +63,7 @@ def imported_record(
     """
     if verdict.outcome is not Outcome.INCONCLUSIVE:  # a plausible figure needs no reason
         verdict = replace(verdict, given_reason=None)
-    node_id, definition = f"{_table(row.location.path)}::{row.id}", definition_hash(row, image)
+    node_id, definition = f"{table_name(row.location.path)}::{row.id}", definition_hash(row, image)
     facts = make_record.row_facts(row, node_id, verdict.tolerance, definition, experiment_hash(row))
     run = RunFacts(run_id(job.id, source), cluster, simulated=False, image=image)
     metrics = {metric_verdict.metric.key: metric_verdict.measured for metric_verdict in verdict.metrics}
@@ -71,12 +71,6 @@ def imported_record(
     fact = f"{row.judged_by.text(measurement.judged)}, imported from {relative_path(source)}"
     result = make_record.RowResult(verdict.outcome.value, fact, measurement=measurement, verdict=verdict)
     return redact(make_record.record_of(row, facts, run, jobs, result, None), os.environ)
-
-
-def _table(path: Path) -> str:
-    """A table's name as in sessions' node ids."""
-    bundled = bundled_baselines()
-    return (path.relative_to(bundled.parent) if path.is_relative_to(bundled) else relative_path(path)).as_posix()
 
 
 # -- directories of runs ---------------------------------------------------------------------------
@@ -158,8 +152,6 @@ def _judge(row: Baseline, match: Match, judge_log: JudgeLog) -> Judged | str:
         return judge_log(row, match.path, match.job_id)
     except RunError as error:
         return error.fact
-    except OverflowError:
-        return "its numbers are too large to be measured"
 
 
 def _record(candidate: Match, row: Baseline, cluster: str, judged: Judged) -> Record:
