@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     )
     from pytest_gsw.jobs.launcher import Launcher
     from pytest_gsw.jobs.layout import log_of
-    from pytest_gsw.jobs.model import ExperimentInfo, FoundJob, Job, JobSpec, Launch
+    from pytest_gsw.jobs.model import ExperimentInfo, FoundJob, FoundLog, Job, JobSpec, Launch
     from pytest_gsw.jobs.run_lock import SubmissionLock
     from pytest_gsw.jobs.spec import job_environment
     from pytest_gsw.jobs.states import JobState, JobStatus
@@ -50,7 +50,7 @@ _NAMES = {
     "jobs.spec": ("job_environment",),
     "jobs.layout": ("log_of",),
     "jobs.launcher": ("Launcher",),
-    "jobs.model": ("Job", "JobSpec", "Launch", "FoundJob", "ExperimentInfo"),
+    "jobs.model": ("Job", "JobSpec", "Launch", "FoundJob", "FoundLog", "ExperimentInfo"),
     "jobs.states": ("JobState", "JobStatus"),
     "jobs.run_lock": ("SubmissionLock",),
     "logs.formats.base": ("LineFormat", "StepLine"),
@@ -79,6 +79,7 @@ __all__ = [
     "ExperimentInfo",
     "Figures",
     "FoundJob",
+    "FoundLog",
     "GswError",
     "Identity",
     "Job",

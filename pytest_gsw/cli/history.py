@@ -9,7 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,7 +36,6 @@ from pytest_gsw.tables.load import accepted_figures, load_tables
 from pytest_gsw.tables.metrics import Figure, common_change_label
 from pytest_gsw.tables.model import Baseline, row_matches
 from pytest_gsw.tables.value_types import nearest
-from pytest_gsw.validation.matching import LaunchedLogs
 
 #: The most rows whose runs are listed one by one, and the longest list of nodes in a line.
 _BY_RUN, _NODES = 3, 40
@@ -257,15 +256,13 @@ def _import_runs(args: argparse.Namespace, history: store.History) -> imports.Im
         raise ConfigurationError("--from-logs: nothing there says where the jobs ran; add --cluster=NAME")
     if CLUSTER_NAME.fullmatch(args.cluster) is None or args.cluster in {SIMULATED, NO_CLUSTER}:
         raise ConfigurationError(f"--cluster: '{args.cluster}' is no name of a cluster that jobs ran on")
-    return imports.import_logs(args.from_logs, _rows(args), args.cluster, history.has_job, *_hooks_of(args))
-
-
-def _hooks_of(args: argparse.Namespace) -> tuple[imports.JudgeLog, LaunchedLogs]:
+    if not args.from_logs.is_dir():
+        raise ConfigurationError(f"--from-logs: there is no directory {args.from_logs}")
     # pytest and a site's plugins take a while to import.
-    from pytest_gsw.session.hook_results import launched_logs, site_config
+    from pytest_gsw.session.hook_results import found_logs, site_config
     from pytest_gsw.session.judging import judge_log
 
-    config, cluster = site_config(args.plugins), _cluster_of_import(args)
+    rows, config, cluster = _rows(args), site_config(args.plugins), _cluster_of_import(args)
 
     def judge(row: Baseline, path: Path, job_id: str) -> imports.Judged:
         found = judge_log(config, row, path, job_id, cluster=cluster)
@@ -273,7 +270,8 @@ def _hooks_of(args: argparse.Namespace) -> tuple[imports.JudgeLog, LaunchedLogs]
             raise NotJudgedError(f"not judged: {found.record.not_comparable}")
         return found.measurement, found.verdict
 
-    return judge, partial(launched_logs, config, args.from_logs)
+    found = found_logs(config, args.from_logs, rows)
+    return imports.import_logs(args.from_logs, rows, args.cluster, history.has_job, judge, found)
 
 
 def _cluster_of_import(args: argparse.Namespace) -> Cluster:

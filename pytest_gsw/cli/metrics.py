@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -85,9 +84,9 @@ def _directory_metrics(args: argparse.Namespace, log_format: LogFormat | None, r
     """All logs of a directory with their rows, figures and changes, or the reasons why there are none."""
     if args.statistic is not None:
         raise ConfigurationError("--statistic: rows have their own; name one log, or leave it out")
-    from pytest_gsw.session.hook_results import launched_logs, site_config  # as in _row_metrics()
+    from pytest_gsw.session.hook_results import found_logs, site_config  # as in _row_metrics()
 
-    matches = match_logs(args.log, rows, partial(launched_logs, site_config(args.plugins), args.log))
+    matches = match_logs(args.log, rows, found_logs(site_config(args.plugins), args.log, rows))
     logs = [_match_metrics(args, log_format, match) for match in matches]
     if not logs:
         raise ConfigurationError(f"there is no log in {args.log}\nwanted: *.out, *.log or *.txt")

@@ -15,6 +15,7 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.model import IMPORTED
 from pytest_gsw.jobs.layout import Match
+from pytest_gsw.jobs.model import FoundLog
 from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results import junit, make_record, manifest, runs_directory
 from pytest_gsw.results.record import JobFacts, Jobs, Record, RunFacts
@@ -24,7 +25,7 @@ from pytest_gsw.stats.verdict import Verdict
 from pytest_gsw.tables.bundled import table_name
 from pytest_gsw.tables.model import Baseline, definition_hash, experiment_hash, image_name
 from pytest_gsw.validation.agreement import is_simulated, provenance_in
-from pytest_gsw.validation.matching import LaunchedLogs, match_logs
+from pytest_gsw.validation.matching import match_logs
 
 #: True if a history has a job already, by row, cluster and the job's id.
 Known: TypeAlias = Callable[[str, str, str], bool]
@@ -112,19 +113,17 @@ def import_logs(
     cluster: str,
     known: Known,
     judge_log: JudgeLog,
-    launched_logs: LaunchedLogs,
+    found: Sequence[FoundLog],
 ) -> Imported:
     """The records of all logs of these rows below a directory; links are not followed.
 
     Raises:
-        ConfigurationError: There is no such directory, or no log in it.
+        ConfigurationError: There is no log in it.
     """
-    if not directory.is_dir():
-        raise ConfigurationError(f"--from-logs: there is no directory {directory}")
     records: dict[tuple[str, str], Record] = {}
     left_out: list[str] = []
     count_known = 0
-    for match in match_logs(directory, rows, launched_logs):
+    for match in match_logs(directory, rows, found):
         row, path, job_id = match.row, match.path, match.job_id
         judged = match.why if row is None else _judge(row, match, judge_log)
         if row is None or isinstance(judged, str):

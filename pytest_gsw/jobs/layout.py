@@ -64,7 +64,7 @@ _escaped = lru_cache(maxsize=1024)(glob.escape)
 class Match(FoundLog):
     """A log with its row, or the reason why it has none."""
 
-    row: Baseline | None
+    row: Baseline | None = None
     why: str = ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -221,16 +221,28 @@ def log_format(row: Baseline, config: pytest.Config) -> LogFormat | None:
     return found
 
 
-def launched_logs(config: pytest.Config, place: Path, row: Baseline) -> Sequence[FoundLog]:
-    """The logs below a directory that a row's launcher knows by files of its own, as in a replay.
+def found_logs(config: pytest.Config, place: Path, rows: Sequence[Baseline]) -> list[FoundLog]:
+    """The logs below a directory that plugins find by files of other programs; links are left out.
 
     Raises:
-        ConfigurationError: A plugin fails, or returns no job spec.
+        ConfigurationError: A plugin fails, or its result is no list of such logs.
     """
+    hook, ids = config.hook.pytest_gsw_find_logs, {row.id for row in rows}
     try:
-        return replayed_spec(config, row).launch.logs_below(place)
-    except RunError:  # such a row cannot be launched
-        return ()
+        answers = hook(config=config, place=place, rows=rows)
+    except RAISED as error:
+        raise _configuration_error(hook_checks.hook_error(error, config.pluginmanager)) from None
+    logs: list[FoundLog] = []
+    for answer in answers:
+        if isinstance(answer, str | bytes | FoundLog) or not isinstance(answer, Iterable):
+            problem = f"{type(answer).__name__}, wanted a list of FoundLog"
+            raise _configuration_error(hook_checks.wrong_answer(hook, problem))
+        for log in answer:
+            if problems := hook_checks.log_problems(log, place, ids):
+                problem = hook_checks.not_that(log, "log below the directory", problems)
+                raise _configuration_error(hook_checks.wrong_answer(hook, problem))
+            logs.append(log)
+    return [log for log in logs if not log.path.is_symlink()]
 
 
 def replayed_spec(config: pytest.Config, row: Baseline) -> JobSpec:

@@ -176,5 +176,5 @@ def test_a_log_is_found_by_its_name_if_it_has_one(tmp_path: Path) -> None:
     rows: Sequence[Baseline] = [LLAMA2_FP8_X128]
     by_name = {match.path.name: match for match in match_logs(tmp_path, rows, lambda _: ())}
     first, second = sorted(by_name)
-    assert by_name[first] == Match(tmp_path / first, "9", LLAMA2_FP8_X128)
-    assert by_name[second] == Match(tmp_path / second, "", None, wording("like no row"))
+    assert by_name[first] == Match(tmp_path / first, "9", row=LLAMA2_FP8_X128)
+    assert by_name[second] == Match(tmp_path / second, "", why=wording("like no row"))
