@@ -195,6 +195,8 @@ def error_files_of(log: Path) -> tuple[Path, ...]:
     """The stderr file next to a log, if the recipe separates them."""
     place = str(log)
     errors = f"{os.path.splitext(place)[0]}{ERROR_SUFFIX}"  # noqa: PTH122 - Path costs more than the look
+    if place.endswith("/stdout.txt"):
+        errors = f"{place.removesuffix('stdout.txt')}stderr.txt"
     return (Path(errors),) if errors != place and _is_file(errors) else ()
 
 

@@ -227,21 +227,19 @@ def found_logs(config: pytest.Config, place: Path, rows: Sequence[Baseline]) -> 
     Raises:
         ConfigurationError: A plugin fails, or its result is no list of such logs.
     """
-    hook, ids = config.hook.pytest_gsw_find_logs, {row.id for row in rows}
+    hook, logs = config.hook.pytest_gsw_find_logs, list[FoundLog]()
     try:
-        answers = hook(config=config, place=place, rows=rows)
+        for answer in hook(config=config, place=place, rows=rows):
+            if isinstance(answer, str | bytes) or not isinstance(answer, Iterable):
+                raise hook_checks.wrong_answer(hook, f"{type(answer).__name__}, wanted a list of FoundLog")
+            logs += answer
+        for log in logs:
+            if problems := hook_checks.log_problems(log, place, {row.id for row in rows}):
+                raise hook_checks.wrong_answer(hook, hook_checks.not_that(log, "log below the directory", problems))
+    except RunError as error:
+        raise _configuration_error(error) from None
     except RAISED as error:
         raise _configuration_error(hook_checks.hook_error(error, config.pluginmanager)) from None
-    logs: list[FoundLog] = []
-    for answer in answers:
-        if isinstance(answer, str | bytes | FoundLog) or not isinstance(answer, Iterable):
-            problem = f"{type(answer).__name__}, wanted a list of FoundLog"
-            raise _configuration_error(hook_checks.wrong_answer(hook, problem))
-        for log in answer:
-            if problems := hook_checks.log_problems(log, place, ids):
-                problem = hook_checks.not_that(log, "log below the directory", problems)
-                raise _configuration_error(hook_checks.wrong_answer(hook, problem))
-            logs.append(log)
     return [log for log in logs if not log.path.is_symlink()]
 
 
