@@ -1,4 +1,7 @@
-"""Serving benchmarks of srt-slurm: ``benchmark.out`` of ``outputs/JOB``, with ``JOB.json``. Copy it as conftest.py."""
+"""Serving benchmarks of srt-slurm: ``benchmark.out`` of ``outputs/JOB``, with ``JOB.json``. Copy it as conftest.py.
+
+One log has one run: one concurrency, and no warm-up (``num_warmup_mult: 0``).
+"""
 
 import json
 import re
