@@ -22,7 +22,7 @@ from pytest_gsw.results.record import JobFacts, Jobs, Record, RunFacts
 from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.verdict import Verdict
-from pytest_gsw.tables.bundled import table_name
+from pytest_gsw.tables.load import table_name
 from pytest_gsw.tables.model import Baseline, definition_hash, experiment_hash, image_name
 from pytest_gsw.validation.agreement import is_simulated, provenance_in
 from pytest_gsw.validation.matching import match_logs

@@ -31,8 +31,7 @@ from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.stats.repeats import Repeats
 from pytest_gsw.stats.verdict import MetricVerdict, Reason, Verdict, judge_metric, with_metrics
-from pytest_gsw.tables.bundled import table_name
-from pytest_gsw.tables.load import find_row
+from pytest_gsw.tables.load import find_row, table_name
 from pytest_gsw.tables.metrics import FURTHER, STEP_TIME, Metric
 from pytest_gsw.tables.model import Accepted, Baseline, accepted_for, definition_hash, experiment_hash, image_name
 from pytest_gsw.validation.agreement import Evidence, Provenance

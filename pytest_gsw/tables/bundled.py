@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
-from pytest_gsw.common.files import relative_path
-
 #: Not a table: facts that documents lack, see :mod:`pytest_gsw.importing.facts`.
 FACTS_FILE = "facts.yaml"
 #: The JSON Schema of tables, for editors; the importer puts it next to them.
@@ -94,9 +92,3 @@ def bundled_releases() -> Mapping[str, tuple[Path, ...]]:
         for release in re.findall(r'"([^"]+)"', listed):
             found.setdefault(release, {})[path.parts[-2:]] = path
     return {release: tuple(sorted(found[release].values())) for release in sorted(found, key=by_age)}
-
-
-def table_name(path: Path) -> str:
-    """A table's name as in sessions' node ids."""
-    bundled = bundled_baselines()
-    return (path.relative_to(bundled.parent) if path.is_relative_to(bundled) else relative_path(path)).as_posix()

@@ -259,6 +259,12 @@ def load_tables(paths: Sequence[Path] | None = None) -> tuple[Baseline, ...]:
     return read_tables(paths).rows
 
 
+def table_name(path: Path) -> str:
+    """A table's name as in sessions' node ids."""
+    home = bundled.bundled_baselines()
+    return (path.relative_to(home.parent) if path.is_relative_to(home) else relative_path(path)).as_posix()
+
+
 def find_row(given: str, tables: Sequence[Path] | None) -> Baseline:
     """The row of this id, or of this node id of pytest.
 
