@@ -347,10 +347,8 @@ def accepted_note(
 _Arguments = ParamSpec("_Arguments")
 
 
-def _no_rule(
-    function: Callable[_Arguments, JudgedLog],
-) -> Callable[_Arguments, JudgedLog]:
-    """The function, which names its successor to hooks that call it as the built-in rule, which it once was."""
+def _refuse_rules(function: Callable[_Arguments, JudgedLog]) -> Callable[_Arguments, JudgedLog]:
+    """The function, which refuses hooks that call it as the built-in rule, whose name it once was."""
 
     @wraps(function)
     def call(*args: _Arguments.args, **given: _Arguments.kwargs) -> JudgedLog:
@@ -361,7 +359,7 @@ def _no_rule(
     return call
 
 
-@_no_rule
+@_refuse_rules
 def judge(
     log: str | os.PathLike[str],
     row: str | Baseline,

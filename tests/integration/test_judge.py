@@ -108,6 +108,15 @@ def test_the_session_of_the_suite_gives_table_cluster_and_limits(pytester: pytes
     pytester.runpytest(*options, "--gsw-cluster=ours").assert_outcomes(passed=1)
 
 
+def test_a_strict_site_fails_what_is_too_fast(pytester: pytest.Pytester, logs: Path) -> None:
+    (logs / "good.log").write_text((logs / "good.log").read_text().replace("seconds: 1.0", "seconds: 0.9"))
+    call = f"gsw_judge('logs/good.log', '{ROW}', baselines=['tiny.yaml'])"
+    pytester.makepyfile(f"def test_it(gsw_judge):\n    assert {call}.outcome.word == 'improved'\n")
+    pytester.runpytest().assert_outcomes(passed=1)
+    (pytester.path / "clusters.yaml").write_text("defaults: {strict: true}\n")
+    pytester.runpytest().assert_outcomes(failed=1)
+
+
 def test_files_of_nvidias_launchers_count_in_a_suite_of_others(pytester: pytest.Pytester, logs: Path) -> None:
     (logs / "log-maxtext_tiny_1b_8_77.out").write_text((logs / "good.log").read_text())
     (logs / "llmb-config_77.yaml").write_text("job_info:\n  job_id: '77'\n  profile_enabled: true\n")
