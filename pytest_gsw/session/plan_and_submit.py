@@ -30,6 +30,7 @@ from pytest_gsw.jobs import spec as job_specs
 from pytest_gsw.jobs.journal import Journal
 from pytest_gsw.jobs.journal import Submission as JobSubmission
 from pytest_gsw.jobs.launcher import Launcher
+from pytest_gsw.jobs.layout import Match
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.preflight import release_files
 from pytest_gsw.jobs.replay import RECIPE, RecordedRun, ReplayLauncher, left_out_lines
@@ -295,7 +296,9 @@ def make_launcher(
             if (job := record.jobs.last) is not None
         }
         choose = newest_log.newest_chooser(config, rows) if settings.replay.takes_newest else None
-        return ReplayLauncher(settings.replay.place, runs, choose, lambda path: matching.match_log(path, baselines))
+        place = settings.replay.place
+        found = _found_logs(config, place, baselines) if place.is_dir() and not runs else []
+        return ReplayLauncher(place, runs, choose, lambda path: matching.match_log(path, baselines), found)
     assert settings.cluster is not None  # else nothing is submitted
     _ = config.stash[SESSION].environ  # a login node that is out of reach is no fault of a plugin
     launcher = hook_results.ask_for_launcher(config, settings.cluster, settings.run_directory)
@@ -305,6 +308,15 @@ def make_launcher(
         raise pytest.UsageError(str(keys_error(settings.cluster, ["scheduler"], problem)))
     launcher.report_by(lambda line: write(config, line))
     return launcher
+
+
+def _found_logs(config: pytest.Config, place: Path, baselines: Sequence[Baseline]) -> list[Match]:
+    """The logs that plugins find in a replayed directory, with their rows."""
+    try:
+        logs = hook_results.found_logs(config, place, baselines)
+    except ConfigurationError as error:
+        raise pytest.UsageError(redact(str(error), os.environ)) from None
+    return [matching.match_found(log, baselines) for log in logs]
 
 
 def _observer(config: pytest.Config, rows: Mapping[str, SessionRow]) -> StateObserver:
