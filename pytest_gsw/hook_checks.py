@@ -293,6 +293,16 @@ def metric_problems(metric: object) -> list[str]:
     return [*_wrong(metric, _METRIC), *_wrong_methods(metric, {"read": ("log",)})]
 
 
+def log_problems(log: object, place: Path, rows: Collection[str]) -> list[str]:
+    """Problems of an object as a log below a directory, of some of these rows, a line each."""
+    checks: Mapping[str, _Check] = {
+        "path": ("a file there", lambda path: isinstance(path, Path) and path.is_relative_to(place) and path.is_file()),
+        "job_id": ("the id of a job", lambda job_id: job_id_problem(job_id) is None),
+        "rows": ("ids of the given rows", lambda ids: _is_tuple_of(str)(ids) and set(ids) <= {*rows}),
+    }
+    return [*_wrong(log, checks)]
+
+
 def suite_problems(suite: object) -> list[str]:
     """Problems of an object as the rows of a suite, a line each."""
     methods = {"of_table": ("path",), "case_of": ("row",), "heading": (), "conclude": ("records",)}

@@ -206,12 +206,16 @@ class Journal:
         rows: Sequence[str],
         release: str | None = None,
         paths: Mapping[str, Sequence[str]] | None = None,
+        now_s: float | None = None,
     ) -> None:
-        """Note the start of a session with these rows (node ids) of a release, by these options."""
+        """Note the start of a session with these rows (node ids) of a release, by these options.
+
+        ``now_s`` is the time by the scheduler's clock, by default this machine's.
+        """
         options = {name: list(given) for name, given in (paths or {}).items()}
         host = redact(socket.gethostname())
         of = {"cluster": cluster, "rows": list(rows), "release": release, "paths": options, "host": host}
-        self._begun_s = int(time.time())
+        self._begun_s = int(time.time() if now_s is None else now_s)
         event = {"event": "session", **of, "time_s": self._begun_s}
         self._write(event)
         with contextlib.suppress(FileExistsError):  # of the run's first session

@@ -120,17 +120,6 @@ class Launcher(ABC):
         """Seconds since the epoch by the scheduler's clock."""
         return time.time()
 
-    def survey(self, directories: Sequence[Path], files: Sequence[Path]) -> None:  # noqa: B027
-        """Make directories of recipes and these files readable, before any spec is made."""
-
-    def there(self, text: str) -> str:
-        """A text with the paths that files have where the jobs run."""
-        return text
-
-    def shown(self, text: str) -> str:
-        """The same for the user of this machine, with the name of another machine before its paths."""
-        return text
-
     def batch_output(self, job: Job) -> Path | None:
         """The batch shell's own output, which has failures before training; ``None`` if there is none."""
         return None

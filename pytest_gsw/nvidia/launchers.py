@@ -24,13 +24,10 @@ from pytest_gsw.jobs.named_log import named_log, with_log
 from pytest_gsw.jobs.preflight import directory_keys
 from pytest_gsw.jobs.scripts import options_in, row_variables, script_text, value_of
 from pytest_gsw.jobs.spec import profiling_in
-from pytest_gsw.nvidia.evidence import Task, task_of_log
+from pytest_gsw.nvidia.evidence import task_of_log
 from pytest_gsw.tables.model import IMAGE_VARIABLE, Baseline
 from pytest_gsw.tables.releases import container_of, is_container
 from pytest_gsw.tables.yaml_values import Stated, read_spelling
-
-#: Logs of jobs launched by llmb-run, each with its task, by the replayed directory.
-Launched = dict[Path, list[tuple[FoundLog, Task]]]
 
 #: The variable for options of sbatch if the recipe makes the command line.
 _ADDITIONAL = "ADDITIONAL_SLURM_PARAMS"
@@ -124,17 +121,15 @@ class RecipeScripts(Launch):
     Args:
         baseline: The row.
         cluster: Its cluster.
-        launched: Logs of a replay, for all rows of the session.
     """
 
     takes_arguments = False
 
-    def __init__(self, baseline: Baseline, cluster: Cluster, launched: Launched) -> None:
+    def __init__(self, baseline: Baseline, cluster: Cluster) -> None:
         self.baseline = baseline
         self.cluster = cluster
         tags = [f"v{release}" for release in baseline.source.releases if not is_container(release)]
         self.fetch = f"git clone --branch={tags[-1]} {_RECIPES_OF}" if tags else self.fetch
-        self._launched = launched
         #: Why the log that its script names could not be found; ``None`` if it can.
         self._log_error: SubmissionError | None = None
 
@@ -190,14 +185,6 @@ class RecipeScripts(Launch):
                     return failed(f"task {number} in its output has {len(values) or 'no'} '- {name}:'")
             tasks.append((ids[0], Path(places[0].rstrip())))
         return ExperimentInfo(*tasks[-1], job_ids=jobs, waits_for=tuple(tasks[:-1]))
-
-    def logs_below(self, place: Path) -> Sequence[FoundLog]:
-        """Logs of the row's jobs that llmb-run has launched, by its file next to each."""
-        if place not in self._launched:
-            logs = (FoundLog(log, job_id) for log, job_id in _logs_below(place))
-            tasks = ((log, task_of_log(log.path, log.job_id)) for log in logs)
-            self._launched[place] = [(log, task) for log, task in tasks if task is not None]
-        return [log for log, task in self._launched[place] if task.is_of(self.baseline)]
 
     def problem(self, spec: JobSpec) -> SubmissionError | None:
         """The error of a recipe whose metadata require another launcher, or whose log could not be found."""
@@ -476,7 +463,7 @@ class LlmbRun(_SubmitsItself):
 _LAUNCHERS: Mapping[str, type[RecipeScripts]] = {one.name: one for one in (RecipeScripts, Configured, NemoRun, LlmbRun)}
 
 
-def launched(spec: JobSpec, baseline: Baseline, cluster: Cluster, found: Launched) -> JobSpec:
+def launched(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> JobSpec:
     """The spec of a row's job with the launcher of its table, or else of its cluster.
 
     Raises:
@@ -491,7 +478,7 @@ def launched(spec: JobSpec, baseline: Baseline, cluster: Cluster, found: Launche
             advice="run the row on a cluster with 'scheduler: slurm', or leave 'launcher' out",
         )
     kind = Bridge if name == NemoRun.name and spec.script.name in _SCRIPTS else _LAUNCHERS[name]
-    launch = kind(baseline, cluster, found)
+    launch = kind(baseline, cluster)
     if is_replay:
         return replace(spec, launch=launch)
     started = launch.started(spec)
@@ -546,6 +533,16 @@ def _variables_of_sbatch(spec: JobSpec, options: Mapping[str, str | None]) -> di
         is_flag = name in {"exclusive", "no-requeue"}
         variables[_OF_SBATCH[name]] = "1" if is_flag else value or ""
     return variables
+
+
+def launched_logs(place: Path, rows: Sequence[Baseline]) -> list[FoundLog]:
+    """The logs below a directory of jobs that llmb-run has launched, with their rows, by its file next to each."""
+    found = []
+    for log, job_id in _logs_below(place):
+        task = task_of_log(log, job_id)
+        if task is not None and (of_log := tuple(row.id for row in rows if task.is_of(row))):
+            found.append(FoundLog(log, job_id, of_log))
+    return found
 
 
 def _logs_below(place: Path) -> list[tuple[Path, str]]:

@@ -114,7 +114,12 @@ def resolved_release(requested: RequestedRelease, cluster: Cluster | None) -> Re
         return requested
     # The cluster's recipes are a checkout of Megatron-Bridge, whose figures belong to containers.
     recipes = cluster and (cluster.recipes or cluster.stage)
-    if recipes and (Path(recipes) / "scripts/performance/setup_experiment.py").is_file():
+    setup = Path(recipes or "/") / "scripts/performance/setup_experiment.py"
+    if cluster is not None and cluster.mirror is not None:
+        from pytest_gsw.jobs.ssh.login import login_to  # few clusters have a login node
+
+        login_to(cluster).survey((), [setup])
+    if recipes and setup.is_file():
         return RequestedRelease(container, requested.by)
     if requested.release in bundled:
         return requested
@@ -144,6 +149,21 @@ def tables_of(requested: RequestedRelease) -> tuple[Path, ...]:
         f"known: {', '.join(bundled)}\n"
         "next: name one of them, or tables of your own with --gsw-baselines=PATH"
     )
+
+
+def tables_for(cluster: Cluster | None, staged: RequestedRelease | None = None) -> tuple[Path, ...]:
+    """The bundled tables of a cluster, as a session there has them: of its release, or of its accelerator.
+
+    There are none without one of the two. ``staged`` is the release of a cluster whose other keys may be wrong.
+    """
+    if staged is None and cluster is not None and cluster.release:
+        staged = RequestedRelease(cluster.release, cluster.name)
+    if staged is None and cluster is not None and cluster.accelerator is not None:
+        releases = releases_for(cluster.accelerator)
+        if not releases:
+            return directories_for(cluster.accelerator)
+        staged = RequestedRelease(releases[-1], cluster.name) if releases[-1] else None
+    return () if staged is None else tables_of(resolved_release(staged, cluster))
 
 
 def _by_option(config: pytest.Config, given: str | None) -> RequestedRelease | None:

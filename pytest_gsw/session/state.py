@@ -12,7 +12,7 @@ import pytest
 
 from pytest_gsw.common.text import command
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.session.settings import Settings
+from pytest_gsw.session.settings import Settings, read_settings
 
 if TYPE_CHECKING:
     from pytest_gsw.executor.executor import Executor
@@ -140,6 +140,15 @@ class Session:
 
 
 SESSION = pytest.StashKey[Session]()
+
+
+def settings_of(config: pytest.Config) -> Settings:
+    """The settings of a session; those that it would have if it has no rows.
+
+    Raises:
+        ConfigurationError: Options, ini file or cluster file are invalid.
+    """
+    return config.stash[SESSION].settings if SESSION in config.stash else read_settings(config)
 
 
 def _check_cluster(settings: Settings, records: Iterable[Record]) -> None:

@@ -244,7 +244,7 @@ def test_accounting_that_does_not_answer(site: Site, doctor: Doctor) -> None:
 
 def test_a_slurm_that_is_too_old(site: Site, doctor: Doctor) -> None:
     site.program("sbatch", "echo slurm 21.08.8-2")
-    one_problem(doctor(1), "slurm", "21.08.8-2", "22.05")
+    one_problem(doctor(1), "slurm", "21.08.8-2, wanted 22.05", "administrators")
 
 
 @pytest.mark.parametrize("name", ["PARTITION", "batsh"])

@@ -169,9 +169,8 @@ class _Slurm:
             fact = f"sbatch does not print its version: {_said(output)}"
             return Check("slurm", fact, PROBLEM, advice=self._machine.command("sbatch", "--version"))
         if version < _OLDEST_SLURM:
-            return Check(
-                "slurm", version, PROBLEM, advice=f"Slurm {_OLDEST_SLURM} or newer is needed: docs/clusters.md"
-            )
+            fact, advice = f"{version}, wanted {_OLDEST_SLURM} or newer", "ask the administrators for a newer one"
+            return Check("slurm", fact, PROBLEM, advice=advice)
         return Check("slurm", version)
 
     def _controller(self) -> Check:
@@ -295,7 +294,7 @@ def unwritable(machine: Machine, place: str, facts: Mapping[str, Any]) -> tuple[
 
 
 def _failed(name: str, error: RunError) -> Check:
-    last_words = tuple(line for line in error.tail if line not in error.fact)
+    last_words = tuple(line for line in error.tail if line.strip("@ ") not in error.fact)
     return Check(name, error.fact, PROBLEM, last_words, error.advice)
 
 

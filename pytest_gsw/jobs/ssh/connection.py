@@ -90,6 +90,10 @@ _ADVICE = {
         "ssh {target} bash -l <<< 'python3 --version'"
     ),
 }
+#: Of these, those that may pass by themselves: a server that restarts, or that drops one of many new connections.
+_PASSING = re.compile(
+    "timed out|Connection refused|No route|unreachable|closed|reset by|Broken pipe|no answer|exit code"
+)
 #: A line that many others follow.
 _DECISIVE = re.compile("IDENTIFICATION HAS CHANGED|(unknown|illegal) option")
 _ANY_ADVICE = "is {host} up, and is it reached from here? ssh tells more: ssh -v {target} true"
@@ -182,9 +186,14 @@ class Connection:
         return time.time() + self._clock_ahead_s
 
     @property
+    def due_in_s(self) -> float:
+        """Seconds until the next attempt to connect is due."""
+        return max(0.0, self._due_s - time.monotonic())
+
+    @property
     def lost_text(self) -> str:
         """The fact that the connection is lost, and since when; empty if it is not."""
-        return "" if self._lost_s is None else f"connection to {self.host} lost at {moment(self._lost_s)}: {self._why}"
+        return "" if self._lost_s is None else f"connection to {self.host} lost at {moment(self._lost_s)} ({self._why})"
 
     def with_next(self, do: str, arguments: Mapping[str, Any], receive: Callable[[Any, bytes], None]) -> None:
         """Send a call with this thread's next request, after it; its result, if any, is handed to ``receive``."""
@@ -234,10 +243,9 @@ class Connection:
         with self._state:
             if line is not None and self._line is line:
                 self._line = None
-            if self._lost_s is None:
-                self._lost_s, self._why = time.time(), why or (line.why if line else "")
-            fact, why = self.lost_text, self._why
-        return ConnectionLostError(fact, advice=self.machine.advice(why))
+            why = why or (line.why if line is not None else "")
+            self._lost_s, self._why = self._lost_s or time.time(), why or self._why
+        return ConnectionLostError(self.lost_text, advice=self.machine.advice(self._why))
 
     def _connected(self) -> _Line:
         with self._connecting:
@@ -262,11 +270,13 @@ class Connection:
                     line.last_lines(),
                     self.machine.advice(self._why),
                 ) from None
-            self._lost_s = None
             python = tuple(hello["python"])
             self.node = LoginNode(hello["host"], hello["user_id"], python, hello["home"], hello["variables"])
-            self.on_connected()
-            self._back_off_s = _BACK_OFF_S
+            try:
+                self.on_connected()
+            except RunError as error:
+                raise self.lose(line, error.fact) from None
+            self._lost_s, self._back_off_s = None, _BACK_OFF_S
             return line
 
     def _command(self) -> tuple[str, ...]:
@@ -361,7 +371,7 @@ class _Line:
         self._outbox.put(f"{len(program)}\n".encode() + program)
         self._threads = [
             threading.Thread(target=target, name=f"gsw-ssh-{target.__name__}", daemon=True)
-            for target in (self._complain, self._write, self._read)  # the last one awaits the first
+            for target in (self._complain, self._write, self._read)
         ]
         for thread in self._threads:
             thread.start()
@@ -434,10 +444,10 @@ class _Line:
         if not self.has_ended:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 code = self._process.wait(1.0)
-            self._threads[0].join(1.0)
+            self._threads[0].join(1.0)  # its last words
             said = [line for line in self._errors if "@@@@" not in line]
             problem = next(filter(_DECISIVE.search, said), said[-1] if said else "")
-            self.end(problem or f"ssh ended with exit code {code}")
+            self.end(problem.strip("@ ") or f"ssh ended with exit code {code}")
 
     def _read_answer(self, stream: IO[bytes]) -> bool:
         """Read up to the end of the next answer; false at the end, or if what comes is no answer."""
@@ -461,6 +471,11 @@ def _exactly(stream: IO[bytes], count: int) -> bytes:
     if len(content) != count:
         raise ValueError("cut")
     return content
+
+
+def is_passing(why: str) -> bool:
+    """True if a connection may be possible a moment after it failed for this reason."""
+    return _PASSING.search(why) is not None
 
 
 def _address_of(host: str, options: Sequence[str]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
+import glob
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ from pytest_gsw.errors import (
     SubmissionError,
     TakenOverError,
 )
-from pytest_gsw.jobs.layout import FileFacts, fixed_part, job_id_in, slurm_name
+from pytest_gsw.jobs.layout import FileFacts, fill_job_id, fixed_part, job_id_in, slurm_name
 from pytest_gsw.jobs.model import FoundJob, Job, JobSpec, LogBefore
 from pytest_gsw.jobs.scripts import cluster_of
 from pytest_gsw.jobs.slurm import client
@@ -104,7 +104,8 @@ class LoginClient(Client):
                 client.squeue_command(cluster, name=spec.name, mine=True),
                 client.sacct_jobs_command(cluster, name=spec.name, since_s=since_s),
             )
-            place = login.mirror.there(str(spec.stage / spec.log_glob.rpartition("/")[0])).replace("{size}", "*")
+            logs = fill_job_id(spec.log_glob, "*").rpartition("/")[0]
+            place = f"{glob.escape(login.mirror.there(str(spec.stage)))}/{logs}"
             return "submit", {
                 "key": _key(spec),
                 "command": [login.there(word) for word in command],
@@ -228,22 +229,6 @@ class SshLauncher(SlurmLauncher):
         """Start a probe of a job's nodes."""
         return LoginProbe(self._remote, command, limit_s)
 
-    def survey(self, directories: Sequence[Path], files: Sequence[Path]) -> None:
-        """Copy the directories of recipes, and these files.
-
-        Raises:
-            ConfigurationError: There is no connection.
-        """
-        self._login.survey(directories, files)
-
-    def there(self, text: str) -> str:
-        """A text with the paths that files have on the login node."""
-        return self._login.there(text)
-
-    def shown(self, text: str) -> str:
-        """A text in which the paths of copies are those of the login node, after its name."""
-        return self._login.shown(text)
-
     def submit(self, spec: JobSpec) -> Job:
         """Submit one job, once.
 
@@ -255,7 +240,7 @@ class SshLauncher(SlurmLauncher):
         try:
             return super().submit(spec)
         except SubmissionError as error:
-            raise error.with_texts(self.shown) from None
+            raise error.with_texts(self._login.shown) from None
 
     def find(self, spec: JobSpec, since_s: float) -> Job | None:
         """The job submitted for this spec, by its key; if that is open, by its name.
@@ -298,7 +283,7 @@ class SshLauncher(SlurmLauncher):
         programs = {spec.launch.program for spec in specs} | {"sbatch"}
         calls = [("writable", {"places": sorted({*results.values()})}), ("programs", {"names": sorted(programs)})]
         try:
-            writable, found = login.connection.request(calls).results
+            writable, found = login.at_begin(calls).results
         except RunError as error:
             return {
                 spec.row_id: SubmissionError(error.fact, error.evidence, error.tail, error.advice) for spec in specs
@@ -344,9 +329,9 @@ class SshLauncher(SlurmLauncher):
         try:
             log = super().find_log(job)
         except LogError as error:
-            raise error.with_texts(self.shown) from None
+            raise error.with_texts(self._login.shown) from None
         if job.id in self._ended and (problem := self._login.mirror.problem(log)):
-            raise self._not_here(job, f"{self.shown(str(log))}: {problem}")
+            raise self._not_here(job, f"{self._login.shown(str(log))}: {problem}")
         return log
 
     def file_facts(self, path: Path) -> FileFacts | None:
@@ -365,7 +350,7 @@ class SshLauncher(SlurmLauncher):
         except (JobError, ConnectionLostError, HelperError) as error:
             named = ("may run", ", ".join(f"{job.id} {job.name}" for job in jobs))
             end = client.scancel_command([job.id for job in jobs], cluster_of(jobs[0].spec))
-            advice = f"ssh {self._login.host} {shlex.quote(shlex.join(end))}"
+            advice = self._login.connection.machine.command(*end)
             fact = error.fact if isinstance(error, JobError) else f"jobs may still run: {error.fact}"
             raise JobError(fact, (*error.evidence, named), error.tail, advice) from None
 
@@ -407,7 +392,7 @@ class SshLauncher(SlurmLauncher):
         return NotFetchedError(
             f"the log of job {job.id} could not be fetched whole",
             (("host", self._login.host), ("problem", why)),
-            advice=f"ssh {self._login.host} true",
+            advice=f"ssh {self._login.connection.machine.target} true",
         )
 
     def _results_of(self, spec: JobSpec) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -19,10 +20,20 @@ from pytest_gsw.clusters import Cluster
 from pytest_gsw.common.text import duration
 from pytest_gsw.errors import ConfigurationError, RunError, TakenOverError
 from pytest_gsw.jobs.model import Job, JobSpec
-from pytest_gsw.jobs.ssh.connection import Connection, HelperError, LoginNode
+from pytest_gsw.jobs.ssh.connection import (
+    Answers,
+    Call,
+    Connection,
+    ConnectionLostError,
+    HelperError,
+    LoginNode,
+    is_passing,
+)
 from pytest_gsw.jobs.ssh.login_helper import SMALL_BYTES
 from pytest_gsw.jobs.ssh.mirror import Mirror, texts_of
 
+#: Seconds of attempts to connect before the first submission, if they fail for a reason that may pass.
+_BEGIN_S = 30.0
 #: Seconds for a request that reads files.
 READ_S = 120.0
 #: A session that has shown no sign for longer has ended, seconds.
@@ -44,6 +55,7 @@ class Login:
     def __init__(self, cluster: Cluster) -> None:
         assert cluster.mirror is not None
         self.connection = Connection(cluster.submission.host or "", cluster.submission.ssh or ())
+        self._cluster = cluster
         self.mirror = Mirror(cluster.mirror)
         run_directory = self._run_directory = cluster.mirror.parent
         stage = Path((cluster.stage or "/").partition("{recipe}")[0].rstrip("/") or "/")
@@ -70,12 +82,32 @@ class Login:
             ConfigurationError: There is no connection.
         """
         if self.connection.node is None:
-            try:
-                self.connection.call("hello")
-            except RunError as error:
-                raise ConfigurationError(str(error)) from None
+            self._needed([("hello", {})])
         assert self.connection.node is not None
         return self.connection.node
+
+    def at_begin(self, calls: Sequence[Call]) -> Answers:
+        """The answers to calls before the first submission; a failure that may pass is waited for.
+
+        Raises:
+            ConnectionLostError: There is no connection.
+            HelperError: A call failed.
+        """
+        end_s = time.monotonic() + _BEGIN_S
+        while True:
+            try:
+                return self.connection.request(calls, READ_S)
+            except ConnectionLostError as error:
+                if time.monotonic() >= end_s or not is_passing(error.fact):
+                    raise
+            time.sleep(self.connection.due_in_s)
+
+    def _needed(self, calls: Sequence[Call]) -> Answers:
+        """The same for a session that cannot begin without: errors are ConfigurationErrors."""
+        try:
+            return self.at_begin(calls)
+        except RunError as error:
+            raise ConfigurationError(str(error)) from None
 
     # -- the run's owner
 
@@ -136,7 +168,7 @@ class Login:
 
     def shown(self, text: str) -> str:
         """A text for the user, in which paths of the login node have its name."""
-        return self.mirror.there(text, self.host)
+        return self._cluster.shown(text)
 
     def send_recipe(self, directory: Path) -> None:
         """Send a recipe that lies on this machine, next to its table."""
@@ -158,11 +190,7 @@ class Login:
         wanted = [path for path in dict.fromkeys(directories) if self.mirror.holds(path)]
         others = [path for path in dict.fromkeys(files) if self.mirror.holds(path)]
         names = [[self.mirror.there(str(path)) for path in paths] for paths in (wanted, others)]
-        calls = [("survey", {"directories": names[0], "files": names[1]})]
-        try:
-            answer = self.connection.request(calls, READ_S)
-        except RunError as error:
-            raise ConfigurationError(str(error)) from None
+        answer = self._needed([("survey", {"directories": names[0], "files": names[1]})])
         self.mirror.survey(wanted, answer.results[0], answer.blob)
 
     def read_with_next(self, jobs: Sequence[Job], wanted: Sequence[Any]) -> None:
@@ -227,8 +255,7 @@ class Login:
         Raises:
             ConfigurationError: There is no connection.
         """
-        self.node()
-        files = self.connection.call("kept", READ_S, folder=self.folder)["files"]
+        files = self._needed([("kept", {"folder": self.folder})]).results[0]["files"]
         for name, text in files.items():
             path = self._run_directory / name
             if not path.resolve().is_relative_to(self._run_directory.resolve()):

@@ -139,13 +139,15 @@ class Helper:
     ) -> Tuple[Facts, bytes]:
         """The files of jobs, with the bytes that follow those of the session's copies, and the files of each job.
 
-        Of each job: the globs of its files, globs of further files in the directories of these, and the directory that
-        links may not lead out of. Of each copy: the inode of its file, its length, and the checksum of its end.
+        Of each job: its id, the globs of its files, globs of further files in the directories of these, and the
+        directory that links may not lead out of. Of each copy: the inode of its file, its length, and the checksum of
+        its end.
         """
         files: Dict[str, Facts] = {}
         pieces: List[bytes] = []
         left = MOST_BYTES
-        of_jobs = [sorted(set(_paths_of(job))) for job in wanted]
+        listed: Dict[str, Dict[str, List[str]]] = {}
+        of_jobs = [sorted(set(_paths_of(job, listed))) for job in wanted]
         for paths in of_jobs:
             for path in paths:
                 if path in files:
@@ -248,6 +250,8 @@ class Helper:
                 if len(before) < offset:
                     raise ValueError("{} has only {} bytes".format(name, len(before)))
             _replace(path, before + text.encode())
+            if name.startswith("recipes/"):
+                os.chmod(path, 0o700)  # its scripts may run each other
         return {}
 
     def kept(self, folder: str) -> Facts:
@@ -341,12 +345,22 @@ def _run(
     return dict(answer, code=process.returncode, out=out.decode(errors="replace"), err=err.decode(errors="replace"))
 
 
-def _paths_of(job: Mapping[str, Any]) -> Iterator[str]:
-    """The files of a job; links that lead out of its home are passed over."""
+def _paths_of(job: Mapping[str, Any], listed: Dict[str, Dict[str, List[str]]]) -> Iterator[str]:
+    """The files of a job; links that lead out of its home are passed over.
+
+    ``listed`` has the files of directories that were listed, by each number in their names.
+    """
     home = os.path.realpath(job["home"])
     paths = [path for place in job["globs"] for path in glob.glob(place, recursive=True)]
     for place in {os.path.dirname(path) for path in paths}:
-        paths += [path for name in job["beside"] for path in glob.glob(glob.escape(place) + "/" + name)]
+        if place not in listed:
+            by_number = listed[place] = {"": []}
+            for name in job["beside"]:
+                by_number[""] += glob.glob(glob.escape(place) + "/" + name)
+            for name in os.listdir(place):
+                for number in set(re.findall("[0-9]+", name)):
+                    by_number.setdefault(number, []).append(os.path.join(place, name))
+        paths += listed[place].get(job["job_id"], []) + listed[place][""]
     for path in paths:
         if os.path.realpath(path).startswith(home + "/") or not path.startswith(job["home"] + "/"):
             yield os.path.normpath(path)

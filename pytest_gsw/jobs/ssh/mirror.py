@@ -22,8 +22,8 @@ from pytest_gsw.jobs.layout import FileFacts, fill_job_id, home_of
 from pytest_gsw.jobs.model import ERROR_SUFFIX, Job
 from pytest_gsw.jobs.ssh.login_helper import TAIL_BYTES
 
-#: Files next to a log that are its job's as well: other outputs, and evidence of what was run.
-_BESIDE = ("*[!0-9]{}[!0-9]*", "*[!0-9]{}", "configs/*.yaml", "vboost.err", "../vboost.err")
+#: Files next to a log that are its job's as well, besides those with its id: evidence of what was run.
+_BESIDE = ("configs/*.yaml", "vboost.err", "../vboost.err")
 #: Files of a job that has a directory of its own.
 _IN_DIRECTORY = ("*.out", "*.err", "*.yaml", "*.log", "*/*.out", "*/*.err", "*/*.yaml")
 
@@ -57,9 +57,9 @@ class Mirror:
         #: The files of each job, by its id.
         self._of_job: dict[str, set[str]] = {}
 
-    def there(self, text: str, host: str = "") -> str:
-        """A text with the paths of copies as they are on the login node, after the host if one is given."""
-        return text.replace(self._prefix, f"{host}:/" if host else "/")
+    def there(self, text: str) -> str:
+        """A text with the paths of copies as they are on the login node."""
+        return text.replace(self._prefix, "/")
 
     def here(self, path: str | Path) -> Path:
         """The path of the copy of a file."""
@@ -88,8 +88,8 @@ class Mirror:
             log = f"{self._escaped(spec.stage)}/{fill_job_id(spec.log_glob, glob.escape(job.id))}"
             places += [log, f"{log.removesuffix('.out')}{ERROR_SUFFIX}"]
         places += [self._escaped(output) for output in outputs]
-        beside = [name.replace("{}", glob.escape(job.id)) for name in _BESIDE]
-        return {"home": self.there(str(home_of(spec.stage, spec.log_glob))), "globs": places, "beside": beside}
+        home = self.there(str(home_of(spec.stage, spec.log_glob)))
+        return {"home": home, "globs": places, "job_id": job.id, "beside": _BESIDE}
 
     def copies_of(self, jobs: Iterable[Job]) -> dict[str, tuple[int, int, int]]:
         """The inode, length and checksum of the copies of jobs' files."""
@@ -124,31 +124,21 @@ class Mirror:
             for path, facts in result["files"].items():
                 piece = blob[start : start + facts.get("length", 0)]
                 start += len(piece)
-                self._write(path, facts, piece)
+                if os.path.normpath(path) == path and path.startswith("/"):
+                    self._receive(path, facts, piece)
             for job, paths in zip(jobs, result["jobs"], strict=True):
                 self._of_job[job.id] = {path for path in paths if path in self._copies}
 
-    def _write(self, path: str, facts: Mapping[str, Any], piece: bytes) -> None:
-        copy = self._copies.get(path)
+    def _receive(self, path: str, facts: Mapping[str, Any], piece: bytes) -> None:
         known = FileFacts(facts["inode"], facts["mtime_ns"], facts["ctime_ns"])
-        if os.path.normpath(path) != path or not path.startswith("/"):
-            return
-        if copy is None:
-            copy = self._copies[path] = _Copy(self.here(path), known, facts["size"])
+        copy = self._copies.setdefault(path, _Copy(self.here(path), known, facts["size"]))
         copy.facts, copy.size, copy.problem = known, facts["size"], facts.get("problem", "")
-        offset = facts.get("offset", copy.length)
-        make_directory(copy.path.parent)
-        if not offset and copy.length:
-            copy.path.unlink(missing_ok=True)  # its readers are to see another file
-        with open(copy.path, "r+b" if offset else "wb") as file:  # noqa: PTH123 - a name with any bytes
-            file.seek(offset)
-            file.write(piece)
-            file.truncate()
-        copy.length = offset + len(piece)
-        with copy.path.open("rb") as file:
-            file.seek(max(0, copy.length - TAIL_BYTES))
-            copy.checksum = zlib.crc32(file.read(TAIL_BYTES))
-        os.utime(copy.path, ns=(known.mtime_ns, known.mtime_ns))
+        if copy.problem:
+            return
+        try:
+            _write(copy, facts["offset"], piece)
+        except OSError as error:  # it is read anew from its start
+            copy.length, copy.checksum, copy.problem = 0, 0, f"{copy.path} cannot be written: {error.strerror}"
 
     def survey(self, directories: Iterable[Path], result: Mapping[str, Any], blob: bytes) -> None:
         """Write directories and texts of recipes as the helper has found them; what is gone there goes here."""
@@ -171,6 +161,22 @@ class Mirror:
 
     def _escaped(self, path: Path) -> str:
         return glob.escape(self.there(str(path)))
+
+
+def _write(copy: _Copy, offset: int, piece: bytes) -> None:
+    """Let a copy go on with these bytes from an offset."""
+    make_directory(copy.path.parent)
+    if not offset and copy.length:
+        copy.path.unlink(missing_ok=True)  # its readers are to see another file
+    with open(copy.path, "r+b" if offset else "wb") as file:  # noqa: PTH123 - a name with any bytes
+        file.seek(offset)
+        file.write(piece)
+        file.truncate()
+    copy.length = offset + len(piece)
+    with copy.path.open("rb") as file:
+        file.seek(max(0, copy.length - TAIL_BYTES))
+        copy.checksum = zlib.crc32(file.read(TAIL_BYTES))
+    os.utime(copy.path, ns=(copy.facts.mtime_ns, copy.facts.mtime_ns))
 
 
 def texts_of(directory: Path, most_bytes: int) -> Iterator[tuple[str, str]]:
