@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from pytest_gsw.cli import main
+from tests.messages import wording
 from tests.slurm.cluster import PATH
 
 from .login_node import HOST, LoginNode
@@ -153,6 +154,8 @@ def test_a_wrong_key(site: Site, doctor: Doctor) -> None:
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True, timeout=60)
     config = site.node.ssh_config
     config.write_text(config.read_text().replace(f"{site.node.directory}/client_key", str(key)))
+    why = wording("no connection", host=HOST, why="")
+    no_connection(doctor(1), why, "ssh-add")
     no_connection(doctor(1), "Permission denied", "ssh-add")
 
 
