@@ -190,6 +190,18 @@ def test_a_python3_that_is_too_old(site: Site, doctor: Doctor, version: str) -> 
     no_connection(doctor(1), version.replace(", ", ".").rpartition(".")[0], "python3 3.6")
 
 
+def test_a_profile_that_ends_the_shell(site: Site, doctor: Doctor) -> None:
+    (site.directory / "home" / ".bash_profile").write_text("echo welcome; exit 0\n")
+    no_connection(doctor(1), "exit code 0", "start-up files")
+
+
+def test_a_connection_that_is_lost(site: Site, doctor: Doctor) -> None:
+    site.program("sbatch", "kill -9 $PPID")
+    checks = doctor(1)
+    assert list(checks) == ["ssh", "connection", "python3", "clock", "node", "programs"]
+    assert checks["connection"]["state"] == "problem"
+
+
 # -- A login node with a problem --------------------------------------------------------------------
 
 

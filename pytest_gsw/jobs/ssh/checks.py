@@ -26,7 +26,7 @@ from pytest_gsw.jobs.slurm import client
 from pytest_gsw.jobs.slurm.client import Output
 from pytest_gsw.jobs.slurm.nodes import ask_nodes, slurm_cluster_of
 from pytest_gsw.jobs.spec import query_environment
-from pytest_gsw.jobs.ssh.connection import CONNECT_S, Connection, ConnectionLostError, HelperError, Machine
+from pytest_gsw.jobs.ssh.connection import CONNECT_S, Connection, HelperError, Machine
 from pytest_gsw.jobs.ssh.login import RUNS
 from pytest_gsw.jobs.ssh.login_helper import Helper
 
@@ -84,7 +84,7 @@ def _over_ssh(cluster: Cluster, connection: Connection) -> Iterator[Check]:
 
     try:
         yield from _Slurm(cluster, machine, call).checks()
-    except ConnectionLostError as error:
+    except RunError as error:
         yield _failed("connection", error)
 
 
@@ -111,7 +111,7 @@ def _call_here(do: str, arguments: Mapping[str, Any]) -> Any:
     """The result of one of the helper's methods in this process."""
     try:
         result = getattr(Helper(), do)(**arguments)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise HelperError(str(error)) from None
     return result[0] if isinstance(result, tuple) else result
 

@@ -89,6 +89,9 @@ _ADVICE = {
         "the login node needs bash, and python3 3.6 or newer first in its PATH: "
         "ssh {target} bash -l <<< 'python3 --version'"
     ),
+    "ended with exit code (?!255)": (
+        "do the start-up files of the login shell end it? ssh {target} bash -l <<< 'python3 --version'"
+    ),
 }
 #: Of these, those that may pass by themselves: a server that restarts, or that drops one of many new connections.
 _PASSING = re.compile(
