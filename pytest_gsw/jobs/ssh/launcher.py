@@ -371,7 +371,8 @@ class SshLauncher(SlurmLauncher):
         try:
             self._login.keep()
         except (RunError, TakenOverError) as error:
-            self._report(f"gsw: the run's files on {self._login.host} are not complete: {error}")
+            fact = error.fact if isinstance(error, RunError) else error
+            self._report(f"gsw: the run's files on {self._login.host} are not complete: {fact}")
         super().close()
         self._login.close()
 
