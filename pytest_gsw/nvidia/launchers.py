@@ -23,7 +23,7 @@ from pytest_gsw.jobs.model import VIRTUAL_ENVIRONMENTS, ExperimentInfo, FoundLog
 from pytest_gsw.jobs.named_log import named_log, with_log
 from pytest_gsw.jobs.preflight import directory_keys
 from pytest_gsw.jobs.scripts import options_in, row_variables, script_text, value_of
-from pytest_gsw.jobs.spec import profiling_in
+from pytest_gsw.jobs.spec import environment_of, profiling_in
 from pytest_gsw.nvidia.evidence import task_of_log
 from pytest_gsw.tables.model import IMAGE_VARIABLE, Baseline
 from pytest_gsw.tables.releases import container_of, is_container
@@ -128,6 +128,7 @@ class RecipeScripts(Launch):
     def __init__(self, baseline: Baseline, cluster: Cluster) -> None:
         self.baseline = baseline
         self.cluster = cluster
+        self._environ = os.environ if cluster.mirror is None else environment_of(cluster)
         tags = [f"v{release}" for release in baseline.source.releases if not is_container(release)]
         self.fetch = f"git clone --branch={tags[-1]} {_RECIPES_OF}" if tags else self.fetch
         #: Why the log that its script names could not be found; ``None`` if it can.
@@ -147,9 +148,9 @@ class RecipeScripts(Launch):
                 advice="write 'launcher: nemo-run' below 'recipe' in the table, or leave the arguments out",
             )
         launched = replace(spec, launch=self)
-        log = named_log(launched, os.environ) if self.cluster.scheduler == "slurm" else None
+        log = named_log(launched, self._environ) if self.cluster.scheduler == "slurm" else None
         self._log_error = log if isinstance(log, SubmissionError) else None
-        return with_log(launched, log) if isinstance(log, str) else launched
+        return with_log(launched, self.cluster.here(log)) if isinstance(log, str) else launched
 
     def read_output(self, output: str) -> ExperimentInfo:
         """The jobs in a launch script's output, by NeMo-Run's lines or llmb-run's.
@@ -194,7 +195,7 @@ class RecipeScripts(Launch):
         wanted = None if match is None else _LAUNCHED_BY.get(match[1])
         if match is None or wanted is None or self.launches(wanted):
             # A site may have changed the spec since, and so mended it.
-            log = None if self._log_error is None else named_log(spec, os.environ)
+            log = None if self._log_error is None else named_log(spec, self._environ)
             return log if isinstance(log, SubmissionError) else None
         line = text.count("\n", 0, match.start()) + 1
         keys = directory_keys(spec, self.baseline, self.cluster)
@@ -348,7 +349,7 @@ class NemoRun(_SubmitsItself):
         spec = super().started(spec)
         environment, install = spec.environment, spec.environment.get("LLMB_INSTALL")
         if install and environment.keys().isdisjoint(VIRTUAL_ENVIRONMENTS):
-            environment = {**environment, **_installed_environment(spec.script, install)}
+            environment = {**environment, **_installed_environment(spec.script, self.cluster.here(install))}
         arguments = (*self.cluster.submission.arguments, *self.baseline.recipe.arguments)
         return replace(spec, environment=environment, arguments=arguments)
 
@@ -449,7 +450,10 @@ class LlmbRun(_SubmitsItself):
         beside = super().metadata_of(spec)
         if beside.is_file():
             return beside
-        installed = (spec.directory.parent.parent, Path(spec.environment.get("LLMB_INSTALL", spec.directory)))
+        installed = (
+            spec.directory.parent.parent,
+            Path(self.cluster.here(spec.environment.get("LLMB_INSTALL", str(spec.directory)))),
+        )
         configured = (_texts_at(place / _INSTALLED, *keys) for place in installed for keys in ((), ("launcher",)))
         repository = next((found["llmb_repo"] for found in configured if "llmb_repo" in found), None)
         found = () if repository is None else _metadata_below(repository)

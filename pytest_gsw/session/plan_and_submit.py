@@ -354,7 +354,8 @@ def _survey_recipes(rows: Sequence[BaselineItem], settings: Settings) -> None:
     ]
     files = [path for script in dict.fromkeys(scripts) for path in (script, *release_files(script))]
     try:
-        login_to(cluster).survey([script.parent for script in scripts], [*files, *stages.values()])
+        homes = [Path(cluster.here(home)) for name, home in cluster.environment.items() if name == "LLMB_INSTALL"]
+        login_to(cluster).survey([*homes, *(script.parent for script in scripts)], [*files, *stages.values()])
     except ConfigurationError as error:
         raise pytest.UsageError(str(error)) from None
 

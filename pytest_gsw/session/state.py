@@ -90,16 +90,12 @@ class Session:
         Raises:
             pytest.UsageError: There is no connection to the login node.
         """
-        if (cluster := self.settings.cluster) is not None and cluster.mirror is not None:
-            from pytest_gsw.jobs.ssh.login import login_to
+        from pytest_gsw.jobs.spec import environment_of
 
-            try:
-                return login_to(cluster).node().variables
-            except ConfigurationError as error:
-                raise pytest.UsageError(str(error)) from None
-        from pytest_gsw.jobs.spec import session_environment
-
-        return session_environment()
+        try:
+            return environment_of(self.settings.cluster)
+        except ConfigurationError as error:
+            raise pytest.UsageError(str(error)) from None
 
     @cached_property
     def recorded(self) -> dict[str, Record] | None:

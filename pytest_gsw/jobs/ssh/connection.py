@@ -241,14 +241,14 @@ class Connection:
         line.end(why)
         return self._lost(line)
 
-    def _lost(self, line: _Line | None, why: str = "") -> ConnectionLostError:
+    def _lost(self, line: _Line | None) -> ConnectionLostError:
         """Note that there is no connection; the error of all requests until there is one again."""
         with self._state:
-            if line is not None and self._line is line:
-                self._line = None
-            why = why or (line.why if line is not None else "")
-            self._lost_s, self._why = self._lost_s or time.time(), why or self._why
-        return ConnectionLostError(self.lost_text, advice=self.machine.advice(self._why))
+            if line is not None and self._line not in {None, line}:  # there is a new one by now
+                return ConnectionLostError(f"connection to {self.host} lost ({line.why})")
+            self._line = None
+            self._lost_s, self._why = self._lost_s or time.time(), line.why if line is not None else self._why
+            return ConnectionLostError(self.lost_text, advice=self.machine.advice(self._why))
 
     def _connected(self) -> _Line:
         with self._connecting:

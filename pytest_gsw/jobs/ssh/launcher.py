@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.common.files import make_directory
+from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.process import run_in_background
 from pytest_gsw.common.text import plural
 from pytest_gsw.errors import (
@@ -32,7 +33,7 @@ from pytest_gsw.jobs.slurm.poll import usual_output
 from pytest_gsw.jobs.slurm.probing import LIMIT_S, Probe, probe_environment, probed
 from pytest_gsw.jobs.spec import job_environment, query_environment
 from pytest_gsw.jobs.ssh.checks import missing_programs, unwritable
-from pytest_gsw.jobs.ssh.connection import ConnectionLostError, HelperError, RefusedRequestError
+from pytest_gsw.jobs.ssh.connection import Call, ConnectionLostError, HelperError, RefusedRequestError
 from pytest_gsw.jobs.ssh.login import Login, key_of
 from pytest_gsw.jobs.states import JobState, JobStatus
 
@@ -280,16 +281,21 @@ class SshLauncher(SlurmLauncher):
     def unready(self, specs: Sequence[JobSpec]) -> dict[str, SubmissionError]:
         """The errors of jobs that certainly cannot be submitted, by row: a program, or the right to write."""
         login, results = self._login, {spec.row_id: self._results_of(spec) for spec in specs}
-        programs = {spec.launch.program for spec in specs} | {"sbatch"}
-        calls = [("writable", {"places": sorted({*results.values()})}), ("programs", {"names": sorted(programs)})]
+        environ = self._remote.environ
+        paths = {spec.row_id: job_environment(environ, spec).get("PATH") for spec in specs}
+        wanted = grouped([(paths[spec.row_id], spec.launch.program) for spec in specs])
+        calls: list[Call] = [("writable", {"places": sorted({*results.values()})})]
+        calls += [("programs", {"names": sorted({"sbatch", *names}), "path": path}) for path, names in wanted.items()]
         try:
-            writable, found = login.at_begin(calls).results
+            writable, *programs = login.at_begin(calls).results
         except RunError as error:
             return {
                 spec.row_id: SubmissionError(error.fact, error.evidence, error.tail, error.advice) for spec in specs
             }
-        errors, machine = {}, login.connection.machine
+        errors, on_path = {}, dict(zip(wanted, programs, strict=True))
+        machine = login.connection.machine
         for spec in specs:
+            found = on_path[paths[spec.row_id]]
             missing = [name for name in ("sbatch", spec.launch.program) if found[name] is None]
             facts = writable[results[spec.row_id]]
             if missing:
@@ -364,7 +370,8 @@ class SshLauncher(SlurmLauncher):
         try:
             self._login.keep()
         except (RunError, TakenOverError) as error:
-            self._report(f"gsw: the run's files on {self._login.host} are not complete: {error}")
+            fact = error.fact if isinstance(error, RunError) else error
+            self._report(f"gsw: the run's files on {self._login.host} are not complete: {fact}")
         super().close()
         self._login.close()
 

@@ -234,9 +234,9 @@ class Helper:
             return {"problem": error.strerror, "is_full": error.errno in (errno.ENOSPC, errno.EDQUOT)}
         return {"problem": None}
 
-    def programs(self, names: Sequence[str]) -> Facts:
-        """The paths of programs; None for one that is missing."""
-        return {name: shutil.which(name) for name in names}
+    def programs(self, names: Sequence[str], path: Optional[str] = None) -> Facts:
+        """The paths of programs on a PATH, by default the login shell's; None for one that is missing."""
+        return {name: shutil.which(name, path=path) for name in names}
 
     def keep(self, files: Mapping[str, Tuple[int, str]]) -> Facts:
         """Keep files in the run's folder: by name, an offset and the text from there on."""
