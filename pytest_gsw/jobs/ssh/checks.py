@@ -183,7 +183,7 @@ class _Slurm:
         return Check("slurmctld", fact, PROBLEM, advice=f"wait until it is up: {self._machine.command(*query)}")
 
     def _accounting(self) -> Check:
-        output = self._ask(client.sacct_jobs_command(self._routed, job_id="1", mine=False))
+        output = self._ask(client.sacct_jobs_command(self._routed, job_id="1"))
         if output.is_accounting_off:
             lost = "only the worst exit code of a job's steps is known, and `may_fail` has no effect (docs/clusters.md)"
             return Check("accounting", f"off: {lost}", NOTE)

@@ -56,6 +56,11 @@ class LoginClient(Client):
         super().__init__(login.node().variables)
         self._login = login
 
+    @property
+    def user_id(self) -> int:
+        """The user on the login node."""
+        return self._login.node().user_id
+
     def now_s(self) -> float:
         """Seconds since the epoch by the login node's clock."""
         return self._login.connection.now_s()
@@ -103,7 +108,7 @@ class LoginClient(Client):
             since_s = self.now_s() - _SEARCHED_S
             searches = (
                 client.squeue_command(cluster, name=spec.name, mine=True),
-                client.sacct_jobs_command(cluster, name=spec.name, since_s=since_s),
+                client.sacct_jobs_command(cluster, user_id=self.user_id, name=spec.name, since_s=since_s),
             )
             logs = fill_job_id(spec.log_glob, "*").rpartition("/")[0]
             place = f"{glob.escape(login.mirror.there(str(spec.stage)))}/{logs}"
