@@ -54,7 +54,9 @@ def _can_hide() -> None:
 
 
 @pytest.fixture
-def link(start_node: Callable[..., LoginNode], start_link: Callable[..., Link], toy_slurm: ToySlurm, tmp_path: Path) -> Link:
+def link(
+    start_node: Callable[..., LoginNode], start_link: Callable[..., Link], toy_slurm: ToySlurm, tmp_path: Path
+) -> Link:
     """A link to a login node with one session a connection, whose shells print something."""
     node = start_node(home=home_of(tmp_path / "home", toy_slurm.path), max_sessions=1)
     link = start_link(node)

@@ -87,7 +87,13 @@ class Project:
     sessions: list[Session] = field(default_factory=list)
 
     def write(
-        self, rows: Sequence[str], body: str = "perfect", *, conftest: str = "", poll_interval: float = 1, keys: str = ""
+        self,
+        rows: Sequence[str],
+        body: str = "perfect",
+        *,
+        conftest: str = "",
+        poll_interval: float = 1,
+        keys: str = "",
     ) -> None:
         """Write the table, the cluster's file, and the recipe."""
         host = "" if self.config is None else f", host: {HOST}, ssh: [-F, {self.config}]"
@@ -116,7 +122,13 @@ class Project:
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--junitxml=junit.xml", *options]
         if not any(option.startswith("--gsw-resume") for option in options):
             command += [f"--gsw-cluster={CLUSTER}", "--gsw-baselines=site"]
-        own = {"PATH": self.path, "NO_COLOR": "1", "COLUMNS": "200", "PYTHONUNBUFFERED": "1", "HOME": str(self.directory)}
+        own = {
+            "PATH": self.path,
+            "NO_COLOR": "1",
+            "COLUMNS": "200",
+            "PYTHONUNBUFFERED": "1",
+            "HOME": str(self.directory),
+        }
         output_file = self.directory / f"output{len(self.sessions)}"
         with output_file.open("wb") as output:
             process = subprocess.Popen(

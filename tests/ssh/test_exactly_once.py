@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-from pathlib import Path
 
 import pytest
 
@@ -48,6 +47,6 @@ def test_a_link_that_is_cut_at_random(project: Project, link: Link, toy_slurm: T
     session = project.start()
     cuts = cut_at_random(session, link, random.Random(seed), most=20 + _SUBMISSIONS // 10)  # noqa: S311 - no secret
     session.end()
-    print(f"seed {seed}: {cuts} cuts, {link.traffic}\n{session.output[-3000:]}")
+    print(f"seed {seed}: {cuts} cuts, {link.traffic}\n{session.output[-3000:]}")  # noqa: T201 - of a test that fails
     check_once(project, toy_slurm, _SUBMISSIONS)
     assert link.traffic.most <= 1
