@@ -31,7 +31,7 @@ from pytest_gsw.common.text import command, positive
 from pytest_gsw.errors import ConfigurationError, refuse_empty
 from pytest_gsw.executor.limits import Limits, Policies
 from pytest_gsw.history.location import history_place, open_history
-from pytest_gsw.results.runs_directory import RESULTS, RUNS, new_run_id
+from pytest_gsw.results.runs_directory import LAST, RESULTS, RUNS, new_run_id
 from pytest_gsw.session import resumed_options
 from pytest_gsw.session.options import OPTIONS, UNLIMITED, Option, ini_value, is_typed
 from pytest_gsw.session.release_choice import RequestedRelease, requested_release, tables_of
@@ -242,9 +242,9 @@ def read_settings(config: pytest.Config) -> Settings:
 
 
 def _fetch_run(config: pytest.Config, values: Mapping[str, Any], results: Path) -> None:
-    """Fetch a run that is not here from the cluster's login node, if the command line names one that has it."""
+    """Fetch another machine's run from the cluster's login node, if the command line names one that has it."""
     directory = results / RUNS.name / values["resume"]
-    if values["cluster"] is None or directory.parent != results / RUNS.name or directory.exists():
+    if values["cluster"] is None or values["resume"] == LAST or directory.parent != results / RUNS.name:
         return
     cluster = find_cluster(values["cluster"], _cluster_files(config, values["clusters"]), os.environ)
     if cluster.submission.host is not None:

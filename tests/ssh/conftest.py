@@ -11,8 +11,9 @@ import pytest
 from tests.requirements import require
 
 from .link import Link
-from .login_node import LoginNode, missing_requirements
+from .login_node import LoginNode, missing_requirements, write_ssh_config
 from .namespaces import missing_permission
+from .projects import Project, ended, home_of
 from .toy_slurm import ToySlurm, write_toy_slurm
 
 
@@ -50,3 +51,22 @@ def _can_hide() -> None:
     """Skip where no mount namespace may be made, as in many containers."""
     if (problem := missing_permission()) is not None:
         pytest.skip(problem)
+
+
+@pytest.fixture
+def link(
+    start_node: Callable[..., LoginNode], start_link: Callable[..., Link], toy_slurm: ToySlurm, tmp_path: Path
+) -> Link:
+    """A link to a login node with one session a connection, whose shells print something."""
+    node = start_node(home=home_of(tmp_path / "home", toy_slurm.path), max_sessions=1)
+    link = start_link(node)
+    write_ssh_config(tmp_path / "client" / "ssh_config", link.port, node)
+    return link
+
+
+@pytest.fixture
+def project(link: Link, toy_slurm: ToySlurm, tmp_path: Path) -> Iterator[Project]:
+    """A project without rows, whose cluster is behind the link."""
+    project = Project(tmp_path / "project", tmp_path / "cluster", tmp_path / "client" / "ssh_config")
+    with ended([project]):
+        yield project

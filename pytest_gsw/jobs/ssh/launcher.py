@@ -222,9 +222,10 @@ class SshLauncher(SlurmLauncher):
         self._login = login
         self._report: Callable[[str], None] = lambda _: None
         self._is_lost = False
-        #: Ids of jobs that had begun at the last poll; of ended ones whose files are here as they were after that end.
+        #: Ids of jobs that had not ended at the last poll, and of those that had begun: all others have ended, some of
+        #: them in an earlier session. Ids of ended ones whose files are here as they were after that end.
+        self._open: set[str] = set()
         self._begun: set[str] = set()
-        self._ended: set[str] = set()
         self._read_after_end: set[str] = set()
         #: No further look at the files of an ended job before this time, monotonic seconds.
         self._look_s: dict[str, float] = {}
@@ -278,7 +279,7 @@ class SshLauncher(SlurmLauncher):
             TakenOverError: The run is another session's.
         """
         try:
-            self._login.own()
+            self._login.own(self._report)
         except (ConnectionLostError, HelperError) as error:
             raise SchedulerUnreachableError(error.fact, error.evidence, error.tail, error.advice) from None
         return super().named(specs, since_s)
@@ -322,7 +323,8 @@ class SshLauncher(SlurmLauncher):
         of_id = {job.id: statuses[job.spec.row_id].state for job in jobs}
         self._begun = {job_id for job_id, state in of_id.items() if state is not JobState.PENDING}
         ended = [job for job in jobs if of_id[job.id].ended]
-        self._ended |= {job.id for job in ended}
+        self._read_after_end -= {job.id for job in ended}
+        self._open = of_id.keys() - {job.id for job in ended}
         if ended:
             self._read(ended)
         return statuses
@@ -333,15 +335,16 @@ class SshLauncher(SlurmLauncher):
         Raises:
             LogError: There is none (yet), or more than one, or it is not here as a whole.
         """
-        if job.id in self._ended and (job.id not in self._read_after_end or self._is_due(job)):
+        has_ended = job.id not in self._open
+        if has_ended and self._is_due(job):
             self._read([job])
-        if job.id in self._ended and job.id not in self._read_after_end:
+        if has_ended and job.id not in self._read_after_end:
             raise self._not_here(job, self._login.connection.lost_text or "it was not read yet")
         try:
             log = super().find_log(job)
         except LogError as error:
             raise error.with_texts(self._login.shown) from None
-        if job.id in self._ended and (problem := self._login.mirror.problem(log)):
+        if has_ended and (problem := self._login.mirror.problem(log)):
             raise self._not_here(job, f"{self._login.shown(str(log))}: {problem}")
         return log
 
@@ -373,7 +376,7 @@ class SshLauncher(SlurmLauncher):
     def close(self) -> None:
         """Keep the run's own files in its folder, and end the connection."""
         try:
-            self._login.keep()
+            self._login.release()
         except (RunError, TakenOverError) as error:
             fact = error.fact if isinstance(error, RunError) else error
             self._report(f"gsw: the run's files on {self._login.host} are not complete: {fact}")

@@ -11,12 +11,13 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from pytest_gsw.clusters import Cluster
+from pytest_gsw.common.files import make_directory
 from pytest_gsw.common.text import duration
 from pytest_gsw.errors import ConfigurationError, RunError, TakenOverError
 from pytest_gsw.jobs.model import Job, JobSpec
@@ -38,6 +39,10 @@ _BEGIN_S = 30.0
 READ_S = 120.0
 #: A session that has shown no sign for longer has ended, seconds.
 OWNER_GONE_S = 120.0
+#: Seconds between two looks at the sign of another owner.
+_OWNER_LOOK_S = 5.0
+#: The file that names the run's sessions on this machine, in its directory here.
+_OWN = "login.session"
 #: The directory of runs' folders in the staging area, and that of the run's own files in its folder.
 RUNS = ".gsw"
 _OF_SESSION = "session"
@@ -62,7 +67,6 @@ class Login:
         #: The folder of runs, and that of this one, there.
         self.runs = f"{self.mirror.there(str(stage)).rstrip('/')}/{RUNS}"
         self.folder = f"{self.runs}/{run_directory.name}"
-        self._owner = {"session": uuid.uuid4().hex, "host": socket.gethostname()}
         self._owns, self._owning = False, threading.Lock()
         #: Recipes of this machine, and their copies in the folder.
         self._sent: dict[Path, str] = {}
@@ -111,8 +115,20 @@ class Login:
 
     # -- the run's owner
 
-    def own(self) -> None:
+    @cached_property
+    def _owner(self) -> dict[str, str]:
+        """The name of the session for others; those of one directory, of which one at a time has the run, share it."""
+        path = self._run_directory / _OWN
+        if not path.is_file():
+            make_directory(path.parent, private=True)
+            path.write_text(uuid.uuid4().hex, encoding="ascii")
+        return {"session": path.read_text(encoding="ascii"), "host": socket.gethostname()}
+
+    def own(self, tell: Callable[[str], None] = lambda _: None) -> None:
         """Own the run from now on; no other session may submit its jobs.
+
+        Args:
+            tell: Called with a line before the wait for another owner's sign of life.
 
         Raises:
             TakenOverError: Another session owns it.
@@ -121,7 +137,7 @@ class Login:
         """
         with self._owning:
             if not self._owns:
-                self._begin_owning()
+                self._begin_owning(tell)
 
     def check_owner(self) -> None:
         """Raise a TakenOverError if the run is another session's by now; other errors as those of :meth:`own`."""
@@ -130,15 +146,24 @@ class Login:
         if owner is None or owner["session"] != self._owner["session"]:
             raise _taken_over(owner)
 
-    def _begin_owning(self) -> None:
+    def _begin_owning(self, tell: Callable[[str], None]) -> None:
+        """Own the run, after another owner has shown no sign of life for long."""
         answer = self._own(takes_over=False)
-        other = answer["before"]
-        if other is not None and other["session"] != self._owner["session"]:
-            if answer["age_s"] < OWNER_GONE_S:
-                since = f"its last sign of life is {duration(answer['age_s'])} old"
-                raise TakenOverError(f"the run belongs to a session on {other['host']}: {since}")
+        if self._is_of_another(answer) and answer["age_s"] < OWNER_GONE_S:
+            left = duration(OWNER_GONE_S - answer["age_s"])
+            tell(f"gsw: {_belongs_to(answer['before'])}; waiting up to {left} for its sign of life")
+        while self._is_of_another(answer) and (age_s := answer["age_s"]) < OWNER_GONE_S:
+            time.sleep(min(_OWNER_LOOK_S, OWNER_GONE_S - age_s))
+            answer = self._own(takes_over=False)
+            if self._is_of_another(answer) and answer["age_s"] < age_s:
+                raise TakenOverError(f"{_belongs_to(answer['before'])}, which lives")
+        if self._is_of_another(answer):
             self._own(takes_over=True)
         self._owns = True
+        self.keep()  # before the first job, for a session on another machine
+
+    def _is_of_another(self, answer: Mapping[str, Any]) -> bool:
+        return answer["before"] is not None and answer["before"]["session"] != self._owner["session"]
 
     def _own(self, *, takes_over: bool) -> Any:
         return self.connection.call("own_run", folder=self.folder, owner=self._owner, takes_over=takes_over)
@@ -148,14 +173,14 @@ class Login:
         if not self._owns:
             return
         self._kept.clear()  # what was under way is sent again
-        before = self._own(takes_over=False)["before"]
-        if before is None:
+        answer = self._own(takes_over=False)
+        if answer["before"] is None:
             raise HelperError(
                 f"{self.host} does not see the run's folder any more: {self.folder}",
                 advice="name one login node that sees the staging area as `host` of the cluster",
             )
-        if before["session"] != self._owner["session"]:
-            raise _taken_over(before)
+        if self._is_of_another(answer):
+            raise _taken_over(answer["before"])
 
     # -- texts and paths
 
@@ -228,6 +253,18 @@ class Login:
             self.connection.call("keep", READ_S, files=changed[0])
             self._kept.update(changed[1])
 
+    def release(self) -> None:
+        """Keep the run's own files in its folder; from then on another session may own the run at once.
+
+        Raises:
+            TakenOverError: Another session owns it.
+            ConnectionLostError: There is no connection.
+            HelperError: They cannot be kept.
+        """
+        if self._owns:
+            self.keep()
+            self.connection.call("release")
+
     def _changed_files(self) -> tuple[dict[str, tuple[int, str]], dict[Path, tuple[int, int]]]:
         """The changed parts of the run's own files, and the size and time of each of these files then."""
         changed, known = dict[str, tuple[int, str]](), dict[Path, tuple[int, int]]()
@@ -250,12 +287,16 @@ class Login:
         return changed, known
 
     def fetch_run(self) -> bool:
-        """Fetch the files of a run that another machine's session has kept; false if there is none.
+        """Fetch the files of a run that another machine's session has kept last; false if there is none.
 
         Raises:
             ConfigurationError: There is no connection.
         """
-        files = self._needed([("kept", {"folder": self.folder})]).results[0]["files"]
+        calls = [("kept", {"folder": self.folder}), ("owner_of", {"folder": self.folder})]
+        kept, owner = self._needed(calls).results
+        files = kept["files"]
+        if owner is None or ((self._run_directory / _OWN).is_file() and owner["session"] == self._owner["session"]):
+            return bool(files)
         for name, text in files.items():
             path = self._run_directory / name
             if not path.resolve().is_relative_to(self._run_directory.resolve()):
@@ -267,6 +308,10 @@ class Login:
     def close(self) -> None:
         """End the connection."""
         self.connection.close()
+
+
+def _belongs_to(owner: Mapping[str, str]) -> str:
+    return f"the run belongs to a session on {owner['host']}"
 
 
 def _taken_over(owner: Mapping[str, str] | None) -> TakenOverError:

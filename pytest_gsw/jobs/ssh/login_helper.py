@@ -68,6 +68,11 @@ class Helper:
             self._folder, self._owner = folder, owner
         return {"before": before, "age_s": age_s}
 
+    def release(self) -> None:
+        """Let another session own the run at once, as if this one had shown no sign for long."""
+        if self._is_owned():
+            os.utime(os.path.join(self._folder, "owner.json"), (0, 0))
+
     def owner_of(self, folder: str) -> Optional[Facts]:
         """The session that owns a run; None if none does."""
         return _read_json(os.path.join(folder, "owner.json"))
@@ -99,18 +104,19 @@ class Helper:
     ) -> Facts:
         """Submit a job, unless its key has one: then the first answer is this one, too.
 
-        A key that was begun and has no answer is submitted only if no search finds the job's name after a while.
+        A key that was begun and has no answer is submitted only if each search shows, after a while, that no job has
+        the name.
         """
         with _Lock(self._lock_of(key), timeout_s) as lock:
             known = self._state_of(key)
             if known["state"] == "taken":
                 return known
             if known["state"] == "unknown":
-                found = [_run(search, search_changes, None, timeout_s) for search in searches]
+                answers = (_run(search, search_changes, None, timeout_s) for search in searches)
                 is_early = time.time() < known["begun_s"] + settle_s
-                if is_early or any(name in one["out"] for one in found) or all(one["code"] for one in found):
+                if is_early or any(answer["code"] or name in answer["out"] for answer in answers):
                     return known
-            if _read_json(os.path.join(self._folder, "owner.json")) != self._owner:
+            if not self._is_owned():
                 raise RefusedError("taken over")
             _replace(self._path_of(key), json.dumps({"state": "unknown", "begun_s": time.time()}).encode())
             names = sorted({path for place in places for path in glob.glob(place, recursive=True)})
@@ -249,9 +255,8 @@ class Helper:
                     before = file.read(offset)
                 if len(before) < offset:
                     raise ValueError("{} has only {} bytes".format(name, len(before)))
-            _replace(path, before + text.encode())
-            if name.startswith("recipes/"):
-                os.chmod(path, 0o700)  # its scripts may run each other
+            # A recipe's scripts may run each other.
+            _replace(path, before + text.encode(), 0o700 if name.startswith("recipes/") else 0o600)
         return {}
 
     def kept(self, folder: str) -> Facts:
@@ -270,6 +275,9 @@ class Helper:
             self._signed_s = time.time()
             with contextlib.suppress(OSError):
                 os.utime(os.path.join(self._folder, "owner.json"), None)
+
+    def _is_owned(self) -> bool:
+        return self.owner_of(self._folder) == self._owner
 
     def _path_of(self, key: str) -> str:
         return os.path.join(self._folder, "keys", key)
@@ -339,7 +347,10 @@ def _run(
     except subprocess.TimeoutExpired:
         with contextlib.suppress(OSError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):  # what has left the group may hold their ends
+            with contextlib.suppress(AttributeError, OSError):
+                stream.close()  # type: ignore[union-attr]
         why = "{} gave no answer within {:.3g} s".format(command[0], timeout_s)
         return dict(answer, code=124, err=why, timed_out=True)
     return dict(answer, code=process.returncode, out=out.decode(errors="replace"), err=err.decode(errors="replace"))
@@ -357,9 +368,10 @@ def _paths_of(job: Mapping[str, Any], listed: Dict[str, Dict[str, List[str]]]) -
             by_number = listed[place] = {"": []}
             for name in job["beside"]:
                 by_number[""] += glob.glob(glob.escape(place) + "/" + name)
-            for name in os.listdir(place):
-                for number in set(re.findall("[0-9]+", name)):
-                    by_number.setdefault(number, []).append(os.path.join(place, name))
+            with contextlib.suppress(OSError):
+                for name in os.listdir(place):
+                    for number in set(re.findall("[0-9]+", name)):
+                        by_number.setdefault(number, []).append(os.path.join(place, name))
         paths += listed[place].get(job["job_id"], []) + listed[place][""]
     for path in paths:
         if os.path.realpath(path).startswith(home + "/") or not path.startswith(job["home"] + "/"):
@@ -387,12 +399,13 @@ def _read_json(path: str) -> Optional[Facts]:
         return None
 
 
-def _replace(path: str, content: bytes) -> None:
+def _replace(path: str, content: bytes, mode: int = 0o600) -> None:
     """Replace a file in one step, once it is on the disk."""
     new = "{}.{}.{}.new".format(path, os.getpid(), threading.get_ident())
     with open(new, "wb") as file:
         file.write(content)
         file.flush()
+        os.fchmod(file.fileno(), mode)
         os.fsync(file.fileno())
     os.rename(new, path)
 
