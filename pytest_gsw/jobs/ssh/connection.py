@@ -343,7 +343,7 @@ class _Line:
             threading.Thread(target=target, name=f"gsw-ssh-{target.__name__}", daemon=True)
             for target in (self._read, self._write, self._complain)
         ]
-        for thread in self._threads:
+        for thread in reversed(self._threads):  # the reader joins the others
             thread.start()
 
     def send(self, calls: Sequence[Call]) -> Future[tuple[Mapping[str, Any], bytes]]:
