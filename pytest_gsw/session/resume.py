@@ -13,7 +13,7 @@ import pytest
 
 from pytest_gsw.common.files import make_directory
 from pytest_gsw.common.text import command, minute, plural
-from pytest_gsw.errors import ConfigurationError, RunError, SchedulerUnreachableError
+from pytest_gsw.errors import ConfigurationError, RunError, SchedulerUnreachableError, TakenOverError
 from pytest_gsw.executor.executor import Executor
 from pytest_gsw.jobs import journal, scripts
 from pytest_gsw.jobs.model import FoundJob, Job, JobSpec, scancel
@@ -279,12 +279,15 @@ class _ResumePlan:
         """List all jobs of these rows at once, if the launcher can do so.
 
         Raises:
-            pytest.UsageError: The journal is damaged, and the scheduler does not answer.
+            pytest.UsageError: The journal is damaged, and the scheduler does not answer, or another session owns
+                the run.
         """
         unique = [spec for spec in specs if spec.unique_name]
         try:
             named = self._launcher.named(unique, self._since_s) if unique else None
             self._named = None if named is None else journal.by_row(unique, named)
+        except TakenOverError as error:
+            raise pytest.UsageError(f"{error}\nnext: end that session, or resume once it has ended") from None
         except RunError as error:
             if self._past.damage:
                 raise pytest.UsageError(

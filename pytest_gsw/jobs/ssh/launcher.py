@@ -158,7 +158,7 @@ class LoginClient(Client):
             return Output(124, "", error.fact, timed_out=True)
         except RefusedRequestError as error:
             if error.fact == "taken over":
-                raise TakenOverError("taken over by another session; its results are there") from None
+                raise self._login.taken_over() from None
             return Output(124, "", f"another {name} of the same job has not ended", timed_out=True)
         except HelperError as error:
             return Output(127, "", error.fact)
@@ -386,6 +386,7 @@ class SshLauncher(SlurmLauncher):
         """Keep the run's own files in its folder, and end the connection."""
         try:
             self._login.keep()
+            self._login.release()
         except (RunError, TakenOverError) as error:
             self._report(f"gsw: the run's files on {self._login.host} are not complete: {error}")
         super().close()

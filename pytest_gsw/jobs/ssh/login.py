@@ -53,7 +53,8 @@ class Login:
         #: The folder of runs, and that of this one, there.
         self.runs = f"{self.mirror.there(str(stage)).rstrip('/')}/{RUNS}"
         self.folder = f"{self.runs}/{run_directory.name}"
-        self._owner = {"session": uuid.uuid4().hex, "host": socket.gethostname()}
+        directory = str(run_directory.absolute())
+        self._owner = {"session": uuid.uuid4().hex, "host": socket.gethostname(), "directory": directory}
         self._owns, self._owning = False, threading.Lock()
         #: Recipes of this machine, and their copies in the folder.
         self._sent: dict[Path, str] = {}
@@ -112,13 +113,27 @@ class Login:
         self.own()
         owner = self.connection.call("owner_of", folder=self.folder)
         if owner is None or owner["session"] != self._owner["session"]:
-            raise _taken_over(owner)
+            raise self.taken_over(owner)
+
+    def taken_over(self, owner: Mapping[str, str] | None = None) -> TakenOverError:
+        """The error of a run that another session has taken over, that of all requests from now on."""
+        who = "another session" if owner is None else f"a session on {owner['host']}"
+        self.connection.taken_over = TakenOverError(f"taken over by {who}; its results are there")
+        return self.connection.taken_over
+
+    def release(self) -> None:
+        """Own the run no longer: a session on another machine may go on with it at once."""
+        if self._owns:
+            self._owns = False
+            self.connection.call("release_run")
 
     def _begin_owning(self) -> None:
         answer = self._own(takes_over=False)
         other = answer["before"]
         if other is not None and other["session"] != self._owner["session"]:
-            if answer["age_s"] < OWNER_GONE_S:
+            # This session holds the lock of the run's directory here, so that an earlier one there has ended.
+            is_other_place = any(other.get(name) != self._owner[name] for name in ("host", "directory"))
+            if is_other_place and answer["age_s"] < OWNER_GONE_S:
                 since = f"its last sign of life is {duration(answer['age_s'])} old"
                 raise TakenOverError(f"the run belongs to a session on {other['host']}: {since}")
             self._own(takes_over=True)
@@ -132,14 +147,15 @@ class Login:
         if not self._owns:
             return
         self._kept.clear()  # what was under way is sent again
-        before = self._own(takes_over=False)["before"]
-        if before is None:
+        before = self.connection.call("owner_of", folder=self.folder)
+        if before is None:  # nothing may be made there: keys of another folder protect no submission
             raise HelperError(
                 f"{self.host} does not see the run's folder any more: {self.folder}",
                 advice="name one login node that sees the staging area as `host` of the cluster",
             )
         if before["session"] != self._owner["session"]:
-            raise _taken_over(before)
+            raise self.taken_over(before)
+        self._own(takes_over=False)
 
     # -- texts and paths
 
@@ -251,11 +267,6 @@ class Login:
     def close(self) -> None:
         """End the connection."""
         self.connection.close()
-
-
-def _taken_over(owner: Mapping[str, str] | None) -> TakenOverError:
-    who = "another session" if owner is None else f"a session on {owner['host']}"
-    return TakenOverError(f"taken over by {who}; its results are there")
 
 
 def key_of(spec: JobSpec, row_name: str) -> str:

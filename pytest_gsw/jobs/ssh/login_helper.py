@@ -71,6 +71,14 @@ class Helper:
         """The session that owns a run; None if none does."""
         return _read_json(os.path.join(folder, "owner.json"))
 
+    def release_run(self) -> Facts:
+        """Give the owned run no sign of life any more, unless it is another session's by now."""
+        path, folder = os.path.join(self._folder, "owner.json"), self._folder
+        self._folder = ""
+        if folder and _read_json(path) == self._owner:
+            os.utime(path, (0, 0))
+        return {}
+
     def run(
         self,
         command: Sequence[str],
