@@ -7,6 +7,7 @@ recipes that lie on this machine, and the run's own files, by which a session on
 from __future__ import annotations
 
 import hashlib
+import math
 import socket
 import threading
 import time
@@ -199,20 +200,21 @@ class Login:
         self.connection.with_next("read", arguments, partial(self.mirror.receive, jobs))
 
     def read(self, jobs: Sequence[Job], wanted: Sequence[Any]) -> None:
-        """Read the files of jobs as they are now, whole.
+        """Read the files of jobs as they are now, whole, but for one that changes faster than it is read.
 
         Raises:
             ConnectionLostError: The connection was lost before all was read.
             HelperError: They cannot be read.
         """
-        goals: dict[str, int] = {}
-        while not goals or self.mirror.lacks(goals):
+        goals: dict[str, int] | None = None
+        lacked = math.inf
+        while goals is None or 0 < self.mirror.lacking(goals) < lacked:
+            lacked = math.inf if goals is None else self.mirror.lacking(goals)
             call = ("read", {"wanted": wanted, "copies": self.mirror.copies_of(jobs)})
             answer = self.connection.request([call], READ_S)
             self.mirror.receive(jobs, answer.results[0], answer.blob)
-            goals = goals or {path: facts["size"] for path, facts in answer.results[0]["files"].items()}
-            if not goals:
-                return
+            if goals is None:
+                goals = {path: facts["size"] for path, facts in answer.results[0]["files"].items()}
 
     # -- the run's own files
 
