@@ -27,7 +27,7 @@ from typing import IO, Any
 
 from pytest_gsw.common.redact import printable
 from pytest_gsw.common.text import moment
-from pytest_gsw.errors import RunError
+from pytest_gsw.errors import RunError, TakenOverError
 
 #: Seconds for a connection, and that an answer may come later than the time of its command.
 CONNECT_S = 30.0
@@ -167,6 +167,8 @@ class Connection:
         self.machine = Machine(host, tuple(options))
         #: Called with the login node after each connection, before any other request.
         self.on_connected: Callable[[], None] = lambda: None
+        #: Why the session may ask for nothing more; ``None`` as long as the run is its own.
+        self.taken_over: TakenOverError | None = None
         #: The last introduction, and the number of requests so far.
         self.node: LoginNode | None = None
         self.requests = 0
@@ -252,6 +254,8 @@ class Connection:
 
     def _connected(self) -> _Line:
         with self._connecting:
+            if self.taken_over is not None:
+                raise self.taken_over
             line = self._line
             if line is not None and not line.has_ended:
                 return line
@@ -279,6 +283,9 @@ class Connection:
                 self.on_connected()
             except RunError as error:
                 raise self.lose(line, error.fact) from None
+            except TakenOverError as error:
+                self.lose(line, str(error))
+                raise
             self._lost_s, self._back_off_s = None, _BACK_OFF_S
             return line
 
@@ -376,7 +383,7 @@ class _Line:
             threading.Thread(target=target, name=f"gsw-ssh-{target.__name__}", daemon=True)
             for target in (self._complain, self._write, self._read)
         ]
-        for thread in self._threads:
+        for thread in self._threads:  # the reader, which waits for another one, is the last
             thread.start()
 
     def send(self, calls: Sequence[Call]) -> Future[tuple[Mapping[str, Any], bytes]]:

@@ -164,7 +164,7 @@ class LoginClient(Client):
             return Output(124, "", error.fact, timed_out=True)
         except RefusedRequestError as error:
             if error.fact == "taken over":
-                raise TakenOverError("taken over by another session; its results are there") from None
+                raise self._login.taken_over() from None
             return Output(124, "", f"another {name} of the same job has not ended", timed_out=True)
         except HelperError as error:
             return Output(127, "", error.fact)

@@ -7,17 +7,17 @@ recipes that lie on this machine, and the run's own files, by which a session on
 from __future__ import annotations
 
 import hashlib
+import math
 import socket
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pytest_gsw.clusters import Cluster
-from pytest_gsw.common.files import make_directory
 from pytest_gsw.common.text import duration
 from pytest_gsw.errors import ConfigurationError, RunError, TakenOverError
 from pytest_gsw.jobs.model import Job, JobSpec
@@ -41,8 +41,6 @@ READ_S = 120.0
 OWNER_GONE_S = 120.0
 #: Seconds between two looks at the sign of another owner.
 _OWNER_LOOK_S = 5.0
-#: The file that names the run's sessions on this machine, in its directory here.
-_OWN = "login.session"
 #: The directory of runs' folders in the staging area, and that of the run's own files in its folder.
 RUNS = ".gsw"
 _OF_SESSION = "session"
@@ -67,6 +65,9 @@ class Login:
         #: The folder of runs, and that of this one, there.
         self.runs = f"{self.mirror.there(str(stage)).rstrip('/')}/{RUNS}"
         self.folder = f"{self.runs}/{run_directory.name}"
+        #: This session for others: one of a directory at a time has the run.
+        directory = str(run_directory.absolute())
+        self._owner = {"session": uuid.uuid4().hex, "host": socket.gethostname(), "directory": directory}
         self._owns, self._owning = False, threading.Lock()
         #: Recipes of this machine, and their copies in the folder.
         self._sent: dict[Path, str] = {}
@@ -115,15 +116,6 @@ class Login:
 
     # -- the run's owner
 
-    @cached_property
-    def _owner(self) -> dict[str, str]:
-        """The name of the session for others; those of one directory, of which one at a time has the run, share it."""
-        path = self._run_directory / _OWN
-        if not path.is_file():
-            make_directory(path.parent, private=True)
-            path.write_text(uuid.uuid4().hex, encoding="ascii")
-        return {"session": path.read_text(encoding="ascii"), "host": socket.gethostname()}
-
     def own(self, tell: Callable[[str], None] = lambda _: None) -> None:
         """Own the run from now on; no other session may submit its jobs.
 
@@ -144,26 +136,38 @@ class Login:
         self.own()
         owner = self.connection.call("owner_of", folder=self.folder)
         if owner is None or owner["session"] != self._owner["session"]:
-            raise _taken_over(owner)
+            raise self.taken_over(owner)
+
+    def taken_over(self, owner: Mapping[str, str] | None = None) -> TakenOverError:
+        """The error of a run that another session has taken over, that of all requests from now on."""
+        who = "another session" if owner is None else f"a session on {owner['host']}"
+        self.connection.taken_over = TakenOverError(f"taken over by {who}; its results are there")
+        return self.connection.taken_over
 
     def _begin_owning(self, tell: Callable[[str], None]) -> None:
         """Own the run, after another owner has shown no sign of life for long."""
         answer = self._own(takes_over=False)
-        if self._is_of_another(answer) and answer["age_s"] < OWNER_GONE_S:
+        if self._lives_elsewhere(answer):
             left = duration(OWNER_GONE_S - answer["age_s"])
             tell(f"gsw: {_belongs_to(answer['before'])}; waiting up to {left} for its sign of life")
-        while self._is_of_another(answer) and (age_s := answer["age_s"]) < OWNER_GONE_S:
+        while self._lives_elsewhere(answer):
+            age_s = answer["age_s"]
             time.sleep(min(_OWNER_LOOK_S, OWNER_GONE_S - age_s))
             answer = self._own(takes_over=False)
-            if self._is_of_another(answer) and answer["age_s"] < age_s:
+            if self._lives_elsewhere(answer) and answer["age_s"] < age_s:
                 raise TakenOverError(f"{_belongs_to(answer['before'])}, which lives")
-        if self._is_of_another(answer):
+        if answer["before"] is not None:
             self._own(takes_over=True)
         self._owns = True
         self.keep()  # before the first job, for a session on another machine
 
-    def _is_of_another(self, answer: Mapping[str, Any]) -> bool:
-        return answer["before"] is not None and answer["before"]["session"] != self._owner["session"]
+    def _lives_elsewhere(self, answer: Mapping[str, Any]) -> bool:
+        """True if another machine's session may have the run; one of this directory has ended: its lock is here."""
+        owner = answer["before"]
+        return owner is not None and not self._is_of_here(owner) and answer["age_s"] < OWNER_GONE_S
+
+    def _is_of_here(self, owner: Mapping[str, str]) -> bool:
+        return all(owner.get(name) == self._owner[name] for name in ("host", "directory"))
 
     def _own(self, *, takes_over: bool) -> Any:
         return self.connection.call("own_run", folder=self.folder, owner=self._owner, takes_over=takes_over)
@@ -173,14 +177,15 @@ class Login:
         if not self._owns:
             return
         self._kept.clear()  # what was under way is sent again
-        answer = self._own(takes_over=False)
-        if answer["before"] is None:
+        before = self.connection.call("owner_of", folder=self.folder)
+        if before is None:  # nothing may be made there: keys of another folder protect no submission
             raise HelperError(
                 f"{self.host} does not see the run's folder any more: {self.folder}",
                 advice="name one login node that sees the staging area as `host` of the cluster",
             )
-        if self._is_of_another(answer):
-            raise _taken_over(answer["before"])
+        if before["session"] != self._owner["session"]:
+            raise self.taken_over(before)
+        self._own(takes_over=False)
 
     # -- texts and paths
 
@@ -224,20 +229,21 @@ class Login:
         self.connection.with_next("read", arguments, partial(self.mirror.receive, jobs))
 
     def read(self, jobs: Sequence[Job], wanted: Sequence[Any]) -> None:
-        """Read the files of jobs as they are now, whole.
+        """Read the files of jobs as they are now, whole, but for one that changes faster than it is read.
 
         Raises:
             ConnectionLostError: The connection was lost before all was read.
             HelperError: They cannot be read.
         """
-        goals: dict[str, int] = {}
-        while not goals or self.mirror.lacks(goals):
+        goals: dict[str, int] | None = None
+        lacked = math.inf
+        while goals is None or 0 < self.mirror.lacking(goals) < lacked:
+            lacked = math.inf if goals is None else self.mirror.lacking(goals)
             call = ("read", {"wanted": wanted, "copies": self.mirror.copies_of(jobs)})
             answer = self.connection.request([call], READ_S)
             self.mirror.receive(jobs, answer.results[0], answer.blob)
-            goals = goals or {path: facts["size"] for path, facts in answer.results[0]["files"].items()}
-            if not goals:
-                return
+            if goals is None:
+                goals = {path: facts["size"] for path, facts in answer.results[0]["files"].items()}
 
     # -- the run's own files
 
@@ -295,7 +301,7 @@ class Login:
         calls = [("kept", {"folder": self.folder}), ("owner_of", {"folder": self.folder})]
         kept, owner = self._needed(calls).results
         files = kept["files"]
-        if owner is None or ((self._run_directory / _OWN).is_file() and owner["session"] == self._owner["session"]):
+        if owner is None or self._is_of_here(owner):
             return bool(files)
         for name, text in files.items():
             path = self._run_directory / name
@@ -312,11 +318,6 @@ class Login:
 
 def _belongs_to(owner: Mapping[str, str]) -> str:
     return f"the run belongs to a session on {owner['host']}"
-
-
-def _taken_over(owner: Mapping[str, str] | None) -> TakenOverError:
-    who = "another session" if owner is None else f"a session on {owner['host']}"
-    return TakenOverError(f"taken over by {who}; its results are there")
 
 
 def key_of(spec: JobSpec, row_name: str) -> str:

@@ -72,6 +72,7 @@ class Helper:
         """Let another session own the run at once, as if this one had shown no sign for long."""
         if self._is_owned():
             os.utime(os.path.join(self._folder, "owner.json"), (0, 0))
+        self._folder = ""
 
     def owner_of(self, folder: str) -> Optional[Facts]:
         """The session that owns a run; None if none does."""

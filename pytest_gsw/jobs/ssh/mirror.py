@@ -105,12 +105,12 @@ class Mirror:
             return copy.problem if copy else "it was never read"
         return "" if copy.length == copy.size else f"{copy.length} of {copy.size} bytes were read"
 
-    def lacks(self, sizes: Mapping[str, int]) -> bool:
-        """True if a copy has fewer bytes than it should have by now; a file that cannot be read has no more."""
+    def lacking(self, sizes: Mapping[str, int]) -> int:
+        """Bytes that copies lack of the sizes that they should have by now; a file that cannot be read lacks none."""
         with self._lock:
             copies = [(self._copies.get(path), size) for path, size in sizes.items()]
-        return any(
-            copy is not None and not copy.problem and copy.length < min(size, copy.size) for copy, size in copies
+        return sum(
+            max(0, min(size, copy.size) - copy.length) for copy, size in copies if copy is not None and not copy.problem
         )
 
     def receive(self, jobs: Sequence[Job], result: Mapping[str, Any], blob: bytes) -> None:
@@ -127,7 +127,16 @@ class Mirror:
                 if os.path.normpath(path) == path and path.startswith("/"):
                     self._receive(path, facts, piece)
             for job, paths in zip(jobs, result["jobs"], strict=True):
+                for path in self._of_job.get(job.id, set()).difference(paths, result["files"]):
+                    self._remove(path)
                 self._of_job[job.id] = {path for path in paths if path in self._copies}
+
+    def _remove(self, path: str) -> None:
+        """Remove the copy of a file that is gone: no verdict may rest on what it was."""
+        copy = self._copies.pop(path, None)
+        if copy is not None:
+            with contextlib.suppress(OSError):
+                copy.path.unlink(missing_ok=True)
 
     def _receive(self, path: str, facts: Mapping[str, Any], piece: bytes) -> None:
         known = FileFacts(facts["inode"], facts["mtime_ns"], facts["ctime_ns"])
