@@ -31,8 +31,9 @@ from pytest_gsw.jobs.slurm.client import Client, Output, Patience
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 from pytest_gsw.jobs.slurm.poll import usual_output
 from pytest_gsw.jobs.slurm.probing import LIMIT_S, Probe, probe_environment, probed
+from pytest_gsw.jobs.slurm.sbatch_errors import may_have_been_taken
 from pytest_gsw.jobs.spec import job_environment, query_environment
-from pytest_gsw.jobs.ssh.connection import ConnectionLostError, HelperError, RefusedRequestError
+from pytest_gsw.jobs.ssh.connection import Call, ConnectionLostError, HelperError, RefusedRequestError
 from pytest_gsw.jobs.ssh.login import Login, key_of
 from pytest_gsw.jobs.states import JobState, JobStatus
 
@@ -276,7 +277,7 @@ class SshLauncher(SlurmLauncher):
             keep_output(self._scripts.output_file(spec), output)
         elif state == "taken" and (submitted := client.parse_sbatch(output.stdout)) is not None:
             return Job(submitted[1], spec, since_s, output.logs_before)
-        elif state in {"none", "refused"}:
+        elif state == "none" or (state == "refused" and not may_have_been_taken(output)):
             self._lost.pop(spec.name, None)
             return None
         return super().find(spec, since_s)
@@ -297,17 +298,22 @@ class SshLauncher(SlurmLauncher):
     def unready(self, specs: Sequence[JobSpec]) -> dict[str, SubmissionError]:
         """The errors of jobs that certainly cannot be submitted, by row: a program, or the right to write."""
         login, results = self._login, {spec.row_id: self._results_of(spec) for spec in specs}
-        programs = {spec.launch.program for spec in specs} | {"sbatch"}
-        calls = [("writable", {"places": sorted({*results.values()})}), ("programs", {"names": sorted(programs)})]
+        programs = self._programs(specs)
+        program_of = {spec.row_id: program for program, same in programs.items() for spec in same}
+        wanted = [self._sbatch, *programs]
+        calls: list[Call] = [
+            ("writable", {"places": sorted({*results.values()})}),
+            ("programs", {"wanted": [(name, login.there(path)) for name, path in wanted]}),
+        ]
         try:
             writable, found = login.connection.request(calls).results
         except RunError as error:
             return {
                 spec.row_id: SubmissionError(error.fact, error.evidence, error.tail, error.advice) for spec in specs
             }
-        errors = {}
+        lacking, errors = {program for program, path in zip(wanted, found, strict=True) if path is None}, {}
         for spec in specs:
-            missing = [name for name in ("sbatch", spec.launch.program) if found[name] is None]
+            missing = [program[0] for program in (self._sbatch, program_of[spec.row_id]) if program in lacking]
             facts = writable[results[spec.row_id]]
             if missing:
                 advice = (

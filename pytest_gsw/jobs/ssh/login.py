@@ -200,7 +200,7 @@ class Login:
         others = [path for path in dict.fromkeys(files) if self.mirror.holds(path)]
         names = [[self.mirror.there(str(path)) for path in paths] for paths in (wanted, others)]
         answer = self._at_begin([("survey", {"directories": names[0], "files": names[1]})])
-        self.mirror.survey(wanted, answer.results[0], answer.blob)
+        self.mirror.survey(wanted, others, answer.results[0], answer.blob)
 
     def read_with_next(self, jobs: Sequence[Job], wanted: Sequence[Any]) -> None:
         """Read the files of jobs together with this thread's next request."""
@@ -214,14 +214,13 @@ class Login:
             ConnectionLostError: The connection was lost before all was read.
             HelperError: They cannot be read.
         """
-        goals: dict[str, int] = {}
-        while not goals or self.mirror.lacks(goals):
+        goals: dict[str, int] | None = None
+        while goals is None or self.mirror.lacks(goals):
             call = ("read", {"wanted": wanted, "copies": self.mirror.copies_of(jobs)})
             answer = self.connection.request([call], READ_S)
             self.mirror.receive(jobs, answer.results[0], answer.blob)
-            goals = goals or {path: facts["size"] for path, facts in answer.results[0]["files"].items()}
-            if not goals:
-                return
+            sizes = {path: facts["size"] for path, facts in answer.results[0]["files"].items()}
+            goals = sizes if goals is None else {path: size for path, size in goals.items() if path in sizes}
 
     # -- the run's own files
 
@@ -256,14 +255,17 @@ class Login:
         own = (path for path in self._run_directory.iterdir() if path != self.mirror.root)
         files = (path for place in own for path in (place.rglob("*.json*") if place.is_dir() else [place]))
         for path in sorted(path for path in files if path.suffix in {".json", ".jsonl"}):
-            facts = path.stat()
             size, mtime_ns = self._kept.get(path, (0, 0))
-            if (facts.st_size, facts.st_mtime_ns) == (size, mtime_ns) or left <= 0:
+            try:
+                facts = path.stat()
+                if (facts.st_size, facts.st_mtime_ns) == (size, mtime_ns) or left <= 0:
+                    continue
+                offset = size if path.suffix == ".jsonl" and facts.st_size >= size else 0  # only appended to
+                with path.open("rb") as file:
+                    file.seek(offset)
+                    content = file.read()
+            except FileNotFoundError:  # removed meanwhile
                 continue
-            offset = size if path.suffix == ".jsonl" and facts.st_size >= size else 0  # only appended to
-            with path.open("rb") as file:
-                file.seek(offset)
-                content = file.read()
             left -= len(content)
             name = f"{_OF_SESSION}/{path.relative_to(self._run_directory).as_posix()}"
             changed[name] = offset, content.decode(errors="replace")

@@ -228,9 +228,9 @@ class Helper:
             answer[place] = facts
         return answer
 
-    def programs(self, names: Sequence[str]) -> Facts:
-        """The paths of programs; None for one that is missing."""
-        return {name: shutil.which(name) for name in names}
+    def programs(self, wanted: Iterable[Tuple[str, str]]) -> List[Optional[str]]:
+        """The paths of programs, each on a PATH of its own; None for one that is missing."""
+        return [shutil.which(name, path=path) for name, path in wanted]
 
     def keep(self, files: Mapping[str, Tuple[int, str]]) -> Facts:
         """Keep files in the run's folder: by name, an offset and the text from there on."""
@@ -408,10 +408,9 @@ def main(marker: str) -> None:
         for do, arguments in request["calls"]:
             try:
                 result = getattr(helper, do)(**arguments)
-                if isinstance(result, tuple):
-                    result, more = result
-                    blob += more
-                results.append({"is": result})
+                result, piece = result if isinstance(result, tuple) else (result, b"")
+                blob += piece
+                results.append({"is": result, "bytes": len(piece)})
             except RefusedError as error:
                 results.append({"refused": str(error)})
             except Exception as error:
