@@ -346,7 +346,7 @@ class _Line:
         self._outbox.put(f"{len(program)}\n".encode() + program)
         self._threads = [
             threading.Thread(target=target, name=f"gsw-ssh-{target.__name__}", daemon=True)
-            for target in (self._read, self._write, self._complain)
+            for target in (self._complain, self._write, self._read)  # the last one waits for the first
         ]
         for thread in self._threads:
             thread.start()
@@ -419,7 +419,7 @@ class _Line:
         if not self.has_ended:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 code = self._process.wait(1.0)
-            self._threads[2].join(1.0)
+            self._threads[0].join(1.0)
             said = [line for line in self._errors if "@@@@" not in line]
             problem = next((line for line in said if "IDENTIFICATION HAS CHANGED" in line), said[-1] if said else "")
             self.end(problem or f"ssh ended with exit code {code}")
