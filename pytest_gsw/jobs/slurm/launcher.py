@@ -205,14 +205,24 @@ class SlurmLauncher(Launcher):
 
         A recipe's virtual environment may contain the program of its launcher.
         """
-        environ, names, errors = self._client.environ, ("PATH", *VIRTUAL_ENVIRONMENTS), dict[str, SubmissionError]()
-        no_sbatch = _missing_program("sbatch", environ.get("PATH", os.defpath))
-        alike = grouped([((spec.launch.program, *map(spec.environment.get, names)), spec) for spec in specs]).values()
-        for same in alike:
-            path = job_environment(environ, same[0]).get("PATH", os.defpath)
-            if error := no_sbatch or _missing_program(same[0].launch.program, path):
+        no_sbatch, errors = _missing_program(*self._sbatch), dict[str, SubmissionError]()
+        for program, same in self._programs(specs).items():
+            if error := no_sbatch or _missing_program(*program):
                 errors |= dict.fromkeys([spec.row_id for spec in same], error)
         return errors
+
+    @property
+    def _sbatch(self) -> tuple[str, str]:
+        """The program of all submissions, and the PATH on which it is looked for."""
+        return "sbatch", self._client.environ.get("PATH", os.defpath)
+
+    def _programs(self, specs: Sequence[JobSpec]) -> dict[tuple[str, str], list[JobSpec]]:
+        """The specs by the program that begins their submission, and the PATH on which it is looked for."""
+        names = ("PATH", *VIRTUAL_ENVIRONMENTS)
+        alike = grouped([((spec.launch.program, *map(spec.environment.get, names)), spec) for spec in specs]).values()
+        paths = [job_environment(self._client.environ, same[0]).get("PATH", os.defpath) for same in alike]
+        pairs = zip(paths, alike, strict=True)
+        return grouped([((spec.launch.program, path), spec) for path, same in pairs for spec in same])
 
     def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
         """The status of each job by its row's id; UNKNOWN if no command returned it. Never raises."""

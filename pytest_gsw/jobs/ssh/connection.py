@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, Any
@@ -337,16 +338,20 @@ class Pending:
         except ConnectionLostError:
             raise self._connection.lose(self._line, "") from None
         self._connection.note_clock(content["time_s"], self._sent_s)
-        results = content["results"]
-        for receive, result in zip(self._receivers, results[self._calls :], strict=True):
+        results, ends = content["results"], [0]
+        for result in results:
+            ends.append(ends[-1] + result.get("bytes", 0))
+        pieces = [blob[start:end] for start, end in pairwise(ends)]
+        riders = zip(self._receivers, results[self._calls :], pieces[self._calls :], strict=True)
+        for receive, result, piece in riders:
             if "is" in result:
-                receive(result["is"], blob)
+                receive(result["is"], piece)
         for result in results[: self._calls]:
             if "refused" in result:
                 raise RefusedRequestError(result["refused"])
             if "failed" in result:
                 raise HelperError(f"{self._connection.host}: {printable(result['failed'])[:400]}")
-        return Answers([result["is"] for result in results[: self._calls]], blob)
+        return Answers([result["is"] for result in results[: self._calls]], b"".join(pieces[: self._calls]))
 
 
 #: Begins each answer, so that nothing else is taken for one.

@@ -31,6 +31,7 @@ from pytest_gsw.jobs.slurm.client import Client, Output, Patience
 from pytest_gsw.jobs.slurm.launcher import SlurmLauncher
 from pytest_gsw.jobs.slurm.poll import usual_output
 from pytest_gsw.jobs.slurm.probing import LIMIT_S, Probe, probe_environment, probed
+from pytest_gsw.jobs.slurm.sbatch_errors import may_have_been_taken
 from pytest_gsw.jobs.spec import job_environment, query_environment
 from pytest_gsw.jobs.ssh.checks import missing_programs, unwritable
 from pytest_gsw.jobs.ssh.connection import Call, ConnectionLostError, HelperError, RefusedRequestError
@@ -266,7 +267,7 @@ class SshLauncher(SlurmLauncher):
             keep_output(self._scripts.output_file(spec), output)
         elif state == "taken" and (submitted := client.parse_sbatch(output.stdout)) is not None:
             return Job(submitted[1], spec, since_s, output.logs_before)
-        elif state in {"none", "refused"}:
+        elif state == "none" or (state == "refused" and not may_have_been_taken(output)):
             self._lost.pop(spec.name, None)
             return None
         return super().find(spec, since_s)

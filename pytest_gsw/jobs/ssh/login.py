@@ -221,7 +221,7 @@ class Login:
         others = [path for path in dict.fromkeys(files) if self.mirror.holds(path)]
         names = [[self.mirror.there(str(path)) for path in paths] for paths in (wanted, others)]
         answer = self._needed([("survey", {"directories": names[0], "files": names[1]})])
-        self.mirror.survey(wanted, answer.results[0], answer.blob)
+        self.mirror.survey(wanted, others, answer.results[0], answer.blob)
 
     def read_with_next(self, jobs: Sequence[Job], wanted: Sequence[Any]) -> None:
         """Read the files of jobs together with this thread's next request."""
@@ -278,14 +278,17 @@ class Login:
         own = (path for path in self._run_directory.iterdir() if path != self.mirror.root)
         files = (path for place in own for path in (place.rglob("*.json*") if place.is_dir() else [place]))
         for path in sorted(path for path in files if path.suffix in {".json", ".jsonl"}):
-            facts = path.stat()
             size, mtime_ns = self._kept.get(path, (0, 0))
-            if (facts.st_size, facts.st_mtime_ns) == (size, mtime_ns) or left <= 0:
+            try:
+                facts = path.stat()
+                if (facts.st_size, facts.st_mtime_ns) == (size, mtime_ns) or left <= 0:
+                    continue
+                offset = size if path.suffix == ".jsonl" and facts.st_size >= size else 0  # only appended to
+                with path.open("rb") as file:
+                    file.seek(offset)
+                    content = file.read()
+            except FileNotFoundError:  # removed meanwhile
                 continue
-            offset = size if path.suffix == ".jsonl" and facts.st_size >= size else 0  # only appended to
-            with path.open("rb") as file:
-                file.seek(offset)
-                content = file.read()
             left -= len(content)
             name = f"{_OF_SESSION}/{path.relative_to(self._run_directory).as_posix()}"
             changed[name] = offset, content.decode(errors="replace")

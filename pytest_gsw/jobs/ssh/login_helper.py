@@ -421,10 +421,9 @@ def main(marker: str) -> None:
         for do, arguments in request["calls"]:
             try:
                 result = getattr(helper, do)(**arguments)
-                if isinstance(result, tuple):
-                    result, more = result
-                    blob += more
-                results.append({"is": result})
+                result, piece = result if isinstance(result, tuple) else (result, b"")
+                blob += piece
+                results.append({"is": result, "bytes": len(piece)})
             except RefusedError as error:
                 results.append({"refused": str(error)})
             except Exception as error:

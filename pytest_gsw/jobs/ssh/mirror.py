@@ -140,22 +140,33 @@ class Mirror:
 
     def _receive(self, path: str, facts: Mapping[str, Any], piece: bytes) -> None:
         known = FileFacts(facts["inode"], facts["mtime_ns"], facts["ctime_ns"])
-        copy = self._copies.setdefault(path, _Copy(self.here(path), known, facts["size"]))
+        copy, offset = (
+            self._copies.setdefault(path, _Copy(self.here(path), known, facts["size"])),
+            facts.get("offset", 0),
+        )
+        if offset and (offset > copy.length or known.inode != copy.facts.inode):
+            return  # the copy is another one since this was asked for: it is read again
         copy.facts, copy.size, copy.problem = known, facts["size"], facts.get("problem", "")
         if copy.problem:
             return
         try:
-            _write(copy, facts["offset"], piece)
+            _write(copy, offset, piece)
         except OSError as error:  # it is read anew from its start
             copy.length, copy.checksum, copy.problem = 0, 0, f"{copy.path} cannot be written: {error.strerror}"
 
-    def survey(self, directories: Iterable[Path], result: Mapping[str, Any], blob: bytes) -> None:
+    def survey(
+        self, directories: Iterable[Path], files: Iterable[Path], result: Mapping[str, Any], blob: bytes
+    ) -> None:
         """Write directories and texts of recipes as the helper has found them; what is gone there goes here."""
-        start = 0
+        start, entries = 0, result["entries"]
         for directory in map(self.here, directories):
-            if result["entries"].get(self.there(str(directory)), {"kind": "none"})["kind"] == "none":
+            if entries[self.there(str(directory))]["kind"] == "none":
                 shutil.rmtree(directory, ignore_errors=True)
-        for path, entry in result["entries"].items():
+            files = [*files, *directory.glob("*")]
+        for file in map(self.here, files):
+            if self.there(str(file)) not in entries and file.is_file():
+                file.unlink()
+        for path, entry in entries.items():
             place = self.here(path)
             if entry["kind"] == "directory":
                 make_directory(place)

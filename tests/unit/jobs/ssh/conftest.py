@@ -1,4 +1,4 @@
-"""Logins to a login node that is this machine: the ``ssh`` on the PATH runs the command here."""
+"""A stand-in for ``ssh``, which runs its last argument by bash on this machine, as a login node does."""
 
 from __future__ import annotations
 
@@ -10,27 +10,70 @@ import pytest
 
 from pytest_gsw.clusters import Cluster, Submission
 from pytest_gsw.jobs.ssh import connection
+from pytest_gsw.jobs.ssh.connection import Connection
 from pytest_gsw.jobs.ssh.login import Login
 
 _SSH = """\
 #!/bin/bash
-[[ " $* " != *" -G "* ]] || exit 1
-exec bash -c "${@: -1}"
+for word; do
+    if [[ $word == -G ]]; then echo "hostname 127.0.0.1"; echo "port 22"; exit; fi
+done
+cd {there}
+echo >>starts
+. ./before
+exec env -i HOME={there}/home PATH={path} bash -c "${{@: -1}}"
 """
 
 
+class StandIn:
+    """The stand-in, whose login node is a directory."""
+
+    def __init__(self, directory: Path, path: str) -> None:
+        self.directory = directory
+        self._program = directory / "bin" / "ssh"
+        for name in ("bin", "home"):
+            (directory / name).mkdir(parents=True)
+        self._program.write_text(_SSH.format(there=directory, path=path))
+        self._program.chmod(0o755)
+        self.before("")
+
+    def before(self, commands: str) -> None:
+        """Commands of bash that each ``ssh`` runs first, such as an error and its exit."""
+        (self.directory / "before").write_text(f"{commands}\n")
+
+    def profile(self, commands: str) -> None:
+        """Commands of bash in the user's .bash_profile."""
+        (self.directory / "home" / ".bash_profile").write_text(f"{commands}\n")
+
+    @property
+    def starts(self) -> int:
+        """How often it was started."""
+        path = self.directory / "starts"
+        return len(path.read_text().splitlines()) if path.exists() else 0
+
+
 @pytest.fixture
-def make_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Login]]:
-    """Make a login of a session in the directory of this name; all sessions are of one run."""
-    program, home = tmp_path / "bin/ssh", tmp_path / "home"
-    for place in (program.parent, home, tmp_path / "stage"):
-        place.mkdir()
-    program.write_text(_SSH)
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("HOME", str(home))
+def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    """The stand-in is the ``ssh`` on the PATH."""
+    stand_in = StandIn(tmp_path / "there", os.environ["PATH"])
+    monkeypatch.setenv("PATH", f"{stand_in.directory}/bin{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr(connection, "_BACK_OFF_S", 0.0)
     monkeypatch.setattr(connection, "_LONGEST_BACK_OFF_S", 0.0)
+    return stand_in
+
+
+@pytest.fixture
+def login(ssh: StandIn) -> Iterator[Connection]:
+    """A connection to it, which is closed after the test."""
+    made = Connection("eos-login")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def make_login(ssh: StandIn, tmp_path: Path) -> Iterator[Callable[..., Login]]:
+    """Make a login of a session in the directory of this name; all sessions are of one run."""
+    (tmp_path / "stage").mkdir()
     logins = []
 
     def make(session: str = "session") -> Login:

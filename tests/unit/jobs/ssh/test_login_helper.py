@@ -132,12 +132,12 @@ def test_each_request_by_the_program(program: Program, tmp_path: Path) -> None:
     (files, places, found, failed), _ = program.ask(
         ("kept", {"folder": str(folder)}),
         ("writable", {"places": [str(tmp_path / "new")]}),
-        ("programs", {"names": ["bash", "no-such-program"]}),
+        ("programs", {"names": ["bash", "none"], "path": os.environ["PATH"]}),
         ("keep", {"files": {"session/journal.jsonl": [100, "x"]}}),
     )
     assert files["is"] == {"files": {"journal.jsonl": "line é\n"}}
     assert places["is"][str(tmp_path / "new")]["is_writable"]
-    assert found["is"]["no-such-program"] is None
+    assert found["is"] == {"bash": shutil.which("bash"), "none": None}
     assert "failed" in failed
     (surveyed, released), blob = program.ask(
         ("survey", {"directories": [str(folder / "session")], "files": [str(tmp_path / "none")]}), ("release", {})
