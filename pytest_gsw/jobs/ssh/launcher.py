@@ -209,6 +209,7 @@ class SshLauncher(SlurmLauncher):
     #: With a read of all logs in the request of each poll, fewer than 240 requests an hour.
     poll_interval_s = 20.0
     unknown_limit_s = 7200.0
+    sees_files = False
 
     def __init__(self, login: Login, work_directory: Path) -> None:
         self._remote = LoginClient(login)
