@@ -40,6 +40,8 @@ _MOST_NOISE = 1 << 20
 _LONGEST_LINE = 1 << 16
 _LAST_LINES = 12
 _OLDEST_PYTHON = (3, 6)
+#: The reason of an end because of the first of these.
+_FLOOD = "its login shell prints more than 1 MiB"
 
 #: Never a prompt, never the master of others, and a dead link is noticed; the rest is the user's own configuration.
 _OPTIONS = tuple(
@@ -71,17 +73,20 @@ class RefusedRequestError(HelperError):
 #: ssh's last words, and what to type next.
 _ADVICE = {
     "REMOTE HOST IDENTIFICATION HAS CHANGED|Host key verification failed|host key is known": (
-        "ask the cluster's administrators for its host key; `ssh {host}` once by hand accepts a new one"
+        "ask the cluster's administrators for its host key; `{ssh}` shows which line of ~/.ssh/known_hosts it replaces"
     ),
     "Could not resolve": "correct `host` of the cluster, or name it in ~/.ssh/config",
     "Permission denied|Too many authentication failures|no supported authentication": (
-        "`ssh {host}` must work without a question: ssh-add; or begin a master: ssh -MNf {host}"
+        "`{ssh}` must work without a question: ssh-add; or begin a master: {ssh} -MNf"
     ),
-    "[Bb]ad configuration option|[Bb]ad owner or permissions|terminating, [0-9]+ bad": (
+    "Can't open user config file|[Bb]ad configuration option|[Bb]ad owner or permissions|terminating, [0-9]+ bad": (
         "correct the configuration of ssh, or `ssh` of the cluster"
     ),
-    "(bash|python3)[^\n]*not found|No such file or directory": (
-        "the login node needs bash and python3 3.6 or newer: ssh {host} bash -lc 'python3 --version'"
+    "(bash|python3)[^\n]*(not found|No such file or directory)": (
+        "the login node needs bash and python3 3.6 or newer: {ssh} \"bash -lc 'python3 --version'\""
+    ),
+    f"{_FLOOD}|^ValueError: invalid literal|EOFError|no answer": (
+        "its login shell must neither print without end nor read: {ssh} 'bash -lc true </dev/null | wc -c'"
     ),
     "SyntaxError|SystemError|ImportError": "the login node needs python3 3.6 or newer: name it first in its PATH",
 }
@@ -147,6 +152,11 @@ class Connection:
         self.is_closed = False
         atexit.register(self.close)
 
+    @property
+    def by_hand(self) -> str:
+        """The command by which the user gets to the login node."""
+        return shlex.join(("ssh", *self._options, self.host))
+
     def now_s(self) -> float:
         """Seconds since the epoch by the login node's clock."""
         return time.time() + self._clock_ahead_s
@@ -211,7 +221,7 @@ class Connection:
                 self._line = None
             why = why or (line.why if line is not None else "")
             self._lost_s, self._why = self._lost_s or time.time(), why or self._why
-        return ConnectionLostError(self.lost_text, advice=advice_on(self._why, self.host))
+        return ConnectionLostError(self.lost_text, advice=advice_on(self._why, self.by_hand))
 
     def _connected(self) -> _Line:
         with self._connecting:
@@ -236,14 +246,14 @@ class Connection:
                     f"no connection to {self.host}: {self._why}",
                     (("command", shlex.join(self._command()[:-1])),),
                     line.last_lines(),
-                    advice_on(self._why, self.host),
+                    advice_on(self._why, self.by_hand),
                 ) from None
             python = tuple(hello["python"])
             if python < _OLDEST_PYTHON:
                 self.close()
                 raise HelperError(
                     f"python3 of {self.host} is {'.'.join(map(str, python))}, wanted 3.6 or newer",
-                    advice=advice_on("SyntaxError", self.host),
+                    advice=advice_on("SyntaxError", self.by_hand),
                 )
             self.node = LoginNode(hello["host"], hello["user_id"], python, hello["home"], hello["variables"])
             try:
@@ -431,6 +441,8 @@ class _Line:
         noise, start = 0, f"{_MARKER} ".encode()
         while not (line := stream.readline(_LONGEST_LINE)).startswith(start):
             noise += len(line)
+            if noise > _MOST_NOISE:
+                self.end(_FLOOD)
             if not line or noise > _MOST_NOISE:
                 return False
         text_bytes, blob_bytes = map(int, line[len(start) :].split())
@@ -455,11 +467,9 @@ def is_passing(error: RunError) -> bool:
     return isinstance(error, ConnectionLostError) and _PASSING.search(error.fact) is not None
 
 
-def advice_on(why: str, host: str) -> str:
-    """The advice on one of ssh's errors."""
-    return next((text for pattern, text in _ADVICE.items() if re.search(pattern, why)), "ssh {host} true").format(
-        host=host
-    )
+def advice_on(why: str, ssh: str) -> str:
+    """The advice on one of ssh's errors, with the command that opens a shell there."""
+    return next((text for pattern, text in _ADVICE.items() if re.search(pattern, why)), "{ssh} true").format(ssh=ssh)
 
 
 def _address_of(host: str, options: Sequence[str]) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from pytest_gsw.common.files import make_directory
 from pytest_gsw.common.process import run_in_background
 from pytest_gsw.common.text import plural
 from pytest_gsw.errors import (
+    Failed,
     JobError,
     LogError,
     NotFetchedError,
@@ -40,6 +41,8 @@ from pytest_gsw.jobs.states import JobState, JobStatus
 LOST_WAIT_S = SlurmLauncher.lost_wait_s
 #: Seconds between two looks at the files of an ended job that are not here yet.
 _LOOK_AGAIN_S = 5.0
+#: Evidence of other files next to a log.
+_NEAR = ("there is", "")
 #: Jobs of the same name that were submitted before are no older, seconds.
 _SEARCHED_S = 7 * 86400.0
 
@@ -161,6 +164,15 @@ class LoginClient(Client):
                 raise self._login.taken_over() from None
             return Output(124, "", f"another {name} of the same job has not ended", timed_out=True)
         except HelperError as error:
+            if spec is not None:
+                folder = self._login.folder
+                look = shlex.quote(f"ls -ld {shlex.quote(folder)}; df -h {shlex.quote(folder)}")
+                raise SubmissionError(
+                    f"nothing was submitted: {error.fact}",
+                    (("run", f"{self._login.host}:{folder}"),),
+                    error.tail,
+                    error.advice or f"{self._login.connection.by_hand} {look}",
+                ) from None
             return Output(127, "", error.fact)
 
     def _output(self, answer: Mapping[str, Any], spec: JobSpec | None) -> Output:
@@ -257,7 +269,7 @@ class SshLauncher(SlurmLauncher):
         try:
             return super().submit(spec)
         except SubmissionError as error:
-            raise error.with_texts(self.shown) from None
+            raise self._shown(error) from None
 
     def find(self, spec: JobSpec, since_s: float) -> Job | None:
         """The job submitted for this spec, by its key; if that is open, by its name.
@@ -311,7 +323,8 @@ class SshLauncher(SlurmLauncher):
             facts = writable[results[spec.row_id]]
             if missing:
                 advice = (
-                    f"ssh {login.host} bash -lc 'command -v {missing[0]}' must find it; load its module in ~/.profile"
+                    f"{login.connection.by_hand} \"bash -lc 'command -v {missing[0]}'\" must find it; "
+                    "load its module in ~/.profile"
                 )
                 errors[spec.row_id] = SubmissionError(f"{login.host} has no {missing[0]} on its PATH", advice=advice)
             elif not facts["is_writable"]:
@@ -320,7 +333,7 @@ class SshLauncher(SlurmLauncher):
                 errors[spec.row_id] = SubmissionError(
                     f"the staging area {kind}: {login.host}:{there}",
                     (("wanted", f"{login.host}:{place}"),),
-                    advice=f"correct `stage` of the cluster; ssh {login.host} ls -ld {shlex.quote(there)}",
+                    advice=f"correct `stage` of the cluster; {login.connection.by_hand} ls -ld {shlex.quote(there)}",
                 )
         return errors
 
@@ -353,7 +366,7 @@ class SshLauncher(SlurmLauncher):
         try:
             log = super().find_log(job)
         except LogError as error:
-            raise error.with_texts(self.shown) from None
+            raise self._shown(error) from None
         if job.id in self._ended and (problem := self._login.mirror.problem(log)):
             raise self._not_here(job, f"{self.shown(str(log))}: {problem}")
         return log
@@ -374,7 +387,7 @@ class SshLauncher(SlurmLauncher):
         except (JobError, ConnectionLostError, HelperError) as error:
             named = ("may run", ", ".join(f"{job.id} {job.name}" for job in jobs))
             end = client.scancel_command([job.id for job in jobs], cluster_of(jobs[0].spec))
-            advice = f"ssh {self._login.host} {shlex.quote(shlex.join(end))}"
+            advice = f"{self._login.connection.by_hand} {shlex.quote(shlex.join(end))}"
             fact = error.fact if isinstance(error, JobError) else f"jobs may still run: {error.fact}"
             raise JobError(fact, (*error.evidence, named), error.tail, advice) from None
 
@@ -392,6 +405,19 @@ class SshLauncher(SlurmLauncher):
             self._report(f"gsw: the run's files on {self._login.host} are not complete: {error}")
         super().close()
         self._login.close()
+
+    def _shown(self, error: Failed) -> Failed:
+        """An error for the user of this machine: paths have the login node's name, except in commands.
+
+        Only the files of the job are here: what else is in their directories is not known.
+        """
+        shown, there = error.with_texts(self.shown), error.with_texts(self.there)
+        commands = {name: value for name, value in there.evidence if name == "command"}
+        evidence = [(name, commands.get(name, value)) for name, value in shown.evidence if name not in _NEAR]
+        advice = there.advice
+        if advice.startswith("ls "):
+            advice = f"{self._login.connection.by_hand} {shlex.quote(advice)}"
+        return type(error)(shown.fact, tuple(evidence), error.tail, advice)
 
     def _read(self, jobs: Sequence[Job]) -> None:
         """Read the files of ended jobs; what could not be read is tried again when it is wanted."""
@@ -417,7 +443,7 @@ class SshLauncher(SlurmLauncher):
         return NotFetchedError(
             f"the log of job {job.id} could not be fetched whole",
             (("host", self._login.host), ("problem", why)),
-            advice=f"ssh {self._login.host} true",
+            advice=f"{self._login.connection.by_hand} true",
         )
 
     def _results_of(self, spec: JobSpec) -> str:

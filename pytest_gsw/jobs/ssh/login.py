@@ -25,8 +25,10 @@ from pytest_gsw.jobs.ssh.connection import Answers, Call, Connection, HelperErro
 from pytest_gsw.jobs.ssh.login_helper import SMALL_BYTES
 from pytest_gsw.jobs.ssh.mirror import Mirror, texts_of
 
-#: Attempts before the first submission, if the last one failed for a reason that may pass: half a minute in all.
+#: Attempts before the first submission, if the last one failed for a reason that may pass; none begins after half a
+#: minute.
 _ATTEMPTS = 6
+_ATTEMPTS_S = 30.0
 #: Seconds for a request that reads files.
 READ_S = 120.0
 #: A session that has shown no sign for longer has ended, seconds.
@@ -85,12 +87,13 @@ class Login:
         Raises:
             ConfigurationError: There is no connection, or a call failed.
         """
-        attempt = 1
+        attempt, begun_s = 1, time.monotonic()
         while True:
             try:
                 return self.connection.request(calls, READ_S)
             except RunError as error:
-                if attempt >= _ATTEMPTS or not is_passing(error):
+                is_late = attempt >= _ATTEMPTS or time.monotonic() > begun_s + _ATTEMPTS_S
+                if is_late or not is_passing(error):
                     raise ConfigurationError(str(error)) from None
             attempt += 1
             time.sleep(self.connection.due_in_s)

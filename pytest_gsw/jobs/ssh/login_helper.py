@@ -106,7 +106,7 @@ class Helper:
     ) -> Facts:
         """Submit a job, unless its key has one: then the first answer is this one, too.
 
-        A key that was begun and has no answer is submitted only if no search finds the job's name after a while.
+        A key that was begun and has no answer is submitted only if all searches find no job of the name after a while.
         """
         with _Lock(self._lock_of(key), timeout_s) as lock:
             known = self._state_of(key)
@@ -115,7 +115,7 @@ class Helper:
             if known["state"] == "unknown":
                 found = [_run(search, search_changes, None, timeout_s) for search in searches]
                 is_early = time.time() < known["begun_s"] + settle_s
-                if is_early or any(name in one["out"] for one in found) or all(one["code"] for one in found):
+                if is_early or any(name in one["out"] or one["code"] for one in found):
                     return known
             if _read_json(os.path.join(self._folder, "owner.json")) != self._owner:
                 raise RefusedError("taken over")
@@ -130,7 +130,8 @@ class Helper:
             is_open = answer["timed_out"] or answer["code"] < 0
             state = "unknown" if is_open else "refused" if answer["code"] else "taken"
             answer.update(state=state, before=[facts for facts in before if facts], begun_s=time.time())
-            _replace(self._path_of(key), json.dumps(answer).encode())
+            with contextlib.suppress(OSError):  # else the key stays unknown, and its job is found by its name
+                _replace(self._path_of(key), json.dumps(answer).encode())
             return answer
 
     def state_of(self, key: str) -> Facts:

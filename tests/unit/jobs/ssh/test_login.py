@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,3 +65,30 @@ def test_a_session_that_was_taken_over_asks_for_nothing_more(
         with pytest.raises(TakenOverError):
             first.connection.call("state_of", key="a.1")
     second.check_owner()
+
+
+def _submit(login: Login, command: list[str], searches: list[list[str]]) -> Any:
+    login.own()
+    arguments = {"command": command, "searches": searches, "name": "gsw-a", "directory": "/", "timeout_s": 9.0}
+    nothing = {"changes": {}, "search_changes": {}, "places": [], "makes": []}
+    call = {"key": "a.1", "settle_s": 0.0, **arguments, **nothing}
+    return login.connection.request([("submit", call)]).results[0]
+
+
+@pytest.mark.parametrize(("accounting", "is_again"), [("true", True), ("false", False)])
+def test_a_submission_without_an_answer_is_repeated_only_if_accounting_knows_no_job(
+    make_login: MakeLogin, tmp_path: Path, accounting: str, is_again: bool
+) -> None:
+    """squeue forgets jobs that have ended."""
+    login, made = make_login(), tmp_path / "made"
+    script = f"echo >>{made}; [ $(wc -l <{made}) != 1 ] || kill -9 $$; echo 7"
+    for _ in range(2):
+        _submit(login, ["bash", "-c", script], [["true"], [accounting]])
+    assert len(made.read_text().splitlines()) == 1 + is_again
+
+
+def test_a_job_whose_key_cannot_be_kept_is_known(make_login: MakeLogin, tmp_path: Path) -> None:
+    login = make_login()
+    keys = Path(login.folder) / "keys"
+    answer = _submit(login, ["bash", "-c", f"rm -r {keys}; echo 7"], [])
+    assert (answer["code"], answer["out"]) == (0, "7\n")
