@@ -12,6 +12,7 @@ from typing import Any
 
 from pytest_gsw.common.files import make_directory
 from pytest_gsw.common.process import run_in_background
+from pytest_gsw.common.redact import printable
 from pytest_gsw.common.text import plural
 from pytest_gsw.errors import (
     Failed,
@@ -41,6 +42,8 @@ from pytest_gsw.jobs.states import JobState, JobStatus
 LOST_WAIT_S = SlurmLauncher.lost_wait_s
 #: Seconds between two looks at the files of an ended job that are not here yet.
 _LOOK_AGAIN_S = 5.0
+#: Files of a recipe that are named because they were not sent.
+_MOST_NAMED = 3
 #: Evidence of other files next to a log.
 _NEAR = ("there is", "")
 #: Jobs of the same name that were submitted before are no older, seconds.
@@ -101,7 +104,12 @@ class LoginClient(Client):
 
         def call() -> tuple[str, Mapping[str, Any]]:
             login.own()
-            login.send_recipe(spec.directory)
+            if left_out := login.send_recipe(spec.directory):
+                names = ", ".join(map(printable, left_out[:_MOST_NAMED]))
+                more = f" and {len(left_out) - _MOST_NAMED} more" if len(left_out) > _MOST_NAMED else ""
+                self.patience.report(
+                    f"gsw: not sent to {login.host}, as no small text of {spec.directory}: {names}{more}"
+                )
             since_s = self.now_s() - _SEARCHED_S
             searches = (
                 client.squeue_command(cluster, name=spec.name, mine=True),

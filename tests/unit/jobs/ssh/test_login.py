@@ -92,3 +92,29 @@ def test_a_job_whose_key_cannot_be_kept_is_known(make_login: MakeLogin, tmp_path
     keys = Path(login.folder) / "keys"
     answer = _submit(login, ["bash", "-c", f"rm -r {keys}; echo 7"], [])
     assert (answer["code"], answer["out"]) == (0, "7\n")
+
+
+def test_a_recipe_is_sent_without_what_is_not_its_own(make_login: MakeLogin, tmp_path: Path) -> None:
+    login, recipe = make_login(), tmp_path / "site/llama"
+    (recipe / ".git").mkdir(parents=True)
+    (tmp_path / "key").write_text("secret")
+    for name in (".env", ".git/config", "launch.sh"):
+        (recipe / name).write_text("text")
+    (recipe / "key").symlink_to(tmp_path / "key")
+    (recipe / "model").write_bytes(b"\xff")
+    login.own()
+    assert login.send_recipe(recipe) == ["key", "model"]
+    sent = Path(login.there(str(recipe)))
+    assert [path.name for path in sent.iterdir()] == ["launch.sh"]
+    assert login.send_recipe(recipe) == []
+
+
+def test_the_name_of_a_recipe_may_begin_with_that_of_another(make_login: MakeLogin, tmp_path: Path) -> None:
+    login = make_login()
+    login.own()
+    for name in ("llama", "llama2"):
+        (tmp_path / "site" / name).mkdir(parents=True)
+        (tmp_path / "site" / name / "launch.sh").write_text(name)
+        login.send_recipe(tmp_path / "site" / name)
+    for name in ("llama", "llama2"):
+        assert Path(login.there(str(tmp_path / "site" / name / "launch.sh"))).read_text() == name
