@@ -30,6 +30,8 @@ SMALL_BYTES = 256 << 10
 TAIL_BYTES = 4096
 #: Files of a recipe's directory.
 MOST_FILES = 256
+#: Seconds that the output of a command that has ended is awaited.
+_LAST_WORDS_S = 2.0
 #: Seconds between two signs that the session lives.
 _SIGN_S = 10.0
 #: Of a file system without locks, where the file of a submission alone protects it.
@@ -108,6 +110,9 @@ class Helper:
 
         A key that was begun and has no answer is submitted only if all searches find no job of the name after a while.
         """
+        answered = self._state_of(key)
+        if answered["state"] == "taken":  # what the submission has left in the background may hold its lock
+            return answered
         with _Lock(self._lock_of(key), timeout_s) as lock:
             known = self._state_of(key)
             if known["state"] == "taken":
@@ -136,11 +141,12 @@ class Helper:
 
     def state_of(self, key: str) -> Facts:
         """The state of a key: none, running, unknown (begun, without an answer), refused, or taken with the answer."""
+        known = self._state_of(key)
         try:
             with _Lock(self._lock_of(key), 0.0):
                 return self._state_of(key)
         except RefusedError:
-            return {"state": "running"}
+            return known if known["state"] == "taken" else {"state": "running"}
 
     def read(
         self, wanted: Iterable[Mapping[str, Any]], copies: Mapping[str, Tuple[int, int, int]]
@@ -331,15 +337,43 @@ def _run(
         is_lost = directory is not None and not os.path.isdir(directory)
         return dict(answer, err="{}: {}".format(directory if is_lost else command[0], error.strerror))
     answer["process_id"] = process.pid
+    output: Tuple[List[bytes], List[bytes]] = ([], [])
+    threads = [
+        threading.Thread(target=_collect, args=arguments, daemon=True)
+        for arguments in ((process.stdout, output[0]), (process.stderr, output[1]))
+    ]
+    if given is not None:
+        threads.append(threading.Thread(target=_give, args=(process.stdin, given.encode()), daemon=True))
+    for thread in threads:
+        thread.start()
     try:
-        out, err = process.communicate(None if given is None else given.encode(), timeout_s)
+        process.wait(timeout_s)
     except subprocess.TimeoutExpired:
         with contextlib.suppress(OSError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        process.wait()
         why = "{} gave no answer within {:.3g} s".format(command[0], timeout_s)
         return dict(answer, code=124, err=why, timed_out=True)
-    return dict(answer, code=process.returncode, out=out.decode(errors="replace"), err=err.decode(errors="replace"))
+    for thread in threads:  # what it has left in the background may hold its output open for long
+        thread.join(_LAST_WORDS_S)
+    out, err = (b"".join(pieces).decode(errors="replace") for pieces in output)
+    return dict(answer, code=process.returncode, out=out, err=err)
+
+
+def _collect(stream: Any, pieces: List[bytes]) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        while True:
+            piece = os.read(stream.fileno(), 1 << 16)
+            if not piece:
+                break
+            pieces.append(piece)
+        stream.close()
+
+
+def _give(stream: Any, text: bytes) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        stream.write(text)
+        stream.close()
 
 
 def _paths_of(job: Mapping[str, Any], listed: Dict[str, Dict[str, List[str]]]) -> Iterator[str]:

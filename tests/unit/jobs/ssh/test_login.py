@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -118,3 +120,16 @@ def test_the_name_of_a_recipe_may_begin_with_that_of_another(make_login: MakeLog
         login.send_recipe(tmp_path / "site" / name)
     for name in ("llama", "llama2"):
         assert Path(login.there(str(tmp_path / "site" / name / "launch.sh"))).read_text() == name
+
+
+def test_what_a_submission_leaves_in_the_background_is_not_awaited(make_login: MakeLogin, tmp_path: Path) -> None:
+    """A launch script may, and that process has its output and its lock."""
+    login, pid = make_login(), tmp_path / "pid"
+    answer = _submit(login, ["bash", "-c", f"setsid sleep 60 & echo $! >{pid}; echo 7; echo note >&2"], [])
+    try:
+        assert (answer["code"], answer["out"], answer["err"]) == (0, "7\n", "note\n")
+        assert login.connection.call("state_of", key="a.1")["state"] == "taken"
+        assert _submit(login, ["false"], []) == answer
+        os.kill(int(pid.read_text()), 0)
+    finally:
+        os.kill(int(pid.read_text()), signal.SIGKILL)
