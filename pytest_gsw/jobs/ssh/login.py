@@ -26,10 +26,10 @@ from pytest_gsw.jobs.ssh.connection import Answers, Call, Connection, HelperErro
 from pytest_gsw.jobs.ssh.login_helper import SMALL_BYTES
 from pytest_gsw.jobs.ssh.mirror import Mirror, texts_of
 
-#: Attempts before the first submission, if the last one failed for a reason that may pass; none begins after half a
+#: Attempts before the first submission, if the last one failed for a reason that may pass; none begins after a
 #: minute.
 _ATTEMPTS = 6
-_ATTEMPTS_S = 30.0
+_ATTEMPTS_S = 60.0
 #: Seconds for a request that reads files.
 READ_S = 120.0
 #: A session that has shown no sign for longer has ended, seconds.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -47,3 +48,29 @@ def test_a_login_shell_that_spoils_the_channel_is_named_at_once(
 
 def test_commands_for_the_user_have_the_options_of_ssh() -> None:
     assert Connection("eos", ["-F", "/a file"]).by_hand == "ssh -F '/a file' eos"
+
+
+_TWO_ADDRESSES = """\
+#!/bin/bash
+case " $* " in
+*" -G "*) printf 'hostname eos.example\\nport 22\\n%s' "$MORE" ;;
+*HostName=192.0.2.1*) echo "ssh: connect to host 192.0.2.1: Connection refused" >&2; exit 255 ;;
+*) echo "$*" >>"$HOME/calls"; exec bash -c "${@: -1}" ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(("more", "names"), [("", "-oHostName=192.0.2.2"), ("controlpath /run/cm\n", "-T eos")])
+def test_a_name_of_several_hosts(
+    more: str, names: str, make_login: Callable[..., Login], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is down is passed over, and a master that may have the name in its socket's path is used."""
+    addresses = [(0, 0, 0, "", (f"192.0.2.{number}", 22)) for number in (2, 1)]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: addresses)
+    monkeypatch.setenv("MORE", more)
+    login = make_login()
+    (tmp_path / "bin/ssh").write_text(_TWO_ADDRESSES)
+    login.node()
+    (call,) = (tmp_path / "home/calls").read_text().splitlines()
+    assert names in call
+    assert ("HostName" in call) == (not more)
