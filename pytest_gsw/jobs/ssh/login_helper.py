@@ -377,12 +377,13 @@ def _give(stream: Any, text: bytes) -> None:
 
 
 def _paths_of(job: Mapping[str, Any], listed: Dict[str, Dict[str, List[str]]]) -> Iterator[str]:
-    """The files of a job; links that lead out of its home are passed over.
+    """The files of a job; links that lead out of its home are passed over, and large files that are no outputs.
 
     ``listed`` has the files of directories that were listed, by each number in their names.
     """
     home = os.path.realpath(job["home"])
     paths = [path for place in job["globs"] for path in glob.glob(place, recursive=True)]
+    named = frozenset(paths)
     for place in {os.path.dirname(path) for path in paths}:
         if place not in listed:
             by_number = listed[place] = {"": []}
@@ -393,8 +394,17 @@ def _paths_of(job: Mapping[str, Any], listed: Dict[str, Dict[str, List[str]]]) -
                     by_number.setdefault(number, []).append(os.path.join(place, name))
         paths += listed[place].get(job["job_id"], []) + listed[place][""]
     for path in paths:
+        if path not in named and not path.endswith((".out", ".err")) and _size_of(path) > MOST_BYTES:
+            continue  # a profile, or a checkpoint
         if os.path.realpath(path).startswith(home + "/") or not path.startswith(job["home"] + "/"):
             yield os.path.normpath(path)
+
+
+def _size_of(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0
 
 
 def _identity(facts: os.stat_result) -> Facts:
