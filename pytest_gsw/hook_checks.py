@@ -204,6 +204,7 @@ _LAUNCHER: Mapping[str, _Check] = {
     "parallel_submissions": _WHOLE_ABOVE_0,
     "jobs_outlive_session": _FLAG,
     "polls_in_a_thread": _FLAG,
+    "sees_files": _FLAG,
     "cluster_keys": (
         f"some of {', '.join(sorted(LAUNCHER_KEYS))}",
         lambda keys: isinstance(keys, Collection) and not isinstance(keys, str) and LAUNCHER_KEYS.issuperset(keys),

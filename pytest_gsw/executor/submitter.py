@@ -194,7 +194,7 @@ class Submitter(ExecutorPart):
         if lost_job is not None:
             return lost_job
         queued.away = None
-        if queued.names is None and self.journal.kept:
+        if queued.names is None and self.journal.kept and self.launcher.sees_files:
             queued.names = names_before(spec, look)
         try:
             job = self._submit_avoiding(spec)

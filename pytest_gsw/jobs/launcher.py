@@ -31,6 +31,8 @@ class Launcher(ABC):
     jobs_outlive_session: bool = False
     #: True if :meth:`poll` may be called while other methods are; a site's own launcher is never called so.
     polls_in_a_thread: bool = False
+    #: True if this machine sees the files of jobs; else which of them are older than a job is the launcher's to know.
+    sees_files: bool = True
     #: Seconds for which the state of all jobs may be unknown before their rows are errors: longer than a restart.
     unknown_limit_s: float = 600.0
     #: Those of the launchers' keys in ``clusters.yaml`` that it uses; others are refused.

@@ -40,6 +40,8 @@ _LONGEST_BACK_OFF_S = 60.0
 _MOST_NOISE = 1 << 20
 _LONGEST_LINE = 1 << 16
 _LAST_LINES = 20
+#: The reason of an end because of the first of these.
+_FLOOD = "its login shell prints more than 1 MiB"
 
 #: Never a prompt, never the master of others, and a dead link is noticed; the rest is the user's own configuration.
 _OPTIONS = tuple(
@@ -89,6 +91,9 @@ _ADVICE = {
     "(bash|python3)[^\n]*not found|No such file or directory|wanted 3.6|SyntaxError|SystemError|ImportError": (
         "the login node needs bash, and python3 3.6 or newer first in its PATH: "
         "ssh {target} bash -l <<< 'python3 --version'"
+    ),
+    f"{_FLOOD}|^ValueError: invalid literal|EOFError|no answer": (
+        "its login shell must neither print without end nor read: ssh {target} 'bash -lc true </dev/null | wc -c'"
     ),
     "ended with exit code (?!255)": (
         "do the start-up files of the login shell end it? ssh {target} bash -l <<< 'python3 --version'"
@@ -178,7 +183,8 @@ class Connection:
         self._riders = threading.local()
         self._connecting, self._state = threading.RLock(), threading.Lock()
         self._line: _Line | None = None
-        self._address: tuple[str, ...] | None = None
+        #: Options for each address behind the name, the next one first; ``None`` before it is resolved.
+        self._addresses: deque[tuple[str, ...]] | None = None
         self._due_s, self._back_off_s = 0.0, _BACK_OFF_S
         #: Since when and why there is no connection: seconds since the epoch.
         self._lost_s: float | None = None
@@ -272,9 +278,11 @@ class Connection:
                 hello = Pending(self, line, line.send([("hello", {})]), 1, [], CONNECT_S).result().results[0]
             except ConnectionLostError as error:
                 self._why = line.why or error.fact
+                command = shlex.join(self._command()[:-1])
+                self._try_next_address()
                 raise ConnectionLostError(
                     f"no connection to {self.host}: {self._why}",
-                    (("command", shlex.join(self._command()[:-1])),),
+                    (("command", command),),
                     line.last_lines(),
                     self.machine.advice(self._why),
                 ) from None
@@ -283,6 +291,7 @@ class Connection:
             try:
                 self.on_connected()
             except RunError as error:
+                self._try_next_address()
                 raise self.lose(line, error.fact) from None
             except TakenOverError as error:
                 self.lose(line, str(error))
@@ -291,11 +300,16 @@ class Connection:
             return line
 
     def _command(self) -> tuple[str, ...]:
-        """The command of ssh; a name of several hosts is resolved once."""
-        if self._address is None:
-            self._address = _address_of(self.host, self.machine.options)
+        """The command of ssh; of a name of several hosts, the one that answered last, or the next one."""
+        if self._addresses is None:
+            self._addresses = deque(_addresses_of(self.host, self.machine.options))
+        address = self._addresses[0] if self._addresses else ()
         start = shlex.join(("exec", "bash", "-lc", f"exec python3 -c {shlex.quote(_START)} {_MARKER}"))
-        return ("ssh", *self.machine.options, *_OPTIONS, *self._address, "-T", self.host, start)
+        return ("ssh", *self.machine.options, *_OPTIONS, *address, "-T", self.host, start)
+
+    def _try_next_address(self) -> None:
+        if self._addresses:
+            self._addresses.rotate(-1)
 
     def note_clock(self, there_s: float, sent_s: float) -> None:
         """Compare the login node's clock with this machine's, which the request was sent by."""
@@ -469,6 +483,8 @@ class _Line:
         noise, start = 0, f"{_MARKER} ".encode()
         while not (line := stream.readline(_LONGEST_LINE)).startswith(start):
             noise += len(line)
+            if noise > _MOST_NOISE:
+                self.end(_FLOOD)
             if not line or noise > _MOST_NOISE:
                 return False
         text_bytes, blob_bytes = map(int, line[len(start) :].split())
@@ -493,17 +509,20 @@ def is_passing(why: str) -> bool:
     return _PASSING.search(why) is not None
 
 
-def _address_of(host: str, options: Sequence[str]) -> tuple[str, ...]:
-    """Options of ssh that fix one of several addresses behind a name; none for a single one, or one behind a jump."""
+def _addresses_of(host: str, options: Sequence[str]) -> list[tuple[str, ...]]:
+    """Options of ssh that fix each of several addresses behind a name.
+
+    None for a single one, one behind a jump, and one that may have a master: its socket may have the name.
+    """
     try:
         command = ("ssh", *options, "-G", host)
         shown = subprocess.run(command, capture_output=True, text=True, timeout=CONNECT_S, check=True).stdout
         known = dict(line.partition(" ")[::2] for line in shown.splitlines())
         name, port = known["hostname"], known.get("port", "22")
-        found = {info[4][0] for info in socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)}
+        found = sorted({str(info[4][0]) for info in socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)})
     except (OSError, subprocess.SubprocessError, KeyError):
-        return ()
-    if len(found) < 2 or "hostkeyalias" in known or "proxycommand" in known or "proxyjump" in known:
-        return ()
+        return []
+    if len(found) < 2 or not {"hostkeyalias", "proxycommand", "proxyjump", "controlpath"}.isdisjoint(known):
+        return []
     alias = name if port == "22" else f"[{name}]:{port}"
-    return f"-oHostName={min(map(str, found))}", f"-oHostKeyAlias={alias}"
+    return [(f"-oHostName={address}", f"-oHostKeyAlias={alias}") for address in found]

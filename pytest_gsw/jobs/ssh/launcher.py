@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -12,8 +13,10 @@ from typing import Any
 from pytest_gsw.common.files import make_directory
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.process import run_in_background
+from pytest_gsw.common.redact import printable
 from pytest_gsw.common.text import plural
 from pytest_gsw.errors import (
+    Failed,
     JobError,
     LogError,
     NotFetchedError,
@@ -42,6 +45,10 @@ from pytest_gsw.jobs.states import JobState, JobStatus
 LOST_WAIT_S = SlurmLauncher.lost_wait_s
 #: Seconds between two looks at the files of an ended job that are not here yet.
 _LOOK_AGAIN_S = 5.0
+#: Files of a recipe that are named because they were not sent.
+_MOST_NAMED = 3
+#: Evidence of other files next to a log.
+_NEAR = ("there is", "")
 #: Jobs of the same name that were submitted before are no older, seconds.
 _SEARCHED_S = 7 * 86400.0
 
@@ -105,7 +112,12 @@ class LoginClient(Client):
 
         def call() -> tuple[str, Mapping[str, Any]]:
             login.own()
-            login.send_recipe(spec.directory)
+            if left_out := login.send_recipe(spec.directory):
+                names = ", ".join(map(printable, left_out[:_MOST_NAMED]))
+                more = f" and {len(left_out) - _MOST_NAMED} more" if len(left_out) > _MOST_NAMED else ""
+                self.patience.report(
+                    f"gsw: not sent to {login.host}, as no small text of {spec.directory}: {names}{more}"
+                )
             since_s = self.now_s() - _SEARCHED_S
             searches = (
                 client.squeue_command(cluster, name=spec.name, mine=True),
@@ -168,6 +180,14 @@ class LoginClient(Client):
                 raise self._login.taken_over() from None
             return Output(124, "", f"another {name} of the same job has not ended", timed_out=True)
         except HelperError as error:
+            if spec is not None:
+                folder, machine = self._login.folder, self._login.connection.machine
+                raise SubmissionError(
+                    f"nothing was submitted: {error.fact}",
+                    (("run", f"{self._login.host}:{folder}"),),
+                    error.tail,
+                    error.advice or machine.command("df", "-h", folder),
+                ) from None
             return Output(127, "", error.fact)
 
     def _output(self, answer: Mapping[str, Any], spec: JobSpec | None) -> Output:
@@ -216,6 +236,7 @@ class SshLauncher(SlurmLauncher):
     #: With a read of all logs in the request of each poll, fewer than 240 requests an hour.
     poll_interval_s = 20.0
     unknown_limit_s = 7200.0
+    sees_files = False
 
     def __init__(self, login: Login, work_directory: Path) -> None:
         self._remote = LoginClient(login)
@@ -248,7 +269,7 @@ class SshLauncher(SlurmLauncher):
         try:
             return super().submit(spec)
         except SubmissionError as error:
-            raise error.with_texts(self._login.shown) from None
+            raise self._shown(error) from None
 
     def find(self, spec: JobSpec, since_s: float) -> Job | None:
         """The job submitted for this spec, by its key; if that is open, by its name.
@@ -344,7 +365,7 @@ class SshLauncher(SlurmLauncher):
         try:
             log = super().find_log(job)
         except LogError as error:
-            raise error.with_texts(self._login.shown) from None
+            raise self._shown(error) from None
         if has_ended and (problem := self._login.mirror.problem(log)):
             raise self._not_here(job, f"{self._login.shown(str(log))}: {problem}")
         return log
@@ -383,6 +404,19 @@ class SshLauncher(SlurmLauncher):
             self._report(f"gsw: the run's files on {self._login.host} are not complete: {fact}")
         super().close()
         self._login.close()
+
+    def _shown(self, error: Failed) -> Failed:
+        """An error for the user of this machine: paths have the login node's name, except in commands.
+
+        Only the files of the job are here: what else is in their directories is not known.
+        """
+        shown, there = error.with_texts(self._login.shown), error.with_texts(self._login.there)
+        commands = {name: value for name, value in there.evidence if name == "command"}
+        evidence = [(name, commands.get(name, value)) for name, value in shown.evidence if name not in _NEAR]
+        advice = there.advice
+        if advice.startswith("ls "):
+            advice = self._login.connection.machine.command(*shlex.split(advice))
+        return type(error)(shown.fact, tuple(evidence), error.tail, advice)
 
     def _read(self, jobs: Sequence[Job]) -> None:
         """Read the files of ended jobs; what could not be read is tried again when it is wanted."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 import socket
 import threading
 import time
@@ -193,21 +194,23 @@ class Login:
         """A text with the paths that the login node has for copies, and for recipes that were sent there."""
         text = self.mirror.there(text)
         for directory, sent in self._sent.items():
-            text = text.replace(str(directory), sent)
+            text = re.sub(rf"{re.escape(str(directory))}(?![\w.+-])", sent.replace("\\", "\\\\"), text)
         return text
 
     def shown(self, text: str) -> str:
         """A text for the user, in which paths of the login node have its name."""
         return self._cluster.shown(text)
 
-    def send_recipe(self, directory: Path) -> None:
-        """Send a recipe that lies on this machine, next to its table."""
+    def send_recipe(self, directory: Path) -> list[str]:
+        """Send a recipe that lies on this machine, next to its table, once; return the names of files left out."""
         if self.mirror.holds(directory) or directory in self._sent:
-            return
+            return []
         name = f"recipes/{hashlib.sha256(str(directory).encode()).hexdigest()[:12]}/{directory.name}"
-        files = {f"{name}/{path}": (0, text) for path, text in texts_of(directory, SMALL_BYTES)}
+        texts = list(texts_of(directory, SMALL_BYTES))
+        files = {f"{name}/{path}": (0, text) for path, text in texts if text is not None}
         self.connection.call("keep", READ_S, files=files)
         self._sent[directory] = f"{self.folder}/{name}"
+        return [path for path, text in texts if text is None]
 
     # -- files
 

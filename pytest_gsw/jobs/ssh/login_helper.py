@@ -31,6 +31,8 @@ SMALL_BYTES = 256 << 10
 TAIL_BYTES = 4096
 #: Files of a recipe's directory.
 MOST_FILES = 256
+#: Seconds that the output of a command that has ended is awaited.
+_LAST_WORDS_S = 2.0
 #: Seconds between two signs that the session lives.
 _SIGN_S = 10.0
 #: Of a file system without locks, where the file of a submission alone protects it.
@@ -108,6 +110,9 @@ class Helper:
         A key that was begun and has no answer is submitted only if each search shows, after a while, that no job has
         the name.
         """
+        answered = self._state_of(key)
+        if answered["state"] == "taken":  # what the submission has left in the background may hold its lock
+            return answered
         with _Lock(self._lock_of(key), timeout_s) as lock:
             known = self._state_of(key)
             if known["state"] == "taken":
@@ -130,16 +135,18 @@ class Helper:
             is_open = answer["timed_out"] or answer["code"] < 0
             state = "unknown" if is_open else "refused" if answer["code"] else "taken"
             answer.update(state=state, before=[facts for facts in before if facts], begun_s=time.time())
-            _replace(self._path_of(key), json.dumps(answer).encode())
+            with contextlib.suppress(OSError):  # else the key stays unknown, and its job is found by its name
+                _replace(self._path_of(key), json.dumps(answer).encode())
             return answer
 
     def state_of(self, key: str) -> Facts:
         """The state of a key: none, running, unknown (begun, without an answer), refused, or taken with the answer."""
+        known = self._state_of(key)
         try:
             with _Lock(self._lock_of(key), 0.0):
                 return self._state_of(key)
         except RefusedError:
-            return {"state": "running"}
+            return known if known["state"] == "taken" else {"state": "running"}
 
     def read(
         self, wanted: Iterable[Mapping[str, Any]], copies: Mapping[str, Tuple[int, int, int]]
@@ -343,27 +350,53 @@ def _run(
         is_lost = directory is not None and not os.path.isdir(directory)
         return dict(answer, err="{}: {}".format(directory if is_lost else command[0], error.strerror))
     answer["process_id"] = process.pid
+    output: Tuple[List[bytes], List[bytes]] = ([], [])
+    threads = [
+        threading.Thread(target=_collect, args=arguments, daemon=True)
+        for arguments in ((process.stdout, output[0]), (process.stderr, output[1]))
+    ]
+    if given is not None:
+        threads.append(threading.Thread(target=_give, args=(process.stdin, given.encode()), daemon=True))
+    for thread in threads:
+        thread.start()
     try:
-        out, err = process.communicate(None if given is None else given.encode(), timeout_s)
+        process.wait(timeout_s)
     except subprocess.TimeoutExpired:
         with contextlib.suppress(OSError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        for stream in (process.stdin, process.stdout, process.stderr):  # what has left the group may hold their ends
-            with contextlib.suppress(AttributeError, OSError):
-                stream.close()  # type: ignore[union-attr]
         why = "{} gave no answer within {:.3g} s".format(command[0], timeout_s)
         return dict(answer, code=124, err=why, timed_out=True)
-    return dict(answer, code=process.returncode, out=out.decode(errors="replace"), err=err.decode(errors="replace"))
+    for thread in threads:  # what it has left in the background may hold its output open for long
+        thread.join(_LAST_WORDS_S)
+    out, err = (b"".join(pieces).decode(errors="replace") for pieces in output)
+    return dict(answer, code=process.returncode, out=out, err=err)
+
+
+def _collect(stream: Any, pieces: List[bytes]) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        while True:
+            piece = os.read(stream.fileno(), 1 << 16)
+            if not piece:
+                break
+            pieces.append(piece)
+        stream.close()
+
+
+def _give(stream: Any, text: bytes) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        stream.write(text)
+        stream.close()
 
 
 def _paths_of(job: Mapping[str, Any], listed: Dict[str, Dict[str, List[str]]]) -> Iterator[str]:
-    """The files of a job; links that lead out of its home are passed over.
+    """The files of a job; links that lead out of its home are passed over, and large files that are no outputs.
 
     ``listed`` has the files of directories that were listed, by each number in their names.
     """
     home = os.path.realpath(job["home"])
     paths = [path for place in job["globs"] for path in glob.glob(place, recursive=True)]
+    named = frozenset(paths)
     for place in {os.path.dirname(path) for path in paths}:
         if place not in listed:
             by_number = listed[place] = {"": []}
@@ -375,8 +408,17 @@ def _paths_of(job: Mapping[str, Any], listed: Dict[str, Dict[str, List[str]]]) -
                         by_number.setdefault(number, []).append(os.path.join(place, name))
         paths += listed[place].get(job["job_id"], []) + listed[place][""]
     for path in paths:
+        if path not in named and not path.endswith((".out", ".err")) and _size_of(path) > MOST_BYTES:
+            continue  # a profile, or a checkpoint
         if os.path.realpath(path).startswith(home + "/") or not path.startswith(job["home"] + "/"):
             yield os.path.normpath(path)
+
+
+def _size_of(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0
 
 
 def _identity(facts: os.stat_result) -> Facts:

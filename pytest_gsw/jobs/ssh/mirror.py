@@ -199,9 +199,17 @@ def _write(copy: _Copy, offset: int, piece: bytes) -> None:
     os.utime(copy.path, ns=(copy.facts.mtime_ns, copy.facts.mtime_ns))
 
 
-def texts_of(directory: Path, most_bytes: int) -> Iterator[tuple[str, str]]:
-    """The names and texts of the files of a directory, as far as they are small texts."""
-    for path in sorted(directory.rglob("*")):
-        if path.is_file() and path.stat().st_size <= most_bytes:
-            with contextlib.suppress(UnicodeDecodeError):
-                yield path.relative_to(directory).as_posix(), path.read_text(encoding="utf-8")
+def texts_of(directory: Path, most_bytes: int) -> Iterator[tuple[str, str | None]]:
+    """The names and texts of the files of a directory; ``None`` for what is no small text, or leads out of it.
+
+    Hidden files are passed over: they are those of tools, and may have their secrets.
+    """
+    inside = directory.resolve()
+    for place, directories, names in os.walk(directory):
+        directories[:] = sorted(name for name in directories if not name.startswith("."))
+        for path in (Path(place, name) for name in sorted(names) if not name.startswith(".")):
+            text = None
+            with contextlib.suppress(OSError, UnicodeDecodeError):
+                if path.is_file() and path.resolve().is_relative_to(inside) and path.stat().st_size <= most_bytes:
+                    text = path.read_text(encoding="utf-8")
+            yield path.relative_to(directory).as_posix(), text

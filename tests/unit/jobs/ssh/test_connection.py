@@ -327,26 +327,26 @@ def test_no_client_of_ssh(login: Connection, ssh: StandIn, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("shown", "addresses", "options"),
+    ("shown", "addresses", "hosts"),
     [
-        ("hostname eos.example", ["10.0.0.2", "10.0.0.1"], ("-oHostName=10.0.0.1", "-oHostKeyAlias=eos.example")),
-        (
-            "hostname eos.example\nport 2022",
-            ["10.0.0.2", "10.0.0.1"],
-            ("-oHostName=10.0.0.1", "-oHostKeyAlias=[eos.example]:2022"),
-        ),
-        ("hostname eos.example", ["10.0.0.1", "10.0.0.1"], ()),
-        ("hostname eos.example\nproxyjump gate", ["10.0.0.2", "10.0.0.1"], ()),
-        ("hostname eos.example\nhostkeyalias eos", ["10.0.0.2", "10.0.0.1"], ()),
-        ("", ["10.0.0.2", "10.0.0.1"], ()),
+        ("hostname eos.example", ["10.0.0.2", "10.0.0.1"], ["10.0.0.1 eos.example", "10.0.0.2 eos.example"]),
+        ("hostname eos\nport 2022", ["10.0.0.2", "10.0.0.1"], ["10.0.0.1 [eos]:2022", "10.0.0.2 [eos]:2022"]),
+        ("hostname eos.example", ["10.0.0.1", "10.0.0.1"], []),
+        ("hostname eos.example\nproxyjump gate", ["10.0.0.2", "10.0.0.1"], []),
+        ("hostname eos.example\nhostkeyalias eos", ["10.0.0.2", "10.0.0.1"], []),
+        ("", ["10.0.0.2", "10.0.0.1"], []),
     ],
 )
 def test_one_of_several_addresses(
-    ssh: StandIn, monkeypatch: pytest.MonkeyPatch, shown: str, addresses: list[str], options: tuple[str, ...]
+    ssh: StandIn, monkeypatch: pytest.MonkeyPatch, shown: str, addresses: list[str], hosts: list[str]
 ) -> None:
     (ssh.directory / "bin" / "ssh").write_text(f"#!/bin/bash\nprintf '{shown}\\n'\n")
     monkeypatch.setattr(connection.socket, "getaddrinfo", lambda *_, **__: [(0, 0, 0, "", (ip, 0)) for ip in addresses])
-    assert connection._address_of("eos", ()) == options
+    options = [
+        tuple(f"-o{key}={value}" for key, value in zip(("HostName", "HostKeyAlias"), host.split(), strict=True))
+        for host in hosts
+    ]
+    assert connection._addresses_of("eos", ()) == options
 
 
 @pytest.mark.parametrize("ahead_s", [0.0, 3600.0, -3600.0])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,3 +73,69 @@ def test_a_session_that_was_taken_over_asks_for_nothing_more(
         with pytest.raises(TakenOverError):
             first.connection.call("state_of", key="a.1")
     second.check_owner()
+
+
+def _submit(login: Login, command: list[str], searches: list[list[str]]) -> Any:
+    login.own()
+    arguments = {"command": command, "searches": searches, "name": "gsw-a", "directory": "/", "timeout_s": 9.0}
+    nothing = {"changes": {}, "search_changes": {}, "places": [], "makes": []}
+    call = {"key": "a.1", "settle_s": 0.0, **arguments, **nothing}
+    return login.connection.request([("submit", call)]).results[0]
+
+
+@pytest.mark.parametrize(("accounting", "is_again"), [("true", True), ("false", False)])
+def test_a_submission_without_an_answer_is_repeated_only_if_accounting_knows_no_job(
+    make_login: MakeLogin, tmp_path: Path, accounting: str, is_again: bool
+) -> None:
+    """squeue forgets jobs that have ended."""
+    login, made = make_login(), tmp_path / "made"
+    script = f"echo >>{made}; [ $(wc -l <{made}) != 1 ] || kill -9 $$; echo 7"
+    for _ in range(2):
+        _submit(login, ["bash", "-c", script], [["true"], [accounting]])
+    assert len(made.read_text().splitlines()) == 1 + is_again
+
+
+def test_a_job_whose_key_cannot_be_kept_is_known(make_login: MakeLogin, tmp_path: Path) -> None:
+    login = make_login()
+    keys = Path(login.folder) / "keys"
+    answer = _submit(login, ["bash", "-c", f"rm -r {keys}; echo 7"], [])
+    assert (answer["code"], answer["out"]) == (0, "7\n")
+
+
+def test_a_recipe_is_sent_without_what_is_not_its_own(make_login: MakeLogin, tmp_path: Path) -> None:
+    login, recipe = make_login(), tmp_path / "site/llama"
+    (recipe / ".git").mkdir(parents=True)
+    (tmp_path / "key").write_text("secret")
+    for name in (".env", ".git/config", "launch.sh"):
+        (recipe / name).write_text("text")
+    (recipe / "key").symlink_to(tmp_path / "key")
+    (recipe / "model").write_bytes(b"\xff")
+    login.own()
+    assert login.send_recipe(recipe) == ["key", "model"]
+    sent = Path(login.there(str(recipe)))
+    assert [path.name for path in sent.iterdir()] == ["launch.sh"]
+    assert login.send_recipe(recipe) == []
+
+
+def test_the_name_of_a_recipe_may_begin_with_that_of_another(make_login: MakeLogin, tmp_path: Path) -> None:
+    login = make_login()
+    login.own()
+    for name in ("llama", "llama2"):
+        (tmp_path / "site" / name).mkdir(parents=True)
+        (tmp_path / "site" / name / "launch.sh").write_text(name)
+        login.send_recipe(tmp_path / "site" / name)
+    for name in ("llama", "llama2"):
+        assert Path(login.there(str(tmp_path / "site" / name / "launch.sh"))).read_text() == name
+
+
+def test_what_a_submission_leaves_in_the_background_is_not_awaited(make_login: MakeLogin, tmp_path: Path) -> None:
+    """A launch script may, and that process has its output and its lock."""
+    login, pid = make_login(), tmp_path / "pid"
+    answer = _submit(login, ["bash", "-c", f"setsid sleep 60 & echo $! >{pid}; echo 7; echo note >&2"], [])
+    try:
+        assert (answer["code"], answer["out"], answer["err"]) == (0, "7\n", "note\n")
+        assert login.connection.call("state_of", key="a.1")["state"] == "taken"
+        assert _submit(login, ["false"], []) == answer
+        os.kill(int(pid.read_text()), 0)
+    finally:
+        os.kill(int(pid.read_text()), signal.SIGKILL)

@@ -259,4 +259,4 @@ def test_texts_of_a_recipe(tmp_path: Path) -> None:
     (tmp_path / "deep" / "a.sh").write_text("é")
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     (tmp_path / "large").write_text("x" * 11)
-    assert dict(texts_of(tmp_path, 10)) == {"deep/a.sh": "é"}
+    assert dict(texts_of(tmp_path, 10)) == {"deep/a.sh": "é", "binary": None, "large": None}

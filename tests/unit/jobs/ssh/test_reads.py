@@ -82,3 +82,16 @@ def test_a_large_log_is_read_whole(make_login: MakeLogin, tmp_path: Path, result
     _read(login, job)
     assert login.mirror.here(log).read_bytes() == LARGE
     assert not login.mirror.problem(login.mirror.here(log))
+
+
+def test_profiles_and_checkpoints_next_to_a_log_stay_there(
+    make_login: MakeLogin, tmp_path: Path, results: Path
+) -> None:
+    login = make_login()
+    job = _job(login, tmp_path)
+    for name in ("log_7.out", "sbatch_7.out", "profile_7.nsys-rep"):
+        (results / name).write_bytes(LARGE)
+    (results / "config_7.yaml").write_text("a: 1")
+    _read(login, job)
+    here = login.mirror.here(results)
+    assert sorted(path.name for path in here.iterdir()) == ["config_7.yaml", "log_7.out", "sbatch_7.out"]
