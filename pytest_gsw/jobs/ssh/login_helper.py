@@ -13,6 +13,7 @@ import glob
 import json
 import os
 import re
+import selectors
 import shutil
 import signal
 import socket
@@ -31,8 +32,8 @@ SMALL_BYTES = 256 << 10
 TAIL_BYTES = 4096
 #: Files of a recipe's directory.
 MOST_FILES = 256
-#: Seconds that the output of a command that has ended is awaited.
-_LAST_WORDS_S = 2.0
+#: Seconds between two looks at a command that prints nothing.
+_LOOK_S = 0.1
 #: Seconds between two signs that the session lives.
 _SIGN_S = 10.0
 #: Of a file system without locks, where the file of a submission alone protects it.
@@ -135,8 +136,9 @@ class Helper:
             is_open = answer["timed_out"] or answer["code"] < 0
             state = "unknown" if is_open else "refused" if answer["code"] else "taken"
             answer.update(state=state, before=[facts for facts in before if facts], begun_s=time.time())
-            with contextlib.suppress(OSError):  # else the key stays unknown, and its job is found by its name
-                _replace(self._path_of(key), json.dumps(answer).encode())
+            # Without it, as after a crash, the key is unknown, and its job is found by its name.
+            with contextlib.suppress(OSError), open(self._path_of(key), "ab") as file:
+                file.write(b"\n" + json.dumps(answer).encode())
             return answer
 
     def state_of(self, key: str) -> Facts:
@@ -294,7 +296,16 @@ class Helper:
         return self._path_of(key) + ".lock"
 
     def _state_of(self, key: str) -> Facts:
-        return _read_json(self._path_of(key)) or {"state": "none"}
+        """The last state of a key that was written whole; one whose file cannot be read is an error."""
+        try:
+            with open(self._path_of(key), "rb") as file:
+                lines = file.read().split(b"\n")
+        except FileNotFoundError:
+            return {"state": "none"}
+        for line in reversed(lines):
+            with contextlib.suppress(ValueError):
+                return dict(json.loads(line.decode()))
+        return {"state": "unknown", "begun_s": time.time()}
 
 
 class _Lock:
@@ -350,37 +361,34 @@ def _run(
         is_lost = directory is not None and not os.path.isdir(directory)
         return dict(answer, err="{}: {}".format(directory if is_lost else command[0], error.strerror))
     answer["process_id"] = process.pid
-    output: Tuple[List[bytes], List[bytes]] = ([], [])
-    threads = [
-        threading.Thread(target=_collect, args=arguments, daemon=True)
-        for arguments in ((process.stdout, output[0]), (process.stderr, output[1]))
-    ]
     if given is not None:
-        threads.append(threading.Thread(target=_give, args=(process.stdin, given.encode()), daemon=True))
-    for thread in threads:
-        thread.start()
-    try:
-        process.wait(timeout_s)
-    except subprocess.TimeoutExpired:
-        with contextlib.suppress(OSError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        why = "{} gave no answer within {:.3g} s".format(command[0], timeout_s)
-        return dict(answer, code=124, err=why, timed_out=True)
-    for thread in threads:  # what it has left in the background may hold its output open for long
-        thread.join(_LAST_WORDS_S)
-    out, err = (b"".join(pieces).decode(errors="replace") for pieces in output)
-    return dict(answer, code=process.returncode, out=out, err=err)
-
-
-def _collect(stream: Any, pieces: List[bytes]) -> None:
-    with contextlib.suppress(OSError, ValueError):
+        threading.Thread(target=_give, args=(process.stdin, given.encode()), daemon=True).start()
+    texts, end_s = {process.stdout: bytearray(), process.stderr: bytearray()}, time.monotonic() + timeout_s
+    with process.stdout, process.stderr, selectors.DefaultSelector() as selector:  # type: ignore[union-attr]
+        for stream in texts:
+            selector.register(stream, selectors.EVENT_READ)  # type: ignore[arg-type]
         while True:
-            piece = os.read(stream.fileno(), 1 << 16)
-            if not piece:
+            events = selector.select(_LOOK_S)
+            for key, _ in events:
+                piece = os.read(key.fd, 1 << 16)
+                texts[key.fileobj] += piece  # type: ignore[index]
+                if not piece:
+                    selector.unregister(key.fileobj)
+            # What it has left in the background may hold its output open for long.
+            if process.poll() is not None and not events:
                 break
-            pieces.append(piece)
-        stream.close()
+            if not selector.get_map():
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(max(0.0, end_s - time.monotonic()))
+                    break
+            if time.monotonic() >= end_s:
+                with contextlib.suppress(OSError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                why = "{} gave no answer within {:.3g} s".format(command[0], timeout_s)
+                return dict(answer, code=124, err=why, timed_out=True)
+    out, err = (text.decode(errors="replace") for text in texts.values())
+    return dict(answer, code=process.returncode, out=out, err=err)
 
 
 def _give(stream: Any, text: bytes) -> None:

@@ -169,7 +169,7 @@ def test_a_submission_is_finished_without_its_session(program: Program, tmp_path
     program.close_input()
     gate.write_text("17\n")  # once its reader is there
     program.end()
-    assert json.loads((folder / "keys" / "row.1").read_text())["out"] == "17\n"
+    assert json.loads((folder / "keys" / "row.1").read_text().splitlines()[-1])["out"] == "17\n"
 
 
 # -- Submissions --------------------------------------------------------------------------------------
@@ -529,3 +529,16 @@ def test_places_that_can_be_written_to(helper: Helper, tmp_path: Path) -> None:
     assert new["there"] == str(tmp_path)
     assert new["free_bytes"] > 0
     assert (below["is_directory"], below["is_writable"]) == (False, False)
+
+
+def test_an_answer_that_was_written_in_part_leaves_its_key_begun(helper: Helper, tmp_path: Path) -> None:
+    assert helper.submit(**submission(tmp_path, ["echo", "17"]))["state"] == "taken"
+    key = tmp_path / "run" / "keys" / "row.1"
+    key.write_bytes(key.read_bytes()[:-3])
+    assert helper.state_of("row.1")["state"] == "unknown"
+    key.write_bytes(b"")
+    assert helper.state_of("row.1")["state"] == "unknown"
+    key.unlink()
+    key.mkdir()
+    with pytest.raises(OSError, match="directory"):
+        helper.state_of("row.1")
