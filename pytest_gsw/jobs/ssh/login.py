@@ -6,6 +6,7 @@ recipes that lie on this machine, and the run's own files, by which a session on
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import re
@@ -32,8 +33,8 @@ _ATTEMPTS = 6
 _ATTEMPTS_S = 60.0
 #: Seconds for a request that reads files.
 READ_S = 120.0
-#: A session that has shown no sign for longer has ended, seconds.
-OWNER_GONE_S = 120.0
+#: A session that has shown no sign for longer has ended, seconds: the longest interval of polls is 300.
+OWNER_GONE_S = 360.0
 #: The directory of runs' folders in the staging area, and that of the run's own files in its folder.
 RUNS = ".gsw"
 _OF_SESSION = "session"
@@ -112,6 +113,9 @@ class Login:
         with self._owning:
             if not self._owns:
                 self._begin_owning()
+                # A session on another machine can go on with it from the first job on.
+                with contextlib.suppress(HelperError):
+                    self.keep()
 
     def check_owner(self) -> None:
         """Raise a TakenOverError if the run is another session's by now; other errors as those of :meth:`own`."""

@@ -133,3 +133,11 @@ def test_what_a_submission_leaves_in_the_background_is_not_awaited(make_login: M
         os.kill(int(pid.read_text()), 0)
     finally:
         os.kill(int(pid.read_text()), signal.SIGKILL)
+
+
+def test_a_run_can_be_fetched_from_its_first_job_on(make_login: MakeLogin, tmp_path: Path) -> None:
+    (tmp_path / "first/run").mkdir(parents=True)
+    (tmp_path / "first/run/journal.jsonl").write_text("a line\n")
+    make_login("first").own()
+    assert make_login("second").fetch_run()
+    assert (tmp_path / "second/run/journal.jsonl").read_text() == "a line\n"
