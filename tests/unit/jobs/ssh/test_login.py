@@ -141,3 +141,16 @@ def test_a_run_can_be_fetched_from_its_first_job_on(make_login: MakeLogin, tmp_p
     make_login("first").own()
     assert make_login("second").fetch_run()
     assert (tmp_path / "second/run/journal.jsonl").read_text() == "a line\n"
+
+
+def test_on_a_file_system_without_locks_a_submission_may_be_under_way(make_login: MakeLogin, tmp_path: Path) -> None:
+    site, made = tmp_path / "site", tmp_path / "made"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(
+        "import errno, fcntl\n\ndef flock(*_):\n    raise OSError(errno.ENOSYS, 'no locks')\n\nfcntl.flock = flock\n"
+    )
+    (tmp_path / "home/.bash_profile").write_text(f"export PYTHONPATH={site}\n")
+    login = make_login()
+    for _ in range(2):
+        _submit(login, ["bash", "-c", f"echo >>{made}; kill -9 $$"], [["true"], ["true"]])
+    assert len(made.read_text().splitlines()) == 1
