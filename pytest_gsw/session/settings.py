@@ -242,9 +242,9 @@ def read_settings(config: pytest.Config) -> Settings:
 
 
 def _fetch_run(config: pytest.Config, values: Mapping[str, Any], results: Path) -> None:
-    """Fetch a run that is not here from the cluster's login node, if the command line names one that has it."""
+    """Fetch a run, or what it lacks here, from the cluster's login node, if the command line names one that has it."""
     directory = results / RUNS.name / values["resume"]
-    if values["cluster"] is None or directory.parent != results / RUNS.name or directory.exists():
+    if values["cluster"] is None or directory.parent != results / RUNS.name:
         return
     cluster = find_cluster(values["cluster"], _cluster_files(config, values["clusters"]), os.environ)
     if cluster.submission.host is not None:

@@ -22,6 +22,7 @@ from typing import Any
 from pytest_gsw.clusters import Cluster
 from pytest_gsw.common.text import duration
 from pytest_gsw.errors import ConfigurationError, RunError, TakenOverError
+from pytest_gsw.jobs.journal import NAME as JOURNAL
 from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.jobs.ssh.connection import Answers, Call, Connection, HelperError, LoginNode, is_passing
 from pytest_gsw.jobs.ssh.login_helper import SMALL_BYTES
@@ -262,19 +263,23 @@ class Login:
         return changed, known
 
     def fetch_run(self) -> bool:
-        """Fetch the files of a run that another machine's session has kept; false if there is none.
+        """Fetch the files of a run that another machine's session has kept; false if it has no more than is here.
 
         Raises:
             ConfigurationError: There is no connection.
         """
         files = self._at_begin([("kept", {"folder": self.folder})]).results[0]["files"]
+        here, there = self._run_directory / JOURNAL, files.get(JOURNAL, "").encode()
+        known = here.read_bytes() if here.is_file() else b""
+        if not there.startswith(known) or there == known:
+            return False
         for name, text in files.items():
             path = self._run_directory / name
             if not path.resolve().is_relative_to(self._run_directory.resolve()):
                 continue
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-        return bool(files)
+        return True
 
     def close(self) -> None:
         """End the connection."""

@@ -154,3 +154,18 @@ def test_on_a_file_system_without_locks_a_submission_may_be_under_way(make_login
     for _ in range(2):
         _submit(login, ["bash", "-c", f"echo >>{made}; kill -9 $$"], [["true"], ["true"]])
     assert len(made.read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "then"),
+    [("a\n", "a\nb\n", "a\nb\n"), ("a\nb\n", "a\n", "a\nb\n"), ("a\nc\n", "a\nb\n", "a\nc\n")],
+)
+def test_a_run_that_went_on_elsewhere_is_fetched_again(
+    here: str, there: str, then: str, make_login: MakeLogin, tmp_path: Path
+) -> None:
+    for name, text in (("first", there), ("second", here)):
+        (tmp_path / name / "run").mkdir(parents=True)
+        (tmp_path / name / "run/journal.jsonl").write_text(text)
+    make_login("first").own()
+    assert make_login("second").fetch_run() == (here != then)
+    assert (tmp_path / "second/run/journal.jsonl").read_text() == then
