@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import json
+import math
 import re
 import secrets
 import shlex
@@ -40,6 +41,8 @@ _LONGEST_BACK_OFF_S = 60.0
 _MOST_NOISE = 1 << 20
 _LONGEST_LINE = 1 << 16
 _LAST_LINES = 20
+#: Bytes of files that are received at a time.
+_PIECE_BYTES = 1 << 14
 #: The reason of an end because of the first of these.
 _FLOOD = "its login shell prints more than 1 MiB"
 
@@ -342,13 +345,8 @@ class Pending:
             ConnectionLostError: There is none, and there will be none.
             HelperError: A call failed there.
         """
-        left_s = max(0.0, self._end_s - time.monotonic())
         try:
-            content, blob = self._sent.result(left_s if wait_s is None else min(wait_s, left_s))
-        except (TimeoutError, FutureTimeoutError):  # one since Python 3.11
-            if time.monotonic() < self._end_s:
-                raise TimeoutError from None
-            raise self._connection.lose(self._line, "no answer") from None
+            content, blob = self._awaited(wait_s)
         except ConnectionLostError:
             raise self._connection.lose(self._line, "") from None
         self._connection.note_clock(content["time_s"], self._sent_s)
@@ -367,6 +365,18 @@ class Pending:
                 raise HelperError(f"{self._connection.host}: {printable(result['failed'])[:400]}")
         return Answers([result["is"] for result in results[: self._calls]], b"".join(pieces[: self._calls]))
 
+    def _awaited(self, wait_s: float | None) -> tuple[Mapping[str, Any], bytes]:
+        """The answer's parts; it is not late as long as files arrive, however slowly."""
+        while True:
+            left_s = max(0.0, max(self._end_s, self._line.received_s + LATE_S) - time.monotonic())
+            try:
+                return self._sent.result(left_s if wait_s is None else min(wait_s, left_s))
+            except (TimeoutError, FutureTimeoutError):  # one since Python 3.11
+                if time.monotonic() >= max(self._end_s, self._line.received_s + LATE_S):
+                    raise self._connection.lose(self._line, "no answer") from None
+                if wait_s is not None:
+                    raise TimeoutError from None
+
 
 #: Begins each answer, so that nothing else is taken for one.
 _MARKER = secrets.token_hex(16)
@@ -377,6 +387,8 @@ class _Line:
 
     def __init__(self, command: Sequence[str]) -> None:
         self.why = ""
+        #: When the last piece of the files that are being received came, monotonic seconds.
+        self.received_s = -math.inf
         self._errors: deque[str] = deque(maxlen=_LAST_LINES)
         self._pending: dict[int, Future[tuple[Mapping[str, Any], bytes]]] = {}
         self._lock, self._number = threading.Lock(), 0
@@ -480,16 +492,20 @@ class _Line:
 
     def _read_answer(self, stream: IO[bytes]) -> bool:
         """Read up to the end of the next answer; false at the end, or if what comes is no answer."""
-        noise, start = 0, f"{_MARKER} ".encode()
-        while not (line := stream.readline(_LONGEST_LINE)).startswith(start):
+        noise, marked = 0, f"{_MARKER} ".encode()
+        while not (line := stream.readline(_LONGEST_LINE)).startswith(marked):
             noise += len(line)
             if noise > _MOST_NOISE:
                 self.end(_FLOOD)
             if not line or noise > _MOST_NOISE:
                 return False
-        text_bytes, blob_bytes = map(int, line[len(start) :].split())
+        text_bytes, blob_bytes = map(int, line[len(marked) :].split())
         content = json.loads(_exactly(stream, text_bytes))
-        blob = _exactly(stream, blob_bytes)
+        pieces = []
+        for start in range(0, blob_bytes, _PIECE_BYTES):
+            pieces.append(_exactly(stream, min(_PIECE_BYTES, blob_bytes - start)))
+            self.received_s = time.monotonic()
+        self.received_s, blob = -math.inf, b"".join(pieces)
         with self._lock:
             answer = self._pending.pop(content["id"], None)
         if answer is not None:

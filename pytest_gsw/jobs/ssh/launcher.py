@@ -425,6 +425,7 @@ class SshLauncher(SlurmLauncher):
         try:
             self._login.read(jobs, [self._wanted(job) for job in jobs])
         except (ConnectionLostError, HelperError):
+            self._report_connection(0)
             return
         self._read_after_end |= {job.id for job in jobs}
 
@@ -451,7 +452,8 @@ class SshLauncher(SlurmLauncher):
     def _report_connection(self, jobs: int) -> None:
         lost = self._login.connection.lost_text
         if lost and not self._is_lost:
-            self._report(f"gsw: {lost}; {plural(jobs, 'job')} {'runs' if jobs == 1 else 'run'} on")
+            on = f"; {plural(jobs, 'job')} {'runs' if jobs == 1 else 'run'} on" if jobs else ""
+            self._report(f"gsw: {lost}{on}")
         elif self._is_lost and not lost:
             self._report(f"gsw: connected to {self._login.host} again")
         self._is_lost = bool(lost)

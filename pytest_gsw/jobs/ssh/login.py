@@ -6,6 +6,7 @@ recipes that lie on this machine, and the run's own files, by which a session on
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import re
@@ -21,6 +22,7 @@ from typing import Any
 from pytest_gsw.clusters import Cluster
 from pytest_gsw.common.text import duration
 from pytest_gsw.errors import ConfigurationError, RunError, TakenOverError
+from pytest_gsw.jobs.journal import NAME as JOURNAL
 from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.jobs.ssh.connection import (
     Answers,
@@ -38,8 +40,8 @@ from pytest_gsw.jobs.ssh.mirror import Mirror, texts_of
 _BEGIN_S = 30.0
 #: Seconds for a request that reads files.
 READ_S = 120.0
-#: A session that has shown no sign for longer has ended, seconds.
-OWNER_GONE_S = 120.0
+#: A session that has shown no sign for longer has ended, seconds: the longest interval of polls is 300.
+OWNER_GONE_S = 360.0
 #: Seconds between two looks at the sign of another owner.
 _OWNER_LOOK_S = 5.0
 #: The directory of runs' folders in the staging area, and that of the run's own files in its folder.
@@ -160,7 +162,8 @@ class Login:
         if answer["before"] is not None:
             self._own(takes_over=True)
         self._owns = True
-        self.keep()  # before the first job, for a session on another machine
+        with contextlib.suppress(HelperError):  # for a session on another machine, from the first job on
+            self.keep()
 
     def _lives_elsewhere(self, answer: Mapping[str, Any]) -> bool:
         """True if another machine's session may have the run; one of this directory has ended: its lock is here."""
@@ -299,23 +302,23 @@ class Login:
         return changed, known
 
     def fetch_run(self) -> bool:
-        """Fetch the files of a run that another machine's session has kept last; false if there is none.
+        """Fetch the files of a run that another machine's session has kept; false if it has no more than is here.
 
         Raises:
             ConfigurationError: There is no connection.
         """
-        calls = [("kept", {"folder": self.folder}), ("owner_of", {"folder": self.folder})]
-        kept, owner = self._needed(calls).results
-        files = kept["files"]
-        if owner is None or self._is_of_here(owner):
-            return bool(files)
+        files = self._needed([("kept", {"folder": self.folder})]).results[0]["files"]
+        here, there = self._run_directory / JOURNAL, files.get(JOURNAL, "").encode()
+        known = here.read_bytes() if here.is_file() else b""
+        if not there.startswith(known) or there == known:
+            return False
         for name, text in files.items():
             path = self._run_directory / name
             if not path.resolve().is_relative_to(self._run_directory.resolve()):
                 continue
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-        return bool(files)
+        return True
 
     def close(self) -> None:
         """End the connection."""

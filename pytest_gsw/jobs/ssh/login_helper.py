@@ -114,13 +114,15 @@ class Helper:
         answered = self._state_of(key)
         if answered["state"] == "taken":  # what the submission has left in the background may hold its lock
             return answered
-        with _Lock(self._lock_of(key), timeout_s) as lock:
+        lock = _Lock(self._lock_of(key), timeout_s)
+        with lock as descriptor:
             known = self._state_of(key)
             if known["state"] == "taken":
                 return known
             if known["state"] == "unknown":
                 answers = (_run(search, search_changes, None, timeout_s) for search in searches)
-                is_early = time.time() < known["begun_s"] + settle_s
+                # Without a lock, that submission may be under way.
+                is_early = time.time() < known["begun_s"] + settle_s + (0.0 if lock.is_held else timeout_s)
                 if is_early or any(answer["code"] or name in answer["out"] for answer in answers):
                     return known
             if not self._is_owned():
@@ -130,7 +132,7 @@ class Helper:
             for place in makes:
                 with contextlib.suppress(OSError):  # Slurm reports it better: for the job's user, on the job's node
                     os.makedirs(place, exist_ok=True)
-            answer = _run(command, changes, None, timeout_s, directory, lock)
+            answer = _run(command, changes, None, timeout_s, directory, descriptor)
             ids = re.findall("[0-9]{1,18}", answer["out"][:10000])
             before = [_facts_of(path) for path in names if any(job_id in path for job_id in ids)]
             is_open = answer["timed_out"] or answer["code"] < 0
@@ -313,6 +315,8 @@ class _Lock:
 
     def __init__(self, path: str, wait_s: float) -> None:
         self._path, self._wait_s = path, wait_s
+        #: False on a file system without locks.
+        self.is_held = True
 
     def __enter__(self) -> int:
         end_s = time.time() + self._wait_s
@@ -327,6 +331,7 @@ class _Lock:
                         raise RefusedError("busy") from None
                     time.sleep(0.05)
                     continue
+                self.is_held = False
             return self._descriptor
 
     def __exit__(self, *_: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.ssh import connection
-from pytest_gsw.jobs.ssh.connection import ConnectionLostError, _Line
+from pytest_gsw.jobs.ssh.connection import Connection, ConnectionLostError, Pending, _Line
 from pytest_gsw.jobs.ssh.login import Login
 
 from .conftest import StandIn
@@ -72,3 +73,25 @@ def test_a_name_of_several_hosts(
     (call,) = (ssh.directory / "calls").read_text().splitlines()
     assert names in call
     assert ("HostName" in call) == (not more)
+
+
+_SLOW = """\
+import json, sys, time
+request = sys.stdin.buffer
+request.read(int(request.readline()))
+request.read(int(request.readline()))
+text = json.dumps({"id": 1, "time_s": 0, "results": [{"is": None, "bytes": 327680}]})
+sys.stdout.write("\\n%s %d %d\\n%s" % (sys.argv[1], len(text), 20 * 16384, text))
+for _ in range(20):
+    time.sleep(0.05)
+    sys.stdout.write("x" * 16384)
+    sys.stdout.flush()
+"""
+
+
+def test_files_that_arrive_slowly_are_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "LATE_S", 0.5)
+    line = _Line((sys.executable, "-c", _SLOW, connection._MARKER))
+    answer = Pending(Connection("eos"), line, line.send([("read", {})]), 1, [], 0.0).result()
+    assert len(answer.blob) == 20 * 16384
+    line.end("")

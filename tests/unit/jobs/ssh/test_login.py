@@ -16,6 +16,8 @@ from pytest_gsw.errors import RunError, TakenOverError
 from pytest_gsw.jobs.ssh import login as logins
 from pytest_gsw.jobs.ssh.login import Login
 
+from .conftest import StandIn
+
 MakeLogin = Callable[..., Login]
 
 
@@ -139,3 +141,41 @@ def test_what_a_submission_leaves_in_the_background_is_not_awaited(make_login: M
         os.kill(int(pid.read_text()), 0)
     finally:
         os.kill(int(pid.read_text()), signal.SIGKILL)
+
+
+def test_a_run_can_be_fetched_from_its_first_job_on(make_login: MakeLogin, tmp_path: Path) -> None:
+    (tmp_path / "first/run").mkdir(parents=True)
+    (tmp_path / "first/run/journal.jsonl").write_text("a line\n")
+    make_login("first").own()
+    assert make_login("second").fetch_run()
+    assert (tmp_path / "second/run/journal.jsonl").read_text() == "a line\n"
+
+
+def test_on_a_file_system_without_locks_a_submission_may_be_under_way(
+    ssh: StandIn, make_login: MakeLogin, tmp_path: Path
+) -> None:
+    site, made = tmp_path / "site", tmp_path / "made"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(
+        "import errno, fcntl\n\ndef flock(*_):\n    raise OSError(errno.ENOSYS, 'no locks')\n\nfcntl.flock = flock\n"
+    )
+    ssh.profile(f"export PYTHONPATH={site}")
+    login = make_login()
+    for _ in range(2):
+        _submit(login, ["bash", "-c", f"echo >>{made}; kill -9 $$"], [["true"], ["true"]])
+    assert len(made.read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "then"),
+    [("a\n", "a\nb\n", "a\nb\n"), ("a\nb\n", "a\n", "a\nb\n"), ("a\nc\n", "a\nb\n", "a\nc\n")],
+)
+def test_a_run_that_went_on_elsewhere_is_fetched_again(
+    here: str, there: str, then: str, make_login: MakeLogin, tmp_path: Path
+) -> None:
+    for name, text in (("first", there), ("second", here)):
+        (tmp_path / name / "run").mkdir(parents=True)
+        (tmp_path / name / "run/journal.jsonl").write_text(text)
+    make_login("first").own()
+    assert make_login("second").fetch_run() == (here != then)
+    assert (tmp_path / "second/run/journal.jsonl").read_text() == then

@@ -531,9 +531,9 @@ def test_places_that_can_be_written_to(helper: Helper, tmp_path: Path) -> None:
     assert (below["is_directory"], below["is_writable"]) == (False, False)
 
 
-def test_an_answer_that_was_written_in_part_leaves_its_key_begun(helper: Helper, tmp_path: Path) -> None:
+def test_an_answer_that_was_written_in_part_leaves_its_key_begun(helper: Helper, folder: Path, tmp_path: Path) -> None:
     assert helper.submit(**submission(tmp_path, ["echo", "17"]))["state"] == "taken"
-    key = tmp_path / "run" / "keys" / "row.1"
+    key = folder / "keys" / "row.1"
     key.write_bytes(key.read_bytes()[:-3])
     assert helper.state_of("row.1")["state"] == "unknown"
     key.write_bytes(b"")
