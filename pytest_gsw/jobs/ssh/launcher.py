@@ -82,9 +82,18 @@ class LoginClient(Client):
         return self._submit(command, spec, client.COMMAND_TIMEOUT_S, job_environment(self.environ, spec))
 
     def launch(self, command: tuple[str, ...], spec: JobSpec, output: Path) -> Output:
-        """Output of a launch script that submits its job itself, kept as on a login node."""
+        """Output of a launch script that submits its job itself, kept as on a login node.
+
+        Raises:
+            SchedulerUnreachableError: There is no answer: the script may run on, and submit its job.
+        """
         environment = {**job_environment(self.environ, spec), **spec.launch.variables(spec)}
         answer = self._submit(command, spec, client.LAUNCH_TIMEOUT_S, environment)
+        if answer.timed_out and not answer.session_id:
+            raise SchedulerUnreachableError(
+                f"whether {spec.row_id} was submitted is not known: {answer.stderr}",
+                advice=f"{self._login.connection.by_hand} true",
+            )
         if not answer.timed_out or answer.stdout:
             keep_output(output, answer)
         return answer
