@@ -358,6 +358,8 @@ class SshLauncher(SlurmLauncher):
             self._read([job])
         if has_ended and job.id not in self._read_after_end:
             raise self._not_here(job, self._login.connection.lost_text or "it was not read yet")
+        if has_ended and (problem := self._login.mirror.unwritten(job)):
+            raise self._not_here(job, problem)
         try:
             log = super().find_log(job)
         except LogError as error:
