@@ -383,6 +383,23 @@ def test_the_log_of_a_running_job_grows(launcher: SshLauncher, login: Login, slu
     assert login.connection.requests == requests + 1  # one for the state of all jobs, and their logs
 
 
+def test_requests_of_an_hour(launcher: SshLauncher, login: Login, slurm: ToySlurm, make_spec: Spec) -> None:
+    slurm.turn("runs", 1)
+    there(login, make_spec().script).write_text("#!/bin/sh\nsleep 600\n")
+    jobs = [launcher.submit(make_spec(name)) for name in ("a", "b", "c")]
+    while {status.state for status in launcher.poll(jobs).values()} != {JobState.RUNNING}:
+        pass
+    requests, polls = login.connection.requests, 20
+    for step in range(polls):
+        for job in jobs:
+            write_log(login, job, "step\n" * step)
+        launcher.poll(jobs)
+        assert launcher.named_in_poll([job.spec for job in jobs]) is not None
+        assert [launcher.find_log(job).read_text() for job in jobs] == ["step\n" * step] * 3
+    polls_per_hour = 3600 / launcher.poll_interval_s
+    assert (login.connection.requests - requests) / polls * polls_per_hour <= 240
+
+
 def test_a_log_is_not_there_until_it_is_whole(
     launcher: SshLauncher, login: Login, slurm: ToySlurm, make_spec: Spec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
