@@ -17,7 +17,7 @@ from tests.slurm.sessions import LAUNCH, PLUGIN_ALONE
 
 from .login_node import HOST
 
-TIMEOUT_S = 120
+TIMEOUT_S = 60
 CLUSTER = "eos"
 
 #: Short waits; nothing that a verdict rests on.

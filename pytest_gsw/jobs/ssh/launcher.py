@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import shlex
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -92,7 +93,7 @@ class LoginClient(Client):
         if answer.timed_out and not answer.session_id:
             raise SchedulerUnreachableError(
                 f"whether {spec.row_id} was submitted is not known: {answer.stderr}",
-                advice=f"{self._login.connection.by_hand} true",
+                advice=f"ssh {self._login.connection.machine.target} true",
             )
         if not answer.timed_out or answer.stdout:
             keep_output(output, answer)
@@ -252,7 +253,7 @@ class SshLauncher(SlurmLauncher):
         super().__init__(self._remote.environ, None, work_directory, self._remote)
         self._login = login
         self._report: Callable[[str], None] = lambda _: None
-        self._is_lost = False
+        self._is_lost, self._reporting = False, threading.Lock()
         #: Ids of jobs that had not ended at the last poll, and of those that had begun: all others have ended, some of
         #: them in an earlier session. Ids of ended ones whose files are here as they were after that end.
         self._open: set[str] = set()
@@ -279,6 +280,8 @@ class SshLauncher(SlurmLauncher):
             return super().submit(spec)
         except SubmissionError as error:
             raise self._shown(error) from None
+        finally:
+            self._report_connection()
 
     def find(self, spec: JobSpec, since_s: float) -> Job | None:
         """The job submitted for this spec, by its key; if that is open, by its name.
@@ -291,6 +294,8 @@ class SshLauncher(SlurmLauncher):
             state, output = self._remote.state_of(spec)
         except (ConnectionLostError, HelperError) as error:
             raise client_unreachable(spec, error) from None
+        finally:
+            self._report_connection()
         if state == "running":
             raise NotListedError(f"whether {spec.row_id} was submitted is not known yet: sbatch runs")
         if spec.launch.submits_itself and state != "none":
@@ -350,7 +355,7 @@ class SshLauncher(SlurmLauncher):
             self._login.read_with_next(running, [self._wanted(job) for job in running])
         self._login.keep_with_next()
         statuses = super().poll(jobs)
-        self._report_connection(len(jobs))
+        self._report_connection()
         of_id = {job.id: statuses[job.spec.row_id].state for job in jobs}
         self._begun = {job_id for job_id, state in of_id.items() if state is not JobState.PENDING}
         ended = [job for job in jobs if of_id[job.id].ended]
@@ -371,6 +376,8 @@ class SshLauncher(SlurmLauncher):
             self._read([job])
         if has_ended and job.id not in self._read_after_end:
             raise self._not_here(job, self._login.connection.lost_text or "it was not read yet")
+        if has_ended and (problem := self._login.mirror.unwritten(job)):
+            raise self._not_here(job, problem)
         try:
             log = super().find_log(job)
         except LogError as error:
@@ -434,7 +441,7 @@ class SshLauncher(SlurmLauncher):
         try:
             self._login.read(jobs, [self._wanted(job) for job in jobs])
         except (ConnectionLostError, HelperError):
-            self._report_connection(0)
+            self._report_connection()
             return
         self._read_after_end |= {job.id for job in jobs}
 
@@ -458,14 +465,16 @@ class SshLauncher(SlurmLauncher):
     def _results_of(self, spec: JobSpec) -> str:
         return self._login.there(str(spec.stage / fixed_part(spec.log_glob)))
 
-    def _report_connection(self, jobs: int) -> None:
-        lost = self._login.connection.lost_text
-        if lost and not self._is_lost:
-            on = f"; {plural(jobs, 'job')} {'runs' if jobs == 1 else 'run'} on" if jobs else ""
-            self._report(f"gsw: {lost}{on}")
-        elif self._is_lost and not lost:
+    def _report_connection(self) -> None:
+        """Report a connection that is lost, or there again, once."""
+        lost, jobs = self._login.connection.lost_text, len(self._open)
+        with self._reporting:
+            was_lost, self._is_lost = self._is_lost, bool(lost)
+        if lost and not was_lost:
+            runs_on = f"; {plural(jobs, 'job')} {'runs' if jobs == 1 else 'run'} on" if jobs else ""
+            self._report(f"gsw: {lost}{runs_on}")
+        elif was_lost and not lost:
             self._report(f"gsw: connected to {self._login.host} again")
-        self._is_lost = bool(lost)
 
 
 def keep_output(file: Path, output: Output) -> None:

@@ -281,7 +281,7 @@ class Login:
         """The changed parts of the run's own files, and the size and time of each of these files then."""
         changed, known = dict[str, tuple[int, str]](), dict[Path, tuple[int, int]]()
         left = _MOST_KEPT_BYTES if self._owns else 0
-        own = (path for path in self._run_directory.iterdir() if path != self.mirror.root)
+        own = (path for path in self._run_directory.glob("*") if path != self.mirror.root)
         files = (path for place in own for path in (place.rglob("*.json*") if place.is_dir() else [place]))
         for path in sorted(path for path in files if path.suffix in {".json", ".jsonl"}):
             size, mtime_ns = self._kept.get(path, (0, 0))

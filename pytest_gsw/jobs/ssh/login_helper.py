@@ -61,7 +61,8 @@ class Helper:
 
     def own_run(self, folder: str, owner: Mapping[str, str], takes_over: bool) -> Facts:
         """Make a run's folder, and note the session that owns it, unless another one does."""
-        os.makedirs(os.path.join(folder, "keys"), 0o700, exist_ok=True)
+        for place in (folder, os.path.join(folder, "keys")):
+            os.makedirs(place, 0o700, exist_ok=True)
         path, age_s = os.path.join(folder, "owner.json"), None
         before = _read_json(path)
         if before is not None:

@@ -38,8 +38,9 @@ class _Copy:
     size: int
     length: int = 0
     checksum: int = 0
-    #: Why the file could not be read; empty if it was.
+    #: Why the file could not be read, or the copy not be written; empty if it was.
     problem: str = ""
+    unwritten: str = ""
 
 
 class Mirror:
@@ -101,16 +102,24 @@ class Mirror:
     def problem(self, path: Path) -> str:
         """Why a copy has not all of its file; empty if it has."""
         copy = self._copies.get(self.there(str(path)))
-        if copy is None or copy.problem:
-            return copy.problem if copy else "it was never read"
+        if copy is None or copy.problem or copy.unwritten:
+            return copy.problem or copy.unwritten if copy else "it was never read"
         return "" if copy.length == copy.size else f"{copy.length} of {copy.size} bytes were read"
+
+    def unwritten(self, job: Job) -> str:
+        """Why a copy of any of a job's files could not be written here; empty if all were."""
+        with self._lock:
+            copies = [self._copies[path] for path in self._of_job.get(job.id, ())]
+        return next((copy.unwritten for copy in copies if copy.unwritten), "")
 
     def lacking(self, sizes: Mapping[str, int]) -> int:
         """Bytes that copies lack of the sizes that they should have by now; a file that cannot be read lacks none."""
         with self._lock:
             copies = [(self._copies.get(path), size) for path, size in sizes.items()]
         return sum(
-            max(0, min(size, copy.size) - copy.length) for copy, size in copies if copy is not None and not copy.problem
+            max(0, min(size, copy.size) - copy.length)
+            for copy, size in copies
+            if copy is not None and not (copy.problem or copy.unwritten)
         )
 
     def receive(self, jobs: Sequence[Job], result: Mapping[str, Any], blob: bytes) -> None:
@@ -146,13 +155,13 @@ class Mirror:
         )
         if offset and (offset > copy.length or known.inode != copy.facts.inode):
             return  # the copy is another one since this was asked for: it is read again
-        copy.facts, copy.size, copy.problem = known, facts["size"], facts.get("problem", "")
+        copy.facts, copy.size, copy.problem, copy.unwritten = known, facts["size"], facts.get("problem", ""), ""
         if copy.problem:
             return
         try:
             _write(copy, offset, piece)
         except OSError as error:  # it is read anew from its start
-            copy.length, copy.checksum, copy.problem = 0, 0, f"{copy.path} cannot be written: {error.strerror}"
+            copy.length, copy.checksum, copy.unwritten = 0, 0, f"{copy.path} cannot be written: {error.strerror}"
 
     def survey(
         self, directories: Iterable[Path], files: Iterable[Path], result: Mapping[str, Any], blob: bytes
