@@ -138,6 +138,7 @@ class LoginClient(Client):
                 "makes": [login.there(str(output)) for output in client.output_directories(spec)],
                 "timeout_s": timeout_s,
                 "settle_s": LOST_WAIT_S,
+                "is_alone": spec.launch.submits_itself,
             }
 
         return self.patience.answered(self._call(call, timeout_s, self.patience, command[0], spec))
@@ -179,7 +180,7 @@ class LoginClient(Client):
         except RefusedRequestError as error:
             if error.fact == "taken over":
                 raise self._login.taken_over() from None
-            return Output(124, "", f"another {name} of the same job has not ended", timed_out=True)
+            return Output(124, "", f"another {name} has not ended", timed_out=True)
         except HelperError as error:
             if spec is not None:
                 folder = self._login.folder
