@@ -251,6 +251,8 @@ class SshLauncher(SlurmLauncher):
         self._begun: set[str] = set()
         self._ended: set[str] = set()
         self._read_after_end: set[str] = set()
+        #: Why the last read of an ended job failed.
+        self._unread: dict[str, RunError] = {}
         #: No further look at the files of an ended job before this time, monotonic seconds.
         self._look_s: dict[str, float] = {}
 
@@ -380,13 +382,15 @@ class SshLauncher(SlurmLauncher):
         if job.id in self._ended and (job.id not in self._read_after_end or self._is_due(job)):
             self._read([job])
         if job.id in self._ended and job.id not in self._read_after_end:
-            raise self._not_here(job, self._login.connection.lost_text or "it was not read yet")
+            error = self._unread.get(job.id)
+            why = self._login.connection.lost_text or (error.fact if error else "it was not read yet")
+            raise self._not_here(LogError if isinstance(error, HelperError) else NotFetchedError, job, why)
         try:
             log = super().find_log(job)
         except LogError as error:
             raise self._shown(error) from None
         if job.id in self._ended and (problem := self._login.mirror.problem(log)):
-            raise self._not_here(job, f"{self.shown(str(log))}: {problem}")
+            raise self._not_here(LogError, job, f"{self.shown(str(log))}: {problem}")
         return log
 
     def file_facts(self, path: Path) -> FileFacts | None:
@@ -443,7 +447,8 @@ class SshLauncher(SlurmLauncher):
             self._look_s[job.id] = time.monotonic() + _LOOK_AGAIN_S
         try:
             self._login.read(jobs, [self._wanted(job) for job in jobs])
-        except (ConnectionLostError, HelperError):
+        except (ConnectionLostError, HelperError) as error:
+            self._unread |= {job.id: error for job in jobs}
             self._report_connection(0)
             return
         self._read_after_end |= {job.id for job in jobs}
@@ -458,8 +463,9 @@ class SshLauncher(SlurmLauncher):
             outputs.append(self._remote.here(named))
         return self._login.mirror.wanted(job, directory, outputs)
 
-    def _not_here(self, job: Job, why: str) -> NotFetchedError:
-        return NotFetchedError(
+    def _not_here(self, kind: type[LogError], job: Job, why: str) -> LogError:
+        """The error of a log that is not here: of the kind that is awaited for long, if a connection may bring it."""
+        return kind(
             f"the log of job {job.id} could not be fetched whole",
             (("host", self._login.host), ("problem", why)),
             advice=f"{self._login.connection.by_hand} true",

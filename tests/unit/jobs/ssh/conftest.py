@@ -15,7 +15,7 @@ from pytest_gsw.jobs.ssh.login import Login
 _SSH = """\
 #!/bin/bash
 [[ " $* " != *" -G "* ]] || exit 1
-exec bash -c "${@: -1}"
+bash -c "${@: -1}"
 """
 
 
