@@ -147,6 +147,7 @@ class LoginClient(Client):
                 "makes": [login.there(str(output)) for output in client.output_directories(spec)],
                 "timeout_s": timeout_s,
                 "settle_s": LOST_WAIT_S,
+                "is_alone": spec.launch.submits_itself,
             }
 
         return self.patience.answered(self._call(call, timeout_s, self.patience, command[0], spec))
@@ -188,7 +189,7 @@ class LoginClient(Client):
         except RefusedRequestError as error:
             if error.fact == "taken over":
                 raise self._login.taken_over() from None
-            return Output(124, "", f"another {name} of the same job has not ended", timed_out=True)
+            return Output(124, "", f"another {name} has not ended", timed_out=True)
         except HelperError as error:
             if spec is not None:
                 folder, machine = self._login.folder, self._login.connection.machine
@@ -259,6 +260,8 @@ class SshLauncher(SlurmLauncher):
         self._open: set[str] = set()
         self._begun: set[str] = set()
         self._read_after_end: set[str] = set()
+        #: Why the last read of an ended job failed.
+        self._unread: dict[str, RunError] = {}
         #: No further look at the files of an ended job before this time, monotonic seconds.
         self._look_s: dict[str, float] = {}
 
@@ -375,15 +378,17 @@ class SshLauncher(SlurmLauncher):
         if has_ended and self._is_due(job):
             self._read([job])
         if has_ended and job.id not in self._read_after_end:
-            raise self._not_here(job, self._login.connection.lost_text or "it was not read yet")
+            error = self._unread.get(job.id)
+            why = self._login.connection.lost_text or (error.fact if error else "it was not read yet")
+            raise self._not_here(LogError if isinstance(error, HelperError) else NotFetchedError, job, why)
         if has_ended and (problem := self._login.mirror.unwritten(job)):
-            raise self._not_here(job, problem)
+            raise self._not_here(LogError, job, problem)
         try:
             log = super().find_log(job)
         except LogError as error:
             raise self._shown(error) from None
         if has_ended and (problem := self._login.mirror.problem(log)):
-            raise self._not_here(job, f"{self._login.shown(str(log))}: {problem}")
+            raise self._not_here(LogError, job, f"{self._login.shown(str(log))}: {problem}")
         return log
 
     def file_facts(self, path: Path) -> FileFacts | None:
@@ -440,7 +445,8 @@ class SshLauncher(SlurmLauncher):
             self._look_s[job.id] = time.monotonic() + _LOOK_AGAIN_S
         try:
             self._login.read(jobs, [self._wanted(job) for job in jobs])
-        except (ConnectionLostError, HelperError):
+        except (ConnectionLostError, HelperError) as error:
+            self._unread |= dict.fromkeys([job.id for job in jobs], error)
             self._report_connection()
             return
         self._read_after_end |= {job.id for job in jobs}
@@ -455,8 +461,9 @@ class SshLauncher(SlurmLauncher):
             outputs.append(self._remote.here(named))
         return self._login.mirror.wanted(job, directory, outputs)
 
-    def _not_here(self, job: Job, why: str) -> NotFetchedError:
-        return NotFetchedError(
+    def _not_here(self, kind: type[LogError], job: Job, why: str) -> LogError:
+        """The error of a log that is not here: of the kind that is awaited for long, if a connection may bring it."""
+        return kind(
             f"the log of job {job.id} could not be fetched whole",
             (("host", self._login.host), ("problem", why)),
             advice=f"ssh {self._login.connection.machine.target} true",

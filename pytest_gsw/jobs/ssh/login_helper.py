@@ -32,6 +32,8 @@ SMALL_BYTES = 256 << 10
 TAIL_BYTES = 4096
 #: Files of a recipe's directory.
 MOST_FILES = 256
+#: Seconds that another submission from a directory is awaited.
+_ALONE_S = 5.0
 #: Seconds between two looks at a command that prints nothing.
 _LOOK_S = 0.1
 #: Seconds between two signs that the session lives.
@@ -106,8 +108,11 @@ class Helper:
         makes: Sequence[str],
         timeout_s: float,
         settle_s: float,
+        is_alone: bool,
     ) -> Facts:
         """Submit a job, unless its key has one: then the first answer is this one, too.
+
+        Nothing else is submitted from the directory meanwhile if it is to be alone.
 
         A key that was begun and has no answer is submitted only if each search shows, after a while, that no job has
         the name.
@@ -116,7 +121,8 @@ class Helper:
         if answered["state"] == "taken":  # what the submission has left in the background may hold its lock
             return answered
         lock = _Lock(self._lock_of(key), timeout_s)
-        with lock as descriptor:
+        with contextlib.ExitStack() as stack:
+            descriptor = stack.enter_context(lock)
             known = self._state_of(key)
             if known["state"] == "taken":
                 return known
@@ -128,6 +134,9 @@ class Helper:
                     return known
             if not self._is_owned():
                 raise RefusedError("taken over")
+            if is_alone:
+                name = "directory-{:08x}".format(zlib.crc32(directory.encode(errors="surrogateescape")))
+                stack.enter_context(_Lock(self._lock_of(name), _ALONE_S))
             _replace(self._path_of(key), json.dumps({"state": "unknown", "begun_s": time.time()}).encode())
             names = sorted({path for place in places for path in glob.glob(place, recursive=True)})
             for place in makes:
@@ -312,7 +321,7 @@ class Helper:
 
 
 class _Lock:
-    """A lock on a file, shared with the process of a submission: it is held until that has ended, too."""
+    """A lock on a file; a process that gets its descriptor shares it: it is held until that has ended, too."""
 
     def __init__(self, path: str, wait_s: float) -> None:
         self._path, self._wait_s = path, wait_s

@@ -7,6 +7,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -77,11 +78,11 @@ def test_a_session_that_was_taken_over_asks_for_nothing_more(
     second.check_owner()
 
 
-def _submit(login: Login, command: list[str], searches: list[list[str]]) -> Any:
+def _submit(login: Login, command: list[str], searches: list[list[str]], **changes: Any) -> Any:
     login.own()
     arguments = {"command": command, "searches": searches, "name": "gsw-a", "directory": "/", "timeout_s": 9.0}
     nothing = {"changes": {}, "search_changes": {}, "places": [], "makes": []}
-    call = {"key": "a.1", "settle_s": 0.0, **arguments, **nothing}
+    call = {"key": "a.1", "settle_s": 0.0, "is_alone": False, **arguments, **nothing, **changes}
     return login.connection.request([("submit", call)]).results[0]
 
 
@@ -179,3 +180,23 @@ def test_a_run_that_went_on_elsewhere_is_fetched_again(
     make_login("first").own()
     assert make_login("second").fetch_run() == (here != then)
     assert (tmp_path / "second/run/journal.jsonl").read_text() == then
+
+
+def test_launch_scripts_of_a_directory_run_one_at_a_time_behind_a_lost_connection(
+    make_login: MakeLogin, tmp_path: Path
+) -> None:
+    login, places = make_login(), [tmp_path / name for name in ("begun", "go", "done")]
+    begun, go, done = places
+    login.own()
+    first = ["bash", "-c", f"touch {begun}; until [ -e {go} ]; do sleep 0.02; done; sleep 0.3; touch {done}; echo 7"]
+    line = login.connection._line
+    assert line is not None
+    with ThreadPoolExecutor(1) as pool:
+        lost = pool.submit(_submit, login, first, [], is_alone=True)
+        while not begun.exists():
+            time.sleep(0.01)
+        login.connection.lose(line, "cut")
+        assert isinstance(lost.exception(), RunError)
+    go.touch()
+    answer = _submit(login, ["bash", "-c", f"ls {done}"], [], is_alone=True, key="b.1")
+    assert answer["out"] == f"{done}\n"
