@@ -1,7 +1,7 @@
 """pytest-gsw: every documented training-performance row is a pytest item.
 
-These names are public: the arguments and results of hooks. This module does not import pytest, and imports
-a name at its first use, because every pytest session imports this package.
+These names are public: the arguments and results of hooks, and the judge of a log. This module does not import pytest,
+and imports a name at its first use, because every pytest session imports this package.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     )
     from pytest_gsw.jobs.launcher import Launcher
     from pytest_gsw.jobs.layout import log_of
-    from pytest_gsw.jobs.model import ExperimentInfo, FoundJob, Job, JobSpec, Launch
+    from pytest_gsw.jobs.model import ExperimentInfo, FoundJob, FoundLog, Job, JobSpec, Launch
     from pytest_gsw.jobs.run_lock import SubmissionLock
     from pytest_gsw.jobs.spec import job_environment
     from pytest_gsw.jobs.states import JobState, JobStatus
@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from pytest_gsw.logs.model import EndMarkers, Identity, LogFormat, Parser, Step, StepLog
     from pytest_gsw.results.record import JobFacts, Record
     from pytest_gsw.results.suites import Concluded
+    from pytest_gsw.session.judging import JudgedLog, judge
     from pytest_gsw.stats.decision import Outcome
     from pytest_gsw.stats.measurement import Measurement
-    from pytest_gsw.stats.verdict import Verdict, judge
+    from pytest_gsw.stats.verdict import Verdict, verdict_of
     from pytest_gsw.tables.metrics import Direction, Metric
     from pytest_gsw.tables.model import Accepted, Baseline, Figures, Parallelism, Recipe, Source
     from pytest_gsw.validation.agreement import Evidence
@@ -49,13 +50,14 @@ _NAMES = {
     "jobs.spec": ("job_environment",),
     "jobs.layout": ("log_of",),
     "jobs.launcher": ("Launcher",),
-    "jobs.model": ("Job", "JobSpec", "Launch", "FoundJob", "ExperimentInfo"),
+    "jobs.model": ("Job", "JobSpec", "Launch", "FoundJob", "FoundLog", "ExperimentInfo"),
     "jobs.states": ("JobState", "JobStatus"),
     "jobs.run_lock": ("SubmissionLock",),
     "logs.formats.base": ("LineFormat", "StepLine"),
     "logs.model": ("Identity", "EndMarkers", "LogFormat", "Parser", "Step", "StepLog"),
+    "session.judging": ("JudgedLog", "judge"),
     "stats.measurement": ("Measurement",),
-    "stats.verdict": ("Outcome", "Verdict", "judge"),
+    "stats.verdict": ("Outcome", "Verdict", "verdict_of"),
     "results.record": ("JobFacts", "Record"),
     "results.suites": ("Concluded",),
     "validation.agreement": ("Evidence",),
@@ -77,6 +79,7 @@ __all__ = [
     "ExperimentInfo",
     "Figures",
     "FoundJob",
+    "FoundLog",
     "GswError",
     "Identity",
     "Job",
@@ -85,6 +88,7 @@ __all__ = [
     "JobSpec",
     "JobState",
     "JobStatus",
+    "JudgedLog",
     "Launch",
     "Launcher",
     "LineFormat",
@@ -112,6 +116,7 @@ __all__ = [
     "job_environment",
     "judge",
     "log_of",
+    "verdict_of",
 ]
 
 

@@ -285,6 +285,18 @@ class Cluster:
     #: True if its file was named on the command line: other sessions do not find it otherwise.
     file_is_given: bool = False
 
+    def here(self, path: str) -> str:
+        """The path at which this machine has a file or a directory of its jobs."""
+        return path if self.mirror is None or path.startswith(f"{self.mirror}/") else f"{self.mirror}{path}"
+
+    def there(self, text: str, host: str | None = "") -> str:
+        """A text with the paths of its files as its jobs see them, after the host's name if that is given."""
+        return text if self.mirror is None else text.replace(f"{self.mirror}/", f"{host}:/" if host else "/")
+
+    def shown(self, text: str) -> str:
+        """A text for the user, in which paths of a login node have its name."""
+        return self.there(text, self.submission.host)
+
     @property
     def options(self) -> tuple[str, ...]:
         """The options that name it in a command for the same directory."""

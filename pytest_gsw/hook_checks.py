@@ -204,6 +204,7 @@ _LAUNCHER: Mapping[str, _Check] = {
     "parallel_submissions": _WHOLE_ABOVE_0,
     "jobs_outlive_session": _FLAG,
     "polls_in_a_thread": _FLAG,
+    "sees_files": _FLAG,
     "cluster_keys": (
         f"some of {', '.join(sorted(LAUNCHER_KEYS))}",
         lambda keys: isinstance(keys, Collection) and not isinstance(keys, str) and LAUNCHER_KEYS.issuperset(keys),
@@ -291,6 +292,16 @@ _METRIC: Mapping[str, _Check] = {
 def metric_problems(metric: object) -> list[str]:
     """Problems of an object as a site's metric, a line each."""
     return [*_wrong(metric, _METRIC), *_wrong_methods(metric, {"read": ("log",)})]
+
+
+def log_problems(log: object, place: Path, rows: Collection[str]) -> list[str]:
+    """Problems of an object as a log below a directory, of some of these rows, a line each."""
+    checks: Mapping[str, _Check] = {
+        "path": ("a file there", lambda path: isinstance(path, Path) and path.is_relative_to(place) and path.is_file()),
+        "job_id": ("the id of a job", lambda job_id: job_id_problem(job_id) is None),
+        "rows": ("ids of the given rows", lambda ids: _is_tuple_of(str)(ids) and set(ids) <= {*rows}),
+    }
+    return [*_wrong(log, checks)]
 
 
 def suite_problems(suite: object) -> list[str]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pytest_gsw.clusters import Cluster
     from pytest_gsw.jobs.launcher import Launcher
-    from pytest_gsw.jobs.model import JobSpec
+    from pytest_gsw.jobs.model import FoundLog, JobSpec
     from pytest_gsw.jobs.states import JobStatus
     from pytest_gsw.logs.model import LogFormat
     from pytest_gsw.results.record import Record
@@ -50,6 +50,18 @@ def pytest_gsw_log_format(config: pytest.Config, baseline: Baseline) -> LogForma
     :param config: The pytest config.
     :param baseline: The row; ``baseline.log_format`` names the format.
     :returns: A log format, or ``None`` to leave it to others.
+    """
+
+
+@pytest.hookspec
+def pytest_gsw_find_logs(config: pytest.Config, place: Path, rows: Sequence[Baseline]) -> Sequence[FoundLog] | None:
+    """Called once for a directory of logs, to find those that other programs leave below it.
+
+    :param config: The pytest config.
+    :param place: The directory of ``--gsw-replay``, ``pytest-gsw metrics`` or ``history --from-logs``.
+    :param rows: The rows that its logs may be of.
+    :returns: Logs, each with its job and the ids of the rows that it may be of; a log without rows is matched
+        by what it states.
     """
 
 
@@ -139,7 +151,7 @@ def pytest_gsw_judge(
     :param noise: The noise between jobs of the row on this cluster; ``None`` if unknown.
     :param repeats: Limits on the row's jobs. A verdict whose ``more`` is above zero requests that many;
         if it is ``None``, a row that has regressed gets all of them.
-    :param max_gain: Largest plausible gain of throughput, as a fraction. A rule without ``judge()`` of
+    :param max_gain: Largest plausible gain of throughput, as a fraction. A rule without ``verdict_of()`` of
         :mod:`pytest_gsw.stats.verdict` must reject larger gains, and ranks that differ, by itself.
     :param cluster_effect: The effect of the cluster on this run, by its other rows; ``None`` if there is none.
     :returns: The verdict, or ``None`` to leave it to others.

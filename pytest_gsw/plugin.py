@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pytest_gsw.jobs.model import JobSpec
     from pytest_gsw.logs.model import LogFormat
     from pytest_gsw.session.collect import BaselineFile
+    from pytest_gsw.session.judging import JudgedLog
     from pytest_gsw.stats.cluster_effect import ClusterEffect
     from pytest_gsw.stats.measurement import Measurement
     from pytest_gsw.stats.noise import Noise
@@ -212,6 +213,18 @@ def _begin(config: pytest.Config) -> None:
     _add(config, _HOOKS)
 
 
+@pytest.fixture
+def gsw_judge(request: pytest.FixtureRequest) -> Callable[..., JudgedLog]:
+    """Judge a log as a run of a documented row, ``gsw_judge(LOG, ROW)``: the test fails unless the row is green.
+
+    It takes the arguments of :func:`pytest_gsw.judge`; with ``check=False`` the test itself looks at the outcome.
+    """
+    _add(request.config, _WING)
+    from pytest_gsw.session.judge_fixture import judge_for
+
+    return judge_for(request.config, request.node)
+
+
 # -- the built-in implementations of the hooks of docs/hooks.md -------------------------------
 
 
@@ -254,10 +267,9 @@ def pytest_gsw_make_launcher(config: pytest.Config, cluster: Cluster, run_direct
 def pytest_gsw_make_job_spec(config: pytest.Config, baseline: Baseline, cluster: Cluster) -> JobSpec:
     """The recipe's own launch contract."""
     from pytest_gsw.jobs.spec import make_job_spec
-    from pytest_gsw.session.settings import read_settings
-    from pytest_gsw.session.state import SESSION
+    from pytest_gsw.session.state import settings_of
 
-    settings = config.stash[SESSION].settings if SESSION in config.stash else read_settings(config)
+    settings = settings_of(config)
     return make_job_spec(
         baseline, cluster, run_id=settings.run_id, profile=settings.profile, time_limit_s=settings.jobs.time_limit_s
     )
@@ -293,6 +305,6 @@ def pytest_gsw_judge(
     cluster_effect: ClusterEffect | None,
 ) -> Verdict:
     """The tolerance on throughput, the noise between jobs, and plausible gains; see docs/decisions.md."""
-    from pytest_gsw.stats.verdict import judge
+    from pytest_gsw.stats.verdict import verdict_of
 
-    return judge(baseline, measurement, tolerance, accepted, noise, repeats, max_gain, cluster_effect)
+    return verdict_of(baseline, measurement, tolerance, accepted, noise, repeats, max_gain, cluster_effect)

@@ -125,6 +125,7 @@ MESSAGES = {
     "page counts": "{counts} of {rows} on {cluster}",
     "one since": "{count} active alarm, no row needs attention: {rows}",
     "no cluster": "no cluster '{name}'; did you mean '{nearest}'?",
+    "no connection": "no connection to {host}: {why}",
     "no cluster like it": "no cluster '{name}'",
     "no row": "there is no row '{name}'; did you mean '{nearest}'?",
     "no row like it": "there is no row '{name}'",

@@ -20,7 +20,7 @@ from pytest_gsw.stats.decision import Outcome, is_known
 from pytest_gsw.stats.measurement import Measurement, Timing
 from pytest_gsw.stats.noise import REFERENCE_JOBS, Noise
 from pytest_gsw.stats.repeats import Repeats
-from pytest_gsw.stats.verdict import Verdict, judge
+from pytest_gsw.stats.verdict import Verdict, verdict_of
 from pytest_gsw.tables.model import Baseline, Batch, Criterion, Figures, Location, Parallelism, Recipe, Source, Workload
 
 CLUSTER = "simulated"
@@ -212,7 +212,7 @@ def _verdict(times_s: list[float], usual_s: float, noise: Noise | None, adjustme
         jobs=tuple(times_s),
     )
     row = replace(_ROW, documented=Figures(step_time_s=usual_s))
-    return judge(row, measurement, TOLERANCE, noise=noise, repeats=REPEATS, cluster_effect=adjustment)
+    return verdict_of(row, measurement, TOLERANCE, noise=noise, repeats=REPEATS, cluster_effect=adjustment)
 
 
 def _id(row: int) -> str:

@@ -1,4 +1,4 @@
-"""``pytest-gsw``: facts of tables, logs and runs; nothing here runs on a cluster.
+"""``pytest-gsw``: facts of tables, logs, runs and clusters; no job is submitted.
 
 The arguments of a subcommand are in :mod:`pytest_gsw.cli.arguments`. Its module is imported when it is called: ``run``
 takes the parsed arguments, and returns the :class:`~pytest_gsw.cli.output.Answer`.
@@ -137,7 +137,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentPa
     """The parser, and those of the subcommands by their names."""
     parser = _Parser(
         prog="pytest-gsw",
-        description="Tables, logs and runs of LLM training performance. Nothing is run. Without a COMMAND: the newest "
+        description="Tables, logs and runs of LLM training performance. No job is run. Without a COMMAND: the newest "
         "run, alarms, slow nodes, and what to type next.",
     )
     parser.set_defaults(history=None, baselines=None)

@@ -210,6 +210,12 @@ def _alarms(parser: argparse.ArgumentParser) -> None:
     _add_alarm_places(parser)
 
 
+def _doctor(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", metavar="CLUSTER", help="the cluster (default: gsw_cluster of the ini file)")
+    _add_clusters(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON: a list of objects")
+
+
 #: Every subcommand in the order in which help lists them: its module, its line of help, its arguments.
 COMMANDS: dict[str, tuple[str, str, Callable[[argparse.ArgumentParser], Any]]] = {
     "rows": ("rows", "list the documented rows, or the state of each row of a run", _rows),
@@ -221,6 +227,7 @@ COMMANDS: dict[str, tuple[str, str, Callable[[argparse.ArgumentParser], Any]]] =
     "compare": ("compare", "compare two runs row by row", _compare),
     "nodes": ("nodes", "list nodes that slow jobs down or make them fail, with those jobs", _nodes),
     "alarms": ("alarms", "list alarms: what is wrong, since when, and the owner", _alarms),
+    "doctor": ("doctor", "check a cluster: its login node, Slurm, clock and files; submit nothing", _doctor),
 }
 
 #: Actions of a subcommand whose other arguments are not words of this kind: their description, and their arguments.

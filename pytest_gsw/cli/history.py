@@ -9,17 +9,19 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pytest_gsw.cli.output import Answer, changes_facts, quoted_answer
+from pytest_gsw.cli.rows import tables_on
 from pytest_gsw.cli.run_arguments import NOISE_NOTE, noise_cell, opened, run_directory, series_of
+from pytest_gsw.clusters import Cluster, cluster_files, default_settings, find_cluster
 from pytest_gsw.common import text, typed_json
 from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.node_lists import compressed, expand
 from pytest_gsw.common.redact import redact
-from pytest_gsw.errors import ConfigurationError, NotJudgedError, RunError
+from pytest_gsw.errors import ConfigurationError, FileError, NotJudgedError, RunError
 from pytest_gsw.history import cluster_series, imports, row_history, store
 from pytest_gsw.history.comparison import change_text, changes_text, cluster_drift_text
 from pytest_gsw.history.environment_changes import EnvironmentChange
@@ -34,7 +36,6 @@ from pytest_gsw.tables.load import accepted_figures, load_tables
 from pytest_gsw.tables.metrics import Figure, common_change_label
 from pytest_gsw.tables.model import Baseline, row_matches
 from pytest_gsw.tables.value_types import nearest
-from pytest_gsw.validation.matching import LaunchedLogs
 
 #: The most rows whose runs are listed one by one, and the longest list of nodes in a line.
 _BY_RUN, _NODES = 3, 40
@@ -255,27 +256,37 @@ def _import_runs(args: argparse.Namespace, history: store.History) -> imports.Im
         raise ConfigurationError("--from-logs: nothing there says where the jobs ran; add --cluster=NAME")
     if CLUSTER_NAME.fullmatch(args.cluster) is None or args.cluster in {SIMULATED, NO_CLUSTER}:
         raise ConfigurationError(f"--cluster: '{args.cluster}' is no name of a cluster that jobs ran on")
-    return imports.import_logs(args.from_logs, _rows(args), args.cluster, history.has_job, *_hooks_of(args))
-
-
-def _hooks_of(args: argparse.Namespace) -> tuple[imports.JudgeLog, LaunchedLogs]:
+    if not args.from_logs.is_dir():
+        raise ConfigurationError(f"--from-logs: there is no directory {args.from_logs}")
     # pytest and a site's plugins take a while to import.
-    from pytest_gsw.session.hook_results import launched_logs, site_config
+    from pytest_gsw.session.hook_results import found_logs, site_config
     from pytest_gsw.session.judging import judge_log
 
-    config = site_config(args.plugins)
+    rows, config, cluster = _rows(args), site_config(args.plugins), _cluster_of_import(args)
 
     def judge(row: Baseline, path: Path, job_id: str) -> imports.Judged:
-        found = judge_log(config, row, path, job_id)
-        if found.why:
-            raise NotJudgedError(f"not judged: {found.why}")
+        found = judge_log(config, row, path, job_id, cluster=cluster)
+        if found.record.not_comparable:
+            raise NotJudgedError(f"not judged: {found.record.not_comparable}")
         return found.measurement, found.verdict
 
-    return judge, partial(launched_logs, config, args.from_logs)
+    found = found_logs(config, args.from_logs, rows)
+    return imports.import_logs(args.from_logs, rows, args.cluster, history.has_job, judge, found)
+
+
+def _cluster_of_import(args: argparse.Namespace) -> Cluster:
+    """The cluster where the jobs ran; one that no file defines has the limits of all clusters."""
+    files = cluster_files(args.ini.clusters, (Path.cwd(),), os.environ)
+    try:
+        return find_cluster(args.cluster, files, os.environ)
+    except FileError:
+        raise
+    except ConfigurationError:
+        return Cluster(args.cluster, "replay", settings=default_settings(files))
 
 
 def _rows(args: argparse.Namespace) -> tuple[Baseline, ...]:
-    rows = load_tables(args.ini.tables(args.baselines))
+    rows = load_tables(args.ini.tables(args.baselines) or tables_on(args.cluster, args.ini.clusters))
     return tuple(row for row in rows if not args.rows or any(row_matches(pattern, row.id) for pattern in args.rows))
 
 

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pytest_gsw.cli.output import Answer, quoted_answer
 from pytest_gsw.cli.rows import cluster_of, format_called, tables_on
-from pytest_gsw.clusters import Cluster
 from pytest_gsw.common.files import relative_path
 from pytest_gsw.common.text import percent, plain_table, plural
 from pytest_gsw.errors import ConfigurationError, LogError, RunError
-from pytest_gsw.jobs import layout, spec
+from pytest_gsw.jobs import layout
 from pytest_gsw.logs.model import LogFormat, Step, StepLog
 from pytest_gsw.logs.reader import detect_format, read_log
-from pytest_gsw.results import outcomes, row_text
+from pytest_gsw.results import outcomes
 from pytest_gsw.stats.measurement import TimedStep, apply, timing_of
 from pytest_gsw.tables import load, metrics
-from pytest_gsw.tables.model import Baseline, accepted_for, definition_hash, image_name, parse_statistic
-from pytest_gsw.tables.value_types import nearest
-from pytest_gsw.validation.agreement import provenance_in
+from pytest_gsw.tables.model import Baseline, parse_statistic
 from pytest_gsw.validation.matching import match_logs
 
 #: Between the name of a figure and its point, ``busbw_gbs at 16 GiB``.
@@ -48,7 +43,7 @@ def run(args: argparse.Namespace) -> Answer:
         args.clusters = args.clusters or args.ini.clusters
         tables = args.ini.tables(args.baselines) or tables_on(args.cluster, args.clusters)
     if args.row is not None:
-        row = find_row(args.row, tables)
+        row = load.find_row(args.row, tables)
     log_format = format_called(args.format, args.plugins) if args.format else None
     if is_directory:
         return _directory_metrics(args, log_format, load.load_tables(tables) if row is None else (row,))
@@ -85,28 +80,13 @@ def _check_finite(facts: dict[str, Any], log: Path) -> None:
             raise LogError(f"{name} is {value:g}: the numbers in {log} cannot be measured")
 
 
-def find_row(given: str, tables: Sequence[Path] | None) -> Baseline:
-    """The row of this id, or of this node id of pytest."""
-    wanted = given.rpartition("::")[2]
-    rows = load.load_tables(tables)
-    found = [row for row in rows if row.id == wanted]
-    if not found:
-        raise ConfigurationError(
-            f"there is no row '{wanted}'{nearest(wanted, [row.id for row in rows])}\nnext: pytest-gsw rows"
-        )
-    if len(found) > 1:
-        places = "\n".join(f"  {row.location}" for row in found)
-        raise ConfigurationError(f"there are {len(found)} rows '{wanted}':\n{places}\nnext: name one with --baselines")
-    return found[0]
-
-
 def _directory_metrics(args: argparse.Namespace, log_format: LogFormat | None, rows: Sequence[Baseline]) -> Answer:
     """All logs of a directory with their rows, figures and changes, or the reasons why there are none."""
     if args.statistic is not None:
         raise ConfigurationError("--statistic: rows have their own; name one log, or leave it out")
-    from pytest_gsw.session.hook_results import launched_logs, site_config  # as in _row_metrics()
+    from pytest_gsw.session.hook_results import found_logs, site_config  # as in _row_metrics()
 
-    matches = match_logs(args.log, rows, partial(launched_logs, site_config(args.plugins), args.log))
+    matches = match_logs(args.log, rows, found_logs(site_config(args.plugins), args.log, rows))
     logs = [_match_metrics(args, log_format, match) for match in matches]
     if not logs:
         raise ConfigurationError(f"there is no log in {args.log}\nwanted: *.out, *.log or *.txt")
@@ -129,25 +109,11 @@ def _match_metrics(
             _check_finite(judged, match.path)
         except RunError as error:
             why, status = error.fact, outcomes.FAILED
-        except OverflowError:
-            why, status = "its numbers are too large to be measured", outcomes.FAILED
         else:
             metric = row.judged_by
             figure, change = metric.text(judged[metric.key]), percent(judged[metric.change_key])
             return (place, row_id, figure, change, judged["verdict"]), facts | judged, status
     return (place, row_id, None, None, f"refused: {why}"), {**facts, "refused": why}, status
-
-
-def _image(log: Path, row: Baseline, cluster: Cluster | None) -> str | None:
-    """The image of the run: by its log, else as a session on its cluster would start it."""
-    try:
-        named = provenance_in(log).image
-    except OSError:
-        named = None  # reading the steps will report it
-    if named is None and cluster is not None:
-        named = spec.job_image(os.environ, spec.make_job_spec(row, cluster, run_id="metrics"))
-    named = named or row.recipe.image
-    return None if named is None else image_name(named)
 
 
 def _log_metrics(log: StepLog, statistic: str) -> dict[str, Any]:
@@ -204,15 +170,7 @@ def _row_metrics(
     from pytest_gsw.session.judging import judge_log
 
     cluster = cluster_of(args.cluster, args.clusters)
-    image = _image(path, row, cluster)
-    definition = definition_hash(row, image)
-    accepted, unused = accepted_for(row, cluster.name if cluster else None, definition)
-    config = site_config(args.plugins)
-    try:
-        judged_log = judge_log(config, row, path, job_id, cluster=cluster, accepted=accepted, log_format=log_format)
-    except LogError as error:  # a log by itself has no job
-        evidence = tuple((name, text) for name, text in error.evidence if name != "job")
-        raise LogError(error.fact, evidence, error.tail, error.advice) from None
+    judged_log = judge_log(site_config(args.plugins), row, path, job_id, cluster=cluster, log_format=log_format)
     log, measurement, verdict = judged_log.log, judged_log.measurement, judged_log.verdict
     found, timing, judged = measurement.figures, measurement.timing, row.judged_by
     # The series of a calibrated row is that of the documented machine; the figures here are this run's.
@@ -222,8 +180,6 @@ def _row_metrics(
         for name, seconds in (("first", timing.first_s), ("last", timing.last_s), ("median", timing.median_s))
         if seconds is not None
     }
-    # A further figure decides if it is the worse.
-    reason = verdict.reason.value if verdict.own_outcome is None else row_text.change_first(verdict)
     facts = {
         "format": log.format,
         "steps": measurement.steps,
@@ -236,11 +192,11 @@ def _row_metrics(
         "calibration_flops": measurement.calibration_flops,
         "runs_in_file": log.attempts,
         "row": row.id,
-        "definition": definition,
-        "image": image,
+        "definition": judged_log.record.row.definition,
+        "image": judged_log.record.run.image,
         "documented": verdict.documented,
         "accepted": verdict.accepted,
-        "accepted_not_used": row_text.unused_text(row, unused, definition, image) if unused else None,
+        "accepted_not_used": judged_log.accepted_not_used or None,
         metrics.TOKENS_PER_S.key: found.tokens_per_s,
         metrics.MFU.key: found.mfu,
         metrics.TFLOPS_PER_GPU.key: found.tflops_per_gpu,
@@ -249,8 +205,7 @@ def _row_metrics(
         "tolerance": verdict.tolerance,
         **{one.metric.key: one.measured for one in verdict.metrics},
         "verdict": judged_log.outcome.word,
-        "reason": judged_log.why or reason,
-        **({"metrics_not_judged": ", ".join(judged_log.unknown_metrics)} if judged_log.unknown_metrics else {}),
+        "reason": judged_log.reason,
     }
     return facts, judged_log.status
 

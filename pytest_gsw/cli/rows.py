@@ -19,7 +19,7 @@ from pytest_gsw.errors import ConfigurationError, FileError, NotJudgedError
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.stats.figures import documented_peak_flops, figures, mfu_note
-from pytest_gsw.tables import load, metrics, release_rows
+from pytest_gsw.tables import load, metrics
 from pytest_gsw.tables.bundled import FACTS_FILE
 from pytest_gsw.tables.model import (
     Accepted,
@@ -49,16 +49,9 @@ def tables_on(cluster: str | None, given: Path | None = None) -> tuple[Path, ...
     except ConfigurationError:  # by another key, which nothing here rests on
         found = None
     staged = release_of(cluster, files, os.environ)
-    if staged is None and found is not None and found.accelerator is not None:
-        releases = release_rows.releases_for(found.accelerator)
-        if not releases:
-            return release_rows.directories_for(found.accelerator)
-        staged = (releases[-1], cluster) if releases[-1] else None
-    if staged is None:
-        return ()
-    from pytest_gsw.session.release_choice import RequestedRelease, resolved_release, tables_of
+    from pytest_gsw.session.release_choice import RequestedRelease, tables_for  # pytest takes a while to import
 
-    return tables_of(resolved_release(RequestedRelease(*staged), found))
+    return tables_for(found, staged and RequestedRelease(*staged))
 
 
 def cluster_of(name: str | None, given: Path | None, others: Iterable[str] = ()) -> Cluster | None:

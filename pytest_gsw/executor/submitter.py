@@ -41,11 +41,16 @@ class Backoff:
         self.window = at_once
         self._at_once, self._unknown_limit_s = at_once, unknown_limit_s
         self._back_off_s = BACK_OFF_S
-        #: Time of the scheduler's last answer about a job.
-        self._answered_s = -math.inf
+        #: Time of the scheduler's last answer about a job, and of the first submission without one since then.
+        self._answered_s, self._away_since_s = -math.inf, math.inf
+
+    def reached(self) -> None:
+        """Note that the scheduler answered a submission."""
+        self._away_since_s = math.inf
 
     def taken(self) -> None:
         """Note that the scheduler accepted a job."""
+        self.reached()
         self._back_off_s = BACK_OFF_S
         self.full, self.full_since_s = "", math.inf
         self.window = min(self.window + 1, self._at_once)
@@ -69,7 +74,8 @@ class Backoff:
     def is_worth_waiting(self, away_since_s: float, now_s: float) -> bool:
         """Postpone all submissions while the scheduler is unreachable; false once that took too long."""
         # A scheduler that answers polls is reachable but full: it accepts more once some jobs have ended.
-        if now_s - max(away_since_s, self._answered_s) >= self._unknown_limit_s:
+        self._away_since_s = min(self._away_since_s, away_since_s)
+        if now_s - max(self._away_since_s, self._answered_s) >= self._unknown_limit_s:
             return False
         if now_s >= self.due_s:  # else another row's failure has postponed them
             self.due_s = now_s + self._back_off_s
@@ -194,7 +200,7 @@ class Submitter(ExecutorPart):
         if lost_job is not None:
             return lost_job
         queued.away = None
-        if queued.names is None and self.journal.kept:
+        if queued.names is None and self.journal.kept and self.launcher.sees_files:
             queued.names = names_before(spec, look)
         try:
             job = self._submit_avoiding(spec)
@@ -274,6 +280,8 @@ class Submitter(ExecutorPart):
             rows.is_shared(rows.claims.job(answer), row.row_id)
             return
         rows.free_place(row)
+        if not isinstance(answer, errors.SchedulerUnreachableError):
+            self.backoff.reached()
         if isinstance(answer, errors.QueueFullError) and not self._is_full_too_long():
             self.backoff.no_room(answer.fact, self.clock())
             rows.queue(queued, first=True)

@@ -15,16 +15,17 @@ from pytest_gsw.common.redact import redact
 from pytest_gsw.errors import ConfigurationError, RunError
 from pytest_gsw.history.model import IMPORTED
 from pytest_gsw.jobs.layout import Match
+from pytest_gsw.jobs.model import FoundLog
 from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results import junit, make_record, manifest, runs_directory
 from pytest_gsw.results.record import JobFacts, Jobs, Record, RunFacts
 from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.verdict import Verdict
-from pytest_gsw.tables.bundled import bundled_baselines
+from pytest_gsw.tables.load import table_name
 from pytest_gsw.tables.model import Baseline, definition_hash, experiment_hash, image_name
 from pytest_gsw.validation.agreement import is_simulated, provenance_in
-from pytest_gsw.validation.matching import LaunchedLogs, match_logs
+from pytest_gsw.validation.matching import match_logs
 
 #: True if a history has a job already, by row, cluster and the job's id.
 Known: TypeAlias = Callable[[str, str, str], bool]
@@ -63,7 +64,7 @@ def imported_record(
     """
     if verdict.outcome is not Outcome.INCONCLUSIVE:  # a plausible figure needs no reason
         verdict = replace(verdict, given_reason=None)
-    node_id, definition = f"{_table(row.location.path)}::{row.id}", definition_hash(row, image)
+    node_id, definition = f"{table_name(row.location.path)}::{row.id}", definition_hash(row, image)
     facts = make_record.row_facts(row, node_id, verdict.tolerance, definition, experiment_hash(row))
     run = RunFacts(run_id(job.id, source), cluster, simulated=False, image=image)
     metrics = {metric_verdict.metric.key: metric_verdict.measured for metric_verdict in verdict.metrics}
@@ -71,12 +72,6 @@ def imported_record(
     fact = f"{row.judged_by.text(measurement.judged)}, imported from {relative_path(source)}"
     result = make_record.RowResult(verdict.outcome.value, fact, measurement=measurement, verdict=verdict)
     return redact(make_record.record_of(row, facts, run, jobs, result, None), os.environ)
-
-
-def _table(path: Path) -> str:
-    """A table's name as in sessions' node ids."""
-    bundled = bundled_baselines()
-    return (path.relative_to(bundled.parent) if path.is_relative_to(bundled) else relative_path(path)).as_posix()
 
 
 # -- directories of runs ---------------------------------------------------------------------------
@@ -118,19 +113,17 @@ def import_logs(
     cluster: str,
     known: Known,
     judge_log: JudgeLog,
-    launched_logs: LaunchedLogs,
+    found: Sequence[FoundLog],
 ) -> Imported:
     """The records of all logs of these rows below a directory; links are not followed.
 
     Raises:
-        ConfigurationError: There is no such directory, or no log in it.
+        ConfigurationError: There is no log in it.
     """
-    if not directory.is_dir():
-        raise ConfigurationError(f"--from-logs: there is no directory {directory}")
     records: dict[tuple[str, str], Record] = {}
     left_out: list[str] = []
     count_known = 0
-    for match in match_logs(directory, rows, launched_logs):
+    for match in match_logs(directory, rows, found):
         row, path, job_id = match.row, match.path, match.job_id
         judged = match.why if row is None else _judge(row, match, judge_log)
         if row is None or isinstance(judged, str):
@@ -158,8 +151,6 @@ def _judge(row: Baseline, match: Match, judge_log: JudgeLog) -> Judged | str:
         return judge_log(row, match.path, match.job_id)
     except RunError as error:
         return error.fact
-    except OverflowError:
-        return "its numbers are too large to be measured"
 
 
 def _record(candidate: Match, row: Baseline, cluster: str, judged: Judged) -> Record:

@@ -31,6 +31,8 @@ class Launcher(ABC):
     jobs_outlive_session: bool = False
     #: True if :meth:`poll` may be called while other methods are; a site's own launcher is never called so.
     polls_in_a_thread: bool = False
+    #: True if this machine sees the files of jobs; else which of them are older than a job is the launcher's to know.
+    sees_files: bool = True
     #: Seconds for which the state of all jobs may be unknown before their rows are errors: longer than a restart.
     unknown_limit_s: float = 600.0
     #: Those of the launchers' keys in ``clusters.yaml`` that it uses; others are refused.
@@ -119,17 +121,6 @@ class Launcher(ABC):
     def now_s(self) -> float:
         """Seconds since the epoch by the scheduler's clock."""
         return time.time()
-
-    def survey(self, directories: Sequence[Path], files: Sequence[Path]) -> None:  # noqa: B027
-        """Make directories of recipes and these files readable, before any spec is made."""
-
-    def there(self, text: str) -> str:
-        """A text with the paths that files have where the jobs run."""
-        return text
-
-    def shown(self, text: str) -> str:
-        """The same for the user of this machine, with the name of another machine before its paths."""
-        return text
 
     def batch_output(self, job: Job) -> Path | None:
         """The batch shell's own output, which has failures before training; ``None`` if there is none."""

@@ -64,7 +64,7 @@ _escaped = lru_cache(maxsize=1024)(glob.escape)
 class Match(FoundLog):
     """A log with its row, or the reason why it has none."""
 
-    row: Baseline | None
+    row: Baseline | None = None
     why: str = ""
 
 
@@ -195,6 +195,8 @@ def error_files_of(log: Path) -> tuple[Path, ...]:
     """The stderr file next to a log, if the recipe separates them."""
     place = str(log)
     errors = f"{os.path.splitext(place)[0]}{ERROR_SUFFIX}"  # noqa: PTH122 - Path costs more than the look
+    if place.endswith("/stdout.txt"):
+        errors = f"{place.removesuffix('stdout.txt')}stderr.txt"
     return (Path(errors),) if errors != place and _is_file(errors) else ()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -34,10 +34,11 @@ VIRTUAL_ENVIRONMENTS = ("VIRTUAL_ENV", "CONDA_PREFIX")
 
 @dataclass(frozen=True)
 class FoundLog:
-    """A log, and the job's id in its name."""
+    """A log, its job, and the ids of the rows that it may be of; without any, the log itself shows its row."""
 
     path: Path
     job_id: str
+    rows: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -118,10 +119,6 @@ class Launch:
     def job_id_of(self, log: str) -> str | None:
         """The job's id in the name of a log; ``None`` if the name has none."""
         return None
-
-    def logs_below(self, place: Path) -> Sequence[FoundLog]:
-        """The logs of the row's jobs below a replayed directory that does not have the recipe's layout."""
-        return ()
 
     def problem(self, spec: JobSpec) -> SubmissionError | None:
         """Why a row certainly cannot be submitted so, by its recipe's own files."""

@@ -88,7 +88,8 @@ def stage_problem(spec: JobSpec, cluster: Cluster) -> SubmissionError | None:
     """The error of a staging area that a job cannot write to; ``None`` if it can."""
     home = spec.launch.home
     if place := spec.environment.get(home):
-        return _write_error(home, Path(place), Path(place), (), "correct it under `environment` of the cluster")
+        here = Path(cluster.here(place))
+        return _write_error(home, here, here, (), "correct it under `environment` of the cluster")
     results = spec.stage / fixed_part(spec.log_glob)
     if not spec.log_glob.startswith("results/"):
         said = (("named by", str(spec.script_path)),)

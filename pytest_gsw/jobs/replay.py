@@ -53,6 +53,7 @@ class ReplayLauncher(Launcher):
         recorded: The recorded runs by row.
         choose: Chooses among the logs of several jobs of a row; ``None`` if several are an error.
         find_row: Finds the row of a log whose name shows none.
+        found: The logs that plugins have found.
     """
 
     name = "replay"
@@ -64,11 +65,13 @@ class ReplayLauncher(Launcher):
         source: Path,
         recorded: Mapping[str, RecordedRun] | None = None,
         choose: Callable[[JobSpec, Sequence[FoundLog]], FoundLog] | None = None,
-        find_row: Callable[[Path], Match] = lambda path: Match(path, path.stem, None),
+        find_row: Callable[[Path], Match] = lambda path: Match(path, path.stem),
+        found: Sequence[Match] = (),
     ) -> None:
         self.source = source
         self._choose = choose
         self._find_row = find_row
+        self._found = {match.path: match for match in found}
         self._recorded = dict(recorded or {})
         self._runs: dict[str, RecordedRun] = {}
         #: The rows by the log they use: one run belongs to one row.
@@ -113,22 +116,29 @@ class ReplayLauncher(Launcher):
             named = [spec for spec in specs if layout.job_id_in(self.source.name, spec.log_glob)]
             placed = [spec for spec in named if self.source.match(layout.any_job(_globs(spec)[-1]))]
             chosen = placed or named or [spec for spec in specs if self._loose_of(spec.row_id)]
-            unknown = [] if chosen else self._loose or [Match(self.source, "", None)]
+            unknown = [] if chosen else self._loose or [Match(self.source, "")]
             return frozenset(spec.row_id for spec in chosen), unknown
         logs_of = {spec.row_id: self._logs_of(spec) for spec in specs}
         known = {log.path for logs in logs_of.values() for log in logs}
-        others = {path: Match(path, "", None) for path in layout.logs_in(self.source) if path not in known}
-        others |= {match.path: match for match in self._loose if match.path in others}
+        paths = dict.fromkeys((*layout.logs_in(self.source), *self._found))
+        others = {path: Match(path, "") for path in paths if path not in known}
+        others |= {match.path: match for match in (*self._found.values(), *self._loose) if match.path in others}
         return frozenset(row_id for row_id, logs in logs_of.items() if logs), [*others.values()]
 
     @cached_property
     def _loose(self) -> list[Match]:
         """The logs in the source whose names show no row, with the rows that they state."""
         paths = [self.source] if self.source.is_file() else layout.loose_logs(self.source)
-        return [self._find_row(path) for path in paths if not layout.looks_like_a_log(path.name)]
+        names = [path for path in paths if not layout.looks_like_a_log(path.name) and path not in self._found]
+        return [*map(self._find_row, names)]
 
     def _loose_of(self, row_id: str) -> list[FoundLog]:
-        return [match for match in self._loose if match.row is not None and match.row.id == row_id]
+        """The logs of a row by plugins, else by what they state."""
+        found, loose = (
+            [match for match in matches if match.row is not None and match.row.id == row_id]
+            for matches in (self._found.values(), self._loose)
+        )
+        return [*(found or loose)]
 
     def _check_shared(self, log: Path) -> None:
         """Raise a LogError if a log is of several rows."""
@@ -159,11 +169,11 @@ class ReplayLauncher(Launcher):
         return [place for place in dict.fromkeys((self.source, spec.stage)) if _is_below(place, self.source)]
 
     def _logs_of(self, spec: JobSpec) -> list[FoundLog]:
-        """The logs of a row below the source, in the recipe's layout or its launcher's, or else by what they state."""
+        """The logs of a row below the source, in the recipe's layout, or else by plugins or by what they state."""
         traced = layout.is_nccl_traced(spec.environment)
         globs = [(place, glob) for place in self._places(spec) for glob in _globs(spec)]
         logs = [log for place, glob in globs for log in layout.find_logs(place, glob, traced)]
-        return logs or [*spec.launch.logs_below(self.source)] or self._loose_of(spec.row_id)
+        return logs or self._loose_of(spec.row_id)
 
     def _find_recorded(self, spec: JobSpec) -> RecordedRun:
         if spec.row_id not in self._recorded:

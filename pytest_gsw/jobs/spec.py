@@ -366,6 +366,19 @@ def session_environment(environ: Mapping[str, str] | None = None) -> Mapping[str
     return MappingProxyType({name: value for name, value in variables if value is not None})
 
 
+def environment_of(cluster: Cluster | None) -> Mapping[str, str]:
+    """The environment in which jobs are submitted to a cluster: its login node's, or this process's as it is now.
+
+    Raises:
+        ConfigurationError: There is no connection to the login node.
+    """
+    if cluster is None or cluster.mirror is None:
+        return session_environment()
+    from pytest_gsw.jobs.ssh.login import login_to  # few clusters have a login node
+
+    return login_to(cluster).node().variables
+
+
 def job_environment(session: Mapping[str, str], spec: JobSpec) -> dict[str, str]:
     """The environment of a job's submission: the session's without misleading variables, plus the row's."""
     inside_a_job = _is_inside_a_job(session)

@@ -23,14 +23,11 @@ from pytest_gsw.jobs.model import VIRTUAL_ENVIRONMENTS, ExperimentInfo, FoundLog
 from pytest_gsw.jobs.named_log import named_log, with_log
 from pytest_gsw.jobs.preflight import directory_keys
 from pytest_gsw.jobs.scripts import options_in, row_variables, script_text, value_of
-from pytest_gsw.jobs.spec import profiling_in
-from pytest_gsw.nvidia.evidence import Task, task_of_log
+from pytest_gsw.jobs.spec import environment_of, profiling_in
+from pytest_gsw.nvidia.evidence import task_of_log
 from pytest_gsw.tables.model import IMAGE_VARIABLE, Baseline
 from pytest_gsw.tables.releases import container_of, is_container
 from pytest_gsw.tables.yaml_values import Stated, read_spelling
-
-#: Logs of jobs launched by llmb-run, each with its task, by the replayed directory.
-Launched = dict[Path, list[tuple[FoundLog, Task]]]
 
 #: The variable for options of sbatch if the recipe makes the command line.
 _ADDITIONAL = "ADDITIONAL_SLURM_PARAMS"
@@ -124,17 +121,16 @@ class RecipeScripts(Launch):
     Args:
         baseline: The row.
         cluster: Its cluster.
-        launched: Logs of a replay, for all rows of the session.
     """
 
     takes_arguments = False
 
-    def __init__(self, baseline: Baseline, cluster: Cluster, launched: Launched) -> None:
+    def __init__(self, baseline: Baseline, cluster: Cluster) -> None:
         self.baseline = baseline
         self.cluster = cluster
+        self._environ = os.environ if cluster.mirror is None else environment_of(cluster)
         tags = [f"v{release}" for release in baseline.source.releases if not is_container(release)]
         self.fetch = f"git clone --branch={tags[-1]} {_RECIPES_OF}" if tags else self.fetch
-        self._launched = launched
         #: Why the log that its script names could not be found; ``None`` if it can.
         self._log_error: SubmissionError | None = None
 
@@ -152,9 +148,9 @@ class RecipeScripts(Launch):
                 advice="write 'launcher: nemo-run' below 'recipe' in the table, or leave the arguments out",
             )
         launched = replace(spec, launch=self)
-        log = named_log(launched, os.environ) if self.cluster.scheduler == "slurm" else None
+        log = named_log(launched, self._environ) if self.cluster.scheduler == "slurm" else None
         self._log_error = log if isinstance(log, SubmissionError) else None
-        return with_log(launched, log) if isinstance(log, str) else launched
+        return with_log(launched, self.cluster.here(log)) if isinstance(log, str) else launched
 
     def read_output(self, output: str) -> ExperimentInfo:
         """The jobs in a launch script's output, by NeMo-Run's lines or llmb-run's.
@@ -191,14 +187,6 @@ class RecipeScripts(Launch):
             tasks.append((ids[0], Path(places[0].rstrip())))
         return ExperimentInfo(*tasks[-1], job_ids=jobs, waits_for=tuple(tasks[:-1]))
 
-    def logs_below(self, place: Path) -> Sequence[FoundLog]:
-        """Logs of the row's jobs that llmb-run has launched, by its file next to each."""
-        if place not in self._launched:
-            logs = (FoundLog(log, job_id) for log, job_id in _logs_below(place))
-            tasks = ((log, task_of_log(log.path, log.job_id)) for log in logs)
-            self._launched[place] = [(log, task) for log, task in tasks if task is not None]
-        return [log for log, task in self._launched[place] if task.is_of(self.baseline)]
-
     def problem(self, spec: JobSpec) -> SubmissionError | None:
         """The error of a recipe whose metadata require another launcher, or whose log could not be found."""
         metadata = self.metadata_of(spec)
@@ -207,7 +195,7 @@ class RecipeScripts(Launch):
         wanted = None if match is None else _LAUNCHED_BY.get(match[1])
         if match is None or wanted is None or self.launches(wanted):
             # A site may have changed the spec since, and so mended it.
-            log = None if self._log_error is None else named_log(spec, os.environ)
+            log = None if self._log_error is None else named_log(spec, self._environ)
             return log if isinstance(log, SubmissionError) else None
         line = text.count("\n", 0, match.start()) + 1
         keys = directory_keys(spec, self.baseline, self.cluster)
@@ -361,7 +349,7 @@ class NemoRun(_SubmitsItself):
         spec = super().started(spec)
         environment, install = spec.environment, spec.environment.get("LLMB_INSTALL")
         if install and environment.keys().isdisjoint(VIRTUAL_ENVIRONMENTS):
-            environment = {**environment, **_installed_environment(spec.script, install)}
+            environment = {**environment, **_installed_environment(spec.script, self.cluster.here(install))}
         arguments = (*self.cluster.submission.arguments, *self.baseline.recipe.arguments)
         return replace(spec, environment=environment, arguments=arguments)
 
@@ -462,7 +450,10 @@ class LlmbRun(_SubmitsItself):
         beside = super().metadata_of(spec)
         if beside.is_file():
             return beside
-        installed = (spec.directory.parent.parent, Path(spec.environment.get("LLMB_INSTALL", spec.directory)))
+        installed = (
+            spec.directory.parent.parent,
+            Path(self.cluster.here(spec.environment.get("LLMB_INSTALL", str(spec.directory)))),
+        )
         configured = (_texts_at(place / _INSTALLED, *keys) for place in installed for keys in ((), ("launcher",)))
         repository = next((found["llmb_repo"] for found in configured if "llmb_repo" in found), None)
         found = () if repository is None else _metadata_below(repository)
@@ -476,7 +467,7 @@ class LlmbRun(_SubmitsItself):
 _LAUNCHERS: Mapping[str, type[RecipeScripts]] = {one.name: one for one in (RecipeScripts, Configured, NemoRun, LlmbRun)}
 
 
-def launched(spec: JobSpec, baseline: Baseline, cluster: Cluster, found: Launched) -> JobSpec:
+def launched(spec: JobSpec, baseline: Baseline, cluster: Cluster) -> JobSpec:
     """The spec of a row's job with the launcher of its table, or else of its cluster.
 
     Raises:
@@ -491,7 +482,7 @@ def launched(spec: JobSpec, baseline: Baseline, cluster: Cluster, found: Launche
             advice="run the row on a cluster with 'scheduler: slurm', or leave 'launcher' out",
         )
     kind = Bridge if name == NemoRun.name and spec.script.name in _SCRIPTS else _LAUNCHERS[name]
-    launch = kind(baseline, cluster, found)
+    launch = kind(baseline, cluster)
     if is_replay:
         return replace(spec, launch=launch)
     started = launch.started(spec)
@@ -546,6 +537,16 @@ def _variables_of_sbatch(spec: JobSpec, options: Mapping[str, str | None]) -> di
         is_flag = name in {"exclusive", "no-requeue"}
         variables[_OF_SBATCH[name]] = "1" if is_flag else value or ""
     return variables
+
+
+def launched_logs(place: Path, rows: Sequence[Baseline]) -> list[FoundLog]:
+    """The logs below a directory of jobs that llmb-run has launched, with their rows, by its file next to each."""
+    found = []
+    for log, job_id in _logs_below(place):
+        task = task_of_log(log, job_id)
+        if task is not None and (of_log := tuple(row.id for row in rows if task.is_of(row))):
+            found.append(FoundLog(log, job_id, of_log))
+    return found
 
 
 def _logs_below(place: Path) -> list[tuple[Path, str]]:

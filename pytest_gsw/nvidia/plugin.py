@@ -10,19 +10,14 @@ import pytest
 
 if TYPE_CHECKING:
     from pytest_gsw.clusters import Cluster
-    from pytest_gsw.jobs.model import JobSpec
-    from pytest_gsw.nvidia.launchers import Launched
+    from pytest_gsw.jobs.model import FoundLog, JobSpec
     from pytest_gsw.nvidia.suite import Certification
     from pytest_gsw.tables.model import Baseline
     from pytest_gsw.validation.agreement import Evidence
 
-_LAUNCHED: pytest.StashKey[Launched] = pytest.StashKey()
-
 
 @pytest.hookimpl(wrapper=True, trylast=True)
-def pytest_gsw_make_job_spec(
-    config: pytest.Config, baseline: Baseline, cluster: Cluster
-) -> Generator[None, JobSpec | None, JobSpec | None]:
+def pytest_gsw_make_job_spec(baseline: Baseline, cluster: Cluster) -> Generator[None, JobSpec | None, JobSpec | None]:
     """The recipes' own launchers; a simulation has none of them."""
     spec = yield
     if cluster.simulated:
@@ -32,7 +27,14 @@ def pytest_gsw_make_job_spec(
 
     if not isinstance(spec, JobSpec):  # the session will report this
         return spec
-    return launched(spec, baseline, cluster, config.stash.setdefault(_LAUNCHED, {}))
+    return launched(spec, baseline, cluster)
+
+
+def pytest_gsw_find_logs(place: Path, rows: Sequence[Baseline]) -> Sequence[FoundLog]:
+    """The logs of jobs that llmb-run has launched."""
+    from pytest_gsw.nvidia.launchers import launched_logs
+
+    return launched_logs(place, rows)
 
 
 def pytest_gsw_evidence(log: Path, job_id: str) -> Sequence[Evidence]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -221,16 +221,26 @@ def log_format(row: Baseline, config: pytest.Config) -> LogFormat | None:
     return found
 
 
-def launched_logs(config: pytest.Config, place: Path, row: Baseline) -> Sequence[FoundLog]:
-    """The logs below a directory that a row's launcher knows by files of its own, as in a replay.
+def found_logs(config: pytest.Config, place: Path, rows: Sequence[Baseline]) -> list[FoundLog]:
+    """The logs below a directory that plugins find by files of other programs; links are left out.
 
     Raises:
-        ConfigurationError: A plugin fails, or returns no job spec.
+        ConfigurationError: A plugin fails, or its result is no list of such logs.
     """
+    hook, logs = config.hook.pytest_gsw_find_logs, list[FoundLog]()
     try:
-        return replayed_spec(config, row).launch.logs_below(place)
-    except RunError:  # such a row cannot be launched
-        return ()
+        for answer in hook(config=config, place=place, rows=rows):
+            if isinstance(answer, str | bytes) or not isinstance(answer, Iterable):
+                raise hook_checks.wrong_answer(hook, f"{type(answer).__name__}, wanted a list of FoundLog")
+            logs += answer
+        for log in logs:
+            if problems := hook_checks.log_problems(log, place, {row.id for row in rows}):
+                raise hook_checks.wrong_answer(hook, hook_checks.not_that(log, "log below the directory", problems))
+    except RunError as error:
+        raise _configuration_error(error) from None
+    except RAISED as error:
+        raise _configuration_error(hook_checks.hook_error(error, config.pluginmanager)) from None
+    return [log for log in logs if not log.path.is_symlink()]
 
 
 def replayed_spec(config: pytest.Config, row: Baseline) -> JobSpec:

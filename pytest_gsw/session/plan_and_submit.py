@@ -30,6 +30,7 @@ from pytest_gsw.jobs import spec as job_specs
 from pytest_gsw.jobs.journal import Journal
 from pytest_gsw.jobs.journal import Submission as JobSubmission
 from pytest_gsw.jobs.launcher import Launcher
+from pytest_gsw.jobs.layout import Match
 from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.preflight import release_files
 from pytest_gsw.jobs.replay import RECIPE, RecordedRun, ReplayLauncher, left_out_lines
@@ -108,7 +109,7 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
         ),
         environ=environ,
     )
-    _survey_recipes(rows, settings, launcher)
+    _survey_recipes(rows, settings)
     plans = make_plans(rows, settings)
     if isinstance(launcher, ReplayLauncher) and state.recorded is None and not selection.are_rows_named(config):
         rows = _rows_with_logs(session, rows, plans, launcher)
@@ -129,7 +130,7 @@ def plan_rows(session: pytest.Session, settings: Settings) -> Start:
     # A submission whose answer was lost may have a job already, whatever is wrong by now.
     new = [item for item in rows if item.baseline.id not in taken or not taken[item.baseline.id].intended_s]
     unready_rows = preflight.check_rows(new, specs, launcher, settings, environ)
-    specs |= {row_id: error.with_texts(launcher.shown) for row_id, error in unready_rows.items()}
+    specs |= {row_id: error.with_texts(_cluster_of(settings).shown) for row_id, error in unready_rows.items()}
     preflight.report_differences(config, new, specs, settings)
     for row_id, row in by_row.items():
         taken_over = executor.rows.row(row_id)
@@ -295,7 +296,9 @@ def make_launcher(
             if (job := record.jobs.last) is not None
         }
         choose = newest_log.newest_chooser(config, rows) if settings.replay.takes_newest else None
-        return ReplayLauncher(settings.replay.place, runs, choose, lambda path: matching.match_log(path, baselines))
+        place = settings.replay.place
+        found = _found_logs(config, place, baselines) if place.is_dir() and not runs else []
+        return ReplayLauncher(place, runs, choose, lambda path: matching.match_log(path, baselines), found)
     assert settings.cluster is not None  # else nothing is submitted
     _ = config.stash[SESSION].environ  # a login node that is out of reach is no fault of a plugin
     launcher = hook_results.ask_for_launcher(config, settings.cluster, settings.run_directory)
@@ -305,6 +308,15 @@ def make_launcher(
         raise pytest.UsageError(str(keys_error(settings.cluster, ["scheduler"], problem)))
     launcher.report_by(lambda line: write(config, line))
     return launcher
+
+
+def _found_logs(config: pytest.Config, place: Path, baselines: Sequence[Baseline]) -> list[Match]:
+    """The logs that plugins find in a replayed directory, with their rows."""
+    try:
+        logs = hook_results.found_logs(config, place, baselines)
+    except ConfigurationError as error:
+        raise pytest.UsageError(redact(str(error), os.environ)) from None
+    return [matching.match_found(log, baselines) for log in logs]
 
 
 def _observer(config: pytest.Config, rows: Mapping[str, SessionRow]) -> StateObserver:
@@ -324,8 +336,8 @@ def _observer(config: pytest.Config, rows: Mapping[str, SessionRow]) -> StateObs
     return observe
 
 
-def _survey_recipes(rows: Sequence[BaselineItem], settings: Settings, launcher: Launcher) -> None:
-    """Let the launcher see the recipes' directories, with what states their release, and the staging areas.
+def _survey_recipes(rows: Sequence[BaselineItem], settings: Settings) -> None:
+    """Copy the recipes' directories of a login node, with what states their release, and the staging areas.
 
     Raises:
         pytest.UsageError: They are out of reach.
@@ -333,6 +345,8 @@ def _survey_recipes(rows: Sequence[BaselineItem], settings: Settings, launcher: 
     cluster = _cluster_of(settings)
     if cluster.mirror is None:
         return
+    from pytest_gsw.jobs.ssh.login import login_to  # few clusters have a login node
+
     stages = {item.baseline.id: job_specs.stage_of(cluster, item.baseline) for item in rows}
     scripts = [
         job_specs.launch_script(cluster, row, job_specs.recipe_directory(cluster, row, stages[row.id]))
@@ -340,7 +354,8 @@ def _survey_recipes(rows: Sequence[BaselineItem], settings: Settings, launcher: 
     ]
     files = [path for script in dict.fromkeys(scripts) for path in (script, *release_files(script))]
     try:
-        launcher.survey([script.parent for script in scripts], [*files, *stages.values()])
+        homes = [Path(cluster.here(home)) for name, home in cluster.environment.items() if name == "LLMB_INSTALL"]
+        login_to(cluster).survey([*homes, *(script.parent for script in scripts)], [*files, *stages.values()])
     except ConfigurationError as error:
         raise pytest.UsageError(str(error)) from None
 
@@ -438,7 +453,7 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
     """Print the plan; a row that cannot be submitted fails the session."""
     config, rows = session.config, selection.runnable(session.items)
     launcher = make_launcher(config, settings, {}, {}, ())
-    _survey_recipes(rows, settings, launcher)
+    _survey_recipes(rows, settings)
     specs = {row_id: plan.spec for row_id, plan in make_plans(rows, settings).items()}
     specs_of = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, JobSpec)}
     problems = {row_id: spec for row_id, spec in specs.items() if isinstance(spec, RunError)}
@@ -450,7 +465,7 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
         for item in session.items
         if (marker := item.get_closest_marker("skip")) is not None and isinstance(item, BaselineItem)
     ]
-    problems = {row_id: problem.with_texts(launcher.shown) for row_id, problem in problems.items()}
+    problems = {row_id: problem.with_texts(_cluster_of(settings).shown) for row_id, problem in problems.items()}
     planned = [
         _entry(item, specs_of[item.baseline.id], settings, launcher) for item in rows if item.baseline.id in specs_of
     ]
@@ -484,7 +499,7 @@ def print_plan(session: pytest.Session, settings: Settings) -> None:
 
 def _entry(item: BaselineItem, spec: JobSpec, settings: Settings, launcher: Launcher) -> dict[str, Any]:
     """The plan's entry of a row that can be submitted."""
-    run_s, there = job_specs.expected_run_s(item.baseline), launcher.there
+    run_s, cluster = job_specs.expected_run_s(item.baseline), _cluster_of(settings)
     variables = {**spec.environment, **spec.launch.variables(spec)}
     return {
         "node_id": item.nodeid,
@@ -493,10 +508,10 @@ def _entry(item: BaselineItem, spec: JobSpec, settings: Settings, launcher: Laun
         "nodes": spec.nodes,
         "minutes": None if run_s is None else run_s / 60,
         "jobs": settings.judging.repeats.first,
-        "directory": launcher.shown(str(spec.directory)),
-        "command": there(command(*job_specs.masked_command(launcher.command(spec)))),
-        "environment": {name: there(value) for name, value in job_specs.masked_environment(variables).items()},
+        "directory": cluster.shown(str(spec.directory)),
+        "command": cluster.there(command(*job_specs.masked_command(launcher.command(spec)))),
+        "environment": {name: cluster.there(value) for name, value in job_specs.masked_environment(variables).items()},
         "log": "in the directory of its experiment"
         if spec.launch.has_directory
-        else there(str(spec.stage / spec.log_glob)),
+        else cluster.there(str(spec.stage / spec.log_glob)),
     }

@@ -151,6 +151,21 @@ def tables_of(requested: RequestedRelease) -> tuple[Path, ...]:
     )
 
 
+def tables_for(cluster: Cluster | None, staged: RequestedRelease | None = None) -> tuple[Path, ...]:
+    """The bundled tables of a cluster, as a session there has them: of its release, or of its accelerator.
+
+    There are none without one of the two. ``staged`` is the release of a cluster whose other keys may be wrong.
+    """
+    if staged is None and cluster is not None and cluster.release:
+        staged = RequestedRelease(cluster.release, cluster.name)
+    if staged is None and cluster is not None and cluster.accelerator is not None:
+        releases = releases_for(cluster.accelerator)
+        if not releases:
+            return directories_for(cluster.accelerator)
+        staged = RequestedRelease(releases[-1], cluster.name) if releases[-1] else None
+    return () if staged is None else tables_of(resolved_release(staged, cluster))
+
+
 def _by_option(config: pytest.Config, given: str | None) -> RequestedRelease | None:
     if given is None:
         return None

@@ -253,7 +253,7 @@ def take_over(
             executor.attach(job, submission)
             taken[row_id] = dataclasses.replace(submission, job_id=job.id)
             del specs[row_id]
-            if changed := journal.changes(submission, spec):
+            if submission.definition and (changed := journal.changes(submission, spec)):
                 tell(f"gsw: {row_id}: its table has changed since its job was submitted: {'; '.join(changed)}")
         elif submission.job_id is None:
             taken[row_id] = submission

@@ -48,10 +48,16 @@ def shared_paths(
     of_run = {} if past is None else past.paths
     known = {name: tuple(map(Path, of_run[name])) for name in _NAMES if of_run.get(name)}
     for name, paths in known.items():
-        if name in given and given[name] != paths:
+        # A run that began on another machine has paths that are not here.
+        if name in given and given[name] != paths and any(map(_is_here, paths)):
             was = " ".join(str(path) for path in paths)
             raise ConfigurationError(f"--gsw-resume: --gsw-{name} of that run is {was}\nnext: leave the option out")
-    return {**given, **known}
+    return {**known, **given}
+
+
+def _is_here(path: Path) -> bool:
+    """True if a file or directory, or the file of one of several suites, is there."""
+    return path.exists() or Path(str(path).rpartition("@")[0] or path).exists()
 
 
 def kept_of_run(config: pytest.Config, values: Mapping[str, Any], past: RunState | None) -> dict[str, Any]:

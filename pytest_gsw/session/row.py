@@ -36,7 +36,7 @@ from pytest_gsw.results.reported_status import reported_status
 from pytest_gsw.results.row_line import informative_line
 from pytest_gsw.results.suggested_commands import repeat_commands
 from pytest_gsw.session.failure_text import fail
-from pytest_gsw.session.judging import Judge, excused
+from pytest_gsw.session.judging import Judge, accepted_note, excused, verdict_text
 from pytest_gsw.session.measured_jobs import MeasuredJobs
 from pytest_gsw.session.row_plan import Context, RowPlan, decide
 from pytest_gsw.session.row_source import Circumstances, LiveRow, RowSource
@@ -48,7 +48,6 @@ from pytest_gsw.stats.decision import Done, Outcome, Repeat, Undecided
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.noise import Noise
 from pytest_gsw.stats.verdict import Reason, Verdict, after_search
-from pytest_gsw.tables.metrics import STEP_TIME
 from pytest_gsw.tables.model import Accepted, Baseline, accepted_for
 from pytest_gsw.validation.attempts import read_attempt
 from pytest_gsw.validation.log_identity import check_identity, read_identity
@@ -338,12 +337,10 @@ class SessionRow:
         verdict = self._with_canaries(self._apply_rule(run, measurement, accepted, self._cluster_effect()))
         not_comparable = source.not_comparable(run)
         verdict, among_tiles = self._among_tiles(verdict)
-        tokens_per_s = measurement.figures.tokens_per_s if baseline.judged_by is STEP_TIME else None
-        documented = dict(vars(baseline.documented))
-        own = row_text.verdict_fact(documented, verdict, tokens_per_s, self._cluster or "")
         slow_nodes = self._slow_nodes(run, verdict)
         of_tile = () if among_tiles is None else row_text.tile_texts(among_tiles)
-        parts = (*of_tile, row_text.row_fact(own, verdict), measurement.doubt, slow_nodes)
+        figures = verdict_text(baseline, measurement, verdict, self._cluster or "")
+        parts = (*of_tile, figures, measurement.doubt, slow_nodes)
         fact = "; ".join(filter(None, parts))
         return RowResult(
             outcomes.PROFILED.word if not_comparable else verdict.outcome.value,
@@ -437,16 +434,10 @@ class SessionRow:
         self, accepted: Accepted | None, unused: Accepted | None, verdict: Verdict, run: Run
     ) -> str | None:
         """A note on the cluster's own figure, if it has one."""
-        metric = self.baseline.judged_by
-        if unused is not None:
-            ran = self.source.circumstances(run)
-            if ran.definition != ran.definition_now:
-                return row_text.outdated_text(unused, ran.definition, ran.definition_now, metric)
-            return row_text.unused_text(self.baseline, unused, ran.definition_now, redact(ran.image, os.environ))
-        if accepted is None:
-            return None
-        text = row_text.ignored_text if verdict.accepted is None else row_text.accepted_text
-        return text(accepted, metric)
+        row, ran = self.baseline, self.source.circumstances(run)
+        if unused is not None and ran.definition != ran.definition_now:
+            return row_text.outdated_text(unused, ran.definition, ran.definition_now, row.judged_by)
+        return accepted_note(row, accepted, unused, verdict, ran.definition_now, ran.image)
 
     def _apply_rule(
         self, run: Run, measurement: Measurement, accepted: Accepted | None, cluster_effect: ClusterEffect | None

@@ -19,11 +19,11 @@ from pytest_gsw.history.row_history import RowHistory
 from pytest_gsw.jobs.journal import Submission
 from pytest_gsw.jobs.launcher import Launcher
 from pytest_gsw.jobs.layout import error_files_of, in_traced_results, is_nccl_traced
-from pytest_gsw.jobs.model import BOOST_NOT_SET, JobSpec
+from pytest_gsw.jobs.model import JobSpec
 from pytest_gsw.jobs.spec import job_image, job_variable, profiling_in
 from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results.record import JobFacts, Record
-from pytest_gsw.session.judging import not_comparable
+from pytest_gsw.session.judging import environment_of, not_comparable
 from pytest_gsw.session.settings import Settings
 from pytest_gsw.stats.cluster_effect import ClusterEffect
 from pytest_gsw.stats.noise import Noise
@@ -178,11 +178,9 @@ class LiveRow:
 
     def _environment(self, run: Run, written: Provenance, started: JobSpec | None) -> dict[str, str]:
         """Versions from the log and files next to it, and the GPUs' boost, which changes the figures."""
-        beside = {name: value for evidence in run.evidence for name, value in evidence.environment.items()}
-        versions = {**written.versions, **beside}
-        if unset_boost(run) is not None:
-            versions["vboost"] = BOOST_NOT_SET
-        elif started is not None and job_variable(self.environ, started, "ENABLE_VBOOST").lower() == "true":
+        versions = environment_of(run, written)
+        boost = "" if started is None else job_variable(self.environ, started, "ENABLE_VBOOST").lower()
+        if boost == "true" and unset_boost(run) is None:
             versions["vboost"] = "true"
         version = self.launcher.version
         return {**versions, self.launcher_name: version} if version else versions

@@ -429,7 +429,8 @@ def _cluster(
 def _baselines(given: tuple[Path, ...], requested: RequestedRelease | None) -> tuple[Path, ...]:
     for path in given:
         if not (path.is_file() or path.is_dir()):
-            raise ConfigurationError(f"--gsw-baselines: there is no file or directory {path}")
+            advice = "next: name the tables that are here with --gsw-baselines"
+            raise ConfigurationError(f"--gsw-baselines: there is no file or directory {path}\n{advice}")
     if requested is not None:
         return tables_of(requested)
     return tuple(Path(os.path.normpath(path)) for path in given) or (bundled_baselines(),)

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_gsw.common.text import command
 from pytest_gsw.errors import ConfigurationError
-from pytest_gsw.session.settings import Settings
+from pytest_gsw.session.settings import Settings, read_settings
 
 if TYPE_CHECKING:
     from pytest_gsw.executor.executor import Executor
@@ -90,16 +90,12 @@ class Session:
         Raises:
             pytest.UsageError: There is no connection to the login node.
         """
-        if (cluster := self.settings.cluster) is not None and cluster.mirror is not None:
-            from pytest_gsw.jobs.ssh.login import login_to
+        from pytest_gsw.jobs.spec import environment_of
 
-            try:
-                return login_to(cluster).node().variables
-            except ConfigurationError as error:
-                raise pytest.UsageError(str(error)) from None
-        from pytest_gsw.jobs.spec import session_environment
-
-        return session_environment()
+        try:
+            return environment_of(self.settings.cluster)
+        except ConfigurationError as error:
+            raise pytest.UsageError(str(error)) from None
 
     @cached_property
     def recorded(self) -> dict[str, Record] | None:
@@ -140,6 +136,15 @@ class Session:
 
 
 SESSION = pytest.StashKey[Session]()
+
+
+def settings_of(config: pytest.Config) -> Settings:
+    """The settings of a session; those that it would have if it has no rows.
+
+    Raises:
+        ConfigurationError: Options, ini file or cluster file are invalid.
+    """
+    return config.stash[SESSION].settings if SESSION in config.stash else read_settings(config)
 
 
 def _check_cluster(settings: Settings, records: Iterable[Record]) -> None:

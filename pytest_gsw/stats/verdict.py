@@ -355,7 +355,7 @@ def after_search(
     return replace(verdict, outcome=outcome, own_outcome=None, given_reason=reason)
 
 
-def judge(
+def verdict_of(
     baseline: Baseline,
     measurement: Measurement,
     tolerance: float,

@@ -259,6 +259,31 @@ def load_tables(paths: Sequence[Path] | None = None) -> tuple[Baseline, ...]:
     return read_tables(paths).rows
 
 
+def table_name(path: Path) -> str:
+    """A table's name as in sessions' node ids."""
+    home = bundled.bundled_baselines()
+    return (path.relative_to(home.parent) if path.is_relative_to(home) else relative_path(path)).as_posix()
+
+
+def find_row(given: str, tables: Sequence[Path] | None) -> Baseline:
+    """The row of this id, or of this node id of pytest.
+
+    Raises:
+        ConfigurationError: There is none, or more than one, or a table is wrong.
+    """
+    wanted = given.rpartition("::")[2]
+    rows = load_tables(tables)
+    found = [row for row in rows if row.id == wanted]
+    if not found:
+        raise ConfigurationError(
+            f"there is no row '{wanted}'{nearest(wanted, [row.id for row in rows])}\nnext: pytest-gsw rows"
+        )
+    if len(found) > 1:
+        places = "\n".join(f"  {row.location}" for row in found)
+        raise ConfigurationError(f"there are {len(found)} rows '{wanted}':\n{places}\nnext: name one with --baselines")
+    return found[0]
+
+
 def accepted_figures(paths: Sequence[Path] | None = None) -> dict[str, Mapping[str, model.Accepted]]:
     """The accepted figures of all rows that have not ended, by row and cluster."""
     return {

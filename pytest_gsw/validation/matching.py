@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -33,36 +34,43 @@ _SIZE_BY_LAYERS = "size by layers and hidden size"
 _SIZE_TOLERANCE = 0.05
 
 
-#: The logs below a directory that a row's launcher knows by files of its own, whatever they are named.
-LaunchedLogs: TypeAlias = Callable[[Baseline], Sequence[FoundLog]]
-#: A log's job and rows, by its name or its launcher.
+#: A log's job and rows, by its name.
 _Candidate: TypeAlias = tuple[str, tuple[Baseline, ...]]
 #: A row, and all values that a log and the row state.
 _Compared: TypeAlias = tuple[Baseline, Sequence[Compared]]
 
 
-def match_logs(directory: Path, rows: Sequence[Baseline], launched_logs: LaunchedLogs) -> Iterator[Match]:
+def match_logs(directory: Path, rows: Sequence[Baseline], found: Sequence[FoundLog]) -> Iterator[Match]:
     """All logs below a directory that are named as recipes name them, and all that lie loose in it, with their rows.
 
-    Links are not followed.
+    Links are not followed. ``found`` are logs that plugins have found, whatever they are named.
     """
     globs = [
         (row, Path(log_glob(of.framework, of.model, of.size, of.dtype, row.gpus)))
         for row in rows
         if (of := row.workload).size is not None  # without one, its logs may be named like those of any size
     ]
-    launched: dict[Path, _Candidate] = {}
-    for row in rows:
-        for log in (launched_log for launched_log in launched_logs(row) if not launched_log.path.is_symlink()):
-            launched[log.path] = log.job_id, (*launched.get(log.path, ("", ()))[1], row)
-    for path in dict.fromkeys((*loose_logs(directory), *_named_logs(directory), *launched)):
-        job_id, of_name = launched.get(path) or _candidate(path, globs)
+    by_plugins = {log.path: log for log in found}
+    for path in dict.fromkeys((*loose_logs(directory), *_named_logs(directory), *by_plugins)):
+        if path in by_plugins:
+            yield match_found(by_plugins[path], rows)
+            continue
+        job_id, of_name = _candidate(path, globs)
         if len(of_name) == 1:
-            yield Match(path, job_id, of_name[0])
+            yield Match(path, job_id, row=of_name[0])
         elif not of_name and looks_like_a_log(path.name):
-            yield Match(path, job_id, None, "is named like the log of no row")
+            yield Match(path, job_id, why="is named like the log of no row")
         else:
             yield match_log(path, of_name or rows, job_id)
+
+
+def match_found(log: FoundLog, rows: Sequence[Baseline]) -> Match:
+    """The row of a log that a plugin has found, among those that it names, else by what the log states."""
+    of_log = [row for row in rows if row.id in log.rows]
+    if len(of_log) == 1:
+        return Match(log.path, log.job_id, row=of_log[0])
+    stated = match_log(log.path, of_log or rows, log.job_id if of_log else "")
+    return replace(stated, job_id=log.job_id)
 
 
 #: Suffix of directories with NCCL traces, runs of ten steps.
@@ -101,9 +109,9 @@ def match_log(path: Path, rows: Sequence[Baseline], job_id: str = "") -> Match:
         compared = [(row, [*compare(row, log.identity, job_id=by_name), *_more_compared(row, log)]) for row in rows]
         row = _find_row(path, compared, is_named=bool(job_id))
     except LogError as error:
-        return Match(path, by_name or path.stem, None, error.fact)
+        return Match(path, by_name or path.stem, why=error.fact)
     job = by_name or log.identity.job_id or path.stem
-    return Match(path, job, None, row) if isinstance(row, str) else Match(path, job, row)
+    return Match(path, job, why=row) if isinstance(row, str) else Match(path, job, row=row)
 
 
 def _more_compared(row: Baseline, log: StepLog) -> Iterator[Compared]:

@@ -22,7 +22,10 @@ from tests.unit.reports.ci.nights import RUN
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = (ROOT / "docs" / "ci.md").read_text()
-EXAMPLES = [ROOT / "docs" / "examples" / name for name in ("Jenkinsfile", "github.yml", "gitlab.yml")]
+EXAMPLES = [
+    ROOT / "docs" / "examples" / name
+    for name in ("Jenkinsfile", "github.yml", "gitlab.yml", "github-outside.yml", "gitlab-outside.yml")
+]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)

@@ -124,7 +124,7 @@ def test_rows_on_a_cluster_that_a_table_knows(
             ["zzzzz"],
             (
                 "pytest-gsw: error: there is no command 'zzzzz'; there are rows, metrics, import, baseline, report, history, "
-                "compare, nodes and alarms"
+                "compare, nodes, alarms and doctor"
             ),
         ),
         (

@@ -51,6 +51,7 @@ ON_ITS_OWN = {
     "pytest_gsw_make_job_spec": "examples/hooks/make_job_spec.py",
     "pytest_gsw_make_launcher": "examples/flux/flux_launcher.py",
     "pytest_gsw_log_format": "examples/hooks/log_format.py",
+    "pytest_gsw_find_logs": "examples/hooks/cloudai.py",
     "pytest_gsw_evidence": "examples/hooks/evidence.py",
     "pytest_gsw_suite_rows": "examples/suite.py",
     "pytest_gsw_metrics": "examples/hooks/peak_memory.py",

@@ -609,7 +609,9 @@ def test_a_job_id_that_two_rows_are_given(
 ) -> None:
     submit = LocalLauncher.submit
     monkeypatch.setattr(LocalLauncher, "submit", lambda launcher, spec: replace(submit(launcher, spec), id="7"))
-    monkeypatch.setattr(LocalLauncher, "unknown_limit_s", 0.0)  # the launcher knows no job 7: one that is not told is over
+    monkeypatch.setattr(
+        LocalLauncher, "unknown_limit_s", 0.0
+    )  # the launcher knows no job 7: one that is not told is over
     result = pytester.runpytest("--gsw-cluster=demo", "--gsw-baselines=site", "-k", "H100", "--junitxml=junit.xml")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     twice = ("error", "the scheduler gave the id 7 twice, to tiny_1b_bf16[H100x16] and tiny_1b_bf16[H100x8]")

@@ -10,6 +10,7 @@ import pytest
 from pytest_gsw.history.location import open_history
 from pytest_gsw.results import outcomes
 from tests.integration.conftest import Gsw, records, tiny_table
+from tests.integration.runs import accept
 from tests.integration.test_docs import example
 
 ROW = "tiny_1b_bf16[H100x8]"
@@ -62,13 +63,16 @@ def write(pytester: pytest.Pytester, seconds: float = 1.0, loss: float = 7.0, mo
     return log
 
 
-def verdicts(pytester: pytest.Pytester, gsw: Gsw, log: Path, *plugins: str) -> set[str]:
+def verdicts(pytester: pytest.Pytester, gsw: Gsw, log: Path, *plugins: str, cluster: bool = False) -> set[str]:
     """The outcomes by all three, whose exit statuses agree; an error for a log that is left out."""
-    session = pytester.runpytest(f"--gsw-replay={log}", "tiny.yaml", *plugins)
+    session = pytester.runpytest(
+        f"--gsw-replay={log}", "tiny.yaml", *(["--gsw-cluster=ours"] if cluster else []), *plugins
+    )
     (record,) = records(pytester.path)
     outcome = record["outcome"]
     status = 6 if outcome == "profiled" else int(session.ret)  # no row of such a session was judged, which is 5
-    told = gsw("metrics", log, "--row", ROW, "--baselines=tiny.yaml", "--json", *plugins, status=status).out
+    place = ["--cluster=ours"] if cluster else []
+    told = gsw("metrics", log, "--row", ROW, "--baselines=tiny.yaml", "--json", *place, *plugins, status=status).out
     found = {outcome, json.loads(told)["verdict"] if told else "error"}
     kept = outcome in outcomes.JUDGED
     arguments = ("--from-logs=logs", "--cluster=ours", "--baselines=tiny.yaml", "--history=h.db", *plugins)
@@ -101,6 +105,23 @@ def test_a_log_has_one_verdict(pytester: pytest.Pytester, gsw: Gsw, name: str) -
     assert verdicts(pytester, gsw, log) == {outcome}
 
 
+@pytest.mark.parametrize(("limit", "seconds", "outcome"), [("0.1%", 1.01, "regressed"), ("30%", 1.2, "passed")])
+def test_the_tolerance_of_a_cluster_counts_in_all_commands(
+    pytester: pytest.Pytester, gsw: Gsw, limit: str, seconds: float, outcome: str
+) -> None:
+    settings = f"{{scheduler: slurm, accelerator: H100, gpus_per_node: 8, stage: logs, tolerance: {limit}}}"
+    (pytester.path / "clusters.yaml").write_text(f"clusters: {{ours: {settings}}}\n")
+    assert verdicts(pytester, gsw, write(pytester, seconds), cluster=True) == {outcome}
+
+
+def test_the_accepted_figure_of_a_cluster_counts_in_all_commands(pytester: pytest.Pytester, gsw: Gsw) -> None:
+    settings = "{scheduler: slurm, accelerator: H100, gpus_per_node: 8, stage: logs}"
+    (pytester.path / "clusters.yaml").write_text(f"clusters: {{ours: {settings}}}\n")
+    log = write(pytester, 1.2)
+    accept(pytester.path / "tiny.yaml", 1.2, None, "ours")
+    assert verdicts(pytester, gsw, log, cluster=True) == {"passed"}
+
+
 def test_the_reason_is_that_of_the_figure_that_decides(pytester: pytest.Pytester, gsw: Gsw) -> None:
     log = write(pytester, loss=9.9, more="metrics: {final_loss: {value: 7.0, within: 1 %}}, ")
     found = json.loads(gsw("metrics", log, "--row", ROW, "--baselines=tiny.yaml", "--json", status=1).out)
@@ -123,12 +144,8 @@ def test_evidence_of_the_page_counts_in_all_commands(pytester: pytest.Pytester, 
     assert verdicts(pytester, gsw, log) == {"error"}
 
 
-def test_a_metric_that_no_plugin_reads_is_open(pytester: pytest.Pytester, gsw: Gsw) -> None:
-    log = write(pytester, more="metrics: {mem_gib: {value: 60}}, ")
-    found = json.loads(gsw("metrics", log, "--row", ROW, "--baselines=tiny.yaml", "--json", status=6).out)
-    assert (found["verdict"], found["metrics_not_judged"]) == ("inconclusive", "mem_gib")
-    history = ("history", "--from-logs=logs", "--cluster=ours", "--baselines=tiny.yaml", "--history=h.db")
-    assert "mem_gib" in gsw(*history, status=1).err
+def test_a_metric_that_no_plugin_reads_is_an_error(pytester: pytest.Pytester, gsw: Gsw) -> None:
+    assert verdicts(pytester, gsw, write(pytester, more="metrics: {mem_gib: {value: 60}}, ")) == {"error"}
 
 
 @pytest.mark.parametrize("text", ["import nosuchmodule", "raise SystemExit(0)", "def pytest_gsw_evidence(lgo): ...\n"])

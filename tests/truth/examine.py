@@ -11,7 +11,7 @@ from typing import TypeAlias
 from pytest_gsw.errors import RunError
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.stats.figures import peak_flops
-from pytest_gsw.stats.verdict import judge
+from pytest_gsw.stats.verdict import verdict_of
 from pytest_gsw.validation.checks import read_steps
 from pytest_gsw.validation.job_end import check_job
 from pytest_gsw.validation.measure import measure
@@ -46,7 +46,7 @@ def examine_case(case: Case, folder: Path) -> str | None:
             steps=baseline.recipe.steps,
             first_index=log_format.first_index,
         )
-        outcome = judge(baseline, measurement, case.tolerance, noise=case.noise).outcome.value
+        outcome = verdict_of(baseline, measurement, case.tolerance, noise=case.noise).outcome.value
     except RunError as error:
         right = isinstance(error, expected.error) and any(_matches(fact, error.fact) for fact in expected.facts)
         return None if right else f"not measured, {type(error).__name__}: {error.fact}"

@@ -16,7 +16,7 @@ from pytest_gsw.logs.reader import read_log
 from pytest_gsw.stats.decision import Outcome
 from pytest_gsw.stats.measurement import Measurement
 from pytest_gsw.stats.noise import Noise
-from pytest_gsw.stats.verdict import Verdict, judge
+from pytest_gsw.stats.verdict import Verdict, verdict_of
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.validation import checks
 from pytest_gsw.validation.measure import measure
@@ -91,16 +91,16 @@ def test_every_demo_fault_of_a_log_and_every_format_has_a_case() -> None:
 def _judge(change: Callable[[Baseline, Measurement, float], Outcome]) -> Patch:
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
         def wrong(baseline: Baseline, measurement: Measurement, tolerance: float, noise: Noise | None) -> Verdict:
-            right = judge(baseline, measurement, tolerance, noise=noise)
+            right = verdict_of(baseline, measurement, tolerance, noise=noise)
             return replace(right, outcome=change(baseline, measurement, tolerance))
 
-        monkeypatch.setattr(examine, "judge", wrong)
+        monkeypatch.setattr(examine, "verdict_of", wrong)
 
     return patch
 
 
 def _a_hair_lenient(baseline: Baseline, measurement: Measurement, tolerance: float) -> Outcome:
-    return judge(baseline, measurement, tolerance * 1.02).outcome
+    return verdict_of(baseline, measurement, tolerance * 1.02).outcome
 
 
 def _read(change: Callable[[StepLog], StepLog]) -> Patch:

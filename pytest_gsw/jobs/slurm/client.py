@@ -79,10 +79,10 @@ def squeue_ids_command(cluster: str = "", *, mine: bool) -> tuple[str, ...]:
 
 
 def sacct_jobs_command(
-    cluster: str = "", *, job_id: str = "", name: str = "", since_s: float | None = None, mine: bool = True
+    cluster: str = "", *, user_id: int | None = None, job_id: str = "", name: str = "", since_s: float | None = None
 ) -> tuple[str, ...]:
     """Query accounting for jobs, which slurmctld purges soon: the newest of an id, or those of a name, or all."""
-    own = (f"--user={os.getuid()}",) if mine else ()
+    own = () if user_id is None else (f"--user={user_id}",)
     named = (f"--name={name}",) if name else ()
     which = ("-j", job_id) if job_id else ()
     since = () if since_s is None else ("-S", time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(since_s)))
@@ -111,6 +111,11 @@ def scontrol_requests(ids: Sequence[str]) -> str:
 def scontrol_show_command(what: str, cluster: str = "") -> tuple[str, ...]:
     """Query slurmctld for all of a kind, such as ``partition``, one a line; ``-a`` shows hidden ones too."""
     return ("scontrol", *_cluster_option(cluster), "-a", "-o", "show", what)
+
+
+def scontrol_ping_command(cluster: str = "") -> tuple[str, ...]:
+    """Query which controllers are up."""
+    return ("scontrol", *_cluster_option(cluster), "ping")
 
 
 def sinfo_command(cluster: str = "") -> tuple[str, ...]:
@@ -418,6 +423,11 @@ class Client:
         self.environ = environ
         self.patience = Patience()
         self._lock = lock
+
+    @property
+    def user_id(self) -> int:
+        """The user of its jobs, for accounting."""
+        return os.getuid()
 
     def now_s(self) -> float:
         """Seconds since the epoch where the commands run."""

@@ -35,18 +35,23 @@ class JobSearch:
         what, cluster = "the run's rows were", cluster_of(specs[0])
         # In this order: what slurmctld has purged is recorded by then.
         queued = self._query(client.squeue_command(cluster, mine=True), what, specs[0])
-        recorded = self._query(client.sacct_jobs_command(cluster, since_s=since_s - CLOCK_SKEW_S), what, specs[0])
+        recorded = self._query(
+            client.sacct_jobs_command(cluster, user_id=self._client.user_id, since_s=since_s - CLOCK_SKEW_S),
+            what,
+            specs[0],
+        )
         # All states are of the time of squeue, where it has the job: accounting may lag behind it.
         return client.parse_sacct(recorded) | client.parse_squeue(queued)
 
     def by_name(self, spec: JobSpec, submitted_s: float) -> Job | None:
         """The job of a submission whose answer was lost, found by its name; else it would run unmonitored."""
-        what, cluster = f"{spec.row_id} was", cluster_of(spec)
+        what, cluster, user_id = f"{spec.row_id} was", cluster_of(spec), self._client.user_id
         queued = self._query(client.squeue_command(cluster, name=spec.name, mine=True), what, spec)
         answers = accepted_jobs(client.parse_squeue(queued))
         if not answers:
             # It may have ended, and slurmctld purges such jobs soon.
-            command = client.sacct_jobs_command(cluster, name=spec.name, since_s=submitted_s - CLOCK_SKEW_S)
+            since_s = submitted_s - CLOCK_SKEW_S
+            command = client.sacct_jobs_command(cluster, user_id=user_id, name=spec.name, since_s=since_s)
             answers = accepted_jobs(client.parse_sacct(self._query(command, what, spec)))
         own = {job_id: answer for job_id, answer in answers.items() if answer.job_name == spec.name}
         submit_times = {job_id: answer.status.submit_s or 0 for job_id, answer in own.items()}
@@ -68,7 +73,10 @@ class JobSearch:
         cluster = cluster_of(spec)
         for command, parse in (
             (client.squeue_command(cluster, ids=[job_id], mine=mine), client.parse_squeue),
-            (client.sacct_jobs_command(cluster, job_id=job_id, mine=mine), client.parse_sacct),
+            (
+                client.sacct_jobs_command(cluster, user_id=self._client.user_id if mine else None, job_id=job_id),
+                client.parse_sacct,
+            ),
         ):
             answer = self._client.ask(command)
             job = parse(answer.stdout).get(job_id) if answer.returncode == 0 else None

@@ -129,7 +129,7 @@ class LaunchScripts:
     def directory_of_job(self, job: Job) -> Path | None:
         """The directory of a job's experiment: as configured, as printed by its launch script, or of its output."""
         if job.spec.batch_output is not None:
-            return Path(job.spec.batch_output).parent
+            return self._client.here(Path(job.spec.batch_output).parent)
         directory = self._printed_directory(job)
         if directory is not None:
             return directory

@@ -69,9 +69,7 @@ def ask_nodes(ask: Ask, cluster: Cluster, environ: Mapping[str, str]) -> Cluster
     def option(name: str, key: str | None = None) -> str:
         return value_of(cluster.submission.sbatch, name) or key or environment.get(f"SBATCH_{name.upper()}") or ""
 
-    # The session's own variables of these names reach no job.
-    variables = (cluster.environment.get(name) for name in CLUSTER_VARIABLES)
-    routed = next(filter(None, (value_of(cluster.submission.sbatch, "clusters"), *variables)), "")
+    routed = slurm_cluster_of(cluster)
     query = client.sinfo_command(routed)
     lines = list(_parse_sinfo(_answer(ask, query)))
     wanted = [name for name in option("partition", cluster.submission.partition).split(",") if name]
@@ -127,6 +125,13 @@ def ask_nodes(ask: Ask, cluster: Cluster, environ: Mapping[str, str]) -> Cluster
         leaves,
         is_block,
     )
+
+
+def slurm_cluster_of(cluster: Cluster) -> str:
+    """The name of the Slurm cluster that a cluster's own options select; empty if they select none."""
+    # The session's own variables of these names reach no job.
+    variables = (cluster.environment.get(name) for name in CLUSTER_VARIABLES)
+    return next(filter(None, (value_of(cluster.submission.sbatch, "clusters"), *variables)), "")
 
 
 def lost_nodes(ask: Ask, cluster: str) -> dict[str, str]:

@@ -181,7 +181,7 @@ class Poller:
         """
         held = [job for job in jobs if statuses[job.spec.row_id].reason == NOT_LAUNCHED]
         if held:
-            command = client.sacct_jobs_command(cluster_of(held[0].spec), job_id=",".join(_ids(held)), mine=False)
+            command = client.sacct_jobs_command(cluster_of(held[0].spec), job_id=",".join(_ids(held)))
             # -D: their starts before they were requeued as well.
             nodes_of = client.parse_requeued(self._ask((*command, "-D")).stdout)
             for job in (job for job in held if job.id in nodes_of):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import json
+import math
 import re
 import secrets
 import shlex
@@ -28,7 +29,7 @@ from typing import IO, Any
 
 from pytest_gsw.common.redact import printable
 from pytest_gsw.common.text import moment
-from pytest_gsw.errors import RunError
+from pytest_gsw.errors import RunError, TakenOverError
 
 #: Seconds for a connection, and that an answer may come later than the time of its command.
 CONNECT_S = 30.0
@@ -39,8 +40,11 @@ _LONGEST_BACK_OFF_S = 60.0
 #: Bytes that a login shell may print before the first answer; the longest line of it; lines of ssh that are kept.
 _MOST_NOISE = 1 << 20
 _LONGEST_LINE = 1 << 16
-_LAST_LINES = 12
-_OLDEST_PYTHON = (3, 6)
+_LAST_LINES = 20
+#: Bytes of files that are received at a time.
+_PIECE_BYTES = 1 << 14
+#: The reason of an end because of the first of these.
+_FLOOD = "its login shell prints more than 1 MiB"
 
 #: Never a prompt, never the master of others, and a dead link is noticed; the rest is the user's own configuration.
 _OPTIONS = tuple(
@@ -52,7 +56,9 @@ _OPTIONS = tuple(
 )
 #: Runs the program that comes first over standard input; a login shell sets the path to Slurm.
 _START = (
-    "import sys; r = sys.stdin.buffer; "
+    "import sys; "
+    "sys.version_info < (3, 6) and sys.exit('python3 is %d.%d, wanted 3.6 or newer' % sys.version_info[:2]); "
+    "r = sys.stdin.buffer; "
     "exec(compile(r.read(int(r.readline())), 'pytest-gsw', 'exec')); main(sys.argv[1])"
 )
 
@@ -71,25 +77,66 @@ class RefusedRequestError(HelperError):
 
 #: ssh's last words, and what to type next.
 _ADVICE = {
+    "ssh could not be run": "install OpenSSH's client: apt-get install openssh-client",
     "REMOTE HOST IDENTIFICATION HAS CHANGED|Host key verification failed|host key is known": (
-        "ask the cluster's administrators for its host key; `ssh {host}` once by hand accepts a new one"
+        "ask the cluster's administrators for its host key; `ssh {target}` once by hand accepts a new one, "
+        "and `ssh-keygen -R` removes an old one"
     ),
-    "Could not resolve": "correct `host` of the cluster, or name it in ~/.ssh/config",
+    "Could not resolve": "correct `host` of the cluster, or name it in ~/.ssh/config: ssh {target} true",
     "Permission denied|Too many authentication failures|no supported authentication": (
-        "`ssh {host}` must work without a question: ssh-add; or begin a master: ssh -MNf {host}"
+        "`ssh {target} true` must work without a question: ssh-add; "
+        "or begin a master, with ControlPath in ~/.ssh/config: ssh -MNf {target}"
     ),
-    "[Bb]ad configuration option|[Bb]ad owner or permissions|terminating, [0-9]+ bad": (
-        "correct the configuration of ssh, or `ssh` of the cluster"
+    "[Bb]ad configuration|[Bb]ad owner or permissions|terminating, [0-9]+ bad|user config file|(unknown|illegal) option"
+    "|extra arguments|[Mm]issing argument|[Uu]nsupported option|invalid (format|quotes)": (
+        "correct the configuration of ssh, or `ssh` of the cluster: ssh {target} true"
     ),
-    "(bash|python3)[^\n]*not found|No such file or directory": (
-        "the login node needs bash and python3 3.6 or newer: ssh {host} bash -lc 'python3 --version'"
+    "(bash|python3)[^\n]*not found|No such file or directory|wanted 3.6|SyntaxError|SystemError|ImportError": (
+        "the login node needs bash, and python3 3.6 or newer first in its PATH: "
+        "ssh {target} bash -l <<< 'python3 --version'"
     ),
-    "SyntaxError|SystemError|ImportError": "the login node needs python3 3.6 or newer: name it first in its PATH",
+    f"{_FLOOD}|^ValueError: invalid literal|EOFError|no answer": (
+        "its login shell must neither print without end nor read: ssh {target} 'bash -lc true </dev/null | wc -c'"
+    ),
+    "ended with exit code (?!255)": (
+        "do the start-up files of the login shell end it? ssh {target} bash -l <<< 'python3 --version'"
+    ),
 }
 #: Of these, those that may pass by themselves: a server that restarts, or that drops one of many new connections.
 _PASSING = re.compile(
     "timed out|Connection refused|No route|unreachable|closed|reset by|Broken pipe|no answer|exit code"
 )
+#: A line that many others follow.
+_DECISIVE = re.compile("IDENTIFICATION HAS CHANGED|(unknown|illegal) option")
+_ANY_ADVICE = "is {host} up, and is it reached from here? ssh tells more: ssh -v {target} true"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The machine on which Slurm's commands run: a login node, or this one if it has no name."""
+
+    host: str = ""
+    #: Further options of ssh.
+    options: tuple[str, ...] = ()
+
+    @property
+    def target(self) -> str:
+        """The arguments of ssh that name it, for the user's shell."""
+        return shlex.join((*self.options, self.host))
+
+    def path(self, path: str) -> str:
+        """A path for the user, after the machine's name."""
+        return f"{self.host}:{path}" if self.host else path
+
+    def command(self, *words: str) -> str:
+        """A command that runs there, with the variables of a login shell, for the user's shell."""
+        text = shlex.join(words)
+        return f"ssh {self.target} bash -l <<< {shlex.quote(text)}" if self.host else text
+
+    def advice(self, why: str) -> str:
+        """The advice on one of ssh's errors."""
+        known = (text for pattern, text in _ADVICE.items() if re.search(pattern, why))
+        return next(known, _ANY_ADVICE).format(host=self.host, target=self.target)
 
 
 @dataclass(frozen=True)
@@ -126,9 +173,11 @@ class Connection:
 
     def __init__(self, host: str, options: Sequence[str] = ()) -> None:
         self.host = host
-        self._options = tuple(options)
+        self.machine = Machine(host, tuple(options))
         #: Called with the login node after each connection, before any other request.
         self.on_connected: Callable[[], None] = lambda: None
+        #: Why the session may ask for nothing more; ``None`` as long as the run is its own.
+        self.taken_over: TakenOverError | None = None
         #: The last introduction, and the number of requests so far.
         self.node: LoginNode | None = None
         self.requests = 0
@@ -137,7 +186,8 @@ class Connection:
         self._riders = threading.local()
         self._connecting, self._state = threading.RLock(), threading.Lock()
         self._line: _Line | None = None
-        self._address: tuple[str, ...] | None = None
+        #: Options for each address behind the name, the next one first; ``None`` before it is resolved.
+        self._addresses: deque[tuple[str, ...]] | None = None
         self._due_s, self._back_off_s = 0.0, _BACK_OFF_S
         #: Since when and why there is no connection: seconds since the epoch.
         self._lost_s: float | None = None
@@ -203,17 +253,19 @@ class Connection:
         line.end(why)
         return self._lost(line)
 
-    def _lost(self, line: _Line | None, why: str = "") -> ConnectionLostError:
+    def _lost(self, line: _Line | None) -> ConnectionLostError:
         """Note that there is no connection; the error of all requests until there is one again."""
         with self._state:
-            if line is not None and self._line is line:
-                self._line = None
-            why = why or (line.why if line is not None else "")
-            self._lost_s, self._why = self._lost_s or time.time(), why or self._why
-        return ConnectionLostError(self.lost_text, advice=advice_on(self._why, self.host))
+            if line is not None and self._line not in {None, line}:  # there is a new one by now
+                return ConnectionLostError(f"connection to {self.host} lost ({line.why})")
+            self._line = None
+            self._lost_s, self._why = self._lost_s or time.time(), line.why if line is not None else self._why
+            return ConnectionLostError(self.lost_text, advice=self.machine.advice(self._why))
 
     def _connected(self) -> _Line:
         with self._connecting:
+            if self.taken_over is not None:
+                raise self.taken_over
             line = self._line
             if line is not None and not line.has_ended:
                 return line
@@ -229,33 +281,38 @@ class Connection:
                 hello = Pending(self, line, line.send([("hello", {})]), 1, [], CONNECT_S).result().results[0]
             except ConnectionLostError as error:
                 self._why = line.why or error.fact
+                command = shlex.join(self._command()[:-1])
+                self._try_next_address()
                 raise ConnectionLostError(
                     f"no connection to {self.host}: {self._why}",
-                    (("command", shlex.join(self._command()[:-1])),),
+                    (("command", command),),
                     line.last_lines(),
-                    advice_on(self._why, self.host),
+                    self.machine.advice(self._why),
                 ) from None
             python = tuple(hello["python"])
-            if python < _OLDEST_PYTHON:
-                self.close()
-                raise HelperError(
-                    f"python3 of {self.host} is {'.'.join(map(str, python))}, wanted 3.6 or newer",
-                    advice=advice_on("SyntaxError", self.host),
-                )
             self.node = LoginNode(hello["host"], hello["user_id"], python, hello["home"], hello["variables"])
             try:
                 self.on_connected()
             except RunError as error:
+                self._try_next_address()
                 raise self.lose(line, error.fact) from None
+            except TakenOverError as error:
+                self.lose(line, str(error))
+                raise
             self._lost_s, self._back_off_s = None, _BACK_OFF_S
             return line
 
     def _command(self) -> tuple[str, ...]:
-        """The command of ssh; a name of several hosts is resolved once."""
-        if self._address is None:
-            self._address = _address_of(self.host, self._options)
+        """The command of ssh; of a name of several hosts, the one that answered last, or the next one."""
+        if self._addresses is None:
+            self._addresses = deque(_addresses_of(self.host, self.machine.options))
+        address = self._addresses[0] if self._addresses else ()
         start = shlex.join(("exec", "bash", "-lc", f"exec python3 -c {shlex.quote(_START)} {_MARKER}"))
-        return ("ssh", *self._options, *_OPTIONS, *self._address, "-T", self.host, start)
+        return ("ssh", *self.machine.options, *_OPTIONS, *address, "-T", self.host, start)
+
+    def _try_next_address(self) -> None:
+        if self._addresses:
+            self._addresses.rotate(-1)
 
     def note_clock(self, there_s: float, sent_s: float) -> None:
         """Compare the login node's clock with this machine's, which the request was sent by."""
@@ -288,13 +345,8 @@ class Pending:
             ConnectionLostError: There is none, and there will be none.
             HelperError: A call failed there.
         """
-        left_s = max(0.0, self._end_s - time.monotonic())
         try:
-            content, blob = self._sent.result(left_s if wait_s is None else min(wait_s, left_s))
-        except (TimeoutError, FutureTimeoutError):  # one since Python 3.11
-            if time.monotonic() < self._end_s:
-                raise TimeoutError from None
-            raise self._connection.lose(self._line, "no answer") from None
+            content, blob = self._awaited(wait_s)
         except ConnectionLostError:
             raise self._connection.lose(self._line, "") from None
         self._connection.note_clock(content["time_s"], self._sent_s)
@@ -313,6 +365,18 @@ class Pending:
                 raise HelperError(f"{self._connection.host}: {printable(result['failed'])[:400]}")
         return Answers([result["is"] for result in results[: self._calls]], b"".join(pieces[: self._calls]))
 
+    def _awaited(self, wait_s: float | None) -> tuple[Mapping[str, Any], bytes]:
+        """The answer's parts; it is not late as long as files arrive, however slowly."""
+        while True:
+            left_s = max(0.0, max(self._end_s, self._line.received_s + LATE_S) - time.monotonic())
+            try:
+                return self._sent.result(left_s if wait_s is None else min(wait_s, left_s))
+            except (TimeoutError, FutureTimeoutError):  # one since Python 3.11
+                if time.monotonic() >= max(self._end_s, self._line.received_s + LATE_S):
+                    raise self._connection.lose(self._line, "no answer") from None
+                if wait_s is not None:
+                    raise TimeoutError from None
+
 
 #: Begins each answer, so that nothing else is taken for one.
 _MARKER = secrets.token_hex(16)
@@ -323,6 +387,8 @@ class _Line:
 
     def __init__(self, command: Sequence[str]) -> None:
         self.why = ""
+        #: When the last piece of the files that are being received came, monotonic seconds.
+        self.received_s = -math.inf
         self._errors: deque[str] = deque(maxlen=_LAST_LINES)
         self._pending: dict[int, Future[tuple[Mapping[str, Any], bytes]]] = {}
         self._lock, self._number = threading.Lock(), 0
@@ -346,9 +412,9 @@ class _Line:
         self._outbox.put(f"{len(program)}\n".encode() + program)
         self._threads = [
             threading.Thread(target=target, name=f"gsw-ssh-{target.__name__}", daemon=True)
-            for target in (self._complain, self._write, self._read)  # the last one waits for the first
+            for target in (self._complain, self._write, self._read)
         ]
-        for thread in self._threads:
+        for thread in self._threads:  # the reader, which waits for another one, is the last
             thread.start()
 
     def send(self, calls: Sequence[Call]) -> Future[tuple[Mapping[str, Any], bytes]]:
@@ -419,21 +485,27 @@ class _Line:
         if not self.has_ended:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 code = self._process.wait(1.0)
-            self._threads[0].join(1.0)
+            self._threads[0].join(1.0)  # its last words
             said = [line for line in self._errors if "@@@@" not in line]
-            problem = next((line for line in said if "IDENTIFICATION HAS CHANGED" in line), said[-1] if said else "")
-            self.end(problem or f"ssh ended with exit code {code}")
+            problem = next(filter(_DECISIVE.search, said), said[-1] if said else "")
+            self.end(problem.strip("@ ") or f"ssh ended with exit code {code}")
 
     def _read_answer(self, stream: IO[bytes]) -> bool:
         """Read up to the end of the next answer; false at the end, or if what comes is no answer."""
-        noise, start = 0, f"{_MARKER} ".encode()
-        while not (line := stream.readline(_LONGEST_LINE)).startswith(start):
+        noise, marked = 0, f"{_MARKER} ".encode()
+        while not (line := stream.readline(_LONGEST_LINE)).startswith(marked):
             noise += len(line)
+            if noise > _MOST_NOISE:
+                self.end(_FLOOD)
             if not line or noise > _MOST_NOISE:
                 return False
-        text_bytes, blob_bytes = map(int, line[len(start) :].split())
+        text_bytes, blob_bytes = map(int, line[len(marked) :].split())
         content = json.loads(_exactly(stream, text_bytes))
-        blob = _exactly(stream, blob_bytes)
+        pieces = []
+        for start in range(0, blob_bytes, _PIECE_BYTES):
+            pieces.append(_exactly(stream, min(_PIECE_BYTES, blob_bytes - start)))
+            self.received_s = time.monotonic()
+        self.received_s, blob = -math.inf, b"".join(pieces)
         with self._lock:
             answer = self._pending.pop(content["id"], None)
         if answer is not None:
@@ -448,29 +520,25 @@ def _exactly(stream: IO[bytes], count: int) -> bytes:
     return content
 
 
-def is_passing(error: RunError) -> bool:
-    """True if a connection may be possible a moment after this error."""
-    return isinstance(error, ConnectionLostError) and _PASSING.search(error.fact) is not None
+def is_passing(why: str) -> bool:
+    """True if a connection may be possible a moment after it failed for this reason."""
+    return _PASSING.search(why) is not None
 
 
-def advice_on(why: str, host: str) -> str:
-    """The advice on one of ssh's errors."""
-    return next((text for pattern, text in _ADVICE.items() if re.search(pattern, why)), "ssh {host} true").format(
-        host=host
-    )
+def _addresses_of(host: str, options: Sequence[str]) -> list[tuple[str, ...]]:
+    """Options of ssh that fix each of several addresses behind a name.
 
-
-def _address_of(host: str, options: Sequence[str]) -> tuple[str, ...]:
-    """Options of ssh that fix one of several addresses behind a name; none for a single one, or one behind a jump."""
+    None for a single one, one behind a jump, and one that may have a master: its socket may have the name.
+    """
     try:
         command = ("ssh", *options, "-G", host)
         shown = subprocess.run(command, capture_output=True, text=True, timeout=CONNECT_S, check=True).stdout
         known = dict(line.partition(" ")[::2] for line in shown.splitlines())
         name, port = known["hostname"], known.get("port", "22")
-        found = {info[4][0] for info in socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)}
+        found = sorted({str(info[4][0]) for info in socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)})
     except (OSError, subprocess.SubprocessError, KeyError):
-        return ()
-    if len(found) < 2 or "hostkeyalias" in known or "proxycommand" in known or "proxyjump" in known:
-        return ()
+        return []
+    if len(found) < 2 or not {"hostkeyalias", "proxycommand", "proxyjump", "controlpath"}.isdisjoint(known):
+        return []
     alias = name if port == "22" else f"[{name}]:{port}"
-    return f"-oHostName={min(map(str, found))}", f"-oHostKeyAlias={alias}"
+    return [(f"-oHostName={address}", f"-oHostKeyAlias={alias}") for address in found]

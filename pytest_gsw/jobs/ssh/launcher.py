@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from pytest_gsw.common.files import make_directory
+from pytest_gsw.common.groups import grouped
 from pytest_gsw.common.process import run_in_background
+from pytest_gsw.common.redact import printable
 from pytest_gsw.common.text import plural
 from pytest_gsw.errors import (
+    Failed,
     JobError,
     LogError,
     NotFetchedError,
@@ -34,6 +37,7 @@ from pytest_gsw.jobs.slurm.poll import usual_output
 from pytest_gsw.jobs.slurm.probing import LIMIT_S, Probe, probe_environment, probed
 from pytest_gsw.jobs.slurm.sbatch_errors import may_have_been_taken
 from pytest_gsw.jobs.spec import job_environment, query_environment
+from pytest_gsw.jobs.ssh.checks import missing_programs, unwritable
 from pytest_gsw.jobs.ssh.connection import Call, ConnectionLostError, HelperError, RefusedRequestError
 from pytest_gsw.jobs.ssh.login import Login, key_of
 from pytest_gsw.jobs.states import JobState, JobStatus
@@ -42,6 +46,10 @@ from pytest_gsw.jobs.states import JobState, JobStatus
 LOST_WAIT_S = SlurmLauncher.lost_wait_s
 #: Seconds between two looks at the files of an ended job that are not here yet.
 _LOOK_AGAIN_S = 5.0
+#: Files of a recipe that are named because they were not sent.
+_MOST_NAMED = 3
+#: Evidence of other files next to a log.
+_NEAR = ("there is", "")
 #: Jobs of the same name that were submitted before are no older, seconds.
 _SEARCHED_S = 7 * 86400.0
 
@@ -57,6 +65,11 @@ class LoginClient(Client):
         super().__init__(login.node().variables)
         self._login = login
 
+    @property
+    def user_id(self) -> int:
+        """The user on the login node."""
+        return self._login.node().user_id
+
     def now_s(self) -> float:
         """Seconds since the epoch by the login node's clock."""
         return self._login.connection.now_s()
@@ -70,9 +83,18 @@ class LoginClient(Client):
         return self._submit(command, spec, client.COMMAND_TIMEOUT_S, job_environment(self.environ, spec))
 
     def launch(self, command: tuple[str, ...], spec: JobSpec, output: Path) -> Output:
-        """Output of a launch script that submits its job itself, kept as on a login node."""
+        """Output of a launch script that submits its job itself, kept as on a login node.
+
+        Raises:
+            SchedulerUnreachableError: There is no answer: the script may run on, and submit its job.
+        """
         environment = {**job_environment(self.environ, spec), **spec.launch.variables(spec)}
         answer = self._submit(command, spec, client.LAUNCH_TIMEOUT_S, environment)
+        if answer.timed_out and not answer.session_id:
+            raise SchedulerUnreachableError(
+                f"whether {spec.row_id} was submitted is not known: {answer.stderr}",
+                advice=f"ssh {self._login.connection.machine.target} true",
+            )
         if not answer.timed_out or answer.stdout:
             keep_output(output, answer)
         return answer
@@ -100,11 +122,16 @@ class LoginClient(Client):
 
         def call() -> tuple[str, Mapping[str, Any]]:
             login.own()
-            login.send_recipe(spec.directory)
+            if left_out := login.send_recipe(spec.directory):
+                names = ", ".join(map(printable, left_out[:_MOST_NAMED]))
+                more = f" and {len(left_out) - _MOST_NAMED} more" if len(left_out) > _MOST_NAMED else ""
+                self.patience.report(
+                    f"gsw: not sent to {login.host}, as no small text of {spec.directory}: {names}{more}"
+                )
             since_s = self.now_s() - _SEARCHED_S
             searches = (
                 client.squeue_command(cluster, name=spec.name, mine=True),
-                client.sacct_jobs_command(cluster, name=spec.name, since_s=since_s),
+                client.sacct_jobs_command(cluster, user_id=self.user_id, name=spec.name, since_s=since_s),
             )
             logs = fill_job_id(spec.log_glob, "*").rpartition("/")[0]
             place = f"{glob.escape(login.mirror.there(str(spec.stage)))}/{logs}"
@@ -160,9 +187,17 @@ class LoginClient(Client):
             return Output(124, "", error.fact, timed_out=True)
         except RefusedRequestError as error:
             if error.fact == "taken over":
-                raise TakenOverError("taken over by another session; its results are there") from None
+                raise self._login.taken_over() from None
             return Output(124, "", f"another {name} of the same job has not ended", timed_out=True)
         except HelperError as error:
+            if spec is not None:
+                folder, machine = self._login.folder, self._login.connection.machine
+                raise SubmissionError(
+                    f"nothing was submitted: {error.fact}",
+                    (("run", f"{self._login.host}:{folder}"),),
+                    error.tail,
+                    error.advice or machine.command("df", "-h", folder),
+                ) from None
             return Output(127, "", error.fact)
 
     def _output(self, answer: Mapping[str, Any], spec: JobSpec | None) -> Output:
@@ -211,6 +246,7 @@ class SshLauncher(SlurmLauncher):
     #: With a read of all logs in the request of each poll, fewer than 240 requests an hour.
     poll_interval_s = 20.0
     unknown_limit_s = 7200.0
+    sees_files = False
 
     def __init__(self, login: Login, work_directory: Path) -> None:
         self._remote = LoginClient(login)
@@ -232,22 +268,6 @@ class SshLauncher(SlurmLauncher):
         """Start a probe of a job's nodes."""
         return LoginProbe(self._remote, command, limit_s)
 
-    def survey(self, directories: Sequence[Path], files: Sequence[Path]) -> None:
-        """Copy the directories of recipes, and these files.
-
-        Raises:
-            ConfigurationError: There is no connection.
-        """
-        self._login.survey(directories, files)
-
-    def there(self, text: str) -> str:
-        """A text with the paths that files have on the login node."""
-        return self._login.there(text)
-
-    def shown(self, text: str) -> str:
-        """A text in which the paths of copies are those of the login node, after its name."""
-        return self._login.shown(text)
-
     def submit(self, spec: JobSpec) -> Job:
         """Submit one job, once.
 
@@ -259,7 +279,7 @@ class SshLauncher(SlurmLauncher):
         try:
             return super().submit(spec)
         except SubmissionError as error:
-            raise error.with_texts(self.shown) from None
+            raise self._shown(error) from None
         finally:
             self._report_connection()
 
@@ -303,36 +323,29 @@ class SshLauncher(SlurmLauncher):
     def unready(self, specs: Sequence[JobSpec]) -> dict[str, SubmissionError]:
         """The errors of jobs that certainly cannot be submitted, by row: a program, or the right to write."""
         login, results = self._login, {spec.row_id: self._results_of(spec) for spec in specs}
-        programs = self._programs(specs)
-        program_of = {spec.row_id: program for program, same in programs.items() for spec in same}
-        wanted = [self._sbatch, *programs]
-        calls: list[Call] = [
-            ("writable", {"places": sorted({*results.values()})}),
-            ("programs", {"wanted": [(name, login.there(path)) for name, path in wanted]}),
-        ]
+        environ = self._remote.environ
+        paths = {spec.row_id: job_environment(environ, spec).get("PATH") for spec in specs}
+        wanted = grouped([(paths[spec.row_id], spec.launch.program) for spec in specs])
+        calls: list[Call] = [("writable", {"places": sorted({*results.values()})})]
+        calls += [("programs", {"names": sorted({"sbatch", *names}), "path": path}) for path, names in wanted.items()]
         try:
-            writable, found = login.connection.request(calls).results
+            writable, *programs = login.at_begin(calls).results
         except RunError as error:
             return {
                 spec.row_id: SubmissionError(error.fact, error.evidence, error.tail, error.advice) for spec in specs
             }
-        lacking, errors = {program for program, path in zip(wanted, found, strict=True) if path is None}, {}
+        errors, on_path = {}, dict(zip(wanted, programs, strict=True))
+        machine = login.connection.machine
         for spec in specs:
-            missing = [program[0] for program in (self._sbatch, program_of[spec.row_id]) if program in lacking]
+            found = on_path[paths[spec.row_id]]
+            missing = [name for name in ("sbatch", spec.launch.program) if found[name] is None]
             facts = writable[results[spec.row_id]]
             if missing:
-                advice = (
-                    f"ssh {login.host} bash -lc 'command -v {missing[0]}' must find it; load its module in ~/.profile"
-                )
-                errors[spec.row_id] = SubmissionError(f"{login.host} has no {missing[0]} on its PATH", advice=advice)
+                fact, advice = missing_programs(machine, missing)
+                errors[spec.row_id] = SubmissionError(fact, advice=advice)
             elif not facts["is_writable"]:
-                place, there = results[spec.row_id], facts["there"]
-                kind = "cannot be written to" if facts["is_directory"] else "is no directory"
-                errors[spec.row_id] = SubmissionError(
-                    f"the staging area {kind}: {login.host}:{there}",
-                    (("wanted", f"{login.host}:{place}"),),
-                    advice=f"correct `stage` of the cluster; ssh {login.host} ls -ld {shlex.quote(there)}",
-                )
+                fact, advice = unwritable(machine, results[spec.row_id], facts)
+                errors[spec.row_id] = SubmissionError(fact, advice=advice)
         return errors
 
     def poll(self, jobs: Sequence[Job]) -> dict[str, JobStatus]:
@@ -368,9 +381,9 @@ class SshLauncher(SlurmLauncher):
         try:
             log = super().find_log(job)
         except LogError as error:
-            raise error.with_texts(self.shown) from None
+            raise self._shown(error) from None
         if has_ended and (problem := self._login.mirror.problem(log)):
-            raise self._not_here(job, f"{self.shown(str(log))}: {problem}")
+            raise self._not_here(job, f"{self._login.shown(str(log))}: {problem}")
         return log
 
     def file_facts(self, path: Path) -> FileFacts | None:
@@ -389,7 +402,7 @@ class SshLauncher(SlurmLauncher):
         except (JobError, ConnectionLostError, HelperError) as error:
             named = ("may run", ", ".join(f"{job.id} {job.name}" for job in jobs))
             end = client.scancel_command([job.id for job in jobs], cluster_of(jobs[0].spec))
-            advice = f"ssh {self._login.host} {shlex.quote(shlex.join(end))}"
+            advice = self._login.connection.machine.command(*end)
             fact = error.fact if isinstance(error, JobError) else f"jobs may still run: {error.fact}"
             raise JobError(fact, (*error.evidence, named), error.tail, advice) from None
 
@@ -403,9 +416,23 @@ class SshLauncher(SlurmLauncher):
         try:
             self._login.release()
         except (RunError, TakenOverError) as error:
-            self._report(f"gsw: the run's files on {self._login.host} are not complete: {error}")
+            fact = error.fact if isinstance(error, RunError) else error
+            self._report(f"gsw: the run's files on {self._login.host} are not complete: {fact}")
         super().close()
         self._login.close()
+
+    def _shown(self, error: Failed) -> Failed:
+        """An error for the user of this machine: paths have the login node's name, except in commands.
+
+        Only the files of the job are here: what else is in their directories is not known.
+        """
+        shown, there = error.with_texts(self._login.shown), error.with_texts(self._login.there)
+        commands = {name: value for name, value in there.evidence if name == "command"}
+        evidence = [(name, commands.get(name, value)) for name, value in shown.evidence if name not in _NEAR]
+        advice = there.advice
+        if advice.startswith("ls "):
+            advice = self._login.connection.machine.command(*shlex.split(advice))
+        return type(error)(shown.fact, tuple(evidence), error.tail, advice)
 
     def _read(self, jobs: Sequence[Job]) -> None:
         """Read the files of ended jobs; what could not be read is tried again when it is wanted."""
@@ -414,6 +441,7 @@ class SshLauncher(SlurmLauncher):
         try:
             self._login.read(jobs, [self._wanted(job) for job in jobs])
         except (ConnectionLostError, HelperError):
+            self._report_connection()
             return
         self._read_after_end |= {job.id for job in jobs}
 
@@ -431,7 +459,7 @@ class SshLauncher(SlurmLauncher):
         return NotFetchedError(
             f"the log of job {job.id} could not be fetched whole",
             (("host", self._login.host), ("problem", why)),
-            advice=f"ssh {self._login.host} true",
+            advice=f"ssh {self._login.connection.machine.target} true",
         )
 
     def _results_of(self, spec: JobSpec) -> str:

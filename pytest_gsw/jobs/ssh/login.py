@@ -6,35 +6,44 @@ recipes that lie on this machine, and the run's own files, by which a session on
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import math
+import re
 import socket
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pytest_gsw.clusters import Cluster
-from pytest_gsw.common.files import make_directory
 from pytest_gsw.common.text import duration
 from pytest_gsw.errors import ConfigurationError, RunError, TakenOverError
+from pytest_gsw.jobs.journal import NAME as JOURNAL
 from pytest_gsw.jobs.model import Job, JobSpec
-from pytest_gsw.jobs.ssh.connection import Answers, Call, Connection, HelperError, LoginNode, is_passing
+from pytest_gsw.jobs.ssh.connection import (
+    Answers,
+    Call,
+    Connection,
+    ConnectionLostError,
+    HelperError,
+    LoginNode,
+    is_passing,
+)
 from pytest_gsw.jobs.ssh.login_helper import SMALL_BYTES
 from pytest_gsw.jobs.ssh.mirror import Mirror, texts_of
 
-#: Attempts before the first submission, if the last one failed for a reason that may pass: half a minute in all.
-_ATTEMPTS = 6
+#: Seconds of attempts to connect before the first submission, if they fail for a reason that may pass.
+_BEGIN_S = 30.0
 #: Seconds for a request that reads files.
 READ_S = 120.0
-#: A session that has shown no sign for longer has ended, seconds.
-OWNER_GONE_S = 120.0
+#: A session that has shown no sign for longer has ended, seconds: the longest interval of polls is 300.
+OWNER_GONE_S = 360.0
 #: Seconds between two looks at the sign of another owner.
 _OWNER_LOOK_S = 5.0
-#: The file that names the run's sessions on this machine, in its directory here.
-_OWN = "login.session"
 #: The directory of runs' folders in the staging area, and that of the run's own files in its folder.
 RUNS = ".gsw"
 _OF_SESSION = "session"
@@ -52,12 +61,16 @@ class Login:
     def __init__(self, cluster: Cluster) -> None:
         assert cluster.mirror is not None
         self.connection = Connection(cluster.submission.host or "", cluster.submission.ssh or ())
+        self._cluster = cluster
         self.mirror = Mirror(cluster.mirror)
         run_directory = self._run_directory = cluster.mirror.parent
         stage = Path((cluster.stage or "/").partition("{recipe}")[0].rstrip("/") or "/")
         #: The folder of runs, and that of this one, there.
         self.runs = f"{self.mirror.there(str(stage)).rstrip('/')}/{RUNS}"
         self.folder = f"{self.runs}/{run_directory.name}"
+        #: This session for others: one of a directory at a time has the run.
+        directory = str(run_directory.absolute())
+        self._owner = {"session": uuid.uuid4().hex, "host": socket.gethostname(), "directory": directory}
         self._owns, self._owning = False, threading.Lock()
         #: Recipes of this machine, and their copies in the folder.
         self._sent: dict[Path, str] = {}
@@ -77,36 +90,34 @@ class Login:
             ConfigurationError: There is no connection.
         """
         if self.connection.node is None:
-            self._at_begin([("hello", {})])
+            self._needed([("hello", {})])
         assert self.connection.node is not None
         return self.connection.node
 
-    def _at_begin(self, calls: Sequence[Call]) -> Answers:
+    def at_begin(self, calls: Sequence[Call]) -> Answers:
         """The answers to calls before the first submission; a failure that may pass is waited for.
 
         Raises:
-            ConfigurationError: There is no connection, or a call failed.
+            ConnectionLostError: There is no connection.
+            HelperError: A call failed.
         """
-        attempt = 1
+        end_s = time.monotonic() + _BEGIN_S
         while True:
             try:
                 return self.connection.request(calls, READ_S)
-            except RunError as error:
-                if attempt >= _ATTEMPTS or not is_passing(error):
-                    raise ConfigurationError(str(error)) from None
-            attempt += 1
+            except ConnectionLostError as error:
+                if time.monotonic() >= end_s or not is_passing(error.fact):
+                    raise
             time.sleep(self.connection.due_in_s)
 
-    # -- the run's owner
+    def _needed(self, calls: Sequence[Call]) -> Answers:
+        """The same for a session that cannot begin without: errors are ConfigurationErrors."""
+        try:
+            return self.at_begin(calls)
+        except RunError as error:
+            raise ConfigurationError(str(error)) from None
 
-    @cached_property
-    def _owner(self) -> dict[str, str]:
-        """The name of the session for others; those of one directory, of which one at a time has the run, share it."""
-        path = self._run_directory / _OWN
-        if not path.is_file():
-            make_directory(path.parent, private=True)
-            path.write_text(uuid.uuid4().hex, encoding="ascii")
-        return {"session": path.read_text(encoding="ascii"), "host": socket.gethostname()}
+    # -- the run's owner
 
     def own(self, tell: Callable[[str], None] = lambda _: None) -> None:
         """Own the run from now on; no other session may submit its jobs.
@@ -128,26 +139,39 @@ class Login:
         self.own()
         owner = self.connection.call("owner_of", folder=self.folder)
         if owner is None or owner["session"] != self._owner["session"]:
-            raise _taken_over(owner)
+            raise self.taken_over(owner)
+
+    def taken_over(self, owner: Mapping[str, str] | None = None) -> TakenOverError:
+        """The error of a run that another session has taken over, that of all requests from now on."""
+        who = "another session" if owner is None else f"a session on {owner['host']}"
+        self.connection.taken_over = TakenOverError(f"taken over by {who}; its results are there")
+        return self.connection.taken_over
 
     def _begin_owning(self, tell: Callable[[str], None]) -> None:
         """Own the run, after another owner has shown no sign of life for long."""
         answer = self._own(takes_over=False)
-        if self._is_of_another(answer) and answer["age_s"] < OWNER_GONE_S:
+        if self._lives_elsewhere(answer):
             left = duration(OWNER_GONE_S - answer["age_s"])
             tell(f"gsw: {_belongs_to(answer['before'])}; waiting up to {left} for its sign of life")
-        while self._is_of_another(answer) and (age_s := answer["age_s"]) < OWNER_GONE_S:
+        while self._lives_elsewhere(answer):
+            age_s = answer["age_s"]
             time.sleep(min(_OWNER_LOOK_S, OWNER_GONE_S - age_s))
             answer = self._own(takes_over=False)
-            if self._is_of_another(answer) and answer["age_s"] < age_s:
+            if self._lives_elsewhere(answer) and answer["age_s"] < age_s:
                 raise TakenOverError(f"{_belongs_to(answer['before'])}, which lives")
-        if self._is_of_another(answer):
+        if answer["before"] is not None:
             self._own(takes_over=True)
         self._owns = True
-        self.keep()  # before the first job, for a session on another machine
+        with contextlib.suppress(HelperError):  # for a session on another machine, from the first job on
+            self.keep()
 
-    def _is_of_another(self, answer: Mapping[str, Any]) -> bool:
-        return answer["before"] is not None and answer["before"]["session"] != self._owner["session"]
+    def _lives_elsewhere(self, answer: Mapping[str, Any]) -> bool:
+        """True if another machine's session may have the run; one of this directory has ended: its lock is here."""
+        owner = answer["before"]
+        return owner is not None and not self._is_of_here(owner) and answer["age_s"] < OWNER_GONE_S
+
+    def _is_of_here(self, owner: Mapping[str, str]) -> bool:
+        return all(owner.get(name) == self._owner[name] for name in ("host", "directory"))
 
     def _own(self, *, takes_over: bool) -> Any:
         return self.connection.call("own_run", folder=self.folder, owner=self._owner, takes_over=takes_over)
@@ -157,14 +181,15 @@ class Login:
         if not self._owns:
             return
         self._kept.clear()  # what was under way is sent again
-        answer = self._own(takes_over=False)
-        if answer["before"] is None:
+        before = self.connection.call("owner_of", folder=self.folder)
+        if before is None:  # nothing may be made there: keys of another folder protect no submission
             raise HelperError(
                 f"{self.host} does not see the run's folder any more: {self.folder}",
                 advice="name one login node that sees the staging area as `host` of the cluster",
             )
-        if self._is_of_another(answer):
-            raise _taken_over(answer["before"])
+        if before["session"] != self._owner["session"]:
+            raise self.taken_over(before)
+        self._own(takes_over=False)
 
     # -- texts and paths
 
@@ -172,21 +197,23 @@ class Login:
         """A text with the paths that the login node has for copies, and for recipes that were sent there."""
         text = self.mirror.there(text)
         for directory, sent in self._sent.items():
-            text = text.replace(str(directory), sent)
+            text = re.sub(rf"{re.escape(str(directory))}(?![\w.+-])", sent.replace("\\", "\\\\"), text)
         return text
 
     def shown(self, text: str) -> str:
         """A text for the user, in which paths of the login node have its name."""
-        return self.mirror.there(text, self.host)
+        return self._cluster.shown(text)
 
-    def send_recipe(self, directory: Path) -> None:
-        """Send a recipe that lies on this machine, next to its table."""
+    def send_recipe(self, directory: Path) -> list[str]:
+        """Send a recipe that lies on this machine, next to its table, once; return the names of files left out."""
         if self.mirror.holds(directory) or directory in self._sent:
-            return
+            return []
         name = f"recipes/{hashlib.sha256(str(directory).encode()).hexdigest()[:12]}/{directory.name}"
-        files = {f"{name}/{path}": (0, text) for path, text in texts_of(directory, SMALL_BYTES)}
+        texts = list(texts_of(directory, SMALL_BYTES))
+        files = {f"{name}/{path}": (0, text) for path, text in texts if text is not None}
         self.connection.call("keep", READ_S, files=files)
         self._sent[directory] = f"{self.folder}/{name}"
+        return [path for path, text in texts if text is None]
 
     # -- files
 
@@ -199,7 +226,7 @@ class Login:
         wanted = [path for path in dict.fromkeys(directories) if self.mirror.holds(path)]
         others = [path for path in dict.fromkeys(files) if self.mirror.holds(path)]
         names = [[self.mirror.there(str(path)) for path in paths] for paths in (wanted, others)]
-        answer = self._at_begin([("survey", {"directories": names[0], "files": names[1]})])
+        answer = self._needed([("survey", {"directories": names[0], "files": names[1]})])
         self.mirror.survey(wanted, others, answer.results[0], answer.blob)
 
     def read_with_next(self, jobs: Sequence[Job], wanted: Sequence[Any]) -> None:
@@ -208,19 +235,21 @@ class Login:
         self.connection.with_next("read", arguments, partial(self.mirror.receive, jobs))
 
     def read(self, jobs: Sequence[Job], wanted: Sequence[Any]) -> None:
-        """Read the files of jobs as they are now, whole.
+        """Read the files of jobs as they are now, whole, but for one that changes faster than it is read.
 
         Raises:
             ConnectionLostError: The connection was lost before all was read.
             HelperError: They cannot be read.
         """
         goals: dict[str, int] | None = None
-        while goals is None or self.mirror.lacks(goals):
+        lacked = math.inf
+        while goals is None or 0 < self.mirror.lacking(goals) < lacked:
+            lacked = math.inf if goals is None else self.mirror.lacking(goals)
             call = ("read", {"wanted": wanted, "copies": self.mirror.copies_of(jobs)})
             answer = self.connection.request([call], READ_S)
             self.mirror.receive(jobs, answer.results[0], answer.blob)
-            sizes = {path: facts["size"] for path, facts in answer.results[0]["files"].items()}
-            goals = sizes if goals is None else {path: size for path, size in goals.items() if path in sizes}
+            if goals is None:
+                goals = {path: facts["size"] for path, facts in answer.results[0]["files"].items()}
 
     # -- the run's own files
 
@@ -252,7 +281,7 @@ class Login:
         """The changed parts of the run's own files, and the size and time of each of these files then."""
         changed, known = dict[str, tuple[int, str]](), dict[Path, tuple[int, int]]()
         left = _MOST_KEPT_BYTES if self._owns else 0
-        own = (path for path in self._run_directory.iterdir() if path != self.mirror.root)
+        own = (path for path in self._run_directory.glob("*") if path != self.mirror.root)
         files = (path for place in own for path in (place.rglob("*.json*") if place.is_dir() else [place]))
         for path in sorted(path for path in files if path.suffix in {".json", ".jsonl"}):
             size, mtime_ns = self._kept.get(path, (0, 0))
@@ -273,23 +302,23 @@ class Login:
         return changed, known
 
     def fetch_run(self) -> bool:
-        """Fetch the files of a run that another machine's session has kept last; false if there is none.
+        """Fetch the files of a run that another machine's session has kept; false if it has no more than is here.
 
         Raises:
             ConfigurationError: There is no connection.
         """
-        calls = [("kept", {"folder": self.folder}), ("owner_of", {"folder": self.folder})]
-        kept, owner = self._at_begin(calls).results
-        files = kept["files"]
-        if owner is None or ((self._run_directory / _OWN).is_file() and owner["session"] == self._owner["session"]):
-            return bool(files)
+        files = self._needed([("kept", {"folder": self.folder})]).results[0]["files"]
+        here, there = self._run_directory / JOURNAL, files.get(JOURNAL, "").encode()
+        known = here.read_bytes() if here.is_file() else b""
+        if not there.startswith(known) or there == known:
+            return False
         for name, text in files.items():
             path = self._run_directory / name
             if not path.resolve().is_relative_to(self._run_directory.resolve()):
                 continue
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-        return bool(files)
+        return True
 
     def close(self) -> None:
         """End the connection."""
@@ -298,11 +327,6 @@ class Login:
 
 def _belongs_to(owner: Mapping[str, str]) -> str:
     return f"the run belongs to a session on {owner['host']}"
-
-
-def _taken_over(owner: Mapping[str, str] | None) -> TakenOverError:
-    who = "another session" if owner is None else f"a session on {owner['host']}"
-    return TakenOverError(f"taken over by {who}; its results are there")
 
 
 def key_of(spec: JobSpec, row_name: str) -> str:

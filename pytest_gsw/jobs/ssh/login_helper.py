@@ -13,11 +13,13 @@ import glob
 import json
 import os
 import re
+import selectors
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import zlib
@@ -30,6 +32,8 @@ SMALL_BYTES = 256 << 10
 TAIL_BYTES = 4096
 #: Files of a recipe's directory.
 MOST_FILES = 256
+#: Seconds between two looks at a command that prints nothing.
+_LOOK_S = 0.1
 #: Seconds between two signs that the session lives.
 _SIGN_S = 10.0
 #: Of a file system without locks, where the file of a submission alone protects it.
@@ -72,6 +76,7 @@ class Helper:
         """Let another session own the run at once, as if this one had shown no sign for long."""
         if self._is_owned():
             os.utime(os.path.join(self._folder, "owner.json"), (0, 0))
+        self._folder = ""
 
     def owner_of(self, folder: str) -> Optional[Facts]:
         """The session that owns a run; None if none does."""
@@ -107,13 +112,18 @@ class Helper:
         A key that was begun and has no answer is submitted only if each search shows, after a while, that no job has
         the name.
         """
-        with _Lock(self._lock_of(key), timeout_s) as lock:
+        answered = self._state_of(key)
+        if answered["state"] == "taken":  # what the submission has left in the background may hold its lock
+            return answered
+        lock = _Lock(self._lock_of(key), timeout_s)
+        with lock as descriptor:
             known = self._state_of(key)
             if known["state"] == "taken":
                 return known
             if known["state"] == "unknown":
                 answers = (_run(search, search_changes, None, timeout_s) for search in searches)
-                is_early = time.time() < known["begun_s"] + settle_s
+                # Without a lock, that submission may be under way.
+                is_early = time.time() < known["begun_s"] + settle_s + (0.0 if lock.is_held else timeout_s)
                 if is_early or any(answer["code"] or name in answer["out"] for answer in answers):
                     return known
             if not self._is_owned():
@@ -123,22 +133,25 @@ class Helper:
             for place in makes:
                 with contextlib.suppress(OSError):  # Slurm reports it better: for the job's user, on the job's node
                     os.makedirs(place, exist_ok=True)
-            answer = _run(command, changes, None, timeout_s, directory, lock)
+            answer = _run(command, changes, None, timeout_s, directory, descriptor)
             ids = re.findall("[0-9]{1,18}", answer["out"][:10000])
             before = [_facts_of(path) for path in names if any(job_id in path for job_id in ids)]
             is_open = answer["timed_out"] or answer["code"] < 0
             state = "unknown" if is_open else "refused" if answer["code"] else "taken"
             answer.update(state=state, before=[facts for facts in before if facts], begun_s=time.time())
-            _replace(self._path_of(key), json.dumps(answer).encode())
+            # Without it, as after a crash, the key is unknown, and its job is found by its name.
+            with contextlib.suppress(OSError), open(self._path_of(key), "ab") as file:
+                file.write(b"\n" + json.dumps(answer).encode())
             return answer
 
     def state_of(self, key: str) -> Facts:
         """The state of a key: none, running, unknown (begun, without an answer), refused, or taken with the answer."""
+        known = self._state_of(key)
         try:
             with _Lock(self._lock_of(key), 0.0):
                 return self._state_of(key)
         except RefusedError:
-            return {"state": "running"}
+            return known if known["state"] == "taken" else {"state": "running"}
 
     def read(
         self, wanted: Iterable[Mapping[str, Any]], copies: Mapping[str, Tuple[int, int, int]]
@@ -229,9 +242,20 @@ class Helper:
             answer[place] = facts
         return answer
 
-    def programs(self, wanted: Iterable[Tuple[str, str]]) -> List[Optional[str]]:
-        """The paths of programs, each on a PATH of its own; None for one that is missing."""
-        return [shutil.which(name, path=path) for name, path in wanted]
+    def try_writing(self, directory: str) -> Facts:
+        """Write a small file, and remove it; the error, and if space or a quota is the reason."""
+        try:
+            with tempfile.NamedTemporaryFile(prefix=".gsw-", dir=directory) as file:
+                file.write(bytes(SMALL_BYTES))
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            return {"problem": error.strerror, "is_full": error.errno in (errno.ENOSPC, errno.EDQUOT)}
+        return {"problem": None}
+
+    def programs(self, names: Sequence[str], path: Optional[str] = None) -> Facts:
+        """The paths of programs on a PATH, by default the login shell's; None for one that is missing."""
+        return {name: shutil.which(name, path=path) for name in names}
 
     def keep(self, files: Mapping[str, Tuple[int, str]]) -> Facts:
         """Keep files in the run's folder: by name, an offset and the text from there on."""
@@ -275,7 +299,16 @@ class Helper:
         return self._path_of(key) + ".lock"
 
     def _state_of(self, key: str) -> Facts:
-        return _read_json(self._path_of(key)) or {"state": "none"}
+        """The last state of a key that was written whole; one whose file cannot be read is an error."""
+        try:
+            with open(self._path_of(key), "rb") as file:
+                lines = file.read().split(b"\n")
+        except FileNotFoundError:
+            return {"state": "none"}
+        for line in reversed(lines):
+            with contextlib.suppress(ValueError):
+                return dict(json.loads(line.decode()))
+        return {"state": "unknown", "begun_s": time.time()}
 
 
 class _Lock:
@@ -283,6 +316,8 @@ class _Lock:
 
     def __init__(self, path: str, wait_s: float) -> None:
         self._path, self._wait_s = path, wait_s
+        #: False on a file system without locks.
+        self.is_held = True
 
     def __enter__(self) -> int:
         end_s = time.time() + self._wait_s
@@ -297,6 +332,7 @@ class _Lock:
                         raise RefusedError("busy") from None
                     time.sleep(0.05)
                     continue
+                self.is_held = False
             return self._descriptor
 
     def __exit__(self, *_: object) -> None:
@@ -331,27 +367,50 @@ def _run(
         is_lost = directory is not None and not os.path.isdir(directory)
         return dict(answer, err="{}: {}".format(directory if is_lost else command[0], error.strerror))
     answer["process_id"] = process.pid
-    try:
-        out, err = process.communicate(None if given is None else given.encode(), timeout_s)
-    except subprocess.TimeoutExpired:
-        with contextlib.suppress(OSError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        for stream in (process.stdin, process.stdout, process.stderr):  # what has left the group may hold their ends
-            with contextlib.suppress(AttributeError, OSError):
-                stream.close()  # type: ignore[union-attr]
-        why = "{} gave no answer within {:.3g} s".format(command[0], timeout_s)
-        return dict(answer, code=124, err=why, timed_out=True)
-    return dict(answer, code=process.returncode, out=out.decode(errors="replace"), err=err.decode(errors="replace"))
+    if given is not None:
+        threading.Thread(target=_give, args=(process.stdin, given.encode()), daemon=True).start()
+    texts, end_s = {process.stdout: bytearray(), process.stderr: bytearray()}, time.monotonic() + timeout_s
+    with process.stdout, process.stderr, selectors.DefaultSelector() as selector:  # type: ignore[union-attr]
+        for stream in texts:
+            selector.register(stream, selectors.EVENT_READ)  # type: ignore[arg-type]
+        while True:
+            events = selector.select(_LOOK_S)
+            for key, _ in events:
+                piece = os.read(key.fd, 1 << 16)
+                texts[key.fileobj] += piece  # type: ignore[index]
+                if not piece:
+                    selector.unregister(key.fileobj)
+            # What it has left in the background may hold its output open for long.
+            if process.poll() is not None and not events:
+                break
+            if not selector.get_map():
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(max(0.0, end_s - time.monotonic()))
+                    break
+            if time.monotonic() >= end_s:
+                with contextlib.suppress(OSError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                why = "{} gave no answer within {:.3g} s".format(command[0], timeout_s)
+                return dict(answer, code=124, err=why, timed_out=True)
+    out, err = (text.decode(errors="replace") for text in texts.values())
+    return dict(answer, code=process.returncode, out=out, err=err)
+
+
+def _give(stream: Any, text: bytes) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        stream.write(text)
+        stream.close()
 
 
 def _paths_of(job: Mapping[str, Any], listed: Dict[str, Dict[str, List[str]]]) -> Iterator[str]:
-    """The files of a job; links that lead out of its home are passed over.
+    """The files of a job; links that lead out of its home are passed over, and large files that are no outputs.
 
     ``listed`` has the files of directories that were listed, by each number in their names.
     """
     home = os.path.realpath(job["home"])
     paths = [path for place in job["globs"] for path in glob.glob(place, recursive=True)]
+    named = frozenset(paths)
     for place in {os.path.dirname(path) for path in paths}:
         if place not in listed:
             by_number = listed[place] = {"": []}
@@ -363,8 +422,17 @@ def _paths_of(job: Mapping[str, Any], listed: Dict[str, Dict[str, List[str]]]) -
                         by_number.setdefault(number, []).append(os.path.join(place, name))
         paths += listed[place].get(job["job_id"], []) + listed[place][""]
     for path in paths:
+        if path not in named and not path.endswith((".out", ".err")) and _size_of(path) > MOST_BYTES:
+            continue  # a profile, or a checkpoint
         if os.path.realpath(path).startswith(home + "/") or not path.startswith(job["home"] + "/"):
             yield os.path.normpath(path)
+
+
+def _size_of(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0
 
 
 def _identity(facts: os.stat_result) -> Facts:

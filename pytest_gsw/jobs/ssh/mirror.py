@@ -58,9 +58,9 @@ class Mirror:
         #: The files of each job, by its id.
         self._of_job: dict[str, set[str]] = {}
 
-    def there(self, text: str, host: str = "") -> str:
-        """A text with the paths of copies as they are on the login node, after the host if one is given."""
-        return text.replace(self._prefix, f"{host}:/" if host else "/")
+    def there(self, text: str) -> str:
+        """A text with the paths of copies as they are on the login node."""
+        return text.replace(self._prefix, "/")
 
     def here(self, path: str | Path) -> Path:
         """The path of the copy of a file."""
@@ -112,13 +112,14 @@ class Mirror:
             copies = [self._copies[path] for path in self._of_job.get(job.id, ())]
         return next((copy.unwritten for copy in copies if copy.unwritten), "")
 
-    def lacks(self, sizes: Mapping[str, int]) -> bool:
-        """True if a copy has fewer bytes than it should have by now; a file that cannot be read has no more."""
+    def lacking(self, sizes: Mapping[str, int]) -> int:
+        """Bytes that copies lack of the sizes that they should have by now; a file that cannot be read lacks none."""
         with self._lock:
             copies = [(self._copies.get(path), size) for path, size in sizes.items()]
-        return any(
-            copy is not None and not (copy.problem or copy.unwritten) and copy.length < min(size, copy.size)
+        return sum(
+            max(0, min(size, copy.size) - copy.length)
             for copy, size in copies
+            if copy is not None and not (copy.problem or copy.unwritten)
         )
 
     def receive(self, jobs: Sequence[Job], result: Mapping[str, Any], blob: bytes) -> None:
@@ -135,7 +136,16 @@ class Mirror:
                 if os.path.normpath(path) == path and path.startswith("/"):
                     self._receive(path, facts, piece)
             for job, paths in zip(jobs, result["jobs"], strict=True):
+                for path in self._of_job.get(job.id, set()).difference(paths, result["files"]):
+                    self._remove(path)
                 self._of_job[job.id] = {path for path in paths if path in self._copies}
+
+    def _remove(self, path: str) -> None:
+        """Remove the copy of a file that is gone: no verdict may rest on what it was."""
+        copy = self._copies.pop(path, None)
+        if copy is not None:
+            with contextlib.suppress(OSError):
+                copy.path.unlink(missing_ok=True)
 
     def _receive(self, path: str, facts: Mapping[str, Any], piece: bytes) -> None:
         known = FileFacts(facts["inode"], facts["mtime_ns"], facts["ctime_ns"])
@@ -198,9 +208,17 @@ def _write(copy: _Copy, offset: int, piece: bytes) -> None:
     os.utime(copy.path, ns=(copy.facts.mtime_ns, copy.facts.mtime_ns))
 
 
-def texts_of(directory: Path, most_bytes: int) -> Iterator[tuple[str, str]]:
-    """The names and texts of the files of a directory, as far as they are small texts."""
-    for path in sorted(directory.rglob("*")):
-        if path.is_file() and path.stat().st_size <= most_bytes:
-            with contextlib.suppress(UnicodeDecodeError):
-                yield path.relative_to(directory).as_posix(), path.read_text(encoding="utf-8")
+def texts_of(directory: Path, most_bytes: int) -> Iterator[tuple[str, str | None]]:
+    """The names and texts of the files of a directory; ``None`` for what is no small text, or leads out of it.
+
+    Hidden files are passed over: they are those of tools, and may have their secrets.
+    """
+    inside = directory.resolve()
+    for place, directories, names in os.walk(directory):
+        directories[:] = sorted(name for name in directories if not name.startswith("."))
+        for path in (Path(place, name) for name in sorted(names) if not name.startswith(".")):
+            text = None
+            with contextlib.suppress(OSError, UnicodeDecodeError):
+                if path.is_file() and path.resolve().is_relative_to(inside) and path.stat().st_size <= most_bytes:
+                    text = path.read_text(encoding="utf-8")
+            yield path.relative_to(directory).as_posix(), text

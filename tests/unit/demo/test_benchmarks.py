@@ -13,7 +13,7 @@ from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.logs.model import LogFormat
 from pytest_gsw.stats.decision import Outcome
-from pytest_gsw.stats.verdict import judge
+from pytest_gsw.stats.verdict import verdict_of
 from pytest_gsw.tables.bundled import benchmarks
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Baseline
@@ -70,7 +70,7 @@ def judged(row: Baseline, trained: Train, directory: Path, fault: str = "") -> O
         assert further["successful_requests"] == 1000
         assert further["tpot_ms_median"] <= 42
         assert further["output_tokens_per_s"] >= 5000
-    return judge(row, measurement, row.criterion.tolerance).outcome
+    return verdict_of(row, measurement, row.criterion.tolerance).outcome
 
 
 def test_every_figure_format_has_a_writer() -> None:

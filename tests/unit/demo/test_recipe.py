@@ -18,7 +18,7 @@ from pytest_gsw.errors import ConfigurationError
 from pytest_gsw.jobs.states import JobState, JobStatus
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.stats.decision import Outcome
-from pytest_gsw.stats.verdict import judge
+from pytest_gsw.stats.verdict import verdict_of
 from pytest_gsw.tables.bundled import bundled_baselines
 from pytest_gsw.tables.load import load_tables
 from pytest_gsw.tables.model import Baseline
@@ -165,7 +165,7 @@ def test_every_bundled_row_comes_to_what_is_documented(table: Path, trained: Tra
         check_job(ended, row.recipe.may_fail)
         log_format = FORMATS[row.workload.log_format]
         measurement = measure_as_documented(row, ended, read_steps(row, ended, log_format)[0], log_format)
-        assert judge(row, measurement, row.criterion.tolerance).outcome is Outcome.PASSED, row.id
+        assert verdict_of(row, measurement, row.criterion.tolerance).outcome is Outcome.PASSED, row.id
 
 
 # ---- What logs of the demo say beside their figures, which tests/truth measures ------------------

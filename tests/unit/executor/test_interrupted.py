@@ -231,3 +231,17 @@ def test_a_job_that_is_found_and_cancelled_at_the_end_is_in_the_journal(
     executor.close()
     (known,) = read_journal(tmp_path).submissions.values()
     assert (known.job_id, known.cancelled) == ("job-found", True)
+
+
+@pytest.mark.parametrize(("sees_files", "before"), [(True, ()), (False, None)])
+def test_a_machine_that_sees_no_files_claims_none_was_there_before_a_job(
+    clock: Clock, tmp_path: Path, journal: Journal, sees_files: bool, before: tuple[()] | None
+) -> None:
+    """Else an older log that has the id of a job that was found by its name would be judged as that job's."""
+    launcher = AwayLauncher(clock, back_at_s=clock.now_s + 1, took_it=True)
+    launcher.sees_files = sees_files
+    executor = started(launcher, journal=journal)
+    executor.result_of("a")
+    assert launcher.sought
+    (known,) = read_journal(tmp_path).submissions.values()
+    assert (known.job_id, known.logs_before) == ("job-found", before)

@@ -14,7 +14,7 @@ from pytest_gsw.history.store import History
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.stats.figures import documented_peak_flops
 from pytest_gsw.stats.measurement import TimedStep, Timing
-from pytest_gsw.stats.verdict import judge
+from pytest_gsw.stats.verdict import verdict_of
 from pytest_gsw.tables.model import Baseline
 from pytest_gsw.validation.measure import summarize
 from tests.unit.results.records import JOB, SLOW, varied
@@ -61,7 +61,7 @@ def imported_figure(row: Baseline, source: Path, job: JobFacts, judged: float, i
     measurement = summarize(row, (TimedStep(None, judged),), judged, documented_peak_flops(row))
     measurement = replace(measurement, timing=Timing(row.criterion.statistic))
     return imported_record(
-        row, "eos", source, job, measurement, image, judge(row, measurement, row.criterion.tolerance)
+        row, "eos", source, job, measurement, image, verdict_of(row, measurement, row.criterion.tolerance)
     )
 
 

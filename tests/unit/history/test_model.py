@@ -17,7 +17,7 @@ from pytest_gsw.jobs.states import JobState
 from pytest_gsw.results.record import JobFacts, Record
 from pytest_gsw.stats.goodput import TrainingAttempt, endurance
 from pytest_gsw.stats.measurement import Measurement, TimedStep, Timing
-from pytest_gsw.stats.verdict import judge
+from pytest_gsw.stats.verdict import verdict_of
 from pytest_gsw.validation.measure import summarize
 from tests.unit.history.runs import FIRST_S, imported_figure, job, run_record
 from tests.unit.results.records import MEMORY, varied
@@ -165,7 +165,7 @@ JOB = JobFacts(JobState.REPLAYED, id="481219", launcher="import", end_s=17943120
 
 
 def imported(measurement: Measurement) -> Record:
-    verdict = judge(ROW, measurement, ROW.criterion.tolerance)
+    verdict = verdict_of(ROW, measurement, ROW.criterion.tolerance)
     return imported_record(ROW, "eos", Path("results"), JOB, measurement, None, verdict)
 
 

@@ -11,7 +11,7 @@ from pytest_gsw.demo.recipe import train
 from pytest_gsw.errors import LogError
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.stats.decision import Outcome
-from pytest_gsw.stats.verdict import judge
+from pytest_gsw.stats.verdict import verdict_of
 from pytest_gsw.tables.load import load_table
 from pytest_gsw.tables.model import Baseline
 from tests.unit.validation.ended import of_bytes
@@ -54,7 +54,8 @@ def log_of(row: Baseline, fault: str) -> bytes:
 def test_a_healthy_log_passes(name: str, tmp_path: Path) -> None:
     row = row_of(name, tmp_path)
     assert (
-        judge(row, of_bytes(row, log_of(row, "slow:0%"), tmp_path), row.criterion.tolerance).outcome is Outcome.PASSED
+        verdict_of(row, of_bytes(row, log_of(row, "slow:0%"), tmp_path), row.criterion.tolerance).outcome
+        is Outcome.PASSED
     )
 
 

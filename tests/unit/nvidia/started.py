@@ -16,7 +16,7 @@ def started(
     row: Baseline, cluster: Cluster, time_limit_s: float | None = None, profile: Profile | None = None
 ) -> JobSpec:
     spec = make_job_spec(row, cluster, run_id="r1", time_limit_s=time_limit_s, profile=profile)
-    return launched(spec, row, cluster, {})
+    return launched(spec, row, cluster)
 
 
 def launch(name: str) -> Launch:

@@ -55,10 +55,18 @@ def test_the_same_path_may_be_given_again() -> None:
     assert found == {"suite": (Path("/s.yaml"),)}
 
 
-def test_other_paths_than_those_of_the_run() -> None:
-    given = {**NOW, "suite": Path("/other.yaml")}
-    with pytest.raises(ConfigurationError, match=r"--gsw-suite of that run is /s.yaml"):
-        module.shared_paths(config(gsw_suite="other.yaml"), given, past(suite=("/s.yaml",)))
+@pytest.mark.parametrize("selected", ["", "@per-gpu"])
+def test_other_paths_than_those_of_the_run(tmp_path: Path, selected: str) -> None:
+    given, suite = {**NOW, "suite": Path("/other.yaml")}, tmp_path / "s.yaml"
+    suite.touch()
+    with pytest.raises(ConfigurationError, match=f"--gsw-suite of that run is {suite}"):
+        module.shared_paths(config(gsw_suite="other.yaml"), given, past(suite=(f"{suite}{selected}",)))
+
+
+def test_a_run_of_another_machine_has_paths_that_are_not_here() -> None:
+    given = {**NOW, "baselines": (Path("/here"),)}
+    found = module.shared_paths(config(gsw_baselines=["/here"]), given, past(baselines=("/there",)))
+    assert found == {"baselines": (Path("/here"),)}
 
 
 def test_a_resumed_run_is_judged_as_it_began() -> None:

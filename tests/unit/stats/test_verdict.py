@@ -20,8 +20,8 @@ from pytest_gsw.stats.verdict import (
     Verdict,
     after_search,
     compare,
-    judge,
     judge_metric,
+    verdict_of,
     with_metrics,
 )
 from pytest_gsw.tables.metrics import BENCHMARKS, BY_KEY, METRICS, VALUE, Direction, Figure, Metric
@@ -39,7 +39,7 @@ def verdict(
     measured_s: float, documented: float = 4.556, tolerance: float = 0.05, max_gain: float = UNBOUNDED
 ) -> Verdict:
     row = replace(LLAMA2_FP8_X128, documented=Figures(step_time_s=documented))
-    return judge(row, measured(measured_s), tolerance, max_gain=max_gain)
+    return verdict_of(row, measured(measured_s), tolerance, max_gain=max_gain)
 
 
 def test_with_a_tolerance_of_everything_nothing_is_too_slow() -> None:
@@ -89,7 +89,7 @@ def test_what_is_not_above_zero_and_finite_is_not_judged(number: float) -> None:
 def test_a_row_without_a_documented_figure_is_not_judged() -> None:
     row = replace(LLAMA2_FP8_X128, documented=Figures())
     with pytest.raises(ValueError, match="judge") as error:
-        judge(row, measured(4.556), 0.05)
+        verdict_of(row, measured(4.556), 0.05)
     assert str(error.value) == "cannot judge llama2_70b_fp8[H100x128]: its documented figure is None"
 
 
@@ -118,17 +118,17 @@ def test_only_finite_numbers_above_zero_ever_pass(
     numbers = (measured_s, documented, tolerance)
     possible = all(number is not None and math.isfinite(number) and number > 0 for number in numbers)
     if possible:
-        assert judge(row, measured(measured_s), tolerance).outcome in Outcome
+        assert verdict_of(row, measured(measured_s), tolerance).outcome in Outcome
     else:
         with pytest.raises(ValueError, match="cannot judge"):
-            judge(row, measured(measured_s), tolerance)
+            verdict_of(row, measured(measured_s), tolerance)
 
 
 ACCEPTED = Accepted("eos", 5.0, jobs=7, spread=0.008, job_ids="1, 2", date="2026-11-20", definition="3f2a9c1d0e4b")
 
 
 def test_what_a_cluster_has_accepted_stands_in_the_documents_place() -> None:
-    found = judge(LLAMA2_FP8_X128, measured(5.11), 0.05, ACCEPTED)
+    found = verdict_of(LLAMA2_FP8_X128, measured(5.11), 0.05, ACCEPTED)
     assert (found.outcome, found.measured, found.documented) == (Outcome.PASSED, 5.11, 4.556)
     assert (found.tolerance, found.accepted) == (0.05, 5.0)
     assert found.reference == 5.0
@@ -136,21 +136,21 @@ def test_what_a_cluster_has_accepted_stands_in_the_documents_place() -> None:
     assert found.gain == pytest.approx(5.0 / 5.11 - 1)
     assert found.documented_change == pytest.approx(4.556 / 5.11 - 1)
     assert found.documented_outcome is Outcome.REGRESSED
-    assert judge(LLAMA2_FP8_X128, measured(5.3), 0.05, ACCEPTED).outcome is Outcome.REGRESSED
-    assert judge(LLAMA2_FP8_X128, measured(4.7), 0.05, ACCEPTED).outcome is Outcome.IMPROVED
+    assert verdict_of(LLAMA2_FP8_X128, measured(5.3), 0.05, ACCEPTED).outcome is Outcome.REGRESSED
+    assert verdict_of(LLAMA2_FP8_X128, measured(4.7), 0.05, ACCEPTED).outcome is Outcome.IMPROVED
 
 
 @pytest.mark.parametrize("number", NOT_NUMBERS)
 def test_an_accepted_figure_that_is_no_number_is_not_judged_by(number: float) -> None:
     with pytest.raises(ValueError, match="judge") as error:
-        judge(LLAMA2_FP8_X128, measured(5.0), 0.05, replace(ACCEPTED, judged=number))
+        verdict_of(LLAMA2_FP8_X128, measured(5.0), 0.05, replace(ACCEPTED, judged=number))
     assert str(error.value) == f"cannot judge llama2_70b_fp8[H100x128]: its accepted figure is {number}"
 
 
 def noisy(measured_s: float, sigma: float, *jobs_s: float, repeats: Repeats | None = None) -> Verdict:
     jobs = (measured_s, *jobs_s)
     measurement = replace(measured(statistics.median(jobs)), jobs=jobs)
-    return judge(LLAMA2_FP8_X128, measurement, 0.05, noise=Noise(sigma, 30), repeats=repeats)
+    return verdict_of(LLAMA2_FP8_X128, measurement, 0.05, noise=Noise(sigma, 30), repeats=repeats)
 
 
 SLOW_S = 4.556 * 1.08
@@ -227,9 +227,9 @@ def test_the_median_of_all_jobs_decides() -> None:
 
 def test_a_statistic_that_is_far_from_the_steady_median_is_told() -> None:
     measurement = replace(measured(4.556), timing=timing_of([4.9] * 20))
-    found = judge(LLAMA2_FP8_X128, measurement, 0.05)
+    found = verdict_of(LLAMA2_FP8_X128, measurement, 0.05)
     assert found.statistic_gap == pytest.approx(4.556 / 4.9 - 1)
-    assert judge(LLAMA2_FP8_X128, replace(measurement, timing=timing_of([4.6] * 20)), 0.05).statistic_gap is None
+    assert verdict_of(LLAMA2_FP8_X128, replace(measurement, timing=timing_of([4.6] * 20)), 0.05).statistic_gap is None
 
 
 @given(sigma=st.floats(0, 0.5), jobs=st.lists(st.floats(4.0, 6.0), min_size=1, max_size=5))
@@ -250,21 +250,23 @@ def test_a_gain_of_more_than_a_quarter_is_too_good_to_be_true() -> None:
         (4.556 / 1.2501, Outcome.INCONCLUSIVE, Reason.TOO_GOOD),
         (4.556 / 1000, Outcome.INCONCLUSIVE, Reason.TOO_GOOD),
     ):
-        found = judge(LLAMA2_FP8_X128, measured(measured_s), 0.05)
+        found = verdict_of(LLAMA2_FP8_X128, measured(measured_s), 0.05)
         assert (found.outcome, found.reason, found.max_gain) == (outcome, reason, 0.25)
-    assert judge(LLAMA2_FP8_X128, measured(4.556 / 10), 0.05).more == 0
+    assert verdict_of(LLAMA2_FP8_X128, measured(4.556 / 10), 0.05).more == 0
 
 
 def test_a_gain_is_believed_by_the_row_the_caller_and_a_wider_tolerance() -> None:
     fast = measured(4.556 / 1.6)
-    assert judge(LLAMA2_FP8_X128, fast, 0.05).outcome is Outcome.INCONCLUSIVE
+    assert verdict_of(LLAMA2_FP8_X128, fast, 0.05).outcome is Outcome.INCONCLUSIVE
     assert (
-        judge(replace(LLAMA2_FP8_X128, criterion=replace(LLAMA2_FP8_X128.criterion, max_gain=0.7)), fast, 0.05).outcome
+        verdict_of(
+            replace(LLAMA2_FP8_X128, criterion=replace(LLAMA2_FP8_X128.criterion, max_gain=0.7)), fast, 0.05
+        ).outcome
         is Outcome.IMPROVED
     )
-    assert judge(LLAMA2_FP8_X128, fast, 0.05, max_gain=0.7).outcome is Outcome.IMPROVED
+    assert verdict_of(LLAMA2_FP8_X128, fast, 0.05, max_gain=0.7).outcome is Outcome.IMPROVED
     assert (
-        judge(
+        verdict_of(
             replace(LLAMA2_FP8_X128, criterion=replace(LLAMA2_FP8_X128.criterion, max_gain=0.7)),
             fast,
             0.05,
@@ -272,9 +274,9 @@ def test_a_gain_is_believed_by_the_row_the_caller_and_a_wider_tolerance() -> Non
         ).outcome
         is Outcome.INCONCLUSIVE
     )
-    assert judge(LLAMA2_FP8_X128, fast, 0.7).outcome is Outcome.PASSED
-    assert judge(LLAMA2_FP8_X128, measured(4.556 / 1.8), 0.7).outcome is Outcome.INCONCLUSIVE
-    assert judge(LLAMA2_FP8_X128, measured(4.556 / 1.08), 0.05, max_gain=0.06).outcome is Outcome.INCONCLUSIVE
+    assert verdict_of(LLAMA2_FP8_X128, fast, 0.7).outcome is Outcome.PASSED
+    assert verdict_of(LLAMA2_FP8_X128, measured(4.556 / 1.8), 0.7).outcome is Outcome.INCONCLUSIVE
+    assert verdict_of(LLAMA2_FP8_X128, measured(4.556 / 1.08), 0.05, max_gain=0.06).outcome is Outcome.INCONCLUSIVE
 
 
 def test_a_gain_that_noise_explains_is_no_wonder() -> None:
@@ -282,9 +284,9 @@ def test_a_gain_that_noise_explains_is_no_wonder() -> None:
     assert noisy(4.556 / 1.4, 0.12).max_gain == pytest.approx(math.expm1(3.1 * 0.12))
     assert noisy(4.556 / 1.5, 0.12).reason is Reason.TOO_GOOD
     slow = replace(ACCEPTED, judged=9.0)
-    assert judge(LLAMA2_FP8_X128, measured(4.5), 0.05, slow).reason is Reason.TOO_GOOD
+    assert verdict_of(LLAMA2_FP8_X128, measured(4.5), 0.05, slow).reason is Reason.TOO_GOOD
     fast = replace(ACCEPTED, judged=2.0)
-    assert judge(LLAMA2_FP8_X128, measured(2.0), 0.05, fast).outcome is Outcome.PASSED
+    assert verdict_of(LLAMA2_FP8_X128, measured(2.0), 0.05, fast).outcome is Outcome.PASSED
     assert noisy(5.1, 0.01, 0.5, repeats=Repeats(confirm=1)).reason is Reason.TOO_GOOD
     assert noisy(4.5, 0.01, 4.6, 0.5, repeats=Repeats(3)).reason is Reason.TOO_GOOD
     assert noisy(5.5, 0.01, 5.6, 0.5, repeats=Repeats(confirm=2)).outcome is Outcome.REGRESSED
@@ -297,22 +299,22 @@ def test_what_is_believed_of_other_figures(metric: str) -> None:
         criterion=replace(LLAMA2_FP8_X128.criterion, metric=metric),
         documented=Figures(**{"step_time_s": 1.0, f"{metric}_s": 10.0}),
     )
-    assert judge(row, measured(9.0), 0.05).outcome is Outcome.IMPROVED
-    assert judge(row, measured(1.0), 0.05).reason is Reason.TOO_GOOD
+    assert verdict_of(row, measured(9.0), 0.05).outcome is Outcome.IMPROVED
+    assert verdict_of(row, measured(1.0), 0.05).reason is Reason.TOO_GOOD
 
 
 @given(sigma=st.floats(0, 0.5), measured_s=TIMES, tolerance=TOLERANCES, max_gain=st.floats(1e-6, 1e6))
 def test_nothing_that_is_better_than_believed_is_green(
     sigma: float, measured_s: float, tolerance: float, max_gain: float
 ) -> None:
-    found = judge(LLAMA2_FP8_X128, measured(measured_s), tolerance, noise=Noise(sigma, 9), max_gain=max_gain)
+    found = verdict_of(LLAMA2_FP8_X128, measured(measured_s), tolerance, noise=Noise(sigma, 9), max_gain=max_gain)
     if found.outcome in {Outcome.PASSED, Outcome.IMPROVED}:
         most = max(max_gain, tolerance, math.expm1(3.1 * sigma))
         assert found.gain <= most * (1 + 1e-9) + 1e-9
 
 
 def of_ranks(ranks_s: dict[str, float], measured_s: float = 4.556, tolerance: float = 0.05) -> Verdict:
-    return judge(LLAMA2_FP8_X128, replace(measured(measured_s), ranks_s=ranks_s), tolerance)
+    return verdict_of(LLAMA2_FP8_X128, replace(measured(measured_s), ranks_s=ranks_s), tolerance)
 
 
 @pytest.mark.parametrize(
@@ -356,7 +358,7 @@ def by_last_step(last_s: float, usual_s: float, **changes: object) -> Verdict:
     """A job of 30 steps, all of which take as long, but for the last, which is what its document states."""
     series_s = (*[usual_s] * 29, last_s)
     found = replace(measured(last_s), timing=timing_of(series_s, "last"))
-    return judge(LLAMA2_FP8_X128, replace(found, **changes), 0.05, repeats=Repeats(confirm=2))  # type: ignore[arg-type]
+    return verdict_of(LLAMA2_FP8_X128, replace(found, **changes), 0.05, repeats=Repeats(confirm=2))  # type: ignore[arg-type]
 
 
 def test_a_last_step_that_is_a_spike_is_no_regression_and_does_not_pass() -> None:
@@ -429,7 +431,7 @@ def of_steps(statistic: str, seconds: list[float], *, slower: float = 1.0, **cha
         criterion=replace(LLAMA2_FP8_X128.criterion, statistic=statistic),
     )
     found = replace(measured(judged), timing=timing_of(seconds, statistic))
-    return judge(row, replace(found, **changes), 0.05)  # type: ignore[arg-type]
+    return verdict_of(row, replace(found, **changes), 0.05)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", FASTER_THAN_ITS_STEPS)
@@ -534,7 +536,7 @@ def test_the_order_of_outcomes_is_that_of_their_table() -> None:
     ],
 )
 def test_a_row_is_the_worst_of_all(own_s: float, memory: float, output: float, row: Outcome) -> None:
-    own = judge(LLAMA2_FP8_X128, measured(own_s), 0.05)
+    own = verdict_of(LLAMA2_FP8_X128, measured(own_s), 0.05)
     verdict = with_metrics(own, [by(MEMORY, memory), by(OUTPUT, output)])
     assert verdict.outcome is row
     assert verdict.own is own.outcome
@@ -543,7 +545,7 @@ def test_a_row_is_the_worst_of_all(own_s: float, memory: float, output: float, r
 
 
 def test_without_metrics_a_verdict_is_its_own() -> None:
-    own = judge(LLAMA2_FP8_X128, measured(5.5), 0.05)
+    own = verdict_of(LLAMA2_FP8_X128, measured(5.5), 0.05)
     assert with_metrics(own, []) is own
     assert (own.own, own.reason) == (Outcome.REGRESSED, Reason.SLOWER)
 

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_gsw.errors import FileError, RunError
 from pytest_gsw.stats.measurement import Measurement
-from pytest_gsw.stats.verdict import judge
+from pytest_gsw.stats.verdict import verdict_of
 from pytest_gsw.tables.load import load_table
 from tests.messages import wording
 from tests.unit.validation.benchmark_logs import (
@@ -49,7 +49,7 @@ def outcome(folder: Path, text: str, table: str) -> tuple[str, Measurement | Non
         found = measured(folder / "run.log", row)
     except RunError as error:
         return error.fact, None
-    return judge(row, found, row.criterion.tolerance).outcome.value, found
+    return verdict_of(row, found, row.criterion.tolerance).outcome.value, found
 
 
 @pytest.mark.parametrize("name", GOOD)

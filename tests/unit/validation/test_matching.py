@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_gsw.jobs.layout import Match, loose_logs
+from pytest_gsw.jobs.model import FoundLog
 from pytest_gsw.logs.formats.registry import FORMATS
 from pytest_gsw.tables.model import Baseline, Parallelism
 from pytest_gsw.validation.matching import match_log, match_logs
@@ -174,7 +175,20 @@ def test_a_log_is_found_by_its_name_if_it_has_one(tmp_path: Path) -> None:
     (tmp_path / "log-maxtext_llama2_70b_128_9.out").write_text("anything\n")
     (tmp_path / "log-maxtext_llama2_70b_512_9.out").write_text("anything\n")
     rows: Sequence[Baseline] = [LLAMA2_FP8_X128]
-    by_name = {match.path.name: match for match in match_logs(tmp_path, rows, lambda _: ())}
+    by_name = {match.path.name: match for match in match_logs(tmp_path, rows, [])}
     first, second = sorted(by_name)
-    assert by_name[first] == Match(tmp_path / first, "9", LLAMA2_FP8_X128)
-    assert by_name[second] == Match(tmp_path / second, "", None, wording("like no row"))
+    assert by_name[first] == Match(tmp_path / first, "9", row=LLAMA2_FP8_X128)
+    assert by_name[second] == Match(tmp_path / second, "", why=wording("like no row"))
+
+
+def test_a_log_that_a_plugin_has_found_is_of_the_row_that_it_names(tmp_path: Path) -> None:
+    """By several rows, or none, what the log states decides; the job's id stays that of the plugin."""
+    path, row = tmp_path / "stdout.txt", LLAMA2_FP8_X128
+    path.write_text(
+        "GSW: MODEL=llama2 FRAMEWORK=maxtext MODEL_SIZE=70b DTYPE=fp8 JOB_NUM_NODES=16 GPUS_PER_NODE=8\n" + STEPS
+    )
+    rows = [row, *others(row)]
+    for ids in ((), (row.id,), (row.id, "other gpus"), ("not there",)):
+        assert list(match_logs(tmp_path, rows, [FoundLog(path, "7", ids)])) == [Match(path, "7", row=row)], ids
+    (match,) = match_logs(tmp_path, others(row), [FoundLog(path, "7")])
+    assert (match.row, match.job_id, bool(match.why)) == (None, "7", True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from pathlib import Path
 
 import pytest
@@ -87,11 +86,15 @@ def test_queries() -> None:
         *squeue,
         "--name=gsw-x",
     )
-    mine = f"--user={os.getuid()}"
     assert sacct_jobs_command("eos", name="gsw-x", since_s=0.0)[:3] == ("sacct", "--clusters=eos", "-X")
-    assert sacct_jobs_command(name="gsw-x", since_s=0.0)[-4:-1] == (mine, "--name=gsw-x", "-S")
-    assert sacct_jobs_command(job_id="7")[-3:] == (mine, "-j", "7")
-    assert mine not in sacct_jobs_command(job_id="7", mine=False)
+    assert sacct_jobs_command(user_id=7, name="gsw-x", since_s=0.0)[-4:] == (
+        "--user=7",
+        "--name=gsw-x",
+        "-S",
+        "1970-01-01T00:00:00",
+    )
+    assert sacct_jobs_command(user_id=7, job_id="8")[-3:] == ("--user=7", "-j", "8")
+    assert not [word for word in sacct_jobs_command(job_id="8") if word.startswith("--user")]
     assert sacct_command(["1", "2"]) == (
         *("sacct", "-n", "-P", "-o"),
         "JobIDRaw,State,ExitCode,DerivedExitCode,Reason,NodeList,Submit,Start,End,JobName",

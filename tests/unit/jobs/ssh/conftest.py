@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from pytest_gsw.clusters import Cluster, Submission
 from pytest_gsw.jobs.ssh import connection
 from pytest_gsw.jobs.ssh.connection import Connection
+from pytest_gsw.jobs.ssh.login import Login
 
 _SSH = """\
 #!/bin/bash
@@ -66,3 +68,23 @@ def login(ssh: StandIn) -> Iterator[Connection]:
     made = Connection("eos-login")
     yield made
     made.close()
+
+
+@pytest.fixture
+def make_login(ssh: StandIn, tmp_path: Path) -> Iterator[Callable[..., Login]]:
+    """Make a login of a session in the directory of this name; all sessions are of one run."""
+    (tmp_path / "stage").mkdir()
+    logins = []
+
+    def make(session: str = "session") -> Login:
+        mirror = tmp_path / session / "run" / "there"
+        mirror.mkdir(parents=True, exist_ok=True)
+        cluster = Cluster(
+            "eos", "slurm", stage=f"{mirror}{tmp_path}/stage", submission=Submission(host="eos"), mirror=mirror
+        )
+        logins.append(Login(cluster))
+        return logins[-1]
+
+    yield make
+    for login in logins:
+        login.close()

@@ -132,12 +132,12 @@ def test_each_request_by_the_program(program: Program, tmp_path: Path) -> None:
     (files, places, found, failed), _ = program.ask(
         ("kept", {"folder": str(folder)}),
         ("writable", {"places": [str(tmp_path / "new")]}),
-        ("programs", {"wanted": [("bash", os.environ["PATH"]), ("bash", str(tmp_path))]}),
+        ("programs", {"names": ["bash", "none"], "path": os.environ["PATH"]}),
         ("keep", {"files": {"session/journal.jsonl": [100, "x"]}}),
     )
     assert files["is"] == {"files": {"journal.jsonl": "line é\n"}}
     assert places["is"][str(tmp_path / "new")]["is_writable"]
-    assert found["is"] == [shutil.which("bash"), None]
+    assert found["is"] == {"bash": shutil.which("bash"), "none": None}
     assert "failed" in failed
     (surveyed, released), blob = program.ask(
         ("survey", {"directories": [str(folder / "session")], "files": [str(tmp_path / "none")]}), ("release", {})
@@ -169,7 +169,7 @@ def test_a_submission_is_finished_without_its_session(program: Program, tmp_path
     program.close_input()
     gate.write_text("17\n")  # once its reader is there
     program.end()
-    assert json.loads((folder / "keys" / "row.1").read_text())["out"] == "17\n"
+    assert json.loads((folder / "keys" / "row.1").read_text().splitlines()[-1])["out"] == "17\n"
 
 
 def test_the_time_of_a_command_counts_without_its_session(program: Program, tmp_path: Path) -> None:
@@ -539,3 +539,16 @@ def test_places_that_can_be_written_to(helper: Helper, tmp_path: Path) -> None:
     assert new["there"] == str(tmp_path)
     assert new["free_bytes"] > 0
     assert (below["is_directory"], below["is_writable"]) == (False, False)
+
+
+def test_an_answer_that_was_written_in_part_leaves_its_key_begun(helper: Helper, folder: Path, tmp_path: Path) -> None:
+    assert helper.submit(**submission(tmp_path, ["echo", "17"]))["state"] == "taken"
+    key = folder / "keys" / "row.1"
+    key.write_bytes(key.read_bytes()[:-3])
+    assert helper.state_of("row.1")["state"] == "unknown"
+    key.write_bytes(b"")
+    assert helper.state_of("row.1")["state"] == "unknown"
+    key.unlink()
+    key.mkdir()
+    with pytest.raises(OSError, match="directory"):
+        helper.state_of("row.1")
