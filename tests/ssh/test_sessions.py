@@ -39,9 +39,9 @@ _NEW = {
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?": "TIME",
     r"\b(?P<what>log-maxtext_tiny_1b_8_|slurm-|job +|slurm |of job )\d+": r"\g<what>ID",
     r"\d+s\b|[\d.]+ s\b": "SECONDS",
-    # What a user types is typed there, and what else is in the directory of a log is not known here.
-    r"ssh .* eos-login bash -l <<< '(?P<command>[^'\n]*)'": r"\g<command>",
-    r"\nthere is .*": "",
+    # A login node is asked by hand, and the other files of a directory are not copied.
+    r"ssh -F \S+ eos-login bash -l <<< '(?P<command>.*)'": r"\g<command>",
+    r"there is .*\n": "",
 }
 #: Facts that do.
 _NEW_FACTS = re.compile(r"_id$|^id$|^job$|_s$|^(gsw_)?alarms?$|^gsw_(job_id|run|log)$|^environment$|name$")

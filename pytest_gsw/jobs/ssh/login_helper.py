@@ -477,7 +477,7 @@ def _replace(path: str, content: bytes, mode: int = 0o600) -> None:
 
 
 def main(marker: str) -> None:
-    """Answer requests until the session closes its end; a submission that is under way is finished first."""
+    """Answer requests until the session closes its end; what is under way is finished first, within its time."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     helper, turn, requests, answers = Helper(), threading.Lock(), sys.stdin.buffer, sys.stdout.buffer
 
@@ -505,5 +505,4 @@ def main(marker: str) -> None:
             break
         request = json.loads(requests.read(int(length)).decode())
         helper.sign()
-        is_submission = any(do == "submit" for do, _ in request["calls"])
-        threading.Thread(target=answer, args=(request,), daemon=not is_submission).start()
+        threading.Thread(target=answer, args=(request,)).start()

@@ -41,6 +41,10 @@ class StandIn:
         """Commands of bash that each ``ssh`` runs first, such as an error and its exit."""
         (self.directory / "before").write_text(f"{commands}\n")
 
+    def keep_helper(self) -> None:
+        """Let the helper go on without its ssh, as on another machine."""
+        self.before('bash -c "${@: -1}"; exit')
+
     def profile(self, commands: str) -> None:
         """Commands of bash in the user's .bash_profile."""
         (self.directory / "home" / ".bash_profile").write_text(f"{commands}\n")

@@ -145,7 +145,7 @@ def test_errors_of_the_helper(login: Connection) -> None:
 
 def test_a_helper_that_dies(login: Connection, ssh: StandIn) -> None:
     process = helper_of(login)
-    waiting = login.begin([run("sleep", "600")])
+    waiting = login.begin([run("sleep", "2")])
     os.kill(process, signal.SIGKILL)
     with pytest.raises(ConnectionLostError) as caught:
         waiting.result()
@@ -222,7 +222,7 @@ def test_a_login_node_that_is_not_as_it_was(login: Connection, ssh: StandIn) -> 
 
 def test_a_connection_that_is_closed(login: Connection, ssh: StandIn) -> None:
     process = helper_of(login)
-    waiting = login.begin([run("sleep", "600")])
+    waiting = login.begin([run("sleep", "2")])
     login.close()
     with pytest.raises(ConnectionLostError):
         waiting.result()

@@ -460,7 +460,7 @@ def test_other_output_that_cannot_be_written_here(
 
     monkeypatch.setattr(mirror, "_write", fail)
     launcher.poll([job])
-    with pytest.raises(NotFetchedError):
+    with pytest.raises(LogError, match="No space left"):
         launcher.find_log(job)
     monkeypatch.setattr(mirror, "_write", write)
     assert launcher.find_log(job).read_text() == "step 1\n"

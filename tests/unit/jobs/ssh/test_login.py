@@ -183,8 +183,9 @@ def test_a_run_that_went_on_elsewhere_is_fetched_again(
 
 
 def test_launch_scripts_of_a_directory_run_one_at_a_time_behind_a_lost_connection(
-    make_login: MakeLogin, tmp_path: Path
+    ssh: StandIn, make_login: MakeLogin, tmp_path: Path
 ) -> None:
+    ssh.keep_helper()
     login, places = make_login(), [tmp_path / name for name in ("begun", "go", "done")]
     begun, go, done = places
     login.own()

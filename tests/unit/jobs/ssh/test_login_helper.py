@@ -172,12 +172,23 @@ def test_a_submission_is_finished_without_its_session(program: Program, tmp_path
     assert json.loads((folder / "keys" / "row.1").read_text().splitlines()[-1])["out"] == "17\n"
 
 
+def test_the_time_of_a_command_counts_without_its_session(program: Program, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    command = ["bash", "-c", f"echo $$ >{gate}; exec sleep 600"]
+    program.send(1, ("run", {"command": command, "changes": {}, "given": None, "timeout_s": 1}))
+    process = int(gate.read_text())
+    assert program.end() == b""
+    assert not Path(f"/proc/{process}").exists()
+
+
 # -- Submissions --------------------------------------------------------------------------------------
 
 
 def submission(directory: Path, command: list[str], **changes: Any) -> dict[str, Any]:
     arguments: dict[str, Any] = {
         "key": "row.1",
+        "is_alone": False,
         "command": command,
         "changes": {},
         "directory": str(directory),
