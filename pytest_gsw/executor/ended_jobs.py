@@ -204,6 +204,7 @@ class EndedJobs(phases.ExecutorPart):
 
     def look_again(self) -> None:
         """Measure jobs anew whose files have grown since: last words may come late, behind a log that was whole."""
+        self.launcher.refresh([job for job, _, _ in self._measured.values()])
         for (row_id, _), (job, run, before) in self._measured.items():
             others = run.other_files or other_outputs_of(job, run.log, run.batch_output)
             sizes = sizes_of((run.log, run.batch_output, *others))

@@ -114,6 +114,9 @@ class Launcher(ABC):
         """
         return log_of(job)
 
+    def refresh(self, jobs: Sequence[Job]) -> None:  # noqa: B027
+        """Make the files of these ended jobs as current here as they are where the jobs ran."""
+
     def file_facts(self, path: Path) -> FileFacts | None:
         """The facts of a file that :meth:`find_log` or :meth:`batch_output` has found; ``None`` if it is gone."""
         return file_facts(path)

@@ -34,6 +34,8 @@ from pytest_gsw.errors import RunError, TakenOverError
 #: Seconds for a connection, and that an answer may come later than the time of its command.
 CONNECT_S = 30.0
 LATE_S = 45.0
+#: Seconds for each of these once the session is to end.
+_HURRY_S = 5.0
 #: Seconds between two attempts to connect, the first and the longest.
 _BACK_OFF_S = 1.0
 _LONGEST_BACK_OFF_S = 60.0
@@ -182,6 +184,8 @@ class Connection:
         self.node: LoginNode | None = None
         self.requests = 0
         self._clock_ahead_s = 0.0
+        #: Most seconds for a quick call, and that an answer may be late, once the session is to end.
+        self._most_s = math.inf
         #: Calls that go with this thread's next request, each with the receiver of its result.
         self._riders = threading.local()
         self._connecting, self._state = threading.RLock(), threading.Lock()
@@ -214,9 +218,18 @@ class Connection:
         """Send a call with this thread's next request, after it; its result, if any, is handed to ``receive``."""
         self._riders.waiting = [*getattr(self._riders, "waiting", ()), ((do, arguments), receive)]
 
-    def call(self, do: str, timeout_s: float = CONNECT_S, **arguments: Any) -> Any:
-        """The result of one call; see :meth:`request`."""
-        return self.request([(do, arguments)], timeout_s).results[0]
+    def hurry(self) -> None:
+        """Wait no longer than some seconds for a quick call from now on: the session is to end."""
+        self._most_s = _HURRY_S
+
+    @property
+    def late_s(self) -> float:
+        """Seconds that an answer may come later than the time of its command."""
+        return min(LATE_S, self._most_s)
+
+    def call(self, do: str, timeout_s: float | None = None, **arguments: Any) -> Any:
+        """The result of one call, by default a quick one; see :meth:`request`."""
+        return self.request([(do, arguments)], timeout_s or min(CONNECT_S, self._most_s)).results[0]
 
     def request(self, calls: Sequence[Call], timeout_s: float = CONNECT_S) -> Answers:
         """The results of calls that the helper carries out one after the other.
@@ -335,7 +348,7 @@ class Pending:
     ) -> None:
         self._connection, self._line, self._sent = connection, line, sent
         self._calls, self._receivers = calls, receivers
-        self._sent_s, self._end_s = time.time(), time.monotonic() + timeout_s + LATE_S
+        self._sent_s, self._end_s = time.time(), time.monotonic() + timeout_s + connection.late_s
 
     def result(self, wait_s: float | None = None) -> Answers:
         """The answer.
@@ -368,11 +381,12 @@ class Pending:
     def _awaited(self, wait_s: float | None) -> tuple[Mapping[str, Any], bytes]:
         """The answer's parts; it is not late as long as files arrive, however slowly."""
         while True:
-            left_s = max(0.0, max(self._end_s, self._line.received_s + LATE_S) - time.monotonic())
+            end_s = max(self._end_s, self._line.received_s + self._connection.late_s)
+            left_s = max(0.0, end_s - time.monotonic())
             try:
                 return self._sent.result(left_s if wait_s is None else min(wait_s, left_s))
             except (TimeoutError, FutureTimeoutError):  # one since Python 3.11
-                if time.monotonic() >= max(self._end_s, self._line.received_s + LATE_S):
+                if time.monotonic() >= max(end_s, self._line.received_s + self._connection.late_s):
                     raise self._connection.lose(self._line, "no answer") from None
                 if wait_s is not None:
                     raise TimeoutError from None

@@ -44,8 +44,8 @@ from pytest_gsw.jobs.states import JobState, JobStatus
 
 #: Seconds in which a job that was submitted without an answer appears in squeue or in accounting.
 LOST_WAIT_S = SlurmLauncher.lost_wait_s
-#: Seconds between two looks at the files of an ended job that are not here yet.
-_LOOK_AGAIN_S = 5.0
+#: The files of ended jobs that were looked for so recently are read together, seconds.
+_LOOKED_S = 3.0
 #: Files of a recipe that are named because they were not sent.
 _MOST_NAMED = 3
 #: Evidence of other files next to a log.
@@ -262,8 +262,9 @@ class SshLauncher(SlurmLauncher):
         self._read_after_end: set[str] = set()
         #: Why the last read of an ended job failed.
         self._unread: dict[str, RunError] = {}
-        #: No further look at the files of an ended job before this time, monotonic seconds.
-        self._look_s: dict[str, float] = {}
+        #: Ids of these that were not looked for since they were read; and jobs that were, at which monotonic time.
+        self._fresh: set[str] = set()
+        self._looked: dict[str, tuple[Job, float]] = {}
 
     def make_probe(
         self, command: tuple[str, ...], environ: Mapping[str, str], nodes: int, limit_s: float = LIMIT_S
@@ -375,8 +376,12 @@ class SshLauncher(SlurmLauncher):
             LogError: There is none (yet), or more than one, or it is not here as a whole.
         """
         has_ended = job.id not in self._open
-        if has_ended and self._is_due(job):
-            self._read([job])
+        if has_ended and job.id not in self._fresh:
+            now_s = time.monotonic()
+            self._looked[job.id] = job, now_s
+            self._looked = {name: look for name, look in self._looked.items() if look[1] > now_s - _LOOKED_S}
+            self._read([awaited for awaited, _ in self._looked.values()])
+        self._fresh.discard(job.id)
         if has_ended and job.id not in self._read_after_end:
             error = self._unread.get(job.id)
             why = self._login.connection.lost_text or (error.fact if error else "it was not read yet")
@@ -390,6 +395,10 @@ class SshLauncher(SlurmLauncher):
         if has_ended and (problem := self._login.mirror.problem(log)):
             raise self._not_here(LogError, job, f"{self._login.shown(str(log))}: {problem}")
         return log
+
+    def refresh(self, jobs: Sequence[Job]) -> None:
+        """Read the files of these ended jobs once more."""
+        self._read(jobs)
 
     def file_facts(self, path: Path) -> FileFacts | None:
         """The facts of a copy's file, by its file server."""
@@ -416,6 +425,11 @@ class SshLauncher(SlurmLauncher):
         super().report_by(write)
         self._report = write
 
+    def end_waits(self) -> None:
+        """Wait no longer for a silent Slurm, nor for a silent login node."""
+        super().end_waits()
+        self._login.connection.hurry()
+
     def close(self) -> None:
         """Keep the run's own files in its folder, and end the connection."""
         try:
@@ -441,8 +455,6 @@ class SshLauncher(SlurmLauncher):
 
     def _read(self, jobs: Sequence[Job]) -> None:
         """Read the files of ended jobs; what could not be read is tried again when it is wanted."""
-        for job in jobs:
-            self._look_s[job.id] = time.monotonic() + _LOOK_AGAIN_S
         try:
             self._login.read(jobs, [self._wanted(job) for job in jobs])
         except (ConnectionLostError, HelperError) as error:
@@ -450,9 +462,7 @@ class SshLauncher(SlurmLauncher):
             self._report_connection()
             return
         self._read_after_end |= {job.id for job in jobs}
-
-    def _is_due(self, job: Job) -> bool:
-        return time.monotonic() >= self._look_s.get(job.id, 0.0)
+        self._fresh |= {job.id for job in jobs}
 
     def _wanted(self, job: Job) -> dict[str, Any]:
         directory = self._scripts.directory_of_job(job) if job.spec.launch.has_directory else None

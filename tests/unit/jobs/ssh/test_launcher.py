@@ -404,7 +404,6 @@ def test_requests_of_an_hour(launcher: SshLauncher, login: Login, slurm: ToySlur
 def test_a_log_is_not_there_until_it_is_whole(
     launcher: SshLauncher, login: Login, slurm: ToySlurm, make_spec: Spec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ssh_launcher, "_LOOK_AGAIN_S", 0.0)
     job = launcher.submit(make_spec())
     write_log(login, job, "step 1\n")
     slurm.end(job.id)
@@ -414,8 +413,6 @@ def test_a_log_is_not_there_until_it_is_whole(
         launcher.find_log(job)
     assert "eos-login" in str(caught.value)
     monkeypatch.undo()
-    monkeypatch.setattr(ssh_launcher, "_LOOK_AGAIN_S", 0.0)
-    launcher._look_s.clear()
     assert launcher.find_log(job).read_text() == "step 1\n"
 
 
@@ -429,7 +426,6 @@ def test_a_log_that_cannot_be_written_here(
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(ssh_launcher, "_LOOK_AGAIN_S", 0.0)
     job = launcher.submit(make_spec())
     write_log(login, job, "step 1\n")
     slurm.end(job.id)
@@ -446,7 +442,6 @@ def test_other_output_that_cannot_be_written_here(
     launcher: SshLauncher, login: Login, slurm: ToySlurm, make_spec: Spec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The log is here, and the errors next to it, which may say why the job is no good, are not."""
-    monkeypatch.setattr(ssh_launcher, "_LOOK_AGAIN_S", 0.0)
     job = launcher.submit(make_spec())
     log = write_log(login, job, "step 1\n")
     log.with_name(f"error-{job.id}.err").write_text("NCCL error\n")
@@ -605,3 +600,37 @@ def test_the_run_is_kept_for_another_machine(
     (own / "journal.jsonl").write_text("newer")
     assert not login.fetch_run()
     assert (own / "journal.jsonl").read_text() == "newer"
+
+
+def test_each_look_at_a_log_after_the_first_reads_it_again(
+    launcher: SshLauncher, login: Login, slurm: ToySlurm, make_spec: Spec
+) -> None:
+    """Two looks that find the same must not have found the same copy; jobs that are awaited share a request."""
+    jobs = [launcher.submit(dataclasses.replace(make_spec(), row_id=name, name=f"row-{name}")) for name in "ab"]
+    logs = [write_log(login, job, "step 1\n") for job in jobs]
+    for job in jobs:
+        slurm.end(job.id)
+    launcher.poll(jobs)
+    requests = login.connection.requests
+    assert [launcher.find_log(job).read_text() for job in jobs] == ["step 1\n"] * 2
+    assert login.connection.requests == requests  # as the poll has read them
+    for number in range(3):
+        for log in logs:
+            log.write_text(f"step 1\n{'late ' * number}")
+        for job in jobs:
+            launcher.find_log(job)  # perhaps by the read for the other one, after the last look
+        assert [launcher.find_log(job).read_text() for job in jobs] == [f"step 1\n{'late ' * number}"] * 2
+    assert login.connection.requests <= requests + 9
+
+
+def test_last_words_behind_a_whole_log_are_read_at_the_end(
+    launcher: SshLauncher, login: Login, slurm: ToySlurm, make_spec: Spec
+) -> None:
+    job = launcher.submit(make_spec())
+    log = write_log(login, job, "step 1\n")
+    slurm.end(job.id)
+    launcher.poll([job])
+    copy = launcher.find_log(job)
+    log.write_text("step 1\nCUDA error\n")
+    launcher.refresh([job])
+    assert copy.read_text() == "step 1\nCUDA error\n"
