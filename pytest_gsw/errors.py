@@ -36,8 +36,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from typing_extensions import Self
-
 from pytest_gsw.common.text import plural
 
 #: Prefix of the fact of a row whose session ended before its jobs; ``--gsw-resume`` continues it.
@@ -126,7 +124,7 @@ class RunError(GswError):
         self.advice = advice
         super().__init__(fact, evidence, tail, advice)
 
-    def with_texts(self, change: Callable[[str], str]) -> Self:
+    def with_texts(self: Failed, change: Callable[[str], str]) -> Failed:  # noqa: PYI019 - typing.Self is Python 3.11's
         """The same error with each of its texts changed, but for the lines of a log."""
         evidence = tuple((name, change(value)) for name, value in self.evidence)
         return type(self)(change(self.fact), evidence, self.tail, change(self.advice))

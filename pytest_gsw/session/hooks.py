@@ -295,7 +295,9 @@ def _place(settings: Settings) -> str:
         return f"replay of {settings.replay.place}"
     assert cluster is not None  # else nothing is judged
     units = "GPU" if uses_gpus(cluster) else "core"
-    facts = [cluster.scheduler, cluster.accelerator, plural(cluster.gpus, units) if cluster.gpus else None]
+    host = cluster.submission.host
+    scheduler = f"{cluster.scheduler} by way of {host}" if host else cluster.scheduler
+    facts = [scheduler, cluster.accelerator, plural(cluster.gpus, units) if cluster.gpus else None]
     kind = "simulated" if cluster.simulated else ", ".join(fact for fact in facts if fact)
     return f"{cluster.name} ({kind})"
 
