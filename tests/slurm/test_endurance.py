@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -123,9 +122,10 @@ def test_a_session_that_ends_is_resumed_in_the_same_time(
     site: Site, cluster: SlurmCluster, tmp_path: Path, number: signal.Signals
 ) -> None:
     directory, fault = tmp_path / "ended", "[[ -n ${GSW_ATTEMPT:-} || $number != 97 ]] || kill -9 $$"
-    began_s, options = time.time(), ("--gsw-acceptance=plan.yaml",)
+    options: tuple[str, ...] = ("--gsw-acceptance=plan.yaml",)
     detached = ("--gsw-detach",) if number is signal.SIGTERM else ()
-    for steps in (20, 60, 110):
+    # Each job of a session that is interrupted begins anew, in the one time that all have.
+    for steps in (20, 40, 60) if number is signal.SIGINT else (20, 60, 110):
         session = site.run(cluster, project(fault, *options, *detached), directory)
 
         def has_begun(steps: int = steps) -> bool:
@@ -138,12 +138,15 @@ def test_a_session_that_ends_is_resumed_in_the_same_time(
         options = ("--gsw-resume=last",)
     session = site.run(cluster, project(fault, *options), directory)
     assert session.rows() == {"tiny_1b_bf16[H100x8]": "passed"}, session.output
-    assert time.time() - began_s < 30 + 60
     record = record_of(session)
     check_use_of_time(session, record)
     # The job of a session that was interrupted is cancelled, so that none is the row's first one at the fault.
     assert record["endurance"]["causes"] == ({"session": 3} if number is signal.SIGINT else {"program": 1})
-    names = cluster.run("sacct", "-X", "-n", "-P", "-o", "JobName").split()
     (run,) = (directory / ".gsw" / "runs").iterdir()
-    own = [name for name in names if run.name in name]
-    assert len(own) == len(set(own)) == len(jobs_of(record))
+
+    def own() -> list[str]:
+        return [name for name in cluster.run("sacct", "-X", "-n", "-P", "-o", "JobName").split() if run.name in name]
+
+    # Accounting may have the last one later than its session.
+    cluster.wait_until(lambda: len(own()) == len(jobs_of(record)), "accounting has all jobs", 60)
+    assert len(own()) == len(set(own()))
