@@ -383,6 +383,7 @@ def _run(
         for stream in texts:
             selector.register(stream, selectors.EVENT_READ)  # type: ignore[arg-type]
         while True:
+            has_ended = process.poll() is not None  # before the look: all that it has printed is seen then
             events = selector.select(_LOOK_S)
             for key, _ in events:
                 piece = os.read(key.fd, 1 << 16)
@@ -390,7 +391,7 @@ def _run(
                 if not piece:
                     selector.unregister(key.fileobj)
             # What it has left in the background may hold its output open for long.
-            if process.poll() is not None and not events:
+            if has_ended and not events:
                 break
             if not selector.get_map():
                 with contextlib.suppress(subprocess.TimeoutExpired):

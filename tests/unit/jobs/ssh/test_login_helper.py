@@ -553,3 +553,17 @@ def test_an_answer_that_was_written_in_part_leaves_its_key_begun(helper: Helper,
     key.mkdir()
     with pytest.raises(OSError, match="directory"):
         helper.state_of("row.1")
+
+
+def test_output_just_before_the_end_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look at the process sees it ended, with all that it has printed since the last look at its output."""
+
+    class Slow(subprocess.Popen):  # type: ignore[type-arg]
+        def poll(self) -> int | None:
+            self.wait()
+            return super().poll()
+
+    monkeypatch.setattr(login_helper.subprocess, "Popen", Slow)
+    monkeypatch.setattr(login_helper, "_LOOK_S", 0.01)
+    answer = Helper().run(["bash", "-c", "sleep 0.2; echo 17; echo no >&2"], {}, None, 60.0)
+    assert (answer["code"], answer["out"], answer["err"]) == (0, "17\n", "no\n")
