@@ -257,13 +257,27 @@ class Login:
         """Keep the run's own files in its folder, as far as they have changed, with this thread's next request."""
         files, facts = self._changed_files()
         if files:
+            self._forget(facts)
             self.connection.with_next("keep", {"files": files}, lambda *_: self._kept.update(facts))
 
     def keep(self) -> None:
         """Keep the run's own files in its folder now, as far as they have changed."""
+        is_again = False
         while (changed := self._changed_files())[0]:
-            self.connection.call("keep", READ_S, files=changed[0])
-            self._kept.update(changed[1])
+            self._forget(changed[1])
+            try:
+                self.connection.call("keep", READ_S, files=changed[0])
+            except HelperError:  # a request of an earlier connection may have come late, and left less
+                if is_again:
+                    raise
+                is_again = True
+            else:
+                self._kept.update(changed[1])
+
+    def _forget(self, files: Iterable[Path]) -> None:
+        """Send files as a whole next, unless it is known by then that they were kept."""
+        for path in files:
+            self._kept.pop(path, None)
 
     def release(self) -> None:
         """Keep the run's own files in its folder; from then on another session may own the run at once.

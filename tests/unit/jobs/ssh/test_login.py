@@ -201,3 +201,20 @@ def test_launch_scripts_of_a_directory_run_one_at_a_time_behind_a_lost_connectio
     go.touch()
     answer = _submit(login, ["bash", "-c", f"ls {done}"], [], is_alone=True, key="b.1")
     assert answer["out"] == f"{done}\n"
+
+
+def test_files_of_which_less_was_kept_are_sent_as_a_whole(make_login: MakeLogin, tmp_path: Path) -> None:
+    """A request of an earlier connection may come late."""
+    login, journal = make_login(), tmp_path / "session/run/journal.jsonl"
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    journal.write_text("a\nb\n")
+    login.own()
+    kept = Path(login.folder, "session", "journal.jsonl")
+    for write in (login.keep, login.keep_with_next):
+        kept.write_text("a\n")
+        with journal.open("a") as file:
+            file.write("c\n")
+        write()
+        login.connection.call("hello")
+        login.keep()
+        assert kept.read_text() == journal.read_text()
