@@ -44,13 +44,15 @@ def too_large(spec: JobSpec, limits: Limits) -> errors.SubmissionError:
     )
 
 
-def _interruption_error(phase: phases.Phase, detach: bool) -> errors.JobError:
+def _interruption_error(phase: phases.Phase, detach: bool, is_unanswered: bool) -> errors.JobError:
     """The error of a row that was interrupted, with the fate of its job."""
     submitted = phase.submitted
     fate = "it was never submitted"
     if submitted is not None:
         status = submitted.status
         fate = f"job {submitted.job.id} was {'left running' if detach else 'cancelled'}"
+        if is_unanswered and not detach:
+            fate = f"job {submitted.job.id} may run on: the scheduler does not answer"
         if status.state is JobState.PENDING and status.reason not in {"", "None"}:
             fate += f"; it was pending ({status.reason})"
     elif phase.since_s is not None:
@@ -251,7 +253,8 @@ class Executor:
         self._submitter.collect(until_all_done=True)
         self._poll_once_more()
         running = rows.running()
-        rows.interrupt(lambda phase: _interruption_error(phase, detach))
+        is_unanswered = self._polls.schedule.is_unanswered
+        rows.interrupt(lambda phase: _interruption_error(phase, detach, is_unanswered))
         # The next look decides: a log that is not there is missing, and a row waits for no other row.
         rows.news += 1
         for ended in rows.awaiting_log.values():

@@ -63,6 +63,11 @@ class PollSchedule:
         """Note the outcome of a poll: true if the scheduler returned the state of any job."""
         self._failed = 0 if answered else self._failed + 1
 
+    @property
+    def is_unanswered(self) -> bool:
+        """True if the last poll learnt the state of no job."""
+        return self._failed > 0
+
     def end(self, settling: bool) -> None:
         """Schedule the next poll; the interval grows while the scheduler is unreachable.
 

@@ -216,6 +216,7 @@ def test_ctrl_c_without_a_connection_names_the_jobs(project: Project, toy_slurm:
     session.interrupt()
     assert session.end() == pytest.ExitCode.INTERRUPTED, session.output
     assert "CANCELLED" not in {toy_slurm.state(job.id) for job in toy_slurm.submissions}
+    assert " was cancelled" not in session.output
     end = re.search(r"ssh .*eos-login .*scancel .*", session.output)
     assert end is not None, session.output
     assert all(re.search(rf"\b{job.id}\b", end[0]) for job in toy_slurm.submissions)

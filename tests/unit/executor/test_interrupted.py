@@ -245,3 +245,17 @@ def test_a_machine_that_sees_no_files_claims_none_was_there_before_a_job(
     assert launcher.sought
     (known,) = read_journal(tmp_path).submissions.values()
     assert (known.job_id, known.logs_before) == ("job-found", before)
+
+
+@pytest.mark.parametrize("detach", [False, True])
+def test_a_job_of_a_scheduler_that_does_not_answer_is_not_said_to_be_cancelled(
+    launcher: FakeLauncher, detach: bool
+) -> None:
+    launcher.script = {"a": [RUNNING, JobStatus(JobState.UNKNOWN)]}
+    executor = started(launcher, "a")
+    executor._polls.poll()
+    executor._polls.poll()
+    executor.interrupt(detach)
+    fact = error_of(executor).fact
+    assert ("may run on" in fact) != detach
+    assert "cancelled" not in fact
