@@ -189,7 +189,8 @@ def test_launch_scripts_of_a_directory_run_one_at_a_time_behind_a_lost_connectio
     login, places = make_login(), [tmp_path / name for name in ("begun", "go", "done")]
     begun, go, done = places
     login.own()
-    first = ["bash", "-c", f"touch {begun}; until [ -e {go} ]; do sleep 0.02; done; sleep 0.3; touch {done}; echo 7"]
+    wait = f"for _ in {{1..1500}}; do [ -e {go} ] && break; sleep 0.02; done"  # an end, also of a test that fails
+    first = ["bash", "-c", f"touch {begun}; {wait}; sleep 0.3; touch {done}; echo 7"]
     line = login.connection._line
     assert line is not None
     with ThreadPoolExecutor(1) as pool:
