@@ -324,8 +324,6 @@ def _find_lost_job(launcher: Launcher, queued: Queued) -> Job | None:
 
 def _with_logs_before(job: Job, names: frozenset[str] | None) -> Job:
     """A job with the files that had its log's name before its submission."""
-    return (
-        job
-        if names is None or job.logs_before is not None
-        else replace(job, logs_before=logs_before(job.spec, job.id, names))
-    )
+    if names is None or job.logs_before is not None:
+        return job
+    return replace(job, logs_before=logs_before(job.spec, job.id, names))

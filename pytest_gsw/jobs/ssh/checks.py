@@ -26,7 +26,7 @@ from pytest_gsw.jobs.slurm import client
 from pytest_gsw.jobs.slurm.client import Output
 from pytest_gsw.jobs.slurm.nodes import ask_nodes, slurm_cluster_of
 from pytest_gsw.jobs.spec import query_environment
-from pytest_gsw.jobs.ssh.connection import CONNECT_S, Connection, HelperError, Machine
+from pytest_gsw.jobs.ssh.connection import CONNECT_S, Connection, HelperError, Machine, changes_to
 from pytest_gsw.jobs.ssh.login import RUNS
 from pytest_gsw.jobs.ssh.login_helper import Helper
 
@@ -218,9 +218,7 @@ class _Slurm:
 
     def _ask(self, command: tuple[str, ...], **_: object) -> Output:
         """The output of a query, in the environment that a session gives it."""
-        environment = query_environment(self._environ)
-        changes: dict[str, str | None] = dict.fromkeys(self._environ.keys() - environment.keys())
-        changes |= {name: value for name, value in environment.items() if self._environ.get(name) != value}
+        changes = changes_to(query_environment(self._environ), self._environ)
         limit_s = client.QUERY_TIMEOUT_S
         answer = self._call("run", {"command": command, "changes": changes, "given": None, "timeout_s": limit_s})
         return Output(answer["code"], answer["out"], answer["err"], answer["timed_out"])

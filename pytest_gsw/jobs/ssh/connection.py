@@ -148,9 +148,14 @@ class LoginNode:
     host: str
     user_id: int
     python: tuple[int, ...]
-    home: str
     #: The variables of its login shell.
     variables: Mapping[str, str] = field(repr=False)
+
+
+def changes_to(environment: Mapping[str, str], variables: Mapping[str, str]) -> dict[str, str | None]:
+    """The changes that make an environment of a login shell's variables; ``None`` unsets one."""
+    changes: dict[str, str | None] = dict.fromkeys(variables.keys() - environment.keys())
+    return changes | {name: value for name, value in environment.items() if variables.get(name) != value}
 
 
 #: A call of one of the helper's methods: its name and its arguments.
@@ -303,7 +308,7 @@ class Connection:
                     self.machine.advice(self._why),
                 ) from None
             python = tuple(hello["python"])
-            self.node = LoginNode(hello["host"], hello["user_id"], python, hello["home"], hello["variables"])
+            self.node = LoginNode(hello["host"], hello["user_id"], python, hello["variables"])
             try:
                 self.on_connected()
             except RunError as error:
@@ -420,7 +425,7 @@ class _Line:
         except OSError as error:
             raise ConnectionLostError(
                 f"ssh could not be run: {error.strerror}",
-                advice="install OpenSSH's client: apt-get install openssh-client",
+                advice=_ADVICE["ssh could not be run"],
             ) from None
         program = Path(__file__).with_name("login_helper.py").read_bytes()
         self._outbox.put(f"{len(program)}\n".encode() + program)

@@ -27,7 +27,7 @@ from pytest_gsw.errors import (
     SubmissionError,
     TakenOverError,
 )
-from pytest_gsw.jobs.layout import FileFacts, fill_job_id, fixed_part, job_id_in, slurm_name
+from pytest_gsw.jobs.layout import FileFacts, fill_job_id, fixed_part, job_id_in
 from pytest_gsw.jobs.model import FoundJob, Job, JobSpec, LogBefore
 from pytest_gsw.jobs.scripts import cluster_of
 from pytest_gsw.jobs.slurm import client
@@ -38,7 +38,7 @@ from pytest_gsw.jobs.slurm.probing import LIMIT_S, Probe, probe_environment, pro
 from pytest_gsw.jobs.slurm.sbatch_errors import may_have_been_taken
 from pytest_gsw.jobs.spec import job_environment, query_environment
 from pytest_gsw.jobs.ssh.checks import missing_programs, unwritable
-from pytest_gsw.jobs.ssh.connection import Call, ConnectionLostError, HelperError, RefusedRequestError
+from pytest_gsw.jobs.ssh.connection import Call, ConnectionLostError, HelperError, RefusedRequestError, changes_to
 from pytest_gsw.jobs.ssh.login import Login, key_of
 from pytest_gsw.jobs.states import JobState, JobStatus
 
@@ -112,7 +112,7 @@ class LoginClient(Client):
             HelperError: It cannot be read.
         """
         self._login.own()
-        state = self._login.connection.call("state_of", key=_key(spec))
+        state = self._login.connection.call("state_of", key=key_of(spec))
         return state["state"], self._output(state, spec)
 
     def _submit(
@@ -136,7 +136,7 @@ class LoginClient(Client):
             logs = fill_job_id(spec.log_glob, "*").rpartition("/")[0]
             place = f"{glob.escape(login.mirror.there(str(spec.stage)))}/{logs}"
             return "submit", {
-                "key": _key(spec),
+                "key": key_of(spec),
                 "command": [login.there(word) for word in command],
                 "changes": self._changes(environment),
                 "directory": login.there(str(spec.directory)),
@@ -221,9 +221,8 @@ class LoginClient(Client):
 
     def _changes(self, environment: Mapping[str, str]) -> dict[str, str | None]:
         """The variables that differ from the login node's own; ``None`` unsets one."""
-        changes: dict[str, str | None] = dict.fromkeys(self.environ.keys() - environment.keys())
-        changed = {name for name, value in environment.items() if self.environ.get(name) != value}
-        return changes | {name: self._login.there(environment[name]) for name in changed}
+        changes = changes_to(environment, self.environ)
+        return {name: value and self._login.there(value) for name, value in changes.items()}
 
 
 class LoginProbe(Probe):
@@ -506,7 +505,3 @@ def client_unreachable(spec: JobSpec, error: RunError) -> SchedulerUnreachableEr
     """The error of a submission whose key cannot be looked up."""
     fact = f"whether {spec.row_id} was submitted is not known: {error.fact}"
     return SchedulerUnreachableError(fact, advice=error.advice)
-
-
-def _key(spec: JobSpec) -> str:
-    return key_of(spec, slurm_name(spec.row_id)[:60])

@@ -23,6 +23,7 @@ from pytest_gsw.clusters import Cluster
 from pytest_gsw.common.text import duration
 from pytest_gsw.errors import ConfigurationError, RunError, TakenOverError
 from pytest_gsw.jobs.journal import NAME as JOURNAL
+from pytest_gsw.jobs.layout import slurm_name
 from pytest_gsw.jobs.model import Job, JobSpec
 from pytest_gsw.jobs.ssh.connection import (
     Answers,
@@ -343,9 +344,9 @@ def _belongs_to(owner: Mapping[str, str]) -> str:
     return f"the run belongs to a session on {owner['host']}"
 
 
-def key_of(spec: JobSpec, row_name: str) -> str:
+def key_of(spec: JobSpec) -> str:
     """The key of a submission in a run: its row and the number of its attempt."""
-    return f"{row_name}-{hashlib.sha256(spec.row_id.encode()).hexdigest()[:8]}.{spec.attempt}"
+    return f"{slurm_name(spec.row_id)[:60]}-{hashlib.sha256(spec.row_id.encode()).hexdigest()[:8]}.{spec.attempt}"
 
 
 _logins: dict[Path, Login] = {}

@@ -59,7 +59,7 @@ class Helper:
     def hello(self) -> Facts:
         """The login node's name, user and variables."""
         facts = {"host": socket.gethostname(), "user_id": os.getuid(), "python": list(sys.version_info[:3])}
-        return dict(facts, home=os.path.expanduser("~"), variables=dict(os.environ))
+        return dict(facts, variables=dict(os.environ))
 
     def own_run(self, folder: str, owner: Mapping[str, str], takes_over: bool) -> Facts:
         """Make a run's folder, and note the session that owns it, unless another one does."""
@@ -135,8 +135,8 @@ class Helper:
             if not self._is_owned():
                 raise RefusedError("taken over")
             if is_alone:
-                name = "directory-{:08x}".format(zlib.crc32(directory.encode(errors="surrogateescape")))
-                stack.enter_context(_Lock(self._lock_of(name), _ALONE_S))
+                directory_key = "directory-{:08x}".format(zlib.crc32(directory.encode(errors="surrogateescape")))
+                stack.enter_context(_Lock(self._lock_of(directory_key), _ALONE_S))
             _replace(self._path_of(key), json.dumps({"state": "unknown", "begun_s": time.time()}).encode())
             names = sorted({path for place in places for path in glob.glob(place, recursive=True)})
             for place in makes:

@@ -112,7 +112,7 @@ def write_log(login: Login, job: Job, text: str) -> Path:
 
 
 def key_file(login: Login, spec: JobSpec) -> Path:
-    return Path(login.folder) / "keys" / key_of(spec, spec.row_id)
+    return Path(login.folder) / "keys" / key_of(spec)
 
 
 # -- Submissions --------------------------------------------------------------------------------------
